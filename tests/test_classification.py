@@ -26,9 +26,9 @@ from trainables.data.settings import DataConfig
 from trainables.evaluation.metrics import METRICS
 from trainables.evaluation.per_query import Accuracy, evaluator_of, probabilities
 from trainables.training import losses
+from trainables.training.courses import completed
 from trainables.training.losses import LossSettings
 from trainables.training.materials import materials_key, prepare
-from trainables.training.pretrained import completed
 from trainables.training.saved_ranker import load_ranker_folder
 from trainables.training.trainer import Training
 from tune_cl.cli.commands.rerank import execute as rerank
@@ -210,7 +210,8 @@ def test_everything_that_does_not_fit_is_named_with_its_fix() -> None:
         ("curriculum.weighting", "none or difficulty"),
         (
             "curriculum.scoring",
-            "one of random, self_paced, context_words, response_words, file, model_margin, model_loss",
+            "one of random, self_paced, context_words, response_words, file, model_margin, model_loss, el2n, "
+            "confidence, variability",
         ),
         ("curriculum.objective_switch", "none"),
     ]

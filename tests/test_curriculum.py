@@ -224,7 +224,7 @@ def in_force(**curriculum: Any) -> set[str]:
     return {key.removeprefix("curriculum.") for key in keys if key.startswith("curriculum.")}
 
 
-ALWAYS = {"pacing", "weighting", "sampling", "objective_switch"}
+ALWAYS = {"pacing", "weighting", "sampling", "objective_switch", "negatives.schedule"}
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,9 @@ from trainables.ranker_trainable import RankerTrainable, device_memory
 from trainables.training import device
 from trainables.training import pretrained as pretraining
 from trainables.training import pretrained as teacher
+from trainables.training.courses import completed
 from trainables.training.device import best_device, limit_process, release
 from trainables.training.materials import NO_TEXTS, Materials, prepare
-from trainables.training.pretrained import completed
 from trainables.training.trainer import Training
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.search_keys import Resources

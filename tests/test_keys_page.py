@@ -11,6 +11,7 @@ import pytest
 from trainables.config.keys import NEEDS, configuration_fields, ranker_fields
 from trainables.core.registry import Registry
 from trainables.core.validation import expected, validate_value
+from trainables.curriculum.negatives import SCHEDULES
 from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import SCORINGS
 from trainables.curriculum.weighting import WEIGHTINGS
@@ -26,7 +27,7 @@ TEXT = PAGE.read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `([^`]+)` \| (.*?) \|", TEXT, re.MULTILINE)
 DEFAULTS = dict(ROWS)
 VALUES = dict(re.findall(r"^\| `([^`]+)` \| .*? \| (.*?) \|", TEXT, re.MULTILINE))
-NAMES = dict(re.findall(r"^\| (an? \w+) \| ([^|]+) \|", TEXT, re.MULTILINE))
+NAMES = dict(re.findall(r"^\| (an? [\w ]+) \| ([^|]+) \|", TEXT, re.MULTILINE))
 FIELDS = {**configuration_fields(()), **SEARCH_KEYS}
 
 
@@ -84,6 +85,7 @@ def test_the_page_has_the_default_of_each_ranker(ranker: str) -> None:
         ("a scoring", SCORINGS),
         ("a pacing", PACINGS),
         ("a weighting", WEIGHTINGS),
+        ("a schedule of negatives", SCHEDULES),
         ("a loss", LOSSES),
         ("a ranker", RANKERS),
         ("a searcher", SEARCHERS),

@@ -65,6 +65,14 @@ def distill_kl_by_hand(scores, grades, teacher):
     return sum(a * math.log(a / b) for a, b in zip(p, q, strict=True))
 
 
+def cl_drd_by_hand(scores, grades, teacher):
+    """With the whole list in order, so that a document's label is one over its rank by the teacher."""
+    rank = {i: r for r, i in enumerate(sorted(range(len(scores)), key=lambda i: -scores[i]), 1)}
+    pairs = [(i, j) for i in range(len(scores)) for j in range(len(scores)) if teacher[i] > teacher[j]]
+    losses = [abs(1 / rank[i] - 1 / rank[j]) * math.log(1 + math.exp(scores[j] - scores[i])) for i, j in pairs]
+    return sum(losses) / max(len(losses), 1)
+
+
 BY_HAND = {
     "softmax": lce_by_hand,
     "ranknet": ranknet_by_hand,
@@ -72,6 +80,7 @@ BY_HAND = {
     "lambdaloss": lambdaloss_by_hand,
     "margin_mse": margin_mse_by_hand,
     "distill_kl": distill_kl_by_hand,
+    "cl_drd": cl_drd_by_hand,
 }
 
 

@@ -105,7 +105,7 @@ def test_a_scoring_reads_the_keys_of_its_run(data) -> None:
     run = make_run(seed=5, scoring="semantic_std", vectors="/file", reference="code")
     split = required_split(data, "train")
     teacher = partial(teacher_scores, run, data, split)
-    scored = scored_of(run, data, split, make_instances(split, True, 1, 1), teacher)
+    scored = scored_of(run, data, split, make_instances(split, True, 1, 1), {"teacher": teacher})
     assert (scored.vectors, scored.reference, scored.seed) == ("/file", "code", 5)
 
 
@@ -271,9 +271,8 @@ def test_an_order_by_the_teacher_leaves_out_what_has_no_score(taught) -> None:
 
     def values(data: RankingData) -> np.ndarray:
         part = required_split(data, "train")
-        scored = scored_of(
-            make_run(), data, part, make_instances(part, True, 1, 1), partial(teacher_scores, make_run(), data, part)
-        )
+        teachers = {"teacher": partial(teacher_scores, make_run(), data, part)}
+        scored = scored_of(make_run(), data, part, make_instances(part, True, 1, 1), teachers)
         return difficulty("model_loss", scored)[0]
 
     changed = values(taught) != values(without_scores(taught, other))

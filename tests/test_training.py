@@ -230,7 +230,7 @@ def test_negatives_are_drawn_anew_by_seed_and_step(data) -> None:
     def negatives(seed: int, step: int) -> list[int]:
         batcher = start(make_run(training={"window": 1}), data).batcher
         batcher.seed = seed
-        batcher.sampler.draw = lambda step, batches, size: np.arange(len(batcher.instances))[None]
+        batcher.curriculum.sampler.draw = lambda step, batches, size: np.arange(len(batcher.instances))[None]
         [batch] = batcher.batches(step, 1)
         return batch.negative.tolist()
 

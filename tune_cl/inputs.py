@@ -20,8 +20,9 @@ from trainables.core.files import write_text
 from trainables.core.storage import fetched, patiently
 from trainables.data.columns import required_split
 from trainables.evaluation.per_query import SplitEvaluator, evaluator_of, values_file, write_evaluated
+from trainables.evaluation.retrieval import with_retrieved
 from trainables.evaluation.trec_files import write_per_query
-from trainables.training.checkpoint import BEST, best_scores, require_whole
+from trainables.training.checkpoint import BEST, best_documents, best_scores, require_whole
 from trainables.training.factory import AnyMaterials, make_training, training_notes
 from trainables.training.materials import Materials, materials_for
 from trainables.training.objective import ObjectiveMaterials
@@ -87,7 +88,13 @@ class RankerArtifacts(Artifacts):
         with reading(checkpoint), fetched(checkpoint, BEST) as saved:
             patiently(lambda: require_whole(saved, BEST))
             scores = patiently(lambda: best_scores(saved))
+            documents = patiently(lambda: best_documents(saved))
         level = run.evaluation.relevance_level
+        if documents is not None:
+            data = with_retrieved(data, "dev", documents, scores)
+            evaluator = evaluator_of(data, data.splits["dev"], level)
+            write_evaluated(folder, "dev", data, scores, folder.name, evaluator)
+            return
         if level not in self._evaluators:
             self._evaluators[level] = evaluator_of(data, data.splits["dev"], level)
         write_evaluated(folder, "dev", data, scores, folder.name, self._evaluators[level])

@@ -131,11 +131,11 @@ def _finish(training: RankerTraining, output: Path) -> dict[str, Any]:
     from trainables.evaluation.per_query import scores_file, write_scores
     from trainables.training.trainer import test_metrics
 
-    run, data = training.run, training.materials.data
+    run = training.run
     training.save_ranker(output / RANKER)
-    name = "test" if len(data.splits.get("test", ())) else "dev"
+    name = "test" if len(training.materials.data.splits.get("test", ())) else "dev"
+    data, scores = training.ranked(name)
     split = data.splits[name]
-    scores = training.score(split)
     run_file = scores_file(output, name, data)
     write_scores(run_file, split, data, scores, run.ranker["name"])
     tested = test_metrics(run, training.materials, split, scores) if name == "test" else None

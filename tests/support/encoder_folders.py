@@ -66,6 +66,15 @@ def _xlnet() -> Any:
     return transformers.XLNetTokenizerFast(vocab=_pieces(["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>"]))
 
 
+DEBERTA_V3: dict[str, Any] = {
+    "relative_attention": True,
+    "position_biased_input": False,
+    "pos_att_type": ["p2c", "c2p"],
+    "share_att_key": True,
+    "norm_rel_ebd": "layer_norm",
+    "position_buckets": 8,
+    "type_vocab_size": 0,
+}
 # Configuration class, its sizes under the class's own names, and the tokenizer.
 KINDS: dict[str, tuple[str, dict[str, Any], Callable[[], Any]]] = {
     "bert": ("BertConfig", SIZES, _wordpiece),
@@ -77,6 +86,7 @@ KINDS: dict[str, tuple[str, dict[str, Any], Callable[[], Any]]] = {
     "modernbert": ("ModernBertConfig", SIZES | {"local_attention": 8}, _modernbert),
     "albert": ("AlbertConfig", SIZES | {"embedding_size": 16}, _albert),
     "deberta-v2": ("DebertaV2Config", SIZES | {"relative_attention": True}, _wordpiece),
+    "deberta-v3": ("DebertaV2Config", SIZES | DEBERTA_V3, _wordpiece),
 }
 REFUSED: dict[str, tuple[str, dict[str, Any], Callable[[], Any]]] = {
     "xlnet": ("XLNetConfig", {"d_model": 32, "n_layer": 2, "n_head": 2, "d_inner": 64}, _xlnet),

@@ -7,7 +7,7 @@ and `unflatten` convert between the two.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -24,8 +24,9 @@ from trainables.core.errors import ConfigError, Problem
 from trainables.core.registry import Registry
 from trainables.core.validation import ActiveIf, OneOf, Section, active_values, needs, problems_of, shown
 from trainables.curriculum.difficulty_file import no_file
+from trainables.curriculum.negatives import SCHEDULES
 from trainables.curriculum.pacing import PACINGS
-from trainables.curriculum.scoring import SCORINGS
+from trainables.curriculum.scoring import COURSES, SCORINGS
 from trainables.curriculum.subset import SUBSETS
 from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.data.settings import DataConfig, ForNetworks
@@ -63,6 +64,9 @@ def teacher_ranker(value: Any) -> Any:
     return ranker_settings({"name": value} if isinstance(value, str) else value).model_dump()
 
 
+EARLY = ActiveIf("scoring el2n", lambda run: "early_teachers" in run.courses)
+
+
 class TeacherConfig(Section):
     """How a teacher is trained where the data gives no teacher's scores: like the ranker, except for these keys."""
 
@@ -72,10 +76,17 @@ class TeacherConfig(Section):
     lr: float | None = Field(default=None, gt=0, description="null: training.lr")
     max_iterations: int | None = Field(default=None, ge=1, description="null: training.max_iterations")
     seed: int = Field(default=111, ge=0, description="of the teacher's training (Penha & Hauff's)")
+    runs: Annotated[int, EARLY] = Field(default=3, ge=1, description="teachers that scoring el2n averages over")
+    early_iterations: Annotated[int, EARLY] = Field(
+        default=2, ge=1, description="iterations after which scoring el2n reads them"
+    )
 
 
 ForTrees = Annotated[T, ActiveIf("ranker lambdamart", lambda run: run.grows_trees)]
 HAS_PACING = ActiveIf("a pacing", lambda run: run.curriculum.pacing != "none")
+SCHEDULES_NEGATIVES = ActiveIf("a schedule of negatives", lambda run: run.curriculum.negatives.schedule != "none")
+MOVES_RANKS = ActiveIf("schedule ranks", lambda run: run.curriculum.negatives.schedule == "ranks")
+HAS_PACE = ActiveIf("a pacing, of the order or of negatives", lambda run: bool(run.curriculum.paces))
 HAS_WEIGHTING = ActiveIf("a weighting", lambda run: run.curriculum.weighting != "none")
 HAS_ORDER = ActiveIf(
     "a pacing or a weighting",
@@ -93,22 +104,27 @@ FOLLOWS_REFERENCE = ActiveIf(
 )
 READS_MARGIN = ActiveIf("loss hinge", lambda run: "margin" in LOSSES[run.training.loss].keys)
 READS_TEMPERATURE = ActiveIf("loss softmax or distill_kl", lambda run: "temperature" in LOSSES[run.training.loss].keys)
-READS_TEACHER = ActiveIf("a scoring, loss or negatives by a teacher", lambda run: run.reads_teacher)
+READS_TEACHER = ActiveIf(
+    "a scoring, loss or negatives by a teacher", lambda run: run.reads_teacher or bool(run.courses)
+)
 DRAWS_NEGATIVES = ActiveIf("negatives that are a number", lambda run: run.training.negatives != "all")
 DRAWS_HARD = ActiveIf("hard_negatives first_stage or teacher", lambda run: run.training.draws_hard_negatives)
+CONTRASTS = ActiveIf("loss softmax", lambda run: run.training.loss == "softmax")
 AVERAGES = ActiveIf("average ema", lambda run: run.training.average == "ema")
 PRETRAINS = ActiveIf("a pretrain_data", lambda run: run.training.pretrain_data is not None)
 
 
 OPENS_FROM_DELTA = ActiveIf(
     "not the fixed stages of pacing step under reference code",
-    lambda run: (run.curriculum.pacing, run.curriculum.reference) != ("step", "code"),
+    lambda run: run.curriculum.reference != "code" or any(name != "step" for name in run.curriculum.paces),
 )
 
 
 def pacing_reads(key: str) -> ActiveIf:
     names = [name for name, pacing in PACINGS.items() if key in pacing.needs]
-    return ActiveIf(f"pacing {_any_of(names)}", lambda run: key in PACINGS[run.curriculum.pacing].needs)
+    return ActiveIf(
+        f"pacing {_any_of(names)}", lambda run: any(key in PACINGS[one].needs for one in run.curriculum.paces)
+    )
 
 
 def scoring_reads(need: str) -> ActiveIf:
@@ -125,6 +141,20 @@ def _any_of(names: list[str]) -> str:
     return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
+class NegativesConfig(Section):
+    """A curriculum over the candidates of each query, with T, delta, n and stages of `curriculum`."""
+
+    schedule: Annotated[str, one_of(SCHEDULES)] = Field(
+        default="none", description="how the negatives of a query become harder"
+    )
+    pacing: Annotated[str, one_of(PACINGS), SCHEDULES_NEGATIVES] = Field(
+        default="linear", description="how much of the way to the last negatives lies behind a step"
+    )
+    start: Annotated[tuple[Rank, Rank] | None, MOVES_RANKS] = Field(
+        default=None, description="[LO, HI]: ranks that schedule ranks begins with; null: the deepest of each query"
+    )
+
+
 class CurriculumConfig(Section):
     scoring: Annotated[str, one_of(SCORINGS), READS_SCORING] = Field(
         default="random", description="difficulty that orders the training data"
@@ -139,7 +169,7 @@ class CurriculumConfig(Section):
     delta: Annotated[float, pacing_reads("delta"), OPENS_FROM_DELTA] = Field(
         default=0.33, gt=0, le=1, description="share open at the start"
     )
-    T: Annotated[float, HAS_PACING] = Field(
+    T: Annotated[float, HAS_PACE] = Field(
         default=0.9, gt=0, le=1, description="share of all training steps after which everything is open"
     )
     final_share: Annotated[float, HAS_PACING] = Field(
@@ -202,6 +232,13 @@ class CurriculumConfig(Section):
         default=None, description="difficulty of one's own: a file of rows QUERY TAB DOCUMENT TAB VALUE"
     )
     teacher: Annotated[TeacherConfig, READS_TEACHER] = TeacherConfig()
+    negatives: ForNetworks[NegativesConfig] = NegativesConfig()
+
+    @property
+    def paces(self) -> list[str]:
+        """The pacings in force, of the order and of the negatives."""
+        of_negatives = [self.negatives.pacing] if self.negatives.schedule != "none" else []
+        return [name for name in (self.pacing, *of_negatives) if name != "none"]
 
     @property
     def reads_scoring(self) -> bool:
@@ -222,7 +259,7 @@ class CurriculumConfig(Section):
     def follows_reference(self) -> bool:
         """Whether a part of the curriculum differs between a paper and its code."""
         scored = self.reads_scoring and "reference" in SCORINGS[self.scoring].needs
-        return scored or self.weighting != "none" or "reference" in PACINGS[self.pacing].needs
+        return scored or self.weighting != "none" or any("reference" in PACINGS[name].needs for name in self.paces)
 
 
 class TrainingConfig(Section):
@@ -270,6 +307,9 @@ class TrainingConfig(Section):
     negative_ranks: ForNetworks[Annotated[tuple[Rank, Rank] | None, DRAWS_NEGATIVES, DRAWS_HARD]] = Field(
         default=None, description="[LO, HI]: ranks, among a positive's negatives, that are drawn from; null: [1, N]"
     )
+    in_batch_negatives: ForNetworks[Annotated[bool, CONTRASTS]] = Field(
+        default=False, description="whether the documents of a batch's other queries are negatives too"
+    )
     window: ForNetworks[int] = Field(
         default=8, ge=1, description="batches drawn together and sorted by length; 1 = no sorting"
     )
@@ -305,6 +345,11 @@ class TrainingConfig(Section):
         return LOSSES[self.loss].reads_teacher or (self.draws_hard_negatives and self.hard_negatives == "teacher")
 
     @property
+    def ranks(self) -> tuple[int, int]:
+        """First and last rank of hard negatives."""
+        return self.negative_ranks or (1, int(self.negatives))
+
+    @property
     def reads_lists(self) -> bool:
         """Whether a sample is a positive with a list of negatives."""
         return LOSSES[self.loss].kind == "listwise"
@@ -317,6 +362,11 @@ class TrainingConfig(Section):
 
 class EvaluationConfig(Section):
     relevance_level: int = Field(default=1, ge=1, description="lowest relevant grade (2 for TREC DL, 3 for ANTIQUE)")
+    retrieve: int | None = Field(
+        default=None,
+        ge=1,
+        description="K: dev and test judge the K best documents of the whole collection, not the ranked candidates",
+    )
     smoothing: int = Field(default=1, ge=1, description="last iterations over which dev values are averaged")
 
 
@@ -382,6 +432,12 @@ class TrainingRun(Section):
         ordered = self.curriculum.reads_scoring and "teacher" in SCORINGS[self.curriculum.scoring].needs
         return ordered or self.training.reads_teacher
 
+    @property
+    def courses(self) -> list[str]:
+        """What the order reads of teachers under way, as `needs` of a scoring names it."""
+        needs = SCORINGS[self.curriculum.scoring].needs if self.curriculum.reads_scoring else ()
+        return [course for course in COURSES if course in needs]
+
     def in_force(self) -> dict[str, Any]:
         """The flat keys that affect this training, with values: no δ without pacing, no m without weighting, ..."""
         return flatten(active_values(self, self))
@@ -394,10 +450,13 @@ def curriculum_misfits(run: TrainingRun) -> list[Problem]:
         right = "curriculum.pacing or curriculum.weighting, or ranker.name: lambdamart"
         wrong = f"{name} is not trained on a subset first"
         subset = [Problem("curriculum.subset", wrong, right)] if curriculum.subset != "none" else []
-        return subset + loss_misfits(run.training)
+        misfits = [*loss_misfits(run.training), *vector_misfits(run), *schedule_misfits(run)]
+        return [*subset, *misfits]
     right = "curriculum.subset or curriculum.objective_switch: mse, with curriculum.switch (trees)"
     used = {"pacing": curriculum.pacing, "weighting": curriculum.weighting}
-    problems = [
+    used["negatives.schedule"] = curriculum.negatives.schedule
+    problems = vector_misfits(run)
+    problems += [
         Problem(f"curriculum.{key}", f"'{value}' does not apply to {name}, which grows trees on all its data", right)
         for key, value in used.items()
         if value != "none"
@@ -426,6 +485,37 @@ def loss_misfits(training: TrainingConfig) -> list[Problem]:
     if training.pretrain_data is not None and training.reads_teacher:
         wrong = "a loss or negatives by a teacher cannot be pre-trained: the teacher knows the target's data only"
         problems.append(Problem("training.pretrain_data", wrong, "null, or another loss and hard_negatives"))
+    return problems
+
+
+def schedule_misfits(run: TrainingRun) -> Iterator[Problem]:
+    """A Problem for each key that contradicts the schedule of negatives."""
+    training, schedule = run.training, run.curriculum.negatives.schedule
+    key = "curriculum.negatives.schedule"
+    if schedule in ("ranks", "sources") and not training.draws_hard_negatives:
+        wrong = f"'{schedule}' ends at hard negatives, and training.* draws none"
+        yield Problem(key, wrong, "training.hard_negatives: first_stage or teacher, and training.negatives: a number")
+    if schedule == "groups" and not LOSSES[training.loss].by_groups:
+        yield Problem(key, f"'groups' is of loss cl_drd, and the loss is {training.loss}", "training.loss: cl_drd")
+    low, high = run.curriculum.negatives.start or (1, 1)
+    if low > high:
+        yield Problem("curriculum.negatives.start", f"{low} is above {high}", f"e.g. [{high}, {low}]")
+
+
+def vector_misfits(run: TrainingRun) -> list[Problem]:
+    """A Problem for each key that asks for vectors of texts of a ranker that has none, or of another loss."""
+    name, training, loss = run.ranker["name"], run.training, run.training.loss
+    able = ", ".join(other for other, kind in RANKERS.items() if kind.settings.embeds)
+    problems, embeds = [], RANKERS[name].settings.embeds
+    if run.evaluation.retrieve is not None and not embeds:
+        wrong = f"{name} has no vectors of texts to search a collection by"
+        problems.append(Problem("evaluation.retrieve", wrong, f"null, or ranker {able}"))
+    if training.in_batch_negatives and not embeds:
+        wrong = f"{name} scores each document with its own query only"
+        problems.append(Problem("training.in_batch_negatives", wrong, f"false, or ranker {able}"))
+    elif training.in_batch_negatives and loss != "softmax":
+        wrong = f"loss {loss} does not compare a query with the documents of others"
+        problems.append(Problem("training.in_batch_negatives", wrong, "false, or loss softmax"))
     return problems
 
 

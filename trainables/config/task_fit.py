@@ -75,6 +75,8 @@ def _unfit_for_classes(run: TrainingRun) -> Iterator[Problem]:
         )
     if curriculum.reads_scoring and SCORINGS[curriculum.scoring].unfit:
         yield _unfit_scoring(curriculum.scoring)
+    if curriculum.negatives.schedule != "none":
+        yield Problem("curriculum.negatives.schedule", "pairs to classify have no negatives", "none")
     if curriculum.objective_switch != "none":
         wrong = f"'{curriculum.objective_switch}' learns to rank, and the data is pairs to classify"
         yield Problem("curriculum.objective_switch", wrong, "none")

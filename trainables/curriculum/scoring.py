@@ -80,6 +80,8 @@ class Scored:
     file             path of the file that scoring `file` reads
     teacher          returns a trained ranker's scores of the split's candidates: logits of relevance, float32 [C], or
                      class logits, float32 [C, K], for pairs to classify
+    teacher_course   returns the scores of a teacher after each iteration of its training, float32 [E, C] or [E, C, K]
+    early_teachers   returns those of several teachers a few iterations into their trainings, a row for each teacher
     """
 
     data: RankingData
@@ -91,12 +93,15 @@ class Scored:
     vectors: str = TRAINED_VECTORS
     file: str | None = None
     teacher: Callable[[], np.ndarray] | None = None
+    teacher_course: Callable[[], np.ndarray] | None = None
+    early_teachers: Callable[[], np.ndarray] | None = None
 
-    def teacher_scores(self) -> np.ndarray:
-        """The teacher's scores, float32 [C] or [C, K]. Raises WorkFailed if there is no teacher."""
-        if self.teacher is None:
+    def teacher_scores(self, which: str = "teacher") -> np.ndarray:
+        """What the field `which`, one of TEACHERS, returns. Raises WorkFailed if there is no teacher."""
+        scores: Callable[[], np.ndarray] | None = getattr(self, which)
+        if scores is None:
             raise WorkFailed("this scoring needs a trained teacher, and none was given")
-        return self.teacher()
+        return scores()
 
     @cached_property
     def groups(self) -> Groups:
@@ -151,7 +156,9 @@ CANDIDATES = ("reference", "relevance_level")
 ONE_CANDIDATE = "compares a query's candidates, and a pair to classify has one"
 ONE_UTTERANCE = "is the same for all pairs: each has one utterance"
 NO_RUN = "reads a first-stage run, and pairs to classify have none"
-NEEDS = frozenset({"seed", "reference", "relevance_level", "vectors", "file", "teacher"})
+COURSES = ("teacher_course", "early_teachers")
+TEACHERS = ("teacher", *COURSES)
+NEEDS = frozenset({"seed", "reference", "relevance_level", "vectors", "file", *TEACHERS})
 SCORINGS: Registry[Scoring] = Registry("curriculum.scoring", open_to_plugins=True)
 
 
@@ -382,6 +389,85 @@ def _means_where(groups: Groups, values: np.ndarray, included: np.ndarray) -> np
     return groups.sums(values * included) / np.maximum(groups.sums(included), 1)
 
 
+@scoring(
+    "el2n",
+    "norm of the error that teachers make a few iterations into their trainings",
+    "Paul et al. 2021",
+    needs=("early_teachers",),
+)
+def el2n(scored: Scored) -> np.ndarray:
+    """EL2N of Paul, Ganguli & Dziugaite 2021 ("Deep Learning on a Data Diet", section 2; code:
+    mansheej/data_diet): the mean over several short trainings of ‖p - y‖₂, the norm of the error vector.
+
+    p is the softmax of the scores over what the instance tells apart, and y its one-hot label: for an instance with a
+    positive, that document and the negatives that may stand beside it; for a document alone, its being relevant or not
+    (probability by sigmoid, so the norm is √2 |p - y|; the mean over the negatives that may be drawn); for a pair to
+    classify, the classes.
+    """
+    return np.mean([_beliefs(scored, scores)[1] for scores in scored.teacher_scores("early_teachers")], axis=0)
+
+
+CARTOGRAPHY = "Swayamdipta et al. 2020"
+
+
+@scoring(
+    "confidence",
+    "how little a teacher believes the label over its training: label noise comes last",
+    CARTOGRAPHY,
+    needs=("teacher_course",),
+)
+def confidence(scored: Scored) -> np.ndarray:
+    """1 - confidence of Swayamdipta et al. 2020 ("Dataset Cartography", Eq. 1; code: allenai/cartography): the mean
+    over a teacher's iterations of the probability of the label, as in `el2n`. Their section 5 finds wrong labels where
+    it is low."""
+    return 1 - _label_probabilities(scored).mean(axis=0)
+
+
+@scoring(
+    "variability",
+    "how much a teacher's belief in the label varies over its training: ambiguous instances come last",
+    CARTOGRAPHY,
+    needs=("teacher_course",),
+)
+def variability(scored: Scored) -> np.ndarray:
+    """Standard deviation over a teacher's iterations of the probability of the label, as in `el2n` (Swayamdipta et al.
+    2020, Eq. 2)."""
+    return _label_probabilities(scored).std(axis=0)
+
+
+def _label_probabilities(scored: Scored) -> np.ndarray:
+    """Probability of each instance's label after each iteration of the teacher, float64 [E, I]."""
+    return np.stack([_beliefs(scored, scores)[0] for scores in scored.teacher_scores("teacher_course")])
+
+
+def _beliefs(scored: Scored, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Probability of each instance's label, and norm of the error vector, float64 [I] each; see `el2n`."""
+    instances = scored.instances
+    if scored.data.task == "classification":
+        logits = scores[instances.positive].astype(np.float64)
+        odds = np.exp(logits - logits.max(axis=1, keepdims=True))
+        right = np.arange(odds.shape[1]) == scored.split.grade[instances.positive, None]
+        return _of_list(odds[right], odds.sum(axis=1, where=~right), (odds**2).sum(axis=1, where=~right))
+    logits, owner = scores.astype(np.float64), scored.split.owner
+    if not instances.pairwise:
+        probability = np.exp(-np.logaddexp(0, -logits))  # of being relevant
+        relevant = instances.negative == NONE
+        belief = np.where(relevant, probability[instances.positive], 1 - _negative_values(instances, probability))
+        return belief, np.sqrt(2) * (1 - belief)
+    highest = np.full(len(scored.split), -np.inf)
+    np.maximum.at(highest, owner, logits)
+    odds = np.exp(logits - highest[owner])  # of one query alike, so that none overflows
+    others, squares = (_negative_sums(instances, values)[0] for values in (odds, odds**2))
+    return _of_list(odds[instances.positive], others, squares)
+
+
+def _of_list(right: np.ndarray, others: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Softmax probability of the right one, and norm of the error vector, from its odds, the sum of the others' odds
+    and that of their squares; float64 [I] each."""
+    total = np.maximum(right + others, np.finfo(np.float64).tiny)
+    return right / total, np.sqrt((others / total) ** 2 + squares / total**2)
+
+
 def hardness(heuristic: str) -> Callable[[Scored], np.ndarray]:
     """The scoring function of a weighting heuristic, given by name.
 
@@ -405,22 +491,30 @@ def _negative_values(instances: Instances, value: np.ndarray) -> np.ndarray:
 
     Meaningless where an instance has no negative.
     """
-    negative = value[instances.negative]
+    sums, counts = _negative_sums(instances, value)
+    return sums / counts
+
+
+def _negative_sums(instances: Instances, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sum of the values of the documents that may stand as each instance's negative, float64 [I], and their number;
+    meaningless where an instance has no negative."""
+    sums, counts = value[instances.negative].astype(np.float64), np.ones(len(instances))
     drawn = np.flatnonzero(instances.negative == DRAWN)
     if len(drawn):
-        negative[drawn] = _mean_below(instances, value, drawn)
-    return negative
+        sums[drawn], counts[drawn] = _sums_below(instances, value, drawn)
+    return sums, counts
 
 
-def _mean_below(instances: Instances, value: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Mean value of the documents that may become the negative of each of the given instances, float64 [B]."""
+def _sums_below(instances: Instances, value: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sum of the values of the documents that may become the negative of each of the given instances, float64 [B], and
+    their number."""
     start = instances.start[rows].astype(np.int64)
     # Most instances of a query draw from the same documents: these are summed only once.
     parts, which = np.unique(np.stack([start, instances.below[rows]]), axis=1, return_inverse=True)
     first, count = parts
     bounds = np.stack([first, first + count], axis=1).ravel()
     sums = np.add.reduceat(np.append(value[instances.easier], 0.0), bounds)[::2]
-    return (sums / count)[which]
+    return sums[which], count[which]
 
 
 def order_of(weighting: Entry[Heuristic | None]) -> Entry[Scoring] | None:
@@ -477,8 +571,8 @@ def checked_difficulty(name: str, values: np.ndarray, count: int) -> np.ndarray:
 def _content(need: str, scored: Scored) -> object:
     """What identifies a field of Scored: for the teacher its scores, for a file of vectors its path and time, for one
     of difficulty its bytes."""
-    if need == "teacher":
-        return scored.teacher_scores()
+    if need in TEACHERS:
+        return scored.teacher_scores(need)
     if need == "file" and scored.file is not None and Path(scored.file).is_file():
         return digest_of(Path(scored.file))
     path = Path(scored.vectors)

@@ -14,10 +14,12 @@ from trainables.core.plugins import code_digest
 from trainables.core.registry import Entry, Registry
 from trainables.data.columns import RankingData, Task
 from trainables.data.data_cache import load_data_folder, save_data
+from trainables.data.labels import with_training_labels
 from trainables.data.readers import READERS, reader_for
 from trainables.data.settings import DataConfig
 
 _FORMAT = 4  # raise it when a reader or the store would give other columns for the same files
+_COLUMNS = 2  # raise it when the store has another column for the same content: it is read again, its digest stays
 DOCSTRINGS = "docstrings"
 _IR_DATASETS = "ir_datasets:"
 _FORMS = f"a folder (tune-cl list data), {DOCSTRINGS} or {_IR_DATASETS}NAME"
@@ -44,11 +46,16 @@ DATA_FORMS.add(
 )
 
 
-def load_data(config: DataConfig) -> RankingData:
-    """The data that `data.source` names, memory-mapped from the cache.
+def load_data(config: DataConfig, relevance_level: int = 1) -> RankingData:
+    """The data that `data.source` names, memory-mapped from the cache; its training labels as `data.weak_labels` and
+    `data.label_noise` say, for which the lowest relevant grade counts.
 
     Raises DataError for a source that is unknown or wrong, WorkFailed if candidates cannot be retrieved.
     """
+    return with_training_labels(_load(config), config, relevance_level)
+
+
+def _load(config: DataConfig) -> RankingData:
     source = config.source
     if source == DOCSTRINGS:
         return import_module("trainables.data.docstrings").load_docstrings(config)
@@ -103,7 +110,7 @@ def _load_folder(folder: Path, config: DataConfig) -> RankingData:
     def build(entry: Path) -> None:
         save_data(replace(reader.read(folder, config, entry), digest=digest), entry)
 
-    return replace(load_data_folder(cached("data", digest, build)), name=folder.resolve().name)
+    return replace(load_data_folder(cached("data", digest_of(_COLUMNS, digest), build)), name=folder.resolve().name)
 
 
 def _require_intact_links(folder: Path) -> None:
@@ -128,7 +135,7 @@ def _load_ir_datasets(source: str, config: DataConfig) -> RankingData:
     def build(entry: Path) -> None:
         save_data(replace(ir_datasets_source.read_source(named, config, entry), digest=digest), entry)
 
-    return load_data_folder(cached("data", digest, build))
+    return load_data_folder(cached("data", digest_of(_COLUMNS, digest), build))
 
 
 def _candidate_keys(config: DataConfig) -> tuple[str | int | float, ...]:

@@ -97,6 +97,7 @@ class Split:
     judged_grade   int16 [J]     grades of all judged documents of the query, candidates or not
     judged_offsets int64 [Q + 1] (trec_eval counts relevant documents from the qrels, not from the run)
     given     int32 [C]      ascends in the order in which the data lists a query's candidates; None: the order here
+    judged_document int32 [J]    the judged documents, -1 = not in the collection; None: they are all candidates
     teacher   float32 [C]    scores of a teacher that the data gives, NaN = not given; None: the data gives none
     """
 
@@ -110,6 +111,7 @@ class Split:
     judged_offsets: np.ndarray
     given: np.ndarray | None = None
     teacher: np.ndarray | None = None
+    judged_document: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.query)

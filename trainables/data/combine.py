@@ -25,6 +25,7 @@ def some_queries(split: Split, rows: np.ndarray) -> Split:
         score=split.score[candidates],
         judged_grade=split.judged_grade[judged],
         judged_offsets=judged_offsets,
+        judged_document=None if split.judged_document is None else split.judged_document[judged],
         given=None if split.given is None else split.given[candidates],
         teacher=None if split.teacher is None else split.teacher[candidates],
     )
@@ -71,10 +72,12 @@ def _one_after_the_other(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 def _shifted(split: Split, queries: int, documents: int) -> Split:
     """The split with its query and document rows shifted up by the given numbers."""
+    judged = split.judged_document
     return replace(
         split,
         query=(split.query + queries).astype(np.int32),
         document=(split.document + documents).astype(np.int32),
+        judged_document=None if judged is None else np.where(judged < 0, judged, judged + documents).astype(np.int32),
     )
 
 

@@ -79,7 +79,7 @@ def instances_of(run: TrainingRun, split: str, scoring: str | None = None) -> Sp
     """The instances of a split of the configured data, which `scoring` must suit. Raises ConfigError or DataError."""
     if scoring is not None:
         SCORINGS[scoring]  # raises for an unknown name before the data is read
-    data = load_data(run.data)
+    data = load_data(run.data, run.evaluation.relevance_level)
     if scoring is not None:
         require_scoring(scoring, data)
     from trainables.training.pretrained import teacher_scores
@@ -92,12 +92,14 @@ def instances_of(run: TrainingRun, split: str, scoring: str | None = None) -> Sp
 def difficulties(scored: SplitInstances, scoring: str) -> Difficulties:
     """The instances' difficulty under a scoring function; says so if it orders nothing."""
     from trainables.training.batching import scored_of
+    from trainables.training.courses import OF_NEED
     from trainables.training.pretrained import teacher_scores
 
     run, data, split = scored.run, scored.data, scored.split
-    teacher = partial(teacher_scores, run, data, split)
+    sources = {"teacher": teacher_scores, **OF_NEED}
+    teachers = {need: partial(source, run, data, split) for need, source in sources.items()}
     started = time.perf_counter()
-    values, cached = difficulty(scoring, scored_of(run, data, split, scored.instances, teacher))
+    values, cached = difficulty(scoring, scored_of(run, data, split, scored.instances, teachers))
     seconds = time.perf_counter() - started
     if len(values) > 1 and values.min() == values.max():
         say(f"note: all {len(values):,} instances have the same value: they would keep the order of the data")

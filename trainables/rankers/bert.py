@@ -30,6 +30,7 @@ from transformers import AutoModelForSequenceClassification, PretrainedConfig, P
 from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, Problem
 from trainables.data.columns import RankingData
+from trainables.rankers.adapters import AdaptedModule, decayed_groups, require_changes
 from trainables.rankers.classifier_folder import CONFIG, PAIRS, TOKENIZER, read_classifier, write_classifier
 from trainables.rankers.classifier_heads import (
     LAYOUTS,
@@ -45,6 +46,7 @@ from trainables.rankers.classifier_heads import (
 )
 from trainables.rankers.encoders import (
     PAD,
+    empty_encoder,
     encode_texts,
     first_position,
     new_encoder,
@@ -63,7 +65,7 @@ from trainables.rankers.settings import TINY, BertSettings
 from trainables.rankers.text_pairs import PairTemplate, cached_text_side, keeps_latest, mean_of_passages
 
 
-class BertModule(RankerModule):
+class BertModule(AdaptedModule):
     """Scores [B] or class logits [B, K] of pairs.
 
     `encoder`: a transformers encoder, as loaded. It reads sequences whose first token is [CLS]: one per pair, or one
@@ -177,12 +179,14 @@ class BertModule(RankerModule):
         return result[:, 1] - result[:, 0] if self.two_classes else result
 
     def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
-        """Two groups: the layers that come with the encoder (its pooler too), and the new ones."""
-        groups: tuple[list[nn.Parameter], list[nn.Parameter]] = list(self.encoder.parameters()), []
+        """Two groups: the layers that come with the encoder (its pooler too), and the new ones. With `layer_decay`, the
+        first has the encoder's last layer alone, and a group for each layer below follows."""
+        encoder, *below = decayed_groups(self.encoder, lr, self.settings.layer_decay)
+        groups: tuple[list[nn.Parameter], list[nn.Parameter]] = encoder["params"], []
         new_score = self.settings.head != "pretrained"
         for layer, new in ((self.pooler, self.has_own_pooler), (self.norm, False), (self.score, new_score)):
             groups[new].extend(layer.parameters() if layer is not None else ())
-        return [{"params": groups[0], "lr": lr}, {"params": groups[1], "lr": self.settings.head_lr or lr}]
+        return [{"params": groups[0], "lr": lr}, {"params": groups[1], "lr": self.settings.head_lr or lr}, *below]
 
 
 def save_activations(encoder: PreTrainedModel, model: str) -> None:
@@ -219,8 +223,21 @@ class EncoderRanker(Ranker):
 
 
 class Bert(EncoderRanker):
+    def notes(self, text: TextSide, settings: BertSettings) -> tuple[str, ...]:
+        fields = json.loads(text.files[CONFIG])
+        if settings.lora.rank or settings.layer_decay < 1:
+            require_changes(empty_encoder(fields), settings.lora, settings.layer_decay)
+        if fields["model_type"] in PACKED:
+            return ()
+        return (f"encoders of architecture {fields['model_type']} are not packed: short pairs are padded",)
+
     def build(self, text: TextSide, settings: BertSettings, max_length: int, outputs: int = 1) -> BertModule:
         """Raises ConfigError if the encoder has fewer positions than `max_length`, or its weights are missing."""
+        module = self._without_adapters(text, settings, max_length, outputs)
+        module.add_adapters(module.encoder, settings.lora)
+        return module
+
+    def _without_adapters(self, text: TextSide, settings: BertSettings, max_length: int, outputs: int) -> BertModule:
         template = PairTemplate.from_json(text.files[PAIRS])
         require_positions(settings.model, template.longest, max_length)
         if settings.model == TINY:

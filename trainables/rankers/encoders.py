@@ -16,6 +16,8 @@ from huggingface_hub import constants
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from torch import nn
 from transformers import PretrainedConfig, PreTrainedModel
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
+from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES as MASKED
 from transformers.utils.hub import cached_file, extract_commit_hash
 
 from trainables.core.cache import digest_of
@@ -43,20 +45,43 @@ def tiny_config(vocabulary: int) -> PretrainedConfig:
 
 def read_encoder(model: str) -> tuple[PretrainedConfig, transformers.PreTrainedTokenizerFast]:
     """Configuration and tokenizer of an encoder's folder or hub name. Raises ConfigError if they cannot be used."""
-    config = _load(transformers.AutoConfig, model)
-    _require_own_kernels(model, config)
-    tokenizer = _load(transformers.AutoTokenizer, model, use_fast=True)
+    config, tokenizer = read_model(model)
     if config.is_encoder_decoder or not hasattr(config, "hidden_size"):
         raise unusable(model, "is no encoder")
-    if not tokenizer.is_fast or tokenizer.cls_token_id is None or tokenizer.pad_token_id is None:
+    if tokenizer.cls_token_id is None and is_decoder(config):
+        raise _no_encoder(model, config)
+    if tokenizer.cls_token_id is None or tokenizer.pad_token_id is None:
         raise unusable(model, "has no fast tokenizer with a [CLS] and a padding token")
-    tokenizer.backend_tokenizer.no_truncation()
-    tokenizer.backend_tokenizer.no_padding()
-    _require_cls_first(model, tokenizer.backend_tokenizer, tokenizer.cls_token_id)
+    _require_cls_first(model, tokenizer.backend_tokenizer, tokenizer.convert_tokens_to_ids(str(tokenizer.cls_token)))
+    if is_decoder(config):
+        raise _no_encoder(model, config)
     return config, tokenizer
 
 
-def _require_cls_first(model: str, tokenizer: Tokenizer, cls: int) -> None:
+def read_model(model: str) -> tuple[PretrainedConfig, transformers.PreTrainedTokenizerFast]:
+    """Configuration and tokenizer of a folder or hub name. Raises ConfigError if they cannot be read, or if the
+    tokenizer is no fast one."""
+    config = _load(transformers.AutoConfig, model)
+    _require_own_kernels(model, config)
+    tokenizer = _load(transformers.AutoTokenizer, model, use_fast=True)
+    if not tokenizer.is_fast:
+        raise unusable(model, "has no fast tokenizer with a [CLS] and a padding token")
+    tokenizer.backend_tokenizer.no_truncation()
+    tokenizer.backend_tokenizer.no_padding()
+    return config, tokenizer
+
+
+def is_decoder(config: PretrainedConfig) -> bool:
+    """Whether no token of an architecture reads later ones: it is known as a language model only."""
+    return config.model_type in CAUSAL and config.model_type not in MASKED
+
+
+def _no_encoder(model: str, config: PretrainedConfig) -> ConfigError:
+    wrong = f"'{model}' is a decoder ({config.model_type}), in which no first token can stand for a pair"
+    return ConfigError(Problem("ranker.model", wrong, "an encoder, or ranker.name: decoder"))
+
+
+def _require_cls_first(model: str, tokenizer: Tokenizer, cls: int | list[int]) -> None:
     ids = tokenizer.encode("a", "a").ids
     if ids[0] == cls:
         return
@@ -67,11 +92,22 @@ def _require_cls_first(model: str, tokenizer: Tokenizer, cls: int) -> None:
 
 def positions(config: PretrainedConfig, otherwise: int) -> int:
     """Most tokens that the encoder can read."""
-    with torch.device("meta"), _hub_out_of_reach():
-        encoder = transformers.AutoModel.from_config(config)
+    encoder = _empty(config)
     if (table := _position_table(encoder)) is not None:
         return table.num_embeddings - first_position(encoder)
     return getattr(config, "max_position_embeddings", otherwise)
+
+
+def _empty(config: PretrainedConfig) -> PreTrainedModel:
+    with torch.device("meta"), _hub_out_of_reach():
+        return transformers.AutoModel.from_config(config)
+
+
+def empty_encoder(fields: dict[str, Any]) -> PreTrainedModel:
+    """An encoder from its configuration's fields, without numbers, and without the pooler that ours lacks."""
+    encoder = _empty(_config_of(fields))
+    pop_pooler(encoder)
+    return encoder
 
 
 def first_position(encoder: PreTrainedModel) -> int:
@@ -87,11 +123,15 @@ def _position_table(encoder: PreTrainedModel) -> nn.Embedding | None:
 
 def new_encoder(fields: dict[str, Any], kind: Any = transformers.AutoModel) -> PreTrainedModel:
     """An encoder with random weights from its configuration's fields, or another `kind` of model."""
+    with _hub_out_of_reach():
+        return kind.from_config(_config_of(fields), dtype=torch.float32)
+
+
+def _config_of(fields: dict[str, Any]) -> PretrainedConfig:
     fields = dict(fields)
     config = transformers.AutoConfig.for_model(fields.pop("model_type"), **fields)
     _require_own_kernels(config.model_type, config)
-    with _hub_out_of_reach():
-        return kind.from_config(config, dtype=torch.float32)
+    return config
 
 
 def pretrained_encoder(model: str, kind: Any = transformers.AutoModel) -> PreTrainedModel:

@@ -79,6 +79,10 @@ class RankerModule(nn.Module, ABC):
         """Optimiser groups; a ranker with several learning rates overrides this."""
         return [{"params": [p for p in self.parameters() if p.requires_grad], "lr": lr}]
 
+    def merge_adapters(self) -> None:
+        """Adds adapters, if there are any, to the weights beside which they were trained: what is saved has none."""
+        return
+
 
 class DualEncoder(RankerModule):
     """A ranker that encodes queries and documents apart: the score of a pair is the dot product of two vectors."""
@@ -151,9 +155,18 @@ class Ranker(ABC):
         """What identifies the files of weights that `build` reads, beyond their name in `settings`."""
         return []
 
+    def notes(self, text: TextSide, settings: Any) -> tuple[str, ...]:
+        """What the user should know before a module is built. Raises ConfigError for settings that no module of this
+        text side can have."""
+        return ()
+
     @abstractmethod
     def encode(self, files: Mapping[str, str], settings: Any, texts: Iterable[str]) -> Tokens:
         """Token ids of new texts with a saved ranker's files."""
+
+    def encode_queries(self, files: Mapping[str, str], settings: Any, texts: Iterable[str]) -> Tokens:
+        """Token ids of new queries; as of other texts, unless a ranker reads queries in another way."""
+        return self.encode(files, settings, texts)
 
     @abstractmethod
     def build(self, text: TextSide, settings: Any, max_length: int, outputs: int = 1) -> RankerModule:

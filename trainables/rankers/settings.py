@@ -47,6 +47,25 @@ class RankerSettings(BaseModel):
         return 1.0
 
 
+class LoraSettings(BaseModel):
+    """Low-rank adapters, which are trained in place of a pretrained model's own weights."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rank: int = Field(
+        default=0, ge=0, description="of the adapters (LoRA) that are trained in place of the encoder; 0: none"
+    )
+    alpha: float | None = Field(
+        default=None, gt=0, description="an adapter's output counts alpha / rank times; null: twice the rank"
+    )
+    targets: Annotated[tuple[str, ...], Field(min_length=1)] | None = Field(
+        default=None, description="names of the linear layers that get an adapter; null: all of the encoder"
+    )
+
+
+LAYER_DECAY = "learning rate of a layer as a share of that of the layer above it; 1: all have the same"
+
+
 class BertSettings(RankerSettings):
     text_side = "bert"
     text_keys = frozenset({"model", "vocabulary_size", "keep"})
@@ -66,6 +85,8 @@ class BertSettings(RankerSettings):
     head_lr: float | None = Field(
         None, gt=0, description="learning rate of layers that no encoder brings; null = training.lr"
     )
+    lora: LoraSettings = LoraSettings()
+    layer_decay: float = Field(1.0, gt=0, le=1, description=LAYER_DECAY)
     keep: Keep = Field("latest", description="what is left of long queries of several utterances")
     passages: Literal["truncate", "average"] = Field(
         "truncate", description="long documents: cut off, or cut into passages whose [CLS] vectors are averaged"
@@ -73,6 +94,27 @@ class BertSettings(RankerSettings):
     document_length: int = Field(2000, ge=1, description="tokens of a document that passages average reads")
     checkpointing: bool = Field(False, description="computes activations again in the backward pass: less memory")
     vocabulary_size: int = Field(8000, ge=64, description="of model tiny")
+
+
+class DecoderSettings(RankerSettings):
+    default_lr = 2e-5
+    text_side = "decoder"
+    text_keys = frozenset({"model", "instruction", "keep"})
+
+    name: str = "decoder"
+    model: str = Field(
+        "Qwen/Qwen3-Reranker-0.6B", min_length=1, description="the name or folder of a decoder that says yes or no"
+    )
+    instruction: str = Field(
+        "Given a web search query, retrieve relevant passages that answer the query",
+        min_length=1,
+        description="what the prompt says that documents are asked for",
+    )
+    head_lr: float | None = Field(None, gt=0, description="learning rate of the scoring layer; null = training.lr")
+    lora: LoraSettings = LoraSettings()
+    layer_decay: float = Field(1.0, gt=0, le=1, description=LAYER_DECAY)
+    keep: Keep = Field("latest", description="what is left of long queries of several utterances")
+    checkpointing: bool = Field(False, description="computes activations again in the backward pass: less memory")
 
 
 class BiEncoderSettings(RankerSettings):

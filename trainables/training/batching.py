@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
 
 from trainables.config.keys import TrainingRun
 from trainables.core.randomness import generator
+from trainables.curriculum.negatives import Negatives
 from trainables.curriculum.sampler import Sampler, easy_first
 from trainables.curriculum.scoring import Scored, difficulty
 from trainables.curriculum.weighting import CODE_EPSILON, WEIGHTINGS, Weigher, ease_of, values_of
@@ -25,15 +27,18 @@ DIFFICULTY = "difficulty"
 
 @dataclass
 class Curriculum:
-    """Sampler and weigher of one training. `refreshed`: difficulty float64 [I] that replaced the first one, or None."""
+    """Sampler, weigher and negatives of one training. `refreshed`: difficulty float64 [I] that replaced the first one,
+    or None."""
 
     sampler: Sampler
     weigher: Weigher
+    negatives: Negatives
     refreshed: np.ndarray | None = None
 
     def follow(self, dev: Sequence[float]) -> None:
         """Paces the next iteration by the dev values of all before it."""
         self.sampler.schedule = self.sampler.schedule.after(dev)
+        self.negatives = self.negatives.after(dev)
 
     def reads_difficulty(self, step: int, iteration: int) -> bool:
         """Whether the instances' difficulty still decides anything at a step."""
@@ -57,21 +62,26 @@ class Curriculum:
         self.sampler.restore(state)
 
 
-def make_curriculum(run: TrainingRun, materials: Materials, split: Split, instances: Instances) -> Curriculum:
-    """The configured curriculum over the training instances."""
+def make_curriculum(run: TrainingRun, materials: Materials, split: Split, negatives: Negatives) -> Curriculum:
+    """The configured curriculum over the training instances. Orders and weights are those of the last negatives."""
+    instances = negatives.instances
     settings = run.curriculum
     difficulty = (
         first_difficulty(run, materials, split, instances) if settings.reads_scoring else np.zeros(len(instances))
     )
     sampler = sampler_of(settings, difficulty, total_steps(run), run.seed)
-    return Curriculum(sampler, make_weigher(run, split, instances, difficulty))
+    return Curriculum(sampler, make_weigher(run, split, instances, difficulty), negatives)
 
 
 def first_difficulty(run: TrainingRun, materials: Materials, split: Split, instances: Instances) -> np.ndarray:
     """Difficulty of each instance under `curriculum.scoring`, float64 [I]."""
-    teacher = materials.teacher
-    scored = scored_of(run, materials.data, split, instances, None if teacher is None else lambda: teacher)
-    return difficulty(run.curriculum.scoring, scored)[0]
+    given = {"teacher": materials.teacher, **materials.courses}
+    teachers = {need: partial(_same, scores) for need, scores in given.items() if scores is not None}
+    return difficulty(run.curriculum.scoring, scored_of(run, materials.data, split, instances, teachers))[0]
+
+
+def _same(scores: np.ndarray) -> np.ndarray:
+    return scores
 
 
 def scored_of(
@@ -79,9 +89,9 @@ def scored_of(
     data: RankingData,
     split: Split,
     instances: Instances,
-    teacher: Callable[[], np.ndarray] | None = None,
+    teachers: Mapping[str, Callable[[], np.ndarray]] | None = None,
 ) -> Scored:
-    """What the configured scoring reads. `teacher` returns the teacher's scores of the split."""
+    """What the configured scoring reads. `teachers`: what returns teachers' scores of the split, by field of Scored."""
     settings = run.curriculum
     return Scored(
         data,
@@ -92,7 +102,7 @@ def scored_of(
         relevance_level=run.evaluation.relevance_level,
         vectors=settings.vectors,
         file=settings.file,
-        teacher=teacher,
+        **(teachers or {}),
     )
 
 
@@ -129,15 +139,14 @@ class Batcher:
         self,
         materials: Materials,
         split: Split,
-        instances: Instances,
-        sampler: Sampler,
+        curriculum: Curriculum,
         module: RankerModule,
         batch_size: int,
         window: int,
     ):
         self.text: TextSide = materials.text
-        self.split, self.instances, self.sampler = split, instances, sampler
-        self.seed = sampler.seed  # of the negatives; the sampler's is that of the order
+        self.split, self.curriculum, self.instances = split, curriculum, curriculum.negatives.instances
+        self.seed = curriculum.sampler.seed  # of the negatives; the sampler's is that of the order
         self.module, self.batch_size, self.window = module, batch_size, window
         self.query_of_row = split.query[split.owner]
         self.first_stage = first_stage_for(module, split)
@@ -148,9 +157,9 @@ class Batcher:
             yield from self._window(start, min(self.window, step + count - start))
 
     def _window(self, step: int, batches: int) -> Iterator[Batch]:
-        rows = self.sampler.draw(step, batches, self.batch_size).ravel()
+        rows = self.curriculum.sampler.draw(step, batches, self.batch_size).ravel()
         rng = generator(self.seed, "negatives", step)
-        positive, negative = self.instances.draw(rows, rng)
+        positive, negative = self.curriculum.negatives.at(step).draw(rows, rng)
         if batches > 1:
             by_cost = np.argsort(self._costs(positive, negative), kind="stable")
             rows, positive, negative = rows[by_cost], positive[by_cost], negative[by_cost]

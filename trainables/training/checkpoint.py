@@ -21,7 +21,7 @@ from trainables.core.cache import CHECKSUMS, require_checksums, write_checksums
 from trainables.core.errors import DataError, Problem
 from trainables.core.files import full_disk_named, opened, read_text, write_text
 
-BEST, DEV_SCORES = "best.safetensors", "dev scores"
+BEST, DEV_SCORES, DEV_DOCUMENTS = "best.safetensors", "dev scores", "dev documents"
 CURRICULUM = "curriculum.safetensors"  # only where a curriculum has state to keep
 SEAL = CHECKSUMS
 
@@ -147,14 +147,19 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
     return flat.load_file(_opened(path))
 
 
-def save_best(weights: Mapping[str, Tensor], scores: np.ndarray, path: Path) -> None:
-    """Saves the best iteration's weights, wherever they are, and its scores of the dev candidates."""
+def save_best(
+    weights: Mapping[str, Tensor], scores: np.ndarray, path: Path, documents: np.ndarray | None = None
+) -> None:
+    """Saves the best iteration's weights, wherever they are, and its scores of the dev candidates, or of the documents
+    that it retrieved for them."""
     here = {name: tensor.cpu().contiguous() for name, tensor in weights.items()}
-    save_file({**here, DEV_SCORES: torch.from_numpy(scores)}, path)
+    found = {} if documents is None else {DEV_DOCUMENTS: torch.from_numpy(documents)}
+    save_file({**here, **found, DEV_SCORES: torch.from_numpy(scores)}, path)
 
 
 def load_best(path: Path) -> tuple[dict[str, Tensor], np.ndarray]:
     weights = load_tensors(path)
+    weights.pop(DEV_DOCUMENTS, None)
     return weights, weights.pop(DEV_SCORES).numpy()
 
 
@@ -162,6 +167,12 @@ def best_scores(folder: Path) -> np.ndarray:
     """Dev scores of the best iteration of a saved training, float32 [C], without reading its weights."""
     with safe_open(_opened(folder / BEST), "np") as file:
         return file.get_tensor(DEV_SCORES)
+
+
+def best_documents(folder: Path) -> np.ndarray | None:
+    """The documents that DEV_SCORES are of, int32 [Q K], if they were retrieved; None: the dev candidates."""
+    with safe_open(_opened(folder / BEST), "np") as file:
+        return file.get_tensor(DEV_DOCUMENTS) if DEV_DOCUMENTS in file.keys() else None  # noqa: SIM118 - no mapping
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:

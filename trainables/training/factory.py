@@ -15,9 +15,9 @@ from trainables.config.keys import TrainingRun
 from trainables.config.objective import OBJECTIVE, AnyRun, ObjectiveRun
 from trainables.config.task_fit import task_notes
 from trainables.data.columns import required_split
-from trainables.training.materials import Materials, materials_for, materials_key
+from trainables.training.courses import completed
+from trainables.training.materials import Materials, materials_for, materials_key, ranker_of
 from trainables.training.objective import ObjectiveMaterials, ObjectiveTraining
-from trainables.training.pretrained import completed
 from trainables.training.ranker_folder import is_of_others
 from trainables.training.saved_ranker import (
     SavedRanker,
@@ -27,7 +27,7 @@ from trainables.training.saved_ranker import (
     load_ranker_folder,
     load_trees,
 )
-from trainables.training.trainer import Training, training_instances
+from trainables.training.trainer import Training, training_negatives
 from trainables.training.trees import TreeTraining, tree_notes
 
 STEPS = 4
@@ -46,9 +46,7 @@ def seconds_per_iteration(run: TrainingRun, materials: Materials, threads: int, 
     few = {"batches_per_iteration": STEPS, "max_iterations": 2, "window": 1}
     short = run.training.model_copy(update={**few, "pretrain_data": None})
     run_of_few = run.model_copy(update={"training": short})
-    if run_of_few.reads_teacher and materials.teacher is None:  # which scores it gives does not change the pace
-        split = required_split(materials.data, "train")
-        materials = replace(materials, teacher=np.zeros(len(split.document), np.float32))
+    materials = _with_blank_teachers(run_of_few, materials)
     training = Training(run_of_few, completed(run_of_few, materials), device)
     training.iterate()
     measured = training.iterate()
@@ -56,6 +54,15 @@ def seconds_per_iteration(run: TrainingRun, materials: Materials, threads: int, 
     steps_seconds = pairs / measured["samples_per_second"]
     evaluation = measured["seconds"] - steps_seconds
     return evaluation + steps_seconds / STEPS * run.training.batches_per_iteration
+
+
+def _with_blank_teachers(run: TrainingRun, materials: Materials) -> Materials:
+    """The materials with what teachers would give, all zeros: which scores they give does not change the pace."""
+    data, split = materials.data, required_split(materials.data, "train")
+    blank = np.zeros((len(split.document), len(data.classes)) if data.classes else len(split.document), np.float32)
+    if run.reads_teacher and materials.teacher is None:
+        materials = replace(materials, teacher=blank)
+    return replace(materials, courses=dict.fromkeys(run.courses, blank[None]) | dict(materials.courses))
 
 
 RankerTraining = Training | TreeTraining
@@ -101,10 +108,16 @@ def training_notes(run: TrainingRun, materials: Materials) -> tuple[str, ...]:
     required_split(materials.data, "dev")
     if run.grows_trees:
         return tree_notes(run, materials.data)
-    split, instances = training_instances(run, materials)
+    split, negatives = training_negatives(run, materials)
     given = run.reads_teacher and split.teacher is not None
     taught = ("the teacher's scores are those that the data gives: no teacher is trained",) if given else ()
-    return (*task_notes(run, materials.data), *taught, *instances.notes)
+    ranker, settings = ranker_of(run)
+    return (
+        *task_notes(run, materials.data),
+        *ranker.notes(materials.text, settings),
+        *taught,
+        *negatives.instances.notes,
+    )
 
 
 def load_saved(folder: Path) -> SavedRanker | SavedTrees:

@@ -28,11 +28,16 @@ KEYS = frozenset({"margin", "temperature"})
 
 @dataclass(frozen=True)
 class LossSettings:
-    """What a loss may read besides scores: `training.margin`, `evaluation.relevance_level`, `training.temperature`."""
+    """What a loss may read besides scores: `training.margin`, `evaluation.relevance_level`, `training.temperature`.
+
+    fine  share of a list, the teacher's first, whose order counts; below 1 under schedule groups of
+          `curriculum.negatives`
+    """
 
     margin: float = 1.0
     relevance_level: int = 1
     temperature: float = 1.0
+    fine: float = 1.0
 
 
 LossFunction = Callable[[Any, Any, LossSettings], Any]
@@ -53,6 +58,7 @@ class Loss:
     keys     the keys of `training` that it reads
     classes  the function of kind classification that has the same name, if the kind is another
     reads_teacher  whether a listwise loss learns from a teacher's scores instead of grades
+    by_groups  whether it reads `LossSettings.fine`
     """
 
     kind: Kind
@@ -60,6 +66,7 @@ class Loss:
     keys: frozenset[str] = frozenset()
     classes: LossFunction | None = None
     reads_teacher: bool = False
+    by_groups: bool = False
 
     @property
     def of_classes(self) -> LossFunction | None:
@@ -79,6 +86,7 @@ def loss(
     keys: Iterable[str] = (),
     classes: LossFunction | None = None,
     reads_teacher: bool = False,
+    by_groups: bool = False,
 ) -> Callable[[Part], Part]:
     """Registers a loss function; see Loss."""
 
@@ -88,7 +96,7 @@ def loss(
         require_arguments(function, *ARGUMENTS[kind])
         if reads_teacher and kind != "listwise":
             raise ValueError(f"a loss of kind {kind} reads no teacher; kind listwise")
-        return Loss(kind, function, require_known(keys, KEYS), classes, reads_teacher)
+        return Loss(kind, function, require_known(keys, KEYS), classes, reads_teacher, by_groups)
 
     return LOSSES.decorator(name, summary, source, value)
 
@@ -262,6 +270,50 @@ def distill_kl(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor
     teacher = (labels.to(scores) / temperature).log_softmax(1)
     student = (scores / temperature).log_softmax(1)
     return temperature**2 * (teacher.exp() * (teacher - student)).sum(1)
+
+
+HARD, REMAINING = -0.25, -0.5  # labels of the two groups behind the ordered one, as in the code of Zeng et al. 2022
+
+
+@loss(
+    "cl_drd",
+    "the teacher's ranking in groups, its head in order: pairs weighted by what they change of the reciprocal ranks",
+    "Zeng et al. 2022",
+    kind="listwise",
+    reads_teacher=True,
+    by_groups=True,
+)
+def cl_drd(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:
+    """Mean of |1/π_i - 1/π_j| log(1 + exp(s_j - s_i)) over the pairs with y_i > y_j, where π are the ranks by score
+    (Zeng, Zamani & Vinay 2022, "Curriculum Learning for Dense Retrieval Distillation"; code: HansiZeng/CL-DRD,
+    lambda_mrr_loss and label modes 6 to 10).
+
+    y follows from the teacher's rank r in the list: 1/r for the first K documents, whose order is learned, -.25 for the
+    first half of the others, -.5 for the last. K is the share `fine` of the list, rounded up: a curriculum from the
+    order of three groups to that of all documents, under schedule groups.
+    """
+    import torch
+    from torch.nn import functional
+
+    width = scores.shape[1]
+    head = max(1, math.ceil(settings.fine * width - 1e-9))
+    rank = torch.arange(1, width + 1, device=scores.device, dtype=scores.dtype)
+    of_rank = 1 / rank
+    of_rank[head:] = HARD
+    of_rank[head + (width - head) // 2 :] = REMAINING
+    taught = _ranked(labels, of_rank)
+    reciprocal = _ranked(scores.detach(), 1 / rank)
+    weight = (reciprocal[:, :, None] - reciprocal[:, None, :]).abs()
+    apart = labels[:, :, None] > labels[:, None, :]  # the order of what the teacher scores alike is nobody's
+    ordered = ((taught[:, :, None] > taught[:, None, :]) & apart).to(scores)
+    of_pairs = functional.softplus(scores[:, None, :] - scores[:, :, None]) * weight
+    return (of_pairs * ordered).sum((1, 2)) / ordered.sum((1, 2)).clamp(min=1)
+
+
+def _ranked(scores: Tensor, of_rank: Tensor) -> Tensor:
+    """The value of each document's rank by score in its list, [B, N]; `of_rank` [N] are those of the ranks."""
+    order = scores.argsort(dim=1, descending=True, stable=True)
+    return of_rank.expand_as(order).gather(1, order.argsort(dim=1))
 
 
 def categorical_hinge(outputs: Tensor, classes: Tensor, margin: float = 1.0) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +102,7 @@ class Materials:
     teacher  float32 [C] or [C, K]: a teacher's scores of the training candidates, those that the data gives (NaN where
              it gives none) or those of a search's teacher (see `pretrained`); None: not trained yet
     start    the trained tensors of a search's pre-training by name (see `pretraining`), or None
+    courses  what scorings read of teachers under way, by need (see `training.courses`)
     pretrain_digest  of the pre-training data, whose words the text side covers too; None without pre-training
     """
 
@@ -110,6 +111,7 @@ class Materials:
     teacher: np.ndarray | None = None
     start: Mapping[str, np.ndarray] | None = None
     pretrain_digest: str | None = None
+    courses: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
@@ -180,7 +182,7 @@ def prepare(run: TrainingRun, data: RankingData | None = None) -> Materials:
     The text side does not depend on a trial's seed: vocabulary and word vectors belong to the collection, so that
     trials with different seeds differ in training alone.
     """
-    data = data or load_data(run.data)
+    data = data or load_data(run.data, run.evaluation.relevance_level)
     if run.grows_trees:
         require_features(data)
         return Materials(data, NO_TEXTS)

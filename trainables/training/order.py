@@ -20,6 +20,12 @@ def sampler_of(settings: CurriculumConfig, difficulty: np.ndarray, total_steps: 
     )
 
 
+def negatives_schedule_of(settings: CurriculumConfig, total_steps: int) -> Schedule:
+    """How fast negatives become hard, to the very end."""
+    pacing = settings.negatives.pacing if settings.negatives.schedule != "none" else "none"
+    return schedule_of(settings.model_copy(update={"pacing": pacing, "final_share": 1.0}), total_steps)
+
+
 def schedule_of(settings: CurriculumConfig, total_steps: int) -> Schedule:
     """How fast the order opens; the configured T is a share of all optimiser steps."""
     return Schedule(

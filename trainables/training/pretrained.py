@@ -45,8 +45,7 @@ def _ended(doing: str, plain: TrainingRun, materials: Materials, state: Path) ->
     """The training at its end; it goes on from `state`."""
     what = f"{plain.ranker['name']}, at most {plain.training.max_iterations} iterations"
     say(f"{doing} ({what}, on {best_device()})")
-    # The key fixes the data's content: a state made of the same data under other keys of `data` is a state of this one.
-    run = plain.model_copy(update={"data": DataConfig()})
+    run = plain_training(plain)
     training = resumed_or_new(lambda: Training(run, materials), state, say)
     if training.iteration:
         say(f"going on after iteration {training.iteration}")
@@ -54,6 +53,12 @@ def _ended(doing: str, plain: TrainingRun, materials: Materials, state: Path) ->
         for note in training.pop_notes():
             say(f"note: {note}")
     return training
+
+
+def plain_training(run: TrainingRun) -> TrainingRun:
+    """The training of an entry whose key fixes the data's content: a state made of the same data under other keys of
+    `data` is a state of this one."""
+    return run.model_copy(update={"data": DataConfig()})
 
 
 PRETRAINED_FORMAT = 3  # raise when the same settings train another start
@@ -203,17 +208,6 @@ def with_teacher(
     data = next(iter(materials.values())).data
     scores = teacher_scores(plain, data, required_split(data, "train"), compute)
     return {key: replace(one, teacher=scores) for key, one in materials.items()}
-
-
-def completed(run: TrainingRun, materials: Materials) -> Materials:
-    """The materials with all that a training of `run` reads: its pre-trained start and its teacher's scores, trained
-    now if neither the materials nor the cache have them."""
-    if run.training.pretrain_data is not None and materials.start is None:
-        materials = replace(materials, start=pretrained_start(run, materials.data))
-    if run.reads_teacher and materials.teacher is None:
-        train = required_split(materials.data, "train")
-        materials = replace(materials, teacher=teacher_scores(run, materials.data, train))
-    return materials
 
 
 def _score(ranker: Path, plain: TrainingRun, materials: Materials, split: Split) -> np.ndarray:

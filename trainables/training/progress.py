@@ -14,9 +14,10 @@ from pydantic import ValidationError
 from trainables.config.keys import TrainingRun
 from trainables.config.objective import AnyRun, run_of
 from trainables.core.errors import DataError, Problem
-from trainables.data.columns import Split, required_split
+from trainables.data.columns import RankingData, Split, required_split
 from trainables.evaluation.metrics import dev_key
-from trainables.evaluation.per_query import evaluator_of, scores_file, write_evaluated
+from trainables.evaluation.per_query import SplitEvaluator, evaluator_of, scores_file, write_evaluated
+from trainables.evaluation.retrieval import with_retrieved
 from trainables.training import checkpoint
 from trainables.training.materials import Materials
 
@@ -136,6 +137,7 @@ class RankerProgress(Progress):
     """What trainings of networks and of trees have in common.
 
     best_scores  float32 [C], of the dev candidates at the best iteration; class logits [C, K] for pairs to classify
+    best_documents  int32 [C], the documents that the best iteration retrieved; None: the dev candidates
     recent       dev values by query that enter the next mean of `evaluation.smoothing`, an array for each iteration
     """
 
@@ -147,25 +149,35 @@ class RankerProgress(Progress):
         self.dev = required_split(materials.data, "dev")
         self.evaluator = evaluator_of(materials.data, self.dev, run.evaluation.relevance_level)
         self.best_scores = np.empty(0, np.float32)
+        self.best_documents: np.ndarray | None = None
         self.recent: list[np.ndarray] = []
 
     @abstractmethod
     def score(self, split: Split) -> np.ndarray:
         """Scores of all candidates of a split, float32 [C]; class logits, [C, K], for pairs to classify."""
 
-    def evaluate(self, scores: np.ndarray) -> float:
-        """Mean over queries of the configured metric, given scores of the dev candidates, float32 [C]; and over the
-        last `evaluation.smoothing` iterations, as far as there are any."""
-        window = [*self.recent, self.evaluator(scores, [self.run.metric])[self.run.metric]]
+    def retrieve(self, split: Split) -> tuple[np.ndarray, np.ndarray] | None:
+        """The documents retrieved for a split's queries, int32 [Q K], and their scores; None: candidates are ranked."""
+        return None
+
+    def ranked(self, name: str) -> tuple[RankingData, np.ndarray]:
+        """The data, with the candidates of a split that are judged, and their scores as `score` gives them."""
+        data, split = self.materials.data, required_split(self.materials.data, name)
+        if (retrieved := self.retrieve(split)) is None:
+            return data, self.score(split)
+        return with_retrieved(data, name, *retrieved), retrieved[1]
+
+    def evaluate(self, scores: np.ndarray, evaluator: SplitEvaluator | None = None) -> float:
+        """Mean over queries of the configured metric, given scores of the dev candidates, float32 [C], or of those that
+        `evaluator` judges; and over the last `evaluation.smoothing` iterations, as far as there are any."""
+        window = [*self.recent, (evaluator or self.evaluator)(scores, [self.run.metric])[self.run.metric]]
         self.dev_values = np.mean(window, axis=0)
         self.recent = window[max(0, len(window) + 1 - self.run.evaluation.smoothing) :]
         return float(self.dev_values.mean())
 
     def apply(self, split: str, folder: Path) -> tuple[dict[str, np.ndarray], Path]:
-        data = self.materials.data
-        target = required_split(data, split)
-        scores = self.score(target)
-        evaluator = evaluator_of(data, target, self.run.evaluation.relevance_level)
+        data, scores = self.ranked(split)
+        evaluator = evaluator_of(data, data.splits[split], self.run.evaluation.relevance_level)
         values = write_evaluated(folder, split, data, scores, self.run.ranker["name"], evaluator)
         return values, scores_file(folder, split, data)
 
@@ -177,6 +189,7 @@ class RankerProgress(Progress):
         self.recent = recent_of(state)
         if self.has_best:
             self.best_scores = checkpoint.best_scores(folder)
+            self.best_documents = checkpoint.best_documents(folder)
         return state
 
 

@@ -101,7 +101,7 @@ class SavedRanker:
         # Only texts that are scored are tokenised: a collection may hold millions that no query asks for.
         asked, query_rows = np.unique(query_rows, return_inverse=True)
         read, document_rows = np.unique(document_rows, return_inverse=True)
-        query_tokens = ranker.encode(self.files, settings, [queries[int(row)] for row in asked])
+        query_tokens = ranker.encode_queries(self.files, settings, [queries[int(row)] for row in asked])
         document_tokens = ranker.encode(self.files, settings, [documents[int(row)] for row in read])
         arithmetic = choose_precision(precision or self.run.training.precision, device, module)
         return score_candidates(

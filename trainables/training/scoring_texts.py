@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -87,11 +87,56 @@ class Accumulation:
     def backward(self, module: nn.Module, size: int, loss_of: Callable[[slice], Tensor]) -> Tensor:
         """Sums loss_of(part) over the parts of a batch of `size` samples. Leaves the sum's gradient in the module's
         parameters and returns the sum, detached. Raises WorkFailed if not even one sample fits."""
+        return self._repeated(size, lambda: self._sum(module, size, loss_of))
+
+    def backward_through_vectors(
+        self,
+        module: nn.Module,
+        size: int,
+        encoders: Callable[[int], Sequence[Callable[[], Tensor]]],
+        loss_of: Callable[[Tensor], Tensor],
+    ) -> Tensor:
+        """As `backward`, for a loss of `size` samples that compares the vectors of all texts: loss_of(vectors).
+        `encoders(n)` are functions that give the vectors of the texts in n parts.
+
+        With several parts, gradients are cached (GradCache: Gao et al. 2021, "Scaling Deep Contrastive Learning Batch
+        Size under Memory Limited Setup", section 3; code: luyug/GradCache): all texts are encoded without a graph, the
+        loss gives the gradient of the vectors, and each part is encoded again, with the same dropout, to pass it on.
+        """
+
+        def work() -> Tensor:
+            return self._sum_through_vectors(module, encoders(-(-size // min(self.samples or size, size))), loss_of)
+
+        return self._repeated(size, work)
+
+    def _repeated(self, size: int, work: Callable[[], Tensor]) -> Tensor:
+        """The work's result; it is repeated with smaller parts as long as memory runs out."""
         state = self._random_state()
-        while isinstance(loss := attempt(lambda: self._sum(module, size, loss_of), self.device), Lack):
+        while isinstance(loss := attempt(work, self.device), Lack):
             self._halve(size, loss)
             self._set_random_state(state)
         return loss
+
+    def _sum_through_vectors(
+        self, module: nn.Module, encoders: Sequence[Callable[[], Tensor]], loss_of: Callable[[Tensor], Tensor]
+    ) -> Tensor:
+        module.zero_grad(set_to_none=True)
+        if len(encoders) == 1:
+            loss = loss_of(encoders[0]())
+            loss.backward()
+            return loss.detach()
+        states, parts = [], []
+        with torch.no_grad():
+            for encode in encoders:
+                states.append(self._random_state())
+                parts.append(encode())
+        vectors = torch.cat(parts).requires_grad_()
+        loss = loss_of(vectors)
+        (gradient,) = torch.autograd.grad(loss, vectors)
+        for encode, state, part in zip(encoders, states, gradient.split([len(part) for part in parts]), strict=True):
+            self._set_random_state(state)
+            encode().backward(part)
+        return loss.detach()
 
     def _sum(self, module: nn.Module, size: int, loss_of: Callable[[slice], Tensor]) -> Tensor:
         """One attempt, with parts of `samples` samples."""
@@ -196,6 +241,43 @@ def _compare(
         part = slice(start, start + PAIRS_A_BLOCK)
         np.einsum("bh,bh->b", vectors[query_of[part]], others[document_of[part]], out=scores[part])
     return scores
+
+
+DOCUMENTS_A_BLOCK, SCORES_A_BLOCK = 1 << 16, 1 << 25  # scored at a time: 128 MB of scores
+
+
+def nearest(
+    module: DualEncoder,
+    queries: Tokens,
+    documents: Tokens,
+    query_rows: np.ndarray,
+    document_rows: np.ndarray,
+    depth: int,
+    device: torch.device,
+    precision: Precision,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The `depth` documents of highest score for each of Q queries (all, if there are fewer), best first: their rows,
+    int32 [Q K], and scores, float32 [Q K]. Exact: every query is compared with every document."""
+    module.eval()
+    asked = torch.from_numpy(embed_queries(module, queries, query_rows, device, precision)).to(device)
+    read = torch.from_numpy(embed_documents(module, documents, document_rows, device, precision))
+    width = min(len(read), DOCUMENTS_A_BLOCK)
+    parts = [_nearest_of(part, read, depth, device) for part in asked.split(max(1, SCORES_A_BLOCK // width))]
+    scores, index = (torch.cat(side).cpu().numpy().ravel() for side in zip(*parts, strict=True))
+    return document_rows[index].astype(np.int32), scores
+
+
+def _nearest_of(queries: Tensor, documents: Tensor, depth: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Highest scores [Q, K] and their documents [Q, K], best first; `documents` [N, H] come to the device in blocks."""
+    scores, index = queries.new_empty(len(queries), 0), torch.empty(len(queries), 0, dtype=torch.int64, device=device)
+    for start, block in zip(
+        range(0, len(documents), DOCUMENTS_A_BLOCK), documents.split(DOCUMENTS_A_BLOCK), strict=True
+    ):
+        own = torch.arange(start, start + len(block), device=device).expand(len(queries), -1)
+        scores = torch.cat([scores, queries @ block.to(device).T], 1)
+        scores, best = scores.topk(min(depth, scores.shape[1]), 1)
+        index = torch.cat([index, own], 1).gather(1, best)
+    return scores, index
 
 
 NO_ROWS = np.empty(0, np.int64)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,21 +19,25 @@ from trainables.config.keys import TrainingRun
 from trainables.config.task_fit import require_fit
 from trainables.core.errors import ConfigError, DataError, Problem, WorkFailed
 from trainables.core.randomness import generator, torch_seed
+from trainables.curriculum.negatives import GrowingGroups, MovingRanks, Negatives, Sources
 from trainables.data.columns import RankingData, Split, required_split
 from trainables.data.instances import Batch, HardNegatives, Instances, make_instances
 from trainables.evaluation.metrics import dev_key
 from trainables.evaluation.per_query import evaluator_of
+from trainables.evaluation.retrieval import retrieved_split
 from trainables.rankers.first_stage import first_stage_for
-from trainables.rankers.ranker import RankerModule, on_device, sent
+from trainables.rankers.ranker import DualEncoder, RankerModule, on_device, sent
 from trainables.training import checkpoint, losses
 from trainables.training.average import MovingAverage, save_average
 from trainables.training.batching import Batcher, make_curriculum, objective, total_steps
+from trainables.training.contrast import InBatchNegatives
 from trainables.training.device import best_device, choose_precision, keep_freed_memory
 from trainables.training.losses import LOSSES, LossSettings
 from trainables.training.materials import Materials, ranker_of
+from trainables.training.order import negatives_schedule_of
 from trainables.training.progress import STATE, RankerProgress, read_state, recent_of
 from trainables.training.saved_ranker import load_weights, write_ranker
-from trainables.training.scoring_texts import Accumulation, enough_memory, score_candidates
+from trainables.training.scoring_texts import Accumulation, enough_memory, nearest, score_candidates
 
 
 class Training(RankerProgress):
@@ -50,17 +56,18 @@ class Training(RankerProgress):
         )
         self.base_rates = [group["lr"] for group in self.optimizer.param_groups]
         self.average = self._moving_average()
-        split, instances = training_instances(run, materials)
-        self.curriculum = make_curriculum(run, materials, split, instances)
+        split, negatives = training_negatives(run, materials)
+        self.curriculum = make_curriculum(run, materials, split, negatives)
         self.batcher = Batcher(
             materials,
             split,
-            instances,
-            self.curriculum.sampler,
+            self.curriculum,
             self.module,
             run.training.batch_size,
             run.training.window,
         )
+        contrasts = run.training.in_batch_negatives and run.training.loss == "softmax"
+        self.in_batch = InBatchNegatives(self.batcher, run.evaluation.relevance_level) if contrasts else None
         self.accumulation = Accumulation(run.training.micro_batch, self.device)
         self.best_weights: dict[str, Tensor] = {}
 
@@ -109,15 +116,24 @@ class Training(RankerProgress):
 
     def _evaluate_dev(self) -> float:
         """The dev value of the network's present weights, which become the best ones if it is the highest so far."""
-        scores = self.score(self.dev)
-        value = self.evaluate(scores)
+        documents, scores, value = self._judged_dev()
         if value > self.best_value:
             self.best_iteration = self.iteration + 1
             self.best_weights = {}  # room for the new ones
             with enough_memory(self.device):
                 self.best_weights = checkpoint.device_state(self.module)
-            self.best_scores = scores
+            self.best_scores, self.best_documents = scores, documents
         return value
+
+    def _judged_dev(self) -> tuple[np.ndarray | None, np.ndarray, float]:
+        """Documents retrieved for dev (None: its candidates are ranked), their scores, and the dev value."""
+        if (retrieved := self.retrieve(self.dev)) is None:
+            scores = self.score(self.dev)
+            return None, scores, self.evaluate(scores)
+        data = self.materials.data
+        split = retrieved_split(self.dev, *retrieved, len(data.documents))
+        evaluator = evaluator_of(data, split, self.run.evaluation.relevance_level)
+        return *retrieved, self.evaluate(retrieved[1], evaluator)
 
     def _train(self) -> dict[str, float]:
         steps = self.run.training.batches_per_iteration
@@ -147,14 +163,20 @@ class Training(RankerProgress):
         rate = rate_factor(self.run, step)
         for group, base in zip(self.optimizer.param_groups, self.base_rates, strict=True):
             group["lr"] = base * rate
-        batch_mean = self.run.curriculum.reduces_by_batch_mean
+        batch_mean, fine = self.run.curriculum.reduces_by_batch_mean, self.curriculum.negatives.fine(step)
 
-        def loss_of(part: slice) -> Tensor:
-            per_sample = self._losses(batch[part], objective(self.run, step), self._forward)
+        def reduced(per_sample: Tensor, part: slice) -> Tensor:
             on_loss = sent(torch.from_numpy(weights).to(per_sample.dtype), per_sample.device)
             return losses.reduced(per_sample, on_loss, batch_mean, part)
 
-        loss = self.accumulation.backward(self.module, len(weights), loss_of)
+        if self.in_batch is not None and objective(self.run, step) == self.run.training.loss:
+            loss = self._contrast(self.in_batch, batch, reduced)
+        else:
+            loss = self.accumulation.backward(
+                self.module,
+                len(weights),
+                lambda part: reduced(self._losses(batch[part], objective(self.run, step), self._forward, fine), part),
+            )
         with enough_memory(self.device):
             torch.nn.utils.clip_grad_norm_(self.module.parameters(), self.run.training.clip)
             self.optimizer.step()
@@ -163,8 +185,27 @@ class Training(RankerProgress):
         pairs = len(weights) * self.batcher.instances.documents_a_sample
         return loss, float(weights.mean()), pairs
 
-    def _losses(self, batch: Batch, loss: str, score: Callable[[np.ndarray], Tensor]) -> Tensor:
-        """Loss of each sample, [B]. `score`: candidate rows to scores.
+    def _contrast(self, in_batch: InBatchNegatives, batch: Batch, reduced: Callable[[Tensor, slice], Tensor]) -> Tensor:
+        """The loss of a batch with in-batch negatives; leaves its gradient in the parameters."""
+        contrast = in_batch.contrast(batch)
+
+        def encoder(query_rows: np.ndarray, document_rows: np.ndarray) -> Callable[[], Tensor]:
+            return lambda: self._embed(in_batch.inputs(query_rows, document_rows))
+
+        return self.accumulation.backward_through_vectors(
+            self.module,
+            len(batch.instance),
+            lambda count: [encoder(*rows) for rows in contrast.parts(count)],
+            lambda vectors: reduced(contrast.losses(vectors, self.run.temperature), slice(None)),
+        )
+
+    def _embed(self, inputs: Mapping[str, Any]) -> Tensor:
+        assert isinstance(self.module, DualEncoder)
+        with self.precision.autocast(self.device):
+            return self.module.embed(**on_device(inputs, self.device))
+
+    def _losses(self, batch: Batch, loss: str, score: Callable[[np.ndarray], Tensor], fine: float = 1.0) -> Tensor:
+        """Loss of each sample, [B]. `score`: candidate rows to scores; `fine`: as in LossSettings.
 
         Under a pointwise loss, a pair's loss is the mean of its two documents' losses.
         """
@@ -175,7 +216,8 @@ class Training(RankerProgress):
         else:
             rows = np.where(batch.positive >= 0, batch.positive, batch.negative)[None]
         scores = score(rows.ravel())
-        function, settings, kind = LOSSES[loss].function, self.loss_settings, LOSSES[loss].kind
+        function, kind = LOSSES[loss].function, LOSSES[loss].kind
+        settings = replace(self.loss_settings, fine=fine)
         if kind == "pairwise":
             positive, negative = scores.chunk(2)
             return losses.per_sample(loss, function, positive, negative, settings)
@@ -221,8 +263,10 @@ class Training(RankerProgress):
     def _instance_losses(self, step: int) -> np.ndarray:
         """Loss of each training instance under the current weights, its negative drawn once, float64 [I]."""
         instances = np.arange(len(self.batcher.instances))
-        drawn = self.batcher.instances.draw(instances, generator(self.run.seed, "self-paced", step))
-        per_sample = self._losses(Batch(instances, *drawn), objective(self.run, step), self._scores_of_rows)
+        negatives = self.curriculum.negatives
+        drawn = negatives.at(step).draw(instances, generator(self.run.seed, "self-paced", step))
+        samples, loss = Batch(instances, *drawn), objective(self.run, step)
+        per_sample = self._losses(samples, loss, self._scores_of_rows, negatives.fine(step))
         return per_sample.numpy().astype(np.float64)
 
     def _scores_of_rows(self, rows: np.ndarray) -> Tensor:
@@ -251,11 +295,22 @@ class Training(RankerProgress):
             None if first_stage is None else first_stage[rows],
         )
 
+    def retrieve(self, split: Split) -> tuple[np.ndarray, np.ndarray] | None:
+        """The nearest documents of the whole collection, if `evaluation.retrieve` asks for them."""
+        depth = self.run.evaluation.retrieve
+        if depth is None or not isinstance(self.module, DualEncoder):
+            return None
+        text = self.materials.text
+        rows = split.query, np.arange(len(text.documents))
+        return nearest(self.module, text.queries, text.documents, *rows, depth, self.device, self.precision)
+
     # -- state ---------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Callable[[Path], None]:
         weights, moments = checkpoint.trained_state(self.module), checkpoint.optimizer_state(self.optimizer)
-        best = (self.best_weights, self.best_scores) if self.has_best else None  # replaced as a whole, never changed
+        best = None  # else replaced as a whole, never changed
+        if self.has_best:
+            best = self.best_weights, self.best_scores, self.best_documents
         average = None if self.average is None else self.average.state()
         remembered = {name: array.copy() for name, array in self.curriculum.state().items()}
         document = self.document() | {"micro_batch": self.accumulation.samples}
@@ -264,7 +319,7 @@ class Training(RankerProgress):
             save_file(weights, folder / "weights.safetensors")
             save_file(moments, folder / "optimizer.safetensors")
             if best:
-                checkpoint.save_best(*best, folder / checkpoint.BEST)
+                checkpoint.save_best(best[0], best[1], folder / checkpoint.BEST, best[2])
             if average is not None:
                 save_average(average, folder)
             if remembered:
@@ -296,12 +351,15 @@ class Training(RankerProgress):
         self.best_iteration = self.copied_iterations = self.iteration
 
     def save_ranker(self, folder: Path) -> None:
-        """Writes the ranker of the best iteration as a folder for `load_saved`; the network then has its weights."""
+        """Writes the ranker of the best iteration as a folder for `load_saved`; the network then has its weights, with
+        adapters merged."""
         checkpoint.load_trained_state(self.module, self.best_weights)
+        self.module.merge_adapters()
         write_ranker(self.run, self.module, self.materials.text, folder, self.materials.data.classes)
 
     def restore_ranker(self, folder: Path) -> None:
         """Takes the weights that `save_ranker` wrote, to score with."""
+        self.module.merge_adapters()
         self.module.load_state_dict(load_weights(folder, self.run))
 
     def _restore(self, folder: Path) -> None:
@@ -318,8 +376,38 @@ class Training(RankerProgress):
 def training_instances(run: TrainingRun, materials: Materials) -> tuple[Split, Instances]:
     """The training split and its instances (`split_instances`)."""
     split = required_split(materials.data, "train")
-    teacher = materials.teacher
-    return split, split_instances(run, materials.data, split, None if teacher is None else lambda: teacher)
+    return split, split_instances(run, materials.data, split, _called(materials.teacher))
+
+
+def training_negatives(run: TrainingRun, materials: Materials) -> tuple[Split, Negatives]:
+    """The training split, and its instances with the configured schedule of their negatives. Raises as
+    `split_instances`."""
+    split, instances = training_instances(run, materials)
+    schedule, settings = negatives_schedule_of(run.curriculum, total_steps(run)), run.curriculum.negatives
+    if settings.schedule == "ranks":
+        hard = hard_negatives(run, materials.data, split, _called(materials.teacher))
+        everything = None if hard is None else replace(hard, first=1, last=len(split.document))
+        ranked = _instances(run, split, everything)
+        return split, MovingRanks(instances, schedule, ranked, settings.start, run.training.ranks)
+    if settings.schedule == "sources":
+        before = tuple(_instances(run, split, hard) for hard in _easier_sources(run, materials, split))
+        return split, Sources(instances, schedule, (*before, instances))
+    return split, (GrowingGroups if settings.schedule == "groups" else Negatives)(instances, schedule)
+
+
+def _easier_sources(run: TrainingRun, materials: Materials, split: Split) -> Iterator[HardNegatives | None]:
+    """What schedule `sources` draws from before the hard negatives of training.*."""
+    yield None
+    if run.training.hard_negatives == "teacher":
+        if np.isnan(split.score).all():
+            wrong = f"'{materials.data.name}' has no first-stage scores, by which 'sources' draws before the teacher"
+            right = "ranks, or data whose candidates come from a run or from BM25"
+            raise ConfigError(Problem("curriculum.negatives.schedule", wrong, right))
+        yield HardNegatives(split.score, *run.training.ranks)
+
+
+def _called(teacher: np.ndarray | None) -> Callable[[], np.ndarray] | None:
+    return None if teacher is None else lambda: teacher
 
 
 def split_instances(
@@ -333,7 +421,12 @@ def split_instances(
     require_fit(run, data.task)
     if data.task == "classification":
         return Instances.of_pairs(split)
-    settings, hard = run.training, hard_negatives(run, data, split, teacher)
+    return _instances(run, split, hard_negatives(run, data, split, teacher))
+
+
+def _instances(run: TrainingRun, split: Split, hard: HardNegatives | None) -> Instances:
+    """The instances of a split of documents to rank, with negatives from `hard`."""
+    settings = run.training
     loss, level = LOSSES[settings.loss], run.evaluation.relevance_level
     scored = ~np.isnan(split.teacher) if loss.reads_teacher and split.teacher is not None else None
     pairwise = loss.kind != "pointwise"
@@ -348,7 +441,7 @@ def hard_negatives(
     settings = run.training
     if not settings.draws_hard_negatives:
         return None
-    first, last = settings.negative_ranks or (1, int(settings.negatives))
+    first, last = settings.ranks
     if settings.hard_negatives == "teacher":
         return None if teacher is None else HardNegatives(teacher(), first, last)
     if np.isnan(split.score).all():

@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from trainables.config.function import Objective
 from trainables.config.keys import TrainingRun, configuration_fields, ranker_fields, unflatten, validated
 from trainables.config.objective import OBJECTIVE, AnyRun, objective_fields, validated_objective
-from trainables.curriculum.scoring import any_needs
+from trainables.curriculum.scoring import COURSES, any_needs
 from trainables.rankers import RANKERS
 from trainables.training.losses import LOSSES
 from tune_cl.experiment.search_keys import SearchConfig
@@ -98,10 +98,11 @@ class Experiment:
     def distinct_rankers(self) -> list[TrainingRun]:
         """The baseline and a training for each combination of the opened keys that decide what trainings read: the
         ranker's keys that its texts depend on (all, if it is pre-trained), `training.loss`, the keys of negatives,
-        `training.pretrain_data`, and the keys of the subset that comes first."""
+        `training.pretrain_data`, `ranker.lora.targets`, and the keys of the subset that comes first."""
         subsets = ("curriculum.subset", "curriculum.feature")
         negatives = ("training.negatives", "training.hard_negatives", "training.negative_ranks")
-        read = ("training.loss", *negatives, "training.pretrain_data", *subsets)
+        negatives = (*negatives, "curriculum.negatives.schedule")
+        read = ("training.loss", *negatives, "training.pretrain_data", "ranker.lora.targets", *subsets)
         return self._varied(key for key in self.space.leaves if key.startswith(read) or key in self._text_keys())
 
     def file_readers(self) -> list[TrainingRun]:
@@ -165,6 +166,11 @@ class Experiment:
         losses = [LOSSES[name] for name in self._values("training.loss")]
         reads = any(loss.reads_teacher for loss in losses)
         return reads or any_needs(self.scorings, "teacher") or "teacher" in self._values("training.hard_negatives")
+
+    @property
+    def courses(self) -> list[str]:
+        """What a trial's order can read of teachers under way."""
+        return [need for need in COURSES if any_needs(self.scorings, need)]
 
     def _values(self, key: str) -> list[Any]:
         """Every value that a key with options can take in trials, or the one that all have."""

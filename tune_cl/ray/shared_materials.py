@@ -16,6 +16,7 @@ from trainables.core.prose import say
 from trainables.curriculum.scoring import any_needs, difficulty, no_vectors
 from trainables.rankers.settings import TRAINED_VECTORS
 from trainables.training.batching import scored_of
+from trainables.training.courses import with_courses
 from trainables.training.device import Compute, here, limit_process
 from trainables.training.factory import training_notes
 from trainables.training.materials import Materials, changed_files, encoders_of, files_of, materials_key, prepare
@@ -64,7 +65,9 @@ def completed(
     by_key, base = dict(by_key), experiment.base_ranker()
     for run in {materials_key(run): run for run in experiment.distinct_rankers()}.values():
         by_key[materials_key(run)] = with_start(base, run, by_key[materials_key(run)], compute)
-    return with_teacher(base, by_key, compute) if experiment.needs_teacher else by_key
+    if experiment.needs_teacher:
+        by_key = with_teacher(base, by_key, compute)
+    return with_courses(base, by_key, experiment.courses, compute) if experiment.courses else by_key
 
 
 def untrained(experiment: Experiment) -> dict[str, Materials]:

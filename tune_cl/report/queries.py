@@ -92,7 +92,8 @@ def per_query(findings: Findings) -> PerQuery:
         raise NothingToShow("The search trained by a function of its user: the texts of its queries are not known.")
     split, label, best, baseline = _files(findings)
     ours, theirs = _mean(best, findings.metric), _mean(baseline, findings.metric)
-    data = load_data(findings.experiment.base_ranker().data)
+    run = findings.experiment.base_ranker()
+    data = load_data(run.data, run.evaluation.relevance_level)
     _check(data, findings)
     ids = [data.query_ids[int(query)] for query in required_split(data, split).query]
     rows = [row for row, name in enumerate(ids) if name in ours and name in theirs]

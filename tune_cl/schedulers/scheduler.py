@@ -26,7 +26,7 @@ def curriculum_ends(run: AnyRun) -> dict[str, float]:
         trees = curriculum.switch / run.ranker["trees_per_iteration"]
         return {"curriculum.switch": math.ceil(trees)} if "curriculum.switch" in run.in_force() else {}
     ends: dict[str, float] = {}
-    if curriculum.pacing != "none":
+    if curriculum.paces:
         ends["curriculum.T"] = math.ceil(curriculum.T * iterations - 1e-9)
     if curriculum.weighting != "none":
         ends["curriculum.m"] = curriculum.m

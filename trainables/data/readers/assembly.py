@@ -273,6 +273,7 @@ def _split(raw: RawSplit, candidates: _Candidates, usable: np.ndarray, start: in
         score=candidates.score,
         judged_grade=judged.value[by_query].astype(np.int16),
         judged_offsets=_offsets(row[judged.query], count),
+        judged_document=judged.document[by_query].astype(np.int32),
         given=candidates.given,
         teacher=None if raw.teacher is None else _teacher_scores(raw.teacher, candidates, documents),
     )

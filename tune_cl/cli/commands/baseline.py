@@ -154,10 +154,10 @@ def _prepare(kind: type[Baseline], run: TrainingRun, options: Namespace, setting
     from trainables.data.columns import required_split
 
     splits = list(dict.fromkeys(["dev", options.split] if setting == "tuned" else [options.split]))
-    data = None if options.retrieve else load_data(run.data)
+    data = None if options.retrieve else load_data(run.data, run.evaluation.relevance_level)
     collection = data is None or (data.retrieved and kind.retrieves)
     if data is None or collection:
-        data = load_data(run.data.model_copy(update={"candidates": "qrels"}))
+        data = load_data(run.data.model_copy(update={"candidates": "qrels"}), run.evaluation.relevance_level)
     for name in splits:
         required_split(data, name)
     for note in [] if collection else data.notes:

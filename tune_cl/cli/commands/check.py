@@ -13,7 +13,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from trainables.config.keys import TrainingRun
+from trainables.config.keys import TeacherConfig, TrainingConfig, TrainingRun
 from trainables.core.prose import counted, say
 from tune_cl.cli.options import (
     add_experiment,
@@ -78,7 +78,7 @@ def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
     teacher = teacher_run(run, materials.data.task)
     teaching_iterations = (
         teacher.training.max_iterations if experiment.needs_teacher and materials.teacher is None else 0
-    )
+    ) + sum(_course_iterations(need, teacher.training, run.curriculum.teacher) for need in experiment.courses)
     notes = [*experiment.notes, *warmed]  # printed only now that the data is known to fit
     if resources.gpu and device == "cpu" and not run.grows_trees:
         notes.append("a trial reserves a GPU, but this machine has none: a step is measured on its CPU")
@@ -95,6 +95,13 @@ def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
         "teacher_iterations": teaching_iterations,
         **_spent(experiment, document["iterations_expected"], paces, before / 3600),
     }
+
+
+def _course_iterations(need: str, training: TrainingConfig, keys: TeacherConfig) -> int:
+    """Iterations of the teachers of which a scoring reads the course."""
+    if need == "early_teachers":
+        return keys.runs * min(keys.early_iterations, training.max_iterations)
+    return training.max_iterations
 
 
 def _spent(experiment: Experiment, iterations: int, paces: Paces, before: float) -> dict[str, Any]:

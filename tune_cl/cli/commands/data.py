@@ -32,7 +32,7 @@ def execute(options: Namespace) -> dict[str, Any]:
     from tune_cl.experiment.load import load_training_run
 
     run = load_training_run(None, options.overrides, options.data)
-    data = load_data(run.data)
+    data = load_data(run.data, run.evaluation.relevance_level)
     form, recognised_by, files = recognised(run.data.source)
     return {
         "data": data.name,

@@ -9,6 +9,7 @@ from search_spaces import SPACES
 from trainables.baselines import BASELINES
 from trainables.core.plugins import plugin_of
 from trainables.core.registry import Entry, Registry
+from trainables.curriculum.negatives import SCHEDULES
 from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import SCORINGS
 from trainables.curriculum.subset import SUBSETS
@@ -27,6 +28,7 @@ KINDS: dict[str, Registry[Any]] = {
     "scorings": SCORINGS,
     "pacings": PACINGS,
     "weightings": WEIGHTINGS,
+    "negatives": SCHEDULES,
     "losses": LOSSES,
     "subsets": SUBSETS,
     "spaces": SPACES,

@@ -1,0 +1,212 @@
+"""LoRA adapters and learning rates by layer, on small encoders of all kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from tests.support.builders import tiny_data
+from tests.support.encoder_folders import KINDS, save_encoder
+from trainables.config.keys import TrainingRun, validated
+from trainables.core.errors import ConfigError
+from trainables.rankers.bert import BertModule
+from trainables.rankers.ranker import RankerModule, TextSide
+from trainables.training.factory import make_training, training_notes
+from trainables.training.materials import Materials, prepare, ranker_of
+from trainables.training.saved_ranker import load_ranker_folder
+from trainables.training.trainer import Training
+from tune_cl.experiment.load import build, load_training_run
+
+DATA = tiny_data(queries=8, candidates=4, turns=1)
+ROWS = np.arange(8)
+
+
+@dataclass(frozen=True)
+class Encoder:
+    kind: str
+    path: Path
+
+    def run(self, training: dict[str, Any] | None = None, **ranker: Any) -> TrainingRun:
+        keys = {
+            "max_iterations": 2,
+            "batches_per_iteration": 2,
+            "batch_size": 4,
+            "max_length": 24,
+            "lr": 0.01,
+            "precision": "fp32",
+        }
+        return validated(
+            {"ranker": {"name": "bert", "model": str(self.path), **ranker}, "training": keys | (training or {})}
+        )
+
+    def materials(self, **ranker: Any) -> Materials:
+        return prepare(self.run(**ranker), DATA)
+
+    def build(self, **ranker: Any) -> tuple[BertModule, TextSide]:
+        network, settings = ranker_of(self.run(**ranker))
+        text = network.prepare(DATA, settings, seed=0)
+        torch.manual_seed(1)
+        module = network.build(text, settings, 24)
+        assert isinstance(module, BertModule)
+        return module, text
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def encoder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Encoder]:
+    path = tmp_path_factory.mktemp(request.param)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        save_encoder(request.param, path)
+        yield Encoder(request.param, path)
+
+
+def scores(module: RankerModule, text: TextSide) -> torch.Tensor:
+    with torch.no_grad():
+        return module.eval()(**module.collate(text.queries, text.documents, ROWS, ROWS))
+
+
+LORA = {"rank": 2}
+
+
+def test_adapters_change_no_score_at_first_and_merge_into_the_weights(encoder: Encoder) -> None:
+    plain, text = encoder.build()
+    module, _ = encoder.build(lora=LORA)
+    before = scores(plain, text)
+    torch.testing.assert_close(scores(module, text), before, rtol=1e-5, atol=1e-6)
+    trained = [name for name, parameter in module.encoder.named_parameters() if parameter.requires_grad]
+    assert trained and all("lora_" in name for name in trained)
+    assert module.score.weight.requires_grad
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(std=0.3)
+    changed = scores(module, text)
+    assert (changed - before).abs().max() > 1e-3
+    module.merge_adapters()
+    torch.testing.assert_close(scores(module, text), changed, rtol=1e-4, atol=1e-5)
+    assert module.state_dict().keys() == plain.state_dict().keys()
+
+
+def test_alpha_scales_an_adapter(encoder: Encoder) -> None:
+    changes = []
+    for alpha in (None, 4, 8):
+        module, _ = encoder.build(lora={"rank": 2, "alpha": alpha})
+        layer: Any = next(part for part in module.encoder.modules() if hasattr(part, "lora_A"))
+        torch.nn.init.ones_(layer.lora_B["default"].weight)
+        changes.append(layer.get_delta_weight("default").detach())
+    torch.testing.assert_close(changes[0], changes[1])  # twice the rank
+    torch.testing.assert_close(changes[2], 2 * changes[1])
+
+
+def test_a_training_of_adapters_resumes_exactly_and_is_saved_without_them(encoder: Encoder, tmp_path: Path) -> None:
+    run, materials = encoder.run(lora=LORA), encoder.materials()
+
+    def new() -> Training:
+        training = make_training(run, materials, device="cpu")
+        assert isinstance(training, Training)
+        return training
+
+    whole, first, second = new(), new(), new()
+    numbers = [whole.iterate()["train_loss"] for _ in range(2)]
+    assert first.iterate()["train_loss"] == numbers[0]
+    (tmp_path / "state").mkdir()
+    first.save(tmp_path / "state")
+    second.load(tmp_path / "state")
+    assert second.iterate()["train_loss"] == numbers[1]
+    dev = whole.dev
+    expected = whole.best_scores
+    whole.save_ranker(tmp_path / "ranker")
+    np.testing.assert_allclose(whole.score(dev), expected, rtol=1e-4, atol=1e-5)
+    saved = load_ranker_folder(tmp_path / "ranker")
+    np.testing.assert_array_equal(saved.score_split(DATA, "dev"), whole.score(dev))
+    again = new()
+    again.restore_ranker(tmp_path / "ranker")
+    np.testing.assert_array_equal(again.score(dev), whole.score(dev))
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "ranker").eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "ranker")
+    query, document = DATA.query_text(int(dev.query[0])), DATA.documents[int(dev.document[0])]
+    options = {} if tokenizer.split_special_tokens else {"split_special_tokens": True}
+    inputs = tokenizer(query, document, truncation=True, max_length=24, return_tensors="pt", **options)
+    inputs = {name: inputs[name] for name in inputs if name != "token_type_ids" or saved.module.has_segments}  # pyright: ignore[reportAttributeAccessIssue]
+    with torch.no_grad():
+        assert float(model(**inputs).logits) == pytest.approx(float(whole.score(dev)[0]), abs=1e-4)
+
+
+def test_the_same_seed_gives_the_same_adapters(encoder: Encoder) -> None:
+    one, other = (encoder.build(lora=LORA)[0].state_dict() for _ in range(2))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_targets_that_name_no_layer_are_an_error_that_lists_the_names(encoder: Encoder) -> None:
+    run = encoder.run(lora={"rank": 2, "targets": ["q_proj", "nothing"]})
+    linear = {
+        name.rpartition(".")[2]
+        for name, part in encoder.build()[0].encoder.named_modules()
+        if isinstance(part, torch.nn.Linear)
+    }
+    with pytest.raises(ConfigError) as caught:
+        training_notes(run, encoder.materials())
+    (problem,) = caught.value.problems
+    assert problem.location == "ranker.lora.targets"
+    assert problem.wrong == "no linear layer of the model is named 'q_proj', 'nothing'"
+    assert set(problem.right.removeprefix("some of ").removesuffix("; null: all").split(", ")) == linear
+    target = sorted(linear)[0]
+    module, _ = encoder.build(lora={"rank": 2, "targets": [target]})
+    adapted = {name.split(".lora_")[0].rpartition(".")[2] for name, _ in module.named_parameters() if "lora_" in name}
+    assert adapted == {target}
+
+
+def test_without_decay_the_groups_are_the_encoder_and_the_new_layers(encoder: Encoder) -> None:
+    module, _ = encoder.build()
+    groups = module.parameter_groups(0.5)
+    assert [len(group["params"]) for group in groups] == [len(list(module.encoder.parameters())), 2]
+    assert all(a is b for a, b in zip(groups[0]["params"], module.encoder.parameters(), strict=True))
+
+
+def test_rates_fall_from_the_last_layer_to_the_embeddings(encoder: Encoder) -> None:
+    run = encoder.run(layer_decay=0.5)
+    if encoder.kind == "albert":
+        with pytest.raises(ConfigError, match=r"ranker\.layer_decay: the layers of the model share their weights"):
+            training_notes(run, encoder.materials())
+        return
+    training_notes(run, encoder.materials())
+    module, _ = encoder.build(layer_decay=0.5, head_lr=3.0)
+    rates = {id(p): group["lr"] for group in module.parameter_groups(1.0) for p in group["params"]}
+    names = dict(module.named_parameters())
+    assert rates.keys() == {id(parameter) for parameter in names.values()}
+    found = {name: rates[id(parameter)] for name, parameter in names.items()}
+    for name, rate in found.items():
+        part = name.split(".")
+        expected = (
+            3.0 if part[0] == "score" else 0.25 if part[1].startswith("embed") else 0.5 if "0" in part[:5] else 1.0
+        )
+        assert rate == expected, name
+    assert {*found.values()} == {0.25, 0.5, 1.0, 3.0}
+
+
+def test_what_is_padded_is_said(encoder: Encoder) -> None:
+    notes = [note for note in training_notes(encoder.run(), encoder.materials()) if "not packed" in note]
+    assert notes == (
+        ["encoders of architecture deberta-v2 are not packed: short pairs are padded"]
+        if encoder.kind.startswith("deberta")
+        else []
+    )
+
+
+def test_a_space_writes_adapters_as_a_section_and_can_search_them() -> None:
+    space = {"name": "lora", "ranker": {"name": "bert", "lora": {"rank": {"choice": [4, 8]}, "targets": ["query"]}}}
+    experiment = build("lora", space, {})
+    assert experiment.space.leaves.keys() == {"ranker.lora.rank"}
+    run = experiment.ranker_run(experiment.baseline_values() | {"ranker.lora.rank": 8})
+    assert run.ranker["lora"] == {"rank": 8, "alpha": None, "targets": ("query",)}
+    assert load_training_run(None, ["ranker.name=bert", "ranker.lora.rank=2"]).ranker["lora"]["rank"] == 2
+    with pytest.raises(ConfigError, match=r"ranker\.lora\.rnk: unknown key"):
+        build("lora", {"ranker": {"name": "bert", "lora": {"rnk": 4}}}, {})

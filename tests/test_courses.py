@@ -1,0 +1,176 @@
+"""Orders by what teachers believe in the course of their trainings: known answers, and the trainings themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import expit, softmax
+
+from tests.support.builders import tiny_data
+from tests.support.scored_data import make_data, scored_of
+from trainables.config.keys import TrainingRun, validated
+from trainables.curriculum.scoring import SCORINGS, Scored
+from trainables.data.columns import RankingData, required_split
+from trainables.data.instances import Instances
+from trainables.training import courses
+from trainables.training.courses import early_teachers, teacher_course, with_courses
+from trainables.training.factory import make_training
+from trainables.training.materials import materials_key, prepare
+from trainables.training.pretrained import prepare_teacher, teacher_scores
+from trainables.training.trainer import Training
+
+ONE = [[("right", 1), ("wrong", 0), ("other", 0)]]
+COURSE = np.array([[0.0, 0.0, 0.0], [1.0, -1.0, 0.5], [3.0, -2.0, 0.0]], np.float32)
+
+
+def value(scoring: str, pairwise: bool, negatives: int | str, scores: np.ndarray = COURSE) -> np.ndarray:
+    fields: dict[str, Any] = {"teacher_course": lambda: scores, "early_teachers": lambda: scores}
+    return SCORINGS[scoring](scored_of(make_data([["query"]], ONE), pairwise, negatives, **fields))
+
+
+def test_the_error_of_a_list_is_the_norm_of_softmax_minus_one_hot() -> None:
+    errors = [np.linalg.norm(softmax(scores) - [1, 0, 0]) for scores in COURSE.astype(float)]
+    assert value("el2n", True, 2) == pytest.approx(np.full(2, np.mean(errors)))
+    assert errors[0] == pytest.approx(np.sqrt(4 / 9 + 2 / 9))
+
+
+def test_the_error_of_a_fixed_pair_is_of_its_two_documents() -> None:
+    right, *wrong = COURSE.astype(float).T
+    expected = [np.mean(np.sqrt(2) * expit(other - right)) for other in wrong]
+    assert value("el2n", True, "all") == pytest.approx(expected)
+
+
+def test_the_error_of_a_document_alone_is_that_of_its_relevance() -> None:
+    wrong = np.abs(expit(COURSE.astype(float)) - [1, 0, 0])
+    assert value("el2n", False, "all") == pytest.approx(np.sqrt(2) * wrong.mean(0))
+    drawn = value("el2n", False, 1)  # the positive, and one of its negatives
+    assert drawn == pytest.approx(np.sqrt(2) * np.array([wrong[:, 0].mean(), wrong[:, 1:].mean()]))
+
+
+def test_confidence_and_variability_are_mean_and_deviation_of_the_label_s_probability() -> None:
+    belief = softmax(COURSE.astype(float), axis=1)[:, 0]
+    assert value("confidence", True, 1) == pytest.approx([1 - belief.mean()])
+    assert value("variability", True, 1) == pytest.approx([np.sqrt(((belief - belief.mean()) ** 2).mean())])
+
+
+def test_of_pairs_to_classify_the_classes_are_told_apart() -> None:
+    data = replace(make_data([["query"]], [[("right", 2)]]), task="classification", classes=("a", "b", "c"))
+    split = data.splits["train"]
+    logits = np.array([[[1.0, 2.0, 3.0]], [[0.0, 0.0, 0.5]]])
+    fields: dict[str, Any] = {"teacher_course": lambda: logits, "early_teachers": lambda: logits}
+    scored = Scored(data, split, Instances.of_pairs(split), seed=0, **fields)
+    errors = [np.linalg.norm(softmax(row) - [0, 0, 1]) for row in logits[:, 0]]
+    assert SCORINGS["el2n"](scored) == pytest.approx([np.mean(errors)])
+    assert SCORINGS["confidence"](scored) == pytest.approx([1 - softmax(logits[:, 0], axis=1)[:, 2].mean()])
+
+
+def test_scores_far_apart_neither_overflow_nor_vanish() -> None:
+    far = np.array([[-4000.0, 4000.0, 3999.0]])
+    assert value("el2n", True, 1, far) == pytest.approx([np.sqrt(1 + softmax([4000.0, 3999.0]) @ softmax([0.0, -1.0]))])
+    assert value("confidence", True, 1, -far) == pytest.approx([0])
+
+
+# -- the trainings ---------------------------------------------------------------------------------------------------
+
+
+def make_run(scoring: str = "el2n", **teacher: Any) -> TrainingRun:
+    return validated(
+        {
+            "ranker": {"name": "conv_knrm", "vector_size": 16, "filters": 8},
+            "training": {"max_iterations": 4, "batches_per_iteration": 3, "batch_size": 8, "lr": 1e-2},
+            "curriculum": {"pacing": "root", "scoring": scoring, "delta": 0.3, "teacher": teacher},
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def data() -> RankingData:
+    return tiny_data(queries=16, candidates=5, seed=8)
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def by_hand(data: RankingData, seed: int = 111) -> Iterator[np.ndarray]:
+    plain, materials = prepare_teacher(make_run(), data)
+    training = Training(plain.model_copy(update={"seed": seed}), materials)
+    while not training.finished:
+        training.iterate()
+        yield training.score(required_split(data, "train"))
+
+
+def test_a_course_has_the_scores_after_each_iteration_of_the_teacher(data: RankingData) -> None:
+    train = required_split(data, "train")
+    course = teacher_course(make_run(), data, train)
+    assert np.array_equal(course, np.stack(list(by_hand(data)))) and course.dtype == np.float32
+    best = teacher_scores(make_run(), data, train)
+    assert any(np.allclose(best, scores, atol=1e-6) for scores in course), "the teacher is the best of them"
+
+
+def test_early_teachers_are_the_beginnings_of_whole_trainings_with_seeds_in_a_row(data: RankingData) -> None:
+    scores = early_teachers(make_run(seed=7, runs=2, early_iterations=2), data, required_split(data, "train"))
+    expected = [list(by_hand(data, seed))[1] for seed in (7, 8)]
+    assert np.array_equal(scores, np.stack(expected))
+
+
+def test_a_killed_teacher_goes_on_with_the_scores_that_it_had(
+    data: RankingData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once before the scores of an iteration are written, once after."""
+    write, trained = courses._score, []
+
+    def until(iteration: int, before: bool) -> None:
+        def killed(training: Training, *rest: Any) -> None:
+            trained.append(training.iteration)
+            stop = training.iteration == iteration
+            if not (stop and before):
+                write(training, *rest)
+            if stop:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(courses, "_score", killed)
+        with pytest.raises(KeyboardInterrupt):
+            teacher_course(make_run(), data, required_split(data, "train"))
+
+    until(2, before=True)
+    until(3, before=False)
+    monkeypatch.setattr(courses, "_score", write)
+    course = teacher_course(make_run(), data, required_split(data, "train"))
+    assert trained == [1, 2, 2, 3] and np.array_equal(course, np.stack(list(by_hand(data))))
+
+
+@pytest.mark.parametrize("scoring", ["el2n", "confidence", "variability"])
+def test_a_training_follows_its_teachers(scoring: str, data: RankingData) -> None:
+    run = make_run(scoring)
+    training = make_training(run, prepare(run, data), device="cpu")
+    split, instances = required_split(data, "train"), training.batcher.instances
+    source = early_teachers if scoring == "el2n" else teacher_course
+    scores = source(run, data, split)
+    fields: dict[str, Any] = dict.fromkeys(("teacher_course", "early_teachers"), lambda: scores)
+    difficulty = SCORINGS[scoring](Scored(data, split, instances, seed=0, **fields))
+    ordered = difficulty[training.curriculum.sampler.order]
+    assert (np.diff(ordered) >= 0).all() and ordered[0] < ordered[-1]
+
+
+def test_the_trials_of_a_search_share_the_teachers_of_its_baseline(
+    data: RankingData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    baseline, trial = make_run(), make_run()
+    trial = trial.model_copy(update={"training": trial.training.model_copy(update={"lr": 5e-2})})
+    materials = with_courses(baseline, {materials_key(trial): prepare(trial, data)}, trial.courses)
+    monkeypatch.setattr(courses, "OF_NEED", {})  # no teacher may be trained now
+    make_training(trial, materials[materials_key(trial)], device="cpu").iterate()
+
+
+def test_the_keys_of_early_teachers_are_in_force_with_el2n_alone() -> None:
+    keys = {"curriculum.teacher.runs", "curriculum.teacher.early_iterations"}
+    assert keys <= make_run().in_force().keys()
+    assert not keys & make_run("confidence").in_force().keys()
+    assert "curriculum.teacher.seed" in make_run("confidence").in_force()

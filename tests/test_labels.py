@@ -1,0 +1,155 @@
+"""Training labels that are exchanged (`data.label_noise`) or BM25's (`data.weak_labels`)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.builders import tiny_data
+from tests.support.letor_data import letor_data
+from tests.support.pair_data import pair_folder
+from tests.support.trec_folder import write_trec_folder
+from trainables.core.errors import ConfigError, DataError
+from trainables.data import load_data
+from trainables.data.columns import Split
+from trainables.data.labels import bm25_scores, with_training_labels
+from trainables.data.settings import DataConfig
+from tune_cl.cli import main
+
+DATA = tiny_data(queries={"train": 30, "dev": 6, "test": 6}, candidates=6, turns=1)
+KINDS = st.sampled_from(["swap", "random", "hard"])
+
+
+def settings_of(**noise: Any) -> DataConfig:
+    return DataConfig.model_validate({"label_noise": noise})
+
+
+def exchanged(before: Split, after: Split) -> np.ndarray:
+    """The relevant candidates that are no longer relevant."""
+    return np.flatnonzero((before.grade >= 1) & (after.grade < 1))
+
+
+def of_query(split: Split, query: int) -> slice:
+    return slice(int(split.offsets[query]), int(split.offsets[query + 1]))
+
+
+@given(KINDS, st.floats(0.01, 1), st.integers(0, 5))
+def test_a_share_of_the_relevant_training_candidates_is_exchanged(kind: str, share: float, seed: int) -> None:
+    noisy = with_training_labels(DATA, settings_of(share=share, kind=kind, seed=seed), 1)
+    before, after = DATA.splits["train"], noisy.splits["train"]
+    relevant = int((before.grade >= 1).sum())
+    assert len(exchanged(before, after)) == round(share * relevant)  # each query here has more wrong candidates
+    assert all(
+        sorted(before.grade[of_query(before, query)]) == sorted(after.grade[of_query(after, query)])
+        for query in range(len(before))
+    )
+    assert noisy.splits["dev"] is DATA.splits["dev"] and noisy.splits["test"] is DATA.splits["test"]
+    assert f"{round(share * relevant)} of {relevant} relevant training candidates" in noisy.notes[-1]
+
+
+@given(KINDS, st.integers(0, 3))
+def test_more_noise_exchanges_what_less_does_too(kind: str, seed: int) -> None:
+    some, more = (
+        set(exchanged(DATA.splits["train"], with_training_labels(DATA, config, 1).splits["train"]).tolist())
+        for config in (settings_of(share=0.2, kind=kind, seed=seed), settings_of(share=0.6, kind=kind, seed=seed))
+    )
+    assert some < more
+
+
+def test_the_same_noise_is_the_same_data_and_other_noise_is_other_data() -> None:
+    configs = [settings_of(share=share, kind=kind, seed=seed)
+               for share in (0.2, 0.4) for kind in ("swap", "random", "hard") for seed in (0, 1)]  # fmt: skip
+    digests = [with_training_labels(DATA, config, 1).digest for config in configs]
+    assert len({*digests, DATA.digest}) == len(configs) + 1
+    again = with_training_labels(DATA, configs[2], 1)
+    assert again.digest == digests[2]
+    assert np.array_equal(
+        again.splits["train"].document, with_training_labels(DATA, configs[2], 1).splits["train"].document
+    )
+    assert with_training_labels(DATA, DataConfig(), 1) is DATA
+
+
+def test_hard_noise_makes_the_best_wrong_candidate_of_bm25_relevant() -> None:
+    config = settings_of(share=1, kind="hard")
+    before, after = DATA.splits["train"], with_training_labels(DATA, config, 1).splits["train"]
+    scores = bm25_scores(DATA, before, config)
+    for query in range(len(before)):
+        rows = of_query(before, query)
+        wrong = np.flatnonzero(before.grade[rows] < 1)
+        count = int((before.grade[rows] >= 1).sum())
+        best = wrong[np.argsort(-scores[rows][wrong], kind="stable")[:count]]
+        assert set(np.flatnonzero(after.grade[rows] >= 1)) == set(best)
+
+
+@given(st.integers(0, 20))
+def test_random_noise_brings_documents_that_were_no_candidates(seed: int) -> None:
+    before = DATA.splits["train"]
+    after = with_training_labels(DATA, settings_of(share=0.5, kind="random", seed=seed), 1).splits["train"]
+    brought = np.flatnonzero(before.document != after.document)
+    assert len(brought) == len(exchanged(before, after)) and (after.grade[brought] >= 1).all()
+    assert (after.rank[brought] == 0).all() and np.isnan(after.score[brought]).all()
+    for query in range(len(before)):
+        documents = after.document[of_query(after, query)]
+        assert len(set(documents)) == len(documents)
+
+
+def test_a_query_without_a_wrong_candidate_keeps_its_labels() -> None:
+    data = tiny_data(queries={"train": 4, "dev": 2, "test": 2}, candidates=3, turns=1)
+    train = data.splits["train"]
+    train.grade[: train.offsets[1]] = 1
+    noisy = with_training_labels(data, settings_of(share=1), 1)
+    assert (noisy.splits["train"].grade[: train.offsets[1]] == 1).all()
+    assert "more have no candidate left to exchange with" in noisy.notes[-1]
+
+
+def test_the_level_says_what_is_relevant() -> None:
+    data = tiny_data(queries={"train": 8, "dev": 2, "test": 2}, candidates=4, turns=1)
+    data.splits["train"].grade[::4] = 2
+    below = (data.splits["train"].grade == 1).sum()
+    after = with_training_labels(data, settings_of(share=1), 2).splits["train"]
+    assert (after.grade[::4] < 2).all() and (after.grade == 2).sum() == 8 and (after.grade == 1).sum() == below
+
+
+def test_weak_labels_are_those_of_bm25() -> None:
+    config = DataConfig(weak_labels="bm25")
+    weak = with_training_labels(DATA, config, 1)
+    before, after = DATA.splits["train"], weak.splits["train"]
+    scores = bm25_scores(DATA, before, config)
+    best = [before.offsets[query] + np.argmax(scores[of_query(before, query)]) for query in range(len(before))]
+    assert np.flatnonzero(after.grade >= 1).tolist() == best and (np.delete(after.grade, best) == -1).all()
+    assert after.judged_grade.tolist() == [1] * len(before) and "weak labels" in weak.notes[-1]
+    assert weak.digest != DATA.digest and weak.splits["test"] is DATA.splits["test"]
+
+
+def test_features_take_swapped_labels_alone(tmp_path: Path) -> None:
+    features = letor_data()
+    swapped = with_training_labels(features, settings_of(share=0.3), 1)
+    assert len(exchanged(features.splits["train"], swapped.splits["train"]))
+    with pytest.raises(ConfigError, match=r"data\.label_noise\.kind: 'letor' holds features, no texts.*; swap"):
+        with_training_labels(features, settings_of(share=0.3, kind="hard"), 1)
+    with pytest.raises(ConfigError, match=r"data\.weak_labels.*; none"):
+        with_training_labels(features, DataConfig(weak_labels="bm25"), 1)
+    with pytest.raises(DataError, match=r"data\.label_noise: .* is pairs to classify"):
+        load_data(DataConfig.model_validate({"source": str(pair_folder(tmp_path)), "label_noise": {"share": 0.3}}))
+
+
+def test_the_commands_train_on_noisy_labels_and_say_so(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    folder = write_trec_folder(DATA, tmp_path / "data")
+    noise = ["--set", "data.label_noise.share=0.5", "--json"]
+    documents = []
+    for options in (noise, ["--json"]):
+        assert main(["data", str(folder), *options]) == 0
+        documents.append(json.loads(capfd.readouterr().out))
+    assert documents[0]["digest"] != documents[1]["digest"]
+    assert any(note.startswith("label noise: ") for note in documents[0]["notes"])
+    small = ["--set", "training.max_iterations=1", "--set", "training.batches_per_iteration=2", "--json"]
+    sizes = ["--ranker", "knrm", "--set", "ranker.vector_size=8", "--output", str(tmp_path / "out")]
+    assert main(["train", "--data", str(folder), *sizes, *small, *noise]) == 0
+    out, err = capfd.readouterr()
+    assert "label noise: " in err and json.loads(out)["dev"]

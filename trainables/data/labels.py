@@ -1,0 +1,137 @@
+"""Training labels other than the data's own: exchanged ones (label noise), or those of BM25 (weak supervision).
+
+Dev and test are never touched. All trials and seeds of a search train on the same labels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from trainables.core.cache import digest_of
+from trainables.core.errors import ConfigError, DataError, Problem
+from trainables.core.randomness import generator
+from trainables.data.bm25 import Bm25
+from trainables.data.columns import NO_RANK, UNJUDGED, RankingData, Split, required_split
+from trainables.data.settings import DataConfig, LabelNoise
+from trainables.data.words import index_words, look_up
+
+NOISE, WEAK = "data.label_noise", "data.weak_labels"
+
+
+def with_training_labels(data: RankingData, config: DataConfig, level: int) -> RankingData:
+    """The data with the training labels that `data.weak_labels` and `data.label_noise` ask for, and a note of what was
+    changed; the data itself if they ask for nothing. `level`: the lowest relevant grade.
+
+    Raises DataError for data without texts where texts are needed, without documents to rank, or without training
+    queries.
+    """
+    weak, noise = config.weak_labels == "bm25", config.label_noise
+    if not (weak or noise.share):
+        return data
+    _require(data, weak, noise)
+    key: list[str | int | float] = [data.digest, "labels", level]
+    if weak:
+        data = _weakly_labelled(data, config, level)
+        key += [WEAK, config.bm25.k1, config.bm25.b]
+    if noise.share:
+        data = _noisy(data, config, level)
+        key += [NOISE, noise.share, noise.kind, noise.seed, config.bm25.k1, config.bm25.b]
+    return replace(data, digest=digest_of(*key))
+
+
+def _require(data: RankingData, weak: bool, noise: LabelNoise) -> None:
+    required_split(data, "train")
+    key = WEAK if weak else NOISE
+    if data.task == "classification":
+        wrong = f"'{data.name}' is pairs to classify, and labels are exchanged between the candidates of a query"
+        raise DataError(Problem(key, wrong, "data with several candidates a query"))
+    if data.features is not None and (weak or noise.kind != "swap"):
+        location, right = (WEAK, "none") if weak else (f"{NOISE}.kind", "swap")
+        raise ConfigError(Problem(location, f"'{data.name}' holds features, no texts, which this needs", right))
+
+
+def _weakly_labelled(data: RankingData, config: DataConfig, level: int) -> RankingData:
+    """BM25's best candidate of each training query is the relevant one, and the others are unjudged (Dehghani et al.
+    2017, with a label instead of BM25's score). The judgments of training queries are not used."""
+    split = data.splits["train"]
+    best = _ordered(split.owner, -bm25_scores(data, split, config))[split.offsets[:-1][split.sizes > 0]]
+    grade = np.full(len(split.grade), UNJUDGED, split.grade.dtype)
+    grade[best] = level
+    judged = np.full(len(split), level, split.judged_grade.dtype)
+    changed = replace(
+        split, grade=grade, judged_grade=judged, judged_offsets=np.arange(len(split) + 1), judged_document=None
+    )
+    note = f"weak labels: BM25's best candidate is the relevant one of each of {len(best):,} training queries"
+    return _with_train(data, changed, note)
+
+
+def _noisy(data: RankingData, config: DataConfig, level: int) -> RankingData:
+    """`share` of the relevant training candidates exchange their grade with a candidate of their query that is not
+    relevant. A larger share under the same seed exchanges those of a smaller one too."""
+    split, noise = data.splits["train"], config.label_noise
+    relevant = np.flatnonzero(split.grade >= level)
+    chosen = generator(noise.seed, "label noise").permutation(relevant)[: round(noise.share * len(relevant))]
+    wrong = np.flatnonzero(split.grade < level)
+    draws = generator(noise.seed, "label noise, partner")
+    by = -bm25_scores(data, split, config) if noise.kind == "hard" else draws.random(len(split.grade))
+    chosen, partner = _partners(split, chosen, wrong[_ordered(split.owner[wrong], by[wrong])])
+    changed = replace(split, grade=split.grade.copy())
+    changed.grade[chosen], changed.grade[partner] = split.grade[partner], split.grade[chosen]
+    if noise.kind == "random":
+        changed = _of_any_documents(changed, partner, len(data.documents), noise.seed)
+    wanted = round(noise.share * len(relevant))
+    note = f"label noise: {len(chosen):,} of {len(relevant):,} relevant training candidates exchanged ({noise.kind})"
+    if wanted > len(chosen):
+        note += f"; {wanted - len(chosen):,} more have no candidate left to exchange with"
+    return _with_train(data, changed, note)
+
+
+def _ordered(owner: np.ndarray, by: np.ndarray) -> np.ndarray:
+    """Positions by owner, and within an owner by `by`, lowest first; ties stay in order."""
+    return np.lexsort((by, owner))
+
+
+def _partners(split: Split, chosen: np.ndarray, wrong: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The chosen rows that find a partner, and their partners: of each query the first of its rows in `wrong`, each
+    used once. `wrong` is ordered by query."""
+    owner = split.owner
+    chosen = chosen[np.argsort(owner[chosen], kind="stable")]
+    of_chosen, of_wrong = owner[chosen], owner[wrong]
+    first = np.searchsorted(of_wrong, of_chosen)
+    position = first + np.arange(len(chosen)) - np.searchsorted(of_chosen, of_chosen)
+    has_one = position < np.searchsorted(of_wrong, of_chosen, side="right")
+    return chosen[has_one], wrong[position[has_one]]
+
+
+def _of_any_documents(split: Split, rows: np.ndarray, documents: int, seed: int) -> Split:
+    """The split with other documents in these rows, drawn from all that are no candidates of their query. A query with
+    more than half of all documents as candidates keeps its own."""
+    rows = rows[2 * split.sizes[split.owner[rows]] <= documents]
+    own, draws = split.owner * documents, generator(seed, "label noise, documents")
+    present, drawn = own + split.document, np.zeros(len(rows), np.int64)
+    wrong = np.ones(len(rows), bool)
+    while wrong.any():
+        drawn[wrong] = draws.integers(documents, size=int(wrong.sum()))
+        pairs = own[rows] + drawn
+        wrong = np.isin(pairs, present)
+        wrong[np.setdiff1d(np.arange(len(rows)), np.unique(pairs, return_index=True)[1])] = True
+    document, rank, score = split.document.copy(), split.rank.copy(), split.score.copy()
+    document[rows], rank[rows], score[rows] = drawn, NO_RANK, np.nan
+    teacher = None if split.teacher is None else split.teacher.copy()
+    if teacher is not None:
+        teacher[rows] = np.nan
+    return replace(split, document=document, rank=rank, score=score, teacher=teacher)
+
+
+def bm25_scores(data: RankingData, split: Split, config: DataConfig) -> np.ndarray:
+    """BM25 of each candidate for its query, float64 [C], over the collection of the split's candidates."""
+    documents, rows = np.unique(split.document, return_inverse=True)
+    corpus = index_words(data.documents[document] for document in documents.tolist())
+    queries = look_up((data.query_text(query) for query in split.query.tolist()), corpus.vocabulary)
+    return Bm25(corpus, "lucene", config.bm25.k1, config.bm25.b).pair_scores(queries, split.owner, rows)
+
+
+def _with_train(data: RankingData, split: Split, note: str) -> RankingData:
+    return replace(data, splits=data.splits | {"train": split}, notes=(*data.notes, note))

@@ -1,0 +1,135 @@
+"""Scores of teachers in the course of their trainings, which orders by error, confidence and variability read.
+
+They are in the cache; so is the state of a training under way, so that one that was killed goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from trainables.config.keys import TrainingRun
+from trainables.core.cache import cached, cached_in_sittings, digest_of, entry_in_cache, load_arrays, save_arrays
+from trainables.core.files import replacing
+from trainables.core.prose import say
+from trainables.data.columns import RankingData, Split, required_split
+from trainables.training.device import Compute, best_device, here, release
+from trainables.training.materials import Materials, read_of
+from trainables.training.pretrained import (
+    plain_training,
+    prepare_teacher,
+    pretrained_start,
+    teacher_scores,
+    with_start,
+)
+from trainables.training.saves import iterations, resumed_or_new
+from trainables.training.trainer import Training
+
+FORMAT = 1  # raise when the same settings give other scores
+ENTRIES, SCORES = "teacher-course", "scores"
+
+
+def course_of(plain: TrainingRun, materials: Materials, split: Split, last: int, compute: Compute = here) -> np.ndarray:
+    """The scores of a split's candidates after each of the first `last` iterations of the training `plain`, or fewer if
+    it ends before: float32 [E, C], or class logits, float32 [E, C, K]."""
+    keys = plain.model_dump(exclude={"data"})
+    key = digest_of(FORMAT, read_of(plain, materials), keys, split.query, split.document, last)
+    entry = entry_in_cache(ENTRIES, key)
+    if entry is None:  # on the machine that computes it, the scores are in its cache then; here they may not be
+        scores = compute(scores_of_course, plain, materials, split, last, key)
+        entry = cached(ENTRIES, key, lambda folder: save_arrays(folder, {SCORES: scores}))
+    return load_arrays(entry)[SCORES]
+
+
+def scores_of_course(plain: TrainingRun, materials: Materials, split: Split, last: int, key: str) -> np.ndarray:
+    """What `course_of` gives, under its key; trained where this machine's cache lacks it."""
+
+    def build(entry: Path, state: Path) -> None:
+        save_arrays(entry, {SCORES: np.stack(_trained(plain, materials, split, last, state))})
+
+    entry = cached_in_sittings(ENTRIES, key, build)
+    release()  # for the trials of the search
+    return load_arrays(entry)[SCORES]
+
+
+def _trained(plain: TrainingRun, materials: Materials, split: Split, last: int, state: Path) -> list[np.ndarray]:
+    """The scores after each iteration; the training goes on from `state`, where each iteration's scores are too."""
+    say(
+        f"training a teacher ({plain.ranker['name']}, seed {plain.seed}, at most {last} iterations, on {best_device()})"
+    )
+    run = plain_training(plain)
+    training = resumed_or_new(lambda: Training(run, materials), state, say)
+    if training.iteration:  # a state may have been saved just before its scores were
+        say(f"going on after iteration {training.iteration}")
+        _score(training, split, state)
+    if training.iteration < last:
+        for _ in iterations(training, state):
+            _score(training, split, state)
+            if training.iteration == last:
+                break
+    return [np.load(_file(state, iteration)) for iteration in range(1, training.iteration + 1)]
+
+
+def _score(training: Training, split: Split, state: Path) -> None:
+    """Writes the scores of the present weights, if they are not there yet."""
+    path = _file(state, training.iteration)
+    if not path.is_file():
+        state.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as unfinished, unfinished.open("wb") as file:
+            np.save(file, training.score(split), allow_pickle=False)
+
+
+def _file(state: Path, iteration: int) -> Path:
+    return state / f"{SCORES}-{iteration:05d}.npy"
+
+
+def teacher_course(run: TrainingRun, data: RankingData, split: Split, compute: Compute = here) -> np.ndarray:
+    """The scores of the teacher of `run` after each of its iterations."""
+    plain, materials = prepare_teacher(run, data)
+    started = with_start(plain, plain, materials, compute)
+    return course_of(plain, started, split, plain.training.max_iterations, compute)
+
+
+def early_teachers(run: TrainingRun, data: RankingData, split: Split, compute: Compute = here) -> np.ndarray:
+    """The scores of `curriculum.teacher.runs` teachers, with seeds from `curriculum.teacher.seed` on, after their first
+    `curriculum.teacher.early_iterations`. Each is the beginning of a whole training."""
+    plain, materials = prepare_teacher(run, data)
+    started = with_start(plain, plain, materials, compute)
+    keys = run.curriculum.teacher
+    seeded = [plain.model_copy(update={"seed": keys.seed + i}) for i in range(keys.runs)]
+    last = min(keys.early_iterations, plain.training.max_iterations)
+    return np.stack([course_of(one, started, split, last, compute)[-1] for one in seeded])
+
+
+Course = Callable[[TrainingRun, RankingData, Split, Compute], np.ndarray]
+OF_NEED: dict[str, Course] = {"teacher_course": teacher_course, "early_teachers": early_teachers}
+"""What a scoring may need of teachers under way, by the name of its field of Scored."""
+
+
+def with_courses(
+    plain: TrainingRun, materials: Mapping[str, Materials], needs: Iterable[str], compute: Compute = here
+) -> dict[str, Materials]:
+    """The materials of a search, with the courses that its scorings need: those of the teacher of the search's baseline
+    `plain`, which all trials share."""
+    data = next(iter(materials.values())).data
+    train = required_split(data, "train")
+    courses = {need: OF_NEED[need](plain, data, train, compute) for need in needs}
+    return {key: replace(one, courses=courses) for key, one in materials.items()}
+
+
+def completed(run: TrainingRun, materials: Materials) -> Materials:
+    """The materials with all that a training of `run` reads: its pre-trained start and its teachers' scores, trained
+    now if neither the materials nor the cache have them."""
+    if run.training.pretrain_data is not None and materials.start is None:
+        materials = replace(materials, start=pretrained_start(run, materials.data))
+    if run.reads_teacher and materials.teacher is None:
+        train = required_split(materials.data, "train")
+        materials = replace(materials, teacher=teacher_scores(run, materials.data, train))
+    missing = [need for need in run.courses if need not in materials.courses]
+    found = {
+        need: OF_NEED[need](run, materials.data, required_split(materials.data, "train"), here) for need in missing
+    }
+    return replace(materials, courses={**materials.courses, **found})
