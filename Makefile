@@ -22,8 +22,8 @@ setup: $(VENV)/.setup
 quickstart: setup
 	$(BIN)/tune-cl run quickstart $(ARGS)
 
-# Rankers in test size gain nothing from threads; two test processes do.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+# Rankers in test size gain nothing from threads; two test processes do, in the order of tests/conftest.py.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # Without Ray, servers and, but for a handful, processes.
 test: lint

@@ -47,6 +47,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         QUICK = False
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests come first: if one came last, the other worker would have nothing to do meanwhile."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture(autouse=True)
 def cache_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No test reads or writes the user's cache; one cache serves the whole test run."""

@@ -22,6 +22,7 @@ from trainables.training.factory import make_training, training_notes
 from trainables.training.materials import Materials, prepare, ranker_of
 from trainables.training.saved_ranker import load_ranker_folder
 from trainables.training.trainer import Training
+from tune_cl.experiment.load import build, load_training_run
 
 DATA = tiny_data(queries=8, candidates=4, turns=1)
 ROWS = np.arange(8)
@@ -198,3 +199,14 @@ def test_what_is_padded_is_said(encoder: Encoder) -> None:
         if encoder.kind.startswith("deberta")
         else []
     )
+
+
+def test_a_space_writes_adapters_as_a_section_and_can_search_them() -> None:
+    space = {"name": "lora", "ranker": {"name": "bert", "lora": {"rank": {"choice": [4, 8]}, "targets": ["query"]}}}
+    experiment = build("lora", space, {})
+    assert experiment.space.leaves.keys() == {"ranker.lora.rank"}
+    run = experiment.ranker_run(experiment.baseline_values() | {"ranker.lora.rank": 8})
+    assert run.ranker["lora"] == {"rank": 8, "alpha": None, "targets": ("query",)}
+    assert load_training_run(None, ["ranker.name=bert", "ranker.lora.rank=2"]).ranker["lora"]["rank"] == 2
+    with pytest.raises(ConfigError, match=r"ranker\.lora\.rnk: unknown key"):
+        build("lora", {"ranker": {"name": "bert", "lora": {"rnk": 4}}}, {})

@@ -165,18 +165,6 @@ def searched(place: Path, name: str, *overrides: str) -> tuple[dict[str, Any], l
     return json.loads(out), [event for event in events if event["event"] == "result"], told
 
 
-@pytest.mark.slow
-def test_trials_share_a_gpu_in_a_real_search(tmp_path: Path) -> None:
-    """Two at once, each with the memory it took in its results; without a reservation nothing is on the GPU."""
-    write_trec_folder(tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1), tmp_path / "data")
-    (tmp_path / "toy.yaml").write_text(SPACE.replace("max_concurrent: 1", "max_concurrent: 2"))
-    for share, name in ((0.25, "shared"), (0, "without")):
-        document, results, _ = searched(tmp_path, name, f"search.resources.gpu={share}")
-        assert document["trials"] == 5 and document["errored"] == 0
-        taken = [result["metrics"].get("device_memory_mib", 0) for result in results]
-        assert all(taken) if share else not any(taken)
-
-
 def losses(results: list[dict[str, Any]]) -> dict[tuple[str, int], float]:
     return {(result["trial"], result["iteration"]): result["metrics"]["train_loss"] for result in results}
 
@@ -186,18 +174,23 @@ def bytes_of(results: list[dict[str, Any]]) -> float:
 
 
 @pytest.mark.slow
-def test_a_search_with_too_little_memory_finds_the_same_and_says_so(tmp_path: Path) -> None:
+def test_trials_share_a_gpu_and_with_too_little_memory_find_the_same(tmp_path: Path) -> None:
+    """Real searches, each result with the memory that it took. Without a reservation nothing is on the GPU."""
     data = tiny_data(queries={"train": 200, "dev": 12, "test": 12}, candidates=8, turns=1)
     write_trec_folder(data, tmp_path / "data")
     ranker = {"name": "conv_knrm", "kernels_learned": False}  # has no dropout, and does not amplify rounding
     space = yaml.safe_load(SPACE) | {"ranker": ranker}
     space["training"] = {"batch_size": 1024, "batches_per_iteration": 2, "max_iterations": 2, "precision": "fp32"}
-    space["search"] |= {"searcher": "random", "scheduler": "none", "trials": 3}
+    space["search"] |= {"searcher": "random", "scheduler": "none", "trials": 3, "max_concurrent": 2}
     (tmp_path / "toy.yaml").write_text(yaml.safe_dump(space))
     total = torch.cuda.get_device_properties(0).total_memory
-    _, whole, told = searched(tmp_path, "whole", "search.resources.gpu=1")
-    allowed = 0.6 * bytes_of(whole)
+    document, whole, told = searched(tmp_path, "whole", "search.resources.gpu=0.25")
+    assert document["trials"] == 3 and document["errored"] == 0
+    assert all(result["metrics"]["device_memory_mib"] for result in whole)
     assert "out of memory" not in told
+    _, without, _ = searched(tmp_path, "without", "search.resources.gpu=0", "search.trials=1")
+    assert "device_memory_mib" not in without[0]["metrics"]
+    allowed = 0.6 * bytes_of(whole)
     if allowed / total < SMALLEST:
         pytest.skip("a hundredth of this GPU's memory is enough for the whole batch")
     _, halved, told = searched(tmp_path, "halved", f"search.resources.gpu={(allowed + CONTEXT) / total:.5f}")

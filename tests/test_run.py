@@ -22,6 +22,7 @@ from tests.support.builders import tiny_data
 from tests.support.commands import ROOT, UNHURRIED, finish, on_path, rewrite, start, wait_for_events
 from tests.support.faults import flip_the_last_bit
 from tests.support.trec_folder import write_trec_folder
+from tune_cl.cli import main
 from tune_cl.history.journal import read_events
 from tune_cl.history.state import SearchState, replay
 
@@ -140,12 +141,12 @@ def test_mlflow_has_a_run_a_trial_under_the_search(workdir: Path, whole: dict[st
         assert {"dev.run.txt", "dev.per_query.tsv", "config.yaml"} <= files
 
 
-def test_the_best_ranker_ranks(workdir: Path, whole: dict[str, Any]) -> None:
+def test_the_best_ranker_ranks(workdir: Path, whole: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(workdir)
     ranker = workdir / "whole" / "toy" / "trials" / "best-ranker"
-    rerank = ["rerank", str(ranker), "--data", "data", "--split", "dev", "--output", "best.txt", "--json"]
-    out, _ = finish(start(workdir, *rerank))
+    assert main(["rerank", str(ranker), "--data", "data", "--split", "dev", "--output", "best.txt"]) == 0
     trial = workdir / "whole" / "toy" / "trials" / whole["best"]["trial_id"]
-    ranked = [line.split()[:4] for line in (workdir / json.loads(out)["run_file"]).read_text().splitlines()]
+    ranked = [line.split()[:4] for line in Path("best.txt").read_text().splitlines()]
     assert ranked == [line.split()[:4] for line in (trial / "dev.run.txt").read_text().splitlines()]
 
 
@@ -162,24 +163,19 @@ def test_names_of_folders_may_have_spaces_and_quotes(workdir: Path, whole: dict[
     assert baseline == whole["baseline"] | {"params": ...}
 
 
-def test_resuming_a_finished_search_does_nothing_again(workdir: Path, whole: dict[str, Any]) -> None:
-    before = (workdir / "whole" / "toy" / "journal.jsonl").read_bytes()
-    out, _ = finish(start(workdir, *search(workdir, "whole", "resume")))
-    assert json.loads(out) == whole
-    assert (workdir / "whole" / "toy" / "journal.jsonl").read_bytes() == before
-
-
 def test_resuming_on_changed_data_is_refused(workdir: Path, whole: dict[str, Any]) -> None:
-    """Trials before and after the change could not be compared. A search that is done does not read its data."""
+    """Trials before and after the change could not be compared."""
     shutil.copytree(workdir / "whole", workdir / "changed")
     journal = workdir / "changed" / "toy" / "journal.jsonl"
-    rewrite(journal, {state(workdir, "changed").data["digest"]: "0" * 64})
-    text = journal.read_text()
-    journal.write_text("".join(line for line in text.splitlines(True) if '"search_end"' not in line))
+    change_data(workdir, "changed")
+    journal.write_text("".join(line for line in journal.read_text().splitlines(True) if '"search_end"' not in line))
     _, err = finish(start(workdir, *search(workdir, "changed", "resume")), status=2)
     assert err.splitlines()[-1].startswith("error: data.source: the data has changed since the search began; ")
-    journal.write_text(text)
-    finish(start(workdir, *search(workdir, "changed", "resume")))
+
+
+def change_data(workdir: Path, storage: str) -> None:
+    """Has the journal name other data than there is."""
+    rewrite(workdir / storage / "toy" / "journal.jsonl", {state(workdir, storage).data["digest"]: "0" * 64})
 
 
 def test_a_search_that_is_resumed_on_a_damaged_cache_gives_the_same_numbers(
@@ -198,8 +194,12 @@ def test_a_search_that_is_resumed_on_a_damaged_cache_gives_the_same_numbers(
     assert numbers(state(workdir, "damaged")) == numbers(state(workdir, "whole"))
 
 
-def test_a_second_search_of_the_name_is_refused(workdir: Path, whole: dict[str, Any]) -> None:
-    _, err = finish(start(workdir, *search(workdir, "whole"), "--name", "toy"), status=2)
+def test_a_second_search_of_the_name_is_refused(
+    workdir: Path, whole: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(workdir)
+    assert main([*search(workdir, "whole"), "--name", "toy"]) == 2
+    err = capsys.readouterr().err
     assert err.startswith("error: --name: a search 'toy' exists in ") and "tune-cl resume toy" in err
 
 
@@ -238,15 +238,20 @@ def test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search(
             assert sorted(points) == sorted(state(workdir, "cut").trials[trial].dev("map").items())
 
 
-def test_a_search_that_has_ended_is_resumed_reported_and_confirmed_without_its_checkpoints(
+def test_a_search_that_has_ended_is_resumed_reported_and_confirmed_without_its_checkpoints_and_data(
     workdir: Path, whole: dict[str, Any]
 ) -> None:
     shutil.copytree(workdir / "whole", workdir / "light")
     shutil.rmtree(workdir / "light" / "toy" / "ray")
-    again = json.loads(finish(start(workdir, *search(workdir, "light", "resume")))[0])
-    assert again["best"] == whole["best"]
-    finish(start(workdir, "report", "toy", "--storage", "light"))
     finish(start(workdir, "confirm", "toy", "--storage", "light", "--top", "1", "--seeds", "2"))
+    finish(start(workdir, "report", "toy", "--storage", "light"))
+    change_data(workdir, "light")  # a search that is done does not read its data
+    journal = workdir / "light" / "toy" / "journal.jsonl"
+    before = journal.read_bytes()
+    again = json.loads(finish(start(workdir, *search(workdir, "light", "resume")))[0])
+    moved = {key: whole[key].replace("/whole", "/light") for key in ("storage", "tracking_uri", "best_ranker")}
+    assert again == whole | moved
+    assert journal.read_bytes() == before
 
 
 def test_a_signal_to_all_processes_of_a_job_does_not_end_ray_before_the_driver(workdir: Path) -> None:

@@ -14,6 +14,7 @@ from trainables.rankers.settings import (
     BidafTSettings,
     BiEncoderSettings,
     ConvKnrmSettings,
+    DecoderSettings,
     DrmmTksSettings,
     EmbeddingMlpSettings,
     EmbeddingSettings,
@@ -53,6 +54,12 @@ RANKERS: Registry[RankerKind] = Registry(
         RankerKind(BiEncoderSettings, "trainables.rankers.bi_encoder:BiEncoder"),
         "any Hugging Face encoder on query and document apart, and the similarity of both vectors",
         "Reimers & Gurevych 2019; Karpukhin et al. 2020",
+    ),
+    Entry(
+        "decoder",
+        RankerKind(DecoderSettings, "trainables.rankers.decoder:Decoder"),
+        "a language model that says yes or no behind a prompt with query and document",
+        "Zhang et al. 2025 (Qwen3-Reranker)",
     ),
     Entry(
         "conv_knrm",

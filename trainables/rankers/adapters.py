@@ -10,6 +10,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from trainables.core.errors import ConfigError, Problem
+from trainables.rankers.ranker import RankerModule
 from trainables.rankers.settings import LoraSettings
 
 if TYPE_CHECKING:
@@ -35,17 +36,37 @@ def _is_named(name: str, target: str) -> bool:
     return name == target or name.endswith(f".{target}")
 
 
-def add_adapters(model: PreTrainedModel, settings: LoraSettings) -> LoraModel | None:
-    """Freezes a model and adds LoRA adapters (Hu et al. 2022), by peft, in the model itself; None if there are none to
-    add. An adapter's second matrix is zero at first: the scores are those without it."""
-    if not settings.rank:
-        return None
+class AdaptedModule(RankerModule):
+    """A ranker over a pretrained model that can be trained by adapters alone."""
+
+    adapters: LoraModel | None = None
+
+    def add_adapters(self, model: PreTrainedModel, settings: LoraSettings) -> None:
+        """Freezes the model and adds LoRA adapters to it (Hu et al. 2022), by peft; nothing with rank 0. An adapter's
+        second matrix is zero at first: the scores are those without it."""
+        if settings.rank:
+            object.__setattr__(self, "adapters", _adapters(model, settings))  # no part: its parameters are the model's
+
+    def merge_adapters(self) -> None:
+        if self.adapters is not None:
+            self.adapters.merge_and_unload()
+            object.__setattr__(self, "adapters", None)
+
+
+def _adapters(model: PreTrainedModel, settings: LoraSettings) -> LoraModel:
     from peft import LoraConfig, LoraModel  # here: few need it, and it takes a second
 
     alpha = 2 * settings.rank if settings.alpha is None else settings.alpha
     # Whole numbers are all that the type of `lora_alpha` allows, but it is only divided by the rank.
     config = LoraConfig(r=settings.rank, lora_alpha=alpha, target_modules=target_names(model, settings))  # pyright: ignore[reportArgumentType]
     return LoraModel(model, config, "default")
+
+
+def require_changes(model: PreTrainedModel, settings: LoraSettings, decay: float) -> None:
+    """Raises ConfigError for a model without the layers that a training shall change."""
+    target_names(model, settings)
+    if decay < 1:
+        layer_depths(model, ())
 
 
 def layer_depths(model: PreTrainedModel, names: Iterable[str]) -> dict[str, int]:

@@ -19,7 +19,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,7 +30,7 @@ from transformers import AutoModelForSequenceClassification, PretrainedConfig, P
 from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, Problem
 from trainables.data.columns import RankingData
-from trainables.rankers.adapters import add_adapters, decayed_groups, layer_depths, target_names
+from trainables.rankers.adapters import AdaptedModule, decayed_groups, require_changes
 from trainables.rankers.classifier_folder import CONFIG, PAIRS, TOKENIZER, read_classifier, write_classifier
 from trainables.rankers.classifier_heads import (
     LAYOUTS,
@@ -64,11 +64,8 @@ from trainables.rankers.ranker import Head, Ranker, RankerModule, TextSide, Toke
 from trainables.rankers.settings import TINY, BertSettings
 from trainables.rankers.text_pairs import PairTemplate, cached_text_side, keeps_latest, mean_of_passages
 
-if TYPE_CHECKING:
-    from peft import LoraModel
 
-
-class BertModule(RankerModule):
+class BertModule(AdaptedModule):
     """Scores [B] or class logits [B, K] of pairs.
 
     `encoder`: a transformers encoder, as loaded. It reads sequences whose first token is [CLS]: one per pair, or one
@@ -103,17 +100,6 @@ class BertModule(RankerModule):
         else:
             self._take_head(head, outputs)
         self.has_segments = "token_type_ids" in inspect.signature(encoder.forward).parameters
-        self.adapters: LoraModel | None = None
-
-    def add_adapters(self) -> None:
-        """Adds those that the settings ask for, and freezes the encoder."""
-        adapters = add_adapters(self.encoder, self.settings.lora)
-        object.__setattr__(self, "adapters", adapters)  # no part of its own: its parameters are the encoder's
-
-    def merge_adapters(self) -> None:
-        if self.adapters is not None:
-            self.adapters.merge_and_unload()
-            self.adapters = None
 
     def _new_head(self, pooler: nn.Linear | None, outputs: int) -> None:
         config, classifies = self.encoder.config, self.settings.head == "classification"
@@ -240,9 +226,7 @@ class Bert(EncoderRanker):
     def notes(self, text: TextSide, settings: BertSettings) -> tuple[str, ...]:
         fields = json.loads(text.files[CONFIG])
         if settings.lora.rank or settings.layer_decay < 1:
-            encoder = empty_encoder(fields)
-            target_names(encoder, settings.lora)
-            layer_depths(encoder, ()) if settings.layer_decay < 1 else None
+            require_changes(empty_encoder(fields), settings.lora, settings.layer_decay)
         if fields["model_type"] in PACKED:
             return ()
         return (f"encoders of architecture {fields['model_type']} are not packed: short pairs are padded",)
@@ -250,7 +234,7 @@ class Bert(EncoderRanker):
     def build(self, text: TextSide, settings: BertSettings, max_length: int, outputs: int = 1) -> BertModule:
         """Raises ConfigError if the encoder has fewer positions than `max_length`, or its weights are missing."""
         module = self._without_adapters(text, settings, max_length, outputs)
-        module.add_adapters()
+        module.add_adapters(module.encoder, settings.lora)
         return module
 
     def _without_adapters(self, text: TextSide, settings: BertSettings, max_length: int, outputs: int) -> BertModule:

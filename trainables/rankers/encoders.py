@@ -16,6 +16,8 @@ from huggingface_hub import constants
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from torch import nn
 from transformers import PretrainedConfig, PreTrainedModel
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
+from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES as MASKED
 from transformers.utils.hub import cached_file, extract_commit_hash
 
 from trainables.core.cache import digest_of
@@ -43,20 +45,43 @@ def tiny_config(vocabulary: int) -> PretrainedConfig:
 
 def read_encoder(model: str) -> tuple[PretrainedConfig, transformers.PreTrainedTokenizerFast]:
     """Configuration and tokenizer of an encoder's folder or hub name. Raises ConfigError if they cannot be used."""
-    config = _load(transformers.AutoConfig, model)
-    _require_own_kernels(model, config)
-    tokenizer = _load(transformers.AutoTokenizer, model, use_fast=True)
+    config, tokenizer = read_model(model)
     if config.is_encoder_decoder or not hasattr(config, "hidden_size"):
         raise unusable(model, "is no encoder")
-    if not tokenizer.is_fast or tokenizer.cls_token_id is None or tokenizer.pad_token_id is None:
+    if tokenizer.cls_token_id is None and is_decoder(config):
+        raise _no_encoder(model, config)
+    if tokenizer.cls_token_id is None or tokenizer.pad_token_id is None:
         raise unusable(model, "has no fast tokenizer with a [CLS] and a padding token")
-    tokenizer.backend_tokenizer.no_truncation()
-    tokenizer.backend_tokenizer.no_padding()
-    _require_cls_first(model, tokenizer.backend_tokenizer, tokenizer.cls_token_id)
+    _require_cls_first(model, tokenizer.backend_tokenizer, tokenizer.convert_tokens_to_ids(str(tokenizer.cls_token)))
+    if is_decoder(config):
+        raise _no_encoder(model, config)
     return config, tokenizer
 
 
-def _require_cls_first(model: str, tokenizer: Tokenizer, cls: int) -> None:
+def read_model(model: str) -> tuple[PretrainedConfig, transformers.PreTrainedTokenizerFast]:
+    """Configuration and tokenizer of a folder or hub name. Raises ConfigError if they cannot be read, or if the
+    tokenizer is no fast one."""
+    config = _load(transformers.AutoConfig, model)
+    _require_own_kernels(model, config)
+    tokenizer = _load(transformers.AutoTokenizer, model, use_fast=True)
+    if not tokenizer.is_fast:
+        raise unusable(model, "has no fast tokenizer with a [CLS] and a padding token")
+    tokenizer.backend_tokenizer.no_truncation()
+    tokenizer.backend_tokenizer.no_padding()
+    return config, tokenizer
+
+
+def is_decoder(config: PretrainedConfig) -> bool:
+    """Whether no token of an architecture reads later ones: it is known as a language model only."""
+    return config.model_type in CAUSAL and config.model_type not in MASKED
+
+
+def _no_encoder(model: str, config: PretrainedConfig) -> ConfigError:
+    wrong = f"'{model}' is a decoder ({config.model_type}), in which no first token can stand for a pair"
+    return ConfigError(Problem("ranker.model", wrong, "an encoder, or ranker.name: decoder"))
+
+
+def _require_cls_first(model: str, tokenizer: Tokenizer, cls: int | list[int]) -> None:
     ids = tokenizer.encode("a", "a").ids
     if ids[0] == cls:
         return

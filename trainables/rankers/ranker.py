@@ -164,6 +164,10 @@ class Ranker(ABC):
     def encode(self, files: Mapping[str, str], settings: Any, texts: Iterable[str]) -> Tokens:
         """Token ids of new texts with a saved ranker's files."""
 
+    def encode_queries(self, files: Mapping[str, str], settings: Any, texts: Iterable[str]) -> Tokens:
+        """Token ids of new queries; as of other texts, unless a ranker reads queries in another way."""
+        return self.encode(files, settings, texts)
+
     @abstractmethod
     def build(self, text: TextSide, settings: Any, max_length: int, outputs: int = 1) -> RankerModule:
         """A fresh module, initialised from torch's current random state (set by the caller).

@@ -24,6 +24,7 @@ class RankerSettings(BaseModel):
 
     default_lr  default of training.lr, where it is not the usual one
     embeds      whether queries and documents are encoded apart, and a score compares their vectors
+    prompts     whether a saved ranker must be given a pair's prompt by other libraries
     text_side   rankers with the same name here and equal `text_keys` share what `prepare` makes
     text_keys   the settings that `prepare` reads
     """
@@ -31,6 +32,7 @@ class RankerSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     default_lr: ClassVar[float | None] = None
     embeds: ClassVar[bool] = False
+    prompts: ClassVar[bool] = False
     text_side: ClassVar[str] = ""
     text_keys: ClassVar[frozenset[str]] = frozenset()
 
@@ -94,6 +96,28 @@ class BertSettings(RankerSettings):
     document_length: int = Field(2000, ge=1, description="tokens of a document that passages average reads")
     checkpointing: bool = Field(False, description="computes activations again in the backward pass: less memory")
     vocabulary_size: int = Field(8000, ge=64, description="of model tiny")
+
+
+class DecoderSettings(RankerSettings):
+    default_lr = 2e-5
+    prompts = True
+    text_side = "decoder"
+    text_keys = frozenset({"model", "instruction", "keep"})
+
+    name: str = "decoder"
+    model: str = Field(
+        "Qwen/Qwen3-Reranker-0.6B", min_length=1, description="the name or folder of a decoder that says yes or no"
+    )
+    instruction: str = Field(
+        "Given a web search query, retrieve relevant passages that answer the query",
+        min_length=1,
+        description="what the prompt says that documents are asked for",
+    )
+    head_lr: float | None = Field(None, gt=0, description="learning rate of the scoring layer; null = training.lr")
+    lora: LoraSettings = LoraSettings()
+    layer_decay: float = Field(1.0, gt=0, le=1, description=LAYER_DECAY)
+    keep: Keep = Field("latest", description="what is left of long queries of several utterances")
+    checkpointing: bool = Field(False, description="computes activations again in the backward pass: less memory")
 
 
 class BiEncoderSettings(RankerSettings):

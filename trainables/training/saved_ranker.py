@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import lightgbm as lgb
 import numpy as np
 from pydantic import ValidationError
 from safetensors import SafetensorError
@@ -39,6 +38,9 @@ from trainables.training.ranker_folder import (
 )
 from trainables.training.scoring_texts import score_candidates
 from trainables.training.trees import MODEL, read_trees, score_features, settings_of
+
+if TYPE_CHECKING:
+    import lightgbm as lgb
 
 BROKEN = (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError)
 """Errors of a folder whose files are missing, damaged or of different rankers."""
@@ -99,7 +101,7 @@ class SavedRanker:
         # Only texts that are scored are tokenised: a collection may hold millions that no query asks for.
         asked, query_rows = np.unique(query_rows, return_inverse=True)
         read, document_rows = np.unique(document_rows, return_inverse=True)
-        query_tokens = ranker.encode(self.files, settings, [queries[int(row)] for row in asked])
+        query_tokens = ranker.encode_queries(self.files, settings, [queries[int(row)] for row in asked])
         document_tokens = ranker.encode(self.files, settings, [documents[int(row)] for row in read])
         arithmetic = choose_precision(precision or self.run.training.precision, device, module)
         return score_candidates(
@@ -220,7 +222,7 @@ def load_trees(folder: Path) -> SavedTrees:
         checkpoint.require_whole(folder)
         run = recorded_run(checkpoint.read_json(folder / CONFIG), folder)
         booster = read_trees(folder / MODEL)
-    except (OSError, ValueError, KeyError, TypeError, ValidationError, lgb.basic.LightGBMError) as error:
+    except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
         wrong = f"cannot be read: {error}"
         raise DataError(Problem(str(folder), wrong, "a ranker written by tune-cl train")) from error
     return SavedTrees(run, booster)

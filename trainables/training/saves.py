@@ -11,7 +11,6 @@ from pathlib import Path
 from threading import Thread
 from typing import Generic, TypeVar
 
-from lightgbm.basic import LightGBMError
 from safetensors import SafetensorError
 
 from trainables.core.storage import patiently
@@ -19,7 +18,7 @@ from trainables.training.checkpoint import latest_iteration, save_iteration
 from trainables.training.device import release
 from trainables.training.progress import Progress
 
-DAMAGED = (FileNotFoundError, NotADirectoryError, ValueError, KeyError, SafetensorError, LightGBMError)
+DAMAGED = (FileNotFoundError, NotADirectoryError, ValueError, KeyError, SafetensorError)
 """Errors raised by reading a damaged state. Any other OSError comes from the storage, the disk or the process."""
 QUICK = 0.1  # seconds
 LITTLE, SHARE = 0.02, 0.1  # shares of the time

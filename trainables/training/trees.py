@@ -10,9 +10,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import lightgbm as lgb
 import numpy as np
 import torch
 
@@ -33,19 +32,29 @@ from trainables.training.materials import Materials
 from trainables.training.progress import STATE, RankerProgress, read_state
 from trainables.training.ranker_folder import CONFIG, described
 
+if TYPE_CHECKING:
+    import lightgbm as lgb  # imported where it is used, for it takes half a second
+
 MODEL = "model.txt"
 
 
 def read_trees(path: Path) -> lgb.Booster:
-    """A booster from its file. Raises ValueError if the file was cut short: LightGBM would end the process."""
+    """A booster from its file. Raises ValueError if it is damaged, or was cut short: LightGBM would end the process."""
+    import lightgbm as lgb
+
     text = read_text(path)
     if "\nend of trees\n" not in text:
         raise ValueError(f"{path} ends before its trees do")
-    return lgb.Booster(model_str=text)
+    try:
+        return lgb.Booster(model_str=text)
+    except lgb.basic.LightGBMError as error:
+        raise ValueError(str(error)) from error
 
 
 def cut(booster: lgb.Booster, rounds: int) -> lgb.Booster:
     """A copy with the first `rounds` trees, made through LightGBM's text form, which keeps every number to the bit."""
+    import lightgbm as lgb
+
     return lgb.Booster(model_str=booster.model_to_string(num_iteration=rounds))
 
 
@@ -244,6 +253,8 @@ class TreeTraining(RankerProgress):
     def _grow(self, stage: Stage, begin: int, end: int) -> int:
         """Brings the booster from round `begin` to round `end` of a stage; returns the rounds that were grown here, not
         by another training."""
+        import lightgbm as lgb
+
         if self.prefixes and stage is self.stages[0] and (prefix := self.prefixes.at(end)):
             self.booster, self._growing = prefix, None
             return 0
@@ -277,6 +288,8 @@ class TreeTraining(RankerProgress):
 
     def _stage_data(self, stage: Stage) -> lgb.Dataset:
         """The stage's rows, binned; kept for the next stage if it has the same rows, and replaced otherwise."""
+        import lightgbm as lgb
+
         if self._dataset is None or not np.array_equal(self._dataset[0], stage.rows):
             sizes = np.bincount(self.train.owner[stage.rows], minlength=len(self.train))
             dataset = lgb.Dataset(
@@ -292,6 +305,8 @@ class TreeTraining(RankerProgress):
 
     def _prefix_key(self) -> str:
         """Digest of everything that determines the first stage's trees except their number."""
+        import lightgbm as lgb
+
         stage, sampled = self.stages[0], self.settings.draws
         random = (self.run.seed, self.settings.trees_per_iteration) if sampled else ()
         data = (self.materials.data.digest, stage.rows, stage.objective)

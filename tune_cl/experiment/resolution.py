@@ -145,8 +145,14 @@ def join(flat: Flat, entries: Flat, problems: list[Problem]) -> None:
 
 def is_range(key: str, value: Mapping[str, Any]) -> bool:
     """Whether a mapping opens a leaf (perhaps misspelt) rather than being a section."""
-    whole = key.startswith("ranker.") or key in configuration_fields(()) or key in SEARCH_KEYS
+    of_ranker = key.startswith("ranker.") and not is_ranker_section(key)
+    whole = of_ranker or key in configuration_fields(()) or key in SEARCH_KEYS
     return whole or bool(value.keys() & {*KINDS, *BESIDE})
+
+
+def is_ranker_section(key: str) -> bool:
+    """Whether a ranker has keys below this one, as `ranker.lora` has."""
+    return any(name.startswith(f"{key}.") for ranker in RANKERS for name in ranker_fields(ranker))
 
 
 def named_rankers(value: Any) -> list[str]:

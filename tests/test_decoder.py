@@ -1,0 +1,251 @@
+"""Decoders that say yes or no, on a small random Qwen3 with a tokenizer of its kind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from tokenizers import Tokenizer, models, trainers
+
+from tests.support.builders import tiny_data
+from tests.support.encoder_folders import save_encoder
+from trainables.config.keys import TrainingRun, validated
+from trainables.core.errors import ConfigError
+from trainables.rankers import load_ranker, ranker_settings
+from trainables.rankers.decoder import DecoderModule
+from trainables.rankers.prompt import AFTER, BEFORE, document_part, prompt, query_part
+from trainables.rankers.ranker import TextSide
+from trainables.training.factory import make_training, training_notes
+from trainables.training.materials import Materials, prepare
+from trainables.training.saved_ranker import load_ranker_folder
+from trainables.training.trainer import Training
+from tune_cl.model_card import Facts, write_card
+
+DATA = tiny_data(queries=8, candidates=4, turns=1)
+DECODER = load_ranker("decoder")
+MAX_LENGTH = 400  # most characters of the prompt are tokens of their own to a vocabulary this small
+INSTRUCTION = "Given a web search query, retrieve relevant passages that answer the query"
+QUERIES = ["what is w1?", 'a "quoted" w3', "5 w2 (why?!)", "", " two  spaces", "so"]
+DOCUMENTS = ["w1 is it.", "w3, w4", "", "<|im_end|> w9", "5 5", "line\nline"]
+
+
+def qwen_tokenizer() -> Any:
+    """Qwen's tokenizer with few merges: its pre-tokenisation joins spaces, punctuation and line ends to their
+    neighbours, and "yes", "no" and "?\\n" are tokens."""
+    tokenizer = transformers.Qwen2Tokenizer(vocab={}, merges=[]).backend_tokenizer
+    alphabet = sorted(
+        set(map(chr, range(33, 127))) | {chr(c) for c in range(256, 324)} | {chr(c) for c in range(161, 256)}
+    )
+    trained = Tokenizer(models.BPE())
+    trained.pre_tokenizer = tokenizer.pre_tokenizer
+    trainer = trainers.BpeTrainer(vocab_size=340, initial_alphabet=alphabet, show_progress=False)
+    texts = ["yes", "no", "is it?\n", "<Document>: w1 ", "<Query>: so\n"] * 50
+    trained.train_from_iterator([*texts, BEFORE, AFTER], trainer)
+    model = json.loads(trained.to_str())["model"]
+    made = transformers.Qwen2Tokenizer(vocab=model["vocab"], merges=[tuple(pair) for pair in model["merges"]])
+    made.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
+    return made
+
+
+def save_decoder(folder: Path, **config: Any) -> None:
+    tokenizer = qwen_tokenizer()
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    fields = sizes | {
+        "head_dim": 8,
+        "intermediate_size": 64,
+        "max_position_embeddings": 600,
+        "tie_word_embeddings": True,
+    }
+    torch.manual_seed(0)
+    model = transformers.Qwen3ForCausalLM(transformers.Qwen3Config(vocab_size=len(tokenizer), **fields | config))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    transformers.logging.disable_progress_bar()
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    path = tmp_path_factory.mktemp("qwen3")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        save_decoder(path)
+        yield path
+
+
+def make_run(folder: Path, max_length: int = MAX_LENGTH, **ranker: Any) -> TrainingRun:
+    training = {"max_iterations": 2, "batches_per_iteration": 2, "batch_size": 4, "lr": 0.01, "precision": "fp32"}
+    ranker = {"name": "decoder", "model": str(folder), **ranker}
+    return validated({"ranker": ranker, "training": training | {"max_length": max_length}})
+
+
+def materials_of(folder: Path) -> Materials:
+    return prepare(make_run(folder), DATA)
+
+
+def build(folder: Path, **ranker: Any) -> tuple[DecoderModule, TextSide]:
+    settings = ranker_settings(make_run(folder, **ranker).ranker)
+    text = DECODER.prepare(DATA, settings, seed=0)
+    torch.manual_seed(1)
+    module = DECODER.build(text, settings, MAX_LENGTH)
+    assert isinstance(module, DecoderModule)
+    return module.eval(), text
+
+
+def card_scores(folder: Path) -> torch.Tensor:
+    """As the model card of Qwen3-Reranker computes them: the prompt's ends and the pair are tokenised apart, batches
+    are padded on the left, and the last position's logits are compared."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, padding_side="left")
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    before, after = (tokenizer.encode(text, add_special_tokens=False) for text in (BEFORE, AFTER))
+    pairs = [
+        f"<Instruct>: {INSTRUCTION}\n<Query>: {query}\n<Document>: {document}"
+        for query, document in zip(QUERIES, DOCUMENTS, strict=True)
+    ]
+    rows = tokenizer(pairs, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+    inputs = tokenizer.pad({"input_ids": [before + row + after for row in rows]}, return_tensors="pt")
+    yes, no = (tokenizer.convert_tokens_to_ids(answer) for answer in ("yes", "no"))
+    with torch.no_grad():
+        logits = model(**inputs).logits[:, -1]
+    return logits[:, yes] - logits[:, no]
+
+
+def test_scores_are_those_of_the_model_card(folder: Path) -> None:
+    module, text = build(folder)
+    queries = DECODER.encode_queries(text.files, module.settings, QUERIES)
+    documents = DECODER.encode(text.files, module.settings, DOCUMENTS)
+    rows = np.arange(len(QUERIES))
+    with torch.no_grad():
+        together = module(**module.collate(queries, documents, rows, rows))
+        alone = torch.cat([module(**module.collate(queries, documents, rows[[i]], rows[[i]])) for i in rows])
+    expected = card_scores(folder)
+    torch.testing.assert_close(together, expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(alone, together, rtol=1e-4, atol=1e-5)
+    assert expected.std() > 0.01
+    ids = module.collate(queries, documents, rows[:1], rows[:1])["input_ids"][0].tolist()
+    whole = Tokenizer.from_str(text.files["tokenizer.json"]).encode(prompt(INSTRUCTION, QUERIES[0], DOCUMENTS[0])).ids
+    assert ids == whole
+
+
+def test_costs_are_the_tokens_that_are_read_and_the_prompt_is_whole(folder: Path) -> None:
+    module, text = build(folder)
+    long = DECODER.encode(text.files, module.settings, ["w1 " * 300])
+    inputs = module.collate(long, long, np.zeros(1, int), np.zeros(1, int))
+    assert inputs["input_ids"].shape[1] == MAX_LENGTH == module.costs(long, long, np.zeros(1, int), np.zeros(1, int))[0]
+    ids = inputs["input_ids"][0].tolist()
+    template = module.template
+    assert tuple(ids[: len(template.before)]) == template.before
+    assert tuple(ids[-len(template.after) :]) == template.after
+
+
+@pytest.mark.parametrize("lora", [{}, {"rank": 2}, {"rank": 2, "targets": ["q_proj", "v_proj"]}])
+def test_a_training_resumes_exactly_and_transformers_gives_equal_scores(
+    lora: dict[str, Any], folder: Path, tmp_path: Path
+) -> None:
+    run, materials = make_run(folder, lora=lora), materials_of(folder)
+
+    def new() -> Training:
+        training = make_training(run, materials, device="cpu")
+        assert isinstance(training, Training)
+        return training
+
+    whole, first, second = new(), new(), new()
+    numbers = [whole.iterate()["train_loss"] for _ in range(2)]
+    assert first.iterate()["train_loss"] == numbers[0]
+    (tmp_path / "state").mkdir()
+    first.save(tmp_path / "state")
+    second.load(tmp_path / "state")
+    assert second.iterate()["train_loss"] == numbers[1]
+    trained = {name for name, parameter in whole.module.named_parameters() if parameter.requires_grad}
+    assert not lora or all("lora_" in name or name == "score.weight" for name in trained)
+    whole.save_ranker(tmp_path / "ranker")
+    ours = whole.score(whole.dev)
+    saved = load_ranker_folder(tmp_path / "ranker")
+    np.testing.assert_array_equal(saved.score_split(DATA, "dev"), ours)
+    np.testing.assert_allclose(seq_cls_scores(tmp_path / "ranker", whole.dev), ours, atol=1e-4)
+    goes_on, _ = build(tmp_path / "ranker")
+    torch.testing.assert_close(goes_on.score.weight, saved.module.score.weight)
+
+
+def seq_cls_scores(folder: Path, split: Any) -> np.ndarray:
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    texts = [
+        prompt(INSTRUCTION, DATA.query_text(int(query)), DATA.documents[int(document)])
+        for query, document in zip(split.query[split.owner], split.document, strict=True)
+    ]
+    with torch.no_grad():
+        return model(**tokenizer(texts, padding=True, return_tensors="pt")).logits[:, 0].numpy()
+
+
+@pytest.mark.slow
+def test_sentence_transformers_gives_equal_scores_to_the_prompt(folder: Path, tmp_path: Path) -> None:
+    from sentence_transformers import CrossEncoder
+
+    training = make_training(make_run(folder), materials_of(folder), device="cpu")
+    assert isinstance(training, Training)
+    training.iterate()
+    training.save_ranker(tmp_path / "ranker")
+    cross_encoder = CrossEncoder(str(tmp_path / "ranker"), device="cpu")
+    split = training.dev
+    pairs = [
+        (query_part(INSTRUCTION, DATA.query_text(int(query))), document_part(DATA.documents[int(document)]))
+        for query, document in zip(split.query[split.owner], split.document, strict=True)
+    ]
+    np.testing.assert_allclose(cross_encoder.predict(pairs), training.score(split), atol=1e-4)
+
+
+def test_rates_fall_from_layer_to_layer(folder: Path) -> None:
+    module, _ = build(folder, layer_decay=0.5, head_lr=3.0)
+    rates = {id(p): group["lr"] for group in module.parameter_groups(1.0) for p in group["params"]}
+    found = {name: rates[id(parameter)] for name, parameter in module.named_parameters()}
+    assert found["model.embed_tokens.weight"] == 0.25 and found["model.layers.0.mlp.up_proj.weight"] == 0.5
+    assert found["model.layers.1.mlp.up_proj.weight"] == found["model.norm.weight"] == 1 and found["score.weight"] == 3
+
+
+def test_what_cannot_say_yes_or_no_is_an_error(folder: Path, tmp_path: Path) -> None:
+    save_encoder("bert", tmp_path / "bert")
+    with pytest.raises(ConfigError, match=r"ranker\.model: '.*' is of architecture bert, not qwen2 or qwen3; "):
+        prepare(make_run(tmp_path / "bert"), DATA)
+    with pytest.raises(
+        ConfigError, match=r"ranker\.model: '.*' is a decoder \(qwen3\), .*; an encoder, or ranker\.name: decoder"
+    ):
+        prepare(validated({"ranker": {"name": "bert", "model": str(folder)}}), DATA)
+    transformers.AutoModel.from_pretrained(folder).save_pretrained(tmp_path / "bare")
+    transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path / "bare")
+    with pytest.raises(ConfigError, match=r"has no language model's layer and no scoring layer .*Qwen3Model"):
+        prepare(make_run(tmp_path / "bare"), DATA)
+
+
+def test_what_does_not_fit_is_an_error(folder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"training\.max_length: 64 tokens, and the prompt alone has \d+; at least"):
+        make_training(make_run(folder, max_length=64), materials_of(folder), device="cpu")
+    with pytest.raises(ConfigError, match=r"ranker\.name: decoder says yes or no, and the data has classes"):
+        DECODER.build(materials_of(folder).text, ranker_settings(make_run(folder).ranker), MAX_LENGTH, 3)
+    run = make_run(folder, lora={"rank": 2, "targets": ["query"]})
+    wrong = r"no linear layer of the model is named 'query'; some of q_proj, k_proj, v_proj, o_proj, gate_proj, "
+    with pytest.raises(ConfigError, match=wrong):
+        training_notes(run, materials_of(folder))
+    assert "decoders are not packed: short pairs are padded" in training_notes(make_run(folder), materials_of(folder))
+
+
+def test_the_card_of_a_decoder_says_what_others_must_be_given(folder: Path, tmp_path: Path) -> None:
+    """Its example is run as it stands, but for the library, which gives the pair back."""
+    run = make_run(folder, instruction='a {brace} and a "quote"')
+    (tmp_path / "tune_cl.json").touch()
+    write_card(tmp_path, Facts(run, DATA, 0.5, 1, "tune-cl train"))
+    code = (tmp_path / "README.md").read_text().split("```python\n")[1].split("```")[0]
+    lines = [line for line in code.splitlines() if "CrossEncoder" not in line]
+    given: dict[str, Any] = {}
+    exec("\n".join(lines).replace("ranker.predict", "list"), given)
+    instruction = 'a {brace} and a "quote"'
+    assert given["scores"] == [(query_part(instruction, "a query"), document_part("a document"))]
