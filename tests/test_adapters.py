@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,14 +59,27 @@ class Encoder:
         return module, text
 
 
-@pytest.fixture(scope="module", params=KINDS)
-def encoder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Encoder]:
-    path = tmp_path_factory.mktemp(request.param)
+@contextmanager
+def saved(kind: str, folders: pytest.TempPathFactory) -> Iterator[Encoder]:
+    path = folders.mktemp(kind)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_HUB_OFFLINE", "1")
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        save_encoder(request.param, path)
-        yield Encoder(request.param, path)
+        patch.setenv("XDG_CACHE_HOME", str(folders.mktemp("cache")))
+        save_encoder(kind, path)
+        yield Encoder(kind, path)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def encoder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Encoder]:
+    with saved(request.param, tmp_path_factory) as made:
+        yield made
+
+
+@pytest.fixture(scope="module", params=["bert", "modernbert", "deberta-v3"])
+def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Encoder]:
+    """One with a last layer of its own making, one that is packed otherwise, and one that is padded."""
+    with saved(request.param, tmp_path_factory) as made:
+        yield made
 
 
 def scores(module: RankerModule, text: TextSide) -> torch.Tensor:
@@ -95,10 +109,10 @@ def test_adapters_change_no_score_at_first_and_merge_into_the_weights(encoder: E
     assert module.state_dict().keys() == plain.state_dict().keys()
 
 
-def test_alpha_scales_an_adapter(encoder: Encoder) -> None:
+def test_alpha_scales_an_adapter(trained: Encoder) -> None:
     changes = []
     for alpha in (None, 4, 8):
-        module, _ = encoder.build(lora={"rank": 2, "alpha": alpha})
+        module, _ = trained.build(lora={"rank": 2, "alpha": alpha})
         layer: Any = next(part for part in module.encoder.modules() if hasattr(part, "lora_A"))
         torch.nn.init.ones_(layer.lora_B["default"].weight)
         changes.append(layer.get_delta_weight("default").detach())
@@ -106,8 +120,8 @@ def test_alpha_scales_an_adapter(encoder: Encoder) -> None:
     torch.testing.assert_close(changes[2], 2 * changes[1])
 
 
-def test_a_training_of_adapters_resumes_exactly_and_is_saved_without_them(encoder: Encoder, tmp_path: Path) -> None:
-    run, materials = encoder.run(lora=LORA), encoder.materials()
+def test_a_training_of_adapters_resumes_exactly_and_is_saved_without_them(trained: Encoder, tmp_path: Path) -> None:
+    run, materials = trained.run(lora=LORA), trained.materials()
 
     def new() -> Training:
         training = make_training(run, materials, device="cpu")
@@ -125,8 +139,8 @@ def test_a_training_of_adapters_resumes_exactly_and_is_saved_without_them(encode
     expected = whole.best_scores
     whole.save_ranker(tmp_path / "ranker")
     np.testing.assert_allclose(whole.score(dev), expected, rtol=1e-4, atol=1e-5)
-    saved = load_ranker_folder(tmp_path / "ranker")
-    np.testing.assert_array_equal(saved.score_split(DATA, "dev"), whole.score(dev))
+    loaded = load_ranker_folder(tmp_path / "ranker")
+    np.testing.assert_array_equal(loaded.score_split(DATA, "dev"), whole.score(dev))
     again = new()
     again.restore_ranker(tmp_path / "ranker")
     np.testing.assert_array_equal(again.score(dev), whole.score(dev))
@@ -135,13 +149,13 @@ def test_a_training_of_adapters_resumes_exactly_and_is_saved_without_them(encode
     query, document = DATA.query_text(int(dev.query[0])), DATA.documents[int(dev.document[0])]
     options = {} if tokenizer.split_special_tokens else {"split_special_tokens": True}
     inputs = tokenizer(query, document, truncation=True, max_length=24, return_tensors="pt", **options)
-    inputs = {name: inputs[name] for name in inputs if name != "token_type_ids" or saved.module.has_segments}  # pyright: ignore[reportAttributeAccessIssue]
+    inputs = {name: inputs[name] for name in inputs if name != "token_type_ids" or loaded.module.has_segments}  # pyright: ignore[reportAttributeAccessIssue]
     with torch.no_grad():
         assert float(model(**inputs).logits) == pytest.approx(float(whole.score(dev)[0]), abs=1e-4)
 
 
-def test_the_same_seed_gives_the_same_adapters(encoder: Encoder) -> None:
-    one, other = (encoder.build(lora=LORA)[0].state_dict() for _ in range(2))
+def test_the_same_seed_gives_the_same_adapters(trained: Encoder) -> None:
+    one, other = (trained.build(lora=LORA)[0].state_dict() for _ in range(2))
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 

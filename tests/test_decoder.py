@@ -18,12 +18,14 @@ from tests.support.encoder_folders import save_encoder
 from trainables.config.keys import TrainingRun, validated
 from trainables.core.errors import ConfigError
 from trainables.rankers import load_ranker, ranker_settings
-from trainables.rankers.decoder import AFTER, BEFORE, DecoderModule, prompt
+from trainables.rankers.decoder import DecoderModule
+from trainables.rankers.prompt import AFTER, BEFORE, document_part, prompt, query_part
 from trainables.rankers.ranker import TextSide
 from trainables.training.factory import make_training, training_notes
 from trainables.training.materials import Materials, prepare
 from trainables.training.saved_ranker import load_ranker_folder
 from trainables.training.trainer import Training
+from tune_cl.model_card import Facts, write_card
 
 DATA = tiny_data(queries=8, candidates=4, turns=1)
 DECODER = load_ranker("decoder")
@@ -145,7 +147,7 @@ def test_costs_are_the_tokens_that_are_read_and_the_prompt_is_whole(folder: Path
     assert tuple(ids[-len(template.after) :]) == template.after
 
 
-@pytest.mark.parametrize("lora", [{}, {"rank": 2}, {"rank": 2, "targets": ["q_proj", "v_proj"]}])
+@pytest.mark.parametrize("lora", [{}, {"rank": 2, "targets": ["q_proj", "v_proj"]}])
 def test_a_training_resumes_exactly_and_transformers_gives_equal_scores(
     lora: dict[str, Any], folder: Path, tmp_path: Path
 ) -> None:
@@ -195,12 +197,10 @@ def test_sentence_transformers_gives_equal_scores_to_the_prompt(folder: Path, tm
     training.save_ranker(tmp_path / "ranker")
     cross_encoder = CrossEncoder(str(tmp_path / "ranker"), device="cpu")
     split = training.dev
-    prompts = [
-        prompt(INSTRUCTION, DATA.query_text(int(query)), DATA.documents[int(document)])
+    pairs = [
+        (query_part(INSTRUCTION, DATA.query_text(int(query))), document_part(DATA.documents[int(document)]))
         for query, document in zip(split.query[split.owner], split.document, strict=True)
     ]
-    parts = [text.partition("<Document>:") for text in prompts]
-    pairs = [(query, between + document) for query, between, document in parts]
     np.testing.assert_allclose(cross_encoder.predict(pairs), training.score(split), atol=1e-4)
 
 
@@ -236,3 +236,16 @@ def test_what_does_not_fit_is_an_error(folder: Path) -> None:
     with pytest.raises(ConfigError, match=wrong):
         training_notes(run, materials_of(folder))
     assert "decoders are not packed: short pairs are padded" in training_notes(make_run(folder), materials_of(folder))
+
+
+def test_the_card_of_a_decoder_says_what_others_must_be_given(folder: Path, tmp_path: Path) -> None:
+    """Its example is run as it stands, but for the library, which gives the pair back."""
+    run = make_run(folder, instruction='a {brace} and a "quote"')
+    (tmp_path / "tune_cl.json").touch()
+    write_card(tmp_path, Facts(run, DATA, 0.5, 1, "tune-cl train"))
+    code = (tmp_path / "README.md").read_text().split("```python\n")[1].split("```")[0]
+    lines = [line for line in code.splitlines() if "CrossEncoder" not in line]
+    given: dict[str, Any] = {}
+    exec("\n".join(lines).replace("ranker.predict", "list"), given)
+    instruction = 'a {brace} and a "quote"'
+    assert given["scores"] == [(query_part(instruction, "a query"), document_part("a document"))]

@@ -15,6 +15,7 @@ from trainables.config.keys import TrainingRun
 from trainables.core.files import read_text, write_text
 from trainables.data.columns import RankingData
 from trainables.rankers import ranker_settings
+from trainables.rankers.prompt import document_part, query_part
 from trainables.training.ranker_folder import HUB_NAME, is_shared_form
 from tune_cl.confirmation.verdict import notes_of, of_these_seeds, sentence
 
@@ -92,11 +93,10 @@ def _header(folder: Path, run: TrainingRun) -> str:
 
 def _body(folder: Path, facts: Facts) -> str:
     run, name = facts.run, facts.run.ranker["name"]
-    elsewhere = WITH_SENTENCE_TRANSFORMER if ranker_settings(run.ranker).embeds else WITH_CROSS_ENCODER
-    use = TREES if run.grows_trees else (elsewhere if is_shared_form(folder) else "") + WITH_TUNE_CL
+    use = TREES if run.grows_trees else (_elsewhere(run) if is_shared_form(folder) else "") + WITH_TUNE_CL
     parts = [
         f"# {name} trained on {facts.data.name}\n",
-        use.format(folder=folder.name),
+        use.replace("{folder}", folder.name),
         "\n".join(f"- {remark}" for remark in _remarks(folder, run)),
         "## Data\n",
         _data(facts),
@@ -109,6 +109,17 @@ def _body(folder: Path, facts: Facts) -> str:
         f"{_versions()}.\n\n```sh\n{facts.command}\n```\n",
     ]
     return "\n".join(part for part in parts if part)
+
+
+def _elsewhere(run: TrainingRun) -> str:
+    """How another library gives the ranker's scores."""
+    settings = ranker_settings(run.ranker)
+    if settings.embeds:
+        return WITH_SENTENCE_TRANSFORMER
+    if not settings.prompts:
+        return WITH_CROSS_ENCODER
+    query, document = query_part(run.ranker["instruction"], "a query"), document_part("a document")
+    return WITH_CROSS_ENCODER.replace('("a query", "a document")', f"({query!r}, {document!r})")
 
 
 def _remarks(folder: Path, run: TrainingRun) -> list[str]:

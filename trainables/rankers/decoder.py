@@ -32,22 +32,13 @@ from trainables.rankers.bert import require_positions, save_activations
 from trainables.rankers.classifier_folder import CONFIG, PAIRS, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS, config_of
 from trainables.rankers.encoders import empty_encoder, encode_texts, new_encoder, pretrained_encoder, read_model
 from trainables.rankers.fast.cpu import speed_up
+from trainables.rankers.prompt import AFTER, BEFORE
 from trainables.rankers.ranker import Ranker, RankerModule, TextSide, Tokens
 from trainables.rankers.settings import DecoderSettings
 from trainables.rankers.text_pairs import PairTemplate, cached_text_side, keeps_latest
 
 ARCHITECTURES = ("qwen2", "qwen3")
 ANSWERS = ("yes", "no")
-BEFORE = (
-    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct "
-    'provided. Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n'
-)
-AFTER = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
-
-
-def prompt(instruction: str, query: str, document: str) -> str:
-    """The whole prompt of a pair, as the model card has it."""
-    return f"{BEFORE}<Instruct>: {instruction}\n<Query>: {query}\n<Document>: {document}{AFTER}"
 
 
 def prompt_template(tokenizer: Tokenizer, instruction: str, longest: int, pad: int, from_front: bool) -> PairTemplate:

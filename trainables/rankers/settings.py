@@ -24,6 +24,7 @@ class RankerSettings(BaseModel):
 
     default_lr  default of training.lr, where it is not the usual one
     embeds      whether queries and documents are encoded apart, and a score compares their vectors
+    prompts     whether a saved ranker must be given a pair's prompt by other libraries
     text_side   rankers with the same name here and equal `text_keys` share what `prepare` makes
     text_keys   the settings that `prepare` reads
     """
@@ -31,6 +32,7 @@ class RankerSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     default_lr: ClassVar[float | None] = None
     embeds: ClassVar[bool] = False
+    prompts: ClassVar[bool] = False
     text_side: ClassVar[str] = ""
     text_keys: ClassVar[frozenset[str]] = frozenset()
 
@@ -98,6 +100,7 @@ class BertSettings(RankerSettings):
 
 class DecoderSettings(RankerSettings):
     default_lr = 2e-5
+    prompts = True
     text_side = "decoder"
     text_keys = frozenset({"model", "instruction", "keep"})
 

