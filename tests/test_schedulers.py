@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.simulator import Recorded, Simulation
 from tests.support.scheduler_cases import WAYS
-from tune_cl.schedulers import SCHEDULERS
+from tune_cl.schedulers import SCHEDULERS, promotes
 from tune_cl.schedulers.asha import Asha, Hyperband, PairedValues
 from tune_cl.schedulers.median import Median
 from tune_cl.schedulers.model import Curve, Model
@@ -272,3 +272,16 @@ def test_expected_iterations_lie_between_none_and_all(name: str) -> None:
     scheduler = SCHEDULERS[name](Setup(12, 2))
     expected = [scheduler.expected_iterations(grace) for grace in (0, 4, 12)]
     assert 0 < expected[0] <= expected[1] <= expected[2] <= 12
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "promotion", "audit", "pauses"),
+    [
+        ("asha", None, 0, True), ("asha", None, 2, False), ("asha", False, 0, False), ("median", None, 0, False),
+        ("asha", True, 2, True),
+    ],
+)  # fmt: skip
+def test_a_scheduler_that_can_promotes_unless_the_user_or_an_audit_says_no(
+    scheduler: str, promotion: bool | None, audit: int, pauses: bool
+) -> None:
+    assert promotes(scheduler, promotion, audit) is pauses
