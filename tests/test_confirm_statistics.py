@@ -19,6 +19,7 @@ from trainables.evaluation.significance import (
     CrossedTest,
     SeededTest,
     bootstrap_ci,
+    crossed_tests,
     detectable,
     paired_t_test,
     seeded_test,
@@ -380,3 +381,9 @@ def test_nobody_is_dropped_after_one_seed_and_only_the_leader_is_left_after_all(
     assert survivors(dev, 5).tolist() == [True, False]
     assert chances(dev, 2).tolist() == [1, 0]
     assert chances(np.full((3, 2), 0.5), 5).tolist() == [1, 1], "equal values: all lead"
+
+
+@pytest.mark.parametrize("seeds", [2, 5])
+def test_a_configuration_alone_has_the_degrees_of_freedom_of_its_seeds(seeds: int) -> None:
+    [alone] = crossed_tests([generator(0, "alone").normal(0.1, 1, (seeds, 30))])
+    assert alone.seed_freedom == 1.0

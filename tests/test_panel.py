@@ -66,6 +66,9 @@ def test_a_trial_is_told_by_the_keys_that_the_space_opens() -> None:
     told = describe({f"curriculum.{key}": value for key, value in chosen.items()} | {"training.lr": 3e-5})
     assert told == "step random reciprocal_rank m=4 delta=0.3 T=0.4 anti lr=3e-05"
     assert describe({"curriculum.pacing": "none"}) == "no curriculum"
+    assert (
+        describe({"curriculum.pacing": "root", "curriculum.negatives.pacing": "step"}) == "root negatives.pacing=step"
+    )
 
 
 def test_why_a_trial_failed_is_told_as_it_fails(capfd: pytest.CaptureFixture[str]) -> None:

@@ -170,6 +170,12 @@ def test_latex_is_the_papers_table(tmp_path: Path) -> None:
     assert {line.count(" & ") for line in text.splitlines() if line.endswith(r"\\")} == {3}
 
 
+def test_the_page_has_the_highest_mean_in_bold(tmp_path: Path) -> None:
+    case = whole(tmp_path)
+    case.confirm()
+    assert "<b>0.6000</b><sup>‡</sup> (0.0123)" in page(gather(case.write()))
+
+
 def test_latex_before_a_confirmation_has_no_marks(tmp_path: Path) -> None:
     text = latex_table(gather(whole(tmp_path).write()))
     assert "not confirmed" in text and r"\dag" not in text and text.count(r"\textbf") == 1

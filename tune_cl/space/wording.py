@@ -22,7 +22,7 @@ def trial_words(point: Mapping[str, Any], params: Mapping[str, Any]) -> str:
 def describe(point: Mapping[str, Any], otherwise: str = "") -> str:
     """Opened keys on a line, e.g. `root 2 random reciprocal_rank m=4 delta=0.3`, without those turned off."""
     said = {key: short(point[key]) for key in in_order(point) if not off(point[key])}
-    words = [value if key in BARE else f"{key.rsplit('.', 1)[-1]}={value}" for key, value in said.items()]
+    words = [value if key in BARE else f"{key.partition('.')[2] or key}={value}" for key, value in said.items()]
     return " ".join("anti" if word == "anti=True" else word for word in words) or otherwise or "no curriculum"
 
 
