@@ -49,7 +49,7 @@ def test_a_key_that_holds_a_mapping_has_an_effect() -> None:
     given = ["curriculum.pacing=linear", "curriculum.scoring=model_loss", "curriculum.teacher.ranker={name: knrm}"]
     assert unused(load_training_run(None, given), parse_overrides(given)) == []
     [note] = unused(load_training_run(None, given[2:]), parse_overrides(given[2:]))
-    assert "curriculum.teacher.ranker (needs scoring model_margin or model_loss" in note
+    assert "curriculum.teacher.ranker (needs a scoring, loss or negatives by a teacher" in note
 
 
 def test_what_the_data_decided_is_noted(folders: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
