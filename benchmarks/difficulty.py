@@ -29,7 +29,7 @@ from side_by_side import Comparison, compare, tell
 from trainables.core.randomness import generator
 from trainables.curriculum.pacing import Schedule
 from trainables.curriculum.sampler import Sampler, easy_first
-from trainables.curriculum.scoring import BM25_B, BM25_K1, SCORINGS, Scored, difficulty
+from trainables.curriculum.scoring import BM25_B, BM25_K1, SCORINGS, TEACHERS, Scored, difficulty
 from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.data.columns import RankingData, Split, TextColumn
 from trainables.data.instances import make_instances
@@ -41,6 +41,7 @@ TURNS, TURN_WORDS, DOCUMENT_WORDS = 2, 8, 10
 CANDIDATES = 10
 DRAWS, BATCH, WINDOW = 2_000, 32, 8
 WHOLE_CORPUS_QUERIES = 40
+MORE_THAN_DATA = {*TEACHERS, "file"}  # what some scorings need
 
 
 def main() -> None:
@@ -74,11 +75,11 @@ def timed(label: str, work: Callable[[], object]) -> tuple[float, float]:
 
 
 def all_difficulties(instances: int) -> None:
-    """Every scoring without a teacher, then again from the cache, then batches drawn by one of them."""
+    """Every scoring of the data alone, then again from the cache, then batches drawn by one of them."""
     print(f"{instances:,} instances of {CANDIDATES} candidates")
     made: list[Scored] = []
     timed("  data made", lambda: made.append(synthetic(instances)))
-    names = [name for name in SCORINGS if "teacher" not in SCORINGS[name].needs]
+    names = [name for name in SCORINGS if not SCORINGS[name].needs & MORE_THAN_DATA]
     for name in names:
         timed(f"  {name}", lambda name=name: difficulty(name, made[0]))
     for name in names:
