@@ -48,6 +48,7 @@ from trainables.rankers.encoders import (
     PAD,
     empty_encoder,
     encode_texts,
+    files_identity,
     first_position,
     new_encoder,
     pop_pooler,
@@ -214,9 +215,7 @@ class EncoderRanker(Ranker):
         return cached_text_side("bert", digest_of(data.digest, files), lambda: _text_side(data, files))
 
     def weights_identity(self, settings: Any) -> list[object]:
-        folder = Path(self.location(settings.model))
-        paths = sorted(folder.iterdir()) if settings.model != TINY and folder.is_dir() else []
-        return [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in paths]
+        return [] if settings.model == TINY else files_identity(Path(self.location(settings.model)))
 
     def encode(self, files: Mapping[str, str], settings: Any, texts: Iterable[str]) -> Tokens:
         return encode_texts(Tokenizer.from_str(files[TOKENIZER]), texts)
@@ -303,9 +302,7 @@ class WholeClassifier(RankerModule):
     def costs(
         self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
     ) -> np.ndarray:
-        lengths = queries.lengths[query_rows], documents.lengths[document_rows]
-        query, document = self.template.lengths(*lengths, self.max_length)
-        return query + document + self.template.specials
+        return self.template.pair_lengths(queries, documents, query_rows, document_rows, self.max_length)
 
     def forward(self, **inputs: Any) -> Tensor:
         logits = self.model(**inputs).logits.float()

@@ -30,7 +30,14 @@ from trainables.data.columns import RankingData
 from trainables.rankers.adapters import AdaptedModule, decayed_groups, require_changes
 from trainables.rankers.bert import require_positions, save_activations
 from trainables.rankers.classifier_folder import CONFIG, PAIRS, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS, config_of
-from trainables.rankers.encoders import empty_encoder, encode_texts, new_encoder, pretrained_encoder, read_model
+from trainables.rankers.encoders import (
+    empty_encoder,
+    encode_texts,
+    files_identity,
+    new_encoder,
+    pretrained_encoder,
+    read_model,
+)
 from trainables.rankers.fast.cpu import speed_up
 from trainables.rankers.prompt import AFTER, BEFORE
 from trainables.rankers.ranker import Ranker, RankerModule, TextSide, Tokens
@@ -87,9 +94,7 @@ class DecoderModule(AdaptedModule):
         self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
     ) -> np.ndarray:
         """Tokens of the truncated pair, those of the prompt included."""
-        lengths = queries.lengths[query_rows], documents.lengths[document_rows]
-        query, document = self.template.lengths(*lengths, self.max_length)
-        return query + document + self.template.specials
+        return self.template.pair_lengths(queries, documents, query_rows, document_rows, self.max_length)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         # A decoder's token reads no later one, so padding on the right changes nothing before it.
@@ -117,9 +122,7 @@ class Decoder(Ranker):
         return cached_text_side("decoder", digest_of(data.digest, files), build)
 
     def weights_identity(self, settings: DecoderSettings) -> list[object]:
-        folder = Path(settings.model)
-        paths = sorted(folder.iterdir()) if folder.is_dir() else []
-        return [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in paths]
+        return files_identity(Path(settings.model))
 
     def notes(self, text: TextSide, settings: DecoderSettings) -> tuple[str, ...]:
         if settings.lora.rank or settings.layer_decay < 1:

@@ -267,3 +267,9 @@ def encode_texts(tokenizer: Tokenizer, texts: Iterable[str]) -> Tokens:
         lengths.append(np.fromiter(map(len, rows), np.int64, len(rows)))
         ids.append(np.fromiter((i for row in rows for i in row), np.int32, int(lengths[-1].sum())))
     return Tokens(np.concatenate(ids), np.cumsum(np.concatenate(lengths)))
+
+
+def files_identity(folder: Path) -> list[object]:
+    """What identifies the files in a folder without reading them; nothing for what is no folder, as a hub name."""
+    paths = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in paths]
