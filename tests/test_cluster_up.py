@@ -32,6 +32,7 @@ from tests.support.machines import Machine, machines, missing, tools
 from tests.support.trec_folder import write_trec_folder
 from tests.support.wheel_folder import write_wheels
 from tune_cl.history.journal import read_events
+from tune_cl.history.search_folder import has_event
 from tune_cl.history.state import replay
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -199,7 +200,7 @@ def test_a_search_on_a_cluster_survives_the_loss_of_a_machine(cluster: Cluster) 
     journal = cluster.storage / NAME / "journal.jsonl"
 
     def iterations() -> int:
-        return replay(read_events(journal)).iterations if journal.exists() else 0
+        return replay(read_events(journal)).iterations if has_event(journal) else 0
 
     until(lambda: running.poll() is not None or iterations() >= 12, "the search makes no progress")
     assert running.poll() is None, running.communicate()[1]
