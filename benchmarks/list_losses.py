@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -20,10 +21,11 @@ import torch
 
 from trainables.config.keys import TrainingRun, flatten, unflatten, validated
 from trainables.data.columns import required_split
+from trainables.training import losses
 from trainables.training.checkpoint import load_trained_state
-from trainables.training.courses import completed
 from trainables.training.factory import make_training
 from trainables.training.materials import Materials, prepare
+from trainables.training.pretrained import teacher_scores
 from trainables.training.trainer import Training, test_metrics
 from tune_cl.experiment.load import Flat, parse_overrides
 
@@ -62,12 +64,16 @@ def main() -> None:
     rows = [json.loads(line) for line in options.output.read_text().splitlines()] if options.output.exists() else []
     rows = [row for row in rows if row["set"] == options.set]
     keys = {"data.source": options.data, **parse_overrides(options.set)}
-    materials = prepare(configured(keys, "pointwise", 0))
+    plain = configured(keys, "pointwise", 0)
+    materials = prepare(plain)
+    if any(losses.LOSSES[loss].reads_teacher for loss in options.losses):
+        teacher = teacher_scores(plain, materials.data, required_split(materials.data, "train"))
+        materials = replace(materials, teacher=teacher)
     for seed in range(options.seeds):
         for loss in options.losses:
             run = configured(keys, loss, seed)
             if not any((row["loss"], row["seed"]) == (loss, seed) for row in rows):
-                rows.append(one(run, completed(run, materials)) | {"set": options.set})
+                rows.append(one(run, materials) | {"set": options.set})
                 with options.output.open("a") as file:
                     file.write(json.dumps(rows[-1]) + "\n")
     print("\n".join(table(rows)))
