@@ -211,7 +211,7 @@ def test_everything_that_does_not_fit_is_named_with_its_fix() -> None:
         (
             "curriculum.scoring",
             "one of random, self_paced, context_words, response_words, file, model_margin, model_loss, el2n, "
-            "confidence, variability",
+            "confidence, variability, crossfit_loss",
         ),
         ("curriculum.objective_switch", "none"),
     ]

@@ -65,6 +65,7 @@ def teacher_ranker(value: Any) -> Any:
 
 
 EARLY = ActiveIf("scoring el2n", lambda run: "early_teachers" in run.courses)
+FOLDS = ActiveIf("scoring crossfit_loss", lambda run: "cross_fitted" in run.courses)
 
 
 class TeacherConfig(Section):
@@ -79,6 +80,9 @@ class TeacherConfig(Section):
     runs: Annotated[int, EARLY] = Field(default=3, ge=1, description="teachers that scoring el2n averages over")
     early_iterations: Annotated[int, EARLY] = Field(
         default=2, ge=1, description="iterations after which scoring el2n reads them"
+    )
+    folds: Annotated[int, FOLDS] = Field(
+        default=5, ge=2, description="parts of the training queries; a teacher is trained without each"
     )
 
 
