@@ -50,8 +50,8 @@ class Computed:
 
     losses: list[float]
     dev: list[float]
-    weights: dict[str, torch.Tensor]
-    gradients: dict[str, torch.Tensor]
+    weights: dict[str, np.ndarray]
+    gradients: dict[str, np.ndarray]
     scores: np.ndarray
 
 
@@ -65,15 +65,15 @@ def computed(name: str, ranks: Ranks = ALONE) -> Computed:
     while not training.finished:
         training.iterate()
     losses, dev = ([row[key] for row in training.history] for key in ("train_loss", "dev_map"))
-    gradients = {name: one.grad for name, one in training.module.named_parameters() if one.grad is not None}
-    return Computed(losses, dev, training.module.state_dict(), gradients, training.score(training.dev))
+    weights = {name: one.numpy() for name, one in training.module.state_dict().items()}
+    gradients = {name: one.grad.numpy() for name, one in training.module.named_parameters() if one.grad is not None}
+    return Computed(losses, dev, weights, gradients, training.score(training.dev))
 
 
-def compute_cases(rank: int, count: int, folder: str, names: list[str]) -> None:
-    """Computes the cases as one of `count` processes; writes them by name to FOLDER/RANK."""
+def compute_cases(rank: int, count: int, meeting: Path) -> dict[str, Computed]:
+    """Computes all cases as one of `count` processes, which find each other by a file."""
     torch.set_num_threads(1)
-    meeting = f"file://{folder}/meeting"
-    distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=count)
-    done = {name: computed(name, Ranks.of_group()) for name in names}
-    torch.save(done, Path(folder) / str(rank))
+    distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=count)
+    done = {name: computed(name, Ranks.of_group()) for name in CASES}
     distributed.destroy_process_group()
+    return done

@@ -161,6 +161,11 @@ class Experiment:
         return self._values("ranker.name")
 
     @property
+    def smallest_batch(self) -> int:
+        """The smallest batch of any trial."""
+        return min(self._values("training.batch_size"))
+
+    @property
     def needs_teacher(self) -> bool:
         """Whether a trial can read a teacher's scores: its order, its loss or its negatives."""
         losses = [LOSSES[name] for name in self._values("training.loss")]
