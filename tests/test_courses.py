@@ -14,11 +14,13 @@ from scipy.special import expit, softmax
 from tests.support.builders import tiny_data
 from tests.support.scored_data import make_data, scored_of
 from trainables.config.keys import TrainingRun, validated
-from trainables.curriculum.scoring import SCORINGS, Scored
+from trainables.core.errors import ConfigError
+from trainables.curriculum.scoring import COURSES, SCORINGS, Scored
 from trainables.data.columns import RankingData, required_split
 from trainables.data.instances import Instances
 from trainables.training import courses
-from trainables.training.courses import early_teachers, teacher_course, with_courses
+from trainables.training.courses import cross_fitted, early_teachers, teacher_course, with_courses
+from trainables.training.device import here
 from trainables.training.factory import make_training
 from trainables.training.materials import materials_key, prepare
 from trainables.training.pretrained import prepare_teacher, teacher_scores
@@ -29,7 +31,7 @@ COURSE = np.array([[0.0, 0.0, 0.0], [1.0, -1.0, 0.5], [3.0, -2.0, 0.0]], np.floa
 
 
 def value(scoring: str, pairwise: bool, negatives: int | str, scores: np.ndarray = COURSE) -> np.ndarray:
-    fields: dict[str, Any] = {"teacher_course": lambda: scores, "early_teachers": lambda: scores}
+    fields: dict[str, Any] = dict.fromkeys(COURSES, lambda: scores)
     return SCORINGS[scoring](scored_of(make_data([["query"]], ONE), pairwise, negatives, **fields))
 
 
@@ -56,6 +58,13 @@ def test_confidence_and_variability_are_mean_and_deviation_of_the_label_s_probab
     belief = softmax(COURSE.astype(float), axis=1)[:, 0]
     assert value("confidence", True, 1) == pytest.approx([1 - belief.mean()])
     assert value("variability", True, 1) == pytest.approx([np.sqrt(((belief - belief.mean()) ** 2).mean())])
+
+
+def test_the_loss_of_a_cross_fitted_teacher_is_that_of_the_label() -> None:
+    belief = softmax(COURSE[1].astype(float))[0]
+    assert value("crossfit_loss", True, 1, COURSE[1]) == pytest.approx([-np.log(belief)])
+    impossible = value("crossfit_loss", True, 1, np.array([-4000.0, 4000.0, 0.0]))
+    assert np.isfinite(impossible).all() and impossible[0] > 700
 
 
 def test_of_pairs_to_classify_the_classes_are_told_apart() -> None:
@@ -146,14 +155,48 @@ def test_a_killed_teacher_goes_on_with_the_scores_that_it_had(
     assert trained == [1, 2, 2, 3] and np.array_equal(course, np.stack(list(by_hand(data))))
 
 
-@pytest.mark.parametrize("scoring", ["el2n", "confidence", "variability"])
+def relabelled(data: RankingData, query: int) -> RankingData:
+    """The data with the grades of one training query turned round."""
+    train = required_split(data, "train")
+    grade = np.where(train.owner == query, 1 - train.grade, train.grade).astype(train.grade.dtype)
+    return replace(data, splits={**data.splits, "train": replace(train, grade=grade)}, digest=data.digest + "'")
+
+
+def test_a_cross_fitted_teacher_does_not_know_the_labels_that_it_scores(data: RankingData) -> None:
+    run, train = make_run("crossfit_loss", folds=2), required_split(data, "train")
+    scores = cross_fitted(run, data, train)
+    assert scores.dtype == np.float32 and scores.shape == train.document.shape
+    other = relabelled(data, 0)
+    changed = cross_fitted(run, other, required_split(other, "train")) != scores
+    by_query = np.array([changed[train.owner == query].any() for query in range(len(train))])
+    assert not by_query[0] and by_query.sum() == len(train) / 2, "the teacher of the other fold learned from it"
+    assert (teacher_scores(run, other, required_split(other, "train")) != teacher_scores(run, data, train)).any()
+
+
+def test_folds_and_teachers_are_those_of_the_teacher_s_seed(data: RankingData) -> None:
+    train = required_split(data, "train")
+    one, again, other = (cross_fitted(make_run(seed=seed, folds=2), data, train) for seed in (1, 1, 2))
+    assert np.array_equal(one, again) and not np.array_equal(one, other)
+
+
+def test_another_split_is_scored_by_the_teacher_of_all_training_queries(data: RankingData) -> None:
+    run, dev = make_run("crossfit_loss", folds=2), required_split(data, "dev")
+    given = replace(dev, teacher=np.zeros(len(dev.document), np.float32))
+    assert np.array_equal(cross_fitted(run, data, given), teacher_scores(run, data, dev))
+
+
+def test_more_folds_than_queries_are_an_error(data: RankingData) -> None:
+    with pytest.raises(ConfigError, match=r"curriculum.teacher.folds: 99 folds of 16 training queries; at most 16"):
+        cross_fitted(make_run(folds=99), data, required_split(data, "train"))
+
+
+@pytest.mark.parametrize("scoring", ["el2n", "confidence", "variability", "crossfit_loss"])
 def test_a_training_follows_its_teachers(scoring: str, data: RankingData) -> None:
-    run = make_run(scoring)
+    run = make_run(scoring, folds=2)
     training = make_training(run, prepare(run, data), device="cpu")
     split, instances = required_split(data, "train"), training.batcher.instances
-    source = early_teachers if scoring == "el2n" else teacher_course
-    scores = source(run, data, split)
-    fields: dict[str, Any] = dict.fromkeys(("teacher_course", "early_teachers"), lambda: scores)
+    scores = courses.OF_NEED[run.courses[0]](run, data, split, here)
+    fields: dict[str, Any] = dict.fromkeys(COURSES, lambda: scores)
     difficulty = SCORINGS[scoring](Scored(data, split, instances, seed=0, **fields))
     ordered = difficulty[training.curriculum.sampler.order]
     assert (np.diff(ordered) >= 0).all() and ordered[0] < ordered[-1]
@@ -167,6 +210,11 @@ def test_the_trials_of_a_search_share_the_teachers_of_its_baseline(
     materials = with_courses(baseline, {materials_key(trial): prepare(trial, data)}, trial.courses)
     monkeypatch.setattr(courses, "OF_NEED", {})  # no teacher may be trained now
     make_training(trial, materials[materials_key(trial)], device="cpu").iterate()
+
+
+def test_folds_are_in_force_with_crossfit_loss_alone() -> None:
+    assert "curriculum.teacher.folds" in make_run("crossfit_loss").in_force()
+    assert not {"curriculum.teacher.runs", "curriculum.teacher.folds"} & make_run("confidence").in_force().keys()
 
 
 def test_the_keys_of_early_teachers_are_in_force_with_el2n_alone() -> None:

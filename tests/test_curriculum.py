@@ -64,6 +64,7 @@ FEATURES = {
     "warm": {"pacing": "step", "scoring": "turns", "warm": 0.3, "sampling": "without_replacement"},
     "kde": {"weighting": "kde", "m": 4},
     "weights by difficulty": {"weighting": "difficulty", "scoring": "context_words", "anti": True},
+    "self-paced weights": {"weighting": "self_paced_linear", "scoring": "self_paced", "refresh": 2, "m": 5},
     "objective switch": {"objective_switch": "pointwise", "switch_at": 0.5},
     "squared error first": {"objective_switch": "mse", "switch_at": 0.7},
     "self-paced": {"pacing": "linear", "scoring": "self_paced", "refresh": 2, "delta": 0.2},
@@ -193,6 +194,16 @@ def test_self_paced_learning_weighs_by_the_rankers_own_loss(data) -> None:
     assert ease[losses_now.argmin()] == 1 and ease[losses_now.argmax()] == 0
 
 
+def test_self_paced_weights_follow_the_rankers_own_loss(data) -> None:
+    training = start(make_run(weighting="self_paced_mixture", scoring="self_paced", delta=0.5, m=9), data)
+    training.iterate()
+    losses_now = training._instance_losses(3)
+    training.iterate()
+    weighed = training.curriculum.weigher.losses
+    assert weighed.loss.tolist() == losses_now.tolist() and weighed.threshold == np.quantile(losses_now, 0.5)
+    assert training.history[1]["mean_weight"] < 1
+
+
 def test_self_paced_learning_ends_with_the_curriculum(data) -> None:
     training = start(make_run(pacing="linear", scoring="self_paced", T=0.2), data)
     training.iterate()
@@ -246,6 +257,10 @@ ALWAYS = {"pacing", "weighting", "sampling", "objective_switch", "negatives.sche
         ),
         ({"weighting": "kde"}, {"m", "anti", "weight_reduction", "reference"}),
         ({"weighting": "difficulty"}, {"m", "anti", "weight_reduction", "reference", "scoring"}),
+        (
+            {"weighting": "self_paced_linear", "reference": "code"},
+            {"m", "anti", "weight_reduction", "reference", "scoring", "delta"},
+        ),
         ({"objective_switch": "mse"}, {"switch_at"}),
         ({"scoring": "self_paced"}, set()),
         ({"weighting": "kde", "scoring": "self_paced"}, {"m", "anti", "weight_reduction", "reference"}),

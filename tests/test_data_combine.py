@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.builders import tiny_data
 from trainables.data.columns import Split
-from trainables.data.combine import joined, one_split, some_queries
+from trainables.data.combine import joined, one_split, some_queries, with_training_share
 
 
 def with_order(split: Split) -> Split:
@@ -40,3 +42,20 @@ def test_the_digest_says_which_data_and_which_queries_are_trained_on() -> None:
     fewer = replace(two, splits=two.splits | {"train": some_queries(two.splits["train"], np.array([0, 2]))})
     of_texts = replace(two, digest="other texts")
     assert len({joined(one, other).digest for other in (two, fewer, of_texts)}) == 3
+
+
+@given(st.floats(0.01, 0.99), st.floats(0.01, 0.99))
+def test_a_larger_share_of_the_training_queries_has_all_of_a_smaller_one(one: float, other: float) -> None:
+    data = tiny_data(queries={"train": 30, "dev": 6, "test": 6})
+    low, high = (with_training_share(data, share) for share in sorted((one, other)))
+    few, more = low.splits["train"], high.splits["train"]
+    assert (len(few), len(more)) == (max(1, round(min(one, other) * 30)), max(1, round(max(one, other) * 30)))
+    assert np.isin(few.query, more.query).all()
+    assert low.splits["dev"] is data.splits["dev"] and low.splits["test"] is data.splits["test"]
+    assert low.digest != data.digest
+    assert f"{len(few)} of 30 training queries" in low.notes[-1]
+
+
+def test_all_training_queries_are_the_data_itself() -> None:
+    data = tiny_data()
+    assert with_training_share(data, 1) is data

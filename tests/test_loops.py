@@ -127,6 +127,7 @@ def test_a_weighted_loss_is_the_mean_of_weight_times_loss() -> None:
         ({"pacing": "rot", "total_steps": 0, "T": 2, "ease": [2]}, ["T", "ease", "pacing", "total_steps"]),
         ({"delta": 0, "n": 0, "m": 0, "seed": -1}, ["delta", "m", "n", "seed"]),
         ({"weighting": "kde"}, ["weighting"]),
+        ({"weighting": "self_paced_linear"}, ["weighting"]),
         ({"weighting": "difficulty", "ease": DIFFICULTY}, ["ease"]),
         ({"ease": [0.5]}, ["ease"]),
         ({"total_steps": 1.5}, ["total_steps"]),

@@ -14,10 +14,13 @@ from tests.support.scored_data import split_of
 from trainables.core.randomness import generator
 from trainables.curriculum.weighting import (
     KDE_ERROR,
+    SELF_PACED_WEIGHTS,
     WEIGHTINGS,
+    Losses,
     Weigher,
     ease_of,
     kde,
+    losses_of,
     pairwise_ease,
     pointwise_ease,
     values_of,
@@ -82,6 +85,45 @@ def test_the_code_ranks_what_is_outside_the_run_1000th() -> None:
     assert values_of("reciprocal_rank", split, code=True) == pytest.approx([1, 0.5, 0.001])
     assert values_of("reciprocal_rank", split, code=False) == pytest.approx([1, 0.5, 0])
     assert values_of("normalized_score", split, code=True) == pytest.approx([1, 0, 0])
+
+
+LOSSES = np.array([0.0, 1.0, 2.0, 3.0, 4.0])  # the quantile at .5 is 2, so the threshold is 2 / (1 - i/4)
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("self_paced_linear", {0: [1, 0.5, 0, 0, 0], 2: [1, 0.75, 0.5, 0.25, 0], 4: [1, 1, 1, 1, 1]}),
+        ("self_paced_mixture", {0: [1, 1, 0, 0, 0], 2: [1, 1, 1, 1 / 3, 0], 4: [1, 1, 1, 1, 1]}),
+    ],
+)
+def test_known_self_paced_weights(name: str, known: dict[int, list[float]]) -> None:
+    rows = np.arange(5)
+    weigher = Weigher(4, False, True, losses=Losses(losses_of(LOSSES, False), 0.5, SELF_PACED_WEIGHTS[name]))
+    found = {i: weigher(Batch(rows, rows, rows), i) for i in known}
+    assert all(found[i] == pytest.approx(known[i]) for i in known)
+
+
+@pytest.mark.parametrize("first", [0.3, 0.8])
+def test_mixture_weights_are_those_of_the_paper(first: float) -> None:
+    """v = ζ / ℓ - ζ / λ₁ between λ₂ and λ₁, and ζ = λ₁ λ₂ / (λ₁ - λ₂)."""
+    second = first / 2
+    zeta = first * second / (first - second)
+    loss = np.linspace(second, first, 9)
+    assert SELF_PACED_WEIGHTS["self_paced_mixture"](loss / first) == pytest.approx(zeta / loss - zeta / first)
+
+
+@pytest.mark.parametrize(
+    ("difficulty", "anti", "losses"),
+    [([1, 3], False, [1, 3]), ([-1, 3], False, [0, 4]), ([-1, 3], True, [4, 0]), ([0, 0], True, [0, 0])],
+)
+def test_difficulty_as_losses(difficulty: list[float], anti: bool, losses: list[float]) -> None:
+    assert losses_of(np.array(difficulty, np.float64), anti).tolist() == losses
+
+
+def test_losses_that_are_all_zero_weigh_one() -> None:
+    losses = Losses(np.zeros(3), 0.3, SELF_PACED_WEIGHTS["self_paced_linear"])
+    assert losses.weights(np.arange(3), 0.0).tolist() == [1, 1, 1]
 
 
 @pytest.mark.parametrize("name", [name for name, heuristic in WEIGHTINGS.items() if heuristic])

@@ -28,7 +28,7 @@ from trainables.curriculum.negatives import SCHEDULES
 from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import COURSES, SCORINGS
 from trainables.curriculum.subset import SUBSETS
-from trainables.curriculum.weighting import WEIGHTINGS
+from trainables.curriculum.weighting import OF_DIFFICULTY, SELF_PACED_WEIGHTS, WEIGHTINGS
 from trainables.data.settings import DataConfig, ForNetworks
 from trainables.evaluation.metrics import LEVEL_ELSEWHERE, METRICS, our_name
 from trainables.rankers import RANKERS, ranker_settings
@@ -65,6 +65,7 @@ def teacher_ranker(value: Any) -> Any:
 
 
 EARLY = ActiveIf("scoring el2n", lambda run: "early_teachers" in run.courses)
+FOLDS = ActiveIf("scoring crossfit_loss", lambda run: "cross_fitted" in run.courses)
 
 
 class TeacherConfig(Section):
@@ -80,6 +81,9 @@ class TeacherConfig(Section):
     early_iterations: Annotated[int, EARLY] = Field(
         default=2, ge=1, description="iterations after which scoring el2n reads them"
     )
+    folds: Annotated[int, FOLDS] = Field(
+        default=5, ge=2, description="parts of the training queries; a teacher is trained without each"
+    )
 
 
 ForTrees = Annotated[T, ActiveIf("ranker lambdamart", lambda run: run.grows_trees)]
@@ -92,7 +96,7 @@ HAS_ORDER = ActiveIf(
     "a pacing or a weighting",
     lambda run: run.curriculum.pacing != "none" or run.curriculum.weighting != "none",
 )
-READS_SCORING = ActiveIf("a pacing or weighting difficulty", lambda run: run.curriculum.reads_scoring)
+READS_SCORING = ActiveIf("a pacing, or a weighting by difficulty", lambda run: run.curriculum.reads_scoring)
 SELF_PACED = ActiveIf("scoring self_paced", lambda run: run.curriculum.scoring == "self_paced")
 SWITCHES = ActiveIf("an objective_switch", lambda run: run.curriculum.objective_switch != "none")
 HAS_FIRST_TREES = ActiveIf(
@@ -114,17 +118,22 @@ AVERAGES = ActiveIf("average ema", lambda run: run.training.average == "ema")
 PRETRAINS = ActiveIf("a pretrain_data", lambda run: run.training.pretrain_data is not None)
 
 
-OPENS_FROM_DELTA = ActiveIf(
-    "not the fixed stages of pacing step under reference code",
-    lambda run: run.curriculum.reference != "code" or any(name != "step" for name in run.curriculum.paces),
-)
-
-
 def pacing_reads(key: str) -> ActiveIf:
     names = [name for name, pacing in PACINGS.items() if key in pacing.needs]
     return ActiveIf(
         f"pacing {_any_of(names)}", lambda run: any(key in PACINGS[one].needs for one in run.curriculum.paces)
     )
+
+
+def delta_counts() -> ActiveIf:
+    """Pacing step under reference code has fixed stages."""
+    paced = pacing_reads("delta")
+
+    def holds(run: TrainingRun) -> bool:
+        opens = run.curriculum.reference != "code" or any(name != "step" for name in run.curriculum.paces)
+        return run.curriculum.weighting in SELF_PACED_WEIGHTS or (paced.holds(run) and opens)
+
+    return ActiveIf(f"{paced.words} (step only under reference paper), or a self-paced weighting", holds)
 
 
 def scoring_reads(need: str) -> ActiveIf:
@@ -166,8 +175,8 @@ class CurriculumConfig(Section):
     stages: Annotated[int, pacing_reads("stages")] = Field(
         default=3, ge=2, le=100, description="stages of a pacing that has stages"
     )
-    delta: Annotated[float, pacing_reads("delta"), OPENS_FROM_DELTA] = Field(
-        default=0.33, gt=0, le=1, description="share open at the start"
+    delta: Annotated[float, delta_counts()] = Field(
+        default=0.33, gt=0, le=1, description="share open at the start; of self-paced weights: that weighs at all"
     )
     T: Annotated[float, HAS_PACE] = Field(
         default=0.9, gt=0, le=1, description="share of all training steps after which everything is open"
@@ -243,7 +252,7 @@ class CurriculumConfig(Section):
     @property
     def reads_scoring(self) -> bool:
         """Whether the order or the weights depend on `scoring`."""
-        return self.pacing != "none" or self.weighting == "difficulty"
+        return self.pacing != "none" or self.weighting in OF_DIFFICULTY
 
     @property
     def is_self_paced(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from trainables.config.keys import EvaluationConfig, TrainingConfig, TrainingRun
 from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.curriculum.scoring import NO_RUN, SCORINGS
-from trainables.curriculum.weighting import WEIGHTINGS
+from trainables.curriculum.weighting import OF_DIFFICULTY, WEIGHTINGS
 from trainables.data.columns import RankingData, Task
 from trainables.evaluation.metrics import ACCURACY
 from trainables.training.losses import LOSSES, class_losses
@@ -71,7 +71,7 @@ def _unfit_for_classes(run: TrainingRun) -> Iterator[Problem]:
         yield Problem(
             "curriculum.weighting",
             f"'{curriculum.weighting}' {NO_RUN}",
-            "none or difficulty",
+            f"none, {', '.join(sorted(OF_DIFFICULTY))}",
         )
     if curriculum.reads_scoring and SCORINGS[curriculum.scoring].unfit:
         yield _unfit_scoring(curriculum.scoring)

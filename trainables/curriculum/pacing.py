@@ -168,7 +168,7 @@ def cubic(x: float, schedule: Schedule) -> float:
 @pacing("competence", "the square-root competence: root with n = 2", "Platanios et al. 2019")
 def competence(x: float, schedule: Schedule) -> float:
     """sqrt(x (1 - δ²) + δ²): the square-root competence c_sqrt of Platanios et al. 2019 ("Competence-based Curriculum
-    Learning for Neural Machine Translation", section 2.3), whose c₀ is δ. It is pacing root with n = 2."""
+    Learning for Neural Machine Translation"), whose c₀ is δ. It is pacing root with n = 2."""
     return root(x, replace(schedule, n=2))
 
 
@@ -185,7 +185,7 @@ def stage_of(x: float, stages: int) -> int:
 )
 def baby_steps(x: float, schedule: Schedule) -> float:
     """(k + 1) / S in stage k of S: each stage keeps the parts before it (Spitkovsky et al. 2010, "From Baby Steps to
-    Leapfrog"; named so by Cirik et al. 2016, Algorithm 2, where a stage lasts until convergence, as in `adaptive`)."""
+    Leapfrog"; named so by Cirik et al. 2016, where a stage lasts until convergence, as in `adaptive`)."""
     return (stage_of(x, schedule.stages) + 1) / schedule.stages
 
 
@@ -204,7 +204,7 @@ def closed_before(x: float, schedule: Schedule) -> float:
 )
 def one_pass(x: float, schedule: Schedule) -> float:
     """In stage k of S, the part of the order from k / S to (k + 1) / S is open and nothing else (Bengio et al. 2009,
-    "Curriculum Learning", whose last stage is the target itself; named so by Cirik et al. 2016, Algorithm 1).
+    "Curriculum Learning", whose last stage is the target itself; named so by Cirik et al. 2016).
     Everything is open from T on; with T = 1, never."""
     return min(1.0, baby_steps(x, schedule))
 
@@ -224,11 +224,11 @@ def stalls(dev: Sequence[float], patience: int) -> int:
 @pacing(
     "adaptive",
     "the next stage opens when dev has stopped rising, at the latest at T",
-    "Cirik et al. 2016, Algorithm 2",
+    "Cirik et al. 2016",
     needs=("delta", "stages", "patience"),
 )
 def adaptive(x: float, schedule: Schedule) -> float:
     """δ + (1 - δ) k / (S - 1) after k stalls of dev (`stalls`): baby steps whose stages end as in Cirik et al. 2016,
-    Algorithm 2, when the ranker no longer gains from them. Everything is open from T on."""
+    when the ranker no longer gains from them. Everything is open from T on."""
     stage = schedule.stages - 1 if x >= 1 else min(schedule.stalls, schedule.stages - 1)
     return schedule.delta + (1 - schedule.delta) * stage / (schedule.stages - 1)

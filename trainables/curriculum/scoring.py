@@ -82,6 +82,7 @@ class Scored:
                      class logits, float32 [C, K], for pairs to classify
     teacher_course   returns the scores of a teacher after each iteration of its training, float32 [E, C] or [E, C, K]
     early_teachers   returns those of several teachers a few iterations into their trainings, a row for each teacher
+    cross_fitted     returns what `teacher` does, of teachers that were each trained without the query in question
     """
 
     data: RankingData
@@ -95,6 +96,7 @@ class Scored:
     teacher: Callable[[], np.ndarray] | None = None
     teacher_course: Callable[[], np.ndarray] | None = None
     early_teachers: Callable[[], np.ndarray] | None = None
+    cross_fitted: Callable[[], np.ndarray] | None = None
 
     def teacher_scores(self, which: str = "teacher") -> np.ndarray:
         """What the field `which`, one of TEACHERS, returns. Raises WorkFailed if there is no teacher."""
@@ -156,7 +158,7 @@ CANDIDATES = ("reference", "relevance_level")
 ONE_CANDIDATE = "compares a query's candidates, and a pair to classify has one"
 ONE_UTTERANCE = "is the same for all pairs: each has one utterance"
 NO_RUN = "reads a first-stage run, and pairs to classify have none"
-COURSES = ("teacher_course", "early_teachers")
+COURSES = ("teacher_course", "early_teachers", "cross_fitted")
 TEACHERS = ("teacher", *COURSES)
 NEEDS = frozenset({"seed", "reference", "relevance_level", "vectors", "file", *TEACHERS})
 SCORINGS: Registry[Scoring] = Registry("curriculum.scoring", open_to_plugins=True)
@@ -396,7 +398,7 @@ def _means_where(groups: Groups, values: np.ndarray, included: np.ndarray) -> np
     needs=("early_teachers",),
 )
 def el2n(scored: Scored) -> np.ndarray:
-    """EL2N of Paul, Ganguli & Dziugaite 2021 ("Deep Learning on a Data Diet", section 2; code:
+    """EL2N of Paul, Ganguli & Dziugaite 2021 ("Deep Learning on a Data Diet"; code:
     mansheej/data_diet): the mean over several short trainings of ‖p - y‖₂, the norm of the error vector.
 
     p is the softmax of the scores over what the instance tells apart, and y its one-hot label: for an instance with a
@@ -407,7 +409,7 @@ def el2n(scored: Scored) -> np.ndarray:
     return np.mean([_beliefs(scored, scores)[1] for scores in scored.teacher_scores("early_teachers")], axis=0)
 
 
-CARTOGRAPHY = "Swayamdipta et al. 2020"
+CARTOGRAPHY, NORTHCUTT = "Swayamdipta et al. 2020", "Northcutt et al. 2021"
 
 
 @scoring(
@@ -417,9 +419,8 @@ CARTOGRAPHY = "Swayamdipta et al. 2020"
     needs=("teacher_course",),
 )
 def confidence(scored: Scored) -> np.ndarray:
-    """1 - confidence of Swayamdipta et al. 2020 ("Dataset Cartography", Eq. 1; code: allenai/cartography): the mean
-    over a teacher's iterations of the probability of the label, as in `el2n`. Their section 5 finds wrong labels where
-    it is low."""
+    """1 - confidence of Swayamdipta et al. 2020 ("Dataset Cartography"; code: allenai/cartography): the mean over
+    a teacher's iterations of the probability of the label, as in `el2n`. They find wrong labels where it is low."""
     return 1 - _label_probabilities(scored).mean(axis=0)
 
 
@@ -431,8 +432,23 @@ def confidence(scored: Scored) -> np.ndarray:
 )
 def variability(scored: Scored) -> np.ndarray:
     """Standard deviation over a teacher's iterations of the probability of the label, as in `el2n` (Swayamdipta et al.
-    2020, Eq. 2)."""
+    2020)."""
     return _label_probabilities(scored).std(axis=0)
+
+
+@scoring(
+    "crossfit_loss",
+    "cross-entropy of the label by a teacher that was trained without the query: label noise comes last",
+    NORTHCUTT,
+    needs=("cross_fitted",),
+)
+def crossfit_loss(scored: Scored) -> np.ndarray:
+    """-log of the probability of the label, as in `el2n`, by a teacher that has not seen it: the training queries are
+    divided into folds, and the candidates of each fold are scored by a teacher of the others. A teacher that was
+    trained on wrong labels may have memorised them. Northcutt, Jiang & Chuang 2021 ("Confident Learning"; code:
+    cleanlab/cleanlab) find label errors by such out-of-sample probabilities."""
+    belief = _beliefs(scored, scored.teacher_scores("cross_fitted"))[0]
+    return -np.log(np.maximum(belief, np.finfo(np.float64).tiny))
 
 
 def _label_probabilities(scored: Scored) -> np.ndarray:

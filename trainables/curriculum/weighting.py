@@ -2,6 +2,8 @@
 
 A heuristic turns the first-stage ranking into a value v in [0, 1] for each candidate (higher = ranked
 better). A sample's ease D follows from v and the labels (Eq. 5, 6), its weight from D and the iteration (Eq. 3).
+
+The weights of self-paced learning follow from an instance's loss and a threshold that rises (Jiang et al. 2014).
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,9 +23,10 @@ from trainables.data.columns import NO_RANK, Split
 from trainables.data.instances import NONE, Batch
 
 Heuristic = Callable[[Split], np.ndarray]
+SelfPaced = Callable[[np.ndarray], np.ndarray]
 NODES = 32  # of kde's grid per bandwidth
 KDE_ERROR = 1e-7  # 2 · max|Φ''''| · 9/16 / 4! / NODES⁴, rounded up
-MACAVANEY = "MacAvaney et al. 2020"
+MACAVANEY, JIANG = "MacAvaney et al. 2020", "Jiang et al. 2014"
 CODE_RANK = 1000  # the rank that the paper's code gives to documents outside the run
 
 
@@ -30,8 +34,12 @@ def weights(ease: np.ndarray, iteration: int, m: float) -> np.ndarray:
     """W = D + (i / m)(1 - D) for i < m, else 1 (Eq. 3). `ease`: D in [0, 1]; `iteration`: i from 0; m may be inf."""
     if iteration >= m:
         return np.ones_like(ease)
-    progress = 0.0 if math.isinf(m) else iteration / m
-    return ease + progress * (1 - ease)
+    return ease + progress_of(iteration, m) * (1 - ease)
+
+
+def progress_of(iteration: int, m: float) -> float:
+    """i / m; 0 for m = inf."""
+    return 0.0 if math.isinf(m) else iteration / m
 
 
 def pointwise_ease(value: np.ndarray, relevant: np.ndarray) -> np.ndarray:
@@ -44,14 +52,39 @@ def pairwise_ease(positive: np.ndarray, negative: np.ndarray) -> np.ndarray:
     return (positive - negative + 1) / 2
 
 
+def linear_weight(loss: np.ndarray) -> np.ndarray:
+    """1 - ℓ / λ, and 0 from λ on. `loss`: ℓ / λ >= 0."""
+    return np.maximum(0, 1 - loss)
+
+
+def mixture_weight(loss: np.ndarray) -> np.ndarray:
+    """1 up to λ₂, 0 from λ₁ on, and ζ / ℓ - ζ / λ₁ between, with ζ = λ₁ λ₂ / (λ₁ - λ₂) and λ₂ = λ₁ / 2, so ζ = λ₁.
+    `loss`: ℓ / λ₁ >= 0."""
+    return np.clip(1 / np.maximum(loss, 0.5) - 1, 0, 1)
+
+
 WEIGHTINGS: Registry[Heuristic | None] = Registry(
     "curriculum.weighting",
     Entry("none", None, "all samples weigh the same (plain training)", "baseline"),
     Entry(
         "difficulty", None, "ease of an instance from its rank in the order of curriculum.scoring", "beyond the papers"
     ),
+    Entry(
+        "self_paced_linear",
+        None,
+        "1 - loss / threshold, the difficulty by curriculum.scoring as the loss; the threshold rises",
+        JIANG,
+    ),
+    Entry(
+        "self_paced_mixture",
+        None,
+        "1 up to half the threshold, then falling to 0 at the threshold, which rises",
+        JIANG,
+    ),
     open_to_plugins=True,
 )
+SELF_PACED_WEIGHTS: dict[str, SelfPaced] = {"self_paced_linear": linear_weight, "self_paced_mixture": mixture_weight}
+OF_DIFFICULTY = frozenset({"difficulty", *SELF_PACED_WEIGHTS})  # weightings that read curriculum.scoring
 
 
 def weighting(name: str, summary: str = "", source: str = "") -> Callable[[Part], Part]:
@@ -159,12 +192,39 @@ CODE_EPSILON = 1e-8  # added to D by the paper's code to avoid weights of 0
 
 
 @dataclass(frozen=True)
+class Losses:
+    """Losses of the instances for the weights of self-paced learning (Jiang et al. 2014, "Easy Samples First").
+
+    loss       float64 [I], from 0
+    threshold  λ at iteration 0: the quantile of the losses at `delta`
+    function   weight of ℓ / λ
+    """
+
+    loss: np.ndarray
+    delta: float
+    function: SelfPaced
+
+    @cached_property
+    def threshold(self) -> float:
+        return max(float(np.quantile(self.loss, self.delta)), LEAST)
+
+    def weights(self, rows: np.ndarray, progress: float) -> np.ndarray:
+        """Weight of instances, float64 [B]. The threshold is λ / (1 - progress): it grows without bound until all
+        weights are 1 at progress 1."""
+        return self.function(self.loss[rows] * (1 - progress) / self.threshold)
+
+
+LEAST = 1e-12  # of a threshold, where most losses are 0
+
+
+@dataclass(frozen=True)
 class Weigher:
-    """Weights of samples by their ease D (MacAvaney et al. 2020, Eq. 3).
+    """Weights of samples by their ease D (MacAvaney et al. 2020, Eq. 3), or by their losses.
 
     value     float64 [C] or None: the heuristic's value of each candidate
     relevant  bool [C] or None: candidates whose D in a pointwise sample is their value v, not 1 - v
     ease      float64 [I] or None: D of each instance, used where there is no `value`
+    losses    of the instances, or None; used instead of D
     epsilon   added to D
     """
 
@@ -174,15 +234,23 @@ class Weigher:
     value: np.ndarray | None = None
     relevant: np.ndarray | None = None
     ease: np.ndarray | None = None
+    losses: Losses | None = None
     epsilon: float = 0.0
+
+    @property
+    def reads_difficulty(self) -> bool:
+        """Whether weights follow from the difficulty of the instances."""
+        return self.ease is not None or self.losses is not None
 
     def __call__(self, samples: Batch, iteration: int) -> np.ndarray:
         """Weight of each sample at an iteration (from 0), float64 [B].
 
         A list weighs as its hardest pair, as in the code of MacAvaney et al. with several negatives.
         """
-        if iteration >= self.m or (self.value is None and self.ease is None):
+        if iteration >= self.m or (self.value is None and not self.reads_difficulty):
             return np.ones(len(samples.instance))
+        if self.losses is not None:
+            return self.losses.weights(samples.instance, progress_of(iteration, self.m))
         return weights(turned(self._ease(samples), self.anti) + self.epsilon, iteration, self.m)
 
     def _ease(self, samples: Batch) -> np.ndarray:
@@ -197,12 +265,22 @@ class Weigher:
 
     def with_difficulty(self, difficulty: np.ndarray) -> Weigher:
         """The weigher for a new difficulty of the instances; the same weigher if it does not read difficulty."""
+        if self.losses is not None:
+            return replace(self, losses=replace(self.losses, loss=losses_of(difficulty, self.anti)))
         return self if self.ease is None else replace(self, ease=ease_of(difficulty))
 
 
 def turned(ease: np.ndarray, anti: bool) -> np.ndarray:
     """D under an anti-curriculum, where hard samples weigh more: 1 - D; otherwise D itself."""
     return 1 - ease if anti else ease
+
+
+def losses_of(difficulty: np.ndarray, anti: bool) -> np.ndarray:
+    """Difficulty as losses, float64 [I]: as it is, or from its lowest value on if that is below 0. Under an
+    anti-curriculum the hardest instance has loss 0."""
+    if anti:
+        return difficulty.max(initial=0) - difficulty
+    return difficulty - min(difficulty.min(initial=0), 0)
 
 
 def ease_of(difficulty: np.ndarray) -> np.ndarray:

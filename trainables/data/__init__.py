@@ -13,6 +13,7 @@ from trainables.core.errors import DataError, Problem
 from trainables.core.plugins import code_digest
 from trainables.core.registry import Entry, Registry
 from trainables.data.columns import RankingData, Task
+from trainables.data.combine import with_training_share
 from trainables.data.data_cache import load_data_folder, save_data
 from trainables.data.labels import with_training_labels
 from trainables.data.readers import READERS, reader_for
@@ -47,12 +48,12 @@ DATA_FORMS.add(
 
 
 def load_data(config: DataConfig, relevance_level: int = 1) -> RankingData:
-    """The data that `data.source` names, memory-mapped from the cache; its training labels as `data.weak_labels` and
-    `data.label_noise` say, for which the lowest relevant grade counts.
+    """The data that `data.source` names, memory-mapped from the cache; `data.train_share` of its training queries, with
+    labels as `data.weak_labels` and `data.label_noise` say, for which the lowest relevant grade counts.
 
     Raises DataError for a source that is unknown or wrong, WorkFailed if candidates cannot be retrieved.
     """
-    return with_training_labels(_load(config), config, relevance_level)
+    return with_training_labels(with_training_share(_load(config), config.train_share), config, relevance_level)
 
 
 def _load(config: DataConfig) -> RankingData:

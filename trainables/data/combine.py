@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from trainables.core.cache import digest_of
-from trainables.data.columns import RankingData, Split, TextColumn
+from trainables.core.randomness import generator
+from trainables.data.columns import RankingData, Split, TextColumn, required_split
 
 
 def some_queries(split: Split, rows: np.ndarray) -> Split:
@@ -28,6 +29,22 @@ def some_queries(split: Split, rows: np.ndarray) -> Split:
         judged_document=None if split.judged_document is None else split.judged_document[judged],
         given=None if split.given is None else split.given[candidates],
         teacher=None if split.teacher is None else split.teacher[candidates],
+    )
+
+
+def with_training_share(data: RankingData, share: float) -> RankingData:
+    """The data with a share of its training queries, at least one, and a note; the data itself for share 1. A larger
+    share has all queries of a smaller one. Dev and test stay as they are. Raises DataError without training queries."""
+    if share == 1:
+        return data
+    split = required_split(data, "train")
+    count = max(1, round(share * len(split)))
+    rows = np.sort(generator(0, "training share").permutation(len(split))[:count])
+    return replace(
+        data,
+        digest=digest_of(data.digest, "training share", share),
+        splits=data.splits | {"train": some_queries(split, rows)},
+        notes=(*data.notes, f"training share: {count:,} of {len(split):,} training queries"),
     )
 
 

@@ -47,6 +47,9 @@ class DataConfig(Section):
         default="drop", description="relevant training documents outside the run; keep: as candidates of rank 0"
     )
     bm25: ForNetworks[Bm25Config] = Bm25Config()
+    train_share: float = Field(
+        default=1, gt=0, le=1, description="of the training queries; a larger share has all queries of a smaller one"
+    )
     weak_labels: ForNetworks[Literal["none", "bm25"]] = Field(
         default="none",
         description="bm25: of each training query its best candidate by BM25 is relevant, whatever the judgments say",

@@ -12,7 +12,7 @@ from trainables.config.keys import CurriculumConfig
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.validation import problems_of
 from trainables.curriculum.pacing import PACINGS
-from trainables.curriculum.weighting import WEIGHTINGS, ease_of, turned, weights
+from trainables.curriculum.weighting import SELF_PACED_WEIGHTS, WEIGHTINGS, ease_of, turned, weights
 from trainables.training.order import sampler_of
 
 if TYPE_CHECKING:  # numbers and weights need no PyTorch
@@ -133,6 +133,9 @@ def _key_problems(given: dict[str, Any]) -> Iterator[Problem]:
     if WEIGHTINGS[keys.weighting] is not None:
         wrong = f"'{keys.weighting}' reads a first-stage run, which a curriculum of difficulties does not have"
         yield Problem("weighting", wrong, "none or difficulty; or pass its D as ease")
+    elif keys.weighting in SELF_PACED_WEIGHTS:
+        wrong = f"'{keys.weighting}' is of tune_cl's own trainings"
+        yield Problem("weighting", wrong, "none or difficulty")
 
 
 def _numbers(name: str, values: Any, given: str) -> tuple[np.ndarray, list[Problem]]:

@@ -14,7 +14,16 @@ from trainables.core.randomness import generator
 from trainables.curriculum.negatives import Negatives
 from trainables.curriculum.sampler import Sampler, easy_first
 from trainables.curriculum.scoring import Scored, difficulty
-from trainables.curriculum.weighting import CODE_EPSILON, WEIGHTINGS, Weigher, ease_of, values_of
+from trainables.curriculum.weighting import (
+    CODE_EPSILON,
+    SELF_PACED_WEIGHTS,
+    WEIGHTINGS,
+    Losses,
+    Weigher,
+    ease_of,
+    losses_of,
+    values_of,
+)
 from trainables.data.columns import RankingData, Split
 from trainables.data.instances import Batch, Instances
 from trainables.rankers.first_stage import first_stage_for
@@ -42,7 +51,7 @@ class Curriculum:
 
     def reads_difficulty(self, step: int, iteration: int) -> bool:
         """Whether the instances' difficulty still decides anything at a step."""
-        weighs = self.weigher.ease is not None and iteration < self.weigher.m
+        weighs = self.weigher.reads_difficulty and iteration < self.weigher.m
         return weighs or self.sampler.schedule.share(step) < 1
 
     def refresh(self, difficulty: np.ndarray) -> None:
@@ -107,11 +116,14 @@ def scored_of(
 
 
 def make_weigher(run: TrainingRun, split: Split, instances: Instances, difficulty: np.ndarray) -> Weigher:
-    """The configured weighting. `difficulty`: of each instance, for weighting `difficulty`."""
+    """The configured weighting. `difficulty`: of each instance, for weightings that read it."""
     settings, code = run.curriculum, run.curriculum.reference == "code"
     weigher = Weigher(settings.m, settings.anti, instances.pairwise, epsilon=CODE_EPSILON if code else 0.0)
     if settings.weighting == DIFFICULTY:
         return replace(weigher, ease=ease_of(difficulty))
+    if settings.weighting in SELF_PACED_WEIGHTS:
+        losses = losses_of(difficulty, settings.anti)
+        return replace(weigher, losses=Losses(losses, settings.delta, SELF_PACED_WEIGHTS[settings.weighting]))
     if WEIGHTINGS[settings.weighting] is None:
         return weigher
     value = values_of(settings.weighting, split, code)

@@ -1,4 +1,5 @@
-"""Scores of teachers in the course of their trainings, which orders by error, confidence and variability read.
+"""Scores of teachers in the course of their trainings, which orders by error, confidence and variability read; and of
+teachers that were trained without the queries that they score.
 
 They are in the cache; so is the state of a training under way, so that one that was killed goes on.
 """
@@ -13,9 +14,12 @@ import numpy as np
 
 from trainables.config.keys import TrainingRun
 from trainables.core.cache import cached, cached_in_sittings, digest_of, entry_in_cache, load_arrays, save_arrays
+from trainables.core.errors import ConfigError, Problem
 from trainables.core.files import replacing
 from trainables.core.prose import say
+from trainables.core.randomness import generator
 from trainables.data.columns import RankingData, Split, required_split
+from trainables.data.combine import some_queries
 from trainables.training.device import Compute, best_device, here, release
 from trainables.training.materials import Materials, read_of
 from trainables.training.pretrained import (
@@ -104,8 +108,40 @@ def early_teachers(run: TrainingRun, data: RankingData, split: Split, compute: C
     return np.stack([course_of(one, started, split, last, compute)[-1] for one in seeded])
 
 
+def cross_fitted(run: TrainingRun, data: RankingData, split: Split, compute: Compute = here) -> np.ndarray:
+    """The scores of a split's candidates, float32 [C] or [C, K], by teachers that have not seen their queries.
+
+    The training queries are divided into `curriculum.teacher.folds`; the teacher of each fold is trained on the others.
+    Another split is scored by the teacher of all training queries. Scores that the data gives are not read. Raises
+    ConfigError for more folds than queries.
+    """
+    train, keys = required_split(data, "train"), run.curriculum.teacher
+    if split is not train:
+        return teacher_scores(run, data, replace(split, teacher=None), compute)
+    if keys.folds > len(train):
+        wrong = f"{keys.folds} folds of {len(train)} training queries"
+        raise ConfigError(Problem("curriculum.teacher.folds", wrong, f"at most {len(train)}"))
+    bare = replace(train, teacher=None)
+    fold = generator(keys.seed, "folds of a teacher").permutation(len(train)) % keys.folds
+    parts = []
+    for i in range(keys.folds):
+        say(f"cross-fitting: fold {i + 1} of {keys.folds}")
+        rest, left_out = (some_queries(bare, np.flatnonzero(rows)) for rows in (fold != i, fold == i))
+        digest = digest_of(data.digest, "without a fold", keys.folds, keys.seed, i)
+        without = replace(data, splits={**data.splits, "train": rest}, digest=digest)
+        parts.append(teacher_scores(run, without, left_out, compute))
+    scores = np.empty((len(train.document), *parts[0].shape[1:]), np.float32)
+    for i, part in enumerate(parts):
+        scores[fold[train.owner] == i] = part
+    return scores
+
+
 Course = Callable[[TrainingRun, RankingData, Split, Compute], np.ndarray]
-OF_NEED: dict[str, Course] = {"teacher_course": teacher_course, "early_teachers": early_teachers}
+OF_NEED: dict[str, Course] = {
+    "teacher_course": teacher_course,
+    "early_teachers": early_teachers,
+    "cross_fitted": cross_fitted,
+}
 """What a scoring may need of teachers under way, by the name of its field of Scored."""
 
 

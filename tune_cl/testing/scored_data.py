@@ -88,5 +88,5 @@ def scored_of(data: RankingData, pairwise: bool = True, negatives: int | str = 1
     scores = score_of(split.document)
     course = [scores * factor for factor in (0.1, 0.5, 1.0)]
     usual = {"seed": 0, "file": difficulty_file(data), "teacher": lambda: scores}
-    usual |= {name: lambda: np.stack(course) for name in COURSES}
+    usual |= {name: lambda: np.stack(course) for name in COURSES} | {"cross_fitted": lambda: scores}
     return Scored(data, split, instances, **(usual | fields))

@@ -101,7 +101,7 @@ def _course_iterations(need: str, training: TrainingConfig, keys: TeacherConfig)
     """Iterations of the teachers of which a scoring reads the course."""
     if need == "early_teachers":
         return keys.runs * min(keys.early_iterations, training.max_iterations)
-    return training.max_iterations
+    return training.max_iterations * (keys.folds if need == "cross_fitted" else 1)
 
 
 def _spent(experiment: Experiment, iterations: int, paces: Paces, before: float) -> dict[str, Any]:
