@@ -26,12 +26,12 @@ from trainables import ranker_trainable
 from trainables.config.keys import TrainingRun, validated
 from trainables.core.errors import WorkFailed
 from trainables.data.columns import RankingData, required_split
-from trainables.ranker_trainable import RankerTrainable, device_memory
+from trainables.ranker_trainable import RankerTrainable
 from trainables.training import device
 from trainables.training import pretrained as pretraining
 from trainables.training import pretrained as teacher
 from trainables.training.courses import completed
-from trainables.training.device import best_device, limit_process, release
+from trainables.training.device import best_device, device_memory, limit_process, release
 from trainables.training.materials import NO_TEXTS, Materials, prepare
 from trainables.training.trainer import Training
 from tune_cl.experiment.experiment import Experiment

@@ -356,3 +356,29 @@ def test_a_share_of_later_trials_follows_the_prior() -> None:
 def test_a_grid_of_a_continuous_space() -> None:
     with pytest.raises(ConfigError, match="lr"):
         GridSampler(SPACE, 0).ask(0)
+
+
+@pytest.mark.parametrize("searcher", ["random", "tpe", "gp"])
+def test_no_trial_repeats_the_baseline_or_another_under_a_key_that_nothing_reads(searcher: str) -> None:
+    """Without order and weights, `curriculum.anti` has no effect: such points train as the baseline does."""
+    space = {
+        "data": "docstrings",
+        "ranker": "knrm",
+        "curriculum": {
+            "pacing": {"choice": ["none", "linear"]},
+            "weighting": {"choice": ["none", "normalized_score"]},
+            "anti": {"choice": [False, True]},
+        },
+        "baseline": {"curriculum.pacing": "none", "curriculum.weighting": "none"},
+        "search": {"searcher": searcher, "startup_trials": 2},
+    }
+    experiment = load_experiment(space)
+    sampler = experiment.sampler()
+    runs = [experiment.base_run()]
+    for number in range(1, 7):
+        point = sampler.ask(number)
+        assert point is not None
+        runs.append(experiment.training_run(point))
+        sampler.replay(number, point)
+        sampler.tell(number, {1: 0.1 * number}, "completed")
+    assert len({repr(run.in_force()) for run in runs}) == 7

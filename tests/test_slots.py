@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 import torch
 
+from tests.support import linear_trainer
+from trainables.config.function import objective_of
 from trainables.core.errors import ConfigError
 from tune_cl.experiment.load import load_experiment
 from tune_cl.experiment.search_keys import Resources
 from tune_cl.ray import slots as module
-from tune_cl.ray.slots import READ_SECONDS, Room, Slots, capacity_of, first_ended, require_room
+from tune_cl.ray.slots import READ_SECONDS, Room, Slots, capacity_of, first_ended, lacking, require_room
 
 HEAD = {"CPU": 0.0}
 WORKER = {"CPU": 8.0, "GPU": 2.0}
@@ -155,8 +157,63 @@ def test_a_machine_that_holds_no_trial_is_refused(monkeypatch: pytest.MonkeyPatc
 def test_more_gpus_than_a_training_uses_are_told() -> None:
     [note] = load_experiment("quickstart", ["search.resources.gpu=4"]).notes
     assert note == (
-        "search.resources.gpu: a training computes on one GPU, so 3 of the 4 GPUs that a trial reserves stay idle"
+        "search.resources.gpu: a process computes on one GPU, so 3 of the 4 GPUs that it reserves stay idle; "
+        "search.resources.workers is the number of processes of a trial"
     )
     assert not load_experiment("quickstart", ["search.resources.gpu=0.5"]).notes
     with pytest.raises(ConfigError, match=r"search.resources.gpu: 1.5 is more than one GPU and no whole number"):
         load_experiment("quickstart", ["search.resources.gpu=1.5"])
+
+
+def test_the_processes_of_a_trial_may_lie_on_several_nodes() -> None:
+    two = [{"Resources": {"CPU": 16.0, "GPU": 4.0}}] * 2
+    at_once = {workers: capacity_of(two, Resources(gpu=1, workers=workers)) for workers in (1, 2, 3, 4, 8, 9)}
+    assert at_once == {1: 8, 2: 4, 3: 2, 4: 2, 8: 1, 9: 0}
+    assert capacity_of(two, Resources(cpu=12, workers=2)) == 1  # one process a node
+
+
+def test_a_trial_whose_processes_the_nodes_do_not_hold_is_told(nodes: Nodes) -> None:
+    said: list[str] = []
+    assert Slots(Resources(gpu=1, workers=3), None, cluster=True, say=said.append)() == 1
+    assert said == ["note: waiting for nodes that hold a trial (3 times 1 CPU, 1 GPU): those of the cluster do not"]
+
+
+@pytest.mark.parametrize(
+    ("cores", "need", "told"),
+    [
+        (4, Resources(workers=4), None),
+        (4, Resources(workers=5), "workers: 5 processes take 5 times 1 CPU, and this machine holds 4 of them; at most"),
+        (4, Resources(cpu=3, workers=2), "workers: 2 processes take 2 times 3 CPU, and this machine holds 1 of them"),
+        (4, Resources(cpu=8, workers=2), "cpu: a process takes 8, this machine has 4"),
+        (4, Resources(gpu=1, workers=3), "workers: 3 processes take 3 times 1 CPU, 1 GPU, and this machine holds 2 of"),
+    ],
+)
+def test_a_machine_without_the_cores_for_all_processes_is_refused(
+    cores: int, need: Resources, told: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "this_machine", lambda: {"CPU": cores, "GPU": 2})
+    lacks = lacking(need)
+    assert [f"search.resources.{told}" in str(problem) for problem in lacks] == ([True] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (
+            ["training.batch_size=2"],
+            r"workers: a batch of 2 has no part for each of 3 processes; at most 2, or a larger",
+        ),
+        (["search.resources.gpu=0.5"], r"gpu: each of the 3 processes of a trial needs a GPU of its own; 1, or 0"),
+        (["ranker.name=lambdamart"], r"workers: lambdamart grows its trees in one process; 1, or a ranker that is"),
+    ],
+)
+def test_what_several_processes_cannot_train_is_refused_before_data_is_read(overrides: list[str], told: str) -> None:
+    space = {"data": "no such folder", "training.lr": {"loguniform": [1e-4, 1e-2]}, "search.resources.workers": 3}
+    with pytest.raises(ConfigError, match=rf"search.resources.{told}"):
+        load_experiment(space, overrides)
+
+
+def test_a_function_trains_in_one_process() -> None:
+    space = {"parameters.lr": {"loguniform": [1e-4, 1e-2]}, "search.resources.workers": 2}
+    with pytest.raises(ConfigError, match=r"search.resources.workers: a function trains in one process"):
+        load_experiment(space, objective=objective_of(linear_trainer.train))

@@ -100,7 +100,7 @@ def test_ray_tunes_next_step_ends_the_search_then(tmp_path: Path) -> None:
 def test_a_wait_for_tasks_ends_then(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([([], []), ([], ["a task that has ended"])])
     monkeypatch.setattr(places.ray, "wait", lambda *_, **__: next(answers))
-    monkeypatch.setattr(places, "_alive", list)
+    monkeypatch.setattr(places, "alive_nodes", list)
     with stoppable(), pytest.raises(KeyboardInterrupt):
         first_ended([], cast(places.Room, lambda _: swallowed(signal.SIGTERM)))
 

@@ -19,11 +19,12 @@ from ray.tune.result import DONE, SHOULD_CHECKPOINT
 from trainables.config.objective import AnyRun, run_of
 from trainables.core.errors import UserError, WorkFailed
 from trainables.core.storage import earlier, fetched, patiently
-from trainables.training.device import best_device, limit_process, release
-from trainables.training.factory import AnyMaterials, make_training, shared_for
+from trainables.training.device import best_device, device_memory, limit_process, release
+from trainables.training.factory import AnyMaterials, AnyTraining, make_training, shared_for
 from trainables.training.objective import FunctionFailed, ObjectiveTraining
 from trainables.training.saves import DAMAGED, Saves
 from trainables.training.trainer import Training
+from trainables.workers import Group, Workers, WorkersTraining
 
 # In a result: a checkpoint of an earlier iteration, in the form in which `save` returns one.
 LATE_CHECKPOINT = "late_checkpoint"
@@ -116,12 +117,18 @@ class RankerTrainable(ClusterTrainable):
 
     `materials`: Materials by `materials_key`, or those of a function, from the object store. An actor is reused for
     trial after trial: data and text side stay, only the training is new.
+
+    `group`: the processes that train instead of this one, which then reserves nothing; `materials` are references.
     """
 
     failed: str | None = None  # why the training could not be made
+    workers: Workers | None = None
 
-    def setup(self, config: dict[str, Any], materials: dict[str, Any] | None = None) -> None:
+    def setup(
+        self, config: dict[str, Any], materials: dict[str, Any] | None = None, group: Group | None = None
+    ) -> None:
         self.shared = dict(materials or {})
+        self.workers = Workers(group) if group else None
         self._start(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -139,10 +146,13 @@ class RankerTrainable(ClusterTrainable):
     def cleanup(self) -> None:
         """Ray's last call of an actor."""
         self._drop()
+        if self.workers:
+            self.workers.close()
 
     def _start(self, config: dict[str, Any]) -> None:
         run = run_of(config["run"])
-        limit_process(config["threads"], config.get("gpu", 0), on_cpu=run.grows_trees)
+        gpu = 0 if self.workers else config.get("gpu", 0)
+        limit_process(config["threads"], gpu, on_cpu=run.grows_trees)
         self.reports_queries = config.get("queries", False)
         if best_device().type == "cuda":
             torch.cuda.reset_peak_memory_stats()
@@ -155,9 +165,9 @@ class RankerTrainable(ClusterTrainable):
             self.failed = None
 
     def _make_training(self, run: AnyRun, config: dict[str, Any]) -> None:
-        self.training = training = make_training(run, self._materials(run))
+        self.training = training = self._training_of(run)
         self.machine_reported = False  # whether a result said what it computes with
-        if config.get("adopt") and isinstance(training, Training):
+        if config.get("adopt") and isinstance(training, Training | WorkersTraining):
             with fetched(config["checkpoint"]) as folder:
                 patiently(lambda: training.adopt(folder))
         elif config["checkpoint"]:
@@ -166,12 +176,12 @@ class RankerTrainable(ClusterTrainable):
     def _load(self, checkpoint: str) -> None:
         """Resumes from a checkpoint or, if it is damaged, from the latest intact one before it, or else from the start.
         The next result says so. The training repeats the same steps, so only time is lost."""
-        run, materials = self.training.run, self.training.materials
+        run = self.training.run
         for address in (checkpoint, *earlier(checkpoint)):
             if self._loads(address):
                 return
             self._drop()
-            self.training = make_training(run, materials)  # without what the failed load had read
+            self.training = self._training_of(run)  # without what the failed load had read
 
     def _loads(self, address: str) -> bool:
         """Loads a checkpoint; False if damaged. Not in `_load`, where the exception would keep the training alive."""
@@ -182,6 +192,11 @@ class RankerTrainable(ClusterTrainable):
         except DAMAGED as error:
             self.notes.append(f"{address} is damaged ({error}); the training goes back behind it")
             return False
+
+    def _training_of(self, run: AnyRun) -> AnyTraining | WorkersTraining:
+        if self.workers:
+            return WorkersTraining(self.workers, run, self.shared)
+        return make_training(run, self._materials(run))
 
     def _materials(self, run: AnyRun) -> AnyMaterials:
         """Those that were not foreseen are not kept: the next trial has others."""
@@ -224,11 +239,3 @@ class RankerTrainable(ClusterTrainable):
     def load_checkpoint(self, checkpoint: str | None) -> None:
         if checkpoint and self.failed is None:
             self._load(checkpoint)
-
-
-def device_memory() -> dict[str, float]:
-    """Peak GPU memory of the trial's tensors so far, in MiB; empty without a GPU. CUDA's own part in each process, some
-    hundred MiB, and what the allocator holds back come on top."""
-    if best_device().type != "cuda":
-        return {}
-    return {"device_memory_mib": torch.cuda.max_memory_allocated() / 2**20}

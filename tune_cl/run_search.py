@@ -189,7 +189,7 @@ def _close(search: Search, artifacts: Artifacts) -> None:
         if ranker:
             artifacts.describe(Path(ranker), best[0].trial, best[1], run)
     hours = state.training_seconds / 3600
-    cost = {"iterations": state.iterations, "cpu_hours": hours * resources.cpu, "gpu_hours": hours * resources.gpu}
+    cost = {"iterations": state.iterations, "cpu_hours": hours * resources.cpus, "gpu_hours": hours * resources.gpus}
     if priced := cost_so_far(search.experiment.search, state):
         cost |= {"price": priced}
     event = {"event": "search_end", "best": best_of(state), "pareto": pareto(state), "cost": cost, "time": time.time()}

@@ -18,6 +18,7 @@ from trainables.data.columns import required_split
 from trainables.training.courses import completed
 from trainables.training.materials import Materials, materials_for, materials_key, ranker_of
 from trainables.training.objective import ObjectiveMaterials, ObjectiveTraining
+from trainables.training.parallel import ALONE, Ranks
 from trainables.training.ranker_folder import is_of_others
 from trainables.training.saved_ranker import (
     SavedRanker,
@@ -71,13 +72,18 @@ AnyMaterials = Materials | ObjectiveMaterials
 
 
 @overload
-def make_training(run: TrainingRun, materials: Materials, device: str | None = None) -> RankerTraining: ...
+def make_training(
+    run: TrainingRun, materials: Materials, device: str | None = None, ranks: Ranks = ALONE
+) -> RankerTraining: ...
 @overload
-def make_training(run: AnyRun, materials: AnyMaterials, device: str | None = None) -> AnyTraining: ...
-def make_training(run: AnyRun, materials: AnyMaterials, device: str | None = None) -> AnyTraining:
+def make_training(
+    run: AnyRun, materials: AnyMaterials, device: str | None = None, ranks: Ranks = ALONE
+) -> AnyTraining: ...
+def make_training(run: AnyRun, materials: AnyMaterials, device: str | None = None, ranks: Ranks = ALONE) -> AnyTraining:
     """A training at its start, after a pre-training and a teacher that it needs and the materials lack.
 
-    `device` is for networks; None: the GPU if there is one. Trees grow on the CPU.
+    `device` is for networks; None: the GPU if there is one. Trees grow on the CPU. `ranks`: the processes that compute
+    a network's training.
     """
     if isinstance(run, ObjectiveRun):
         if not isinstance(materials, ObjectiveMaterials):
@@ -87,7 +93,7 @@ def make_training(run: AnyRun, materials: AnyMaterials, device: str | None = Non
         raise TypeError("a ranker's training needs data")
     if run.grows_trees:
         return TreeTraining(run, materials)
-    return Training(run, completed(run, materials), device)
+    return Training(run, completed(run, materials), device, ranks)
 
 
 def key_of(run: AnyRun) -> str:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from trainables.core.errors import WorkFailed
 from trainables.rankers.ranker import DualEncoder, RankerModule, Tokens, on_device
 from trainables.training.device import Precision
+from trainables.training.parallel import ALONE, Ranks
 
 Result = TypeVar("Result")
 
@@ -77,17 +78,23 @@ class Accumulation:
     When the device runs out of memory, `samples` is halved for good and the batch is repeated. Parts draw other dropout
     masks than the whole batch would; all else is the same up to rounding. `notes` tells the user once that memory ran
     out; whoever reports on a training takes them, since a process on a cluster has no terminal.
+
+    With several `ranks`, each accumulates over its own part of the batch, and at the end the gradients are summed.
     """
 
-    def __init__(self, samples: int | None, device: torch.device):
-        self.samples, self.device = samples, device
+    def __init__(self, samples: int | None, device: torch.device, ranks: Ranks = ALONE):
+        self.samples, self.device, self.ranks = samples, device, ranks
         self.noted = False
         self.notes: list[str] = []
 
     def backward(self, module: nn.Module, size: int, loss_of: Callable[[slice], Tensor]) -> Tensor:
         """Sums loss_of(part) over the parts of a batch of `size` samples. Leaves the sum's gradient in the module's
-        parameters and returns the sum, detached. Raises WorkFailed if not even one sample fits."""
-        return self._repeated(size, lambda: self._sum(module, size, loss_of))
+        parameters and returns the sum, detached: over this process's part of the batch, while the gradient is that of
+        all. Raises WorkFailed if not even one sample fits."""
+        own = self.ranks.part(size)
+        loss = self._repeated(own.stop - own.start, lambda: self._sum(module, own, loss_of))
+        self.ranks.sum_gradients(module)
+        return loss
 
     def backward_through_vectors(
         self,
@@ -102,12 +109,26 @@ class Accumulation:
         With several parts, gradients are cached (GradCache: Gao et al. 2021, "Scaling Deep Contrastive Learning Batch
         Size under Memory Limited Setup", section 3; code: luyug/GradCache): all texts are encoded without a graph, the
         loss gives the gradient of the vectors, and each part is encoded again, with the same dropout, to pass it on.
+        So it is with several processes, each of which encodes some of the texts; the first one returns the whole loss,
+        the others 0.
         """
 
-        def work() -> Tensor:
-            return self._sum_through_vectors(module, encoders(-(-size // min(self.samples or size, size))), loss_of)
+        own = -(-size // self.ranks.count)
 
-        return self._repeated(size, work)
+        def work() -> Tensor:
+            parts = self.ranks.count * -(-own // min(self.samples or own, own))
+            return self._sum_through_vectors(module, encoders(parts), loss_of)
+
+        if self.ranks.count == 1:
+            return self._repeated(size, work)
+        loss = attempt(work, self.device)
+        if isinstance(loss, Lack):
+            raise WorkFailed(
+                f"{self.device} is out of memory ({loss.words}), and in-batch negatives compare the texts of all "
+                "processes, so that none can repeat a batch alone; a smaller training.micro_batch may help"
+            )
+        self.ranks.sum_gradients(module)
+        return loss
 
     def _repeated(self, size: int, work: Callable[[], Tensor]) -> Tensor:
         """The work's result; it is repeated with smaller parts as long as memory runs out."""
@@ -125,26 +146,30 @@ class Accumulation:
             loss = loss_of(encoders[0]())
             loss.backward()
             return loss.detach()
+        encoders = encoders[self.ranks.part(len(encoders))]
         states, parts = [], []
         with torch.no_grad():
             for encode in encoders:
                 states.append(self._random_state())
                 parts.append(encode())
-        vectors = torch.cat(parts).requires_grad_()
+        own = torch.cat(parts)
+        rows, size = self.ranks.rows(len(own), own.device)
+        vectors = self.ranks.merged(own, rows, size).requires_grad_()
         loss = loss_of(vectors)
-        (gradient,) = torch.autograd.grad(loss, vectors)
+        gradient = torch.autograd.grad(loss, vectors)[0][rows]
         for encode, state, part in zip(encoders, states, gradient.split([len(part) for part in parts]), strict=True):
             self._set_random_state(state)
             encode().backward(part)
-        return loss.detach()
+        return loss.detach() if self.ranks.rank == 0 else torch.zeros_like(loss)
 
-    def _sum(self, module: nn.Module, size: int, loss_of: Callable[[slice], Tensor]) -> Tensor:
+    def _sum(self, module: nn.Module, own: slice, loss_of: Callable[[slice], Tensor]) -> Tensor:
         """One attempt, with parts of `samples` samples."""
         module.zero_grad(set_to_none=True)
+        size = own.stop - own.start
         step = min(self.samples or size, size)
         total = torch.zeros((), device=self.device)
-        for start in range(0, size, step):
-            loss = loss_of(slice(start, min(start + step, size)))
+        for start in range(own.start, own.stop, step):
+            loss = loss_of(slice(start, min(start + step, own.stop)))
             loss.backward()
             total = total + loss.detach()
         return total
@@ -187,15 +212,16 @@ def score_candidates(
     device: torch.device,
     precision: Precision,
     first_stage: np.ndarray | None = None,
+    ranks: Ranks = ALONE,
 ) -> np.ndarray:
     """Scores of B query-document pairs given as token rows, float32 [B], in the order given; for a ranker with K
     classes, their logits, float32 [B, K]. `first_stage`: the pairs' first-stage scores, float32 [B], for a ranker that
-    reads them."""
+    reads them. Several `ranks` each compute some of the scores; all get all."""
     if not len(query_rows):
         return np.empty(0, np.float32)
     module.eval()
     if isinstance(module, DualEncoder):
-        return _compare(module, queries, documents, query_rows, document_rows, device, precision)
+        return _compare(module, queries, documents, query_rows, document_rows, device, precision, ranks)
 
     def scores_of(rows: np.ndarray) -> Tensor:
         inputs = module.collate(queries, documents, query_rows[rows], document_rows[rows])
@@ -204,16 +230,27 @@ def score_candidates(
         return module(**on_device(inputs, device)).float()
 
     costs = module.costs(queries, documents, query_rows, document_rows)
-    return _computed(scores_of, costs, device, precision)
+    return _computed(scores_of, costs, device, precision, ranks)
 
 
 def _computed(
-    values_of: Callable[[np.ndarray], Tensor], costs: np.ndarray, device: torch.device, precision: Precision
+    values_of: Callable[[np.ndarray], Tensor],
+    costs: np.ndarray,
+    device: torch.device,
+    precision: Precision,
+    ranks: Ranks,
 ) -> np.ndarray:
     """Values [N, ...] of N pairs or texts, in their order, which a network computes in batches of similar cost."""
     order = np.argsort(costs, kind="stable")
+    shared = ranks.count > 1 and len(order) >= ranks.count
+    own = order[ranks.rank :: ranks.count] if shared else order
     with torch.inference_mode(), precision.autocast(device):
-        by_cost = torch.cat(list(_in_batches(values_of, costs, order, device))).cpu().numpy()  # one wait for the device
+        by_cost = torch.cat(list(_in_batches(values_of, costs, own, device)))
+        if shared:
+            by_cost = ranks.merged(
+                by_cost, torch.arange(ranks.rank, len(order), ranks.count, device=device), len(order)
+            )
+        by_cost = by_cost.cpu().numpy()  # one wait for the device
     values = np.empty_like(by_cost)
     values[order] = by_cost
     return values
@@ -230,12 +267,13 @@ def _compare(
     document_rows: np.ndarray,
     device: torch.device,
     precision: Precision,
+    ranks: Ranks,
 ) -> np.ndarray:
     """Scores of B pairs, float32 [B]; each distinct text is encoded once."""
     asked, query_of = np.unique(query_rows, return_inverse=True)
     read, document_of = np.unique(document_rows, return_inverse=True)
-    vectors = embed_queries(module, queries, asked, device, precision)
-    others = embed_documents(module, documents, read, device, precision)
+    vectors = embed_queries(module, queries, asked, device, precision, ranks)
+    others = embed_documents(module, documents, read, device, precision, ranks)
     scores = np.empty(len(query_rows), np.float32)
     for start in range(0, len(scores), PAIRS_A_BLOCK):
         part = slice(start, start + PAIRS_A_BLOCK)
@@ -255,12 +293,14 @@ def nearest(
     depth: int,
     device: torch.device,
     precision: Precision,
+    ranks: Ranks = ALONE,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The `depth` documents of highest score for each of Q queries (all, if there are fewer), best first: their rows,
-    int32 [Q K], and scores, float32 [Q K]. Exact: every query is compared with every document."""
+    int32 [Q K], and scores, float32 [Q K]. Exact: every query is compared with every document. Several
+    `ranks` each encode some of the texts."""
     module.eval()
-    asked = torch.from_numpy(embed_queries(module, queries, query_rows, device, precision)).to(device)
-    read = torch.from_numpy(embed_documents(module, documents, document_rows, device, precision))
+    asked = torch.from_numpy(embed_queries(module, queries, query_rows, device, precision, ranks)).to(device)
+    read = torch.from_numpy(embed_documents(module, documents, document_rows, device, precision, ranks))
     width = min(len(read), DOCUMENTS_A_BLOCK)
     parts = [_nearest_of(part, read, depth, device) for part in asked.split(max(1, SCORES_A_BLOCK // width))]
     scores, index = (torch.cat(side).cpu().numpy().ravel() for side in zip(*parts, strict=True))
@@ -284,7 +324,7 @@ NO_ROWS = np.empty(0, np.int64)
 
 
 def embed_queries(
-    module: DualEncoder, texts: Tokens, rows: np.ndarray, device: torch.device, precision: Precision
+    module: DualEncoder, texts: Tokens, rows: np.ndarray, device: torch.device, precision: Precision, ranks: Ranks
 ) -> np.ndarray:
     """Vectors of queries, float32 [rows, H]; the module is in evaluation mode."""
     return _computed(
@@ -292,11 +332,12 @@ def embed_queries(
         module.text_lengths(texts, rows),
         device,
         precision,
+        ranks,
     )
 
 
 def embed_documents(
-    module: DualEncoder, texts: Tokens, rows: np.ndarray, device: torch.device, precision: Precision
+    module: DualEncoder, texts: Tokens, rows: np.ndarray, device: torch.device, precision: Precision, ranks: Ranks
 ) -> np.ndarray:
     """Vectors of documents, float32 [rows, H]; the module is in evaluation mode."""
     return _computed(
@@ -304,6 +345,7 @@ def embed_documents(
         module.text_lengths(texts, rows),
         device,
         precision,
+        ranks,
     )
 
 

@@ -35,6 +35,7 @@ from trainables.training.device import best_device, choose_precision, keep_freed
 from trainables.training.losses import LOSSES, LossSettings
 from trainables.training.materials import Materials, ranker_of
 from trainables.training.order import negatives_schedule_of
+from trainables.training.parallel import ALONE, Ranks
 from trainables.training.progress import STATE, RankerProgress, read_state, recent_of
 from trainables.training.saved_ranker import load_weights, write_ranker
 from trainables.training.scoring_texts import Accumulation, enough_memory, nearest, score_candidates
@@ -42,10 +43,14 @@ from trainables.training.scoring_texts import Accumulation, enough_memory, neare
 
 class Training(RankerProgress):
     """State of one training. All randomness is a function of (seed, step), and `save` includes what the curriculum
-    remembers; so `load` followed by `iterate` gives the numbers of an uninterrupted run."""
+    remembers; so `load` followed by `iterate` gives the numbers of an uninterrupted run.
 
-    def __init__(self, run: TrainingRun, materials: Materials, device: str | None = None):
+    ranks  processes that compute this training together: each has all of its state, and does the same steps
+    """
+
+    def __init__(self, run: TrainingRun, materials: Materials, device: str | None = None, ranks: Ranks = ALONE):
         super().__init__(run, materials)
+        self.ranks = ranks
         self.device = torch.device(device) if device else best_device()
         keep_freed_memory()
         with enough_memory(self.device):
@@ -68,7 +73,7 @@ class Training(RankerProgress):
         )
         contrasts = run.training.in_batch_negatives and run.training.loss == "softmax"
         self.in_batch = InBatchNegatives(self.batcher, run.evaluation.relevance_level) if contrasts else None
-        self.accumulation = Accumulation(run.training.micro_batch, self.device)
+        self.accumulation = Accumulation(run.training.micro_batch, self.device, ranks)
         self.best_weights: dict[str, Tensor] = {}
 
     def _build_module(self) -> RankerModule:
@@ -138,14 +143,14 @@ class Training(RankerProgress):
     def _train(self) -> dict[str, float]:
         steps = self.run.training.batches_per_iteration
         first = self.iteration * steps
-        torch.manual_seed(torch_seed(self.run.seed, "dropout", self.iteration))
+        torch.manual_seed(torch_seed(self.run.seed, "dropout", *self.ranks.seeded(self.iteration)))
         self.module.train()
         started = time.perf_counter()
         total, weight, pairs = torch.zeros((), device=self.device), 0.0, 0
         for step, batch in enumerate(self.batcher.batches(first, steps), first):
             loss, mean_weight, count = self._step(step, batch)
             total, weight, pairs = total + loss, weight + mean_weight, pairs + count
-        mean_loss = float(total) / steps
+        mean_loss = float(self.ranks.summed(total)) / steps
         if not math.isfinite(mean_loss):
             raise WorkFailed(
                 f"the training loss became {mean_loss} in iteration {self.iteration + 1}; a lower training.lr may help"
@@ -158,7 +163,8 @@ class Training(RankerProgress):
         }
 
     def _step(self, step: int, batch: Batch) -> tuple[Tensor, float, int]:
-        """One optimiser step: its loss (on the device), mean weight, and number of query-document pairs."""
+        """One optimiser step: its loss (on the device; of this process's part of the batch), mean weight, and number of
+        query-document pairs."""
         weights = self.curriculum.weigher(batch, self.iteration)
         rate = rate_factor(self.run, step)
         for group, base in zip(self.optimizer.param_groups, self.base_rates, strict=True):
@@ -293,6 +299,7 @@ class Training(RankerProgress):
             self.device,
             self.precision,
             None if first_stage is None else first_stage[rows],
+            self.ranks,
         )
 
     def retrieve(self, split: Split) -> tuple[np.ndarray, np.ndarray] | None:
@@ -302,7 +309,7 @@ class Training(RankerProgress):
             return None
         text = self.materials.text
         rows = split.query, np.arange(len(text.documents))
-        return nearest(self.module, text.queries, text.documents, *rows, depth, self.device, self.precision)
+        return nearest(self.module, text.queries, text.documents, *rows, depth, self.device, self.precision, self.ranks)
 
     # -- state ---------------------------------------------------------------------------------------------------
 

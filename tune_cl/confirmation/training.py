@@ -19,7 +19,8 @@ from trainables.evaluation.metrics import dev_key
 from trainables.evaluation.per_query import values_file
 from trainables.evaluation.trec_files import read_per_query
 from trainables.training.checkpoint import SEAL, read_json, require_whole, seal, write_folder, write_json
-from trainables.training.factory import AnyMaterials, AnyTraining, make_training
+from trainables.training.factory import make_training
+from trainables.training.progress import Progress
 from trainables.training.saves import DAMAGED, iterations, resumed_or_new
 
 STATE, RANKER, TRAINING, RESULT = "state", "ranker", "training.json", "result.json"
@@ -45,19 +46,28 @@ def ended_result(folder: Path, split: str) -> dict[str, Any]:
     return read_json(folder / split / RESULT)
 
 
+Make = Callable[[AnyRun, Any], Progress]
+"""A training at its start, of its configuration and materials."""
+
+
 def confirm_run(
-    run: AnyRun, materials: AnyMaterials, folder: Path, split: str, saved: Callable[[], None] = lambda: None
+    run: AnyRun,
+    materials: Any,
+    folder: Path,
+    split: str,
+    saved: Callable[[], None] = lambda: None,
+    make: Make = make_training,
 ) -> None:
     """Trains what is left to train, and applies the weights that are best on dev to `split`.
 
-    `saved` is called whenever another iteration's state is in the folder. The result's `notes` say if the last state or
-    the trained ranker was damaged, so that the training started again, and if the device ran out of memory. Raises
-    WorkFailed if the loss is no longer a number.
+    `saved` is called whenever another iteration's state is in the folder; `materials` is what `make` reads. The
+    result's `notes` say if the last state or the trained ranker was damaged, so that the training started again, and if
+    the device ran out of memory. Raises WorkFailed if the loss is no longer a number.
     """
     notes: list[str] = []
-    training = trained_before(run, materials, folder, notes.append)
+    training = trained_before(lambda: make(run, materials), folder, notes.append)
     if training is None:
-        training = resumed_or_new(lambda: make_training(run, materials), folder / STATE, notes.append)
+        training = resumed_or_new(lambda: make(run, materials), folder / STATE, notes.append)
         finish_training(training, folder, saved, notes)
         training.restore_ranker(folder / RANKER)
     if (folder / STATE).exists():  # a kill may have come between the record of the training's end and this
@@ -73,14 +83,12 @@ def confirm_run(
     write_folder(folder / split, write)
 
 
-def trained_before(
-    run: AnyRun, materials: AnyMaterials, folder: Path, say: Callable[[str], None]
-) -> AnyTraining | None:
+def trained_before(make: Callable[[], Progress], folder: Path, say: Callable[[str], None]) -> Progress | None:
     """A training that has finished, with its ranker; None if there is none. `say` is told of one that is damaged, whose
     record is removed."""
     if not is_trained(folder):
         return None
-    training = make_training(run, materials)
+    training = make()
     try:
         require_whole(folder)
         read_json(folder / TRAINING)  # which an earlier version left without a checksum
@@ -94,7 +102,7 @@ def trained_before(
     return None
 
 
-def finish_training(training: AnyTraining, folder: Path, saved: Callable[[], None], notes: list[str]) -> None:
+def finish_training(training: Progress, folder: Path, saved: Callable[[], None], notes: list[str]) -> None:
     """Trains to the end; leaves the ranker and a summary."""
     try:
         for _ in iterations(training, folder / STATE, saved):

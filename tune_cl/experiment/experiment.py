@@ -161,6 +161,11 @@ class Experiment:
         return self._values("ranker.name")
 
     @property
+    def smallest_batch(self) -> int:
+        """The smallest batch of any trial."""
+        return min(self._values("training.batch_size"))
+
+    @property
     def needs_teacher(self) -> bool:
         """Whether a trial can read a teacher's scores: its order, its loss or its negatives."""
         losses = [LOSSES[name] for name in self._values("training.loss")]
@@ -216,7 +221,13 @@ class Experiment:
         """A new one, which has seen no trial."""
         search = self.search
         settings = Settings(search.points, search.startup_trials, search.warm_discount)
-        return SEARCHERS[search.searcher](self.space, self.seed, settings)
+        sampler = SEARCHERS[search.searcher](self.space, self.seed, settings)
+        sampler.tell_apart(self._effect, self.baseline_values())
+        return sampler
+
+    def _effect(self, point: Flat) -> str:
+        """Equal for points that train in the same way: only keys in force count."""
+        return repr(sorted(self.training_run(point).in_force().items()))
 
     def grace(self, point: Mapping[str, Any]) -> int:
         """The iteration before which such a trial is not compared with others (`search.grace`)."""

@@ -188,7 +188,8 @@ def misfits_of_parts(experiment: Experiment) -> list[Problem]:
     problems: list[Problem] = []
     with gathering(problems):
         map_all(lambda point: fitting(experiment.training_run(point)), points)
-    return [*problems, *unfit_space(experiment.search, experiment.space), *unfit_population(experiment)]
+    unfit = *unfit_space(experiment.search, experiment.space), *unfit_population(experiment), *unfit_workers(experiment)
+    return [*problems, *unfit]
 
 
 def fitting(run: AnyRun) -> AnyRun:
@@ -221,4 +222,18 @@ def unfit_population(experiment: Experiment) -> list[Problem]:
     if not experiment.space.leaves.keys() & set(PERTURBED):
         wrong = "pbt has nothing to perturb: copies would train what they copy"
         return [Problem("search.scheduler", wrong, f"a space that opens one of {', '.join(PERTURBED)}, or another one")]
+    return []
+
+
+def unfit_workers(experiment: Experiment) -> list[Problem]:
+    """What keeps several processes from training a trial together."""
+    workers = experiment.search.resources.workers
+    if workers == 1:
+        return []
+    if experiment.objective or "lambdamart" in experiment.rankers:
+        what = "a function trains" if experiment.objective else "lambdamart grows its trees"
+        return [Problem("search.resources.workers", f"{what} in one process", "1, or a ranker that is a network")]
+    if (smallest := experiment.smallest_batch) < workers:
+        wrong = f"a batch of {smallest} has no part for each of {workers} processes"
+        return [Problem("search.resources.workers", wrong, f"at most {smallest}, or a larger training.batch_size")]
     return []

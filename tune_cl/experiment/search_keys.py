@@ -22,13 +22,24 @@ BY_CHANCE = ("random", "grid")  # searchers that learn nothing from trials
 class Resources(Section):
     """What one trial reserves; with fractions, trials share a device."""
 
-    cpu: float = Field(default=1, ge=0, description="CPU cores a trial")
-    gpu: float = Field(default=0, ge=0, description="GPUs a trial")
+    cpu: float = Field(default=1, ge=0, description="CPU cores a process of a trial")
+    gpu: float = Field(default=0, ge=0, description="GPUs a process of a trial")
+    workers: int = Field(default=1, ge=1, description="processes that train one trial together, on any nodes")
 
     @property
     def threads(self) -> int:
-        """Threads that a trial computes with: one a core, and at least one."""
+        """Threads that a process computes with: one a core, and at least one."""
         return max(1, int(self.cpu))
+
+    @property
+    def cpus(self) -> float:
+        """Cores of a trial, those of all its processes."""
+        return self.cpu * self.workers
+
+    @property
+    def gpus(self) -> float:
+        """GPUs of a trial, those of all its processes."""
+        return self.gpu * self.workers
 
 
 class Price(Section):
@@ -142,7 +153,7 @@ def _is_sound(key: str, value: Any) -> bool:
 
 def price_of_an_hour(search: SearchConfig) -> float:
     """What the cores and GPUs that a trial reserves cost in an hour."""
-    return search.resources.cpu * search.price.cpu_hour + search.resources.gpu * search.price.gpu_hour
+    return search.resources.cpus * search.price.cpu_hour + search.resources.gpus * search.price.gpu_hour
 
 
 def misfits(search: SearchConfig) -> list[Problem]:
@@ -160,6 +171,9 @@ def misfits(search: SearchConfig) -> list[Problem]:
     if search.resources.gpu > 1 and search.resources.gpu % 1:
         wrong = f"{search.resources.gpu:g} is more than one GPU and no whole number"
         problems.append(Problem("search.resources.gpu", wrong, "a share of one, such as 0.25, or a whole number"))
+    if search.resources.workers > 1 and 0 < search.resources.gpu < 1:
+        wrong = f"each of the {search.resources.workers} processes of a trial needs a GPU of its own"
+        problems.append(Problem("search.resources.gpu", wrong, "1, or 0 to train on CPUs"))
     if search.scheduler == "pbt" and search.searcher not in BY_CHANCE:
         wrong = "trials change their configuration under pbt, so that none tells the searcher what its own is worth"
         problems.append(Problem("search.searcher", wrong, "random or grid"))
@@ -195,8 +209,9 @@ def remarks(search: SearchConfig) -> list[str]:
             f"(search.startup_trials), so all {search.trials} of this search are chosen at random"
         )
     if search.resources.gpu > 1:
-        idle = f"{search.resources.gpu - 1:g} of the {search.resources.gpu:g} GPUs that a trial reserves stay idle"
-        notes.append(f"search.resources.gpu: a training computes on one GPU, so {idle}")
+        idle = f"{search.resources.gpu - 1:g} of the {search.resources.gpu:g} GPUs that it reserves stay idle"
+        more = "search.resources.workers is the number of processes of a trial"
+        notes.append(f"search.resources.gpu: a process computes on one GPU, so {idle}; {more}")
     return notes
 
 

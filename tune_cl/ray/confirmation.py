@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,25 +23,26 @@ from trainables.core.prose import say
 from trainables.core.storage import patiently
 from trainables.training.checkpoint import SEAL, write_folder
 from trainables.training.device import limit_process
-from trainables.training.factory import AnyMaterials, key_of, shared_for
+from trainables.training.factory import AnyMaterials, key_of, make_training, shared_for
 from trainables.training.objective import FunctionFailed
+from trainables.workers import Group, Workers, WorkersTraining
 from tune_cl.confirmation.request import SeedRun
-from tune_cl.confirmation.training import RANKER, RESULT, STATE, TRAINING, confirm_run
+from tune_cl.confirmation.training import RANKER, RESULT, STATE, TRAINING, Make, confirm_run
 from tune_cl.experiment.search_keys import Resources
-from tune_cl.ray.slots import Room, first_ended
+from tune_cl.ray.slots import Room, alive_nodes, first_ended, group_of
 
 PACKED = "state.tar"
 
 
-def confirm_at(run: AnyRun, materials: AnyMaterials, folder: str, split: str) -> None:
+def confirm_at(run: AnyRun, materials: Any, folder: str, split: str, make: Make = make_training) -> None:
     """`confirm_run` in a folder on this machine or in S3; raises what that raises."""
     if not storage.is_remote(folder):
-        confirm_run(run, materials, Path(folder), split)
+        confirm_run(run, materials, Path(folder), split, make=make)
         return
     with TemporaryDirectory(prefix="tune_cl-") as scratch:
         own = Path(scratch) / "training"
         storage.patiently(lambda: fetch_earlier(folder, own))
-        confirm_run(run, materials, own, split, lambda: storage.patiently(lambda: keep_state(own, folder)))
+        confirm_run(run, materials, own, split, lambda: storage.patiently(lambda: keep_state(own, folder)), make)
         storage.patiently(lambda: storage.upload(own, folder, last=(TRAINING, RESULT)))
         storage.patiently(lambda: storage.remove(storage.joined(folder, PACKED)))
 
@@ -89,6 +91,20 @@ def task(run: dict[str, Any], materials: AnyMaterials, folder: str, split: str, 
     return None
 
 
+_workers: dict[Group, Workers] = {}  # of this process
+
+
+def task_of_workers(run: dict[str, Any], shared: dict[str, Any], folder: str, split: str, group: Group) -> str | None:
+    """`task` by a group of processes, which read the materials in the object store. Those of this process's last task
+    are still there, if it was not long ago."""
+    workers = _workers.setdefault(group, Workers(group))
+    try:
+        confirm_at(run_of(run), shared, folder, split, lambda run, shared: WorkersTraining(workers, run, shared))
+    except (UserError, WorkFailed) as error:
+        return str(error)
+    return None
+
+
 def leave(error: FunctionFailed, folder: str) -> str:
     """Writes the traceback of a user's function to the training's folder, here or in S3; returns its address."""
     if not storage.is_remote(folder):
@@ -107,25 +123,39 @@ class Crew:
         self.materials = materials
         self.shared = {key: ray.put(one) for key, one in materials.items()}
         self.reserved, self.split = (resources.threads, resources.gpu), split
-        self.room = Room(resources, say)
-        options = {"num_cpus": resources.cpu, "num_gpus": resources.gpu, "max_retries": RETRIES}
-        self.task = ray.remote(**options)(task)
+        self.room, self.group = Room(resources, say), group_of(resources)
+        self.several = self.group.workers > 1
+        work, cpu, gpu = task, resources.cpu, resources.gpu
+        if self.several:  # the group reserves what a training takes
+            work, cpu, gpu = task_of_workers, 0, 0
+        options = {"num_cpus": cpu, "num_gpus": gpu, "max_retries": RETRIES}
+        self.task: Any = ray.remote(**options)(work)
 
     def train(self, runs: Sequence[SeedRun], done: Callable[[SeedRun, str | None], None]) -> None:
         """Trains all runs; as each ends, calls `done` with it and why it failed, or None.
 
         By then the results of a run in S3 have been copied to its folder here.
         """
-        waiting = {self._start(run): run for run in runs}
-        while waiting:
+        left, waiting = list(runs), {}
+        while left or waiting:
+            while left and len(waiting) < self._at_once():
+                run = left.pop(0)
+                waiting[self._start(run)] = run
             ended = first_ended(waiting, self.room)
             run, why = waiting.pop(ended), reason(ended)
             if run.remote and why is None:
                 patiently(lambda run=run, remote=run.remote: fetch_results(remote, run.folder))
             done(run, why)
 
+    def _at_once(self) -> float:
+        """How many trainings may be started: those that reserve something themselves wait for it in Ray."""
+        return max(1, self.room(alive_nodes())) if self.several else inf
+
     def _start(self, run: SeedRun) -> Any:
         folder = run.remote or str(run.folder)
+        if self.several:
+            shared = {key_of(run.run): self._share(run.run)}
+            return self.task.remote(run.run.model_dump(), shared, folder, self.split, self.group)
         return self.task.remote(run.run.model_dump(), self._share(run.run), folder, self.split, *self.reserved)
 
     def _share(self, run: AnyRun) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import ray
 
 from trainables.core.errors import ConfigError, Problem
+from trainables.workers import Group
 from tune_cl.experiment.search_keys import Resources, SearchConfig
 from tune_cl.process import stop_if_asked
 from tune_cl.ray.nodes import NodeCheck
@@ -27,13 +28,17 @@ def require_room(need: Resources) -> None:
 
 def lacking(need: Resources) -> list[Problem]:
     """What a trial needs and this machine lacks."""
-    here = this_machine()
-    return [
-        Problem(f"search.resources.{kind}", f"a trial takes {wanted:g}, this machine has {here[kind.upper()]}",
-                f"at most {here[kind.upper()]}, or --address of a cluster with larger nodes")
-        for kind, wanted in need.model_dump().items()
+    here, several = this_machine(), need.workers > 1
+    lacks = [
+        Problem(f"search.resources.{kind}", f"a {'process' if several else 'trial'} takes {wanted:g}, this machine has "
+                f"{here[kind.upper()]}", f"at most {here[kind.upper()]}, or --address of a cluster with larger nodes")
+        for kind, wanted in (("cpu", need.cpu), ("gpu", need.gpu))
         if wanted > here[kind.upper()]
     ]  # fmt: skip
+    if several and not lacks and (room := _on(here, need)) < need.workers:
+        wrong = f"{need.workers} processes take {in_words(need)}, and this machine holds {room} of them"
+        lacks.append(Problem("search.resources.workers", wrong, f"at most {room}, or --address of a larger cluster"))
+    return lacks
 
 
 def at_a_time(search: SearchConfig) -> int:
@@ -52,8 +57,11 @@ class Room:
     def __call__(self, nodes: Iterable[Mapping[str, Any]]) -> int:
         now = capacity_of(nodes, self.need)
         if not now and self._capacity:
-            what = f"a node that holds a trial ({in_words(self.need)})"
-            self.say(f"note: waiting for {what}: none of the cluster does")
+            if self.need.workers > 1:
+                what, none = f"nodes that hold a trial ({in_words(self.need)})", "those of the cluster do not"
+            else:
+                what, none = f"a node that holds a trial ({in_words(self.need)})", "none of the cluster does"
+            self.say(f"note: waiting for {what}: {none}")
         self._capacity = now
         return now
 
@@ -66,7 +74,7 @@ def first_ended(tasks: Collection[Any], room: Room) -> Any:
         ended, _ = ray.wait(list(tasks), num_returns=1, timeout=READ_SECONDS)
         if ended:
             return ended[0]
-        room(_alive())
+        room(alive_nodes())
 
 
 class Slots:
@@ -97,7 +105,7 @@ class Slots:
 
     def __call__(self) -> int:
         if time.monotonic() - self._read_at >= READ_SECONDS:
-            nodes = _alive()
+            nodes = alive_nodes()
             if self._check:
                 self._check(node for node in nodes if _on(node["Resources"], self.need))
             self._capacity = self._room(nodes)
@@ -121,22 +129,31 @@ class Slots:
             self.say(f"note: {note}")
 
 
-def _alive() -> list[dict[str, Any]]:
+def alive_nodes() -> list[dict[str, Any]]:
     """The nodes that are there."""
     return [node for node in ray.nodes() if node["Alive"]]
 
 
 def capacity_of(nodes: Iterable[Mapping[str, Any]], need: Resources) -> int:
-    """How many trials the nodes hold together, each on one node."""
-    return sum(_on(node["Resources"], need) for node in nodes)
+    """How many trials the nodes hold together. Each process of a trial is on one node; those of one trial may lie on
+    several."""
+    return sum(_on(node["Resources"], need) for node in nodes) // need.workers
+
+
+def group_of(need: Resources) -> Group:
+    """The processes of one trial."""
+    return Group(need.workers, need.cpu, need.gpu, need.threads)
 
 
 def in_words(need: Resources) -> str:
-    return f"{need.cpu:g} CPU, {need.gpu:g} GPU" if need.gpu else f"{need.cpu:g} CPU"
+    """What a trial reserves."""
+    each = f"{need.cpu:g} CPU, {need.gpu:g} GPU" if need.gpu else f"{need.cpu:g} CPU"
+    return each if need.workers == 1 else f"{need.workers} times {each}"
 
 
 def _on(node: Mapping[str, float], need: Resources) -> int:
-    """How many trials one node holds. A share of a GPU lies on one device: two hold four trials of 0.4, not five."""
+    """How many processes of trials one node holds. A share of a GPU lies on one device: two hold four trials of 0.4,
+    not five."""
     limits = []
     if need.cpu:
         limits.append(_times(node.get("CPU", 0), need.cpu))

@@ -12,6 +12,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Self
 
+import ray
 from ray import tune
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
@@ -23,6 +24,7 @@ from trainables.training.factory import AnyMaterials
 from tune_cl.history.search_folder import SearchFolder, own_checkpoint
 from tune_cl.history.state import NO_STANDING, SearchState, TrialState
 from tune_cl.process import environment, stop_if_asked
+from tune_cl.ray.slots import group_of
 from tune_cl.ray.workarounds import disable_running_means, retries_after_reset, shrink, trim_records, withhold_aws_keys
 from tune_cl.search.driver import FINISHED, Plan, Search
 
@@ -123,6 +125,7 @@ def last_checkpoints(trial: TrialState, storage: str) -> list[str]:
     return [address for folder in folders.values() for address in folder[-CHECKPOINTS_PER_TRIAL:]]
 
 
+NOTHING: dict[str, float] = {"cpu": 0, "memory": 1}  # a byte: Tune refuses to reserve nothing at all
 RETRIES = 3  # of a trial whose process or node died
 
 
@@ -320,11 +323,16 @@ def run_trials(
     a node, now.
     """
     resources = search.experiment.search.resources
+    shared: dict[str, Any] = dict(materials)
+    options: dict[str, Any] = {}
+    reserved: dict[str, float] = {"cpu": resources.cpu, "gpu": resources.gpu}
+    if resources.workers > 1:  # they reserve what a trial takes, and its own process nothing
+        options, reserved = {"group": group_of(resources)}, NOTHING
+        shared = {key: ray.put(one) for key, one in materials.items()}
     most = {"TUNE_MAX_PENDING_TRIALS_PG": str(search.experiment.trials)}  # `slots` is the limit, not Ray's guess
     withhold_aws_keys()
-    trainable = tune.with_resources(
-        tune.with_parameters(RankerTrainable, materials=dict(materials)), {"cpu": resources.cpu, "gpu": resources.gpu}
-    )
+    given = tune.with_parameters(RankerTrainable, materials=shared, **options)
+    trainable = tune.with_resources(given, reserved)
     broken: list[Exception] = []
     with background_deletion() as deletions, retries_after_reset(), environment(most):
         recorder = _Recorder.into(search, broken, storage, deletions)

@@ -7,7 +7,7 @@ before: a sampler rebuilt through these from a journal goes on exactly as the lo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Literal, Protocol
@@ -47,6 +47,11 @@ class Sampler(Protocol):
         """What earlier searches found, before the first trial."""
         ...
 
+    def tell_apart(self, effect: Callable[[Flat], Hashable], had: Flat) -> None:
+        """Points of equal `effect` train in the same way, such as two that differ in a key that nothing reads. `had`:
+        the point of a training that is no trial of the sampler's, the baseline."""
+        ...
+
 
 class Uninformed(ABC):
     """A sampler that learns nothing from results. `first`: configurations that trials 1, 2, ... try."""
@@ -57,6 +62,19 @@ class Uninformed(ABC):
         self.space, self.seed = space, seed
         self.first = list(first)
         self.points: dict[int, Flat] = {}
+        self.effect: Callable[[Flat], Hashable] = identity
+        self.had: list[Flat] = []
+
+    def tell_apart(self, effect: Callable[[Flat], Hashable], had: Flat) -> None:
+        effects: dict[Hashable, Hashable] = {}
+
+        def remembered(point: Flat) -> Hashable:
+            key = identity(point)
+            if key not in effects:
+                effects[key] = effect(point)
+            return effects[key]
+
+        self.effect, self.had = remembered, [had]
 
     def ask(self, number: int) -> Flat | None:
         return dict(self.first[number - 1]) if self.given(number) else self.propose(number)
@@ -82,12 +100,12 @@ class Uninformed(ABC):
         return {identity(point) for point in self.points.values()}
 
     def ask_new(self, number: int, draw: Callable[[int], Flat]) -> Flat | None:
-        """The first of `draw(0)`, `draw(1)`, ... not tried before; else a random draw; else any untried configuration
+        """The first of `draw(0)`, `draw(1)`, ... with a new effect; else a random draw; else any untried configuration
         of a finite space. In a continuous space where all draws were tried, `draw(0)` again."""
-        tried = self.tried()
+        tried = {self.effect(point) for point in (*self.had, *self.points.values())}
         draws = (draw(attempt) for attempt in range(self.redraws))
         chances = (self.space.sample(generator(self.seed, "untried", number, chance)) for chance in range(CHANCES))
-        new = next((point for point in chain(draws, chances) if identity(point) not in tried), None)
+        new = next((point for point in chain(draws, chances) if self.effect(point) not in tried), None)
         if new is not None:
             return new
         return draw(0) if self.space.continuous else self._untried(number)

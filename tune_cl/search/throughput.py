@@ -172,8 +172,8 @@ class Forecaster:
         span, forecast = forecast_by(paces, self.experiment, iterations, slots)
         return forecast | {
             "hours_forecast": span.hours,
-            "cpu_hours_forecast": span.training * resources.cpu,
-            "gpu_hours_forecast": span.training * resources.gpu,
+            "cpu_hours_forecast": span.training * resources.cpus,
+            "gpu_hours_forecast": span.training * resources.gpus,
         }
 
 

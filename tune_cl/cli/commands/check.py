@@ -114,7 +114,7 @@ def _spent(experiment: Experiment, iterations: int, paces: Paces, before: float)
         "cost_forecast": None,
         **costs,
         "hours_forecast": before + span.hours,
-        "gpu_hours_forecast": (before + span.training) * search.resources.gpu,
+        "gpu_hours_forecast": before * search.resources.gpu + span.training * search.resources.gpus,
         "budgets": budgets(search),
         "paces": [asdict(pace) for pace in paces.kinds],
         "ends_by": span.ends or ("search.iterations" if used_up else None),

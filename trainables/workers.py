@@ -1,0 +1,394 @@
+"""A training that several processes compute: the workers of Ray Train, which starts them, joins them to PyTorch's
+process group, and starts them again when one is lost.
+
+The process of a trial asks, the workers do, all of them the same, and the first one answers. Between them is an actor,
+the post. It gives workers that have just started the command with which the training began, which holds the last
+checkpoint, and then the last command. Each command says which iteration must be complete first: so workers that start
+again do, with the same numbers, what was lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import ray
+import torch
+from ray.train import FailureConfig, RunConfig, ScalingConfig
+from ray.train.torch import TorchTrainer
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from trainables.config.objective import AnyRun, run_of
+from trainables.core.errors import UserError, WorkFailed, last_line
+from trainables.training.checkpoint import write_folder
+from trainables.training.device import device_memory, limit_process, release
+from trainables.training.factory import make_training, shared_for
+from trainables.training.parallel import Ranks
+from trainables.training.progress import Progress
+from trainables.training.saves import DAMAGED
+from trainables.training.trainer import Training
+
+RETRIES = 3  # starts of the workers after one was lost
+IDLE = 60.0  # seconds without a command, after which the workers end and leave their cores to others
+GRACE = 10.0  # seconds in which all workers fail if it is not one of them alone
+BEGIN, METRICS, SNAPSHOT, SAVE_RANKER, APPLY = "begin", "metrics", "snapshot", "save_ranker", "apply"
+Files = dict[str, np.ndarray]
+"""Files of a folder: their bytes by path below it."""
+
+
+def files_of(folder: Path) -> Files:
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {str(path.relative_to(folder)): np.fromfile(path, np.uint8) for path in files}
+
+
+def write_files(files: Files, folder: Path) -> None:
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content.data)
+
+
+def written_by(write: Callable[[Path], Any]) -> Files:
+    """The files that `write` puts into a folder."""
+    with TemporaryDirectory(prefix="tune_cl-") as folder:
+        write(Path(folder))
+        return files_of(Path(folder))
+
+
+def read_by(read: Callable[[Path], Any], files: Files) -> None:
+    """Calls `read` with a folder that holds the files."""
+    with TemporaryDirectory(prefix="tune_cl-") as folder:
+        write_files(files, Path(folder))
+        read(Path(folder))
+
+
+@dataclass(frozen=True)
+class Group:
+    """The processes of one training, and what each reserves."""
+
+    workers: int
+    cpu: float
+    gpu: float
+    threads: int
+
+
+@dataclass(frozen=True)
+class Command:
+    """Command `number`: what to do, after so many iterations of the training."""
+
+    number: int
+    name: str
+    iterations: int = 0
+    arguments: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far the workers' training has come; the fields of Progress."""
+
+    history: list[dict[str, float]]
+    best_iteration: int
+    copied_iterations: int
+    dev_values: np.ndarray
+    machine: str
+    notes: list[str]
+
+
+class Post:
+    """Passes commands to the workers and the answer back. An answer of None: the workers have ended."""
+
+    def __init__(self) -> None:
+        self.news = asyncio.Condition()
+        self.first = self.last = Command(0, BEGIN)
+        self.reply: asyncio.Future[Any] | None = None
+        self.failed: set[int] = set()  # ranks that failed at the last command
+        self.settled = 0  # number of a command that failed: nobody does it again
+        self.starts = 0  # of the workers
+        self.ended = False
+
+    async def ask(self, first: Command, command: Command) -> Any:
+        """The answer to a command, and how often the workers have started. `first`: what began the training."""
+        async with self.news:
+            if self.ended:
+                return None
+            self.first, self.last, self.failed = first, command, set()
+            self.reply = asyncio.get_running_loop().create_future()
+            self.news.notify_all()
+        return await self.reply
+
+    async def next(self, rank: int, after: int) -> Command | None:
+        """What a worker does after command `after` (0: it has just started). None: it ends."""
+        self.starts += not (rank or after)
+        after = max(after, self.settled)
+        async with self.news:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.news.wait_for(lambda: self.ended or self.last.number > after), IDLE)
+            self.ended = self.ended or self.last.number <= after
+        if self.ended:
+            await self.end()
+            return None
+        return self.first if self.first.number > after else self.last
+
+    async def answer(self, number: int, value: Any) -> None:
+        if number == self.last.number and self.reply and not self.reply.done():
+            self.reply.set_result((value, self.starts))
+
+    async def all_fail(self, rank: int, workers: int, number: int, error: Exception) -> bool:
+        """Answers with an error. Returns whether all workers fail at the command; else some may wait for others."""
+        await self.answer(number, error)
+        async with self.news:
+            self.settled = max(self.settled, number)
+            self.failed.add(rank)
+            self.news.notify_all()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.news.wait_for(lambda: len(self.failed) == workers), GRACE)
+            return len(self.failed) == workers
+
+    async def end(self) -> None:
+        async with self.news:
+            self.ended = True
+            self.news.notify_all()
+        if self.reply and not self.reply.done():
+            self.reply.set_result(None)
+
+
+# -- in the workers ----------------------------------------------------------------------------------------------
+
+
+class Worker:
+    """One process of the group, and its copy of the training."""
+
+    training: Training | None = None
+
+    def __init__(self, ranks: Ranks):
+        self.ranks = ranks
+
+    def do(self, command: Command) -> tuple[Any, Standing]:
+        if command.name == BEGIN:
+            self.begin(*command.arguments)
+            return None, self.standing()
+        while self.trained.iteration < command.iterations:
+            self.trained.iterate()
+        value = getattr(self, command.name)(*command.arguments)
+        return value, self.standing()
+
+    @property
+    def trained(self) -> Training:
+        if self.training is None:
+            raise WorkFailed("the workers have no training")
+        return self.training
+
+    def begin(self, config: dict[str, Any], shared: dict[str, Any], group: Group, adopts: bool, state: Any) -> None:
+        """Makes the training and, if there is a `state`, loads it or adopts it."""
+        self.training = None  # a device may not have room for both
+        release()
+        limit_process(group.threads, group.gpu)
+        if torch.cuda.is_available():
+            torch.cuda.reset_peak_memory_stats()
+        run = run_of(config)
+        materials = shared_for(run, {key: ray.get(one) for key, one in shared.items()})
+        training = make_training(run, materials, None, self.ranks)
+        assert isinstance(training, Training)
+        if state is not None:
+            read_by(training.adopt if adopts else training.load, ray.get(state))
+        self.training = training
+
+    def standing(self) -> Standing:
+        training = self.trained
+        reached = training.history, training.best_iteration, training.copied_iterations, training.dev_values
+        return Standing(*reached, training.machine, training.pop_notes())
+
+    def metrics(self) -> dict[str, float]:
+        return self.trained.history[-1] | device_memory()
+
+    def snapshot(self) -> Files | None:
+        write = self.trained.snapshot()
+        return written_by(write) if self.ranks.rank == 0 else None
+
+    def save_ranker(self) -> Files:
+        return written_by(self.trained.save_ranker)
+
+    def apply(self, split: str, ranker: Any) -> tuple[dict[str, np.ndarray], str, Files]:
+        read_by(self.trained.restore_ranker, ray.get(ranker))
+        with TemporaryDirectory(prefix="tune_cl-") as folder:
+            values, file = self.trained.apply(split, Path(folder))
+            return values, file.name, files_of(Path(folder))
+
+
+def work(config: dict[str, Any]) -> None:
+    """What Ray Train runs in each worker."""
+    post, ranks = config["post"], Ranks.of_group()
+    worker, number = Worker(ranks), 0
+    while (command := _next(post, ranks.rank, number)) is not None:
+        number = command.number
+        try:
+            value = worker.do(command)
+        except (UserError, WorkFailed, *DAMAGED) as error:
+            if not ray.get(post.all_fail.remote(ranks.rank, ranks.count, number, error)):
+                raise  # Ray Train starts all again
+        else:
+            if ranks.rank == 0:
+                ray.get(post.answer.remote(number, value))
+
+
+def _next(post: Any, rank: int, after: int) -> Command | None:
+    return ray.get(post.next.remote(rank, after))
+
+
+# -- in the process that asks ------------------------------------------------------------------------------------
+
+
+class Workers:
+    """The workers of a process's trainings, one training after another: to start them takes longer than to begin a
+    training. They end when nothing was asked of them for a while, and start again at the next question."""
+
+    def __init__(self, group: Group):
+        self.group = group
+        self.number = 0  # of the last command
+        self.thread: Thread | None = None
+        self.post: Any = None
+        self.failed: WorkFailed | None = None
+
+    def command(self, name: str, iterations: int = 0, *arguments: Any) -> Command:
+        self.number += 1
+        return Command(self.number, name, iterations, arguments)
+
+    def ask(self, first: Command, command: Command) -> tuple[Any, Standing, int]:
+        """What the first worker answers, how far the training is, and how often the workers started. Raises the error
+        of a worker, or WorkFailed if Ray Train gave up."""
+        while True:
+            if self.thread is None:
+                self._start()
+            if (answer := ray.get(self.post.ask.remote(first, command))) is not None:
+                value, starts = answer
+                if isinstance(value, Exception):
+                    raise value
+                return *value, starts
+            self._wait()
+
+    def _start(self) -> None:
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+        self.post = ray.remote(num_cpus=0)(Post).options(scheduling_strategy=here).remote()
+        self.thread = Thread(target=self._run, name="workers", daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        """Runs the workers to their end."""
+        group = self.group
+        each = {"CPU": group.cpu, "GPU": group.gpu}
+        try:
+            with TemporaryDirectory(prefix="tune_cl-") as folder:  # what Ray Train writes, and nobody reads
+                TorchTrainer(
+                    work,
+                    train_loop_config={"post": self.post},
+                    scaling_config=ScalingConfig(
+                        num_workers=group.workers, use_gpu=group.gpu > 0, resources_per_worker=each
+                    ),
+                    run_config=RunConfig(
+                        name="workers", storage_path=folder, failure_config=FailureConfig(max_failures=RETRIES)
+                    ),
+                ).fit()
+        except Exception as error:  # noqa: BLE001 - raised where an answer is waited for
+            self.failed = WorkFailed(f"the workers of the training failed: {last_line(error)}")
+        ray.get(self.post.end.remote())
+
+    def _wait(self) -> None:
+        """Waits for the end of workers that are about to end."""
+        if self.thread is not None:
+            self.thread.join()
+        self.thread = None
+        failed, self.failed = self.failed, None
+        if failed is not None:
+            raise failed
+
+    def close(self) -> None:
+        if self.thread is not None:
+            ray.get(self.post.end.remote())
+            with suppress(WorkFailed):
+                self._wait()
+
+
+class WorkersTraining(Progress):
+    """A training by a group of workers, for the process that runs the trial. `shared`: materials by key, in the object
+    store. It begins with the first question; where it stands is known from the last answer."""
+
+    def __init__(self, workers: Workers, run: AnyRun, shared: dict[str, Any]):
+        super().__init__("")  # the workers know the data
+        self.run, self.workers, self.shared = run, workers, shared
+        self.first: Command | None = None
+        self.saved = self.starts = 0  # iterations in the state that the training goes on from; starts of the workers
+        self.notes: list[str] = []
+        self.ranker: Any = None
+        self.computes_with = ""
+
+    def _begin(self, adopts: bool = False, state: Any = None) -> None:
+        self.starts = 0
+        self.first = self.workers.command(BEGIN, 0, *self._beginning(adopts, state))
+        self._ask(self.first, self.first)
+        self.saved = self.iteration
+
+    def _beginning(self, adopts: bool, state: Any) -> tuple[Any, ...]:
+        return self.run.model_dump(), self.shared, self.workers.group, adopts, state
+
+    def _answer(self, name: str, iterations: int, *arguments: Any) -> Any:
+        if self.first is None:
+            self._begin()
+        assert self.first is not None
+        return self._ask(self.first, self.workers.command(name, iterations, *arguments))
+
+    def _ask(self, first: Command, command: Command) -> Any:
+        value, standing, starts = self.workers.ask(first, command)
+        if self.starts and starts > self.starts:
+            self.notes.append(
+                f"a process of the training was lost: all of its {self.workers.group.workers} started again and went "
+                f"on from iteration {self.saved}"
+            )
+        self.starts = starts
+        self.history, self.best_iteration = standing.history, standing.best_iteration
+        self.copied_iterations, self.dev_values = standing.copied_iterations, standing.dev_values
+        self.computes_with = standing.machine
+        self.notes += standing.notes
+        return value
+
+    @property
+    def machine(self) -> str:
+        return f"{self.computes_with}; processes: {self.workers.group.workers}"
+
+    def pop_notes(self) -> list[str]:
+        notes, self.notes = self.notes, []
+        return notes
+
+    def iterate(self) -> dict[str, float]:
+        return self._answer(METRICS, self.iteration + 1)
+
+    def load(self, folder: Path) -> None:
+        self._begin(state=ray.put(files_of(folder)))
+
+    def adopt(self, folder: Path) -> None:
+        """As `Training.adopt`."""
+        self._begin(adopts=True, state=ray.put(files_of(folder)))
+
+    def snapshot(self) -> Callable[[Path], None]:
+        files = self._answer(SNAPSHOT, self.iteration)
+        assert self.first is not None
+        self.first = replace(self.first, arguments=self._beginning(False, ray.put(files)))
+        self.saved = self.iteration
+        return lambda folder: write_files(files, folder)
+
+    def save_ranker(self, folder: Path) -> None:
+        files = self._answer(SAVE_RANKER, self.iteration)
+        write_folder(folder, lambda temporary: write_files(files, temporary))
+
+    def restore_ranker(self, folder: Path) -> None:
+        self.ranker = ray.put(files_of(folder))
+
+    def apply(self, split: str, folder: Path) -> tuple[dict[str, np.ndarray], Path]:
+        values, file, files = self._answer(APPLY, 0, split, self.ranker)
+        write_files(files, folder)
+        return values, folder / file
