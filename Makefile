@@ -4,6 +4,7 @@
 #   make test-all     the same with all tests
 #   make setup        set up only
 #   make docs         set up with mkdocs, then build the documentation into site/
+#   make evidence     set up, then run the studies of docs/results.md (hours; ARGS=--quick: a small part of each)
 #   make bench        set up with the peers, then measure us against them; writes the table of docs/dev/performance.md
 VENV := .venv
 BIN := $(VENV)/bin
@@ -14,7 +15,7 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constrain
 REQUIREMENTS := pyproject.toml constraints.txt
 ARGS ?=
 
-.PHONY: setup quickstart test test-all bench docs lint format clean
+.PHONY: setup quickstart test test-all evidence bench docs lint format clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.setup
@@ -34,6 +35,9 @@ test-all: lint
 
 bench: $(VENV)/.setup-bench
 	$(BIN)/python benchmarks/all.py $(or $(DATA),../shared/data) $(ARGS)
+
+evidence: $(VENV)/.setup-test
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/evidence/run.py --data $(or $(DATA),../shared/data) $(ARGS)
 
 # Warnings are errors (strict: true in mkdocs.yml), a broken link among them.
 docs: $(VENV)/.setup-docs

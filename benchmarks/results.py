@@ -1,4 +1,4 @@
-"""Runs the commands of docs/dev/results.md again and puts what they find into its tables.
+"""Runs the commands of docs/results.md again and puts what they find into its tables.
 
     python benchmarks/results.py ../shared/data [--storage FOLDER] [--only NAME ...]
 
@@ -21,7 +21,7 @@ from typing import Any
 
 from tune_cl.report.markup import p_value, signed
 
-PAGE = Path(__file__).parents[1] / "docs" / "dev" / "results.md"
+PAGE = Path(__file__).parents[1] / "docs" / "results.md"
 BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 TABLE = "<!-- confirmed: {} -->\n", "<!-- end of confirmed -->"
 

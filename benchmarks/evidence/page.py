@@ -1,0 +1,163 @@
+"""Writes what the studies found into docs/results.md, and draws docs/images/noise.svg.
+
+python benchmarks/evidence/page.py        from results.jsonl; run.py calls it at its end
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import yaml
+from matplotlib.figure import Figure
+
+from tune_cl.report.markup import p_value, signed
+
+FOLDER = Path(__file__).parent
+DOCS = FOLDER.parents[1] / "docs"
+PAGE, PICTURE = DOCS / "results.md", DOCS / "images" / "noise.svg"
+BEGIN, END = "<!-- evidence: {} -->\n", "<!-- end of evidence -->"
+STUDIES = (  # in the order of their design
+    "noise_and_data",
+    "kinds_of_noise",
+    "anti",
+    "order_and_weights",
+    "small_data",
+    "short_budgets",
+    "trees",
+    "clean_data",
+    "cross_encoder",
+)
+SHARE = "data.label_noise.share"
+WORDS = {  # how a row says the value of a key
+    "data": lambda value: value.rpartition("/")[2],
+    SHARE: lambda value: f"{value:.0%} wrong",
+    "data.label_noise.kind": str,
+    "ranker.name": str,
+    "curriculum.anti": lambda value: "anti" if value else "easy first",
+    "data.train_share": lambda value: f"{value:.0%} of the queries",
+    "training.max_iterations": lambda value: f"{value} iterations",
+}
+Row = Mapping[str, Any]
+
+
+def read_rows(file: Path = FOLDER / "results.jsonl") -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def where(row: Row) -> str:
+    parts = [WORDS[key](value) for key, value in row["values"].items()]
+    return ", ".join([*parts, *([row["variant"]] if row.get("variant") else [])])
+
+
+def searches(rows: Iterable[Row]) -> list[Row]:
+    return [row for row in rows if "cell" in row]
+
+
+def cells_of(row: Row) -> list[str]:
+    """The cells of a row of a study's table."""
+    effect = interval(row)
+    if "against" in row:
+        return [f"{where(row)} against {row['against']}", "", "", "", "", effect, p_value(row["p_new_adjusted"]), ""]
+    counts = [str(row["trials"]), row["label"], str(row["seeds"]), f"{row['plain']:.4f}"]
+    return [where(row), *counts, effect, p_value(row["p_new_adjusted"]), f"**{row['verdict']}**"]
+
+
+def interval(row: Row) -> str:
+    if row["ci95_new"] is None:
+        return signed(row["difference"])
+    low, high = row["ci95_new"]
+    return f"{signed(row['difference'])} [{signed(low)}, {signed(high)}]"
+
+
+def tables(rows: Sequence[Row]) -> Iterator[str]:
+    """A section for each study that has rows."""
+    for name in STUDIES:
+        own = [row for row in rows if row["study"] == name]
+        if not own:
+            continue
+        study = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
+        metrics = ", ".join(dict.fromkeys(row["metric"] for row in searches(own)))
+        yield f"### {study['question']}\n"
+        yield f"`benchmarks/evidence/{name}.yaml`, {metrics} on test, {minutes(own)}\n"
+        yield "| | configurations | best on dev | seeds | plain | difference [95 %] | p | |"
+        yield "|---|---:|---|---:|---:|---|---:|---|"
+        yield from (f"| {' | '.join(cells_of(row))} |" for row in own)
+        yield ""
+
+
+def minutes(rows: Iterable[Row]) -> str:
+    return f"{sum(row['seconds'] for row in searches(rows)) / 60:.0f} min"
+
+
+def answer(rows: Sequence[Row]) -> str:
+    """When does a curriculum help? In three sentences."""
+    found = searches(rows)
+    neural = [row for row in found if row["study"] in ("noise_and_data", "kinds_of_noise", "anti", "order_and_weights")]
+    wrong = [row for row in neural if share_of(row) >= 0.4]
+    clean = [row for row in found if share_of(row) == 0]
+    return " ".join(
+        (
+            f"With 40 % or more wrong training labels a curriculum was better for new queries and new seeds in "
+            f"{count(wrong, 'better')} of {len(wrong)} searches, worse in {count(wrong, 'worse')}.",
+            f"With the labels as published it was better in {count(clean, 'better')} of {len(clean)}, worse in "
+            f"{count(clean, 'worse')}; in the others no difference is shown.",
+            f"All {len(found)} searches that were started are below, {sum(row['trials'] for row in found):,} trials in all.",
+        )
+    )
+
+
+def share_of(row: Row) -> float:
+    keys = json.loads(row["identity"])[2]
+    return float(keys.get(SHARE, 0))
+
+
+def count(rows: Iterable[Row], verdict: str) -> int:
+    return sum(row["verdict"] == verdict for row in rows)
+
+
+def draw(rows: Iterable[Row]) -> None:
+    """The difference to plain training by the share of wrong labels, a line for each data set."""
+    matplotlib.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "tune-cl"}
+    figure = Figure(figsize=(7.2, 3.6), layout="constrained")
+    axes = figure.add_subplot(
+        title="What a curriculum is worth when training labels are wrong",
+        xlabel="wrong training labels",
+        ylabel="difference in test MAP, 95 %",
+    )
+    axes.axhline(0, color="black", lw=0.8)
+    own = [row for row in rows if row["study"] == "noise_and_data"]
+    names = list(dict.fromkeys(row["values"]["data"] for row in own))
+    for index, name in enumerate(names):
+        points = [row for row in own if row["values"]["data"] == name]
+        x = [share_of(row) + (index - (len(names) - 1) / 2) * 0.012 for row in points]
+        y = [row["difference"] for row in points]
+        low, high = ([abs(row["ci95_new"][side] - row["difference"]) for row in points] for side in (0, 1))
+        axes.errorbar(x, y, yerr=[low, high], lw=1.4, marker="o", ms=4, capsize=3, label=name.rpartition("/")[2])
+    axes.xaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1.0))
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside right center", frameon=False)
+    figure.savefig(PICTURE, metadata={"Date": None})
+
+
+def put(page: str, name: str, text: str) -> str:
+    """The page with the text at its place."""
+    before, found, rest = page.partition(BEGIN.format(name))
+    if not found:
+        raise SystemExit(f"{PAGE}: no line {BEGIN.format(name).strip()}")
+    return f"{before}{found}{text}\n{rest[rest.index(END) :]}"
+
+
+def write_page() -> None:
+    rows = read_rows()
+    page = put(PAGE.read_text(), "answer", answer(rows))
+    PAGE.write_text(put(page, "tables", "\n".join(tables(rows)).rstrip()))
+    draw(rows)
+
+
+if __name__ == "__main__":
+    write_page()
