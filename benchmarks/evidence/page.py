@@ -105,7 +105,7 @@ def answer(rows: Sequence[Row]) -> str:
             f"{count(wrong, 'better')} of {len(wrong)} searches, worse in {count(wrong, 'worse')}.",
             f"With the labels as published it was better in {count(clean, 'better')} of {len(clean)}, worse in "
             f"{count(clean, 'worse')}; in the others no difference is shown.",
-            f"All {len(found)} searches that were started are below, {sum(row['trials'] for row in found):,} trials in all.",
+            f"All {len(found)} searches that were started are below: {sum(row['trials'] for row in found):,} trials.",
         )
     )
 

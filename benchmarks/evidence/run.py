@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 import yaml
-
 from page import STUDIES, read_rows, write_page
 
 import tune_cl
