@@ -83,7 +83,7 @@ def tables(rows: Sequence[Row]) -> Iterator[str]:
         metrics = ", ".join(dict.fromkeys(row["metric"] for row in searches(own)))
         yield f"### {study['question']}\n"
         yield f"`benchmarks/evidence/{name}.yaml`, {metrics} on test, {minutes(own)}\n"
-        yield "| | configurations | best on dev | seeds | plain | difference [95 %] | p | |"
+        yield "| | trials | curriculum | seeds | plain | difference [95 %] | p | |"
         yield "|---|---:|---|---:|---:|---|---:|---|"
         yield from (f"| {' | '.join(cells_of(row))} |" for row in own)
         yield ""

@@ -5,7 +5,7 @@
     python benchmarks/evidence/run.py --quick              a small part of each, in quick.jsonl; the page stays as it is
 
 A study runs a search for each combination of the values under `each` (and of its `variants`), then confirms the
-configuration that was best on dev against plain training with new seeds. `of` has further keys for some values,
+configurations that were best on dev against plain training with new seeds. `of` has further keys for some values,
 `compared` names variants whose winners are compared with each other. `quick` replaces keys of the study.
 """
 
@@ -30,6 +30,7 @@ from page import STUDIES, read_rows, write_page
 import tune_cl
 from tune_cl.api.search import Search
 from tune_cl.api.verdict import Verdict
+from tune_cl.confirmation.verdict import leader
 from tune_cl.ray.session import ray_session
 
 FOLDER = Path(__file__).parent
@@ -87,18 +88,11 @@ def outcome(cell: Cell, data: Path, storage: Path) -> tuple[dict[str, Any], Verd
     """Runs a search and its confirmation, or goes on with them; a row of the results and the verdict."""
     started = time.perf_counter()
     search = searched(cell, data, storage)
-    request = dict(cell.confirm)
-    fixed = "seeds" in request
-    verdict = search.confirm(
-        top=1,
-        until_settled=not fixed,
-        max_seeds=MOST_SEEDS if fixed else request.get("max_seeds", MOST_SEEDS),
-        **({"seeds": request["seeds"]} if fixed else {}),
-        progress=False,
-    )
-    found, trials = verdict.document, search.trials
-    best, plain = found["configurations"][0], found["baseline"]
-    curves = search.curves
+    settled = {} if "seeds" in cell.confirm else {"until_settled": True, "max_seeds": MOST_SEEDS}
+    verdict = search.confirm(**settled | cell.confirm, progress=False)
+    found, trials, curves = verdict.document, search.trials, search.curves
+    best, plain = leader(found), found["baseline"]
+    assert best is not None, "a confirmation has a configuration"
     row = {
         "study": cell.study,
         "cell": cell.name,
@@ -152,7 +146,7 @@ def compared(study: Mapping[str, Any], by_variant: Mapping[str, Verdict]) -> lis
 
 
 def winner_values(verdict: Verdict) -> np.ndarray:
-    """Values of the best configuration on the split, float64 [N seeds, Q queries]."""
+    """Values of the configuration that was best on dev, on the split: float64 [N seeds, Q queries]."""
     label = verdict.document["configurations"][0]["label"]
     table = verdict.per_query
     chosen = table[table.configuration == label]
