@@ -207,7 +207,7 @@ def test_everything_that_does_not_fit_is_named_with_its_fix() -> None:
         ("training.loss", "cross_entropy or hinge"),
         ("training.negatives", "leave it out"),
         ("evaluation.relevance_level", "leave it out"),
-        ("curriculum.weighting", "none, difficulty, self_paced_linear, self_paced_mixture"),
+        ("curriculum.weighting", "one of none, difficulty, self_paced_linear, self_paced_mixture"),
         (
             "curriculum.scoring",
             "one of random, self_paced, context_words, response_words, file, model_margin, model_loss, el2n, "

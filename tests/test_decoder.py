@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ import transformers
 from tokenizers import Tokenizer, models, trainers
 
 from tests.support.builders import tiny_data
+from tests.support.cli_calls import errors
 from tests.support.encoder_folders import save_encoder
 from trainables.config.keys import TrainingRun, validated
+from trainables.config.task_fit import require_fit
 from trainables.core.errors import ConfigError
 from trainables.rankers import load_ranker, ranker_settings
 from trainables.rankers.decoder import DecoderModule
@@ -224,6 +227,16 @@ def test_what_cannot_say_yes_or_no_is_an_error(folder: Path, tmp_path: Path) -> 
     transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path / "bare")
     with pytest.raises(ConfigError, match=r"has no language model's layer and no scoring layer .*Qwen3Model"):
         prepare(make_run(tmp_path / "bare"), DATA)
+
+
+def test_what_does_not_fit_is_known_before_data_is_read(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    given = ["--ranker", "decoder", "--set", f"ranker.model={folder}"]
+    for command in (["train", *given], ["run", "quickstart", *given]):
+        (line,) = errors(capfd, *command, "--data", "docstrings", "--set", "training.max_length=16")
+        assert re.match(r"error: training\.max_length: 16 tokens, and the prompt alone has \d+; at least \d+", line)
+    run = make_run(folder).model_copy(update={"metric": "accuracy"})
+    with pytest.raises(ConfigError, match=r"ranker\.name: decoder only ranks, and the data is pairs to classify; bert"):
+        require_fit(run, "classification")
 
 
 def test_what_does_not_fit_is_an_error(folder: Path) -> None:

@@ -14,6 +14,7 @@ from tests.support.encoder_folders import save_encoder
 from trainables.core.errors import ConfigError
 from trainables.rankers import hub
 from trainables.rankers.encoders import pretrained_encoder, read_encoder
+from trainables.rankers.settings import BertSettings, KnrmSettings
 
 NOWHERE = "http://127.0.0.1:9"
 
@@ -43,8 +44,16 @@ def test_a_command_refuses_it_before_it_loads_anything(command: list[str], capfd
 
 
 def test_paths_and_names_that_need_no_hub_pass(tmp_path: Path) -> None:
-    for model in (None, "tiny", "./nowhere", str(tmp_path), "/nowhere"):
-        hub.require_model(model)
+    for model in ("tiny", "./nowhere", str(tmp_path), "/nowhere", "no name of a hub"):
+        hub.require_model(BertSettings(model=model))
+    hub.require_model(KnrmSettings())
+
+
+def test_the_error_names_what_the_ranker_takes(capfd: pytest.CaptureFixture[str]) -> None:
+    (line,) = errors(
+        capfd, "train", "--data", "docstrings", "--ranker", "decoder", "--set", "ranker.model=some/decoder"
+    )
+    assert "; the folder of a decoder that says yes or no" in line and "tiny" not in line
 
 
 def test_offline_mode_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

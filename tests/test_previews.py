@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from search_spaces import SPACES
+from trainables.curriculum.negatives import SCHEDULES
 from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import SCORINGS
 from trainables.curriculum.weighting import WEIGHTINGS
@@ -84,6 +85,7 @@ def test_everything_is_in_the_space_of_everything() -> None:
         assert set(space.leaves[f"curriculum.{key}"].values() or ()) == set(registry) - {"file"}, "which needs a file"
     opened = {key.removeprefix("curriculum.") for key in space.leaves}
     assert opened >= {"m", "delta", "T", "n", "stages", "sampling", "warm", "refresh", "objective_switch", "switch_at"}
+    assert set(space.leaves["curriculum.negatives.schedule"].values() or ()) == set(SCHEDULES) - {"groups"}
 
 
 def test_a_search_of_everything_forecasts_curves_and_tries_the_papers_first() -> None:

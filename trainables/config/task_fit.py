@@ -1,4 +1,4 @@
-"""Whether a configuration fits the data's task: to rank, or to classify pairs."""
+"""Whether a configuration fits the data's task, to rank or to classify pairs, and the model that it names."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from trainables.curriculum.scoring import NO_RUN, SCORINGS
 from trainables.curriculum.weighting import OF_DIFFICULTY, WEIGHTINGS
 from trainables.data.columns import RankingData, Task
 from trainables.evaluation.metrics import ACCURACY
+from trainables.rankers import RANKERS, ranker_settings
+from trainables.rankers.hub import require_model
+from trainables.rankers.settings import DecoderSettings
 from trainables.training.losses import LOSSES, class_losses
 
 
@@ -23,6 +26,17 @@ def require_fit(run: TrainingRun, task: Task) -> None:
     unfit = _unfit_for_classes if task == "classification" else _unfit_for_ranking
     if problems := list(unfit(run)):
         raise ConfigError(problems)
+
+
+def require_usable(run: TrainingRun) -> None:
+    """Raises ConfigError for a ranker's model that is neither here nor to be had, or that `training.max_length` is too
+    short for; before data is read, and without PyTorch."""
+    settings = ranker_settings(run.ranker)
+    require_model(settings)
+    if isinstance(settings, DecoderSettings):  # here: tokenizers are imported only where they are needed
+        from trainables.rankers.prompt import require_room_for
+
+        require_room_for(settings, run.training.max_length)
 
 
 def require_scoring(name: str, data: RankingData) -> None:
@@ -56,6 +70,9 @@ def _unfit_for_ranking(run: TrainingRun) -> Iterator[Problem]:
 
 def _unfit_for_classes(run: TrainingRun) -> Iterator[Problem]:
     training, curriculum = run.training, run.curriculum
+    if not RANKERS[run.ranker["name"]].settings.classifies:
+        able = ", ".join(name for name, kind in RANKERS.items() if kind.settings.classifies and not kind.grows_trees)
+        yield Problem("ranker.name", f"{run.ranker['name']} only ranks, and the data is pairs to classify", able)
     if run.metric != ACCURACY:
         yield Problem("metric", f"'{run.metric}' judges rankings, and the data is pairs to classify", ACCURACY)
     if training.loss not in class_losses():
@@ -71,7 +88,7 @@ def _unfit_for_classes(run: TrainingRun) -> Iterator[Problem]:
         yield Problem(
             "curriculum.weighting",
             f"'{curriculum.weighting}' {NO_RUN}",
-            f"none, {', '.join(sorted(OF_DIFFICULTY))}",
+            f"one of none, {', '.join(sorted(OF_DIFFICULTY))}",
         )
     if curriculum.reads_scoring and SCORINGS[curriculum.scoring].unfit:
         yield _unfit_scoring(curriculum.scoring)

@@ -39,9 +39,10 @@ from trainables.rankers.encoders import (
     read_model,
 )
 from trainables.rankers.fast.cpu import speed_up
-from trainables.rankers.prompt import AFTER, BEFORE
+from trainables.rankers.hub import unusable
+from trainables.rankers.prompt import prompt_tokens, require_room
 from trainables.rankers.ranker import Ranker, RankerModule, TextSide, Tokens
-from trainables.rankers.settings import DecoderSettings
+from trainables.rankers.settings import DECODERS, DecoderSettings
 from trainables.rankers.text_pairs import PairTemplate, cached_text_side, keeps_latest
 
 ARCHITECTURES = ("qwen2", "qwen3")
@@ -49,14 +50,9 @@ ANSWERS = ("yes", "no")
 
 
 def prompt_template(tokenizer: Tokenizer, instruction: str, longest: int, pad: int, from_front: bool) -> PairTemplate:
-    """The prompt's tokens around query and document. The space in front of each text, and the end of the query's line,
-    belong to the texts (`query_form`, `document_form`): a tokenizer joins them to what they touch."""
-
-    def tokens(text: str) -> tuple[int, ...]:
-        return tuple(tokenizer.encode(text, add_special_tokens=False).ids)
-
-    before = tokens(BEFORE) + tokens(f"<Instruct>: {instruction}\n<Query>:")
-    return PairTemplate(before, tokens("<Document>:"), tokens(AFTER), False, longest, pad, from_front)
+    """The prompt's tokens around query and document (`query_form`, `document_form`)."""
+    before, between, after = prompt_tokens(tokenizer, instruction)
+    return PairTemplate(before, between, after, False, longest, pad, from_front)
 
 
 def query_form(query: str) -> str:
@@ -75,9 +71,7 @@ class DecoderModule(AdaptedModule):
 
     def __init__(self, model: PreTrainedModel, template: PairTemplate, settings: DecoderSettings, max_length: int):
         super().__init__()
-        if max_length <= template.specials:
-            wrong = f"{max_length} tokens, and the prompt alone has {template.specials}"
-            raise ConfigError(Problem("training.max_length", wrong, f"at least {template.specials + 1}"))
+        require_room(template.specials, max_length)
         self.model, self.template, self.settings, self.max_length = model, template, settings, max_length
         self.score = nn.Linear(model.config.hidden_size, 1, bias=False)
         speed_up(model)
@@ -177,10 +171,9 @@ class Decoder(Ranker):
 
 def _files(settings: DecoderSettings, from_front: bool) -> dict[str, str]:
     """The texts of a decoder's tokenizer, configuration and prompt. Raises ConfigError if it cannot say yes or no."""
-    config, tokenizer = read_model(settings.model)
+    config, tokenizer = read_model(settings.model, DECODERS)
     if problem := _problem(config, tokenizer.backend_tokenizer, tokenizer.pad_token is not None):
-        right = "a decoder that says yes or no, such as Qwen/Qwen3-Reranker-0.6B; encoders: ranker.name: bert"
-        raise ConfigError(Problem("ranker.model", f"'{settings.model}' {problem}", right))
+        raise unusable(settings.model, problem, f"{DECODERS}; encoders: ranker.name: bert")
     fields = {key: value for key, value in config.to_dict().items() if key != "_name_or_path"}
     longest = min(tokenizer.model_max_length, config.max_position_embeddings)
     pad = tokenizer.convert_tokens_to_ids(str(tokenizer.pad_token))

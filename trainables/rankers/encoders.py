@@ -26,7 +26,7 @@ from trainables.core.files import require_regular
 from trainables.data.columns import RankingData, required_split
 from trainables.rankers.hub import hub_answers, missing, unusable
 from trainables.rankers.ranker import Tokens
-from trainables.rankers.settings import TINY
+from trainables.rankers.settings import ENCODERS, TINY
 
 ADAPTER = "adapter_config.json"
 IMPLEMENTATIONS = {  # those that an encoder's configuration may ask for
@@ -58,14 +58,14 @@ def read_encoder(model: str) -> tuple[PretrainedConfig, transformers.PreTrainedT
     return config, tokenizer
 
 
-def read_model(model: str) -> tuple[PretrainedConfig, transformers.PreTrainedTokenizerFast]:
+def read_model(model: str, right: str = ENCODERS) -> tuple[PretrainedConfig, transformers.PreTrainedTokenizerFast]:
     """Configuration and tokenizer of a folder or hub name. Raises ConfigError if they cannot be read, or if the
-    tokenizer is no fast one."""
-    config = _load(transformers.AutoConfig, model)
+    tokenizer is no fast one. `right`: what the model should be."""
+    config = _load(transformers.AutoConfig, model, right)
     _require_own_kernels(model, config)
-    tokenizer = _load(transformers.AutoTokenizer, model, use_fast=True)
+    tokenizer = _load(transformers.AutoTokenizer, model, right, use_fast=True)
     if not tokenizer.is_fast:
-        raise unusable(model, "has no fast tokenizer with a [CLS] and a padding token")
+        raise unusable(model, "has no fast tokenizer", right)
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.backend_tokenizer.no_padding()
     return config, tokenizer
@@ -164,23 +164,23 @@ def pop_pooler(encoder: PreTrainedModel) -> nn.Linear | None:
     return layer if isinstance(layer, nn.Linear) else None
 
 
-def _load(kind: Any, model: str, **options: Any) -> Any:
+def _load(kind: Any, model: str, right: str = ENCODERS, **options: Any) -> Any:
     transformers.logging.disable_progress_bar()
     folder = Path(model).is_dir()
     if model.startswith(("/", ".", "~")) and not folder:
-        raise unusable(model, "is no folder")
+        raise unusable(model, "is no folder", right)
     for path in sorted(Path(model).iterdir()) if folder else ():
         require_regular(path)
     if folder and Path(model, ADAPTER).exists():  # whose base model, by its name, transformers would fetch
-        raise unusable(model, f"holds {ADAPTER}, not the weights of an encoder alone")
+        raise unusable(model, f"holds {ADAPTER}, not a model's own weights", right)
     online = not folder and hub_answers()
     try:
         with nullcontext() if online else _hub_out_of_reach():
             return kind.from_pretrained(model, trust_remote_code=False, **options)
     except (OSError, ValueError, ImportError, KeyError) as error:
         if not folder and not online:
-            raise missing(model) from error
-        raise unusable(model, f"cannot be loaded ({str(error).splitlines()[0]})") from error
+            raise missing(model, right) from error
+        raise unusable(model, f"cannot be loaded ({str(error).splitlines()[0]})", right) from error
 
 
 @contextmanager

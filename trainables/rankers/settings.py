@@ -11,6 +11,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 TINY = "tiny"  # a model of ours; others are folders or names of the Hugging Face hub
+FILES = "(config.json, tokenizer.json, model.safetensors)"
+ENCODERS = f"{TINY}, the folder of an encoder {FILES} or its hub name"
+DECODERS = f"the folder of a decoder that says yes or no {FILES} or its hub name, e.g. Qwen/Qwen3-Reranker-0.6B"
 TRAINED_VECTORS = "train"  # vectors of the collection; others are files
 WORD2VEC = "how vectors are trained; cbow takes half the time, and tells words apart less"
 Keep = Literal["latest", "first"]
@@ -25,6 +28,8 @@ class RankerSettings(BaseModel):
     default_lr  default of training.lr, where it is not the usual one
     embeds      whether queries and documents are encoded apart, and a score compares their vectors
     prompts     whether a saved ranker must be given a pair's prompt by other libraries
+    classifies  whether it can give a logit for each class of pairs to classify
+    models      what ranker.model may be, where there is such a key
     text_side   rankers with the same name here and equal `text_keys` share what `prepare` makes
     text_keys   the settings that `prepare` reads
     """
@@ -33,6 +38,8 @@ class RankerSettings(BaseModel):
     default_lr: ClassVar[float | None] = None
     embeds: ClassVar[bool] = False
     prompts: ClassVar[bool] = False
+    classifies: ClassVar[bool] = True
+    models: ClassVar[str] = ENCODERS
     text_side: ClassVar[str] = ""
     text_keys: ClassVar[frozenset[str]] = frozenset()
 
@@ -101,6 +108,8 @@ class BertSettings(RankerSettings):
 class DecoderSettings(RankerSettings):
     default_lr = 2e-5
     prompts = True
+    classifies = False
+    models = DECODERS
     text_side = "decoder"
     text_keys = frozenset({"model", "instruction", "keep"})
 
@@ -124,6 +133,7 @@ class BiEncoderSettings(RankerSettings):
     text_side = "bert"
     text_keys = frozenset({"model", "vocabulary_size", "keep"})
     embeds = True
+    classifies = False
 
     name: str = "bi_encoder"
     model: str = Field(

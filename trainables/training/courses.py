@@ -36,45 +36,58 @@ FORMAT = 1  # raise when the same settings give other scores
 ENTRIES, SCORES = "teacher-course", "scores"
 
 
-def course_of(plain: TrainingRun, materials: Materials, split: Split, last: int, compute: Compute = here) -> np.ndarray:
+def course_of(
+    plain: TrainingRun, materials: Materials, split: Split, last: int, every: bool, compute: Compute = here
+) -> np.ndarray:
     """The scores of a split's candidates after each of the first `last` iterations of the training `plain`, or fewer if
-    it ends before: float32 [E, C], or class logits, float32 [E, C, K]."""
+    it ends before: float32 [E, C], or class logits, float32 [E, C, K]. `every`: False: after the last of them alone, so
+    E is 1."""
     keys = plain.model_dump(exclude={"data"})
-    key = digest_of(FORMAT, read_of(plain, materials), keys, split.query, split.document, last)
+    alone = [] if every else ["alone"]
+    key = digest_of(FORMAT, read_of(plain, materials), keys, split.query, split.document, last, *alone)
     entry = entry_in_cache(ENTRIES, key)
     if entry is None:  # on the machine that computes it, the scores are in its cache then; here they may not be
-        scores = compute(scores_of_course, plain, materials, split, last, key)
+        scores = compute(scores_of_course, plain, materials, split, last, every, key)
         entry = cached(ENTRIES, key, lambda folder: save_arrays(folder, {SCORES: scores}))
     return load_arrays(entry)[SCORES]
 
 
-def scores_of_course(plain: TrainingRun, materials: Materials, split: Split, last: int, key: str) -> np.ndarray:
+def scores_of_course(
+    plain: TrainingRun, materials: Materials, split: Split, last: int, every: bool, key: str
+) -> np.ndarray:
     """What `course_of` gives, under its key; trained where this machine's cache lacks it."""
 
     def build(entry: Path, state: Path) -> None:
-        save_arrays(entry, {SCORES: np.stack(_trained(plain, materials, split, last, state))})
+        save_arrays(entry, {SCORES: np.stack(_trained(plain, materials, split, last, every, state))})
 
     entry = cached_in_sittings(ENTRIES, key, build)
     release()  # for the trials of the search
     return load_arrays(entry)[SCORES]
 
 
-def _trained(plain: TrainingRun, materials: Materials, split: Split, last: int, state: Path) -> list[np.ndarray]:
-    """The scores after each iteration; the training goes on from `state`, where each iteration's scores are too."""
+def _trained(
+    plain: TrainingRun, materials: Materials, split: Split, last: int, every: bool, state: Path
+) -> list[np.ndarray]:
+    """The scores after each iteration, or the last; the training goes on from `state`, where these scores are too."""
     say(
         f"training a teacher ({plain.ranker['name']}, seed {plain.seed}, at most {last} iterations, on {best_device()})"
     )
     run = plain_training(plain)
     training = resumed_or_new(lambda: Training(run, materials), state, say)
-    if training.iteration:  # a state may have been saved just before its scores were
+    if training.iteration:
         say(f"going on after iteration {training.iteration}")
-        _score(training, split, state)
+        if every:  # a state may have been saved just before its scores were
+            _score(training, split, state)
     if training.iteration < last:
         for _ in iterations(training, state):
-            _score(training, split, state)
+            if every:
+                _score(training, split, state)
             if training.iteration == last:
                 break
-    return [np.load(_file(state, iteration)) for iteration in range(1, training.iteration + 1)]
+    if not every:
+        _score(training, split, state)
+    read = range(1, training.iteration + 1) if every else [training.iteration]
+    return [np.load(_file(state, iteration)) for iteration in read]
 
 
 def _score(training: Training, split: Split, state: Path) -> None:
@@ -94,7 +107,7 @@ def teacher_course(run: TrainingRun, data: RankingData, split: Split, compute: C
     """The scores of the teacher of `run` after each of its iterations."""
     plain, materials = prepare_teacher(run, data)
     started = with_start(plain, plain, materials, compute)
-    return course_of(plain, started, split, plain.training.max_iterations, compute)
+    return course_of(plain, started, split, plain.training.max_iterations, True, compute)
 
 
 def early_teachers(run: TrainingRun, data: RankingData, split: Split, compute: Compute = here) -> np.ndarray:
@@ -105,7 +118,7 @@ def early_teachers(run: TrainingRun, data: RankingData, split: Split, compute: C
     keys = run.curriculum.teacher
     seeded = [plain.model_copy(update={"seed": keys.seed + i}) for i in range(keys.runs)]
     last = min(keys.early_iterations, plain.training.max_iterations)
-    return np.stack([course_of(one, started, split, last, compute)[-1] for one in seeded])
+    return np.stack([course_of(one, started, split, last, False, compute)[0] for one in seeded])
 
 
 def cross_fitted(run: TrainingRun, data: RankingData, split: Split, compute: Compute = here) -> np.ndarray:

@@ -7,11 +7,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from trainables.config.task_fit import require_usable
 from trainables.core.errors import Interrupted
 from trainables.core.files import require_folder
 from trainables.core.plugins import Names, load_plugins
 from trainables.data import require_source
-from trainables.rankers.hub import require_model
 from tune_cl.api.rankers import Ranker, load_ranker
 from tune_cl.api.session import working
 from tune_cl.experiment.load import Overrides, Source, load_training_run, parse_overrides
@@ -83,7 +83,7 @@ def train(
     with working(progress):
         run = load_training_run(space, overrides, data, ranker)
         require_source(run.data.source)
-        require_model(run.ranker.get("model"))
+        require_usable(run)
         folder = default_output(run) if output is None else Path(output)
         source = absolute("data.source", run.data.source)  # so that the ranker finds its data from any folder
         run = run.model_copy(update={"data": run.data.model_copy(update={"source": source})})

@@ -10,12 +10,11 @@ from typing import Any
 from trainables.config.function import Objective, missing, recorded, same
 from trainables.config.keys import TrainingRun
 from trainables.config.objective import OBJECTIVE, AnyRun
-from trainables.config.task_fit import require_fit
+from trainables.config.task_fit import require_fit, require_usable
 from trainables.core.errors import ConfigError, Problem, gathering
 from trainables.core.files import LONGEST_NAME, names_folder
 from trainables.core.randomness import generator
 from trainables.data import require_source, task_of
-from trainables.rankers.hub import require_model
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import ends_no_trial, unused
 from tune_cl.experiment.resolution import TEXTS, entries_of, map_all, resolve
@@ -64,7 +63,7 @@ def requested_experiment(
     if objective is None:
         base = experiment.base_ranker()
         require_source(base.data.source)
-        require_model(base.ranker.get("model"))
+        require_usable(base)
     return experiment
 
 
