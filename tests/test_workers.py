@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,15 +11,13 @@ import numpy as np
 import psutil
 import pytest
 import ray
-from ray.cluster_utils import Cluster
 
 from tests.support.builders import tiny_data
-from tests.support.toy_trainable import search_event, toy_search
-from tests.support.toys_grouped import Grouped
+from tests.support.toy_trainable import search_event
 from tests.support.training_runs import make_run
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import WorkFailed
-from trainables.training.checkpoint import read_json, save_iteration
+from trainables.training.checkpoint import save_iteration
 from trainables.training.materials import Materials, materials_key, prepare
 from trainables.training.trainer import Training
 from trainables.workers import Group, Workers, WorkersTraining
@@ -31,7 +28,6 @@ from tune_cl.history.journal import Journal, read_events
 from tune_cl.ray import tuner as ray_tune
 from tune_cl.ray.confirmation import Crew
 from tune_cl.ray.session import ray_session
-from tune_cl.ray.slots import Slots
 from tune_cl.search.driver import Search
 
 pytestmark = pytest.mark.slow
@@ -51,15 +47,6 @@ def finished(training: Any) -> Any:
     while not training.finished:
         training.iterate()
     return training
-
-
-@pytest.fixture(scope="module")
-def gpu_nodes() -> Iterator[Cluster]:
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    for _ in range(2):
-        made.add_node(num_cpus=4, num_gpus=4)
-    yield made
-    made.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -206,32 +193,3 @@ def test_a_confirmation_trains_with_two_processes_what_one_would(
     np.testing.assert_allclose(*values, atol=1e-3)
     files = [{path.name for path in (tmp_path / name).rglob("*")} for name in ("1", "alone")]
     assert files[0] == files[1]
-
-
-@pytest.mark.parametrize(("workers", "at_once"), [(4, 2), (8, 1)])
-def test_the_processes_of_trials_lie_on_the_gpus_of_two_nodes(
-    gpu_nodes: Cluster, tmp_path: Path, workers: int, at_once: int
-) -> None:
-    """Two nodes of four GPUs each, as Ray counts them."""
-    (tmp_path / "space.yaml").write_text(SEARCH)
-    keys = {"search.scheduler": "none", "search.trials": 2, "training.max_iterations": 3}
-    resources = {"cpu": 0.5, "gpu": 1, "workers": workers}
-    experiment = load_experiment(str(tmp_path / "space.yaml"), keys | {"search.resources": resources})
-    folder, open_trials = tmp_path / "search", []
-    with ray_session(gpu_nodes.address):
-        slots = Slots(experiment.search.resources, None, cluster=True)
-        toy_search(
-            experiment,
-            folder,
-            slots,
-            {"seconds": 0.5},
-            lambda state: open_trials.append(len(state.open_trials())),
-            toy=Grouped,
-        )
-    assert max(open_trials) == at_once
-    for trial in ("t0000", "t0001"):
-        places = [read_json(path) for path in sorted((folder / f"{trial}.places").glob("*.json"))]
-        nodes = Counter(place["node"] for place in places)
-        assert len(places) == workers and set(nodes.values()) == {4}, "the processes of a node have its four GPUs"
-        for node in nodes:
-            assert {place["gpus"] for place in places if place["node"] == node} == {"0,1,2,3"}
