@@ -19,7 +19,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -193,19 +193,20 @@ def compared(turns: dict[str, list[Turn]], ours: str, against: str, data: str, p
     return Comparison(f"BERT on {Path(data).name}, {steps} steps of {PAIRS} pairs, {precision}", peer, *taken)
 
 
-def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parsed(document: str | None) -> argparse.Namespace:
+    """The options of a benchmark that trains beside sentence-transformers, which `document` describes."""
+    parser = argparse.ArgumentParser(description=document, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data")
     parser.add_argument("--steps", type=int, default=8, help="a turn; a multiple of training.window, 8")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     add_device(parser)
     parser.add_argument("--json", action="store_true")
-    return parser.parse_args(arguments)
+    return parser.parse_args()
 
 
 def main() -> int:
-    options = parsed()
+    options = parsed(__doc__)
     torch.set_num_threads(options.threads)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()

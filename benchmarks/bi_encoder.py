@@ -12,10 +12,9 @@ encode). Ends in an error if mean losses differ by more than a fifth, or scores 
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,9 +24,9 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import numpy as np
 import torch
 import transformers
-from bert_training import LENGTH, MODEL, MOST_DIFFERENCE, RATE, Watch
+from bert_training import LENGTH, MODEL, MOST_DIFFERENCE, RATE, Watch, parsed
 from datasets import Dataset  # pyright: ignore[reportMissingImports]  # of the `bench` extra
-from devices import add_device, required_device, train_turn
+from devices import required_device, train_turn
 from sentence_transformers import SentenceTransformer  # pyright: ignore[reportMissingImports]  # of `bench`
 from sentence_transformers.sentence_transformer.losses import (  # pyright: ignore[reportMissingImports]  # of `bench`
     MultipleNegativesRankingLoss,
@@ -153,19 +152,8 @@ def compared_scoring(
     return compare(work, against, lambda: training.score(split), peer, repeats), wrong
 
 
-def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data")
-    parser.add_argument("--steps", type=int, default=8, help="a turn; a multiple of training.window, 8")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=2)
-    add_device(parser)
-    parser.add_argument("--json", action="store_true")
-    return parser.parse_args(arguments)
-
-
 def main() -> int:
-    options = parsed()
+    options = parsed(__doc__)
     torch.set_num_threads(options.threads)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()

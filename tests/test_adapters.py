@@ -15,6 +15,7 @@ import transformers
 
 from tests.support.builders import tiny_data
 from tests.support.encoder_folders import KINDS, save_encoder
+from tests.support.resumed import resumes_exactly
 from trainables.config.keys import TrainingRun, validated
 from trainables.core.errors import ConfigError
 from trainables.rankers.bert import BertModule
@@ -128,13 +129,7 @@ def test_a_training_of_adapters_resumes_exactly_and_is_saved_without_them(traine
         assert isinstance(training, Training)
         return training
 
-    whole, first, second = new(), new(), new()
-    numbers = [whole.iterate()["train_loss"] for _ in range(2)]
-    assert first.iterate()["train_loss"] == numbers[0]
-    (tmp_path / "state").mkdir()
-    first.save(tmp_path / "state")
-    second.load(tmp_path / "state")
-    assert second.iterate()["train_loss"] == numbers[1]
+    whole = resumes_exactly(new, tmp_path / "state")
     dev = whole.dev
     expected = whole.best_scores
     whole.save_ranker(tmp_path / "ranker")

@@ -17,6 +17,7 @@ from tokenizers import Tokenizer, models, trainers
 from tests.support.builders import tiny_data
 from tests.support.cli_calls import errors
 from tests.support.encoder_folders import save_encoder
+from tests.support.resumed import resumes_exactly
 from trainables.config.keys import TrainingRun, validated
 from trainables.config.task_fit import require_fit
 from trainables.core.errors import ConfigError
@@ -161,13 +162,7 @@ def test_a_training_resumes_exactly_and_transformers_gives_equal_scores(
         assert isinstance(training, Training)
         return training
 
-    whole, first, second = new(), new(), new()
-    numbers = [whole.iterate()["train_loss"] for _ in range(2)]
-    assert first.iterate()["train_loss"] == numbers[0]
-    (tmp_path / "state").mkdir()
-    first.save(tmp_path / "state")
-    second.load(tmp_path / "state")
-    assert second.iterate()["train_loss"] == numbers[1]
+    whole = resumes_exactly(new, tmp_path / "state")
     trained = {name for name, parameter in whole.module.named_parameters() if parameter.requires_grad}
     assert not lora or all("lora_" in name or name == "score.weight" for name in trained)
     whole.save_ranker(tmp_path / "ranker")
