@@ -36,7 +36,7 @@ from trainables.training.saves import DAMAGED
 from trainables.training.trainer import Training
 
 RETRIES = 3  # starts of the workers after one was lost
-IDLE = 60.0  # seconds without a command, after which the workers end and leave their cores to others
+IDLE = 30.0  # seconds without a command, after which the workers end and leave their cores to others
 GRACE = 10.0  # seconds in which all workers fail if it is not one of them alone
 BEGIN, METRICS, SNAPSHOT, SAVE_RANKER, APPLY = "begin", "metrics", "snapshot", "save_ranker", "apply"
 Files = dict[str, np.ndarray]
@@ -76,6 +76,12 @@ class Group:
     cpu: float
     gpu: float
     threads: int
+
+
+def scaling_of(group: Group) -> ScalingConfig:
+    """What Ray Train places: one bundle a process, on as few nodes as hold them."""
+    each = {"CPU": group.cpu, "GPU": group.gpu}
+    return ScalingConfig(num_workers=group.workers, use_gpu=group.gpu > 0, resources_per_worker=each)
 
 
 @dataclass(frozen=True)
@@ -280,16 +286,12 @@ class Workers:
 
     def _run(self) -> None:
         """Runs the workers to their end."""
-        group = self.group
-        each = {"CPU": group.cpu, "GPU": group.gpu}
         try:
             with TemporaryDirectory(prefix="tune_cl-") as folder:  # what Ray Train writes, and nobody reads
                 TorchTrainer(
                     work,
                     train_loop_config={"post": self.post},
-                    scaling_config=ScalingConfig(
-                        num_workers=group.workers, use_gpu=group.gpu > 0, resources_per_worker=each
-                    ),
+                    scaling_config=scaling_of(self.group),
                     run_config=RunConfig(
                         name="workers", storage_path=folder, failure_config=FailureConfig(max_failures=RETRIES)
                     ),

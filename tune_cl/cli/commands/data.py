@@ -6,6 +6,8 @@ from each. Queries or texts in two splits make the test too easy."""
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from dataclasses import asdict
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from tune_cl.cli.options import DATA_HELP, add_overrides
@@ -29,13 +31,16 @@ def add_arguments(parser: ArgumentParser) -> None:
 def execute(options: Namespace) -> dict[str, Any]:
     from trainables.data import load_data, recognised
     from trainables.data.hygiene import hygiene
+    from trainables.data.label_check import check_labels
     from tune_cl.experiment.load import load_training_run
 
     run = load_training_run(None, options.overrides, options.data)
     data = load_data(run.data, run.evaluation.relevance_level)
     form, recognised_by, files = recognised(run.data.source)
+    checked = check_labels(data, run.data, run.evaluation.relevance_level)
     return {
         "data": data.name,
+        "source": run.data.source,
         "form": form,
         "recognised_by": recognised_by,
         "files": files,
@@ -46,6 +51,7 @@ def execute(options: Namespace) -> dict[str, Any]:
         "domains": list(data.domains),
         "relevance_level": run.evaluation.relevance_level,
         **hygiene(data, run.evaluation.relevance_level),
+        "label_check": None if checked is None else {**asdict(checked), "finding": checked.finding},
         "notes": list(data.notes),
         "examples": {name: _examples(data, split) for name, split in data.splits.items()},
     }
@@ -78,11 +84,31 @@ def render(document: dict[str, Any]) -> str:
     parts += [_ranking_table(document["splits"]) if ranking else _class_table(document["splits"]), ""]
     if document["shared"]:
         parts += [_shared_table(document["shared"]), ""]
-    parts += [*(f"note: {note}" for note in document["notes"]), ""]
+    parts += [*_label_lines(document), *(f"note: {note}" for note in document["notes"]), ""]
     for split, examples in document["examples"].items():
         for example in examples:
             parts += _example_lines(split, example)
     return "\n".join(parts).rstrip("\n")
+
+
+def _label_lines(document: dict[str, Any]) -> list[str]:
+    """What BM25 says of the training labels, and which space to try first."""
+    if (checked := document["label_check"]) is None:
+        return []
+    train, dev = (f"{checked[split]:.0%}" for split in ("train", "dev"))
+    compared = f"labels: BM25 ranks a relevant document above another one in {train} of cases in train, {dev} in dev"
+    if checked["finding"] == "wrong":
+        share, low, high = (f"{min(value, 1):.0%}" for value in (checked["wrong_share"], *checked["ci95"]))
+        compared += (
+            f", as if {share} [{low}, {high}] of the training labels were wrong (or train and dev differ in kind)"
+        )
+    elif checked["finding"] == "lexical":
+        compared += ", as if training labels came from matching words"
+    else:
+        found = "BM25 says nothing about labels here" if checked["finding"] == "unclear" else "no sign of wrong labels"
+        return [f"{compared}; {found}"]
+    source = quote(document["source"])
+    return [compared, f"try first: tune-cl run noisy_labels --data {source} --set data.label_noise.share=0"]
 
 
 def _files_line(files: list[str]) -> list[str]:
