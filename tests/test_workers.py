@@ -21,11 +21,12 @@ from trainables.core.errors import WorkFailed
 from trainables.training.checkpoint import save_iteration
 from trainables.training.materials import Materials, materials_key, prepare
 from trainables.training.trainer import Training
-from trainables.workers import Group, Workers, WorkersTraining
+from trainables.workers import Group, Workers, WorkersTraining, new_cleaner
 from tune_cl.confirmation.training import confirm_run, read_values
 from tune_cl.experiment.load import load_experiment
 from tune_cl.experiment.search_keys import Resources
 from tune_cl.history.journal import Journal, read_events
+from tune_cl.history.state import SearchState
 from tune_cl.ray import tuner as ray_tune
 from tune_cl.ray.confirmation import Crew
 from tune_cl.ray.session import ray_session
@@ -70,15 +71,15 @@ def shared(session: None, materials: Materials) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def workers(session: None) -> Iterator[Workers]:
-    made = Workers(Group(workers=2, cpu=1, gpu=0, threads=1))
+    made = Workers(Group(workers=2, cpu=1, gpu=0, threads=1), new_cleaner())
     yield made
     made.close()
 
 
-def processes() -> list[psutil.Process]:
-    """The workers' processes of this session."""
+def processes(name: str = "RayTrainWorker") -> list[psutil.Process]:
+    """The workers' processes of this session, or others of Ray's."""
     below = psutil.Process().children(recursive=True)
-    return [one for one in below if any("RayTrainWorker" in part for part in one.cmdline())]
+    return [one for one in below if any(name in part for part in one.cmdline())]
 
 
 def test_two_workers_compute_the_numbers_of_one_process(
@@ -173,7 +174,14 @@ search: {trials: 4, scheduler: asha, grace: 1, reduction_factor: 2, resources: {
 
 
 def test_a_search_pauses_and_goes_on_with_trials_of_two_processes(workers: Workers, tmp_path: Path) -> None:
-    """The numbers are those of trials of one process."""
+    """And when the process that holds a trial dies. The numbers are those of trials of one process."""
+    killed: list[psutil.Process] = []
+
+    def kill_once(state: SearchState) -> None:
+        if not killed and state.iterations >= 2 and (found := processes("Trainable")):
+            killed.append(found[0])
+            found[0].kill()
+
     workers.close()  # else it would wait for their cores
     (tmp_path / "space.yaml").write_text(SEARCH)
     experiment = load_experiment(str(tmp_path / "space.yaml"))
@@ -181,8 +189,9 @@ def test_a_search_pauses_and_goes_on_with_trials_of_two_processes(workers: Worke
     folder = tmp_path / "search"
     with Journal(folder) as journal:
         journal.append(search_event(experiment, folder))
-        search = Search(experiment, journal, 1, lambda trial, checkpoint, run: Path(checkpoint))
+        search = Search(experiment, journal, 1, lambda trial, checkpoint, run: Path(checkpoint), kill_once)
         ray_tune.run_trials(search, {materials_key(experiment.base_ranker()): materials}, str(folder), 1, lambda: 1)
+    assert len(killed) == 1
     trials = search.state.by_number()
     assert trials[0].outcome == "baseline" and len(trials) == 4
     events = read_events(journal.path)

@@ -119,16 +119,21 @@ class RankerTrainable(ClusterTrainable):
     trial after trial: data and text side stay, only the training is new.
 
     `group`: the processes that train instead of this one, which then reserves nothing; `materials` are references.
+    `cleaner`: of `trainables.workers`, for them.
     """
 
     failed: str | None = None  # why the training could not be made
     workers: Workers | None = None
 
     def setup(
-        self, config: dict[str, Any], materials: dict[str, Any] | None = None, group: Group | None = None
+        self,
+        config: dict[str, Any],
+        materials: dict[str, Any] | None = None,
+        group: Group | None = None,
+        cleaner: Any = None,
     ) -> None:
         self.shared = dict(materials or {})
-        self.workers = Workers(group) if group else None
+        self.workers = Workers(group, cleaner) if group else None
         self._start(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:

@@ -21,8 +21,11 @@ from typing import Any
 import numpy as np
 import ray
 import torch
+from ray.exceptions import RayActorError
 from ray.train import FailureConfig, RunConfig, ScalingConfig
 from ray.train.torch import TorchTrainer
+from ray.util import get_current_placement_group, remove_placement_group
+from ray.util.placement_group import PlacementGroup
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from trainables.config.objective import AnyRun, run_of
@@ -157,12 +160,35 @@ class Post:
                 await asyncio.wait_for(self.news.wait_for(lambda: len(self.failed) == workers), GRACE)
             return len(self.failed) == workers
 
+    async def ends(self) -> None:
+        """Returns when the workers end."""
+        async with self.news:
+            await self.news.wait_for(lambda: self.ended)
+
     async def end(self) -> None:
         async with self.news:
             self.ended = True
             self.news.notify_all()
         if self.reply and not self.reply.done():
             self.reply.set_result(None)
+
+
+class Cleaner:
+    """Frees what workers reserved when the process that asked them has died. It must outlive that process.
+
+    Ray keeps the reservation as long as the job, and its own cleaner asks the state API, which needs a dashboard.
+    """
+
+    async def watch(self, post: Any, reserved: PlacementGroup) -> None:
+        try:
+            await post.ends.remote()
+        except RayActorError:  # the post died with its owner
+            remove_placement_group(reserved)
+
+
+def new_cleaner() -> Any:
+    """For the process that outlives those which have workers."""
+    return ray.remote(num_cpus=0)(Cleaner).remote()
 
 
 # -- in the workers ----------------------------------------------------------------------------------------------
@@ -230,6 +256,8 @@ def work(config: dict[str, Any]) -> None:
     """What Ray Train runs in each worker."""
     post, ranks = config["post"], Ranks.of_group()
     worker, number = Worker(), 0
+    if ranks.rank == 0:
+        config["cleaner"].watch.remote(post, get_current_placement_group())
     while (command := _next(post, ranks.rank, number)) is not None:
         number = command.number
         try:
@@ -253,8 +281,8 @@ class Workers:
     """The workers of a process's trainings, one training after another: to start them takes longer than to begin a
     training. They end when nothing was asked of them for a while, and start again at the next question."""
 
-    def __init__(self, group: Group):
-        self.group = group
+    def __init__(self, group: Group, cleaner: Any):
+        self.group, self.cleaner = group, cleaner
         self.number = 0  # of the last command
         self.thread: Thread | None = None
         self.post: Any = None
@@ -289,7 +317,7 @@ class Workers:
             with TemporaryDirectory(prefix="tune_cl-") as folder:  # what Ray Train writes, and nobody reads
                 TorchTrainer(
                     work,
-                    train_loop_config={"post": self.post},
+                    train_loop_config={"post": self.post, "cleaner": self.cleaner},
                     scaling_config=scaling_of(self.group),
                     run_config=RunConfig(
                         name="workers", storage_path=folder, failure_config=FailureConfig(max_failures=RETRIES)

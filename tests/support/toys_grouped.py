@@ -32,7 +32,7 @@ def note_place(config: dict[str, str]) -> None:
 class Grouped(Toy):
     """The first step waits until all processes of the trial are there, and the last one ends them."""
 
-    def setup(self, config: dict[str, Any], materials: dict[str, Any], group: Group | None = None) -> None:
+    def setup(self, config: dict[str, Any], materials: dict[str, Any], group: Group | None = None, **_: Any) -> None:
         assert group is not None
         self.group = group
         super().setup(config, {key: ray.get(one) for key, one in materials.items()})

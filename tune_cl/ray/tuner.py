@@ -21,6 +21,7 @@ from trainables.core import storage
 from trainables.core.storage import CHECKPOINTS, addressed, is_remote
 from trainables.ranker_trainable import LATE_CHECKPOINT, RankerTrainable
 from trainables.training.factory import AnyMaterials
+from trainables.workers import new_cleaner
 from tune_cl.history.search_folder import SearchFolder, own_checkpoint
 from tune_cl.history.state import NO_STANDING, SearchState, TrialState
 from tune_cl.process import environment, stop_if_asked
@@ -327,7 +328,7 @@ def run_trials(
     options: dict[str, Any] = {}
     reserved: dict[str, float] = {"cpu": resources.cpu, "gpu": resources.gpu}
     if resources.workers > 1:  # they reserve what a trial takes, and its own process nothing
-        options, reserved = {"group": group_of(resources)}, NOTHING
+        options, reserved = {"group": group_of(resources), "cleaner": new_cleaner()}, NOTHING
         shared = {key: ray.put(one) for key, one in materials.items()}
     most = {"TUNE_MAX_PENDING_TRIALS_PG": str(search.experiment.trials)}  # `slots` is the limit, not Ray's guess
     withhold_aws_keys()
