@@ -20,9 +20,10 @@ import ray
 import torch
 
 from trainables.config.keys import unflatten, validated
+from trainables.post import Group, new_cleaner
 from trainables.training.factory import make_training
 from trainables.training.materials import materials_key, prepare
-from trainables.workers import Group, Workers, WorkersTraining, new_cleaner
+from trainables.workers import Workers, WorkersTraining
 from tune_cl.ray.session import ray_session
 
 

@@ -18,10 +18,11 @@ from tests.support.toy_trainable import search_event
 from tests.support.training_runs import make_run
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import WorkFailed
+from trainables.post import Group, new_cleaner
 from trainables.training.checkpoint import save_iteration
 from trainables.training.materials import Materials, materials_key, prepare
 from trainables.training.trainer import Training
-from trainables.workers import Group, Workers, WorkersTraining, new_cleaner
+from trainables.workers import Workers, WorkersTraining
 from tune_cl.confirmation.training import confirm_run, read_values
 from tune_cl.experiment.load import load_experiment
 from tune_cl.experiment.search_keys import Resources

@@ -19,12 +19,13 @@ from ray.tune.result import DONE, SHOULD_CHECKPOINT
 from trainables.config.objective import AnyRun, run_of
 from trainables.core.errors import UserError, WorkFailed
 from trainables.core.storage import earlier, fetched, patiently
+from trainables.post import Group
 from trainables.training.device import best_device, device_memory, limit_process, release
 from trainables.training.factory import AnyMaterials, AnyTraining, make_training, shared_for
 from trainables.training.objective import FunctionFailed, ObjectiveTraining
 from trainables.training.saves import DAMAGED, Saves
 from trainables.training.trainer import Training
-from trainables.workers import Group, Workers, WorkersTraining
+from trainables.workers import Workers, WorkersTraining
 
 # In a result: a checkpoint of an earlier iteration, in the form in which `save` returns one.
 LATE_CHECKPOINT = "late_checkpoint"

@@ -2,17 +2,16 @@
 process group, and starts them again when one is lost.
 
 The process of a trial asks, the workers do, all of them the same, and the first one answers. Between them is an actor,
-the post. It gives workers that have just started the command with which the training began, which holds the last
-checkpoint, and then the last command. Each command says which iteration must be complete first: so workers that start
-again do, with the same numbers, what was lost.
+the post (`trainables.post`). It gives workers that have just started the command with which the training began, which
+holds the last checkpoint, and then the last command. Each command says which iteration must be complete first: so
+workers that start again do, with the same numbers, what was lost.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
@@ -21,15 +20,14 @@ from typing import Any
 import numpy as np
 import ray
 import torch
-from ray.exceptions import RayActorError
 from ray.train import FailureConfig, RunConfig, ScalingConfig
 from ray.train.torch import TorchTrainer
-from ray.util import get_current_placement_group, remove_placement_group
-from ray.util.placement_group import PlacementGroup
+from ray.util import get_current_placement_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from trainables.config.objective import AnyRun, run_of
 from trainables.core.errors import UserError, WorkFailed, last_line
+from trainables.post import BEGIN, Command, Group, Post, Standing
 from trainables.training.checkpoint import write_folder
 from trainables.training.device import device_memory, limit_process, release
 from trainables.training.factory import make_training, shared_for
@@ -39,9 +37,7 @@ from trainables.training.saves import DAMAGED
 from trainables.training.trainer import Training
 
 RETRIES = 3  # starts of the workers after one was lost
-IDLE = 30.0  # seconds without a command, after which the workers end and leave their cores to others
-GRACE = 10.0  # seconds in which all workers fail if it is not one of them alone
-BEGIN, METRICS, SNAPSHOT, SAVE_RANKER, APPLY = "begin", "metrics", "snapshot", "save_ranker", "apply"
+METRICS, SNAPSHOT, SAVE_RANKER, APPLY = "metrics", "snapshot", "save_ranker", "apply"
 Files = dict[str, np.ndarray]
 """Files of a folder: their bytes by path below it."""
 
@@ -71,124 +67,10 @@ def read_by(read: Callable[[Path], Any], files: Files) -> None:
         read(Path(folder))
 
 
-@dataclass(frozen=True)
-class Group:
-    """The processes of one training, what each reserves, and whether the network is spread over them."""
-
-    workers: int
-    cpu: float
-    gpu: float
-    threads: int
-    shard: bool = False
-
-
 def scaling_of(group: Group) -> ScalingConfig:
     """What Ray Train places: one bundle a process, on as few nodes as hold them."""
     each = {"CPU": group.cpu, "GPU": group.gpu}
     return ScalingConfig(num_workers=group.workers, use_gpu=group.gpu > 0, resources_per_worker=each)
-
-
-@dataclass(frozen=True)
-class Command:
-    """Command `number`: what to do, after so many iterations of the training."""
-
-    number: int
-    name: str
-    iterations: int = 0
-    arguments: tuple[Any, ...] = ()
-
-
-@dataclass(frozen=True)
-class Standing:
-    """How far the workers' training has come; the fields of Progress."""
-
-    history: list[dict[str, float]]
-    best_iteration: int
-    copied_iterations: int
-    dev_values: np.ndarray
-    machine: str
-    notes: list[str]
-
-
-class Post:
-    """Passes commands to the workers and the answer back. An answer of None: the workers have ended."""
-
-    def __init__(self) -> None:
-        self.news = asyncio.Condition()
-        self.first = self.last = Command(0, BEGIN)
-        self.reply: asyncio.Future[Any] | None = None
-        self.failed: set[int] = set()  # ranks that failed at the last command
-        self.settled = 0  # number of a command that failed: nobody does it again
-        self.starts = 0  # of the workers
-        self.ended = False
-
-    async def ask(self, first: Command, command: Command) -> Any:
-        """The answer to a command, and how often the workers have started. `first`: what began the training."""
-        async with self.news:
-            if self.ended:
-                return None
-            self.first, self.last, self.failed = first, command, set()
-            self.reply = asyncio.get_running_loop().create_future()
-            self.news.notify_all()
-        return await self.reply
-
-    async def next(self, rank: int, after: int) -> Command | None:
-        """What a worker does after command `after` (0: it has just started). None: it ends."""
-        self.starts += not (rank or after)
-        after = max(after, self.settled)
-        async with self.news:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self.news.wait_for(lambda: self.ended or self.last.number > after), IDLE)
-            self.ended = self.ended or self.last.number <= after
-        if self.ended:
-            await self.end()
-            return None
-        return self.first if self.first.number > after else self.last
-
-    async def answer(self, number: int, value: Any) -> None:
-        if number == self.last.number and self.reply and not self.reply.done():
-            self.reply.set_result((value, self.starts))
-
-    async def all_fail(self, rank: int, workers: int, number: int, error: Exception) -> bool:
-        """Answers with an error. Returns whether all workers fail at the command; else some may wait for others."""
-        await self.answer(number, error)
-        async with self.news:
-            self.settled = max(self.settled, number)
-            self.failed.add(rank)
-            self.news.notify_all()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self.news.wait_for(lambda: len(self.failed) == workers), GRACE)
-            return len(self.failed) == workers
-
-    async def ends(self) -> None:
-        """Returns when the workers end."""
-        async with self.news:
-            await self.news.wait_for(lambda: self.ended)
-
-    async def end(self) -> None:
-        async with self.news:
-            self.ended = True
-            self.news.notify_all()
-        if self.reply and not self.reply.done():
-            self.reply.set_result(None)
-
-
-class Cleaner:
-    """Frees what workers reserved when the process that asked them has died. It must outlive that process.
-
-    Ray keeps the reservation as long as the job, and its own cleaner asks the state API, which needs a dashboard.
-    """
-
-    async def watch(self, post: Any, reserved: PlacementGroup) -> None:
-        try:
-            await post.ends.remote()
-        except RayActorError:  # the post died with its owner
-            remove_placement_group(reserved)
-
-
-def new_cleaner() -> Any:
-    """For the process that outlives those which have workers."""
-    return ray.remote(num_cpus=0)(Cleaner).remote()
 
 
 # -- in the workers ----------------------------------------------------------------------------------------------

@@ -15,7 +15,8 @@ from ray.train import RunConfig
 from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
 from tests.support.toys import Toy
-from trainables.workers import Group, scaling_of
+from trainables.post import Group
+from trainables.workers import scaling_of
 
 
 def note_place(config: dict[str, str]) -> None:

@@ -21,11 +21,12 @@ from trainables.core import storage
 from trainables.core.errors import UserError, WorkFailed, last_line
 from trainables.core.prose import say
 from trainables.core.storage import patiently
+from trainables.post import Group, new_cleaner
 from trainables.training.checkpoint import SEAL, write_folder
 from trainables.training.device import limit_process
 from trainables.training.factory import AnyMaterials, key_of, make_training, shared_for
 from trainables.training.objective import FunctionFailed
-from trainables.workers import Group, Workers, WorkersTraining, new_cleaner
+from trainables.workers import Workers, WorkersTraining
 from tune_cl.confirmation.request import SeedRun
 from tune_cl.confirmation.training import RANKER, RESULT, STATE, TRAINING, Make, confirm_run
 from tune_cl.experiment.search_keys import Resources

@@ -19,9 +19,9 @@ from ray.tune.search import Searcher
 
 from trainables.core import storage
 from trainables.core.storage import CHECKPOINTS, addressed, is_remote
+from trainables.post import new_cleaner
 from trainables.ranker_trainable import LATE_CHECKPOINT, RankerTrainable
 from trainables.training.factory import AnyMaterials
-from trainables.workers import new_cleaner
 from tune_cl.history.search_folder import SearchFolder, own_checkpoint
 from tune_cl.history.state import NO_STANDING, SearchState, TrialState
 from tune_cl.process import environment, stop_if_asked
