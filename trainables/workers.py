@@ -70,12 +70,13 @@ def read_by(read: Callable[[Path], Any], files: Files) -> None:
 
 @dataclass(frozen=True)
 class Group:
-    """The processes of one training, and what each reserves."""
+    """The processes of one training, what each reserves, and whether the network is spread over them."""
 
     workers: int
     cpu: float
     gpu: float
     threads: int
+    shard: bool = False
 
 
 def scaling_of(group: Group) -> ScalingConfig:
@@ -170,10 +171,8 @@ class Post:
 class Worker:
     """One process of the group, and its copy of the training."""
 
+    ranks: Ranks
     training: Training | None = None
-
-    def __init__(self, ranks: Ranks):
-        self.ranks = ranks
 
     def do(self, command: Command) -> tuple[Any, Standing]:
         if command.name == BEGIN:
@@ -192,7 +191,7 @@ class Worker:
 
     def begin(self, config: dict[str, Any], shared: dict[str, Any], group: Group, adopts: bool, state: Any) -> None:
         """Makes the training and, if there is a `state`, loads it or adopts it."""
-        self.training = None  # a device may not have room for both
+        self.training, self.ranks = None, Ranks.of_group(group.shard)  # a device may not have room for two
         release()
         limit_process(group.threads, group.gpu)
         if torch.cuda.is_available():
@@ -230,7 +229,7 @@ class Worker:
 def work(config: dict[str, Any]) -> None:
     """What Ray Train runs in each worker."""
     post, ranks = config["post"], Ranks.of_group()
-    worker, number = Worker(ranks), 0
+    worker, number = Worker(), 0
     while (command := _next(post, ranks.rank, number)) is not None:
         number = command.number
         try:

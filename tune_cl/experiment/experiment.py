@@ -161,9 +161,9 @@ class Experiment:
         return self._values("ranker.name")
 
     @property
-    def smallest_batch(self) -> int:
-        """The smallest batch of any trial."""
-        return min(self._values("training.batch_size"))
+    def batch_sizes(self) -> list[int]:
+        """Every batch size of a trial, or the smallest and the largest of a range."""
+        return self._values("training.batch_size")
 
     @property
     def needs_teacher(self) -> bool:
