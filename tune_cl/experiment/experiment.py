@@ -174,7 +174,7 @@ class Experiment:
 
     @property
     def courses(self) -> list[str]:
-        """What a trial's order can read of teachers under way."""
+        """What a trial's order can read of teachers besides the one of the search."""
         return [need for need in COURSES if any_needs(self.scorings, need)]
 
     def _values(self, key: str) -> list[Any]:
