@@ -55,8 +55,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def cache_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No test reads or writes the user's cache; one cache serves the whole test run."""
-    home = tmp_path_factory.getbasetemp() / "cache"
+    """No test reads or writes the user's cache; one cache serves the whole test run, all its worker processes."""
+    own = tmp_path_factory.getbasetemp()
+    home = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "cache"
     monkeypatch.setenv("XDG_CACHE_HOME", str(home))
     return home
 

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 import torch
 
+from tests.support.builders import tiny_data
 from tests.support.device_state import device_state
 from tests.support.report_cases import Case
+from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun
 from tune_cl.cli import BAD_INPUT, DONE, main
 from tune_cl.cli.commands.check import _at_a_time, _by_topic, _in_short, _scheduler, _threads, _time
@@ -21,7 +23,7 @@ from tune_cl.experiment.search_keys import Resources, SearchConfig
 from tune_cl.ray import slots as places
 
 OPENED = """
-data: docstrings
+data: data
 curriculum: {pacing: {choice: [linear, root]}, n: {choice: [2, 5], when: {curriculum.pacing: root}}}
 ranker.name: {choice: [conv_knrm, knrm]}
 training: {lr: {loguniform: [1e-4, 1e-2]}, max_iterations: 20}
@@ -46,9 +48,15 @@ def test_trials_at_a_time_are_as_many_as_both_kinds_of_places_hold(
     assert _at_a_time(search) == expected
 
 
-@pytest.mark.slow
+def quickstart(folder: Path, *overrides: str) -> list[str]:
+    """Arguments of `tune-cl` that check the space on data of two dozen queries."""
+    data = write_trec_folder(tiny_data(queries=8, candidates=4, turns=1), folder / "data")
+    given = [part for override in overrides for part in ("--set", override)]
+    return ["check", "quickstart", "--data", str(data), *given, "--json"]
+
+
 def test_a_step_is_measured_where_trials_train(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     seen: list[Any] = []
     monkeypatch.setattr(
@@ -59,13 +67,13 @@ def test_a_step_is_measured_where_trials_train(
     monkeypatch.setattr(places, "this_machine", lambda: {"CPU": 4, "GPU": 1})
     told, hours = [], []
     for gpu in (0, 0.5):
-        assert main(["check", "quickstart", "--set", f"search.resources.gpu={gpu}", "--json"]) == DONE
+        assert main(quickstart(tmp_path, f"search.resources.gpu={gpu}")) == DONE
         shown = capfd.readouterr()
         told.append(shown.err)
         hours.append(json.loads(shown.out)["hours_forecast"])
     assert seen == ["cpu", "cuda"] and hours[1] == pytest.approx(2 * hours[0]), "4 trials at a time, and 2"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert main(["check", "quickstart", "--set", "search.resources.gpu=1", "--json"]) == DONE
+    assert main(quickstart(tmp_path, "search.resources.gpu=1")) == DONE
     note = "note: a trial reserves a GPU, but this machine has none: a step is measured on its CPU\n"
     assert seen[2] == "cpu" and capfd.readouterr().err == note and note not in told
 
@@ -80,6 +88,7 @@ def space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("COLUMNS", "300")
     monkeypatch.setattr("trainables.training.factory.seconds_per_iteration", lambda *_, **__: 1.0)
     (tmp_path / "space.yaml").write_text(OPENED)
+    write_trec_folder(tiny_data(queries=8, candidates=4, turns=1), tmp_path / "data")
     return "space.yaml"
 
 
@@ -110,7 +119,7 @@ def test_a_warm_start_is_refused_as_run_refuses_it(
         assert main([command, space, "--set", "search.warm_start=[before]"]) == BAD_INPUT
         told.append(capfd.readouterr().err.splitlines()[-1])
     assert told[0] == told[1] and "search.warm_start[0]: no search 'before' in " in told[0]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["space.yaml"], "nothing is written"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "space.yaml"], "nothing is written"
 
 
 def test_what_warms_a_search_up_is_told_from_the_storage(
@@ -268,11 +277,10 @@ def test_what_else_decides_the_pace_is_measured_while_it_makes_few_kinds(
     assert len(document(capfd, space, rankers, models, many)["paces"]) == len(measured) == 2
 
 
-@pytest.mark.slow
 def test_before_the_first_trial_each_ranker_is_pre_trained_at_its_own_pace(
     space: str, measured: list[TrainingRun], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    told = document(capfd, space, "training.pretrain_data=docstrings", "training.pretrain_iterations=10")
+    told = document(capfd, space, "training.pretrain_data=data", "training.pretrain_iterations=10")
     assert told["pretraining_iterations"] == 20
     assert told["hours_forecast"] * 3600 == pytest.approx(10 * (1 + 3) + 180 * told["seconds_per_iteration"] / 2)
 
@@ -309,7 +317,7 @@ def test_a_trial_has_the_threads_of_its_cores_as_far_as_there_are_any(monkeypatc
 
 
 def test_what_comes_before_the_first_trial_counts_for_time_and_gpus(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """10 s per iteration; pre-training first, on its own, then two trials at a time on half a GPU each."""
     monkeypatch.setattr(
@@ -317,9 +325,8 @@ def test_what_comes_before_the_first_trial_counts_for_time_and_gpus(
     )
     monkeypatch.setattr("tune_cl.cli.commands.check._at_a_time", lambda search: 2)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    changed = ["search.resources.gpu=0.5", "training.pretrain_data=docstrings", "training.pretrain_iterations=7"]
-    arguments = [part for override in changed for part in ("--set", override)]
-    assert main(["check", "quickstart", *arguments, "--json"]) == DONE
+    pretrained = f"training.pretrain_data={tmp_path / 'data'}", "training.pretrain_iterations=7"
+    assert main(quickstart(tmp_path, "search.resources.gpu=0.5", *pretrained)) == DONE
     found = json.loads(capfd.readouterr().out)
     assert found["pretraining_iterations"] == 7
     searched = found["iterations_expected"] * 10 / 3600

@@ -63,7 +63,7 @@ def workdir(tmp_path: Path) -> Path:
 
 def test_no_file_that_a_search_leaves_holds_a_key(workdir: Path, home: Path) -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as temporary:  # short enough for sockets
-        for command in (SEARCH, "confirm toy --storage runs --seeds 2", "report toy --storage runs"):
+        for command in (SEARCH, "confirm toy --storage runs --top 1 --seeds 1", "report toy --storage runs"):
             done = in_new_process(KEEPS_RAYS_FOLDER, *command.split(), cwd=workdir, TMPDIR=temporary, **SECRETS)
             assert done.returncode == 0 and MARK not in done.stdout + done.stderr, done.stderr
         files = [path for top in (workdir, home, Path(temporary)) for path in top.rglob("*") if path.is_file()]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,14 +14,24 @@ import pytest
 import ray
 
 from tests.support.builders import tiny_data
+from tests.support.toy_trainable import search_event
 from tests.support.training_runs import make_run
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import WorkFailed
+from trainables.post import Group, new_cleaner
 from trainables.training.checkpoint import save_iteration
 from trainables.training.materials import Materials, materials_key, prepare
 from trainables.training.trainer import Training
-from trainables.workers import Group, Workers, WorkersTraining
+from trainables.workers import Workers, WorkersTraining
+from tune_cl.confirmation.training import confirm_run, read_values
+from tune_cl.experiment.load import load_experiment
+from tune_cl.experiment.search_keys import Resources
+from tune_cl.history.journal import Journal, read_events
+from tune_cl.history.state import SearchState
+from tune_cl.ray import tuner as ray_tune
+from tune_cl.ray.confirmation import Crew
 from tune_cl.ray.session import ray_session
+from tune_cl.search.driver import Search
 
 pytestmark = pytest.mark.slow
 DATA = tiny_data(queries=24, candidates=6, seed=5)
@@ -60,16 +72,15 @@ def shared(session: None, materials: Materials) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def workers(session: None) -> Iterator[Workers]:
-    """Two of half a core, so that trials of other tests find room on two cores."""
-    made = Workers(Group(workers=2, cpu=0.5, gpu=0, threads=1))
+    made = Workers(Group(workers=2, cpu=1, gpu=0, threads=1), new_cleaner())
     yield made
     made.close()
 
 
-def processes() -> list[psutil.Process]:
-    """The workers' processes of this session."""
+def processes(name: str = "RayTrainWorker") -> list[psutil.Process]:
+    """The workers' processes of this session, or others of Ray's."""
     below = psutil.Process().children(recursive=True)
-    return [one for one in below if any("RayTrainWorker" in part for part in one.cmdline())]
+    return [one for one in below if any(name in part for part in one.cmdline())]
 
 
 def test_two_workers_compute_the_numbers_of_one_process(
@@ -119,3 +130,96 @@ def test_a_loss_that_is_no_number_fails_the_training_and_leaves_the_workers(
         finished(WorkersTraining(workers, run_of(lr=1e30, clip=1e30), shared))
     WorkersTraining(workers, run_of(), shared).iterate()
     assert {one.pid for one in processes()} == before
+
+
+def test_a_training_continues_what_another_configuration_learned(
+    workers: Workers, shared: dict[str, Any], materials: Materials, tmp_path: Path
+) -> None:
+    other = Training(run_of(lr=1e-2), materials, "cpu")
+    other.iterate()
+    other.save(tmp_path)
+    training, alone = WorkersTraining(workers, run_of(), shared), Training(run_of(), materials, "cpu")
+    for one in (training, alone):
+        one.adopt(tmp_path)
+        one.iterate()
+    np.testing.assert_allclose(numbers(training), numbers(alone), rtol=1e-3, atol=1e-3)
+    assert (training.iteration, training.copied_iterations, training.has_best) == (2, 1, alone.has_best)
+
+
+def test_a_spread_network_trains_as_a_whole_one_and_leaves_the_same_files(
+    workers: Workers, shared: dict[str, Any], materials: Materials, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With dropout the same masks; a confirmation saves, resumes and applies it."""
+    of_layers = finished(WorkersTraining(workers, run_of("bi_encoder"), shared))
+    monkeypatch.setattr(workers, "group", replace(workers.group, shard=True))
+    spread = WorkersTraining(workers, run_of("bi_encoder"), shared)
+    spread.iterate()
+    spread.load(save_iteration(tmp_path / "states", 1, spread.snapshot()))
+    np.testing.assert_allclose(numbers(finished(spread)), numbers(of_layers), rtol=2e-3, atol=2e-3)
+
+    confirm_run(
+        run_of(), shared, tmp_path / "spread", "test", make=lambda run, _: WorkersTraining(workers, run, shared)
+    )
+    confirm_run(run_of(), materials, tmp_path / "alone", "test")
+    values = [read_values(tmp_path / name, "test", "map") for name in ("spread", "alone")]
+    np.testing.assert_allclose(*values, atol=1e-3)
+
+
+SEARCH = """
+data: docstrings
+ranker: {name: conv_knrm, vector_size: 16, filters: 8}
+curriculum: {pacing: linear, delta: {uniform: [0.1, 0.9]}}
+training: {max_iterations: 4, batches_per_iteration: 2, batch_size: 8, precision: fp32}
+search: {trials: 4, scheduler: asha, grace: 1, reduction_factor: 2, resources: {workers: 2}}
+"""
+
+
+def test_a_search_pauses_and_goes_on_with_trials_of_two_processes(workers: Workers, tmp_path: Path) -> None:
+    """And when the process that holds a trial dies. The numbers are those of trials of one process."""
+    killed: list[psutil.Process] = []
+
+    def kill_once(state: SearchState) -> None:
+        if not killed and state.iterations >= 2 and (found := processes("Trainable")):
+            killed.append(found[0])
+            found[0].kill()
+
+    workers.close()  # else it would wait for their cores
+    (tmp_path / "space.yaml").write_text(SEARCH)
+    experiment = load_experiment(str(tmp_path / "space.yaml"))
+    materials = prepare(experiment.base_ranker(), DATA)
+    folder = tmp_path / "search"
+    with Journal(folder) as journal:
+        journal.append(search_event(experiment, folder))
+        search = Search(experiment, journal, 1, lambda trial, checkpoint, run: Path(checkpoint), kill_once)
+        ray_tune.run_trials(search, {materials_key(experiment.base_ranker()): materials}, str(folder), 1, lambda: 1)
+    assert len(killed) == 1
+    trials = search.state.by_number()
+    assert trials[0].outcome == "baseline" and len(trials) == 4
+    events = read_events(journal.path)
+    assert any(event["event"] == "pause" for event in events), "no trial paused"
+    assert any("processes: 2" in event["text"] for event in events if event["event"] == "machine")
+    for trial in trials:
+        alone = Training(experiment.ranker_run(trial.point, trial.seed), materials, "cpu")
+        for iteration in sorted(trial.results):
+            alone.iterate()
+            seen, expected = trial.results[iteration]["dev_map"], alone.history[-1]["dev_map"]
+            assert seen == pytest.approx(expected, abs=1e-3), f"{trial.trial}, iteration {iteration}"
+
+
+def test_a_confirmation_trains_with_two_processes_what_one_would(
+    workers: Workers, materials: Materials, tmp_path: Path
+) -> None:
+    """Both trainings by the same two."""
+    workers.close()
+    runs: list[Any] = [
+        SimpleNamespace(run=run_of(seed=seed), folder=tmp_path / str(seed), remote=None) for seed in (1, 2)
+    ]
+    ended: list[str | None] = []
+    crew = Crew({materials_key(run_of()): materials}, Resources(workers=2), "test")
+    crew.train(runs, lambda run, why: ended.append(why))
+    assert ended == [None, None]
+    confirm_run(run_of(), materials, tmp_path / "alone", "test")
+    values = [read_values(tmp_path / name, "test", "map") for name in ("1", "alone")]
+    np.testing.assert_allclose(*values, atol=1e-3)
+    files = [{path.name for path in (tmp_path / name).rglob("*")} for name in ("1", "alone")]
+    assert files[0] == files[1]

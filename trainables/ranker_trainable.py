@@ -19,12 +19,13 @@ from ray.tune.result import DONE, SHOULD_CHECKPOINT
 from trainables.config.objective import AnyRun, run_of
 from trainables.core.errors import UserError, WorkFailed
 from trainables.core.storage import earlier, fetched, patiently
+from trainables.post import Group
 from trainables.training.device import best_device, device_memory, limit_process, release
 from trainables.training.factory import AnyMaterials, AnyTraining, make_training, shared_for
 from trainables.training.objective import FunctionFailed, ObjectiveTraining
 from trainables.training.saves import DAMAGED, Saves
 from trainables.training.trainer import Training
-from trainables.workers import Group, Workers, WorkersTraining
+from trainables.workers import Workers, WorkersTraining
 
 # In a result: a checkpoint of an earlier iteration, in the form in which `save` returns one.
 LATE_CHECKPOINT = "late_checkpoint"
@@ -119,16 +120,21 @@ class RankerTrainable(ClusterTrainable):
     trial after trial: data and text side stay, only the training is new.
 
     `group`: the processes that train instead of this one, which then reserves nothing; `materials` are references.
+    `cleaner`: of `trainables.workers`, for them.
     """
 
     failed: str | None = None  # why the training could not be made
     workers: Workers | None = None
 
     def setup(
-        self, config: dict[str, Any], materials: dict[str, Any] | None = None, group: Group | None = None
+        self,
+        config: dict[str, Any],
+        materials: dict[str, Any] | None = None,
+        group: Group | None = None,
+        cleaner: Any = None,
     ) -> None:
         self.shared = dict(materials or {})
-        self.workers = Workers(group) if group else None
+        self.workers = Workers(group, cleaner) if group else None
         self._start(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:

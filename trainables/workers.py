@@ -2,17 +2,16 @@
 process group, and starts them again when one is lost.
 
 The process of a trial asks, the workers do, all of them the same, and the first one answers. Between them is an actor,
-the post. It gives workers that have just started the command with which the training began, which holds the last
-checkpoint, and then the last command. Each command says which iteration must be complete first: so workers that start
-again do, with the same numbers, what was lost.
+the post (`trainables.post`). It gives workers that have just started the command with which the training began, which
+holds the last checkpoint, and then the last command. Each command says which iteration must be complete first: so
+workers that start again do, with the same numbers, what was lost.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
@@ -23,10 +22,12 @@ import ray
 import torch
 from ray.train import FailureConfig, RunConfig, ScalingConfig
 from ray.train.torch import TorchTrainer
+from ray.util import get_current_placement_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from trainables.config.objective import AnyRun, run_of
 from trainables.core.errors import UserError, WorkFailed, last_line
+from trainables.post import BEGIN, Command, Group, Post, Standing
 from trainables.training.checkpoint import write_folder
 from trainables.training.device import device_memory, limit_process, release
 from trainables.training.factory import make_training, shared_for
@@ -36,9 +37,7 @@ from trainables.training.saves import DAMAGED
 from trainables.training.trainer import Training
 
 RETRIES = 3  # starts of the workers after one was lost
-IDLE = 60.0  # seconds without a command, after which the workers end and leave their cores to others
-GRACE = 10.0  # seconds in which all workers fail if it is not one of them alone
-BEGIN, METRICS, SNAPSHOT, SAVE_RANKER, APPLY = "begin", "metrics", "snapshot", "save_ranker", "apply"
+METRICS, SNAPSHOT, SAVE_RANKER, APPLY = "metrics", "snapshot", "save_ranker", "apply"
 Files = dict[str, np.ndarray]
 """Files of a folder: their bytes by path below it."""
 
@@ -68,94 +67,10 @@ def read_by(read: Callable[[Path], Any], files: Files) -> None:
         read(Path(folder))
 
 
-@dataclass(frozen=True)
-class Group:
-    """The processes of one training, and what each reserves."""
-
-    workers: int
-    cpu: float
-    gpu: float
-    threads: int
-
-
-@dataclass(frozen=True)
-class Command:
-    """Command `number`: what to do, after so many iterations of the training."""
-
-    number: int
-    name: str
-    iterations: int = 0
-    arguments: tuple[Any, ...] = ()
-
-
-@dataclass(frozen=True)
-class Standing:
-    """How far the workers' training has come; the fields of Progress."""
-
-    history: list[dict[str, float]]
-    best_iteration: int
-    copied_iterations: int
-    dev_values: np.ndarray
-    machine: str
-    notes: list[str]
-
-
-class Post:
-    """Passes commands to the workers and the answer back. An answer of None: the workers have ended."""
-
-    def __init__(self) -> None:
-        self.news = asyncio.Condition()
-        self.first = self.last = Command(0, BEGIN)
-        self.reply: asyncio.Future[Any] | None = None
-        self.failed: set[int] = set()  # ranks that failed at the last command
-        self.settled = 0  # number of a command that failed: nobody does it again
-        self.starts = 0  # of the workers
-        self.ended = False
-
-    async def ask(self, first: Command, command: Command) -> Any:
-        """The answer to a command, and how often the workers have started. `first`: what began the training."""
-        async with self.news:
-            if self.ended:
-                return None
-            self.first, self.last, self.failed = first, command, set()
-            self.reply = asyncio.get_running_loop().create_future()
-            self.news.notify_all()
-        return await self.reply
-
-    async def next(self, rank: int, after: int) -> Command | None:
-        """What a worker does after command `after` (0: it has just started). None: it ends."""
-        self.starts += not (rank or after)
-        after = max(after, self.settled)
-        async with self.news:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self.news.wait_for(lambda: self.ended or self.last.number > after), IDLE)
-            self.ended = self.ended or self.last.number <= after
-        if self.ended:
-            await self.end()
-            return None
-        return self.first if self.first.number > after else self.last
-
-    async def answer(self, number: int, value: Any) -> None:
-        if number == self.last.number and self.reply and not self.reply.done():
-            self.reply.set_result((value, self.starts))
-
-    async def all_fail(self, rank: int, workers: int, number: int, error: Exception) -> bool:
-        """Answers with an error. Returns whether all workers fail at the command; else some may wait for others."""
-        await self.answer(number, error)
-        async with self.news:
-            self.settled = max(self.settled, number)
-            self.failed.add(rank)
-            self.news.notify_all()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self.news.wait_for(lambda: len(self.failed) == workers), GRACE)
-            return len(self.failed) == workers
-
-    async def end(self) -> None:
-        async with self.news:
-            self.ended = True
-            self.news.notify_all()
-        if self.reply and not self.reply.done():
-            self.reply.set_result(None)
+def scaling_of(group: Group) -> ScalingConfig:
+    """What Ray Train places: one bundle a process, on as few nodes as hold them."""
+    each = {"CPU": group.cpu, "GPU": group.gpu}
+    return ScalingConfig(num_workers=group.workers, use_gpu=group.gpu > 0, resources_per_worker=each)
 
 
 # -- in the workers ----------------------------------------------------------------------------------------------
@@ -164,10 +79,8 @@ class Post:
 class Worker:
     """One process of the group, and its copy of the training."""
 
+    ranks: Ranks
     training: Training | None = None
-
-    def __init__(self, ranks: Ranks):
-        self.ranks = ranks
 
     def do(self, command: Command) -> tuple[Any, Standing]:
         if command.name == BEGIN:
@@ -186,7 +99,7 @@ class Worker:
 
     def begin(self, config: dict[str, Any], shared: dict[str, Any], group: Group, adopts: bool, state: Any) -> None:
         """Makes the training and, if there is a `state`, loads it or adopts it."""
-        self.training = None  # a device may not have room for both
+        self.training, self.ranks = None, Ranks.of_group(group.shard)  # a device may not have room for two
         release()
         limit_process(group.threads, group.gpu)
         if torch.cuda.is_available():
@@ -224,7 +137,9 @@ class Worker:
 def work(config: dict[str, Any]) -> None:
     """What Ray Train runs in each worker."""
     post, ranks = config["post"], Ranks.of_group()
-    worker, number = Worker(ranks), 0
+    worker, number = Worker(), 0
+    if ranks.rank == 0:
+        config["cleaner"].watch.remote(post, get_current_placement_group())
     while (command := _next(post, ranks.rank, number)) is not None:
         number = command.number
         try:
@@ -248,8 +163,8 @@ class Workers:
     """The workers of a process's trainings, one training after another: to start them takes longer than to begin a
     training. They end when nothing was asked of them for a while, and start again at the next question."""
 
-    def __init__(self, group: Group):
-        self.group = group
+    def __init__(self, group: Group, cleaner: Any):
+        self.group, self.cleaner = group, cleaner
         self.number = 0  # of the last command
         self.thread: Thread | None = None
         self.post: Any = None
@@ -280,16 +195,12 @@ class Workers:
 
     def _run(self) -> None:
         """Runs the workers to their end."""
-        group = self.group
-        each = {"CPU": group.cpu, "GPU": group.gpu}
         try:
             with TemporaryDirectory(prefix="tune_cl-") as folder:  # what Ray Train writes, and nobody reads
                 TorchTrainer(
                     work,
-                    train_loop_config={"post": self.post},
-                    scaling_config=ScalingConfig(
-                        num_workers=group.workers, use_gpu=group.gpu > 0, resources_per_worker=each
-                    ),
+                    train_loop_config={"post": self.post, "cleaner": self.cleaner},
+                    scaling_config=scaling_of(self.group),
                     run_config=RunConfig(
                         name="workers", storage_path=folder, failure_config=FailureConfig(max_failures=RETRIES)
                     ),

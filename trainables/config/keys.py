@@ -443,7 +443,7 @@ class TrainingRun(Section):
 
     @property
     def courses(self) -> list[str]:
-        """What the order reads of teachers under way, as `needs` of a scoring names it."""
+        """What the order reads of teachers besides the one of the search, as `needs` of a scoring names it."""
         needs = SCORINGS[self.curriculum.scoring].needs if self.curriculum.reads_scoring else ()
         return [course for course in COURSES if course in needs]
 

@@ -155,7 +155,7 @@ OF_NEED: dict[str, Course] = {
     "early_teachers": early_teachers,
     "cross_fitted": cross_fitted,
 }
-"""What a scoring may need of teachers under way, by the name of its field of Scored."""
+"""What a scoring may need of other teachers than the one of the search, by the name of its field of Scored."""
 
 
 def with_courses(

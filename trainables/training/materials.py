@@ -102,7 +102,7 @@ class Materials:
     teacher  float32 [C] or [C, K]: a teacher's scores of the training candidates, those that the data gives (NaN where
              it gives none) or those of a search's teacher (see `pretrained`); None: not trained yet
     start    the trained tensors of a search's pre-training by name (see `pretraining`), or None
-    courses  what scorings read of teachers under way, by need (see `training.courses`)
+    courses  what scorings read of other teachers, by need (see `training.courses`)
     pretrain_digest  of the pre-training data, whose words the text side covers too; None without pre-training
     """
 

@@ -39,6 +39,7 @@ from trainables.training.parallel import ALONE, Ranks
 from trainables.training.progress import STATE, RankerProgress, read_state, recent_of
 from trainables.training.saved_ranker import load_weights, write_ranker
 from trainables.training.scoring_texts import Accumulation, enough_memory, nearest, score_candidates
+from trainables.training.sharding import shard, whole
 
 
 class Training(RankerProgress):
@@ -55,6 +56,9 @@ class Training(RankerProgress):
         keep_freed_memory()
         with enough_memory(self.device):
             self.module = self._build_module()
+            if ranks.shards:
+                require_equal_parts(run, ranks.count)
+                shard(self.module, ranks.count, self.device)
         self.precision = choose_precision(run.training.precision, self.device, self.module)
         self.optimizer = torch.optim.AdamW(
             self.module.parameter_groups(run.training.lr), weight_decay=run.training.weight_decay, fused=True
@@ -317,7 +321,8 @@ class Training(RankerProgress):
         weights, moments = checkpoint.trained_state(self.module), checkpoint.optimizer_state(self.optimizer)
         best = None  # else replaced as a whole, never changed
         if self.has_best:
-            best = self.best_weights, self.best_scores, self.best_documents
+            weights_of_best = {name: whole(tensor) for name, tensor in self.best_weights.items()}
+            best = weights_of_best, self.best_scores, self.best_documents
         average = None if self.average is None else self.average.state()
         remembered = {name: array.copy() for name, array in self.curriculum.state().items()}
         document = self.document() | {"micro_batch": self.accumulation.samples}
@@ -360,14 +365,22 @@ class Training(RankerProgress):
     def save_ranker(self, folder: Path) -> None:
         """Writes the ranker of the best iteration as a folder for `load_saved`; the network then has its weights, with
         adapters merged."""
-        checkpoint.load_trained_state(self.module, self.best_weights)
+        best = {name: whole(tensor) for name, tensor in self.best_weights.items()}
+        self._gather()
+        checkpoint.load_trained_state(self.module, best)
         self.module.merge_adapters()
         write_ranker(self.run, self.module, self.materials.text, folder, self.materials.data.classes)
 
     def restore_ranker(self, folder: Path) -> None:
         """Takes the weights that `save_ranker` wrote, to score with."""
+        self._gather()
         self.module.merge_adapters()
         self.module.load_state_dict(load_weights(folder, self.run))
+
+    def _gather(self) -> None:
+        """Where the network is spread over processes, each gets a whole one, with other weights: it trains no more."""
+        if self.ranks.shards:
+            self.module, self.ranks = self._build_module(), replace(self.ranks, shards=False)
 
     def _restore(self, folder: Path) -> None:
         """Restores weights, their average, optimiser, the curriculum's state and the size of micro-batches."""
@@ -465,6 +478,15 @@ def load_start(module: RankerModule, materials: Materials) -> None:
     # Copies: the arrays may lie read-only in Ray's object store.
     start = {name: torch.tensor(values) for name, values in materials.start.items()}
     checkpoint.load_trained_state(module, start)
+
+
+def require_equal_parts(run: TrainingRun, processes: int) -> None:
+    """Raises ConfigError if the processes of a spread network would get parts of a batch of different sizes, and so
+    compute different numbers of micro-batches."""
+    size = run.training.batch_size
+    if size % processes:
+        wrong = f"{size} samples cannot be split evenly over {processes} processes (search.resources.shard)"
+        raise ConfigError(Problem("training.batch_size", wrong, f"a multiple of {processes}"))
 
 
 def rate_factor(run: TrainingRun, step: int) -> float:

@@ -161,9 +161,9 @@ class Experiment:
         return self._values("ranker.name")
 
     @property
-    def smallest_batch(self) -> int:
-        """The smallest batch of any trial."""
-        return min(self._values("training.batch_size"))
+    def batch_sizes(self) -> list[int]:
+        """Every batch size of a trial, or the smallest and the largest of a range."""
+        return self._values("training.batch_size")
 
     @property
     def needs_teacher(self) -> bool:
@@ -174,7 +174,7 @@ class Experiment:
 
     @property
     def courses(self) -> list[str]:
-        """What a trial's order can read of teachers under way."""
+        """What a trial's order can read of teachers besides the one of the search."""
         return [need for need in COURSES if any_needs(self.scorings, need)]
 
     def _values(self, key: str) -> list[Any]:

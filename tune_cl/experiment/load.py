@@ -227,13 +227,16 @@ def unfit_population(experiment: Experiment) -> list[Problem]:
 
 def unfit_workers(experiment: Experiment) -> list[Problem]:
     """What keeps several processes from training a trial together."""
-    workers = experiment.search.resources.workers
-    if workers == 1:
+    resources = experiment.search.resources
+    if (workers := resources.workers) == 1:
         return []
     if experiment.objective or "lambdamart" in experiment.rankers:
         what = "a function trains" if experiment.objective else "lambdamart grows its trees"
         return [Problem("search.resources.workers", f"{what} in one process", "1, or a ranker that is a network")]
-    if (smallest := experiment.smallest_batch) < workers:
+    if (smallest := min(experiment.batch_sizes)) < workers:
         wrong = f"a batch of {smallest} has no part for each of {workers} processes"
         return [Problem("search.resources.workers", wrong, f"at most {smallest}, or a larger training.batch_size")]
+    if resources.shard and (uneven := [size for size in experiment.batch_sizes if size % workers]):
+        wrong = f"{uneven[0]} samples cannot be split evenly over {workers} processes (search.resources.shard)"
+        return [Problem("training.batch_size", wrong, f"multiples of {workers}")]
     return []

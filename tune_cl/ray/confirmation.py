@@ -21,11 +21,12 @@ from trainables.core import storage
 from trainables.core.errors import UserError, WorkFailed, last_line
 from trainables.core.prose import say
 from trainables.core.storage import patiently
+from trainables.post import Group, new_cleaner
 from trainables.training.checkpoint import SEAL, write_folder
 from trainables.training.device import limit_process
 from trainables.training.factory import AnyMaterials, key_of, make_training, shared_for
 from trainables.training.objective import FunctionFailed
-from trainables.workers import Group, Workers, WorkersTraining
+from trainables.workers import Workers, WorkersTraining
 from tune_cl.confirmation.request import SeedRun
 from tune_cl.confirmation.training import RANKER, RESULT, STATE, TRAINING, Make, confirm_run
 from tune_cl.experiment.search_keys import Resources
@@ -94,10 +95,12 @@ def task(run: dict[str, Any], materials: AnyMaterials, folder: str, split: str, 
 _workers: dict[Group, Workers] = {}  # of this process
 
 
-def task_of_workers(run: dict[str, Any], shared: dict[str, Any], folder: str, split: str, group: Group) -> str | None:
+def task_of_workers(
+    run: dict[str, Any], shared: dict[str, Any], folder: str, split: str, group: Group, cleaner: Any
+) -> str | None:
     """`task` by a group of processes, which read the materials in the object store. Those of this process's last task
     are still there, if it was not long ago."""
-    workers = _workers.setdefault(group, Workers(group))
+    workers = _workers.setdefault(group, Workers(group, cleaner))
     try:
         confirm_at(run_of(run), shared, folder, split, lambda run, shared: WorkersTraining(workers, run, shared))
     except (UserError, WorkFailed) as error:
@@ -125,6 +128,7 @@ class Crew:
         self.reserved, self.split = (resources.threads, resources.gpu), split
         self.room, self.group = Room(resources, say), group_of(resources)
         self.several = self.group.workers > 1
+        self.cleaner = new_cleaner() if self.several else None
         work, cpu, gpu = task, resources.cpu, resources.gpu
         if self.several:  # the group reserves what a training takes
             work, cpu, gpu = task_of_workers, 0, 0
@@ -155,7 +159,7 @@ class Crew:
         folder = run.remote or str(run.folder)
         if self.several:
             shared = {key_of(run.run): self._share(run.run)}
-            return self.task.remote(run.run.model_dump(), shared, folder, self.split, self.group)
+            return self.task.remote(run.run.model_dump(), shared, folder, self.split, self.group, self.cleaner)
         return self.task.remote(run.run.model_dump(), self._share(run.run), folder, self.split, *self.reserved)
 
     def _share(self, run: AnyRun) -> Any:

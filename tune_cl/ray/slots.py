@@ -10,7 +10,7 @@ from typing import Any
 import ray
 
 from trainables.core.errors import ConfigError, Problem
-from trainables.workers import Group
+from trainables.post import Group
 from tune_cl.experiment.search_keys import Resources, SearchConfig
 from tune_cl.process import stop_if_asked
 from tune_cl.ray.nodes import NodeCheck
@@ -142,7 +142,7 @@ def capacity_of(nodes: Iterable[Mapping[str, Any]], need: Resources) -> int:
 
 def group_of(need: Resources) -> Group:
     """The processes of one trial."""
-    return Group(need.workers, need.cpu, need.gpu, need.threads)
+    return Group(need.workers, need.cpu, need.gpu, need.threads, need.shard)
 
 
 def in_words(need: Resources) -> str:

@@ -19,6 +19,7 @@ from ray.tune.search import Searcher
 
 from trainables.core import storage
 from trainables.core.storage import CHECKPOINTS, addressed, is_remote
+from trainables.post import new_cleaner
 from trainables.ranker_trainable import LATE_CHECKPOINT, RankerTrainable
 from trainables.training.factory import AnyMaterials
 from tune_cl.history.search_folder import SearchFolder, own_checkpoint
@@ -327,7 +328,7 @@ def run_trials(
     options: dict[str, Any] = {}
     reserved: dict[str, float] = {"cpu": resources.cpu, "gpu": resources.gpu}
     if resources.workers > 1:  # they reserve what a trial takes, and its own process nothing
-        options, reserved = {"group": group_of(resources)}, NOTHING
+        options, reserved = {"group": group_of(resources), "cleaner": new_cleaner()}, NOTHING
         shared = {key: ray.put(one) for key, one in materials.items()}
     most = {"TUNE_MAX_PENDING_TRIALS_PG": str(search.experiment.trials)}  # `slots` is the limit, not Ray's guess
     withhold_aws_keys()

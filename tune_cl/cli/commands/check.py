@@ -74,7 +74,7 @@ def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
     by_key = untrained(experiment)
     materials = by_key[materials_key(run)]
     warmed = _warm_start(experiment, materials.data.digest, storage)
-    paces = paces_of(experiment, lambda run: pace(run, materials_for(run, by_key)))
+    paces = paces_of(experiment, lambda run: pace(run, materials_for(run, by_key)) / resources.workers)
     teacher = teacher_run(run, materials.data.task)
     teaching_iterations = (
         teacher.training.max_iterations if experiment.needs_teacher and materials.teacher is None else 0
@@ -82,13 +82,19 @@ def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
     notes = [*experiment.notes, *warmed]  # printed only now that the data is known to fit
     if resources.gpu and device == "cpu" and not run.grows_trees:
         notes.append("a trial reserves a GPU, but this machine has none: a step is measured on its CPU")
+    if resources.workers > 1:
+        notes.append(
+            f"search.resources.workers: a step is measured in one process, and {resources.workers} are taken to be "
+            f"{resources.workers} times as fast; what they send each other comes on top"
+        )
     notes += _too_large(experiment)
     for note in notes:
         say(f"note: {note}")
     document = describe(experiment, _at_a_time(experiment.search))
     starts = _pretrained(experiment)
     teaching = teaching_iterations * pace(*prepare_teacher(run, materials.data)) if teaching_iterations else 0.0
-    before = sum(start.training.pretrain_iterations * paces.of(start) for start in starts) + teaching
+    starting = sum(start.training.pretrain_iterations * paces.of(start) for start in starts) * resources.workers
+    before = starting + teaching  # by one process
     return document | {
         **_in_short(experiment),
         "pretraining_iterations": sum(start.training.pretrain_iterations for start in starts),
