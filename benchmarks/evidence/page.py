@@ -13,6 +13,7 @@ from typing import Any
 import matplotlib
 import yaml
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 
 from tune_cl.report.markup import p_value, signed
 
@@ -93,9 +94,13 @@ def minutes(rows: Iterable[Row]) -> str:
     return f"{sum(row['seconds'] for row in searches(rows)) / 60:.0f} min"
 
 
-def answer(rows: Sequence[Row]) -> str:
-    """When does a curriculum help? In three sentences."""
+def answer(rows: Sequence[Row], planned: int) -> str:
+    """When does a curriculum help? In three sentences; before all studies have ended, how far they are."""
     found = searches(rows)
+    if len(found) < planned:
+        return (
+            f"The studies are under way: {len(found)} of {planned} searches have ended. The tables hold all of these."
+        )
     neural = [row for row in found if row["study"] in ("noise_and_data", "kinds_of_noise", "anti", "order_and_weights")]
     wrong = [row for row in neural if share_of(row) >= 0.4]
     clean = [row for row in found if share_of(row) == 0]
@@ -137,7 +142,7 @@ def draw(rows: Iterable[Row]) -> None:
         y = [row["difference"] for row in points]
         low, high = ([abs(row["ci95_new"][side] - row["difference"]) for row in points] for side in (0, 1))
         axes.errorbar(x, y, yerr=[low, high], lw=1.4, marker="o", ms=4, capsize=3, label=name.rpartition("/")[2])
-    axes.xaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1.0))
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0))
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside right center", frameon=False)
@@ -152,12 +157,9 @@ def put(page: str, name: str, text: str) -> str:
     return f"{before}{found}{text}\n{rest[rest.index(END) :]}"
 
 
-def write_page() -> None:
+def write_page(planned: int) -> None:
+    """`planned`: searches of all studies."""
     rows = read_rows()
-    page = put(PAGE.read_text(), "answer", answer(rows))
+    page = put(PAGE.read_text(), "answer", answer(rows, planned))
     PAGE.write_text(put(page, "tables", "\n".join(tables(rows)).rstrip()))
     draw(rows)
-
-
-if __name__ == "__main__":
-    write_page()

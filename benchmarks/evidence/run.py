@@ -192,6 +192,10 @@ def add_row(file: Path, row: Mapping[str, Any]) -> None:
         lines.write(json.dumps(row) + "\n")
 
 
+def planned() -> int:
+    return sum(len(list(cells(name, read_study(name, quick=False)))) for name in STUDIES)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("studies", nargs="*", metavar="STUDY", help="default: all")
@@ -206,8 +210,8 @@ def main() -> None:
     with ray_session(None):
         for name in options.studies or STUDIES:
             run_study(name, options, file)
-    if not options.quick:
-        write_page()
+            if not options.quick:
+                write_page(planned())
 
 
 if __name__ == "__main__":
