@@ -176,7 +176,7 @@ class CurriculumConfig(Section):
         default=3, ge=2, le=100, description="stages of a pacing that has stages"
     )
     delta: Annotated[float, delta_counts()] = Field(
-        default=0.33, gt=0, le=1, description="share open at the start; of self-paced weights: that weighs at all"
+        default=0.33, gt=0, le=1, description="share open at the start; at first above 0 under self-paced weights"
     )
     T: Annotated[float, HAS_PACE] = Field(
         default=0.9, gt=0, le=1, description="share of all training steps after which everything is open"

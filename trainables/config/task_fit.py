@@ -12,6 +12,7 @@ from trainables.data.columns import RankingData, Task
 from trainables.evaluation.metrics import ACCURACY
 from trainables.rankers import RANKERS, ranker_settings
 from trainables.rankers.hub import require_model
+from trainables.rankers.prompt import require_room_for
 from trainables.rankers.settings import DecoderSettings
 from trainables.training.losses import LOSSES, class_losses
 
@@ -33,9 +34,7 @@ def require_usable(run: TrainingRun) -> None:
     short for; before data is read, and without PyTorch."""
     settings = ranker_settings(run.ranker)
     require_model(settings)
-    if isinstance(settings, DecoderSettings):  # here: tokenizers are imported only where they are needed
-        from trainables.rankers.prompt import require_room_for
-
+    if isinstance(settings, DecoderSettings):
         require_room_for(settings, run.training.max_length)
 
 

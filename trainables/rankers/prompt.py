@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from tokenizers import Tokenizer
+from typing import TYPE_CHECKING
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.rankers.hub import cached_file_of
 from trainables.rankers.settings import DecoderSettings
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 TOKENIZER = "tokenizer.json"
 
@@ -52,5 +55,7 @@ def require_room(length: int, max_length: int) -> None:
 def require_room_for(settings: DecoderSettings, max_length: int) -> None:
     """`require_room` before any data is read, for a decoder whose tokenizer is on this machine."""
     if (file := cached_file_of(settings.model, TOKENIZER)) is not None:
+        from tokenizers import Tokenizer  # here: commands read the prompt's words without it
+
         tokenizer = Tokenizer.from_file(str(file))
         require_room(sum(map(len, prompt_tokens(tokenizer, settings.instruction))), max_length)
