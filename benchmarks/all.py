@@ -38,6 +38,7 @@ class Benchmark:
 BENCHMARKS = (
     Benchmark("bert_training.py", ("{data}/answers/wikiqa", "--repeats", "2")),
     Benchmark("bert_training.py", ("{data}/trec/msmarco-dl", "--repeats", "1")),
+    Benchmark("list_training.py", ("{data}/answers/wikiqa", "--repeats", "2")),
     Benchmark("bi_encoder.py", ("{data}/answers/wikiqa", "--repeats", "2")),
     Benchmark("bert_papers.py", ("{data}/answers/wikiqa", "--dev", "20")),
     Benchmark("scoring.py", ("{data}/answers/wikiqa",)),

@@ -133,7 +133,7 @@ def delta_counts() -> ActiveIf:
         opens = run.curriculum.reference != "code" or any(name != "step" for name in run.curriculum.paces)
         return run.curriculum.weighting in SELF_PACED_WEIGHTS or (paced.holds(run) and opens)
 
-    return ActiveIf(f"{paced.words} (step only under reference paper), or a self-paced weighting", holds)
+    return ActiveIf(f"{paced.words}, step only under reference paper, or a self-paced weighting", holds)
 
 
 def scoring_reads(need: str) -> ActiveIf:
