@@ -61,7 +61,7 @@ class Post:
         self.news = asyncio.Condition()
         self.first = self.last = Command(0, BEGIN)
         self.reply: asyncio.Future[Any] | None = None
-        self.failed: set[int] = set()  # ranks that failed at the last command
+        self.failed: dict[int, set[int]] = {}  # number of a command -> ranks that failed at it
         self.settled = 0  # number of a command that failed: nobody does it again
         self.starts = 0  # of the workers
         self.ended = False
@@ -71,7 +71,7 @@ class Post:
         async with self.news:
             if self.ended:
                 return None
-            self.first, self.last, self.failed = first, command, set()
+            self.first, self.last = first, command
             self.reply = asyncio.get_running_loop().create_future()
             self.news.notify_all()
         return await self.reply
@@ -98,11 +98,12 @@ class Post:
         await self.answer(number, error)
         async with self.news:
             self.settled = max(self.settled, number)
-            self.failed.add(rank)
+            failed = self.failed.setdefault(number, set())
+            failed.add(rank)
             self.news.notify_all()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self.news.wait_for(lambda: len(self.failed) == workers), GRACE)
-            return len(self.failed) == workers
+                await asyncio.wait_for(self.news.wait_for(lambda: len(failed) == workers), GRACE)
+            return len(failed) == workers
 
     async def ends(self) -> None:
         """Returns when the workers end."""
