@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devices import named, required_device
+from results import put
 from side_by_side import shown
 
 FOLDER = Path(__file__).parent
@@ -128,8 +129,7 @@ def main() -> int:
     print(measured)
     if not options.only:
         start = START[options.device]
-        before, _, rest = PAGE.read_text().partition(start)
-        PAGE.write_text(f"{before}{start}\n{measured}\n{END}{rest.partition(END)[2]}")
+        put(PAGE, f"{start}\n", END, measured)
     return int(any(failure for _, failure in results))
 
 

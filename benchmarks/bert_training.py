@@ -34,7 +34,8 @@ import torch
 import transformers
 from accelerate.state import AcceleratorState  # pyright: ignore[reportMissingImports]  # of the `bench` extra
 from datasets import Dataset  # pyright: ignore[reportMissingImports]  # of the `bench` extra
-from devices import add_device, finish, required_device, train_turn
+from devices import add_device, required_device, train_turn
+from peer_trainer import options_of, trained
 from sentence_transformers.cross_encoder import (  # pyright: ignore[reportMissingImports]  # of the `bench` extra
     CrossEncoder,
     CrossEncoderTrainer,
@@ -92,10 +93,11 @@ def our_training(data: str, materials: Materials | None, steps: int, precision: 
     return Training(run, materials or prepare(run), str(device))
 
 
-def ours(training: Training) -> Callable[[Pairs], Turn]:
-    """One iteration's steps, without its dev evaluation. The training draws the pairs itself: those of `pairs_of`."""
+def ours(training: Training) -> Callable[[Any], Turn]:
+    """One iteration's steps, without its dev evaluation. The training draws its samples itself: those that the peer
+    gets, too."""
 
-    def turn(_: Pairs) -> Turn:
+    def turn(_: Any) -> Turn:
         steps = training.run.training.batches_per_iteration
         started = time.perf_counter()
         metrics = train_turn(training)
@@ -118,46 +120,16 @@ def pairs_of(training: Training) -> Pairs:
     )
 
 
-class Watch(transformers.TrainerCallback):
-    """Seconds and losses between the first and the last step."""
-
-    def __init__(self, device: torch.device):
-        self.device = device
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        finish(self.device)
-        self.started = time.perf_counter()
-
-    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        finish(self.device)
-        self.seconds = time.perf_counter() - self.started
-
-
 def theirs(bf16: bool, folder: Path, device: torch.device) -> Callable[[Pairs], Turn]:
     """CrossEncoderTrainer, its model kept from turn to turn."""
     model = CrossEncoder(MODEL, num_labels=1, max_length=LENGTH, device=str(device), local_files_only=True)
-    options = CrossEncoderTrainingArguments(
-        output_dir=str(folder),
-        per_device_train_batch_size=PAIRS,
-        num_train_epochs=1,
-        learning_rate=RATE,
-        lr_scheduler_type="constant",
-        bf16=bf16,
-        use_cpu=device.type == "cpu",
-        report_to="none",
-        save_strategy="no",
-        logging_strategy="no",
-        disable_tqdm=True,
-    )
+    options = options_of(CrossEncoderTrainingArguments, folder, PAIRS, RATE, device, bf16=bf16)
 
     def turn(pairs: Pairs) -> Turn:
         dataset = Dataset.from_dict({"query": pairs.queries, "document": pairs.documents, "label": pairs.labels})
         AcceleratorState._reset_state()  # it refuses another precision in the same process
-        watch = Watch(device)
-        trainer = CrossEncoderTrainer(model=model, args=options, train_dataset=dataset, callbacks=[watch])
-        trainer.remove_callback(transformers.PrinterCallback)  # it writes to stdout
-        done = trainer.train()
-        return Turn(watch.seconds, done.global_step, len(dataset), done.training_loss)
+        seconds, done = trained(CrossEncoderTrainer, model, options, dataset, device)
+        return Turn(seconds, done.global_step, len(dataset), done.training_loss)
 
     return turn
 

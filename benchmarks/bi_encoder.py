@@ -24,9 +24,10 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import numpy as np
 import torch
 import transformers
-from bert_training import LENGTH, MODEL, MOST_DIFFERENCE, RATE, Watch, parsed
+from bert_training import LENGTH, MODEL, MOST_DIFFERENCE, RATE, parsed
 from datasets import Dataset  # pyright: ignore[reportMissingImports]  # of the `bench` extra
 from devices import required_device, train_turn
+from peer_trainer import options_of, trained
 from sentence_transformers import SentenceTransformer  # pyright: ignore[reportMissingImports]  # of `bench`
 from sentence_transformers.sentence_transformer.losses import (  # pyright: ignore[reportMissingImports]  # of `bench`
     MultipleNegativesRankingLoss,
@@ -80,33 +81,14 @@ def texts_of(training: Training) -> Dataset:
 def theirs(folder: Path, device: torch.device) -> Callable[[Dataset], tuple[float, float]]:
     """Seconds and mean loss of SentenceTransformerTrainer on a turn's texts, its model kept from turn to turn."""
     model = peer_model(device)
-    options = SentenceTransformerTrainingArguments(
-        output_dir=str(folder),
-        per_device_train_batch_size=QUERIES,
-        num_train_epochs=1,
-        learning_rate=RATE,
-        lr_scheduler_type="constant",
-        use_cpu=device.type == "cpu",
-        report_to="none",
-        save_strategy="no",
-        logging_strategy="no",
-        disable_tqdm=True,
-    )
+    options = options_of(SentenceTransformerTrainingArguments, folder, QUERIES, RATE, device)
 
     def turn(texts: Dataset) -> tuple[float, float]:
-        watch, loss = Watch(device), MultipleNegativesRankingLoss(model, scale=20.0)
-        trainer = SentenceTransformerTrainer(
-            model=model, args=options, train_dataset=texts, loss=loss, callbacks=[watch]
-        )
-        trainer.remove_callback(transformers.PrinterCallback)  # it writes to stdout
-        return watch_after(trainer, watch)
+        loss = MultipleNegativesRankingLoss(model, scale=20.0)
+        took, done = trained(SentenceTransformerTrainer, model, options, texts, device, loss=loss)
+        return took, done.training_loss
 
     return turn
-
-
-def watch_after(trainer: transformers.Trainer, watch: Watch) -> tuple[float, float]:
-    loss = trainer.train().training_loss
-    return watch.seconds, loss
 
 
 def peer_model(device: torch.device) -> SentenceTransformer:

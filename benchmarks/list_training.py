@@ -11,7 +11,6 @@ compared: theirs have other units (logarithms to base 2, sums). Needs the extra 
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -22,9 +21,10 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from bert_training import LENGTH, MODEL, RATE, Turn, Watch, parsed
+from bert_training import LENGTH, MODEL, RATE, Turn, ours, parsed
 from datasets import Dataset  # pyright: ignore[reportMissingImports]  # of the `bench` extra
-from devices import required_device, train_turn
+from devices import required_device
+from peer_trainer import options_of, trained
 from sentence_transformers.cross_encoder import (  # pyright: ignore[reportMissingImports]  # of the `bench` extra
     CrossEncoder,
     CrossEncoderTrainer,
@@ -98,40 +98,16 @@ def lists_of(training: Training) -> Lists:
     )
 
 
-def ours(training: Training) -> Turn:
-    """One iteration's steps, without its dev evaluation."""
-    started = time.perf_counter()
-    metrics = train_turn(training)
-    seconds = time.perf_counter() - started
-    steps = training.run.training.batches_per_iteration
-    return Turn(seconds, steps, round(metrics["samples_per_second"] * seconds), metrics["train_loss"])
-
-
 def theirs(loss: str, folder: Path, device: torch.device) -> Callable[[Lists], Turn]:
     """CrossEncoderTrainer, its model kept from turn to turn."""
     model = CrossEncoder(MODEL, num_labels=1, max_length=LENGTH, device=str(device), local_files_only=True)
-    options = CrossEncoderTrainingArguments(
-        output_dir=str(folder),
-        per_device_train_batch_size=LISTS,
-        num_train_epochs=1,
-        learning_rate=RATE,
-        lr_scheduler_type="constant",
-        use_cpu=device.type == "cpu",
-        report_to="none",
-        save_strategy="no",
-        logging_strategy="no",
-        disable_tqdm=True,
-    )
+    options = options_of(CrossEncoderTrainingArguments, folder, LISTS, RATE, device)
     function: Any = THEIRS[loss](model)
 
     def turn(lists: Lists) -> Turn:
-        watch, dataset = Watch(device), lists.dataset(loss)
-        trainer = CrossEncoderTrainer(
-            model=model, args=options, train_dataset=dataset, loss=function, callbacks=[watch]
-        )
-        trainer.remove_callback(transformers.PrinterCallback)  # it writes to stdout
-        done = trainer.train()
-        return Turn(watch.seconds, done.global_step, len(dataset) * (1 + NEGATIVES), done.training_loss)
+        dataset = lists.dataset(loss)
+        seconds, done = trained(CrossEncoderTrainer, model, options, dataset, device, loss=function)
+        return Turn(seconds, done.global_step, len(dataset) * (1 + NEGATIVES), done.training_loss)
 
     return turn
 
@@ -147,10 +123,10 @@ def main() -> int:
         materials = materials or training.materials
         turns: list[tuple[Turn, Turn]] = []
         with TemporaryDirectory() as folder:
-            peer = theirs(loss, Path(folder), device)
+            train, peer = ours(training), theirs(loss, Path(folder), device)
             for _ in range(options.repeats + 1):  # the first round does not count
                 lists = lists_of(training)
-                turns.append((ours(training), peer(lists)))
+                turns.append((train(lists), peer(lists)))
                 print(f"{loss}: {turns[-1]}", file=sys.stderr, flush=True)
         wrong += any((we.steps, we.pairs) != (they.steps, they.pairs) for we, they in turns)
         name = f"BERT on {Path(options.data).name}, {options.steps} steps of {LISTS} lists of {1 + NEGATIVES}, {loss}"

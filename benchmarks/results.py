@@ -72,13 +72,12 @@ def _row(label: str, entry: dict[str, Any]) -> str:
     return f"| {' | '.join(cells)}{' |' * (8 - len(cells))}"
 
 
-def put(name: str, measured: str) -> None:
-    """Puts the table into the page, at its place."""
-    start, end = TABLE[0].format(name), TABLE[1]
-    before, found, rest = PAGE.read_text().partition(start)
+def put(page: Path, begin: str, end: str, text: str) -> None:
+    """Replaces what stands between the line `begin` of a page and the next `end`. Raises SystemExit without `begin`."""
+    before, found, rest = page.read_text().partition(begin)
     if not found:
-        raise SystemExit(f"{PAGE}: no line {start.strip()}")
-    PAGE.write_text(f"{before}{start}{measured}\n{end}{rest.partition(end)[2]}")
+        raise SystemExit(f"{page}: no line {begin.strip()}")
+    page.write_text(f"{before}{found}{text}\n{end}{rest.partition(end)[2]}")
 
 
 def main() -> None:
@@ -93,7 +92,7 @@ def main() -> None:
             continue
         found = outcome(command, options.storage)
         if command[1] == "confirm":
-            put(name, table(found))
+            put(PAGE, TABLE[0].format(name), TABLE[1], table(found))
         else:
             print(f"{name}: {found['trials']} trials, {found['iterations']} iterations, {found['seconds']:.0f} s")
 

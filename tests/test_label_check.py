@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from tests.support.builders import tiny_data
 from tests.support.letor_data import letor_data
 from trainables.data import load_data
-from trainables.data.label_check import MOST_QUERIES, LabelCheck, agreements, check_labels, some_of
+from trainables.data.combine import drawn_queries
+from trainables.data.label_check import MOST_QUERIES, LabelCheck, agreements, check_labels
 from trainables.data.settings import DataConfig
 from tune_cl.cli import main
 
@@ -62,7 +63,8 @@ def test_data_without_texts_or_with_a_single_split_are_not_checked() -> None:
 
 def test_large_splits_are_sampled() -> None:
     split = tiny_data(queries=MOST_QUERIES + 3, candidates=2).splits["train"]
-    assert len(some_of(split)) == MOST_QUERIES
+    assert len(drawn_queries(split, MOST_QUERIES, "test")) == MOST_QUERIES
+    assert drawn_queries(split, len(split), "test") is split
 
 
 def test_the_command_names_the_space_to_try(shared: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import torch
 from ray import tune
 from ray.air.constants import TRAINING_ITERATION
 from ray.train._internal.session import _TrainingResult
@@ -20,7 +19,7 @@ from trainables.config.objective import AnyRun, run_of
 from trainables.core.errors import UserError, WorkFailed
 from trainables.core.storage import earlier, fetched, patiently
 from trainables.post import Group
-from trainables.training.device import best_device, device_memory, limit_process, release
+from trainables.training.device import device_memory, forget_device_memory, limit_process, release
 from trainables.training.factory import AnyMaterials, AnyTraining, make_training, shared_for
 from trainables.training.objective import FunctionFailed, ObjectiveTraining
 from trainables.training.saves import DAMAGED, Saves
@@ -160,8 +159,7 @@ class RankerTrainable(ClusterTrainable):
         gpu = 0 if self.workers else config.get("gpu", 0)
         limit_process(config["threads"], gpu, on_cpu=run.grows_trees)
         self.reports_queries = config.get("queries", False)
-        if best_device().type == "cuda":
-            torch.cuda.reset_peak_memory_stats()
+        forget_device_memory()
         self.notes: list[str] = []
         try:
             self._make_training(run, config)

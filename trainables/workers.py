@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import ray
-import torch
 from ray.train import FailureConfig, RunConfig, ScalingConfig
 from ray.train.torch import TorchTrainer
 from ray.util import get_current_placement_group
@@ -29,7 +28,7 @@ from trainables.config.objective import AnyRun, run_of
 from trainables.core.errors import UserError, WorkFailed, last_line
 from trainables.post import BEGIN, Command, Group, Post, Standing
 from trainables.training.checkpoint import write_folder
-from trainables.training.device import device_memory, limit_process, release
+from trainables.training.device import device_memory, forget_device_memory, limit_process, release
 from trainables.training.factory import make_training, shared_for
 from trainables.training.parallel import Ranks
 from trainables.training.progress import Progress
@@ -102,8 +101,7 @@ class Worker:
         self.training, self.ranks = None, Ranks.of_group(group.shard)  # a device may not have room for two
         release()
         limit_process(group.threads, group.gpu)
-        if torch.cuda.is_available():
-            torch.cuda.reset_peak_memory_stats()
+        forget_device_memory()
         run = run_of(config)
         materials = shared_for(run, {key: ray.get(one) for key, one in shared.items()})
         training = make_training(run, materials, None, self.ranks)

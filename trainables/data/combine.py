@@ -32,6 +32,13 @@ def some_queries(split: Split, rows: np.ndarray) -> Split:
     )
 
 
+def drawn_queries(split: Split, count: int, purpose: str) -> Split:
+    """At most `count` queries of a split, drawn at random, in its order; more of them include all of fewer."""
+    if count >= len(split):
+        return split
+    return some_queries(split, np.sort(generator(0, purpose).permutation(len(split))[:count]))
+
+
 def with_training_share(data: RankingData, share: float) -> RankingData:
     """The data with a share of its training queries, at least one, and a note; the data itself for share 1. A larger
     share has all queries of a smaller one. Dev and test stay as they are. Raises DataError without training queries."""
@@ -39,11 +46,10 @@ def with_training_share(data: RankingData, share: float) -> RankingData:
         return data
     split = required_split(data, "train")
     count = max(1, round(share * len(split)))
-    rows = np.sort(generator(0, "training share").permutation(len(split))[:count])
     return replace(
         data,
         digest=digest_of(data.digest, "training share", share),
-        splits=data.splits | {"train": some_queries(split, rows)},
+        splits=data.splits | {"train": drawn_queries(split, count, "training share")},
         notes=(*data.notes, f"training share: {count:,} of {len(split):,} training queries"),
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from trainables.core.randomness import generator
 from trainables.data.columns import RankingData, Split
-from trainables.data.combine import some_queries
+from trainables.data.combine import drawn_queries
 from trainables.data.labels import bm25_scores
 from trainables.data.settings import DataConfig
 
@@ -51,7 +51,7 @@ def check_labels(data: RankingData, config: DataConfig, level: int) -> LabelChec
     """
     if data.task != "ranking" or data.features is not None or not {"train", "dev"} <= data.splits.keys():
         return None
-    splits = [some_of(data.splits[name]) for name in ("train", "dev")]
+    splits = [drawn_queries(data.splits[name], MOST_QUERIES, "label check, queries") for name in ("train", "dev")]
     train, dev = (agreements(split, bm25_scores(data, split, config), level) for split in splits)
     if not (len(train) and len(dev)):
         return None
@@ -65,14 +65,6 @@ def check_labels(data: RankingData, config: DataConfig, level: int) -> LabelChec
     return LabelCheck(*means, (means[1] - means[0]) / signal, (low, high))
 
 
-def some_of(split: Split) -> Split:
-    """At most MOST_QUERIES of the split's queries, drawn at random."""
-    if len(split) <= MOST_QUERIES:
-        return split
-    rows = generator(0, "label check, queries").permutation(len(split))[:MOST_QUERIES]
-    return some_queries(split, np.sort(rows))
-
-
 def agreements(split: Split, scores: np.ndarray, level: int) -> np.ndarray:
     """Area under the ROC curve of the candidates' scores (float [C]) in each query that has both relevant and other
     candidates, float64 [Q']. Unjudged candidates count as not relevant."""
@@ -81,8 +73,8 @@ def agreements(split: Split, scores: np.ndarray, level: int) -> np.ndarray:
     owner, score, good = split.owner[order], scores[order], relevant[order]
     starts = split.offsets[:-1]
     bads_before = np.concatenate([[0], np.cumsum(~good)])
-    tied_from = np.flatnonzero(np.concatenate([[True], (owner[1:] != owner[:-1]) | (score[1:] != score[:-1])]))
-    group = np.cumsum(np.isin(np.arange(len(owner)), tied_from)) - 1
+    first_of_tied = np.concatenate([[True], (owner[1:] != owner[:-1]) | (score[1:] != score[:-1])])
+    group, tied_from = np.cumsum(first_of_tied) - 1, np.flatnonzero(first_of_tied)
     tied_to = np.append(tied_from[1:], len(owner))
     below = bads_before[tied_from][group] - bads_before[starts[owner]]
     equal = (bads_before[tied_to] - bads_before[tied_from])[group]

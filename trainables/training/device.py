@@ -82,6 +82,12 @@ def release() -> None:
         torch.cuda.empty_cache()
 
 
+def forget_device_memory() -> None:
+    """Begins the peak of `device_memory` again, for the next trial of the process."""
+    if best_device().type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+
+
 def device_memory() -> dict[str, float]:
     """Peak GPU memory of the trial's tensors so far, in MiB; empty without a GPU. CUDA's own part in each process, some
     hundred MiB, and what the allocator holds back come on top."""

@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from trainables.config.keys import TrainingRun
-from trainables.config.task_fit import require_fit
+from trainables.config.task_fit import require_fit, uneven_parts
 from trainables.core.errors import ConfigError, DataError, Problem, WorkFailed
 from trainables.core.randomness import generator, torch_seed
 from trainables.curriculum.negatives import GrowingGroups, MovingRanks, Negatives, Sources
@@ -57,7 +57,8 @@ class Training(RankerProgress):
         with enough_memory(self.device):
             self.module = self._build_module()
             if ranks.shards:
-                require_equal_parts(run, ranks.count)
+                if problem := uneven_parts(run.training.batch_size, ranks.count):
+                    raise ConfigError(problem)
                 shard(self.module, ranks.count, self.device)
         self.precision = choose_precision(run.training.precision, self.device, self.module)
         self.optimizer = torch.optim.AdamW(
@@ -478,15 +479,6 @@ def load_start(module: RankerModule, materials: Materials) -> None:
     # Copies: the arrays may lie read-only in Ray's object store.
     start = {name: torch.tensor(values) for name, values in materials.start.items()}
     checkpoint.load_trained_state(module, start)
-
-
-def require_equal_parts(run: TrainingRun, processes: int) -> None:
-    """Raises ConfigError if the processes of a spread network would get parts of a batch of different sizes, and so
-    compute different numbers of micro-batches."""
-    size = run.training.batch_size
-    if size % processes:
-        wrong = f"{size} samples cannot be split evenly over {processes} processes (search.resources.shard)"
-        raise ConfigError(Problem("training.batch_size", wrong, f"a multiple of {processes}"))
 
 
 def rate_factor(run: TrainingRun, step: int) -> float:
