@@ -18,6 +18,7 @@ from trainables.data.combine import drawn_queries
 from trainables.data.label_check import MOST_QUERIES, LabelCheck, agreements, check_labels
 from trainables.data.settings import DataConfig
 from tune_cl.cli import main
+from tune_cl.cli.commands.data import EVIDENCE
 
 
 def check(folder: Path, **noise: Any) -> LabelCheck:
@@ -67,10 +68,17 @@ def test_large_splits_are_sampled() -> None:
     assert drawn_queries(split, len(split), "test") is split
 
 
-def test_the_command_names_the_space_to_try(shared: Path, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("noise", "space"), [("0.5", "noisy_labels"), ("0", "quickstart")])
+def test_the_command_names_the_space_to_try_and_what_the_studies_found(
+    shared: Path, capfd: pytest.CaptureFixture[str], noise: str, space: str
+) -> None:
     source = str(shared / "answers" / "wikiqa")
-    noise = ["--set", "data.label_noise.share=0.5", "--set", "data.label_noise.kind=hard"]
-    assert main(["data", source, *noise]) == 0
-    assert f"try first: tune-cl run noisy_labels --data {source}" in capfd.readouterr().out
-    assert main(["data", source, "--json"]) == 0
-    assert json.loads(capfd.readouterr().out)["label_check"]["finding"] == "as dev"
+    command = ["data", source, "--set", f"data.label_noise.share={noise}", "--set", "data.label_noise.kind=hard"]
+    assert main([*command, "--json"]) == 0
+    finding = json.loads(capfd.readouterr().out)["label_check"]["finding"]
+    assert finding == ("lexical" if noise != "0" else "as dev")
+    assert main(command) == 0
+    shown = capfd.readouterr().out
+    assert f"try first: tune-cl run {space} --data {source}" in shown
+    found = json.loads(EVIDENCE.read_text())[finding]
+    assert f"in {found['better']} of {found['searches']} searches, worse in {found['worse']})" in shown
