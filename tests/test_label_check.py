@@ -18,7 +18,9 @@ from trainables.data.combine import drawn_queries
 from trainables.data.label_check import MOST_QUERIES, LabelCheck, agreements, check_labels
 from trainables.data.settings import DataConfig
 from tune_cl.cli import main
-from tune_cl.cli.commands.data import EVIDENCE
+from tune_cl.cli.commands import data as data_command
+
+COUNTS = {"searches": 7, "better": 4, "worse": 1}
 
 
 def check(folder: Path, **noise: Any) -> LabelCheck:
@@ -68,17 +70,21 @@ def test_large_splits_are_sampled() -> None:
     assert drawn_queries(split, len(split), "test") is split
 
 
-@pytest.mark.parametrize(("noise", "space"), [("0.5", "noisy_labels"), ("0", "quickstart")])
+@pytest.mark.parametrize(
+    ("noise", "finding", "space"), [("0.5", "lexical", "noisy_labels"), ("0", "as dev", "quickstart")]
+)
 def test_the_command_names_the_space_to_try_and_what_the_studies_found(
-    shared: Path, capfd: pytest.CaptureFixture[str], noise: str, space: str
-) -> None:
+    shared: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    noise: str, finding: str, space: str,
+) -> None:  # fmt: skip
     source = str(shared / "answers" / "wikiqa")
     command = ["data", source, "--set", f"data.label_noise.share={noise}", "--set", "data.label_noise.kind=hard"]
     assert main([*command, "--json"]) == 0
-    finding = json.loads(capfd.readouterr().out)["label_check"]["finding"]
-    assert finding == ("lexical" if noise != "0" else "as dev")
+    assert json.loads(capfd.readouterr().out)["label_check"]["finding"] == finding
+    counts = tmp_path / "evidence.json"
+    counts.write_text(json.dumps(json.loads(data_command.EVIDENCE.read_text()) | {finding: COUNTS}))
+    monkeypatch.setattr(data_command, "EVIDENCE", counts)
     assert main(command) == 0
     shown = capfd.readouterr().out
     assert f"try first: tune-cl run {space} --data {source}" in shown
-    found = json.loads(EVIDENCE.read_text())[finding]
-    assert f"in {found['better']} of {found['searches']} searches, worse in {found['worse']})" in shown
+    assert "in 4 of 7 searches, worse in 1)" in shown

@@ -126,12 +126,13 @@ def _label_lines(document: dict[str, Any]) -> list[str]:
 
 def _advice(source: str, finding: str) -> list[str]:
     space, overrides = TRY_FIRST[finding]
-    found = json.loads(EVIDENCE.read_text())[finding]
-    return [
-        f"try first: tune-cl run {space} --data {quote(source)}{overrides}",
-        f"(in our studies {LIKE[finding]}, a curriculum was better than plain training for new seeds in "
-        f"{found['better']} of {found['searches']} searches, worse in {found['worse']})",
-    ]
+    advice = [f"try first: tune-cl run {space} --data {quote(source)}{overrides}"]
+    if (found := json.loads(EVIDENCE.read_text())[finding])["searches"]:
+        advice.append(
+            f"(in our studies {LIKE[finding]}, a curriculum was better than plain training for new seeds in "
+            f"{found['better']} of {found['searches']} searches, worse in {found['worse']})"
+        )
+    return advice
 
 
 def _files_line(files: list[str]) -> list[str]:
