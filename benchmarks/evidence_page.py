@@ -124,7 +124,7 @@ def verdicts(rows: Iterable[Row]) -> dict[str, dict[str, int]]:
         share = share_of(row)
         if row["study"] in ("trees", "anti") or 0 < share < 0.4:
             continue
-        kind = "as dev" if share == 0 else "lexical" if noise_of(row) == "hard" else "wrong"
+        kind = "as dev" if share == 0 else "lexical" if overrides(row).get(KIND) == "hard" else "wrong"
         kinds[kind].append(row)
     return {
         kind: {"searches": len(own), "better": count(own, "better"), "worse": count(own, "worse")}
@@ -135,10 +135,6 @@ def verdicts(rows: Iterable[Row]) -> dict[str, dict[str, int]]:
 def share_of(row: Row) -> float:
     """Of wrong training labels."""
     return float(overrides(row).get(SHARE, 0))
-
-
-def noise_of(row: Row) -> str | None:
-    return overrides(row).get(KIND)
 
 
 def overrides(row: Row) -> dict[str, Any]:
