@@ -79,12 +79,15 @@ def test_the_command_names_the_space_to_try_and_what_the_studies_found(
 ) -> None:  # fmt: skip
     source = str(shared / "answers" / "wikiqa")
     command = ["data", source, "--set", f"data.label_noise.share={noise}", "--set", "data.label_noise.kind=hard"]
-    assert main([*command, "--json"]) == 0
-    assert json.loads(capfd.readouterr().out)["label_check"]["finding"] == finding
     counts = tmp_path / "evidence.json"
     counts.write_text(json.dumps(json.loads(data_command.EVIDENCE.read_text()) | {finding: COUNTS}))
     monkeypatch.setattr(data_command, "EVIDENCE", counts)
+    assert main([*command, "--json"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    assert document["label_check"]["finding"] == finding
+    assert document["try_first"]["space"] == space and document["try_first"]["studies"].items() >= COUNTS.items()
     assert main(command) == 0
     shown = capfd.readouterr().out
-    assert f"try first: tune-cl run {space} --data {source}" in shown
+    assert f"try first: {document['try_first']['command']}" in shown
+    assert f"tune-cl run {space} --data {source}" in shown
     assert "in 4 of 7 searches, worse in 1)" in shown

@@ -24,15 +24,18 @@ SHOWN = 2  # candidates of an example
 FILES = 12  # named, of those that are read
 WIDTH = 100  # characters of a text, at most
 EVIDENCE = Path(__file__).parents[2] / "evidence.json"  # counts of verdicts; benchmarks/evidence_page.py writes it
-TRY_FIRST = {  # space and overrides by what BM25 says of the labels
-    "wrong": ("noisy_labels", " --set data.label_noise.share=0"),
-    "lexical": ("noisy_labels", " --set data.label_noise.share=0"),
-    "as dev": ("quickstart", ""),
-}
-LIKE = {  # the studies' searches that resemble such data
-    "wrong": "where 40 % or more of the training labels were wrong at random",
-    "lexical": "where 40 % or more of the training labels were wrong and matched words of the query",
-    "as dev": "with the training labels as published",
+ADVICE = {  # by what BM25 says of the labels: the space to try first, overrides, the studies' searches on such data
+    "wrong": (
+        "noisy_labels",
+        "data.label_noise.share=0",
+        "where 40 % or more of the training labels were wrong at random",
+    ),
+    "lexical": (
+        "noisy_labels",
+        "data.label_noise.share=0",
+        "where 40 % or more of the training labels were wrong and matched words of the query",
+    ),
+    "as dev": ("quickstart", "", "with the training labels as published"),
 }
 
 
@@ -65,6 +68,7 @@ def execute(options: Namespace) -> dict[str, Any]:
         "relevance_level": run.evaluation.relevance_level,
         **hygiene(data, run.evaluation.relevance_level),
         "label_check": None if checked is None else {**asdict(checked), "finding": checked.finding},
+        "try_first": None if checked is None else _advice(run.data.source, checked.finding),
         "notes": list(data.notes),
         "examples": {name: _examples(data, split) for name, split in data.splits.items()},
     }
@@ -87,6 +91,20 @@ def _examples(data: RankingData, split: Split) -> list[dict[str, Any]]:
         utterances = data.query_utterances(query)
         examples.append({"query": data.query_ids[query], "utterances": utterances, "candidates": candidates})
     return examples
+
+
+def _advice(source: str, finding: str) -> dict[str, Any] | None:
+    """The command to try first, and what our studies found on such data. None if BM25 says nothing of the labels."""
+    if finding not in ADVICE:
+        return None
+    space, override, where = ADVICE[finding]
+    changes = f" --set {override}" if override else ""
+    found = json.loads(EVIDENCE.read_text())[finding]
+    return {
+        "space": space,
+        "command": f"tune-cl run {space} --data {quote(source)}{changes}",
+        "studies": {"where": where, **found},
+    }
 
 
 def render(document: dict[str, Any]) -> str:
@@ -121,18 +139,17 @@ def _label_lines(document: dict[str, Any]) -> list[str]:
         compared += "; no sign of wrong labels"
     else:
         return [f"{compared}; BM25 says nothing about labels here"]
-    return [compared, *_advice(document["source"], checked["finding"])]
+    return [compared, *_advice_lines(document["try_first"])]
 
 
-def _advice(source: str, finding: str) -> list[str]:
-    space, overrides = TRY_FIRST[finding]
-    advice = [f"try first: tune-cl run {space} --data {quote(source)}{overrides}"]
-    if (found := json.loads(EVIDENCE.read_text())[finding])["searches"]:
-        advice.append(
-            f"(in our studies {LIKE[finding]}, a curriculum was better than plain training for new seeds in "
+def _advice_lines(advice: dict[str, Any]) -> list[str]:
+    lines = [f"try first: {advice['command']}"]
+    if (found := advice["studies"])["searches"]:
+        lines.append(
+            f"(in our studies {found['where']}, a curriculum was better than plain training for new seeds in "
             f"{found['better']} of {found['searches']} searches, worse in {found['worse']})"
         )
-    return advice
+    return lines
 
 
 def _files_line(files: list[str]) -> list[str]:
