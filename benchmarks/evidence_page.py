@@ -102,16 +102,16 @@ def answer(rows: Sequence[Row], planned: int) -> str:
             f"The studies are under way: {len(found)} of {planned} searches have ended. The tables hold all of these."
         )
     counts = verdicts(found)
-    wrong = {key: counts["wrong"][key] + counts["lexical"][key] for key in counts["wrong"]}
-    clean = counts["as dev"]
+    shown = {kind: "{better} of {searches} (worse in {worse})".format(**own) for kind, own in counts.items()}
     return " ".join(
         (
-            f"With 40 % or more wrong training labels a curriculum was better for new queries and new seeds in "
-            f"{wrong['better']} of {wrong['searches']} searches, worse in {wrong['worse']}.",
-            f"With the labels as published it was better in {clean['better']} of {clean['searches']}, worse in "
-            f"{clean['worse']}; in the others no difference is shown.",
-            f"(Rankers over texts; the searches that test the direction of a curriculum are not counted.) All "
-            f"{len(found)} searches that were started are below: {sum(row['trials'] for row in found):,} trials.",
+            "A curriculum was better than plain training, for new queries and new seeds, in "
+            f"{shown['lexical']} searches where 40 % or more of the training labels were wrong and matched words of "
+            "the query.",
+            f"Where as many were wrong at random it was better in {shown['wrong']}, with the labels as published in "
+            f"{shown['as dev']}; in all others no difference is shown.",
+            "(These counts leave out trees and the searches that test the direction of a curriculum; the tables hold "
+            f"all {len(found)} searches that were started, {sum(row['trials'] for row in found):,} trials.)",
         )
     )
 
