@@ -203,7 +203,7 @@ class Accumulation:
             torch.cuda.set_rng_state(state[1], self.device)
 
 
-TOKENS_A_BATCH = {"cpu": 2048, "cuda": 32768}
+TOKENS_A_BATCH = {"cpu": 8192, "cuda": 32768}
 
 
 def score_candidates(
