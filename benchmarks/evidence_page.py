@@ -10,6 +10,7 @@ from typing import Any
 
 import matplotlib
 import yaml
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from results import put
@@ -145,29 +146,53 @@ def count(rows: Iterable[Row], verdict: str) -> int:
     return sum(row["verdict"] == verdict for row in rows)
 
 
-def draw(rows: Iterable[Row]) -> None:
-    """The difference to plain training by the share of wrong labels, a line for each data set."""
+KINDS = ("swap", "random", "hard")
+RANKERS = {"knrm": ("o", "KNRM"), "conv_knrm": ("^", "ConvKNRM")}  # marker and name
+
+
+def draw(rows: Sequence[Row]) -> None:
+    """The difference to plain training by the share of wrong labels, and by their kind."""
     matplotlib.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "tune-cl"}
-    figure = Figure(figsize=(7.2, 3.6), layout="constrained")
-    axes = figure.add_subplot(
-        title="What a curriculum is worth when training labels are wrong",
-        xlabel="wrong training labels",
-        ylabel="difference in test MAP, 95 %",
-    )
-    axes.axhline(0, color="black", lw=0.8)
+    figure = Figure(figsize=(9.6, 3.8), layout="constrained")
+    by_share, by_kind = figure.subplots(1, 2, sharey=True)
     own = [row for row in rows if row["study"] == "noise_and_data"]
     names = list(dict.fromkeys(row["values"]["data"] for row in own))
+    colours = {name: f"C{index}" for index, name in enumerate(names)}
     for index, name in enumerate(names):
         points = [row for row in own if row["values"]["data"] == name]
-        x = [share_of(row) + (index - (len(names) - 1) / 2) * 0.012 for row in points]
-        y = [row["difference"] for row in points]
-        low, high = ([abs(row["ci95_new"][side] - row["difference"]) for row in points] for side in (0, 1))
-        axes.errorbar(x, y, yerr=[low, high], lw=1.4, marker="o", ms=4, capsize=3, label=name.rpartition("/")[2])
-    axes.xaxis.set_major_formatter(PercentFormatter(1.0))
-    axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
+        shift = (index - (len(names) - 1) / 2) * 0.015
+        draw_series(by_share, [share_of(row) + shift for row in points], points, colours[name], "o")
+        by_share.plot([], [], color=colours[name], label=name.rpartition("/")[2])
+    kinds = [row for row in rows if row["study"] == "kinds_of_noise"]
+    series = list(dict.fromkeys((row["values"]["data"], row["values"]["ranker.name"]) for row in kinds))
+    for index, (name, ranker) in enumerate(series):
+        points = [row for row in kinds if (row["values"]["data"], row["values"]["ranker.name"]) == (name, ranker)]
+        x = [KINDS.index(row["values"][KIND]) + (index - (len(series) - 1) / 2) * 0.12 for row in points]
+        draw_series(by_kind, x, points, colours[name], RANKERS[ranker][0])
+    for marker, ranker in RANKERS.values():
+        by_kind.plot([], [], color="0.4", marker=marker, lw=0, label=ranker)
+    by_kind.plot([], [], color="0.4", marker="o", mfc="white", lw=0, label="not shown")
+    by_share.set(title="KNRM, swapped labels", xlabel="wrong training labels", ylabel="difference in test MAP, 95 %")
+    by_share.xaxis.set_major_formatter(PercentFormatter(1.0))
+    by_kind.set(title="half of the training labels wrong", xlabel="kind of wrong labels")
+    by_kind.set_xticks(range(len(KINDS)), KINDS)
+    for axes in (by_share, by_kind):
+        axes.axhline(0, color="black", lw=0.8)
+        axes.grid(alpha=0.25)
+        axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside right center", frameon=False)
     figure.savefig(PICTURE, metadata={"Date": None})
+
+
+def draw_series(axes: Axes, x: Sequence[float], points: Sequence[Row], colour: str, marker: str) -> None:
+    """Differences with their intervals; hollow where the verdict is "no difference shown"."""
+    for at, row in zip(x, points, strict=True):
+        low, high = row["ci95_new"]
+        hollow = {"mfc": "white"} if row["verdict"] == "no difference shown" else {}
+        axes.errorbar(
+            at, row["difference"], [[row["difference"] - low], [high - row["difference"]]],
+            color=colour, marker=marker, ms=5, capsize=2, lw=1.2, **hollow,
+        )  # fmt: skip
 
 
 def write_page(planned: int) -> None:
