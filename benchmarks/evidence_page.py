@@ -188,10 +188,10 @@ def draw_series(axes: Axes, x: Sequence[float], points: Sequence[Row], colour: s
     """Differences with their intervals; hollow where the verdict is "no difference shown"."""
     for at, row in zip(x, points, strict=True):
         low, high = row["ci95_new"]
-        hollow = {"mfc": "white"} if row["verdict"] == "no difference shown" else {}
+        face = "white" if row["verdict"] == "no difference shown" else colour
         axes.errorbar(
             at, row["difference"], [[row["difference"] - low], [high - row["difference"]]],
-            color=colour, marker=marker, ms=5, capsize=2, lw=1.2, **hollow,
+            color=colour, marker=marker, ms=5, mfc=face, capsize=2, lw=1.2,
         )  # fmt: skip
 
 
