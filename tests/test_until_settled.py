@@ -99,6 +99,23 @@ def test_only_the_recommended_one_can_make_it_worse() -> None:
     assert "a" in found.hopeless
 
 
+def test_a_worse_recommended_one_does_not_end_it_while_another_may_be_better() -> None:
+    """More seeds may show the second one, whose trainings differ more."""
+    rng = generator(5, "looks")
+    baseline = rng.normal(0.5, 0.01, (6, 200))
+    promising = baseline + 0.03 + np.linspace(-0.07, 0.07, 6)[:, None] + rng.normal(0, 0.005, (6, 200))
+    worse = baseline - 0.05 + rng.normal(0, 0.005, (6, 200))
+    judged = dict(zip("ab", corrected_tests([(worse, baseline), (promising, baseline)], "holm"), strict=True))
+    found = look_at(judged, "a", 200, 6, 20)
+    assert (found.label, found.decision) == ("a", "continue") and found.p_new <= found.boundary
+    assert look_at(judged, "a", 200, 6, 6).decision == "worse"
+
+
+def test_a_look_names_the_configuration_that_is_better_not_one_that_is_more_clearly_worse() -> None:
+    found = look_at(_judged([-0.2, 0.05], 3), "a", 200, 3, 20)
+    assert (found.label, found.decision) == ("b", "better") and found.difference > 0
+
+
 def test_what_hardly_differs_is_hopeless_where_seeds_hardly_matter() -> None:
     baseline = generator(2, "looks").normal(0.5, 0.1, (4, 150))
     queries = generator(3, "looks").normal(0, 0.1, 150)

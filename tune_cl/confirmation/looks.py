@@ -141,11 +141,14 @@ def look_at(tests: Mapping[str, Corrected], recommended: str, queries: int, seed
     hopeless = frozenset(
         label for label, one in tests.items() if _is_hopeless(one, label == recommended, queries, seeds, most)
     )
-    if verdict != "no difference shown" or seeds == most:
+    if verdict == "better" or seeds == most:
         decision = verdict
+    elif verdict == "worse":  # of the recommended one; another one may still be better
+        decision = verdict if hopeless | {recommended} == tests.keys() else "continue"
     else:
         decision = "hopeless" if len(hopeless) == len(tests) else "continue"
-    first = min(tests, key=lambda label: _p(tests[label]))
+    better = [label for label, one in whole.items() if one.direction(new_seeds=True) > 0]
+    first = min(better or tests, key=lambda label: _p(tests[label]))  # the one that the decision is about
     top = tests[first]
     return Look(seeds, first, top.test.difference, top.p_new_adjusted, boundary(seeds, most), decision, hopeless)
 
