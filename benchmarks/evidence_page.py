@@ -103,16 +103,16 @@ def answer(rows: Sequence[Row], planned: int) -> str:
             f"The studies are under way: {len(found)} of {planned} searches have ended. The tables hold all of these."
         )
     counts = verdicts(found)
-    shown = {kind: "{better} of {searches} (worse in {worse})".format(**own) for kind, own in counts.items()}
+    shown = {kind: "{better} of {searches} searches, worse in {worse}".format(**own) for kind, own in counts.items()}
     return " ".join(
         (
-            "A curriculum was better than plain training, for new queries and new seeds, in "
-            f"{shown['lexical']} searches where 40 % or more of the training labels were wrong and matched words of "
-            "the query.",
-            f"Where as many were wrong at random it was better in {shown['wrong']}, with the labels as published in "
-            f"{shown['as dev']}; in all others no difference is shown.",
-            "(These counts leave out trees and the searches that test the direction of a curriculum; the tables hold "
-            f"all {len(found)} searches that were started, {sum(row['trials'] for row in found):,} trials.)",
+            "Where 40 % or more of the training labels were wrong at random, a curriculum was better than plain training, "
+            f"for new queries and new seeds, in {shown['wrong']}.",
+            f"Where as many were wrong and matched words of the query, it was better in {shown['lexical']}; with the "
+            f"labels as published, in {shown['as dev']}.",
+            "In all others no difference is shown. (These counts leave out trees and the searches that test the direction "
+            f"of a curriculum; the tables hold all {len(found)} searches that were started, "
+            f"{sum(row['trials'] for row in found):,} trials.)",
         )
     )
 
