@@ -106,12 +106,12 @@ def answer(rows: Sequence[Row], planned: int) -> str:
     shown = {kind: "{better} of {searches} searches, worse in {worse}".format(**own) for kind, own in counts.items()}
     return " ".join(
         (
-            "Where 40 % or more of the training labels were wrong at random, a curriculum was better than plain training, "
-            f"for new queries and new seeds, in {shown['wrong']}.",
+            "Where 40 % or more of the training labels were wrong at random, a curriculum was better than plain "
+            f"training, for new queries and new seeds, in {shown['wrong']}.",
             f"Where as many were wrong and matched words of the query, it was better in {shown['lexical']}; with the "
             f"labels as published, in {shown['as dev']}.",
-            "In all others no difference is shown. (These counts leave out trees and the searches that test the direction "
-            f"of a curriculum; the tables hold all {len(found)} searches that were started, "
+            "In all others no difference is shown. (These counts leave out trees and the searches that test the "
+            f"direction of a curriculum; the tables hold all {len(found)} searches that were started, "
             f"{sum(row['trials'] for row in found):,} trials.)",
         )
     )
