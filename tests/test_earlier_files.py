@@ -79,9 +79,10 @@ def test_a_search_killed_under_0_1_is_resumed(earlier: Path) -> None:
     last = {trial: max(i for t, i in after if t == trial) for trial, _ in after}
     assert last.keys() == {trial for trial, _ in unbroken}
     assert set(last.values()) <= RUNGS and 12 in last.values()
-    # Another processor than the one that wrote the files rounds differently, and may so stop another trial.
     differences = [abs(after[key] - unbroken[key]) for key in after.keys() & unbroken.keys()]
     assert fmean(differences) < 0.05
+    # Another processor than the one that wrote the files rounds differently, and may so stop another trial.
+    assert any(differences) or after.keys() == unbroken.keys()
 
 
 def test_a_search_of_0_1_is_reported_and_confirmed(earlier: Path) -> None:

@@ -20,7 +20,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from torch import Tensor, library
+from torch import Tensor
+from torch.library import Library, fallthrough_kernel
 from torch.utils import _device, backend_registration
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -31,7 +32,7 @@ BF16 = "conv1d conv2d addmm matmul einsum mm mv linear baddbmm bmm prelu scaled_
 FP32 = """acos asin cosh exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow.Tensor_Scalar pow.Tensor_Tensor
 softplus layer_norm cosine_similarity nll_loss kl_div mse_loss margin_ranking_loss binary_cross_entropy_with_logits
 logsumexp prod softmax.int log_softmax.int cumprod cumsum sum sum.dim_IntList norm.Scalar"""
-KEPT: list[library.Library] = []  # registrations, which end when they are collected
+KEPT: list[Library] = []  # registrations, which end when they are collected
 
 
 def installed(folder: Path) -> str:
@@ -255,7 +256,7 @@ def install() -> None:
 
 def register_kernels() -> None:
     """Empty tensors, from which PyTorch makes all others, and autocast."""
-    aten, rest = library.Library("aten", "IMPL"), library.Library("_", "IMPL")
+    aten, rest = Library("aten", "IMPL"), Library("_", "IMPL")
     KEPT.extend([aten, rest])
 
     def empty(size: list[int], *, dtype: torch.dtype | None = None, **_: Any) -> Tensor:
@@ -266,7 +267,7 @@ def register_kernels() -> None:
 
     aten.impl("empty.memory_format", empty, "PrivateUse1")
     aten.impl("empty_strided", empty_strided, "PrivateUse1")
-    rest.fallback(library.fallthrough_kernel, "AutocastPrivateUse1")
+    rest.fallback(fallthrough_kernel, "AutocastPrivateUse1")
     for name in BF16.split():
         aten.impl(name, autocast(name, full=False), "AutocastPrivateUse1")
     for name in FP32.split():
