@@ -1,9 +1,9 @@
 """How many queries and seeds show a difference, and what the tests of `tune-cl confirm` do where there is none.
 
-    python benchmarks/power.py noise STORAGE/NAME [--split test]     noise in the values of a confirmed search
-    python benchmarks/power.py power [--difference 0.01] [noise]     share of confirmations that find a difference
-    python benchmarks/power.py level [noise]                         share that find one where there is none
-    python benchmarks/power.py grid [--rows FILE]                    many tests over a grid of noise and designs
+    python -m benchmarks.power noise STORAGE/NAME [--split test]     noise in the values of a confirmed search
+    python -m benchmarks.power power [--difference 0.01] [noise]     share of confirmations that find a difference
+    python -m benchmarks.power level [noise]                         share that find one where there is none
+    python -m benchmarks.power grid [--rows FILE]                    many tests over a grid of noise and designs
 
 Noise: --of-queries, --of-seeds, --residual, standard deviations in a configuration's per-query values.
 docs/explanation/verdict.md holds what these commands print; docs/dev/verdict-simulations.md what `grid` does."""

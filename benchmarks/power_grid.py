@@ -1,6 +1,6 @@
 """Level and power of the tests of benchmarks/crossed_tests.py over a grid of designs and kinds of noise.
 
-    python benchmarks/power.py grid [--repetitions 2000] [--queries 150 800 5000] [--rows FILE]
+    python -m benchmarks.power grid [--repetitions 2000] [--queries 150 800 5000] [--rows FILE]
 
 Per-query values of seven configurations and twenty seeds are drawn once a repetition; fewer seeds and configurations
 are the first of these, and the effect of a seed is added to its mean: so a design costs no new drawing."""

@@ -1,10 +1,11 @@
 """Looking at a confirmation after each seed: error over all looks, and trainings saved.
 
-    python benchmarks/power_looks.py [--repetitions 2000] [--queries 800] [--most 20] [--kind half_zero]
+    python -m benchmarks.power_looks [--repetitions 2000] [--queries 800] [--most 20] [--kind half_zero]
 
 A look after each seed from the third on, with the levels, the conditional power and the rules of
-`tune_cl.confirmation.looks`: a configuration that is hopeless gets no more seeds, and the search ends once a verdict is
-reached or all are hopeless. docs/dev/verdict-simulations.md holds what this prints."""
+`tune_cl.confirmation.looks`: a configuration that is hopeless gets no more seeds. The search ends once one is better,
+once the recommended one is worse and all others are hopeless, or once all are hopeless. What this prints is in
+docs/dev/verdict-simulations.md."""
 
 from __future__ import annotations
 
@@ -84,10 +85,12 @@ class Case:
             above, below = summary.difference > 0, summary.difference[:, 0] < 0
             hit = (p <= level) & above
             worse = (p[:, 0] <= level) & below  # of the others it does not matter
-            found |= running & (hit.any(axis=1) | worse)
-            first |= running & hit[:, 0]
             alive &= chance(summary, self.most, levels[-1]) >= LEAST_POWER
-            running &= ~(hit.any(axis=1) | worse | ~alive.any(axis=1))
+            hopeful = alive[:, 1:].any(axis=1) & (self.looks[place] < self.most)
+            settled = hit.any(axis=1) | (worse & ~hopeful)
+            found |= running & settled
+            first |= running & hit[:, 0]
+            running &= ~settled & alive.any(axis=1)
         return float(found.mean()), float(first.mean()), float(trainings.mean()) / (1 + self.count)
 
     def fixed(self, power: float, shift: float) -> tuple[float, int]:
