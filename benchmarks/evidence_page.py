@@ -148,9 +148,9 @@ def answer(rows: Sequence[Row], planned: int) -> str:
         "Where half of the relevant training documents were replaced by random ones, a curriculum was better than "
         f"plain training, for new queries and new seeds, in {random}. Where 40 % or more had changed places with "
         f"another candidate, it was better in {swap}, and where with the candidate that BM25 ranks highest, in {hard}. "
-        f"With the labels as published, it was better in {as_dev}.{held(rows)} (All others, which are 20 % wrong labels, trees, "
-        f"and one direction of a curriculum alone: better in {other}. The tables hold all {len(found)} searches that "
-        f"were started, {sum(row['trials'] for row in found):,} trials in {hours:.1f} hours.)"
+        f"With the labels as published, it was better in {as_dev}.{held(rows)} (All others, which are 20 % wrong "
+        f"labels, trees, and one direction of a curriculum alone: better in {other}. The tables hold all {len(found)} "
+        f"searches that were started, {sum(row['trials'] for row in found):,} trials in {hours:.1f} hours.)"
     )
 
 
