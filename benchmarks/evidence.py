@@ -89,8 +89,7 @@ def outcome(cell: Cell, data: Path, storage: Path) -> tuple[dict[str, Any], Verd
     """Runs a search and its confirmation, or goes on with them; a row of the results and the verdict."""
     started = time.perf_counter()
     search = searched(cell, data, storage)
-    settled = {} if "seeds" in cell.confirm else {"until_settled": True, "max_seeds": MOST_SEEDS}
-    verdict = search.confirm(**settled | cell.confirm, progress=False)
+    verdict = confirmed(cell, search)
     found, trials, curves = verdict.document, search.trials, search.curves
     best, plain = leader(found), found["baseline"]
     assert best is not None, "a confirmation has a configuration"
@@ -116,6 +115,11 @@ def outcome(cell: Cell, data: Path, storage: Path) -> tuple[dict[str, Any], Verd
         "seconds": round(time.perf_counter() - started, 1),
     }
     return row, verdict
+
+
+def confirmed(cell: Cell, search: Search) -> Verdict:
+    settled = {} if "seeds" in cell.confirm else {"until_settled": True, "max_seeds": MOST_SEEDS}
+    return search.confirm(**settled | cell.confirm, progress=False)
 
 
 def searched(cell: Cell, data: Path, storage: Path) -> Search:
@@ -194,13 +198,15 @@ def run_replications(options: argparse.Namespace, file: Path) -> None:
     for cell in (cell for name in STUDIES for cell in cells(name, read_study(name, options.quick))):
         identity = json.dumps([REPLICATIONS, cell.identity])
         if cell.identity in shown and identity not in known:
-            row = replicated(shown[cell.identity], searched(cell, options.data, options.storage))
+            row = replicated(shown[cell.identity], cell, searched(cell, options.data, options.storage))
             add_row(file, {"study": REPLICATIONS, "identity": identity, **row})
             print(f"{cell.name} again: {row['difference']:+.4f}, p {row['p_new']:.4f}", flush=True)
 
 
-def replicated(row: Mapping[str, Any], search: Search) -> dict[str, Any]:
-    verdict = search.confirm(seeds=row["seeds"] + FRESH, progress=False)
+def replicated(row: Mapping[str, Any], cell: Cell, search: Search) -> dict[str, Any]:
+    ranked = [one["label"] for one in confirmed(cell, search).document["configurations"]]
+    top = ranked.index(row["label"]) + 1  # those behind it on dev are not trained
+    verdict = search.confirm(top=top, seeds=row["seeds"] + FRESH, progress=False)
     fresh = verdict.document["seeds"][row["seeds"] :]
     values, plain = (
         values_of(verdict, label, fresh) for label in (row["label"], verdict.document["baseline"]["label"])
