@@ -112,7 +112,8 @@ def replications(rows: Sequence[Row]) -> Iterator[str]:
     for row, p in zip(rows, adjusted(rows), strict=True):
         first = [row["label"], row["verdict"], signed(row["before"])]
         again = [str(row["seeds"]), f"{row['plain']:.4f}", interval(row), p_value(p), f"**{again_as(row, p)}**"]
-        yield f"| {' | '.join([where(row), *first, *again])} |"
+        study = next(name for name in STUDIES if row["cell"].startswith(name)).replace("_", " ")
+        yield f"| {' | '.join([f'{study}: {where(row)}', *first, *again])} |"
 
 
 def adjusted(rows: Sequence[Row]) -> list[float]:
