@@ -7,7 +7,7 @@
 A study runs a search for each combination of the values under `each` (and of its `variants`), then confirms the
 configurations that were best on dev against plain training with new seeds. `of` has further keys for some values,
 `compared` names variants whose winners are compared with each other. `quick` replaces keys of the study. At the end
-each search that found better or worse is tested once more, with FRESH seeds that it has not seen (`replications`).
+of a whole run each search that found better or worse is tested once more, with FRESH seeds (`replications`).
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def run_replications(options: argparse.Namespace, file: Path) -> None:
     rows = read_rows(file)
     known = {row["identity"] for row in rows}
     shown = {row["identity"]: row for row in rows if row.get("verdict") in ("better", "worse")}
-    for cell in (cell for name in STUDIES for cell in cells(name, read_study(name, options.quick))):
+    for cell in (cell for name in STUDIES for cell in cells(name, read_study(name, quick=False))):
         identity = json.dumps([REPLICATIONS, cell.identity])
         if cell.identity in shown and identity not in known:
             row = replicated(shown[cell.identity], cell, searched(cell, options.data, options.storage))
@@ -251,10 +251,9 @@ def main() -> None:
             run_study(name, options, file)
             if not options.quick:
                 write_page(planned())
-        if not options.studies:
+        if not options.studies and not options.quick:
             run_replications(options, file)
-            if not options.quick:
-                write_page(planned())
+            write_page(planned())
 
 
 if __name__ == "__main__":
