@@ -213,6 +213,12 @@ def signal_the_job(running: subprocess.Popen[str], number: int) -> list[psutil.P
     return of_ray
 
 
+def assert_gone(of_ray: list[psutil.Process]) -> None:
+    """A driver takes Ray with it, even if it is killed."""
+    _, left = psutil.wait_procs(of_ray, timeout=20)
+    assert not left
+
+
 def test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search(
     workdir: Path, whole: dict[str, Any]
 ) -> None:
@@ -232,13 +238,13 @@ def test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search(
     assert psutil.STATUS_ZOMBIE not in {process.status() for process in of_ray}
     running.send_signal(signal.SIGCONT)
     assert_stopped(workdir, "cut", finish(running, status=130))
+    assert_gone(of_ray)
 
     running = start(workdir, *search(workdir, "cut", "resume"))
     wait_for_iterations(running, workdir, "cut", 3, 2)
     of_ray = signal_the_job(running, signal.SIGKILL)
     running.communicate()
-    _, left = psutil.wait_procs(of_ray, timeout=20)
-    assert not left, "a driver that is killed takes Ray with it"
+    assert_gone(of_ray)
 
     resumed = json.loads(finish(start(workdir, *search(workdir, "cut", "resume")))[0])
     assert numbers(state(workdir, "cut")) == numbers(state(workdir, "whole"))
