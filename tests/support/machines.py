@@ -7,6 +7,7 @@ container, `tools` installs the programs for as long as they are needed.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -19,8 +20,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-SUBNET = "10.213.77"
-BRIDGE = "tunecl-br"
+NETWORKS = range(77, 97)  # network 77 is bridge tunecl-77 with the addresses 10.213.77.*
 PACKAGES = {
     "ip": "iproute2",
     "sshd": "openssh-server",
@@ -90,15 +90,17 @@ def apt(*arguments: str) -> None:
     subprocess.run(command, env=environment, capture_output=True, timeout=300, check=False)
 
 
-def run(*command: str) -> None:
+def run(*command: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
+    return done.stdout
 
 
 @dataclass
 class Machine:
     """One machine. `shared`: folders under /tmp or /root that it sees as this machine does. `profile`: of its root."""
 
+    network: int
     number: int
     folder: Path
     key: Path
@@ -108,23 +110,24 @@ class Machine:
 
     @property
     def address(self) -> str:
-        return f"{SUBNET}.{self.number}"
+        return f"10.213.{self.network}.{self.number}"
 
     @property
     def name(self) -> str:
-        return f"tunecl-{self.number}"
+        return f"tunecl-{self.network}-{self.number}"
 
     def plug_in(self) -> None:
         """A network namespace with an address on the bridge."""
-        inside, outside = f"tcl-{self.number}i", f"tcl-{self.number}o"
+        self.remove()  # what a killed run left
+        inside, outside = f"{self.name}i", f"{self.name}o"
         run("ip", "netns", "add", self.name)
         run("ip", "link", "add", outside, "type", "veth", "peer", "name", inside, "netns", self.name)
-        run("ip", "link", "set", outside, "master", BRIDGE, "up")
+        run("ip", "link", "set", outside, "master", f"tunecl-{self.network}", "up")
         within = ("ip", "-n", self.name)
         run(*within, "address", "add", f"{self.address}/24", "dev", inside)
         run(*within, "link", "set", inside, "up")
         run(*within, "link", "set", "lo", "up")
-        run(*within, "route", "add", "default", "via", f"{SUBNET}.1")
+        run(*within, "route", "add", "default", "via", f"10.213.{self.network}.1")
 
     def boot(self) -> None:
         """Starts the SSH server as the first process; returns when it answers."""
@@ -165,8 +168,23 @@ class Machine:
 
     def remove(self) -> None:
         self.cut_power()
-        for what in (("link", "delete", f"tcl-{self.number}o"), ("netns", "delete", self.name)):
+        for what in (("link", "delete", f"{self.name}o"), ("netns", "delete", self.name)):
             subprocess.run(["ip", *what], capture_output=True, check=False)
+
+
+@contextmanager
+def bridge() -> Iterator[int]:
+    """A network that no other run of the tests uses, nor one that was killed has left behind."""
+    taken = {link["ifname"] for link in json.loads(run("ip", "-json", "link"))}
+    network = next(number for number in NETWORKS if f"tunecl-{number}" not in taken)
+    name = f"tunecl-{network}"
+    run("ip", "link", "add", name, "type", "bridge")
+    try:
+        run("ip", "address", "add", f"10.213.{network}.1/24", "dev", name)
+        run("ip", "link", "set", name, "up")
+        yield network
+    finally:
+        run("ip", "link", "delete", name)
 
 
 @contextmanager
@@ -175,12 +193,8 @@ def machines(count: int, folder: Path, profile: str = "") -> Iterator[list[Machi
     key = folder / "key"
     run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
     shared = [Path(sys.base_prefix), Path(sys.prefix)]
-    with ExitStack() as closing:
-        run("ip", "link", "add", BRIDGE, "type", "bridge")
-        closing.callback(run, "ip", "link", "delete", BRIDGE)
-        run("ip", "address", "add", f"{SUBNET}.1/24", "dev", BRIDGE)
-        run("ip", "link", "set", BRIDGE, "up")
-        made = [Machine(2 + number, folder / f"machine-{number}", key, shared, profile) for number in range(count)]
+    with bridge() as network, ExitStack() as closing:
+        made = [Machine(network, 2 + at, folder / f"machine-{at}", key, shared, profile) for at in range(count)]
         for machine in made:
             closing.callback(machine.remove)
             machine.plug_in()

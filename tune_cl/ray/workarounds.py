@@ -65,7 +65,7 @@ def own_process_groups() -> Iterator[None]:
 
     Defect: a signal to a whole job, such as Ctrl-C, also ends the raylet, and Ray may then end the driver with status 1
     before it has saved anything. If the driver is killed, Ray's processes still end with it (prctl).
-    Test: test_a_signal_to_all_processes_of_a_job_does_not_end_ray_before_the_driver.
+    Test: test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search.
     """
     original = services.ConsolePopen
     services.ConsolePopen = partial(original, process_group=0)
