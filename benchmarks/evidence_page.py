@@ -4,6 +4,7 @@ into docs/images."""
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from matplotlib.ticker import PercentFormatter
 from results import put
 
 from trainables.evaluation.significance import adjust
-from tune_cl.confirmation.verdict import LEVEL
+from tune_cl.confirmation.verdict import LEVEL, Verdict
 from tune_cl.report.markup import p_value, signed
 
 FOLDER = Path(__file__).parent / "evidence"
@@ -47,6 +48,7 @@ WORDS = {  # how a row says the value of a key
     "training.max_iterations": lambda value: f"{value} iterations",
 }
 Row = Mapping[str, Any]
+Replication = tuple[Row, float, Verdict]
 
 
 def read_rows(file: Path = FOLDER / "results.jsonl") -> list[dict[str, Any]]:
@@ -99,32 +101,34 @@ def tables(rows: Sequence[Row]) -> Iterator[str]:
         yield "|---|---:|---|---:|---:|---|---:|---:|---|"
         yield from (f"| {' | '.join(cells_of(row))} |" for row in own)
         yield ""
-    yield from replications([row for row in rows if row["study"] == REPLICATIONS])
+    yield from table_of_replications(replications(rows))
 
 
-def replications(rows: Sequence[Row]) -> Iterator[str]:
+def table_of_replications(again: Sequence[Replication]) -> Iterator[str]:
     """The table of what was tested again, if there is any."""
-    if not rows:
+    if not again:
         return
     yield "### Does what was found better or worse hold for fresh seeds?\n"
     yield "| | curriculum | first | difference | fresh seeds | plain | difference [95 %] | p | |"
     yield "|---|---|---|---:|---:|---:|---:|---:|---|"
-    for row, p in zip(rows, adjusted(rows), strict=True):
+    for row, p, verdict in again:
         first = [row["label"], row["verdict"], signed(row["before"])]
-        again = [str(row["seeds"]), f"{row['plain']:.4f}", interval(row), p_value(p), f"**{again_as(row, p)}**"]
+        fresh = [str(row["seeds"]), f"{row['plain']:.4f}", interval(row), p_value(p), f"**{verdict}**"]
         study = next(name for name in STUDIES if row["cell"].startswith(name)).replace("_", " ")
-        yield f"| {' | '.join([f'{study}: {where(row)}', *first, *again])} |"
+        yield f"| {' | '.join([f'{study}: {where(row)}', *first, *fresh])} |"
 
 
-def adjusted(rows: Sequence[Row]) -> list[float]:
-    """p-values of the replications, corrected for their number (Holm)."""
-    return adjust([row["p_new"] for row in rows]).tolist()
+def replications(rows: Iterable[Row]) -> list[Replication]:
+    """Each replication with its p, corrected for their number (Holm), and its verdict."""
+    own = [row for row in rows if row["study"] == REPLICATIONS]
+    corrected = adjust([row["p_new"] for row in own]).tolist() if own else []
+    return [(row, p, verdict_on(row["difference"], p)) for row, p in zip(own, corrected, strict=True)]
 
 
-def again_as(row: Row, p: float) -> str:
-    if p >= LEVEL:
+def verdict_on(difference: float, p: float) -> Verdict:
+    if p > LEVEL:
         return "no difference shown"
-    return "better" if row["difference"] > 0 else "worse"
+    return "better" if difference > 0 else "worse"
 
 
 def minutes(rows: Iterable[Row]) -> str:
@@ -157,17 +161,13 @@ def answer(rows: Sequence[Row], planned: int) -> str:
 
 def held(rows: Sequence[Row]) -> str:
     """How many verdicts fresh seeds gave again."""
-    again = [row for row in rows if row["study"] == REPLICATIONS]
+    again = replications(rows)
     if not again:
         return ""
-    as_before = [
-        row["verdict"] for row, p in zip(again, adjusted(again), strict=True) if again_as(row, p) == row["verdict"]
-    ]
-    parts = (
-        f"{as_before.count(kind)} of {[row['verdict'] for row in again].count(kind)} {kind}"
-        for kind in ("better", "worse")
-    )
-    return f" Tested once more with {again[0]['seeds']} fresh seeds, {' and '.join(parts)} were shown again."
+    first = Counter(row["verdict"] for row, _, _ in again)
+    shown = Counter(verdict for row, _, verdict in again if verdict == row["verdict"])
+    parts = (f"{shown[kind]} of {first[kind]} {kind}" for kind in ("better", "worse"))
+    return f" Tested once more with {again[0][0]['seeds']} fresh seeds, {' and '.join(parts)} were shown again."
 
 
 def verdicts(rows: Iterable[Row]) -> dict[str, dict[str, int]]:
