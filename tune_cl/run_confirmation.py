@@ -38,6 +38,7 @@ from tune_cl.confirmation.verdict import notes_of
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import TRIALS, SearchFolder, stopped
+from tune_cl.experiment.load import OF_TRAININGS, require_whole
 from tune_cl.history.state import SearchState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.inputs import inputs_of
@@ -320,9 +321,9 @@ def prepared(
 ) -> Confirmation:
     """A confirmation, or a pilot, whose data is read."""
     state = replay(journal.events())
-    work = Confirmation(
-        search_folder, state, experiment_of(state, same=True, objective=objective), request, address, pilot
-    )
+    experiment = experiment_of(state, same=True, objective=objective)
+    require_whole(experiment, "confirmed", OF_TRAININGS)
+    work = Confirmation(search_folder, state, experiment, request, address, pilot)
     work.prepare()
     return work
 

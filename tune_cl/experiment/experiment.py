@@ -33,7 +33,8 @@ DEFAULTS, OBJECTIVE_DEFAULTS = _defaults(configuration_fields(())), _defaults(ob
 @dataclass(frozen=True)
 class Experiment:
     """A checked search. `fixed`: flat keys; `baseline`: flat keys that make a training the baseline; `objective`: the
-    user's function that trains, if it is no ranker of ours."""
+    user's function that trains, if it is no ranker of ours; `gone`: what it used of an earlier version, as KEY=VALUE,
+    and this version does not have."""
 
     name: str
     fixed: Flat
@@ -44,6 +45,7 @@ class Experiment:
     source: str = ""
     notes: tuple[str, ...] = ()
     objective: Objective | None = None
+    gone: tuple[str, ...] = ()
 
     # -- trainings -----------------------------------------------------------------------------------------------
 

@@ -1,0 +1,58 @@
+"""Keys and values of earlier versions that this one does not have: the line that says so, and what to make of the
+searches that were written with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trainables.core.errors import Problem
+
+
+@dataclass(frozen=True)
+class Gone:
+    """since    the first version without it
+    default  of a key: its value where nobody set it; of a value: what stands in its place
+    instead  what a user does today
+    """
+
+    since: str
+    default: Any
+    instead: str
+
+
+KEYS: dict[str, Gone] = {}
+VALUES: dict[tuple[str, str], Gone] = {}  # by key and value
+
+
+def gone_key(key: str) -> Problem | None:
+    """The problem of a key that an earlier version had; None for any other."""
+    gone = KEYS.get(key.removeprefix("baseline."))
+    return gone and Problem(key, f"gone since version {gone.since}", gone.instead)
+
+
+def gone_value(key: str, value: Any) -> Problem | None:
+    """The problem of a value that a key could have in an earlier version; None for any other."""
+    gone = VALUES.get((key, value)) if isinstance(value, str) else None
+    return gone and Problem(key, f"'{value}' is gone since version {gone.since}", gone.instead)
+
+
+def without_gone(tree: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, Any], list[str]]:
+    """The mapping of a space that an earlier version wrote, without what is gone; and which of it was in use, as
+    KEY=VALUE."""
+    kept: dict[str, Any] = {}
+    used: list[str] = []
+    for name, value in tree.items():
+        key = f"{prefix}{name}"
+        if key in KEYS:
+            used += [] if value == KEYS[key].default else [f"{key}={value}"]
+        elif isinstance(value, Mapping):
+            kept[name], inside = without_gone(value, "" if key == "baseline" else f"{key}.")
+            used += inside
+        elif gone_value(key, value):
+            kept[name] = VALUES[key, value].default
+            used.append(f"{key}={value}")
+        else:
+            kept[name] = value
+    return kept, used
