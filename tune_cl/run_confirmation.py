@@ -36,9 +36,9 @@ from tune_cl.confirmation.request import (
 from tune_cl.confirmation.training import ended_result, is_trained, result_of
 from tune_cl.confirmation.verdict import notes_of
 from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.load import OF_TRAININGS, require_whole
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import TRIALS, SearchFolder, stopped
-from tune_cl.experiment.load import OF_TRAININGS, require_whole
 from tune_cl.history.state import SearchState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.inputs import inputs_of

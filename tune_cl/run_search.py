@@ -19,8 +19,8 @@ from trainables.core.plugins import plugins_of, require_sendable
 from trainables.core.prose import say
 from trainables.data import form_of
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.load import require_whole
 from tune_cl.experiment.forecast import forecast_of
+from tune_cl.experiment.load import require_whole
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import TRIALS, SearchFolder, has_event, name_exists, stopped
 from tune_cl.history.state import SearchState, experiment_of, replay
