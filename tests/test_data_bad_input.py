@@ -82,7 +82,7 @@ BAD |= {
     "BEIR: text is no text": (changed(BEIR, "corpus.jsonl", '{"_id": "d1", "text": 1}\n'),
      "corpus.jsonl:1: not a JSON object"),
     "BEIR: broken JSON": (changed(BEIR, "corpus.jsonl", BEIR["corpus.jsonl"] + '{"_id": \n'),
-     "corpus.jsonl:5: not JSON"),
+     "corpus.jsonl:5: not a JSON object with _id"),
     "BEIR: id with a space": (changed(BEIR, "corpus.jsonl", '{"_id": "d 1", "text": "a"}\n'),
                               "corpus.jsonl:1: id 'd 1' is empty or holds white space"),
     "BEIR: no header": (changed(BEIR, "qrels/dev.tsv", "dev-a\td1\t1\n"),

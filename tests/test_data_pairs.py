@@ -218,7 +218,9 @@ class TestRepeats:
     def test_of_rows_in_two_arrow_files(self, tmp_path: Path) -> None:
         files = saved_dataset_files()
         name = "train/data-00001-of-00002.arrow"
-        swapped = files["train/data-00000-of-00002.arrow"].replace(b"a bird flew", b"the cat sat")
+        first = files["train/data-00000-of-00002.arrow"]
+        swapped = first.replace(b"a bird flew", b"-" * 11).replace(b"the cat sat", b"a bird flew")
+        swapped = swapped.replace(b"-" * 11, b"the cat sat")
         wrong = problems(write_folder(tmp_path, files | {name: swapped}))
         assert (
             f"{name}:1: grade 0 for a query and document that have grade 1 in train/data-00000-of-00002.arrow:1"

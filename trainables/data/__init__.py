@@ -20,7 +20,7 @@ from trainables.data.readers import READERS, reader_for
 from trainables.data.settings import DataConfig
 
 _FORMAT = 4  # raise it when a reader or the store would give other columns for the same files
-_COLUMNS = 2  # raise it when the store has another column for the same content: it is read again, its digest stays
+_COLUMNS = 3  # raise it when the store has another column for the same content: it is read again, its digest stays
 DOCSTRINGS = "docstrings"
 _IR_DATASETS = "ir_datasets:"
 _FORMS = f"a folder (tune-cl list data), {DOCSTRINGS} or {_IR_DATASETS}NAME"
@@ -109,7 +109,7 @@ def _load_folder(folder: Path, config: DataConfig) -> RankingData:
     digest = _folder_digest(name + code_digest(READERS.entries[name]), folder, reader.files(folder), config)
 
     def build(entry: Path) -> None:
-        save_data(replace(reader.read(folder, config, entry), digest=digest), entry)
+        save_data(_identified(reader.read(folder, config, entry), digest), entry)
 
     return replace(load_data_folder(cached("data", digest_of(_COLUMNS, digest), build)), name=folder.resolve().name)
 
@@ -134,14 +134,22 @@ def _load_ir_datasets(source: str, config: DataConfig) -> RankingData:
     digest = digest_of(_FORMAT, _IR_DATASETS, version("ir_datasets"), named.splits, *_candidate_keys(config))
 
     def build(entry: Path) -> None:
-        save_data(replace(ir_datasets_source.read_source(named, config, entry), digest=digest), entry)
+        save_data(_identified(ir_datasets_source.read_source(named, config, entry), digest), entry)
 
     return load_data_folder(cached("data", digest_of(_COLUMNS, digest), build))
 
 
+def _identified(data: RankingData, digest: str) -> RankingData:
+    """The data with its digest: that of what was read, and of what a reader says of its content beside."""
+    return replace(data, digest=digest_of(digest, data.digest) if data.digest else digest)
+
+
 def _candidate_keys(config: DataConfig) -> tuple[str | int | float, ...]:
     """The settings that determine what a reader makes of its files."""
-    return config.candidates, config.top_k, config.unretrieved_positives, config.bm25.k1, config.bm25.b
+    given = (config.candidates, config.top_k, config.unretrieved_positives, config.bm25.k1, config.bm25.b)
+    later = {"identical_ids": config.identical_ids, "words": config.words, **config.columns.named()}
+    usual = {"identical_ids": "drop", "words": "auto"}
+    return (*given, *(f"{key}={value}" for key, value in later.items() if usual.get(key) != value))
 
 
 def _folder_digest(reader: str, folder: Path, files: list[Path], config: DataConfig) -> str:

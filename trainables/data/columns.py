@@ -243,6 +243,9 @@ class Rated:
         query, document, value = zip(*rows, strict=True) if rows else ((), (), ())
         return cls(np.array(query, np.int64), np.array(document, np.int64), np.array(value, np.float64))
 
+    def __len__(self) -> int:
+        return len(self.query)
+
     def where(self, rows: np.ndarray) -> Rated:
         """The selected rows; `rows`: bool [n] or int."""
         return Rated(self.query[rows], self.document[rows], self.value[rows])

@@ -34,6 +34,24 @@ class LabelNoise(Section):
     )
 
 
+class ColumnNames(Section):
+    """`data.columns.*`: the columns of pairs, where they have names of your own; others are then not read."""
+
+    query: str | None = Field(default=None, description="the query's text")
+    positive: str | None = Field(default=None, description="a relevant document, or a list of them")
+    negative: str | None = Field(default=None, description="another document, or a list; NAME_1, NAME_2, ... too")
+    document: str | None = Field(default=None, description="a document with a label, or a list of them")
+    label: str | None = Field(default=None, description="the document's grade, or a list")
+    score: str | None = Field(default=None, description="a teacher's score, or a list")
+
+    def named(self) -> dict[str, str]:
+        """The columns that are named, by role."""
+        return self.model_dump(exclude_none=True)
+
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
 class DataConfig(Section):
     """`data.*`."""
 
@@ -47,6 +65,21 @@ class DataConfig(Section):
         default="drop", description="relevant training documents outside the run; keep: as candidates of rank 0"
     )
     bm25: ForNetworks[Bm25Config] = Bm25Config()
+    identical_ids: ForNetworks[Literal["drop", "keep"]] = Field(
+        default="drop", description="a document that is its query itself (the same id): drop: never a candidate"
+    )
+    words: ForNetworks[Literal["auto", "spaces", "bigrams"]] = Field(
+        default="auto",
+        description="of BM25, scorings and word rankers: auto: bigrams of characters in scripts without spaces "
+        "(Chinese, Japanese, Thai, ...); spaces: none; bigrams: in every script",
+    )
+    columns: ForNetworks[ColumnNames] = ColumnNames()
+    split: tuple[Share, Share, Share] | None = Field(
+        default=None,
+        description="[TRAIN, DEV, TEST]: shares of the queries, drawn with a fixed seed; null: the splits as given, "
+        "and a tenth of the training queries as dev where there is none",
+    )
+    strict: bool = Field(default=False, description="whether a row that cannot be used is an error, not left out")
     train_share: float = Field(
         default=1, gt=0, le=1, description="of the training queries; a larger share has all queries of a smaller one"
     )

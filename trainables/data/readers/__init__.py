@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol, get_args
+from typing import Any, Protocol, get_args, runtime_checkable
 
 from trainables.core.errors import DataError, Problem
 from trainables.core.registry import Entry, Part, Registry, require_arguments
@@ -13,14 +13,13 @@ from trainables.data.columns import RankingData, Task
 from trainables.data.readers import (
     beir,
     conversation,
-    datasets_on_disk,
     insurance_qa,
     letor,
-    pairs,
     squad,
     trec,
     wikiqa,
 )
+from trainables.data.readers.pairs import DATASETS, PAIRS
 from trainables.data.readers.sentence_pairs import QUORA, SICK, SNLI
 from trainables.data.settings import DataConfig
 
@@ -59,14 +58,14 @@ READERS = Registry[Reader](
     ),
     Entry(
         "pairs",
-        pairs,
+        PAIRS,
         "pairs and triples: {train,dev,test}.{jsonl,csv,tsv,parquet} with columns query, positive, negative or "
         "query, document, label",
         "sentence-transformers, MS MARCO",
     ),
     Entry(
         "datasets",
-        datasets_on_disk,
+        DATASETS,
         "the same columns as datasets on disk: DatasetDict.save_to_disk with train, validation, test",
         "Lhoest et al. 2021",
     ),
@@ -96,6 +95,15 @@ READERS = Registry[Reader](
 )
 
 
+@runtime_checkable
+class Lenient(Protocol):
+    """A reader that reads files of other names too, where no form fits a folder."""
+
+    def fits_loosely(self, folder: Path) -> bool:
+        """Whether the folder holds this form of data under other names."""
+        ...
+
+
 METHODS = {"recognises": ("folder",), "files": ("folder",), "read": ("folder", "config", "workspace")}
 
 
@@ -118,6 +126,10 @@ def reader(name: str, summary: str = "", source: str = "") -> Callable[[Part], P
 def reader_for(folder: Path) -> str:
     """The name of the one reader that recognises the folder. Raises DataError if none does, or several do."""
     names = [name for name, reader in READERS.items() if reader.recognises(folder)]
+    if not names and folder.is_dir():
+        names = [
+            name for name, reader in READERS.items() if isinstance(reader, Lenient) and reader.fits_loosely(folder)
+        ]
     if len(names) == 1:
         return names[0]
     if names:

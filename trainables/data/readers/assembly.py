@@ -13,9 +13,9 @@ from trainables.core.prose import counted
 from trainables.data.bm25 import Statistics, streamed_scores
 from trainables.data.candidates import retrieve, with_positives
 from trainables.data.columns import ONE_DOMAIN, UNJUDGED, RankingData, Rated, Split, TextColumn, id_ranks
-from trainables.data.readers.rows import MISSING
+from trainables.data.readers.rows import MISSING, IdIndex
 from trainables.data.settings import DataConfig
-from trainables.data.words import index_words, look_up
+from trainables.data.words import index_words, look_up, normalised
 
 NEARLY_ALL = 0.9  # share of the queries whose judgments name a non-relevant document, for candidates from the qrels
 
@@ -51,21 +51,24 @@ class Raw:
     documents: TextColumn
     splits: dict[str, RawSplit]
     notes: tuple[str, ...] = ()
+    index: IdIndex | None = None
+    """Of the documents' ids, where queries may be documents too."""
 
 
 def candidate_sources(raw: Raw, config: DataConfig) -> dict[str, str]:
-    """Where each split's candidates come from: run, qrels or bm25. Resolves `auto`: splits without a run share one
-    source, which their judgments decide together."""
+    """Where each split's candidates come from: run, qrels or bm25. Resolves `auto`: splits without a run or a pool
+    share one source, which their judgments decide together."""
     if config.candidates != "auto":
         return dict.fromkeys(raw.splits, config.candidates)
-    without = _without_run([split for split in raw.splits.values() if split.run is None])
-    return {name: without if split.run is None else "run" for name, split in raw.splits.items()}
+    bare = _by_judgments([split for split in raw.splits.values() if split.run is None and split.pool is None])
+    return {
+        name: "run" if split.run is not None else bare if split.pool is None else "qrels"
+        for name, split in raw.splits.items()
+    }
 
 
-def _without_run(splits: Sequence[RawSplit]) -> str:
+def _by_judgments(splits: Sequence[RawSplit]) -> str:
     judged = rejected = 0
-    if any(split.pool is not None for split in splits):
-        return "qrels"
     for split in splits:
         judged += len(np.unique(split.qrels.query))
         rejected += len(np.unique(split.qrels.query[split.qrels.value <= 0]))
@@ -75,11 +78,16 @@ def _without_run(splits: Sequence[RawSplit]) -> str:
 def assemble(raw: Raw, config: DataConfig) -> RankingData:
     """RankingData without a digest. Raises DataError if a split cannot be used, WorkFailed if retrieval fails."""
     sources = candidate_sources(raw, config)
-    raw = _with_scores(raw, sources, config)
-    notes = [*raw.notes, *_source_notes(sources, config)]
+    own = {name: own_documents(raw, split, config) for name, split in raw.splits.items()}
+    beside = int(any((rows != MISSING).any() for rows in own.values()))  # room for a query's own document
+    raw = _with_scores(raw, sources, config, beside)
+    notes, dropped = [*raw.notes, *_source_notes(sources, config)], 0
     splits, rows, start = {}, {}, 0
     for name, raw_split in raw.splits.items():
-        usable, candidates = _select(name, raw_split, sources[name], config, raw.document_ids, notes)
+        raw_split, count = _without_own(raw_split, own[name])
+        _note(notes, count, name, "query", "with an own document, which is no candidate (data.identical_ids)")
+        dropped += count
+        usable, candidates = _select(name, raw_split, own[name], sources[name], config, raw.document_ids, notes)
         rows[name] = np.flatnonzero(usable)
         splits[name] = _split(raw_split, candidates, usable, start, len(raw.documents))
         start += len(rows[name])
@@ -90,7 +98,7 @@ def assemble(raw: Raw, config: DataConfig) -> RankingData:
 
     return RankingData(
         name=raw.name,
-        digest="",
+        digest="identical ids" if dropped else "",  # beside that of the files
         document_ids=raw.document_ids,
         documents=raw.documents,
         query_ids=TextColumn.of(raw.splits[name].query_ids[row] for name in rows for row in map(int, rows[name])),
@@ -126,8 +134,32 @@ def _source_notes(sources: Mapping[str, str], config: DataConfig) -> list[str]:
     return [f"candidates of {splits}: {described[source]}" for source, splits in named.items()]
 
 
-def _with_scores(raw: Raw, sources: Mapping[str, str], config: DataConfig) -> Raw:
-    """The same data, with a scored row for each candidate in the `run` of every split."""
+def own_documents(raw: Raw, split: RawSplit, config: DataConfig) -> np.ndarray:
+    """For each query the document that is the query itself, as in ArguAna and Quora, MISSING without one; int64 [Q]. It
+    has the same id and, where ids are numbers, which may be equal by chance, the query's text."""
+    count = len(split.query_ids)
+    if raw.index is None or config.identical_ids == "keep":
+        return np.full(count, MISSING, np.int64)
+    rows = raw.index.rows(list(split.query_ids))
+    for query in np.flatnonzero(rows != MISSING).tolist():
+        text, document = normalised(" ".join(split.contexts[query])), normalised(raw.documents[int(rows[query])])
+        if split.query_ids[query].isdigit() and text not in document:
+            rows[query] = MISSING
+    return rows
+
+
+def _without_own(split: RawSplit, own: np.ndarray) -> tuple[RawSplit, int]:
+    """The split without candidates that are their query itself, and how many there were."""
+    if split.run is None or not (own != MISSING).any():
+        return split, 0
+    mine = own[split.run.query] == split.run.document
+    return replace(split, run=split.run.where(~mine)), int(mine.sum())
+
+
+def _with_scores(raw: Raw, sources: Mapping[str, str], config: DataConfig, beside: int) -> Raw:
+    """The same data, with a scored row for each candidate in the `run` of every split. `beside`: how many more than
+    `data.top_k` are retrieved."""
+    config = config.model_copy(update={"top_k": config.top_k + beside})
     splits = dict(raw.splits)
     for source, scored in (("qrels", _scored_qrels), ("bm25", _retrieved)):
         if mine := {name: split for name, split in raw.splits.items() if sources[name] == source}:
@@ -180,9 +212,16 @@ class _Candidates:
 
 
 def _select(
-    name: str, split: RawSplit, source: str, config: DataConfig, document_ids: TextColumn, notes: list[str]
+    name: str,
+    split: RawSplit,
+    own: np.ndarray,
+    source: str,
+    config: DataConfig,
+    document_ids: TextColumn,
+    notes: list[str],
 ) -> tuple[np.ndarray, _Candidates]:
-    """Which queries stay (bool [queries]), and their candidates; adds to `notes` what was dropped."""
+    """Which queries stay (bool [queries]), and their candidates; adds to `notes` what was dropped. `own`: the document
+    that is the query itself, which stays out."""
     run = split.run
     if run is None:
         raise DataError(Problem("data.candidates", f"{name} has no run", "give one, or set qrels or bm25"))
@@ -191,7 +230,8 @@ def _select(
         rows, rank = rows[rank <= config.top_k], rank[rank <= config.top_k]
     query, document, score = run.query[rows], run.document[rows], run.value[rows]
     if name == "train" and source != "qrels" and config.unretrieved_positives == "keep":
-        query, document, rank, score = with_positives(split.qrels, query, document, rank, score)
+        relevant = split.qrels.where(split.qrels.document != own[split.qrels.query])
+        query, document, rank, score = with_positives(relevant, query, document, rank, score)
     usable = _usable(name, split, query, notes)
     grade = grades_of(split.qrels, query, document, len(document_ids))
     mine = usable[query]

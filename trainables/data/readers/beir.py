@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,27 +11,28 @@ from trainables.core.errors import DataError, Problem
 from trainables.data.columns import SPLITS, RankingData, Rated, Task
 from trainables.data.readers.assembly import Raw, RawSplit, assemble
 from trainables.data.readers.collection import read_collection, read_texts
-from trainables.data.readers.judgments import JudgmentReader, optional_files
-from trainables.data.readers.rows import Lines, Rows, is_text, one_line, plain_or_gz
+from trainables.data.readers.files import split_file
+from trainables.data.readers.judgments import BEIR_QRELS, JudgmentReader, optional_files
+from trainables.data.readers.rows import Rows, is_text, one_line, plain_or_packed, text_of_number
+from trainables.data.readers.tables import JsonTable
 from trainables.data.settings import DataConfig
 
 TASK: Task = "ranking"
-QRELS = ("query-id", "corpus-id", "score")
 CORPUS_KEYS, QUERY_KEYS = ("_id", "title", "text"), ("_id", "text")
 
 
 def recognises(folder: Path) -> bool:
-    return plain_or_gz(folder, "corpus.jsonl").exists()
+    return plain_or_packed(folder, "corpus.jsonl").exists()
 
 
 def files(folder: Path) -> list[Path]:
-    named = [plain_or_gz(folder, name) for name in ("corpus.jsonl", "queries.jsonl")]
+    named = [plain_or_packed(folder, name) for name in ("corpus.jsonl", "queries.jsonl")]
     return [path for path in (*named, *_qrels(folder).values()) if path.exists()] + optional_files(folder)
 
 
 def _qrels(folder: Path) -> dict[str, Path]:
     """The judgments that are there, by split."""
-    return {split: path for split in SPLITS if (path := plain_or_gz(folder / "qrels", f"{split}.tsv")).exists()}
+    return {split: path for split in SPLITS if (path := split_file(folder / "qrels", split, "{}.tsv")).exists()}
 
 
 def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
@@ -44,48 +44,40 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     """
     problems: list[Problem] = []
     notes: list[str] = []
-    lines = Lines(plain_or_gz(folder, "corpus.jsonl"), _form(CORPUS_KEYS), problems)
-    collection = read_collection(lines, _named(lines, CORPUS_KEYS), notes, workspace)
-    lines = Lines(plain_or_gz(folder, "queries.jsonl"), _form(QUERY_KEYS), problems)
-    queries = read_texts(lines, _named(lines, QUERY_KEYS), notes)
+    table = JsonTable(plain_or_packed(folder, "corpus.jsonl"), problems, CORPUS_KEYS)
+    collection = read_collection(table, _named(table, CORPUS_KEYS), notes, workspace, config.strict)
+    table = JsonTable(plain_or_packed(folder, "queries.jsonl"), problems, QUERY_KEYS)
+    queries = read_texts(table, _named(table, QUERY_KEYS), notes, config.strict)
     if not (qrels := _qrels(folder)):
         wrong = "no judgments", f"give qrels/SPLIT.tsv, SPLIT = {', '.join(SPLITS)}"
         problems.append(Problem(str(folder), *wrong))
     if problems:  # unknown ids in qrels and runs would only repeat these
         raise DataError(problems)
-    reader = JudgmentReader(folder, config.candidates, collection.index, problems, notes)
+    reader = JudgmentReader(folder, config.candidates, collection.index, problems, notes, config.strict)
     splits = {split: _read_split(reader, split, path, queries) for split, path in qrels.items()}
     if problems:
         raise DataError(problems)
-    return assemble(Raw(folder.name, collection.ids, collection.texts, splits, tuple(notes)), config)
+    return assemble(Raw(folder.name, collection.ids, collection.texts, splits, tuple(notes), collection.index), config)
 
 
-def _form(keys: Sequence[str]) -> str:
-    return f"a JSON object with {', '.join(keys)}"
-
-
-def _named(lines: Lines, keys: Sequence[str]) -> Iterator[tuple[int, str, str]]:
-    """(line, id, text) of each object: the texts of all keys but the id, joined. A title may be missing."""
-    for number, line in lines:
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            lines.problem(number, "not JSON", f"each row is {lines.form}")
-            continue
-        row = row if isinstance(row, dict) else {}
-        values = ["" if row.get(key) is None else row[key] for key in keys]
-        texts = [value for value in values if is_text(value)]
-        if "_id" in row and "text" in row and len(texts) == len(values):
-            yield number, texts[0], one_line(" ".join(filter(None, texts[1:])))
+def _named(table: JsonTable, keys: tuple[str, ...]) -> Iterator[tuple[int, str, str]]:
+    """(line, id, text) of each object: the texts of all keys but the id, joined. A title may be missing, and an id be a
+    number."""
+    for number, (name, *texts) in table.rows(keys):
+        values = [text_of_number(name), *("" if text is None else text for text in texts)]
+        given = [value for value in values if is_text(value)]
+        if len(given) == len(keys):
+            yield number, given[0], one_line(" ".join(filter(None, given[1:])))
         else:
-            lines.problem(number, f"not {lines.form}", "write these keys, each with a text")
+            wrong = next(key for key, value in zip(keys, values, strict=True) if not is_text(value))
+            table.problem(number, f"not {table.form}: '{wrong}' is no text", "write these keys, each with a text")
 
 
 def _read_split(reader: JudgmentReader, split: str, path: Path, texts: Mapping[str, str]) -> RawSplit:
     """The split with its judged queries."""
     queries = {query: row for row, query in enumerate(texts)}
     names = list(texts)
-    rows = Rows(path, QRELS, "\t", reader.problems)
+    rows = Rows(path, BEIR_QRELS, "\t", reader.problems)
     qrels = reader.qrels(rows, _body(rows), queries, split)
     run, teacher = reader.run(split, queries), reader.teacher(split, queries)
     judged = np.unique(qrels.query)
@@ -99,8 +91,8 @@ def _body(rows: Rows) -> Iterator[tuple[int, str, str, str]]:
     """The rows behind the header."""
     header = True
     for number, (query, document, grade) in rows:
-        if header and (query, document, grade) != QRELS:
-            rows.problem(number, "not the header of BEIR's qrels", " TAB ".join(QRELS))
+        if header and (query, document, grade) != BEIR_QRELS:
+            rows.problem(number, "not the header of BEIR's qrels", " TAB ".join(BEIR_QRELS))
         if not header:
             yield number, query, document, grade
         header = False

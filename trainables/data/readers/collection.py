@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy as np
 
 from trainables.data.columns import Rated, TextColumn
 from trainables.data.data_cache import TextWriter, rewritten
-from trainables.data.readers.repeats import Repeats
+from trainables.data.readers.left_out import LeftOut, Repeats
 from trainables.data.readers.rows import MISSING, IdIndex, Lines, hash_of, usable_id
 
 _BATCH = 1 << 16  # ratings whose ids are looked up together
@@ -62,14 +62,13 @@ class CollectionWriter:
 Named = tuple[int, str, str]  # line, id, text
 
 
-def read_collection(lines: Lines, documents: Iterable[Named], notes: list[str], workspace: Path) -> Collection:
-    """The documents of a file, streamed into the workspace, each id once."""
+def read_collection(
+    lines: Lines, documents: Iterable[Named], notes: list[str], workspace: Path, strict: bool = False
+) -> Collection:
+    """The documents of a file, streamed into the workspace, each id once; those without text are left out."""
     writer = CollectionWriter(workspace)
-    for number, name, text in documents:
-        if wrong := wrong_text(name, text):
-            lines.problem(number, *wrong)
-        else:
-            writer.add(number, name, text)
+    for number, name, text in _with_texts(lines, documents, "document", notes, strict):
+        writer.add(number, name, text)
     collection = writer.finish()
     repeats, texts, rows = Repeats(lines, notes), collection.texts, []
     for row, first in collection.index.repeats():
@@ -80,15 +79,13 @@ def read_collection(lines: Lines, documents: Iterable[Named], notes: list[str], 
     return collection.without(rows, workspace) if rows else collection
 
 
-def read_texts(lines: Lines, queries: Iterable[Named], notes: list[str]) -> dict[str, str]:
-    """Texts by id, in the order of the file, each id once."""
+def read_texts(lines: Lines, queries: Iterable[Named], notes: list[str], strict: bool = False) -> dict[str, str]:
+    """Texts by id, in the order of the file, each id once; queries without text are left out."""
     first: dict[str, int] = {}
     texts: dict[str, str] = {}
     repeats = Repeats(lines, notes)
-    for number, name, text in queries:
-        if wrong := wrong_text(name, text):
-            lines.problem(number, *wrong)
-        elif name in texts:
+    for number, name, text in _with_texts(lines, queries, "query", notes, strict):
+        if name in texts:
             repeats.add(number, first[name], None if texts[name] == text else _other_text(name))
         else:
             texts[name], first[name] = text, number
@@ -100,13 +97,17 @@ def _other_text(name: str) -> str:
     return f"another text for id '{name}' than in"
 
 
-def wrong_text(name: str, text: str) -> tuple[str, str] | None:
-    """(what is wrong, what would be right) for an id and its text; None if they are fine."""
-    if not usable_id(name):
-        return f"id '{name}' is empty or holds white space", "use an id without"
-    if not text.strip():
-        return f"'{name}' has an empty text", "give a text or leave the row out"
-    return None
+def _with_texts(lines: Lines, named: Iterable[Named], noun: str, notes: list[str], strict: bool) -> Iterator[Named]:
+    """The rows that have an id and a text."""
+    empty = LeftOut(lines, noun, "without text", strict)
+    for number, name, text in named:
+        if not usable_id(name):
+            lines.problem(number, f"id '{name}' is empty or holds white space", "use an id without")
+        elif not text.strip():
+            empty.add(number, f"'{name}' has an empty text", "give a text or leave the row out")
+        else:
+            yield number, name, text
+    empty.close(notes)
 
 
 class Ratings:

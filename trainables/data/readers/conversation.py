@@ -14,8 +14,8 @@ from trainables.core.errors import DataError, Problem
 from trainables.core.prose import counted
 from trainables.data.columns import RankingData, Rated, Task, TextColumn
 from trainables.data.readers.assembly import Raw, RawSplit, assemble
-from trainables.data.readers.pairs import has_header
-from trainables.data.readers.rows import Lines, plain_or_gz
+from trainables.data.readers.pairs import is_table
+from trainables.data.readers.rows import Lines, plain_or_packed
 from trainables.data.settings import DataConfig
 
 TASK: Task = "ranking"
@@ -26,15 +26,15 @@ FORM = "LABEL TAB UTTERANCE [TAB UTTERANCE ...] TAB RESPONSE"
 def recognises(folder: Path) -> bool:
     """By valid.tsv; without it, by train.tsv or test.tsv, unless a dev.tsv makes them sentence pairs. A header makes
     them pairs or triples."""
-    if has_header(files(folder)):
+    if any(map(is_table, files(folder))):
         return False
-    if plain_or_gz(folder, FILES["dev"]).exists():
+    if plain_or_packed(folder, FILES["dev"]).exists():
         return True
-    return bool(files(folder)) and not plain_or_gz(folder, "dev.tsv").exists()
+    return bool(files(folder)) and not plain_or_packed(folder, "dev.tsv").exists()
 
 
 def files(folder: Path) -> list[Path]:
-    return [path for name in FILES.values() if (path := plain_or_gz(folder, name)).exists()]
+    return [path for name in FILES.values() if (path := plain_or_packed(folder, name)).exists()]
 
 
 def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
@@ -49,7 +49,7 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     notes: list[str] = []
     splits = {}
     for split, name in FILES.items():
-        path = plain_or_gz(folder, name)
+        path = plain_or_packed(folder, name)
         if path.exists():
             splits[split] = _read_split(split, Lines(path, FORM, problems), responses, notes)
     if problems:

@@ -11,7 +11,7 @@ from trainables.core.errors import DataError, Problem
 from trainables.core.randomness import generator
 from trainables.data.columns import RankingData, Rated, Task, TextColumn
 from trainables.data.readers.assembly import Raw, RawSplit, assemble
-from trainables.data.readers.rows import Rows, plain_or_gz, usable_id
+from trainables.data.readers.rows import Rows, plain_or_packed, usable_id
 from trainables.data.settings import DataConfig
 
 TASK: Task = "ranking"
@@ -42,14 +42,14 @@ V2_COLUMNS = ("DOMAIN", "QUESTION", "ANSWERS", "POOL")
 
 
 def recognises(folder: Path) -> bool:
-    return any(plain_or_gz(folder, name).exists() for name in (V1_ANSWERS, V2_ANSWERS))
+    return any(plain_or_packed(folder, name).exists() for name in (V1_ANSWERS, V2_ANSWERS))
 
 
 def files(folder: Path) -> list[Path]:
     """The files that `read` may read: with pools of several sizes, the files of all sizes."""
     names = [VOCABULARY, V1_ANSWERS, V2_ANSWERS, *(file.name for file in V1)]
     pools = sorted(path for path in folder.iterdir() if _POOLED.fullmatch(path.name))
-    return [path for name in names if (path := plain_or_gz(folder, name)).exists()] + pools
+    return [path for name in names if (path := plain_or_packed(folder, name)).exists()] + pools
 
 
 def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
@@ -62,14 +62,14 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     Raises DataError with every problem of vocabulary and answers, then of the questions.
     """
     problems: list[Problem] = []
-    first = plain_or_gz(folder, V1_ANSWERS).exists()
-    if first and plain_or_gz(folder, V2_ANSWERS).exists():
+    first = plain_or_packed(folder, V1_ANSWERS).exists()
+    if first and plain_or_packed(folder, V2_ANSWERS).exists():
         raise DataError(Problem(str(folder), "versions 1 and 2 of InsuranceQA", "keep one version a folder"))
-    words = _read_words(Rows(plain_or_gz(folder, VOCABULARY), ("INDEX", "WORD"), "\t", problems))
-    answers_file = plain_or_gz(folder, V1_ANSWERS if first else V2_ANSWERS)
+    words = _read_words(Rows(plain_or_packed(folder, VOCABULARY), ("INDEX", "WORD"), "\t", problems))
+    answers_file = plain_or_packed(folder, V1_ANSWERS if first else V2_ANSWERS)
     answers = _read_answers(Rows(answers_file, ("LABEL", "ANSWER"), "\t", problems), words)
     sources = (
-        [file for file in V1 if plain_or_gz(folder, file.name).exists()] if first else _pools(folder, config.top_k)
+        [file for file in V1 if plain_or_packed(folder, file.name).exists()] if first else _pools(folder, config.top_k)
     )
     if not sources:
         problems.append(Problem(str(folder), "no questions", "give the files with the questions' answers and pools"))
@@ -77,7 +77,7 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
         raise DataError(problems)
     reader = _Questions(words, {label: row for row, label in enumerate(answers)}, config.top_k)
     splits = {
-        file.split: reader.split(file, Rows(plain_or_gz(folder, file.name), file.columns, "\t", problems))
+        file.split: reader.split(file, Rows(plain_or_packed(folder, file.name), file.columns, "\t", problems))
         for file in sources
     }
     if problems:

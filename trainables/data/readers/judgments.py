@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,32 +13,107 @@ import numpy as np
 from trainables.core.errors import Problem
 from trainables.data.columns import SPLITS, Rated
 from trainables.data.readers.collection import Ratings
-from trainables.data.readers.repeats import Repeats
-from trainables.data.readers.rows import IdIndex, Lines, Rows, Wrong, grade_of, plain_or_gz, score_of
+from trainables.data.readers.files import split_file
+from trainables.data.readers.left_out import LeftOut, Repeats
+from trainables.data.readers.rows import IdIndex, Lines, Rows, Wrong, grade_of, score_of, whole_number
 
 QRELS = ("QUERY", "0", "DOCUMENT", "GRADE")
 RUN = ("QUERY", "Q0", "DOCUMENT", "RANK", "SCORE", "TAG")
+BEIR_QRELS = ("query-id", "corpus-id", "score")  # the header of such a file
+MSMARCO_RUN = 3  # columns of a run as MS MARCO's: QUERY DOCUMENT RANK
 SCORES = ("QUERY", "DOCUMENT", "SCORE")
+RUN_FILES = ("run.{}.txt", "run.{}.trec", "run.{}.run", "run.{}.tsv")
 
 Triples = Iterable[tuple[int, str, str, str]]  # line, query id, document id, value
 
 
 def scores_file(folder: Path, split: str) -> Path:
     """Where the teacher's scores of a split are, if they are given."""
-    return plain_or_gz(folder, f"scores.{split}.tsv")
+    return split_file(folder, split, "scores.{}.tsv")
+
+
+def run_file(folder: Path, split: str) -> Path:
+    """Where the run of a split is, if it is given."""
+    return split_file(folder, split, *RUN_FILES)
 
 
 def optional_files(folder: Path) -> list[Path]:
     """The runs and teacher's scores that a folder gives."""
-    runs = [plain_or_gz(folder, f"run.{split}.txt") for split in SPLITS]
+    runs = [run_file(folder, split) for split in SPLITS]
     return [path for path in (*runs, *(scores_file(folder, split) for split in SPLITS)) if path.exists()]
 
 
-def trec_rows(rows: Rows) -> Iterator[tuple[int, str, str, str]]:
-    """The rows of TREC qrels or of a TREC run."""
-    value = rows.columns.index("GRADE" if rows.columns == QRELS else "SCORE")
+def qrels_of(path: Path, problems: list[Problem]) -> Rows:
+    """The rows of a file of judgments, as TREC or BEIR have them."""
+    return Rows(path, QRELS, None, problems, also=len(BEIR_QRELS))
+
+
+def qrels_rows(rows: Rows) -> Iterator[tuple[int, str, str, str]]:
+    """The judgments of TREC's rows, or of BEIR's behind their header."""
+    beir: bool | None = None
     for number, fields in rows:
-        yield number, fields[0], fields[2], fields[value]
+        if beir is None:
+            beir = tuple(fields) == BEIR_QRELS
+            if beir:
+                continue
+        if len(fields) == len(BEIR_QRELS if beir else QRELS):
+            yield (number, *fields) if beir else (number, fields[0], *fields[2:])  # type: ignore[misc]
+        else:
+            rows.problem(number, f"{len(fields)} columns instead of {len(rows.columns)}", rows.form)
+
+
+def run_of(path: Path, problems: list[Problem]) -> Rows:
+    """The rows of a run, as TREC or MS MARCO have it."""
+    return Rows(path, RUN, None, problems, also=MSMARCO_RUN)
+
+
+def run_rows(rows: Rows, ranks: Ranks | None = None) -> Iterator[tuple[int, str, str, str]]:
+    """The rows of a run, and to `ranks` their RANK beside their SCORE. Without scores, the rank decides."""
+    for number, fields in rows:
+        if len(fields) == MSMARCO_RUN:
+            rank = whole_number(fields[2])
+            if rank is None:
+                rows.problem(number, f"rank '{fields[2]}'", "QUERY DOCUMENT RANK, or a TREC run")
+            else:
+                yield number, fields[0], fields[1], str(-rank)
+            continue
+        if ranks is not None:
+            ranks.add(fields[0], fields[3], fields[4])
+        yield number, fields[0], fields[2], fields[4]
+
+
+class Ranks:
+    """RANK and SCORE of a run's rows, which should say the same."""
+
+    def __init__(self) -> None:
+        self._queries: dict[str, int] = {}
+        self._query, self._rank, self._score = array("q"), array("d"), array("d")
+
+    def add(self, query: str, rank: str, score: str) -> None:
+        try:
+            values = float(rank), score_of(score)
+        except (ValueError, Wrong):
+            return
+        self._query.append(self._queries.setdefault(query, len(self._queries)))
+        self._rank.append(values[0])
+        self._score.append(values[1])
+
+    def check(self, rows: Rows, notes: list[str]) -> None:
+        """Notes a problem where the scores order nothing, and in a note that they rise with the rank."""
+        query, rank, score = (np.array(each) for each in (self._query, self._rank, self._score))
+        order = np.lexsort((rank, query))
+        query, rank, score = query[order], rank[order], score[order]
+        pairs = query[1:] == query[:-1]
+        if not pairs.any():
+            return
+        if (score[1:] == score[:-1])[pairs].all() and len(query) > 2:
+            rows.file_problem("the scores of each query are all equal", "scores that fall from rank to rank")
+        pairs &= rank[1:] != rank[:-1]
+        if pairs.any() and 2 * (score[1:] > score[:-1])[pairs].sum() > pairs.sum():
+            notes.append(
+                f"{rows.path.name}: SCORE rises with RANK, as a distance does; documents are ordered by SCORE, highest "
+                "first"
+            )
 
 
 @dataclass(frozen=True)
@@ -46,7 +122,8 @@ class JudgmentReader:
 
     candidates  `data.candidates`
     problems    of all files
-    notes       on rows that count once
+    notes       on rows that count once, and on those that are left out
+    strict      `data.strict`
     """
 
     folder: Path
@@ -54,30 +131,37 @@ class JudgmentReader:
     documents: IdIndex
     problems: list[Problem]
     notes: list[str]
+    strict: bool = False
 
     def has_run(self, split: str) -> bool:
         """Whether the split's candidates come from its run."""
-        return self.candidates in ("auto", "run") and self._run(split).path.exists()
+        return self.candidates in ("auto", "run") and run_file(self.folder, split).exists()
 
     def qrels(self, lines: Lines, rows: Triples, queries: Mapping[str, int], split: str) -> Rated:
-        """The judgments of a split: one per query and document. `rows`: those of the file that `lines` reads."""
+        """The judgments of a split: one per query and document. `rows`: those of the file that `lines` reads. Documents
+        outside the collection count as judged; where the judged ones are the candidates, they may be few only."""
         are_candidates = self.candidates == "auto" and not self.has_run(split)
-        return self._rated(lines, rows, queries, _grade, "grade", are_candidates)
+        return self._rated(lines, rows, queries, _grade, "grade", "few" if are_candidates else "any")
 
     def run(self, split: str, queries: Mapping[str, int]) -> Rated | None:
         """The first-stage run, if `data.candidates` reads one; a run that it asks for must be there."""
-        rows = self._run(split)
+        rows, ranks = run_of(run_file(self.folder, split), self.problems), Ranks()
         if self.candidates == "run" and not rows.path.exists():
             rows.file_problem("missing file", "give the file, or set data.candidates auto, qrels or bm25")
-        return self._rated(rows, trec_rows(rows), queries, score_of, "score", True) if self.has_run(split) else None
+        if not self.has_run(split):
+            return None
+        rated = self._rated(rows, run_rows(rows, ranks), queries, score_of, "score", "none")
+        ranks.check(rows, self.notes)
+        return rated
 
     def teacher(self, split: str, queries: Mapping[str, int]) -> Rated | None:
         """A teacher's scores, if they are given."""
         rows = Rows(scores_file(self.folder, split), SCORES, "\t", self.problems)
-        return self._rated(rows, score_rows(rows), queries, score_of, "score", True) if rows.path.exists() else None
+        return self._rated(rows, score_rows(rows), queries, score_of, "score", "none") if rows.path.exists() else None
 
-    def _run(self, split: str) -> Rows:
-        return Rows(plain_or_gz(self.folder, f"run.{split}.txt"), RUN, None, self.problems)
+    def pool(self, lines: Lines, rows: Triples, queries: Mapping[str, int]) -> Rated:
+        """Candidates without scores."""
+        return self._rated(lines, rows, queries, lambda _: 0.0, "score", "none")
 
     def _rated(
         self,
@@ -86,10 +170,13 @@ class JudgmentReader:
         queries: Mapping[str, int],
         value_of: Callable[[str], float],
         what: str,
-        in_collection: bool,
+        outside: str,
     ) -> Rated:
-        """One row per (query, document). `in_collection`: a document that is not in the collection is a problem."""
+        """One row per (query, document). `outside`: how many documents outside the collection stay: any, a few, or
+        none, which leaves a few out."""
         ratings = Ratings(self.documents)
+        unknown = LeftOut(lines, "row", "of an unknown query", self.strict)
+        absent = LeftOut(lines, "row", "with a document outside the collection", self.strict)
         for number, query, document, field in rows:
             value = math.nan
             try:
@@ -99,12 +186,15 @@ class JudgmentReader:
             if query in queries:
                 ratings.add(number, queries[query], document, value)
             else:
-                lines.problem(number, f"unknown query '{query}'", "add it to the split's queries or drop the row")
+                wrong = f"unknown query '{query}'"
+                unknown.add(number, wrong, "add it to the split's queries or drop the row", key=query)
         rated = ratings.finish()
-        for number, document in ratings.missing if in_collection else ():
-            wrong = f"document '{document}' is not in the collection"
-            lines.problem(number, wrong, "add it there or drop the row")
-        return self._without_repeats(lines, ratings, rated, what)
+        unknown.close(self.notes)
+        for number, document in ratings.missing if outside != "any" else ():
+            absent.add(number, f"document '{document}' is not in the collection", "add it there or drop the row")
+        absent.close(self.notes if outside == "none" else [])  # `assemble` counts judged documents without text
+        rated = self._without_repeats(lines, ratings, rated, what)
+        return rated.where(rated.document >= 0) if outside == "none" else rated
 
     def _without_repeats(self, lines: Lines, ratings: Ratings, rated: Rated, what: str) -> Rated:
         later, first = ratings.repeats()

@@ -15,7 +15,7 @@ from trainables.core.errors import DataError, Problem
 from trainables.core.randomness import generator
 from trainables.data.columns import NO_RANK, ONE_DOMAIN, RankingData, Split, Task, TextColumn
 from trainables.data.data_cache import ArrayWriter
-from trainables.data.readers.rows import Lines, plain_or_gz
+from trainables.data.readers.rows import Lines, plain_or_packed
 from trainables.data.settings import DataConfig
 
 TASK: Task = "ranking"
@@ -37,7 +37,7 @@ def recognises(folder: Path) -> bool:
 
 
 def files(folder: Path) -> list[Path]:
-    return [path for name in FILES.values() if (path := plain_or_gz(folder, name)).exists()]
+    return [path for name in FILES.values() if (path := plain_or_packed(folder, name)).exists()]
 
 
 def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
@@ -53,7 +53,7 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     rows = _Features(workspace)
     groups = {}
     for split, name in FILES.items():
-        path = plain_or_gz(folder, name)
+        path = plain_or_packed(folder, name)
         if path.exists():
             groups[split] = _read_groups(Lines(path, FORM, problems), rows)
     if problems:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import io
+import lzma
 import math
 import re
 import zlib
@@ -19,6 +22,8 @@ from trainables.core.files import opened, require_regular
 from trainables.data.columns import MAX_GRADE, TextColumn
 
 FLOAT32_END = 2.0**128 - 2.0**103  # smallest number that rounds to an infinite float32, as which trec_eval keeps scores
+PACKED = (".gz", ".bz2", ".xz", ".zst")  # endings of compressed files
+BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError)  # what reading a file may raise
 _WHOLE = re.compile(r"[+-]?[0-9]{1,9}")
 _WHITE = re.compile(r"[ \t\r\n]+")
 _NUMBER = re.compile(r"[-+.eE0-9]+")
@@ -40,14 +45,27 @@ def score_of(field: str) -> float:
 
 
 def grade_of(field: str, least: float = -math.inf) -> int:
-    """The grade; raises Wrong unless it is a whole number from `least` to MAX_GRADE."""
-    if not (_WHOLE.fullmatch(field) and least <= int(field) <= MAX_GRADE):
+    """The grade; raises Wrong unless it is a whole number from `least` to MAX_GRADE, as 1, 1.0 or 1e0."""
+    grade = whole_number(field)
+    if grade is None or not least <= grade <= MAX_GRADE:
         raise Wrong(f"grade '{field}'", f"write a whole number up to {MAX_GRADE}")
-    return int(field)
+    return grade
+
+
+def whole_number(field: str) -> int | None:
+    """The number that a text writes, as 1, 1.0 or 1e0; None if it is no whole number."""
+    if _WHOLE.fullmatch(field):
+        return int(field)
+    try:
+        value = float(field) if _NUMBER.fullmatch(field) else math.nan
+    except ValueError:
+        return None
+    return int(value) if abs(value) < 1e9 and value.is_integer() else None
 
 
 MAX_LINE = 16 << 20  # bytes; longer than any document of the public collections
 _BOM = b"\xef\xbb\xbf"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _MARKUP = re.compile(r"\s*<(\?xml|!doctype|!--|[a-z][a-z0-9]*[\s>/])", re.IGNORECASE)
 
 
@@ -62,10 +80,13 @@ class Lines:
         self.path = path
         self.form = form
         self.problems = problems
+        self.count = 0  # lines read so far
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
         empty, noted = True, len(self.problems)
+        self.count = 0
         for number, line in self._lines():
+            self.count += 1
             if empty and _MARKUP.match(line):
                 self.problem(number, "XML or HTML", f"each row is {self.form}")
                 return
@@ -96,13 +117,16 @@ class Lines:
         try:
             with open_bytes(self.path) as stream:
                 for number, raw in enumerate(iter(lambda: stream.readline(MAX_LINE + 1), b""), 1):
+                    if number == 1 and raw.startswith(_UTF16):
+                        self.problem(1, "UTF-16", "save the file as UTF-8")
+                        return
                     if len(raw) > MAX_LINE:
                         self.problem(number, f"a line of more than {MAX_LINE:,} bytes", "end each row with a line end")
                         return
                     line = self._decoded(number, raw.removeprefix(_BOM) if number == 1 else raw)
                     if line and not line.isspace():
                         yield number, line
-        except (OSError, EOFError, zlib.error) as error:
+        except BROKEN as error:
             self.problems.append(unreadable(self.path, number + 1, error))
 
     def _decoded(self, number: int, raw: bytes) -> str:
@@ -116,21 +140,29 @@ class Lines:
 class Rows(Lines):
     """The rows of one file as (line number, fields).
 
-    `columns` names the fields of a row; `separator` separates them (None = any white space).
+    `columns` names the fields of a row; `separator` separates them (None = any white space of ASCII, as in trec_eval).
+    `also`: another number of fields that is let through.
     """
 
-    def __init__(self, path: Path, columns: tuple[str, ...], separator: str | None, problems: list[Problem]):
+    def __init__(
+        self, path: Path, columns: tuple[str, ...], separator: str | None, problems: list[Problem], also: int = 0
+    ):
         super().__init__(path, {"\t": " TAB ", None: " "}[separator].join(columns), problems)
         self.columns = columns
-        self.separator = separator
+        self.separator, self.also = separator, also
 
     def __iter__(self) -> Iterator[tuple[int, list[str]]]:
         for number, line in super().__iter__():
-            fields = line.split(self.separator)
-            if len(fields) == len(self.columns):
+            fields = line.split(self.separator) if self.separator or line.isascii() else split_at_white(line)
+            if len(fields) in (len(self.columns), self.also):
                 yield number, fields
             else:
                 self.problem(number, f"{len(fields)} columns instead of {len(self.columns)}", self.form)
+
+
+def split_at_white(line: str) -> list[str]:
+    """The fields of a line between white space of ASCII."""
+    return [field.decode() for field in line.encode().split()]
 
 
 def unreadable(path: Path, line: int, error: Exception) -> Problem:
@@ -141,9 +173,10 @@ def unreadable(path: Path, line: int, error: Exception) -> Problem:
             return Problem(str(path), "missing file", right)
         case gzip.BadGzipFile():
             return Problem(str(path), "not a gzip file", "compress it with gzip, or name it without .gz")
-        case OSError():
+        case OSError() if error.strerror:
             return Problem(str(path), f"cannot be read ({error.strerror})", "give a readable file")
-    return Problem(f"{path}:{line}", "the gzip data is broken or cut off here", "give the whole file")
+    kind = {".bz2": "bzip2", ".xz": "xz", ".zst": "Zstandard"}.get(path.suffix, "gzip")
+    return Problem(f"{path}:{line}", f"the {kind} data is broken or cut off here", "give the whole file")
 
 
 def read_whole(path: Path, problems: list[Problem], pipes: bool = False) -> str | None:
@@ -152,7 +185,7 @@ def read_whole(path: Path, problems: list[Problem], pipes: bool = False) -> str 
     try:
         with open_bytes(path, pipes) as stream:
             raw = stream.read()
-    except (OSError, EOFError, zlib.error) as error:
+    except BROKEN as error:
         problems.append(unreadable(path, 1, error))
         return None
     if not raw.strip():
@@ -167,20 +200,39 @@ def read_whole(path: Path, problems: list[Problem], pipes: bool = False) -> str 
 
 
 def open_bytes(path: Path, pipes: bool = False) -> BinaryIO:
-    """The bytes of a file, decompressed if its name ends in .gz. Raises DataError for a pipe or a device, unless these
-    are asked for (`pipes`)."""
-    if pipes:
-        return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
-    if path.suffix == ".gz":
+    """The bytes of a file, decompressed if its name ends as in PACKED. Raises DataError for a pipe or a device, unless
+    these are asked for (`pipes`)."""
+    if path.suffix not in PACKED:
+        return path.open("rb") if pipes else opened(path)
+    if not pipes:
         require_regular(path)
-        return cast(BinaryIO, gzip.open(path))
-    return opened(path)
+    match path.suffix:
+        case ".gz":
+            return cast(BinaryIO, gzip.open(path))
+        case ".bz2":
+            return cast(BinaryIO, bz2.open(path))
+        case ".xz":
+            return cast(BinaryIO, lzma.open(path))
+    import pyarrow  # here: it takes a tenth of a second
+
+    path.open("rb").close()  # pyarrow's errors do not tell a missing file
+    return cast(BinaryIO, io.BufferedReader(pyarrow.input_stream(str(path), compression="zstd")))
 
 
-def plain_or_gz(folder: Path, name: str) -> Path:
-    """`folder/name`, or `folder/name.gz` if only that exists."""
-    plain, packed = folder / name, folder / f"{name}.gz"
-    return packed if packed.exists() and not plain.exists() else plain
+def unpacked_name(path: Path) -> str:
+    """The file's name without the ending of a compression."""
+    return path.stem if path.suffix in PACKED else path.name
+
+
+def plain_or_packed(folder: Path, *names: str) -> Path:
+    """The first of the files that is there, plain or compressed; where none is, the first."""
+    paths = (folder / f"{name}{packed}" for name in names for packed in ("", *PACKED))
+    return next((path for path in paths if path.exists()), folder / names[0])
+
+
+def text_of_number(value: object) -> object:
+    """A whole number as its digits; any other value as it is. Ids are numbers in some files."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def is_text(value: object) -> TypeGuard[str]:
@@ -202,8 +254,8 @@ def one_line(text: str) -> str:
 
 
 def usable_id(name: str) -> bool:
-    """Whether the id fits a TREC file: not empty, no white space."""
-    return name.split() == [name]
+    """Whether the id fits a TREC file: not empty, no white space of ASCII."""
+    return name.split() == [name] or split_at_white(name) == [name]
 
 
 MISSING = -1

@@ -14,9 +14,9 @@ from trainables.core.errors import DataError, Problem
 from trainables.core.prose import counted
 from trainables.core.randomness import generator
 from trainables.data.columns import NO_RANK, ONE_DOMAIN, SPLITS, RankingData, Split, Task, TextColumn
-from trainables.data.readers.pairs import has_header
-from trainables.data.readers.repeats import Repeats
-from trainables.data.readers.rows import Lines, Rows, is_text, plain_or_gz, usable_id
+from trainables.data.readers.left_out import Repeats
+from trainables.data.readers.pairs import is_table
+from trainables.data.readers.rows import Lines, Rows, is_text, plain_or_packed, usable_id
 from trainables.data.settings import DataConfig
 
 NLI = ("contradiction", "entailment", "neutral")
@@ -114,7 +114,7 @@ def _split(start: int, documents: list[int], labels: list[int]) -> Split:
 
 def _existing(folder: Path, names: Mapping[str, str]) -> dict[str, Path]:
     """The files that are there, by split."""
-    return {split: path for split, name in names.items() if (path := plain_or_gz(folder, name)).exists()}
+    return {split: path for split, name in names.items() if (path := plain_or_packed(folder, name)).exists()}
 
 
 Wrong = tuple[str, str]  # what is wrong, what would be right
@@ -169,7 +169,9 @@ def _read_sick(folder: Path, problems: list[Problem], notes: list[str]) -> Split
     """Pairs with the entailment label as class; trial is dev. The relatedness score is not read."""
     splits: Splits = {}
     if not (paths := _existing(folder, SICK_FILES)):
-        return _read_sick_file(Rows(plain_or_gz(folder, SICK_WHOLE), SICK_WHOLE_COLUMNS, "\t", problems), None, notes)
+        return _read_sick_file(
+            Rows(plain_or_packed(folder, SICK_WHOLE), SICK_WHOLE_COLUMNS, "\t", problems), None, notes
+        )
     for split, path in paths.items():
         splits |= _read_sick_file(Rows(path, SICK_COLUMNS, "\t", problems), split, notes)
     return splits
@@ -285,7 +287,7 @@ HELD_OUT = 0.1  # share of the pairs in dev, and the same in test
 def _quora_files(folder: Path) -> list[Path]:
     """The splits of Wang et al. 2017 if dev.tsv exists, else the whole file as published."""
     given = _existing(folder, {split: f"{split}.tsv" for split in SPLITS})
-    of_two_questions = "dev" in given and not has_header(list(given.values()))
+    of_two_questions = "dev" in given and not any(map(is_table, given.values()))
     return list((given if of_two_questions else _existing(folder, {"": QUORA_WHOLE})).values())
 
 

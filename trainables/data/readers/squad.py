@@ -20,7 +20,7 @@ from trainables.core.errors import DataError, Problem
 from trainables.core.prose import counted
 from trainables.data.columns import RankingData, Rated, Task, TextColumn
 from trainables.data.readers.assembly import Raw, RawSplit, assemble
-from trainables.data.readers.rows import is_text, open_bytes, plain_or_gz, read_whole, usable_id
+from trainables.data.readers.rows import is_text, open_bytes, plain_or_packed, read_whole, usable_id
 from trainables.data.settings import DataConfig
 
 TASK: Task = "ranking"
@@ -43,14 +43,14 @@ def files(folder: Path) -> list[Path]:
 
 def _by_split(folder: Path) -> dict[str, Path]:
     """train-v1.1.json and dev-v1.1.json; without them, the folder's only JSON file if it looks like them, as test."""
-    named = {split: path for split, name in FILES.items() if (path := plain_or_gz(folder, name)).exists()}
+    named = {split: path for split, name in FILES.items() if (path := plain_or_packed(folder, name)).exists()}
     if named:
         return named
     paths = sorted(path for path in folder.iterdir() if path.name.endswith((".json", ".json.gz")))
-    return {"test": paths[0]} if len(paths) == 1 and _may_be_squad(paths[0]) else {}
+    return {"test": paths[0]} if len(paths) == 1 and may_be_squad(paths[0]) else {}
 
 
-def _may_be_squad(path: Path) -> bool:
+def may_be_squad(path: Path) -> bool:
     """Whether the keys `data` and `paragraphs` stand near a file's beginning. True for one that cannot be read: `read`
     says why."""
     try:

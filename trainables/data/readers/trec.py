@@ -9,55 +9,78 @@ from trainables.core.errors import DataError, Problem
 from trainables.data.columns import SPLITS, RankingData, Task
 from trainables.data.readers.assembly import Raw, RawSplit, assemble
 from trainables.data.readers.collection import read_collection, read_texts
-from trainables.data.readers.judgments import QRELS, JudgmentReader, optional_files, trec_rows
-from trainables.data.readers.rows import Rows, plain_or_gz
+from trainables.data.readers.files import split_file
+from trainables.data.readers.judgments import JudgmentReader, optional_files, qrels_of, qrels_rows, run_file
+from trainables.data.readers.rows import Rows, plain_or_packed
 from trainables.data.settings import DataConfig
 
 TASK: Task = "ranking"
 COLLECTION = ("DOCUMENT", "TEXT")
 QUERIES = ("QUERY", "TEXT")
+QUERIES_FILES = ("queries.{}.tsv", "queries.{}.small.tsv")
+QRELS_FILES = ("qrels.{}.txt", "qrels.{}.tsv", "qrels.{}.trec", "qrels.{}.qrels", "qrels.{}.small.tsv")
+TRIPLES = ("QUERY", "POSITIVE", "NEGATIVE")  # ids
+TRIPLES_FILES = ("qidpidtriples.{}.tsv", "qidpidtriples.{}.full.tsv", "qidpidtriples.{}.full.2.tsv")
+TOP = ("QUERY", "DOCUMENT", "QUERY'S TEXT", "DOCUMENT'S TEXT")
+TOP_FILES = ("top1000.{}.tsv", "top1000.{}")
 
 
 def recognises(folder: Path) -> bool:
-    return plain_or_gz(folder, "collection.tsv").exists()
+    return plain_or_packed(folder, "collection.tsv").exists()
 
 
 def files(folder: Path) -> list[Path]:
-    names = [name for split in SPLITS for name in (f"queries.{split}.tsv", f"qrels.{split}.txt", f"run.{split}.txt")]
-    given = [path for name in ("collection.tsv", *names) if (path := plain_or_gz(folder, name)).exists()]
+    paths = [plain_or_packed(folder, "collection.tsv")]
+    for split in SPLITS:
+        paths += [_queries(folder, split), _qrels(folder, split), run_file(folder, split), *_pools(folder, split)]
+    given = [path for path in paths if path.exists()]
     return given + [path for path in optional_files(folder) if path not in given]
+
+
+def _qrels(folder: Path, split: str) -> Path:
+    return split_file(folder, split, *QRELS_FILES)
+
+
+def _pools(folder: Path, split: str) -> list[Path]:
+    """MS MARCO's candidates without scores, as far as they are given: triples of ids, or 1,000 documents a query."""
+    return [split_file(folder, split, *TRIPLES_FILES), split_file(folder, split, *TOP_FILES)]
+
+
+def _queries(folder: Path, split: str) -> Path:
+    """The queries of a split; of MS MARCO's small part, if only that is judged."""
+    small = ".small." in _qrels(folder, split).name
+    return split_file(folder, split, *(reversed(QUERIES_FILES) if small else QUERIES_FILES))
 
 
 def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     """The folder's splits: those that have queries or qrels.
 
-    Documents of a run must be in the collection. So must those of a split's qrels if `data.candidates` is auto and the
-    split has no run; otherwise those that are not merely count among the judged documents.
+    Documents of a run must be in the collection, but for a few, which are left out. So must those of a split's qrels if
+    `data.candidates` is auto and the split has no run; those that are not merely count among the judged documents.
     Raises DataError with every problem of collection and queries, then of qrels, runs and scores.
     """
     problems: list[Problem] = []
     notes: list[str] = []
-    rows = Rows(plain_or_gz(folder, "collection.tsv"), COLLECTION, "\t", problems)
-    collection = read_collection(rows, _named(rows), notes, workspace)
+    rows = Rows(plain_or_packed(folder, "collection.tsv"), COLLECTION, "\t", problems)
+    collection = read_collection(rows, _named(rows), notes, workspace, config.strict)
     queries = {}
     for split in _splits(folder):
-        rows = Rows(plain_or_gz(folder, f"queries.{split}.tsv"), QUERIES, "\t", problems)
-        queries[split] = read_texts(rows, _named(rows), notes)
+        rows = Rows(_queries(folder, split), QUERIES, "\t", problems)
+        queries[split] = read_texts(rows, _named(rows), notes, config.strict)
     if not queries:
         problems.append(Problem(str(folder), "no queries", f"give queries.SPLIT.tsv, SPLIT = {', '.join(SPLITS)}"))
     if problems:  # unknown ids in qrels and runs would only repeat these
         raise DataError(problems)
-    reader = JudgmentReader(folder, config.candidates, collection.index, problems, notes)
+    reader = JudgmentReader(folder, config.candidates, collection.index, problems, notes, config.strict)
     splits = {split: _read_split(reader, split, texts) for split, texts in queries.items()}
     if problems:
         raise DataError(problems)
     notes += _repeated(queries)
-    return assemble(Raw(folder.name, collection.ids, collection.texts, splits, tuple(notes)), config)
+    return assemble(Raw(folder.name, collection.ids, collection.texts, splits, tuple(notes), collection.index), config)
 
 
 def _splits(folder: Path) -> list[str]:
-    parts = ("queries.{}.tsv", "qrels.{}.txt")
-    return [split for split in SPLITS if any(plain_or_gz(folder, part.format(split)).exists() for part in parts)]
+    return [split for split in SPLITS if _qrels(folder, split).exists() or _queries(folder, split).exists()]
 
 
 def _named(rows: Rows) -> Iterator[tuple[int, str, str]]:
@@ -75,11 +98,26 @@ def _repeated(queries: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
 def _read_split(reader: JudgmentReader, split: str, texts: Mapping[str, str]) -> RawSplit:
     """The split with its qrels and what else is given of it."""
     queries = {query: row for row, query in enumerate(texts)}
-    rows = Rows(plain_or_gz(reader.folder, f"qrels.{split}.txt"), QRELS, None, reader.problems)
-    return RawSplit(
-        list(texts),
-        [(text,) for text in texts.values()],
-        reader.qrels(rows, trec_rows(rows), queries, split),
-        reader.run(split, queries),
-        teacher=reader.teacher(split, queries),
-    )
+    path, (triples, top) = _qrels(reader.folder, split), _pools(reader.folder, split)
+    pool = None
+    if top.exists():
+        rows = Rows(top, TOP, "\t", reader.problems)
+        pool = reader.pool(rows, ((number, fields[0], fields[1], "") for number, fields in rows), queries)
+    elif triples.exists():
+        rows = Rows(triples, TRIPLES, "\t", reader.problems)
+        pool = reader.pool(rows, _of_triples(rows), queries)
+    if triples.exists() and not path.exists():
+        rows = Rows(triples, TRIPLES, "\t", reader.problems)
+        qrels = reader.qrels(rows, _of_triples(rows), queries, split)
+    else:
+        rows = qrels_of(path, reader.problems)
+        qrels = reader.qrels(rows, qrels_rows(rows), queries, split)
+    run, teacher = reader.run(split, queries), reader.teacher(split, queries)
+    return RawSplit(list(texts), [(text,) for text in texts.values()], qrels, run, pool, teacher)
+
+
+def _of_triples(rows: Rows) -> Iterator[tuple[int, str, str, str]]:
+    """The relevant document of a triple with grade 1, and the other with grade 0."""
+    for number, (query, *documents) in rows:
+        for document, grade in zip(documents, "10", strict=True):
+            yield number, query, document, grade

@@ -9,8 +9,8 @@ from trainables.core.errors import DataError, Problem
 from trainables.core.prose import counted
 from trainables.data.columns import SPLITS, RankingData, Rated, Task, TextColumn
 from trainables.data.readers.assembly import Raw, RawSplit, assemble
-from trainables.data.readers.repeats import Repeats
-from trainables.data.readers.rows import Rows, plain_or_gz, usable_id
+from trainables.data.readers.left_out import Repeats
+from trainables.data.readers.rows import Rows, plain_or_packed, usable_id
 from trainables.data.settings import DataConfig
 
 TASK: Task = "ranking"
@@ -22,7 +22,7 @@ def recognises(folder: Path) -> bool:
 
 
 def files(folder: Path) -> list[Path]:
-    return [path for split in SPLITS if (path := plain_or_gz(folder, f"WikiQA-{split}.tsv")).exists()]
+    return [path for split in SPLITS if (path := plain_or_packed(folder, f"WikiQA-{split}.tsv")).exists()]
 
 
 _Text = tuple[str, str]  # a text and where it stands first

@@ -1,0 +1,381 @@
+"""The row reader under all forms: files with named columns (JSON, CSV, TSV, Parquet, Arrow), in one piece or several;
+none is in memory as a whole, but for arrays of JSON."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from itertools import chain, islice
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO, Protocol
+
+from trainables.core.errors import Problem, last_line
+from trainables.core.files import opened
+from trainables.data.readers.rows import (
+    BROKEN,
+    MAX_LINE,
+    PACKED,
+    Lines,
+    open_bytes,
+    read_whole,
+    unpacked_name,
+    unreadable,
+    whole_number,
+)
+
+FORMATS = ("jsonl", "csv", "tsv", "parquet")  # by the ending of a file's name
+Row = tuple[int, Sequence[Any]]
+_BATCH = 1 << 13  # rows of Parquet and Arrow in memory at once
+_SAMPLE = 50  # rows by which a file without a header is known
+NAME = re.compile(r"[^\W\d][\w.-]*")
+TRIPLE, GRADED = ("query", "positive", "negative"), ("query", "document", "label")  # columns where no header names them
+
+
+class Table(Protocol):
+    """A file of rows with named columns. What cannot be read becomes a problem, and no row."""
+
+    path: Path
+    problems: list[Problem]
+    count: int
+    """Rows read so far."""
+
+    def names(self) -> list[str] | None:
+        """The names of the columns; None if the file cannot be read, which is then a problem."""
+        ...
+
+    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
+        """(number, values of the columns) of each row; a value that is missing is None."""
+        ...
+
+    def problem(self, number: int, wrong: str, right: str) -> None:
+        """Notes what is wrong with one row."""
+        ...
+
+    def location(self, number: int) -> str:
+        """FILE:LINE of a row."""
+        ...
+
+    def header_location(self) -> str:
+        """Where the names of the columns stand."""
+        ...
+
+
+class JsonTable(Lines):
+    """A JSON object a line, or one array of objects; the columns are the keys of all of them. `keys`: what the objects
+    should have."""
+
+    def __init__(self, path: Path, problems: list[Problem], keys: Sequence[str] = ()):
+        super().__init__(path, "a JSON object" + (f" with {', '.join(keys)}" if keys else ""), problems)
+
+    def names(self) -> list[str] | None:
+        noted = len(self.problems)
+        names = dict.fromkeys(name for _, row in self._objects() for name in row)
+        if names:
+            del self.problems[noted:]  # `rows` notes them
+        return list(names) or None
+
+    def header_location(self) -> str:
+        return self.location(1)
+
+    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
+        for number, row in self._objects():
+            yield number, [row.get(name) for name in columns]
+
+    def _objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        for number, row in self._array() if first_bytes(self.path).lstrip().startswith(b"[") else self._of_lines():
+            if isinstance(row, dict):
+                yield number, row
+            else:
+                self.problem(number, f"not {self.form}", f"each row is {self.form}")
+
+    def _of_lines(self) -> Iterator[tuple[int, Any]]:
+        for number, line in self:
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError):
+                row = None
+            yield number, row
+
+    def _array(self) -> Iterator[tuple[int, Any]]:
+        """The items of an array, by the lines in which they begin."""
+        text = read_whole(self.path, self.problems) or "[]"
+        decoder, at, line, self.count = json.JSONDecoder(), text.index("[") + 1, 1, 0
+        while (start := _next(text, at)) < len(text) and text[start] != "]":
+            line += text.count("\n", at, start)
+            try:
+                row, at = decoder.raw_decode(text, start)
+            except (ValueError, RecursionError):
+                self.problem(line, "not JSON", "give the whole file")
+                return
+            self.count += 1
+            yield line, row
+            line += text.count("\n", start, at)
+        if start == len(text):
+            self.problem(line, "the array is cut off here", "give the whole file")
+
+
+def _next(text: str, at: int) -> int:
+    """Where the next item of an array, or its end, begins."""
+    while at < len(text) and text[at] in " \t\r\n,":
+        at += 1
+    return at
+
+
+class TsvTable(Lines):
+    """Tabs between fields, without quoting; the first row names the columns. Without such a row, they are those of a
+    triple, or of a pair with its grade."""
+
+    needs_header = False
+
+    def __init__(self, path: Path, problems: list[Problem]):
+        super().__init__(path, "fields with a tab between them, the first row names the columns", problems)
+        self._bare: tuple[str, ...] | None = None  # names of the columns where there is no header
+
+    def names(self) -> list[str] | None:
+        noted = len(self.problems)
+        rows = [fields for _, fields in islice(self._records(), _SAMPLE)]
+        if not rows:
+            return None
+        del self.problems[noted:]  # `rows` notes them
+        self._bare = None if self.needs_header else columns_without_header(rows)
+        return [name.strip() for name in self._bare or rows[0]]
+
+    def header_location(self) -> str:
+        return self.location(1)
+
+    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
+        records = self._records()
+        header = list(self._bare) if self._bare else [name.strip() for name in next(records)[1]]
+        wanted = [header.index(name) if name in header else None for name in columns]
+        for number, fields in records:
+            if len(fields) == len(header):
+                yield number, [None if index is None else fields[index] for index in wanted]
+            else:
+                self.problem(number, f"{len(fields)} columns instead of {len(header)}", "as many as the header names")
+
+    def _records(self) -> Iterator[tuple[int, list[str]]]:
+        for number, line in self:
+            yield number, line.split("\t")
+
+
+def columns_without_header(rows: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
+    """The columns of rows that begin with a text, without a header; None if these are other rows. Conversations and
+    Quora's pairs begin with a label; a header is made of names."""
+    if any(len(row) != 3 or row[0] in ("0", "1") for row in rows) or all(map(NAME.fullmatch, rows[0])):
+        return None
+    if not all(" " in text for text in rows[0][:2]):
+        return None
+    return GRADED if all(whole_number(row[2]) is not None for row in rows) else TRIPLE
+
+
+class CsvTable(TsvTable):
+    """Commas between fields (semicolons or tabs, if the header has no comma), which may be quoted and then hold commas
+    and line ends; a row counts by its first line."""
+
+    needs_header, separator = True, ","
+
+    def _records(self) -> Iterator[tuple[int, list[str]]]:
+        numbers = [0]
+
+        def lines() -> Iterator[str]:
+            for number, line in self:
+                if numbers == [0] and "," not in line:
+                    self.separator = next((mark for mark in ";\t" if mark in line), ",")
+                numbers.append(number)
+                yield f"{line}\n"
+
+        csv.field_size_limit(MAX_LINE)
+        source = lines()
+        head = list(islice(source, 1))  # which says what separates fields
+        records = csv.reader(chain(head, source), strict=True, delimiter=self.separator)
+        while True:
+            try:
+                fields = next(records)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                self.problem(numbers[-1], f"quotation marks or fields that cannot be read ({error})", "close them")
+                return
+            yield numbers[1], fields
+            numbers = numbers[-1:]
+
+
+Opened = tuple[list[str], Iterable[Any]]  # names of the columns, batches of rows
+
+
+class BatchTable:
+    """A file of Arrow batches; rows count from 1."""
+
+    FORMAT = "Arrow"
+
+    def __init__(self, path: Path, problems: list[Problem]):
+        self.path, self.problems, self.count = path, problems, 0
+
+    def location(self, number: int) -> str:
+        return f"{self.path}:{number}"
+
+    def problem(self, number: int, wrong: str, right: str) -> None:
+        self.problems.append(Problem(self.location(number), wrong, right))
+
+    def header_location(self) -> str:
+        return str(self.path)
+
+    def names(self) -> list[str] | None:
+        with self._readable(), self._opened(None) as (names, _):
+            return names
+        return None
+
+    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
+        self.count = 0
+        with self._readable(), self._opened(columns) as (_, batches):
+            for batch in batches:
+                for values in zip(*(_values(batch.column(name)) for name in columns), strict=True):
+                    self.count += 1
+                    yield self.count, values
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        """Notes the problem of a file that cannot be read, or not to its end."""
+        import pyarrow
+
+        try:
+            yield
+        except (pyarrow.ArrowException, ValueError, KeyError) as error:
+            wrong = f"cannot be read as {self.FORMAT} ({last_line(error)[:200]})"
+            right = "give the whole file, with the same columns as the others"
+            self.problems.append(Problem(str(self.path), wrong, right))
+        except BROKEN as error:
+            self.problems.append(unreadable(self.path, 1, error))
+
+    def _opened(self, columns: Sequence[str] | None) -> AbstractContextManager[Opened]:
+        raise NotImplementedError
+
+
+class ArrowTable(BatchTable):
+    """A stream of the Arrow IPC format, as the datasets library saves it."""
+
+    @contextmanager
+    def _opened(self, columns: Sequence[str] | None) -> Iterator[Opened]:
+        import pyarrow
+
+        with opened(self.path) as file, pyarrow.ipc.open_stream(file) as stream:
+            yield stream.schema.names, stream
+
+
+class ParquetTable(BatchTable):
+    """A Parquet file; a compressed one is unpacked into an unnamed file of `workspace`."""
+
+    FORMAT = "Parquet"
+
+    def __init__(self, path: Path, problems: list[Problem], workspace: Path):
+        super().__init__(path, problems)
+        self._workspace = workspace
+
+    @contextmanager
+    def _opened(self, columns: Sequence[str] | None) -> Iterator[Opened]:
+        from pyarrow import parquet
+
+        with self._file() as file, parquet.ParquetFile(file) as table:
+            names = table.schema_arrow.names
+            yield names, () if columns is None else table.iter_batches(_BATCH, columns=list(columns))
+
+    @contextmanager
+    def _file(self) -> Iterator[BinaryIO]:
+        with open_bytes(self.path) as file:
+            if self.path.suffix not in PACKED:
+                yield file
+                return
+            self._workspace.mkdir(parents=True, exist_ok=True)
+            with TemporaryFile(dir=self._workspace) as unpacked:
+                shutil.copyfileobj(file, unpacked)
+                unpacked.seek(0)
+                yield unpacked
+
+
+def _values(column: Any) -> list[Any]:
+    """The values of an Arrow array; one that should be text and is not UTF-8 as bytes."""
+    try:
+        return column.to_pylist()
+    except UnicodeDecodeError:
+        return [_text_or_bytes(value) for value in column]
+
+
+def _text_or_bytes(value: Any) -> Any:
+    try:
+        return value.as_py()
+    except UnicodeDecodeError:
+        return value.as_buffer().to_pybytes()
+
+
+class Pieces:
+    """The pieces of one table, one after the other; rows count from 1 through all of them, and a location names the
+    file and the row in it. A column is one of any piece."""
+
+    def __init__(self, tables: Sequence[Table]):
+        self.path, self.problems, self._tables = tables[0].path, tables[0].problems, tables
+        self._starts = [0]  # the number before the first of each piece that has been begun
+
+    @property
+    def count(self) -> int:
+        return sum(table.count for table in self._tables)
+
+    def location(self, number: int) -> str:
+        index = bisect_left(self._starts, number) - 1
+        return self._tables[index].location(number - self._starts[index])
+
+    def problem(self, number: int, wrong: str, right: str) -> None:
+        self.problems.append(Problem(self.location(number), wrong, right))
+
+    def header_location(self) -> str:
+        return self._tables[0].header_location()
+
+    def names(self) -> list[str] | None:
+        noted = len(self.problems)
+        named = [table.names() for table in self._tables]
+        union = list(dict.fromkeys(name for names in named for name in names or ()))
+        if union:
+            del self.problems[noted:]  # `rows` notes them
+        return union or None
+
+    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
+        self._starts, last = [], 0
+        for table in self._tables:
+            start = last
+            self._starts.append(start)
+            for number, values in table.rows(columns):
+                last = start + number
+                yield last, values
+
+
+def table_of(path: Path, problems: list[Problem], workspace: Path) -> Table:
+    """The table in a file, by the ending of its name."""
+    kind = unpacked_name(path).rpartition(".")[2]
+    if kind == "parquet":
+        return ParquetTable(path, problems, workspace)
+    kinds: dict[str, type[JsonTable | TsvTable]] = {"jsonl": JsonTable, "json": JsonTable, "csv": CsvTable}
+    return kinds.get(kind, TsvTable)(path, problems)
+
+
+def joined(tables: Sequence[Table]) -> Table:
+    """One table of all of them."""
+    return tables[0] if len(tables) == 1 else Pieces(tables)
+
+
+def first_rows(path: Path) -> list[list[str]]:
+    """The fields of a TSV file's first rows; none if it cannot be read, about which whoever reads it complains."""
+    return [line.split("\t") for line in first_bytes(path).decode(errors="replace").splitlines()[:_SAMPLE]]
+
+
+def first_bytes(path: Path, count: int = 1 << 16) -> bytes:
+    """The beginning of a file, without a byte order mark; nothing if it cannot be read."""
+    try:
+        with open_bytes(path) as file:
+            return file.read(count).removeprefix(b"\xef\xbb\xbf")
+    except BROKEN:
+        return b""
