@@ -58,8 +58,6 @@ BAD: dict[str, tuple[dict[str, str | bytes], str]] = {
                         "collection.tsv:5: a line of more than 16,777,216 bytes"),
     "NaN feature": (changed(letor_files(), "train.txt", "1 qid:1 1:nan\n"), "train.txt:1: feature '1:nan'"),
     "a file without features": (changed(letor_files(), "test.txt", "1 qid:9\n0 qid:9\n"), "test.txt: no features"),
-    "qid out of order": (changed(letor_files(), "train.txt", "1 qid:1 1:1\n1 qid:2 1:1\n1 qid:1 1:2\n"),
-                         r"train.txt:3: qid 1 comes again \(first in line 1\)"),
     "0 bytes": (changed(TREC, "collection.tsv", ""), "collection.tsv: no rows"),
     "two forms": ({**TREC, **wikiqa_files()}, "could be trec or wikiqa"),
     "two forms of .tsv": ({**conversation_files(), "dev.tsv": "1\ta\tb\t1\n"}, "could be conversation or quora"),

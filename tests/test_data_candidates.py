@@ -117,7 +117,7 @@ def test_a_folder_whose_qrels_name_only_relevant_documents_is_searched(
         files[f"qrels.{split}.txt"] = f"{split}-a 0 d1 1\n{split}-b 0 d2 1\n"
     asked = []
 
-    def search(documents: TextColumn, queries: dict[str, list[str]], k1: float, b: float, top_k: int) -> dict:
+    def search(documents: TextColumn, queries: dict[str, list[str]], k1: float, b: float, top_k: int, cut: str) -> dict:
         asked.append((len(documents), queries.get("dev"), k1, b, top_k))
         rows = (np.array([0, 0, 1]), np.array([3, 0, 1]), np.array([1.0, 2.0, 1.0]))
         return dict.fromkeys(queries, rows)

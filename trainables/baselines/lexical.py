@@ -18,7 +18,7 @@ from trainables.core.prose import Countdown
 from trainables.data.columns import NO_RANK, RankingData, Rated, Split, TextColumn, require_texts_to_rank
 from trainables.data.combine import some_queries
 from trainables.data.readers.assembly import grades_of
-from trainables.data.words import UNKNOWN, number_words, words
+from trainables.data.words import UNKNOWN, Cut, number_words, words
 
 if TYPE_CHECKING:
     from gensim.parsing.porter import PorterStemmer
@@ -47,9 +47,9 @@ def term(word: str) -> str | None:
     return None if word in STOP_WORDS else _stemmer().stem(word)
 
 
-def terms(text: str) -> list[str]:
+def terms(text: str, cut: Cut = "spaces") -> list[str]:
     """The terms of a text in their order."""
-    return [stem for stem in map(term, words(text)) if stem is not None]
+    return [stem for stem in map(term, words(text, cut)) if stem is not None]
 
 
 class TermNumbers(dict[bytes, int]):
@@ -90,22 +90,22 @@ class Occurrences:
     lengths: np.ndarray
 
 
-def find_terms(documents: TextColumn, vocabulary: dict[str, int]) -> Occurrences:
+def find_terms(documents: TextColumn, vocabulary: dict[str, int], cut: Cut = "spaces") -> Occurrences:
     """Occurrences of a vocabulary's terms; memory holds these and a block of the collection."""
     numbers = TermNumbers(vocabulary)
     progress = Countdown("read", len(documents), "document")
     texts, start = iter(documents), 0
     parts = [(_NONE, _NONE, _NONE, np.empty(0, np.int64))]
     while block := list(islice(texts, _DOCUMENTS)):
-        parts.append(_find_in(block, start, numbers))
+        parts.append(_find_in(block, start, numbers, cut))
         start += len(block)
         progress.tell(start)
     term, document, position, lengths = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     return Occurrences(term, document, position, lengths)
 
 
-def _find_in(texts: list[str], start: int, numbers: TermNumbers) -> Columns:
-    number, offsets = number_words(texts, numbers.__getitem__)
+def _find_in(texts: list[str], start: int, numbers: TermNumbers, cut: Cut) -> Columns:
+    number, offsets = number_words(texts, numbers.__getitem__, cut)
     owner = np.repeat(np.arange(len(texts)), np.diff(offsets))
     counted = number != STOPPED
     number, owner = number[counted], owner[counted]
@@ -145,10 +145,10 @@ class Postings:
     those of the whole collection.
     """
 
-    def __init__(self, documents: TextColumn, queries: dict[int, str]):
+    def __init__(self, documents: TextColumn, queries: dict[int, str], cut: Cut = "spaces"):
         vocabulary: dict[str, int] = {}
-        self._numbers = {query: _numbers(terms(text), vocabulary) for query, text in queries.items()}
-        self.occurrences = find_terms(documents, vocabulary)
+        self._numbers = {query: _numbers(terms(text, cut), vocabulary) for query, text in queries.items()}
+        self.occurrences = find_terms(documents, vocabulary, cut)
         self.size = len(vocabulary)
         lengths = self.occurrences.lengths
         self.relative_length = lengths / max(lengths.mean() if len(lengths) else 0.0, 1e-9)
@@ -308,7 +308,8 @@ class Lexical(Baseline):
     def __init__(self, data: RankingData, run: TrainingRun, splits: Sequence[str], collection: bool = False):
         super().__init__(data, run, splits, collection)
         queries = np.concatenate([data.splits[name].query for name in splits])
-        self.postings = Postings(data.documents, {query: data.query_text(query) for query in queries.tolist()})
+        texts = {query: data.query_text(query) for query in queries.tolist()}
+        self.postings = Postings(data.documents, texts, data.words)
         if not self.postings.occurrences.lengths.any():
             raise DataError(Problem("data.source", f"no document of '{data.name}' has a word", "data with texts"))
 

@@ -321,8 +321,8 @@ def bm25_std(scored: Scored) -> np.ndarray:
     """
     split, data, groups = scored.split, scored.data, scored.groups
     documents, rows = np.unique(split.document[groups.rows], return_inverse=True)
-    corpus = index_words(data.documents[document] for document in documents.tolist())
-    contexts = look_up((data.query_text(query) for query in split.query.tolist()), corpus.vocabulary)
+    corpus = index_words((data.documents[document] for document in documents.tolist()), data.words)
+    contexts = look_up((data.query_text(query) for query in split.query.tolist()), corpus.vocabulary, corpus.cut)
     scores = Bm25(corpus, "okapi", BM25_K1, BM25_B).pair_scores(contexts, groups.owner, rows)
     return scored.of_queries(scored.spread(scores))
 

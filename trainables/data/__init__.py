@@ -13,10 +13,11 @@ from trainables.core.errors import DataError, Problem
 from trainables.core.plugins import code_digest
 from trainables.core.registry import Entry, Registry
 from trainables.data.columns import RankingData, Task
-from trainables.data.combine import with_training_share
+from trainables.data.combine import with_splits, with_training_share
 from trainables.data.data_cache import load_data_folder, save_data
 from trainables.data.labels import with_training_labels
 from trainables.data.readers import READERS, reader_for
+from trainables.data.readers.files import not_read
 from trainables.data.settings import DataConfig
 
 _FORMAT = 4  # raise it when a reader or the store would give other columns for the same files
@@ -53,7 +54,8 @@ def load_data(config: DataConfig, relevance_level: int = 1) -> RankingData:
 
     Raises DataError for a source that is unknown or wrong, WorkFailed if candidates cannot be retrieved.
     """
-    return with_training_labels(with_training_share(_load(config), config.train_share), config, relevance_level)
+    data = with_training_share(with_splits(_load(config), config.split), config.train_share)
+    return with_training_labels(data, config, relevance_level)
 
 
 def _load(config: DataConfig) -> RankingData:
@@ -111,7 +113,10 @@ def _load_folder(folder: Path, config: DataConfig) -> RankingData:
     def build(entry: Path) -> None:
         save_data(_identified(reader.read(folder, config, entry), digest), entry)
 
-    return replace(load_data_folder(cached("data", digest_of(_COLUMNS, digest), build)), name=folder.resolve().name)
+    data = load_data_folder(cached("data", digest_of(_COLUMNS, digest), build))
+    passed_over = not_read(folder, reader.files(folder))
+    notes = (f"not read, though named like data: {', '.join(passed_over)}",) if passed_over else ()
+    return replace(data, name=folder.resolve().name, notes=(*data.notes, *notes))
 
 
 def _require_intact_links(folder: Path) -> None:

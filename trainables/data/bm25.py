@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from scipy.sparse import csr_array
 
-from trainables.data.words import LookUp, WordRows
+from trainables.data.words import Cut, LookUp, WordRows
 
 Variant = Literal["lucene", "okapi"]
 OKAPI_EPSILON = 0.25
@@ -34,9 +34,9 @@ class Statistics:
     holding: np.ndarray
 
     @classmethod
-    def of(cls, texts: Iterable[str], vocabulary: tuple[str, ...]) -> Statistics:
+    def of(cls, texts: Iterable[str], vocabulary: tuple[str, ...], cut: Cut = "spaces") -> Statistics:
         """Reads the texts once; only a block of them is in memory at a time."""
-        texts, count, length, look_up = iter(texts), 0, 0, LookUp(vocabulary)
+        texts, count, length, look_up = iter(texts), 0, 0, LookUp(vocabulary, cut)
         holding = np.zeros(len(vocabulary), np.int64)
         while block := list(islice(texts, _TEXTS)):
             rows = look_up(block)
@@ -136,7 +136,7 @@ def streamed_scores(
     read only once.
     """
     order = np.argsort(document_rows, kind="stable")
-    scores, counts, look_up = np.zeros(len(order)), _counts(queries), LookUp(queries.vocabulary)
+    scores, counts, look_up = np.zeros(len(order)), _counts(queries), LookUp(queries.vocabulary, queries.cut)
     for start in range(0, len(order), _PAIRS):
         pairs = order[start : start + _PAIRS]
         used, index = np.unique(document_rows[pairs], return_inverse=True)

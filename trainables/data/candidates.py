@@ -22,6 +22,7 @@ from trainables.core.errors import WorkFailed
 from trainables.core.files import opened
 from trainables.core.prose import say
 from trainables.data.columns import NO_RANK, Rated, TextColumn
+from trainables.data.words import Cut, for_lucene
 
 JAVA_NEEDED = 21
 PROGRESS = b"progress: "  # begins the lines of `trainables.data.retrieval` that are shown to the user
@@ -31,21 +32,24 @@ Run = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def retrieve(
-    documents: TextColumn, queries: Mapping[str, Sequence[str]], k1: float, b: float, top_k: int
+    documents: TextColumn, queries: Mapping[str, Sequence[str]], k1: float, b: float, top_k: int, cut: Cut = "spaces"
 ) -> dict[str, Run]:
-    """The `top_k` best documents for each query of each split by Lucene's BM25 (Anserini's English analysis).
+    """The `top_k` best documents for each query of each split by Lucene's BM25 (Anserini's English analysis, for which
+    scripts without spaces are cut into bigrams first).
 
     Returns, per split, (query int64 [n], document int64 [n], score float64 [n]), the first two as rows of what was
     given. Index and runs are cached by content. Raises WorkFailed without Java or, naming the log, if Pyserini fails.
     """
-    texts = digest_of(_FORMAT, version("pyserini"), documents.data, documents.offsets)
+    texts = digest_of(
+        _FORMAT, version("pyserini"), documents.data, documents.offsets, *(() if cut == "spaces" else (cut,))
+    )
     wanted = {split: list(rows) for split, rows in queries.items()}
 
     def build(folder: Path) -> None:
         rows, run = folder / "queries.jsonl", folder / "run.txt"
-        _write_queries(rows, wanted, top_k)
+        _write_queries(rows, wanted, top_k, cut)
         arguments = (rows, run, "--k1", k1, "--b", b, "--top-k", top_k)
-        index = cached("index", texts, lambda entry: _index_and_search(documents, entry, arguments))
+        index = cached("index", texts, lambda entry: _index_and_search(documents, entry, arguments, cut))
         if not run.exists():  # the index was in the cache, so nothing has searched yet
             _run_python(index, *arguments)
         _split_run(run, folder, wanted)
@@ -77,22 +81,21 @@ def with_positives(
     return query, document, rank, score
 
 
-def _index_and_search(documents: TextColumn, folder: Path, arguments: tuple[object, ...]) -> None:
+def _index_and_search(documents: TextColumn, folder: Path, arguments: tuple[object, ...], cut: Cut) -> None:
     """Does both in one process, because starting Java takes seconds."""
     say(f"indexing {len(documents):,} documents")
     collection = folder / "collection.jsonl"
-    _write_json_lines(collection, enumerate(documents))
+    _write_json_lines(collection, enumerate(documents), cut)
     _run_python(folder, *arguments, "--collection", collection)
     collection.unlink()
 
 
-def _write_queries(path: Path, queries: dict[str, list[str]], top_k: int) -> None:
+def _write_queries(path: Path, queries: dict[str, list[str]], top_k: int, cut: Cut) -> None:
     """The queries of all splits in one file, each named SPLIT/ROW."""
     count = sum(map(len, queries.values()))
     say(f"retrieving {top_k} candidates for each of {count:,} queries")
-    _write_json_lines(
-        path, ((f"{split}/{row}", text) for split, rows in queries.items() for row, text in enumerate(rows))
-    )
+    named = ((f"{split}/{row}", text) for split, rows in queries.items() for row, text in enumerate(rows))
+    _write_json_lines(path, named, cut)
 
 
 def _split_run(run: Path, folder: Path, splits: Iterable[str]) -> None:
@@ -107,10 +110,10 @@ def _split_run(run: Path, folder: Path, splits: Iterable[str]) -> None:
     run.unlink()
 
 
-def _write_json_lines(path: Path, rows: Iterable[tuple[object, str]]) -> None:
+def _write_json_lines(path: Path, rows: Iterable[tuple[object, str]], cut: Cut) -> None:
     with path.open("w", encoding="utf-8") as file:
         for name, text in rows:
-            file.write(json.dumps({"id": str(name), "contents": text}) + "\n")
+            file.write(json.dumps({"id": str(name), "contents": for_lucene(text, cut)}) + "\n")
 
 
 def _read_run(path: Path) -> Run:

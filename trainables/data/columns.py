@@ -140,6 +140,7 @@ class RankingData:
     task               classification: each query has one candidate, and its grade is an index into `classes`
     classes            names of the classes; empty for ranking
     retrieved          whether the candidates of all splits were retrieved by BM25 (not given, nor the judged documents)
+    words              how texts are cut into words, as trainables.data.words has it
     """
 
     name: str
@@ -157,6 +158,7 @@ class RankingData:
     task: Task = "ranking"
     classes: tuple[str, ...] = ()
     retrieved: bool = False
+    words: Literal["spaces", "script", "bigrams"] = "spaces"
 
     @property
     def turns(self) -> np.ndarray:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from trainables.core.cache import digest_of
+from trainables.core.errors import DataError, Problem
 from trainables.core.randomness import generator
-from trainables.data.columns import RankingData, Split, TextColumn, required_split
+from trainables.data.columns import SPLITS, RankingData, Split, TextColumn, required_split
+
+DEV_SHARE, FEWEST = 0.1, 3  # of the training queries, where the data has no dev split; training queries to part
 
 
 def some_queries(split: Split, rows: np.ndarray) -> Split:
@@ -51,6 +55,39 @@ def with_training_share(data: RankingData, share: float) -> RankingData:
         digest=digest_of(data.digest, "training share", share),
         splits=data.splits | {"train": drawn_queries(split, count, "training share")},
         notes=(*data.notes, f"training share: {count:,} of {len(split):,} training queries"),
+    )
+
+
+def with_splits(data: RankingData, shares: tuple[float, float, float] | None) -> RankingData:
+    """The data with splits as `data.split` says, drawn with a fixed seed from all its queries; for None, as given, and
+    where dev is missing a part of the training queries. A note says which. Raises DataError for shares of nothing."""
+    if shares is None:
+        return _with_dev(data)
+    whole = one_split([data.splits[name] for name in data.splits])
+    ends = np.round(np.cumsum((0, *shares)) / max(sum(shares), 1e-9) * len(whole)).astype(int)
+    if ends[-1] == 0:
+        raise DataError(Problem("data.split", f"no queries for the shares {list(shares)}", "e.g. [0.8, 0.1, 0.1]"))
+    order = generator(0, "data split").permutation(len(whole))
+    parts = {name: np.sort(order[start:end]) for name, (start, end) in zip(SPLITS, pairwise(ends), strict=True)}
+    splits = {name: some_queries(whole, rows) for name, rows in parts.items() if len(rows)}
+    sizes = ", ".join(f"{name} {len(split):,}" for name, split in splits.items())
+    note = f"data.split: {sizes} of {len(whole):,} queries, drawn with a fixed seed"
+    return replace(data, digest=digest_of(data.digest, "split", shares), splits=splits, notes=(*data.notes, note))
+
+
+def _with_dev(data: RankingData) -> RankingData:
+    train = data.splits.get("train")
+    if train is None or "dev" in data.splits or len(train) < FEWEST:
+        return data
+    count = max(1, round(DEV_SHARE * len(train)))
+    drawn = np.isin(np.arange(len(train)), generator(0, "dev split").permutation(len(train))[:count])
+    parts = {name: some_queries(train, np.flatnonzero(rows)) for name, rows in (("train", ~drawn), ("dev", drawn))}
+    note = f"dev: {count:,} of the {len(train):,} training queries, drawn with a fixed seed (the data has no dev split)"
+    return replace(
+        data,
+        digest=digest_of(data.digest, "dev split", DEV_SHARE),
+        splits={**parts, **{name: split for name, split in data.splits.items() if name not in parts}},
+        notes=(*data.notes, note),
     )
 
 

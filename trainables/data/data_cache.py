@@ -123,6 +123,7 @@ def save_data(data: RankingData, folder: Path) -> None:
         "task": data.task,
         "classes": list(data.classes),
         "retrieved": data.retrieved,
+        "words": data.words,
     }
     (folder / META).write_text(json.dumps(meta, indent=1), encoding="utf-8")
 
@@ -151,6 +152,7 @@ def load_data_folder(folder: Path) -> RankingData:
         task=meta["task"],
         classes=tuple(meta["classes"]),
         retrieved=meta["retrieved"],
+        words=meta["words"],
         splits=splits,
         **texts,
         utterance_offsets=arrays["utterance_offsets"],

@@ -128,8 +128,8 @@ def _of_any_documents(split: Split, rows: np.ndarray, documents: int, seed: int)
 def bm25_scores(data: RankingData, split: Split, config: DataConfig) -> np.ndarray:
     """BM25 of each candidate for its query, float64 [C], over the collection of the split's candidates."""
     documents, rows = np.unique(split.document, return_inverse=True)
-    corpus = index_words(data.documents[document] for document in documents.tolist())
-    queries = look_up((data.query_text(query) for query in split.query.tolist()), corpus.vocabulary)
+    corpus = index_words((data.documents[document] for document in documents.tolist()), data.words)
+    queries = look_up((data.query_text(query) for query in split.query.tolist()), corpus.vocabulary, corpus.cut)
     return Bm25(corpus, "lucene", config.bm25.k1, config.bm25.b).pair_scores(queries, split.owner, rows)
 
 

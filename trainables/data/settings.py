@@ -70,8 +70,8 @@ class DataConfig(Section):
     )
     words: ForNetworks[Literal["auto", "spaces", "bigrams"]] = Field(
         default="auto",
-        description="of BM25, scorings and word rankers: auto: bigrams of characters in scripts without spaces "
-        "(Chinese, Japanese, Thai, ...); spaces: none; bigrams: in every script",
+        description="of BM25, scorings and word rankers: auto: at spaces, and bigrams of letters in scripts without "
+        "them (Chinese, Japanese, Thai, ...), if the queries have such; spaces; bigrams: in every script",
     )
     columns: ForNetworks[ColumnNames] = ColumnNames()
     split: tuple[Share, Share, Share] | None = Field(

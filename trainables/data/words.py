@@ -7,7 +7,8 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import pairwise, repeat
+from typing import Literal
 from unicodedata import normalize
 
 import numpy as np
@@ -16,12 +17,20 @@ import regex
 UNKNOWN = -1
 _ASCII_WORD = re.compile(rb"[a-z0-9]+")
 _WORD = regex.compile(r"[\p{L}\p{N}][\p{L}\p{N}\p{M}]*")
+_SCRIPTS = "".join(rf"\p{{{name}}}" for name in ("Han", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar"))
+_UNSPACED = regex.compile(rf"[{_SCRIPTS}\u30fc]+")  # of scripts without spaces, and the mark of long vowels in Katakana
+_RUN = regex.compile(rf"[{_SCRIPTS}\u30fc]+|[^{_SCRIPTS}\u30fc]+")
+_LETTER = regex.compile(r"\X")  # with its marks
+
+UNSPACED_SHARE = 0.01  # of the texts
+Cut = Literal["spaces", "script", "bigrams"]  # how texts are cut into words
 
 
-def words(text: str) -> list[str]:
+def words(text: str, cut: Cut = "spaces") -> list[str]:
     """The words of a text in lower case: runs of letters and digits of any script, with the marks that belong to them
-    (Unicode's categories L, N and M, in normal form C). Any other character separates words."""
-    return [word.decode() for word in _words(text)]
+    (Unicode's categories L, N and M, in normal form C). Any other character separates words. `cut: script`: words of
+    scripts without spaces are cut into bigrams of letters; `bigrams`: all words are."""
+    return [word.decode() for word in _words(text, cut)]
 
 
 def normalised(text: str) -> str:
@@ -29,10 +38,45 @@ def normalised(text: str) -> str:
     return b" ".join(_words(text)).decode()
 
 
-def _words(text: str) -> list[bytes]:
-    if text.isascii():
+def _words(text: str, cut: Cut = "spaces") -> list[bytes]:
+    if text.isascii() and cut != "bigrams":
         return _ASCII_WORD.findall(text.encode().lower())  # the same, twice as fast
-    return [word.encode() for word in _WORD.findall(normalize("NFC", text.lower()))]
+    found = _WORD.findall(normalize("NFC", text.lower()))
+    if cut == "bigrams":
+        found = [part for word in found for part in bigrams(word)]
+    elif cut == "script" and _UNSPACED.search(text):
+        found = [part for word in found for run in _RUN.findall(word) for part in _parts(run)]
+    return [word.encode() for word in found]
+
+
+def _parts(run: str) -> list[str]:
+    return bigrams(run) if _UNSPACED.match(run) else [run]
+
+
+def bigrams(word: str) -> list[str]:
+    """Adjacent pairs of a word's letters; a word of one letter is itself."""
+    letters = _LETTER.findall(word)
+    return [one + other for one, other in pairwise(letters)] or [word]
+
+
+def for_lucene(text: str, cut: Cut) -> str:
+    """A text in which bigrams are words of Latin letters and digits, which Lucene's English analysis leaves as they
+    are: it would cut Chinese into characters, and leave Thai whole."""
+    if cut == "bigrams":
+        return " ".join(map(_code, words(text, cut)))
+    if cut == "spaces":
+        return text
+    return _UNSPACED.sub(lambda run: f" {' '.join(map(_code, bigrams(normalize('NFC', run[0]))))} ", text)
+
+
+def _code(word: str) -> str:
+    return "".join(f"w{ord(letter)}" for letter in word)
+
+
+def cut_of(texts: Iterable[str]) -> Cut:
+    """How texts are best cut: by script, if a hundredth of them has words of scripts without spaces; else at spaces."""
+    found = [not text.isascii() and bool(_UNSPACED.search(text)) for text in texts]
+    return "script" if sum(found) > UNSPACED_SHARE * len(found) else "spaces"
 
 
 @dataclass(frozen=True)
@@ -42,11 +86,13 @@ class WordRows:
     ids         int32 [words]   index into `vocabulary`, UNKNOWN = a word that is not in it
     offsets     int64 [N + 1]
     vocabulary  the words by id, in order of first occurrence
+    cut         how the texts were cut into words
     """
 
     ids: np.ndarray
     offsets: np.ndarray
     vocabulary: tuple[str, ...]
+    cut: Cut = "spaces"
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -62,42 +108,45 @@ class WordRows:
         return np.repeat(np.arange(len(self)), self.lengths)
 
 
-def index_words(texts: Iterable[str]) -> WordRows:
+def index_words(texts: Iterable[str], cut: Cut = "spaces") -> WordRows:
     """Word ids of a corpus, with its own vocabulary (about four million words a second)."""
     ids: defaultdict[bytes, int] = defaultdict()
     ids.default_factory = ids.__len__
-    flat, offsets = number_words(texts, ids.__getitem__)
-    return WordRows(flat, offsets, tuple(word.decode() for word in ids))
+    flat, offsets = number_words(texts, ids.__getitem__, cut)
+    return WordRows(flat, offsets, tuple(word.decode() for word in ids), cut)
 
 
 class LookUp:
     """Looks up the words of texts in one vocabulary; words that it lacks become UNKNOWN."""
 
-    def __init__(self, vocabulary: tuple[str, ...]):
-        self.vocabulary = vocabulary
+    def __init__(self, vocabulary: tuple[str, ...], cut: Cut = "spaces"):
+        self.vocabulary, self.cut = vocabulary, cut
         self._ids = {word.encode(): number for number, word in enumerate(vocabulary)}
 
     def __call__(self, texts: Iterable[str]) -> WordRows:
         """Word ids of N texts."""
-        return WordRows(*_numbered(texts, lambda found: map(self._ids.get, found, repeat(UNKNOWN))), self.vocabulary)
+        flat, offsets = _numbered(texts, lambda found: map(self._ids.get, found, repeat(UNKNOWN)), self.cut)
+        return WordRows(flat, offsets, self.vocabulary, self.cut)
 
 
-def look_up(texts: Iterable[str], vocabulary: tuple[str, ...]) -> WordRows:
+def look_up(texts: Iterable[str], vocabulary: tuple[str, ...], cut: Cut = "spaces") -> WordRows:
     """Word ids of texts in a given vocabulary; words that it lacks become UNKNOWN."""
-    return LookUp(vocabulary)(texts)
+    return LookUp(vocabulary, cut)(texts)
 
 
-def number_words(texts: Iterable[str], number: Callable[[bytes], int]) -> tuple[np.ndarray, np.ndarray]:
+def number_words(
+    texts: Iterable[str], number: Callable[[bytes], int], cut: Cut = "spaces"
+) -> tuple[np.ndarray, np.ndarray]:
     """The number of each word of N texts, int32 [words], and where each text starts, int64 [N + 1]."""
-    return _numbered(texts, lambda found: map(number, found))
+    return _numbered(texts, lambda found: map(number, found), cut)
 
 
 def _numbered(
-    texts: Iterable[str], number_all: Callable[[list[bytes]], Iterable[int]]
+    texts: Iterable[str], number_all: Callable[[list[bytes]], Iterable[int]], cut: Cut
 ) -> tuple[np.ndarray, np.ndarray]:
     """As `number_words`; `number_all`: the numbers of a text's words."""
     flat, offsets = array("i"), array("q", [0])
     for text in texts:
-        flat.extend(number_all(_words(text)))
+        flat.extend(number_all(_words(text, cut)))
         offsets.append(len(flat))
     return np.array(flat, np.int32), np.array(offsets, np.int64)

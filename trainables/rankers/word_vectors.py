@@ -85,7 +85,7 @@ def _source_vectors(data: RankingData, vectors: str, size: int, model: Word2VecM
 
 
 def _vocabulary(data: RankingData) -> tuple[str, ...]:
-    return index_words(chain(data.documents, data.query_texts())).vocabulary
+    return index_words(chain(data.documents, data.query_texts()), data.words).vocabulary
 
 
 def _text_side(
@@ -99,7 +99,7 @@ def _text_side(
     padding = np.zeros((1, shape[1]), np.float32)
     files = {
         VOCABULARY: "\n".join([*table.words, *own_row]),
-        META: json.dumps({"size": shape[1], "from_front": from_front}),
+        META: json.dumps({"size": shape[1], "from_front": from_front, "words": data.words}),
     }
     return TextSide(
         queries=word_tokens(files, data.query_texts()),
@@ -112,7 +112,7 @@ def _text_side(
 def word_tokens(files: Mapping[str, str], texts: Iterable[str]) -> Tokens:
     """Rows of the vector table for the words of texts; words outside the vocabulary go to hashed rows."""
     row_of = {word: row for row, word in enumerate(files[VOCABULARY].splitlines(), FIRST_WORD)}
-    words = index_words(texts)
+    words = index_words(texts, json.loads(files[META]).get("words", "spaces"))
     rows = [row_of.get(word) or _hashed_row(word) for word in words.vocabulary]
     return Tokens(np.array(rows, np.int32)[words.ids], words.offsets)
 
@@ -141,7 +141,7 @@ def train_vectors(data: RankingData, size: int, seed: int, model: Word2VecModel 
     from gensim.models import Word2Vec
 
     queries = (data.query_text(int(query)) for query in np.unique(required_split(data, "train").query))
-    words = index_words(chain(data.documents, queries))
+    words = index_words(chain(data.documents, queries), data.words)
     if not len(words.ids):
         raise DataError(Problem(data.name, "no word in any document or training query", "texts with letters or digits"))
     trained = Word2Vec(

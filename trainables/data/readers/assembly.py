@@ -15,8 +15,9 @@ from trainables.data.candidates import retrieve, with_positives
 from trainables.data.columns import ONE_DOMAIN, UNJUDGED, RankingData, Rated, Split, TextColumn, id_ranks
 from trainables.data.readers.rows import MISSING, IdIndex
 from trainables.data.settings import DataConfig
-from trainables.data.words import index_words, look_up, normalised
+from trainables.data.words import Cut, cut_of, index_words, look_up, normalised, words
 
+LOOKED_AT = 300  # relevant documents of a split, for whether they share words with their queries
 NEARLY_ALL = 0.9  # share of the queries whose judgments name a non-relevant document, for candidates from the qrels
 
 
@@ -27,6 +28,7 @@ class RawSplit:
     run      candidates with first-stage scores
     pool     candidates that the data gives without scores; the judgments may name other documents
     teacher  a teacher's scores, of candidates and other documents
+    bared    rows of queries with a given negative that was left out
     """
 
     query_ids: Sequence[str]
@@ -35,6 +37,7 @@ class RawSplit:
     run: Rated | None = None
     pool: Rated | None = None
     teacher: Rated | None = None
+    bared: Sequence[int] = ()
 
     @property
     def query_texts(self) -> Iterator[str]:
@@ -71,17 +74,17 @@ def _by_judgments(splits: Sequence[RawSplit]) -> str:
     judged = rejected = 0
     for split in splits:
         judged += len(np.unique(split.qrels.query))
-        rejected += len(np.unique(split.qrels.query[split.qrels.value <= 0]))
+        rejected += len(np.unique([*split.qrels.query[split.qrels.value <= 0], *split.bared]))
     return "qrels" if judged and rejected >= NEARLY_ALL * judged else "bm25"
 
 
 def assemble(raw: Raw, config: DataConfig) -> RankingData:
     """RankingData without a digest. Raises DataError if a split cannot be used, WorkFailed if retrieval fails."""
-    sources = candidate_sources(raw, config)
+    sources, cut = candidate_sources(raw, config), _cut(raw, config)
     own = {name: own_documents(raw, split, config) for name, split in raw.splits.items()}
     beside = int(any((rows != MISSING).any() for rows in own.values()))  # room for a query's own document
-    raw = _with_scores(raw, sources, config, beside)
-    notes, dropped = [*raw.notes, *_source_notes(sources, config)], 0
+    raw = _with_scores(raw, sources, config, beside, cut)
+    notes, dropped = [*raw.notes, *_source_notes(sources, config), *_strangers_note(raw, cut)], 0
     splits, rows, start = {}, {}, 0
     for name, raw_split in raw.splits.items():
         raw_split, count = _without_own(raw_split, own[name])
@@ -98,7 +101,7 @@ def assemble(raw: Raw, config: DataConfig) -> RankingData:
 
     return RankingData(
         name=raw.name,
-        digest="identical ids" if dropped else "",  # beside that of the files
+        digest=" ".join(_beside_files(config, cut, dropped)),
         document_ids=raw.document_ids,
         documents=raw.documents,
         query_ids=TextColumn.of(raw.splits[name].query_ids[row] for name in rows for row in map(int, rows[name])),
@@ -109,7 +112,36 @@ def assemble(raw: Raw, config: DataConfig) -> RankingData:
         splits=splits,
         notes=tuple(notes),
         retrieved=set(sources.values()) == {"bm25"},
+        words=cut,
     )
+
+
+def _cut(raw: Raw, config: DataConfig) -> Cut:
+    """How texts are cut into words; `data.words: auto` asks the queries."""
+    if config.words != "auto":
+        return config.words
+    return cut_of(text for split in raw.splits.values() for text in split.query_texts)
+
+
+def _strangers_note(raw: Raw, cut: Cut) -> list[str]:
+    """A note where most relevant documents share no word with their query, of LOOKED_AT looked at in each split."""
+    without = seen = 0
+    for split in raw.splits.values():
+        relevant = split.qrels.where((split.qrels.value > 0) & (split.qrels.document != MISSING))
+        for row in np.unique(np.linspace(0, len(relevant) - 1, LOOKED_AT).astype(int)) if len(relevant) else ():
+            asked = set(words(" ".join(split.contexts[int(relevant.query[row])]), cut))
+            without += asked.isdisjoint(words(raw.documents[int(relevant.document[row])], cut))
+            seen += 1
+    if 2 * without <= seen:
+        return []
+    wrong = f"{without:,} of {seen:,} relevant documents share no word with their query"
+    return [f"{wrong}: BM25, what reads its scores, and rankers that match words can say little"]
+
+
+def _beside_files(config: DataConfig, cut: Cut, dropped: int) -> list[str]:
+    """What decides the content beside the files and the keys, for the digest."""
+    by_script = config.words == "auto" and cut == "script"
+    return [what for what, holds in (("identical ids", dropped), ("by script", by_script)) if holds]
 
 
 def _teacher_notes(name: str, split: Split) -> list[str]:
@@ -156,36 +188,36 @@ def _without_own(split: RawSplit, own: np.ndarray) -> tuple[RawSplit, int]:
     return replace(split, run=split.run.where(~mine)), int(mine.sum())
 
 
-def _with_scores(raw: Raw, sources: Mapping[str, str], config: DataConfig, beside: int) -> Raw:
+def _with_scores(raw: Raw, sources: Mapping[str, str], config: DataConfig, beside: int, cut: Cut) -> Raw:
     """The same data, with a scored row for each candidate in the `run` of every split. `beside`: how many more than
     `data.top_k` are retrieved."""
     config = config.model_copy(update={"top_k": config.top_k + beside})
     splits = dict(raw.splits)
     for source, scored in (("qrels", _scored_qrels), ("bm25", _retrieved)):
         if mine := {name: split for name, split in raw.splits.items() if sources[name] == source}:
-            runs = scored(replace(raw, splits=mine), config)
+            runs = scored(replace(raw, splits=mine), config, cut)
             splits |= {name: replace(split, run=runs[name]) for name, split in mine.items()}
     return replace(raw, splits=splits)
 
 
-def _scored_qrels(raw: Raw, config: DataConfig) -> dict[str, Rated]:
+def _scored_qrels(raw: Raw, config: DataConfig, cut: Cut) -> dict[str, Rated]:
     """BM25 scores of the documents given or judged. Memory holds words of the queries, not of the collection."""
     k1, b = config.bm25.k1, config.bm25.b
-    vocabulary = index_words(text for split in raw.splits.values() for text in split.query_texts).vocabulary
-    statistics = Statistics.of(raw.documents, vocabulary)
+    asked = index_words((text for split in raw.splits.values() for text in split.query_texts), cut)
+    statistics = Statistics.of(raw.documents, asked.vocabulary, asked.cut)
     runs = {}
     for name, split in raw.splits.items():
         pool = split.qrels if split.pool is None else split.pool
         pool = pool.where(pool.document != MISSING)
-        queries = look_up(split.query_texts, vocabulary)
+        queries = look_up(split.query_texts, asked.vocabulary, asked.cut)
         scores = streamed_scores(raw.documents, statistics, queries, pool.query, pool.document, k1, b)
         runs[name] = Rated(pool.query, pool.document, scores)
     return runs
 
 
-def _retrieved(raw: Raw, config: DataConfig) -> dict[str, Rated]:
+def _retrieved(raw: Raw, config: DataConfig, cut: Cut) -> dict[str, Rated]:
     queries = {name: list(split.query_texts) for name, split in raw.splits.items()}
-    runs = retrieve(raw.documents, queries, config.bm25.k1, config.bm25.b, config.top_k)
+    runs = retrieve(raw.documents, queries, config.bm25.k1, config.bm25.b, config.top_k, cut)
     return {name: Rated(*columns) for name, columns in runs.items()}
 
 

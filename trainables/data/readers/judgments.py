@@ -22,7 +22,6 @@ RUN = ("QUERY", "Q0", "DOCUMENT", "RANK", "SCORE", "TAG")
 BEIR_QRELS = ("query-id", "corpus-id", "score")  # the header of such a file
 MSMARCO_RUN = 3  # columns of a run as MS MARCO's: QUERY DOCUMENT RANK
 SCORES = ("QUERY", "DOCUMENT", "SCORE")
-RUN_FILES = ("run.{}.txt", "run.{}.trec", "run.{}.run", "run.{}.tsv")
 
 Triples = Iterable[tuple[int, str, str, str]]  # line, query id, document id, value
 
@@ -34,7 +33,7 @@ def scores_file(folder: Path, split: str) -> Path:
 
 def run_file(folder: Path, split: str) -> Path:
     """Where the run of a split is, if it is given."""
-    return split_file(folder, split, *RUN_FILES)
+    return split_file(folder, split, "run.{}.txt")
 
 
 def optional_files(folder: Path) -> list[Path]:

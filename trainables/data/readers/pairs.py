@@ -228,7 +228,7 @@ class _Judgments:
         self._texts = TextWriter(scratch, split)
         self.queries = TextTable(self._texts.extend)
         self._query, self._document, self._grade, self._row = array("i"), array("i"), array("h"), array("I")
-        self._score = array("d")
+        self._score, self._bared = array("d"), array("i")
 
     def read(self, table: Table, columns: Columns, strict: bool, notes: list[str]) -> None:
         before = len(table.problems)
@@ -238,7 +238,9 @@ class _Judgments:
         while batch := list(islice(rows, _BATCH)):
             cells = [cell for _, judged in batch for cell in judged.cells]
             sizes = [len(judged.cells) for _, judged in batch]
-            query = np.repeat(self.queries.rows([judged.query for _, judged in batch]), sizes)
+            asked = self.queries.rows([judged.query for _, judged in batch])
+            self._bared.extend(query for query, (_, judged) in zip(asked.tolist(), batch, strict=True) if judged.own)
+            query = np.repeat(asked, sizes)
             row = np.repeat([number for number, _ in batch], sizes)
             document = self.documents.rows([text for text, _, _ in cells])
             for column, values in ((self._query, query), (self._document, document), (self._row, row)):
@@ -265,6 +267,7 @@ class _Judgments:
             _Singles(texts),
             Rated(query[once], document[once], grade[once].astype(np.float64)),
             teacher=self._teacher(scores, problems, notes) if scores.exists() else teacher if len(teacher) else None,
+            bared=self._bared,
         )
 
     def _teacher(self, path: Path, problems: list[Problem], notes: list[str]) -> Rated:

@@ -219,6 +219,15 @@ def open_bytes(path: Path, pipes: bool = False) -> BinaryIO:
     return cast(BinaryIO, io.BufferedReader(pyarrow.input_stream(str(path), compression="zstd")))
 
 
+def first_bytes(path: Path, count: int = 1 << 16) -> bytes:
+    """The beginning of a file, without a byte order mark; nothing if it cannot be read."""
+    try:
+        with open_bytes(path) as file:
+            return file.read(count).removeprefix(_BOM)
+    except BROKEN:
+        return b""
+
+
 def unpacked_name(path: Path) -> str:
     """The file's name without the ending of a compression."""
     return path.stem if path.suffix in PACKED else path.name

@@ -1,4 +1,4 @@
-"""SQuAD 1.1 (Rajpurkar et al. 2016) as sentence ranking, SQuAD-T (Min et al. 2017): which sentence of the
+"""SQuAD 1.1 and 2.0 (Rajpurkar et al. 2016, 2018) as sentence ranking, SQuAD-T (Min et al. 2017): which sentence of the
 paragraph holds the answer?
 
 A question is a query, the sentences of its paragraph are the candidates, and those in which an answer begins have
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,13 +17,14 @@ from typing import Any
 
 from trainables.core.errors import DataError, Problem
 from trainables.core.prose import counted
-from trainables.data.columns import RankingData, Rated, Task, TextColumn
+from trainables.data.columns import SPLITS, RankingData, Rated, Task, TextColumn
 from trainables.data.readers.assembly import Raw, RawSplit, assemble
-from trainables.data.readers.rows import is_text, open_bytes, plain_or_packed, read_whole, usable_id
+from trainables.data.readers.files import files_of_splits, split_file
+from trainables.data.readers.rows import first_bytes, is_text, read_whole, unpacked_name, usable_id
 from trainables.data.settings import DataConfig
 
 TASK: Task = "ranking"
-FILES = {"train": "train-v1.1.json", "dev": "dev-v1.1.json"}
+FILES = ("{}-v1.1.json", "{}-v2.0.json")
 HEAD = 1 << 16  # bytes searched for the key `data`
 FORM = "data > paragraphs > qas > answers, as in the published files"
 _ABBREVIATION = re.compile(
@@ -37,28 +37,34 @@ def recognises(folder: Path) -> bool:
     return bool(_by_split(folder))
 
 
+def fits_loosely(folder: Path) -> bool:
+    """By the content of files with a split's name."""
+    return bool(_loosely(folder))
+
+
 def files(folder: Path) -> list[Path]:
-    return list(_by_split(folder).values())
+    return list((_by_split(folder) or _loosely(folder)).values())
 
 
 def _by_split(folder: Path) -> dict[str, Path]:
-    """train-v1.1.json and dev-v1.1.json; without them, the folder's only JSON file if it looks like them, as test."""
-    named = {split: path for split, name in FILES.items() if (path := plain_or_packed(folder, name)).exists()}
+    """The published names; without them, the folder's only JSON file if it looks like them, as test."""
+    named = {split: path for split in SPLITS if (path := split_file(folder, split, *FILES)).exists()}
     if named:
         return named
-    paths = sorted(path for path in folder.iterdir() if path.name.endswith((".json", ".json.gz")))
+    paths = sorted(path for path in folder.iterdir() if unpacked_name(path).endswith(".json"))
     return {"test": paths[0]} if len(paths) == 1 and may_be_squad(paths[0]) else {}
+
+
+def _loosely(folder: Path) -> dict[str, Path]:
+    given = {split: pieces[0] for split, pieces in files_of_splits(folder, ("json",)).items() if len(pieces) == 1}
+    return {split: paths[0] for split, paths in given.items() if len(paths) == 1 and may_be_squad(paths[0])}
 
 
 def may_be_squad(path: Path) -> bool:
     """Whether the keys `data` and `paragraphs` stand near a file's beginning. True for one that cannot be read: `read`
     says why."""
-    try:
-        with open_bytes(path) as stream:
-            head = stream.read(HEAD)
-        return b'"data"' in head and b'"paragraphs"' in head
-    except (OSError, EOFError, zlib.error):
-        return True
+    head = first_bytes(path, HEAD)
+    return not head or (b'"data"' in head and b'"paragraphs"' in head)
 
 
 def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
@@ -71,7 +77,7 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     sentences: dict[str, str] = {}
     notes: list[str] = []
     splits = {}
-    for split, path in _by_split(folder).items():
+    for split, path in (_by_split(folder) or _loosely(folder)).items():
         reader = _Split(split, path, problems, sentences)
         reader.read(read_whole(path, problems))
         notes += reader.notes()
@@ -127,7 +133,7 @@ class _Split:
         except (ValueError, RecursionError) as error:
             self.problems.append(Problem(str(self.path), f"not SQuAD 1.1 ({error})", FORM))
         if not self.names and not self.problems:
-            self.problems.append(Problem(str(self.path), "no questions with an answer", "give SQuAD 1.1"))
+            self.problems.append(Problem(str(self.path), "no questions with an answer", "give SQuAD 1.1 or 2.0"))
 
     def _articles(self, whole: Any) -> None:
         with self._noted():

@@ -22,6 +22,7 @@ from trainables.data.readers.rows import (
     MAX_LINE,
     PACKED,
     Lines,
+    first_bytes,
     open_bytes,
     read_whole,
     unpacked_name,
@@ -370,12 +371,3 @@ def joined(tables: Sequence[Table]) -> Table:
 def first_rows(path: Path) -> list[list[str]]:
     """The fields of a TSV file's first rows; none if it cannot be read, about which whoever reads it complains."""
     return [line.split("\t") for line in first_bytes(path).decode(errors="replace").splitlines()[:_SAMPLE]]
-
-
-def first_bytes(path: Path, count: int = 1 << 16) -> bytes:
-    """The beginning of a file, without a byte order mark; nothing if it cannot be read."""
-    try:
-        with open_bytes(path) as file:
-            return file.read(count).removeprefix(b"\xef\xbb\xbf")
-    except BROKEN:
-        return b""
