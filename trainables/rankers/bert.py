@@ -17,7 +17,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -386,13 +386,17 @@ def hub_files(model: str, from_front: bool) -> dict[str, str]:
     longest = (getattr(config, OURS, None) or {}).get("longest", longest)  # our folders give another length to others
     pad = tokenizer.convert_tokens_to_ids(str(tokenizer.pad_token))
     assert isinstance(pad, int)
-    return _files(tokenizer.backend_tokenizer, config, longest, pad, from_front)
+    typed = "token_type_ids" in tokenizer.model_input_names  # else transformers gives all tokens type 0
+    return _files(tokenizer.backend_tokenizer, config, longest, pad, from_front, typed)
 
 
-def _files(tokenizer: Tokenizer, config: PretrainedConfig, longest: int, pad: int, from_front: bool) -> dict[str, str]:
+def _files(
+    tokenizer: Tokenizer, config: PretrainedConfig, longest: int, pad: int, from_front: bool, typed: bool = True
+) -> dict[str, str]:
+    template = PairTemplate.of(tokenizer, longest, pad, from_front)
     fields = {key: value for key, value in config.to_dict().items() if key != "_name_or_path"}
     return {
         TOKENIZER: tokenizer.to_str(),
         CONFIG: json.dumps(fields, sort_keys=True),
-        PAIRS: PairTemplate.of(tokenizer, longest, pad, from_front).to_json(),
+        PAIRS: replace(template, second_segment=template.second_segment and typed).to_json(),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,14 +44,22 @@ class Ranker:
         sigmoid of its logit unless it asks for none, and of two labels the probability of the second. A text that
         stands in several pairs is read once.
 
-        Raises ConfigError if the ranker reads features or first-stage scores, which texts do not have.
+        Raises ConfigError if the ranker reads features or first-stage scores, which texts do not have, DataError for
+        what is no pair of texts.
         """
         ranker = self._of_texts()
+        pairs = list(pairs)
+        require_texts((f"pairs[{row}]", text) for row, pair in enumerate(pairs) for text in pair)
         return ranker.shown(self._scores(ranker, pairs))
 
     def rank(self, query: str, documents: Sequence[str]) -> list[tuple[int, float]]:
         """The documents' indices with their scores, best first; of equal scores, the lower index first. Raises
-        ConfigError if the ranker predicts classes, or as `predict`."""
+        ConfigError if the ranker predicts classes, or as `predict`; DataError for what is no list of texts."""
+        if isinstance(documents, str | bytes):
+            raise DataError(Problem("documents", "one text, whose letters would be ranked", "a list of texts"))
+        documents = list(documents)
+        texts = ((f"documents[{row}]", text) for row, text in enumerate(documents))
+        require_texts([("query", query), *texts])
         if self.classes:
             raise ConfigError(Problem(str(self.folder), "predicts classes and ranks nothing", "predict(pairs)"))
         ranker = self._of_texts()
@@ -100,6 +108,13 @@ class Ranker:
 
     def __repr__(self) -> str:
         return f"<Ranker {self.name} from {self.folder}>"
+
+
+def require_texts(named: Iterable[tuple[str, object]]) -> None:
+    """Raises DataError for every (place, value) whose value is no text."""
+    wrong = [(place, value) for place, value in named if not isinstance(value, str)]
+    if wrong:
+        raise DataError(Problem(place, f"{value!r} is no text", "a text, or leave it out") for place, value in wrong)
 
 
 def _same(one: str, other: str) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pyterrier as pt
 
-from tune_cl.api.rankers import Ranker, load_ranker
+from tune_cl.api.rankers import Ranker, load_ranker, require_texts
 
 
 class TuneClRanker(pt.Transformer):
@@ -26,6 +26,9 @@ class TuneClRanker(pt.Transformer):
         self.text_column = text_column
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Raises KeyError if a column is missing, as PyTerrier's own transformers do."""
-        pairs = list(zip(inp["query"].astype(str), inp[self.text_column].astype(str), strict=True))
+        """Raises KeyError if a column is missing, as PyTerrier's own transformers do, and DataError for a row without
+        a text."""
+        texts = list(inp[self.text_column])
+        require_texts((f"{self.text_column} of row {row}", text) for row, text in enumerate(texts))
+        pairs = list(zip(inp["query"].astype(str), texts, strict=True))
         return pt.model.add_ranks(inp.assign(score=self.ranker.predict(pairs).astype("float64")))

@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping
 from math import inf
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import yaml
 from yaml.composer import ComposerError
+from yaml.constructor import ConstructorError
 
 from search_spaces import SPACES
 from trainables.core.errors import ConfigError, Problem, nearest
@@ -19,7 +20,10 @@ MOST_BYTES = 1 << 20  # PyYAML takes seconds for as much
 
 
 class Loader(yaml.SafeLoader):
-    """Safe YAML in which 1e-3 is a number (YAML 1.1 demands 1.0e-3); aliases are refused."""
+    """Safe YAML with the scalars of YAML 1.2 and JSON: 1e-3 is a number, yes and no are texts. What YAML 1.1 reads as
+    another number than it looks like, 1:30 and 010, is refused, and so are aliases."""
+
+    yaml_implicit_resolvers: ClassVar[dict[Any, Any]] = {}
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
@@ -35,9 +39,36 @@ class Dumper(yaml.SafeDumper):
     """Quotes strings that Loader would take for numbers."""
 
 
+DIGITS = list("-+.0123456789")
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$")
-for kind in (Loader, Dumper):
-    kind.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+.0123456789"))
+TAG, AMBIGUOUS = "tag:yaml.org,2002:", "!ambiguous"
+SCALARS = {  # by their tag, in the order in which they are tried: a pattern, and what a scalar may begin with
+    "null": (r"(~|null|Null|NULL|)$", ["~", "n", "N", ""]),
+    "bool": (r"(true|True|TRUE|false|False|FALSE)$", list("tTfF")),
+    AMBIGUOUS: (r"[-+]?([0-9]+(:[0-5]?[0-9])+(\.[0-9]*)?|0[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?)$", DIGITS),
+    "int": (r"([-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)$", DIGITS),
+    "float": (rf"({FLOAT.pattern[:-1]}|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$", DIGITS),
+}
+for tag, (pattern, begins) in SCALARS.items():
+    Loader.add_implicit_resolver(tag if tag == AMBIGUOUS else TAG + tag, re.compile(pattern), begins)
+Dumper.add_implicit_resolver(f"{TAG}float", FLOAT, DIGITS)
+Dumper.add_implicit_resolver(f"{TAG}int", re.compile(r"0o[0-7]+$"), ["0"])
+
+
+def refuse_ambiguous(_: Loader, node: yaml.ScalarNode) -> None:
+    """Raises ConstructorError for a number in base 60, or with zeros before it (base 8 for some)."""
+    if ":" in node.value:
+        seconds = 0.0
+        for part in node.value.lstrip("+-").split(":"):
+            seconds = 60 * seconds + float(part)
+        right = f"{seconds:g}, if that is meant, or the text in quotation marks: '{node.value}'"
+        raise ConstructorError(None, None, f"{node.value} is a number in base 60 for some", node.start_mark, right)
+    plain = re.sub(r"^([-+]?)0+(?=[0-9])", r"\1", node.value)
+    right = f"{plain}, or the text in quotation marks: '{node.value}'"
+    raise ConstructorError(None, None, f"{node.value} begins with a zero: base 8 for some", node.start_mark, right)
+
+
+Loader.add_constructor(AMBIGUOUS, refuse_ambiguous)
 
 
 def dump_yaml(tree: Mapping[str, Any]) -> str:
