@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,9 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel
 
+from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, Problem
+from trainables.data.columns import RankingData
 from trainables.rankers.bert import EncoderRanker, hub_files, require_positions, save_activations
 from trainables.rankers.classifier_folder import CONFIG, PAIRS, TOKENIZER
 from trainables.rankers.encoders import first_position, new_encoder, pop_pooler, pretrained_encoder
@@ -31,7 +33,9 @@ from trainables.rankers.fast.packing import GROUP_COST, PACKED, cls_vectors, mea
 from trainables.rankers.ranker import DualEncoder, RankerModule, TextSide, Tokens, padded_rows
 from trainables.rankers.sentence_folder import Sentences, encoder_of, read_sentences, read_weights, write_sentences
 from trainables.rankers.settings import TINY, BiEncoderSettings
-from trainables.rankers.text_pairs import PairTemplate
+from trainables.rankers.text_pairs import PairTemplate, cached_text_side, keeps_latest
+
+PROMPTS = "prompts.json"  # among the text files: what stands before queries and before documents
 
 
 @dataclass(frozen=True)
@@ -132,6 +136,27 @@ class BiEncoder(EncoderRanker):
     def location(self, model: str) -> str:
         return encoder_of(model)
 
+    def prepare(self, data: RankingData, settings: Any, seed: int) -> TextSide:
+        prompts = _prompts_file(read_sentences(settings.model))
+        if not prompts:
+            return super().prepare(data, settings, seed)
+        files = hub_files(self.location(settings.model), keeps_latest(data, settings.keep)) | prompts
+        return cached_text_side(
+            "bert",
+            digest_of(data.digest, files),
+            lambda: TextSide(
+                self.encode_queries(files, settings, data.query_texts()),
+                self.encode(files, settings, data.documents),
+                files,
+            ),
+        )
+
+    def encode(self, files: Mapping[str, str], settings: Any, texts: Iterable[str]) -> Tokens:
+        return super().encode(files, settings, _behind_prompt(files, 1, texts))
+
+    def encode_queries(self, files: Mapping[str, str], settings: Any, texts: Iterable[str]) -> Tokens:
+        return super().encode(files, settings, _behind_prompt(files, 0, texts))
+
     def build(self, text: TextSide, settings: BiEncoderSettings, max_length: int, outputs: int = 1) -> BiEncoderModule:
         """Raises ConfigError if the encoder has fewer positions than `max_length`, or its weights are missing, or for
         classes."""
@@ -156,12 +181,24 @@ class BiEncoder(EncoderRanker):
         """Writes a folder for SentenceTransformer (see sentence_folder)."""
         assert isinstance(module, BiEncoderModule)
         settings = module.settings
-        form = Sentences(settings.pooling, settings.similarity, module.max_length)
+        prompts = json.loads(files[PROMPTS]) if PROMPTS in files else ("", "")
+        form = Sentences(settings.pooling, settings.similarity, module.max_length, prompts)
         write_sentences(module.encoder.state_dict(), module.encoder.config.hidden_size, form, files, folder)
-        return {name: files[name] for name in (CONFIG, PAIRS)}  # the encoder's configuration, as it came
+        kept = (CONFIG, PAIRS, PROMPTS)  # the encoder's configuration, as it came
+        return {name: files[name] for name in kept if name in files}
 
     def read(self, folder: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
         return read_weights(folder)
+
+
+def _prompts_file(form: Sentences | None) -> dict[str, str]:
+    return {PROMPTS: json.dumps(form.prompts)} if form is not None and any(form.prompts) else {}
+
+
+def _behind_prompt(files: Mapping[str, str], side: int, texts: Iterable[str]) -> Iterable[str]:
+    """The texts with the prompt before them, if the ranker has one for queries (0) or documents (1)."""
+    prompt = json.loads(files[PROMPTS])[side] if PROMPTS in files else ""
+    return (prompt + text for text in texts) if prompt else texts
 
 
 def read_bi_encoder(model: str) -> tuple[BiEncoderSettings, BiEncoderModule, dict[str, str]]:
@@ -169,6 +206,7 @@ def read_bi_encoder(model: str) -> tuple[BiEncoderSettings, BiEncoderModule, dic
     that a bi_encoder lacks."""
     form, files = read_sentences(model), hub_files(encoder_of(model), from_front=False)
     assert form is not None, f"{model} is no SentenceTransformer"
+    files |= _prompts_file(form)
     settings = BiEncoderSettings.model_validate(
         {"model": model, "pooling": form.pooling, "similarity": form.similarity}
     )

@@ -7,7 +7,7 @@ its own: pooling, and for cosines a normalisation. `SETTINGS` names the similari
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -52,11 +52,12 @@ Similarity = Literal["cosine", "dot"]
 @dataclass(frozen=True)
 class Sentences:
     """What a SentenceTransformer makes of an encoder's vectors. `max_length`: tokens of a text; None: all that the
-    encoder reads."""
+    encoder reads. `prompts`: what stands before a query, and before a document."""
 
     pooling: Pooling
     similarity: Similarity
     max_length: int | None
+    prompts: tuple[str, str] = ("", "")
 
 
 def write_sentences(
@@ -71,7 +72,8 @@ def write_sentences(
     (folder / TOKENIZER).write_text(files[TOKENIZER], encoding="utf-8")
     _write(folder / TOKENIZER_CONFIG, tokenizer_config(files, length))
     _write(folder / CUT, {"max_seq_length": length, "do_lower_case": False})
-    _write(folder / SETTINGS, {"similarity_fn_name": form.similarity})
+    prompts = dict(zip(("query", "document"), form.prompts, strict=True)) if any(form.prompts) else None
+    _write(folder / SETTINGS, {"similarity_fn_name": form.similarity} | ({"prompts": prompts} if prompts else {}))
     names = ["Transformer", "Pooling", *(["Normalize"] if form.similarity == "cosine" else [])]
     modules = [
         {"idx": index, "name": str(index), "path": FOLLOWING.get(name, ""), "type": TYPES + name}
@@ -111,11 +113,22 @@ def read_sentences(model: str) -> Sentences | None:
     pooled: Pooling = "mean" if modes == ["mean"] else "cls"
     if modes != [pooled] or any(pooling.get(key) for key in pooling if key in OTHER_POOLING):
         raise _lacking(model, f"pools in another way ({MODULES})", "pooling by mean or cls")
-    similarity = (_document(model, SETTINGS) or {}).get("similarity_fn_name") or "cosine"
+    settings = _document(model, SETTINGS) or {}
+    prompts = tuple(_prompt(settings, names) for names in (("query",), ("document", "passage", "corpus")))
+    if any(prompts) and pooling.get("include_prompt") is False:
+        raise _lacking(model, "pools without its prompts (include_prompt)", "pooling of all tokens")
+    similarity = settings.get("similarity_fn_name") or "cosine"
     if similarity not in ("cosine", "dot"):
         raise _lacking(model, f"compares by {str(similarity)[:80]!r}", "similarity cosine or dot")
     cut = (_document(model, _joined(modules[0][1], CUT)) or {}).get("max_seq_length")
-    return Sentences(pooled, "cosine" if names[2:] else similarity, cut)
+    return Sentences(pooled, "cosine" if names[2:] else similarity, cut, prompts)
+
+
+def _prompt(settings: Mapping[str, Any], names: Sequence[str]) -> str:
+    """The prompt by the first of the names that is there, or the default one, as `encode_query` and `encode_document`
+    of sentence-transformers choose it."""
+    prompts = settings.get("prompts") or {}
+    return next((prompts[name] for name in (*names, settings.get("default_prompt_name")) if name in prompts), "") or ""
 
 
 def encoder_of(model: str) -> str:
