@@ -19,12 +19,13 @@ from trainables.data.labels import with_training_labels
 from trainables.data.readers import READERS, reader_for
 from trainables.data.readers.files import not_read
 from trainables.data.settings import DataConfig
+from trainables.data.tables_in_memory import HUB, from_hub
 
 _FORMAT = 4  # raise it when a reader or the store would give other columns for the same files
 _COLUMNS = 3  # raise it when the store has another column for the same content: it is read again, its digest stays
 DOCSTRINGS = "docstrings"
 _IR_DATASETS = "ir_datasets:"
-_FORMS = f"a folder (tune-cl list data), {DOCSTRINGS} or {_IR_DATASETS}NAME"
+_FORMS = f"a folder (tune-cl list data), {DOCSTRINGS}, {_IR_DATASETS}NAME or {HUB}NAME"
 
 DATA_FORMS: Registry[str] = Registry(
     "data.source",
@@ -46,6 +47,14 @@ DATA_FORMS.add(
         "MacAvaney et al. 2021",
     )
 )
+DATA_FORMS.add(
+    Entry(
+        "hf",
+        f"{HUB}NAME",
+        "a dataset of the Hugging Face hub with columns of pairs, through the datasets library",
+        "Lhoest et al. 2021",
+    )
+)
 
 
 def load_data(config: DataConfig, relevance_level: int = 1) -> RankingData:
@@ -64,6 +73,8 @@ def _load(config: DataConfig) -> RankingData:
         return import_module("trainables.data.docstrings").load_docstrings(config)
     if source.startswith(_IR_DATASETS):
         return _load_ir_datasets(source, config)
+    if source.startswith(HUB):
+        return replace(_load_folder(from_hub(source), config), name=source.removeprefix(HUB))
     require_source(source)
     return _load_folder(Path(source).expanduser(), config)
 
@@ -71,9 +82,17 @@ def _load(config: DataConfig) -> RankingData:
 def require_source(source: str) -> None:
     """Raises DataError for a folder that is not there. Takes no time, unlike importing what data is loaded for."""
     folder = Path(source).expanduser()
-    if source != DOCSTRINGS and not source.startswith(_IR_DATASETS) and not folder.is_dir():
+    if _elsewhere(source) is None and not folder.is_dir():
         wrong = "is not a folder" if folder.exists() else "does not exist"
         raise DataError(Problem("data.source", f"'{source}' {wrong}", _FORMS))
+
+
+def _elsewhere(source: str) -> str | None:
+    """The name in DATA_FORMS of data that is no folder; None for a folder."""
+    if source == DOCSTRINGS:
+        return DOCSTRINGS
+    prefixes = {_IR_DATASETS: "ir_datasets", HUB: "hf"}
+    return next((name for prefix, name in prefixes.items() if source.startswith(prefix)), None)
 
 
 def task_of(source: str) -> Task:
@@ -87,15 +106,12 @@ def task_of(source: str) -> Task:
 
 def form_of(source: str) -> str:
     """The name in DATA_FORMS of what `load_data` reads. Raises DataError where it does."""
-    if source == DOCSTRINGS:
-        return DOCSTRINGS
-    return "ir_datasets" if source.startswith(_IR_DATASETS) else reader_for(Path(source).expanduser())
+    return _elsewhere(source) or reader_for(Path(source).expanduser())
 
 
 def recognised(source: str) -> tuple[str, str, list[str]]:
     """(name of the form, what it is recognised by, the files that are read) of data that `load_data` can load."""
-    if source == DOCSTRINGS or source.startswith(_IR_DATASETS):
-        name = DOCSTRINGS if source == DOCSTRINGS else "ir_datasets"
+    if name := _elsewhere(source):
         return name, DATA_FORMS.entries[name].summary, []
     folder = Path(source).expanduser()
     name = reader_for(folder)

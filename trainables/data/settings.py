@@ -55,7 +55,9 @@ Share = Annotated[float, Field(ge=0, le=1)]
 class DataConfig(Section):
     """`data.*`."""
 
-    source: str = Field(default="docstrings", min_length=1, description="docstrings | PATH | ir_datasets:NAME")
+    source: str = Field(
+        default="docstrings", min_length=1, description="docstrings | PATH | ir_datasets:NAME | hf:NAME"
+    )
     candidates: ForNetworks[Literal["auto", "run", "qrels", "bm25"]] = Field(
         default="auto",
         description="auto: the run; without one the qrels if they judge non-relevant documents too; else BM25",

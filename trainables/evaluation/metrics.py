@@ -107,6 +107,11 @@ def accuracy(ranking: Ranking, _: float) -> np.ndarray:
     return precision(ranking, 1)
 
 
+def success(ranking: Ranking, cut: float) -> np.ndarray:
+    """Whether a relevant document is among the first `cut`: 1 or 0."""
+    return (reciprocal_rank(ranking, cut) > 0).astype(np.float64)
+
+
 def r_precision(ranking: Ranking, _: float) -> np.ndarray:
     """Precision at rank R, where R documents are relevant to the query."""
     return _ratio(ranking.count_within(ranking.judged.relevant), ranking.judged.relevant)
@@ -148,17 +153,21 @@ class Family:
 
 
 METRIC_FORMS = (
-    "known: map[@K], mrr[@K], ndcg[@K], p@K, recall@K, rprec, accuracy; or as ir_measures writes them: "
-    "AP, RR@K, nDCG@K, P@K, R@K, Rprec"
+    "known: map[@K], mrr[@K], ndcg[@K], p@K, recall@K, success@K, rprec, accuracy; or as ir_measures writes them: "
+    "AP, RR@K, nDCG@K, P@K, R@K, Rprec; as trec_eval: ndcg_cut_K, P_K, recip_rank"
 )
 IR_MEASURES = {"AP": "map", "MAP": "map", "RR": "mrr", "MRR": "mrr", "nDCG": "ndcg", "NDCG": "ndcg",
-               "P": "p", "R": "recall", "Recall": "recall", "Rprec": "rprec", "RPrec": "rprec"}  # fmt: skip
+               "P": "p", "Precision": "p", "R": "recall", "Recall": "recall", "Rprec": "rprec", "RPrec": "rprec",
+               "Success": "success", "Accuracy": "success"}  # fmt: skip
+TREC_EVAL_MEASURES = {"ndcg_cut": "ndcg", "map_cut": "map", "recip_rank": "mrr", "P": "p", "recall": "recall",
+                      "success": "success"}  # fmt: skip
 GRADED = ("ndcg",)  # families that read the grades themselves, and no relevance level
 FAMILIES = {
     "map": Family(average_precision, bare=True, cut=True),
     "mrr": Family(reciprocal_rank, bare=True, cut=True),
     "p": Family(precision, bare=False, cut=True),
     "recall": Family(recall, bare=False, cut=True),
+    "success": Family(success, bare=False, cut=True),
     "rprec": Family(r_precision, bare=True, cut=False),
     "ndcg": Family(ndcg, bare=True, cut=True),
     "accuracy": Family(accuracy, bare=True, cut=False),
@@ -234,6 +243,9 @@ def our_name(name: str) -> str:
 
 
 def _parse(name: str) -> Metric | None:
+    named = re.fullmatch(r"([A-Za-z]+(?:_cut)?|recip_rank)(?:[._]([1-9][0-9]{0,8}))?", name)
+    if named and named[1] in TREC_EVAL_MEASURES:  # ndcg_cut_10, P.5
+        name = TREC_EVAL_MEASURES[named[1]] + (f"@{named[2]}" if named[2] else "")
     parts = re.fullmatch(r"([A-Za-z]+)(?:\(rel=([1-9][0-9]{0,4})\))?(?:@([1-9][0-9]{0,8}))?", name)
     if parts is None:
         return None

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
-import zlib
-from codecs import BOM_UTF8
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -15,36 +13,53 @@ import numpy as np
 from trainables.core.errors import DataError, Problem
 from trainables.core.files import opened, write_text
 from trainables.data.columns import MAX_GRADE, RankingData, Split
-from trainables.data.readers.rows import Wrong, grade_of, score_of
+from trainables.data.readers.judgments import BEIR_QRELS
+from trainables.data.readers.rows import BROKEN, Wrong, grade_of, open_bytes, score_of, whole_number
 from trainables.evaluation.metrics import TrecOrder
 
 RUN_ROW = "QUERY Q0 DOCUMENT RANK SCORE TAG"
 QRELS_ROW = "QUERY 0 DOCUMENT GRADE"
+SHORT = 3  # fields of BEIR's judgments and of MS MARCO's runs
 
 
 def read_run(path: str | Path) -> dict[str, dict[str, float]]:
-    """{query: {document: score}} of a TREC run, plain or .gz. As in trec_eval, the rank column is not used.
+    """{query: {document: score}} of a TREC run, plain or compressed. As in trec_eval, the rank column is not used; of
+    MS MARCO's runs (QUERY DOCUMENT RANK) it decides, and the score is its negative.
 
     Raises DataError with every wrong line: columns, score not a finite float32, repeated query and document, not UTF-8.
     """
-    return _read(path, RUN_ROW, _score)
+    return _read(path, RUN_ROW, _score, lambda fields: -float(_whole(fields[2])))
 
 
 def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
-    """{query: {document: grade}} of a TREC qrels file, plain or .gz.
+    """{query: {document: grade}} of a TREC qrels file, or BEIR's with its header, plain or compressed.
 
     Raises DataError with every wrong line: columns, grade not an int16, repeated query and document, not UTF-8.
     """
-    return _read(path, QRELS_ROW, _grade)
+    return _read(path, QRELS_ROW, _grade, lambda fields: grade_of(_text(fields[2]), least=-MAX_GRADE), BEIR_QRELS)
 
 
-def _read(path: str | Path, form: str, value_of: Callable[[list[bytes]], float]) -> dict[str, dict]:
+ValueOf = Callable[[list[bytes]], float]
+
+
+def _read(
+    path: str | Path, form: str, value_of: ValueOf, of_short: ValueOf, header: Sequence[str] | None = None
+) -> dict[str, dict]:
+    """`of_short`: the value of a row of three fields, QUERY DOCUMENT VALUE; they need the `header`, if there is one."""
     table: dict[str, dict] = {}
     problems: list[Problem] = []
+    short = header is None
     for number, line in _lines(path):
         try:
+            if number == 1 and line.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+                problems.append(Problem(f"{path}:1", "UTF-16", "save the file as UTF-8"))
+                break
             fields = line.split()  # bytes are split at ASCII white space only, as in trec_eval
-            if fields:
+            if header and not table and [_text(field) for field in fields] == list(header):
+                short = True
+            elif short and len(fields) == SHORT:
+                _add(table, [fields[0], b"", *fields[1:]], form, lambda row: of_short([row[0], *row[2:]]), SHORT + 1)
+            elif fields:
                 _add(table, fields, form, value_of)
         except Wrong as wrong:
             problems.append(Problem(f"{path}:{number}", *wrong.args))
@@ -57,18 +72,18 @@ def _read(path: str | Path, form: str, value_of: Callable[[list[bytes]], float])
 
 def _lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
     try:
-        with gzip.open(path) if str(path).endswith(".gz") else open(path, "rb") as file:
+        with open_bytes(Path(path), pipes=True) as file:
             for number, line in enumerate(file, start=1):
                 yield number, line.removeprefix(BOM_UTF8) if number == 1 else line
     except FileNotFoundError:
         right = "/dev/stdin for standard input" if str(path) == "-" else "give the path of a TREC file"
         raise DataError(Problem(str(path), "no such file", right)) from None
-    except (OSError, EOFError, zlib.error) as error:
+    except BROKEN as error:
         raise DataError(Problem(str(path), f"cannot be read ({error})", "give a readable TREC file")) from None
 
 
-def _add(table: dict[str, dict], fields: list[bytes], form: str, value_of: Callable[[list[bytes]], float]) -> None:
-    columns = form.count(" ") + 1
+def _add(table: dict[str, dict], fields: list[bytes], form: str, value_of: ValueOf, columns: int = 0) -> None:
+    columns = columns or form.count(" ") + 1
     if len(fields) != columns:
         raise Wrong(f"{len(fields)} columns instead of {columns}", f"write '{form}'")
     try:
@@ -79,6 +94,13 @@ def _add(table: dict[str, dict], fields: list[bytes], form: str, value_of: Calla
     if document in row:
         raise Wrong(f"document '{document}' a second time for query '{query}'", "keep one row a query and document")
     row[document] = value_of(fields)
+
+
+def _whole(field: bytes) -> int:
+    rank = whole_number(_text(field))
+    if rank is None:
+        raise Wrong(f"rank '{_text(field)}'", f"write 'QUERY DOCUMENT RANK' or '{RUN_ROW}'")
+    return rank
 
 
 def _score(fields: list[bytes]) -> float:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trainables.data.tables_in_memory import Data, as_source
 from trainables.loops.instances import difficulties, instances_of
 from tune_cl.experiment.load import Overrides, load_training_run
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-def difficulty(data: str | Path, scoring: str, split: str = "train", overrides: Overrides | None = None) -> np.ndarray:
+def difficulty(data: Data, scoring: str, split: str = "train", overrides: Overrides | None = None) -> np.ndarray:
     """Difficulty of each training instance, float64 [I], higher = harder; what `tune-cl score` writes.
 
-    data       a folder or a name, as for `tune_cl.run`
+    data       a folder, a name or tables, as for `tune_cl.run`
     scoring    a name of `tune-cl list scorings`
     split      train, dev or test
     overrides  dotted keys with their values. The instances depend on training.loss, training.negatives and
@@ -25,10 +25,12 @@ def difficulty(data: str | Path, scoring: str, split: str = "train", overrides: 
 
     Values are cached. A scoring that needs a teacher trains it first. Raises ConfigError or DataError.
     """
-    return difficulties(instances_of(load_training_run(None, overrides or (), data), split, scoring), scoring).values
+    return difficulties(
+        instances_of(load_training_run(None, overrides or (), as_source(data)), split, scoring), scoring
+    ).values
 
 
-def instances(data: str | Path, split: str = "train", overrides: Overrides | None = None) -> DataFrame:
+def instances(data: Data, split: str = "train", overrides: Overrides | None = None) -> DataFrame:
     """The training instances as a pandas DataFrame; row i is instance i of `difficulty` with the same arguments.
 
     Columns: query_id, query, document_id, document, label, negative_id, negative.
@@ -42,7 +44,7 @@ def instances(data: str | Path, split: str = "train", overrides: Overrides | Non
     """
     from pandas import DataFrame  # here: it takes half a second to import
 
-    instances = instances_of(load_training_run(None, overrides or (), data), split)
+    instances = instances_of(load_training_run(None, overrides or (), as_source(data)), split)
     queries = instances.query.tolist()
     return DataFrame(
         {

@@ -14,6 +14,7 @@ from trainables.core.plugins import Names, load_plugins
 from trainables.data import load_data
 from trainables.data.columns import RankingData
 from trainables.data.settings import DataConfig
+from trainables.data.tables_in_memory import Data, as_source
 from trainables.evaluation.per_query import scores_file, write_scores
 from trainables.training.ranker_folder import require_ranker
 
@@ -87,13 +88,13 @@ class Ranker:
         asked, read = (np.array([row_of[side][pair[side]] for pair in pairs], np.int64) for side in (0, 1))
         return ranker.score(queries, documents, asked, read, precision=self.precision)
 
-    def rerank(self, data: str | Path, split: str = "test", output: str | Path | None = None) -> Path:
+    def rerank(self, data: Data, split: str = "test", output: str | Path | None = None) -> Path:
         """Scores the candidates of a split, and writes them as a TREC run; the predictions, if the ranker predicts
         classes. Returns the file: `output`, or rerank.SPLIT.run.txt (.predictions.tsv) in the working folder.
 
         Raises DataError for data of another task, or without this split.
         """
-        config = self.saved.run.data
+        config, data = self.saved.run.data, as_source(data)
         ranking = load_data(config if _same(str(data), config.source) else DataConfig(source=str(data)))
         if split not in ranking.splits:
             right = f"one of {', '.join(ranking.splits)}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from trainables.config.function import Function, Objective, objective_of
 from trainables.core.plugins import Names, load_plugins
 from trainables.core.prose import say
+from trainables.data.tables_in_memory import Data, as_source
 from tune_cl.api.session import panel_kind, working
 from tune_cl.api.verdict import Verdict
 from tune_cl.confirmation.request import Request
@@ -48,7 +49,7 @@ class Trial:
 
 def run(
     space: Source,
-    data: str | Path | None = None,
+    data: Data = None,
     ranker: str | None = None,
     name: str | None = None,
     trials: int | None = None,
@@ -66,7 +67,9 @@ def run(
     """Runs a search to its end, as `tune-cl run` does.
 
     space           a shipped space's name, a YAML file, or a mapping of the same tree
-    data, ranker    in place of the space's: `docstrings`, `ir_datasets:NAME` or a folder; a name of `tune-cl list`
+    data, ranker    in place of the space's: `docstrings`, `ir_datasets:NAME`, `hf:NAME`, a folder, or tables of pairs: a
+                    DataFrame (a column `split` names its splits), a mapping of splits to DataFrames, a Dataset or
+                    DatasetDict of the datasets library; a name of `tune-cl list`
     name            of the search; the space's name by default, numbered where it is taken
     trials          how many, the baseline included
     max_iterations  of a trial
@@ -86,7 +89,9 @@ def run(
     load_plugins(plugins)
     with working(progress):
         own = objective_of(objective) if objective else None
-        experiment = requested_experiment(space, data, ranker, trials, max_iterations, seed, overrides or {}, own)
+        experiment = requested_experiment(
+            space, as_source(data), ranker, trials, max_iterations, seed, overrides or {}, own
+        )
         experiment = in_any_folder(experiment)
         search_folder = new_search_folder(str(storage), name, experiment.name)
         tracking_uri = resolve_tracking_uri(search_folder.storage, tracking_uri)

@@ -12,6 +12,7 @@ from trainables.core.errors import Interrupted
 from trainables.core.files import require_folder
 from trainables.core.plugins import Names, load_plugins
 from trainables.data import require_source
+from trainables.data.tables_in_memory import Data, as_source
 from tune_cl.api.rankers import Ranker, load_ranker
 from tune_cl.api.session import working
 from tune_cl.experiment.load import Overrides, Source, load_training_run, parse_overrides
@@ -59,7 +60,7 @@ class TrainedRun:
 
 def train(
     space: Source | None = None,
-    data: str | Path | None = None,
+    data: Data = None,
     ranker: str | None = None,
     overrides: Overrides | None = None,
     output: str | Path | None = None,
@@ -69,7 +70,7 @@ def train(
     """Trains one configuration, without a search and without Ray, and applies the best weights to test.
 
     space         a shipped space's name, a YAML file or a mapping to start from; opened keys have the baseline's values
-    data, ranker  in place of the space's
+    data, ranker  in place of the space's; `data` may be tables, as for `tune_cl.run`
     overrides     dotted keys with their values
     output        the folder for the ranker, its run and its state; by default one for each configuration
     progress      False: nothing is printed
@@ -81,7 +82,7 @@ def train(
     load_plugins(plugins)
     overrides = parse_overrides(overrides or {})
     with working(progress):
-        run = load_training_run(space, overrides, data, ranker)
+        run = load_training_run(space, overrides, as_source(data), ranker)
         require_source(run.data.source)
         require_usable(run)
         folder = default_output(run) if output is None else Path(output)

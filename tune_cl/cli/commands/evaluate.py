@@ -26,7 +26,7 @@ Run = Mapping[str, Mapping[str, float]]
 
 CORRECTION = "holm"
 BARE_MEASURES = {"map": "map", "rprec": "Rprec", "mrr": "recip_rank", "ndcg": "ndcg", "accuracy": "P.1"}
-CUT_MEASURES = {"map": "map_cut", "p": "P", "recall": "recall", "ndcg": "ndcg_cut"}
+CUT_MEASURES = {"map": "map_cut", "p": "P", "recall": "recall", "ndcg": "ndcg_cut", "success": "success"}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -67,7 +67,12 @@ def evaluate(
     if highest < relevance_level:
         none = f"no judgment reaches grade {relevance_level} (--relevance-level), the highest is {highest}"
         say(f"note: {qrels}: {none}: all metrics but ndcg are 0")
-    values = [per_query(judged, run, parsed, relevance_level) for run in read]
+    ours = {name: metric for name, metric in parsed.items() if isinstance(metric, Metric)}
+    theirs = {name: measure for name, measure in parsed.items() if name not in ours}
+    values = []
+    for run in read:
+        found = per_query(judged, run, ours, relevance_level) | _elsewhere(judged, run, theirs)
+        values.append({name: found[name] for name in parsed})
     document: list[dict[str, Any]] = [
         {
             "run": path,
@@ -110,9 +115,60 @@ def _measure(metric: Metric) -> str:
     return f"{CUT_MEASURES[metric.family]}.{metric.cut}"
 
 
-def _check_options(runs: list[str], metrics: list[str], relevance_level: int, correction: str) -> dict[str, Metric]:
+def _parsed(names: list[str]) -> dict[str, Any]:
+    """The metrics by their names: ours as Metric, those that ir_measures alone knows as it has them. Raises ConfigError
+    for those that neither knows."""
+    parsed: dict[str, Any] = {}
     problems: list[Problem] = []
-    parsed = _collect(problems, lambda: parse_metrics(metrics, "--metrics"))
+    for name in names:
+        try:
+            parsed |= parse_metrics([name], "--metrics")
+        except ConfigError as error:
+            measure = _measure_elsewhere(name)
+            if measure is None:
+                problems += error.problems
+            parsed[name] = measure
+    if problems:
+        raise ConfigError(problems)
+    return parsed
+
+
+def _measure_elsewhere(name: str) -> Any | None:
+    """A measure of ir_measures, by its own name or trec_eval's; None without the library, or if it knows none."""
+    try:
+        import ir_measures
+    except ImportError:
+        return None
+    for parse in (ir_measures.parse_measure, ir_measures.parse_trec_measure):
+        try:
+            found = parse(name)
+        except (ValueError, NameError, KeyError, SyntaxError, TypeError, AttributeError):
+            continue
+        return found[0] if isinstance(found, list) else found
+    return None
+
+
+def _elsewhere(qrels: Qrels, run: Run, measures: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Values by ir_measures, in the order of the qrels; 0 for a query the run lacks."""
+    if not measures:
+        return {}
+    import ir_measures
+
+    rows = {query: row for row, query in enumerate(qrels)}
+    values = {name: np.zeros(len(qrels)) for name in measures}
+    names = {str(measure): name for name, measure in measures.items()}
+    try:
+        for value in ir_measures.iter_calc(list(measures.values()), qrels, run):
+            values[names[str(value.measure)]][rows[value.query_id]] = value.value
+    except (ValueError, RuntimeError, KeyError) as error:
+        wrong = f"ir_measures cannot compute {', '.join(measures)} ({error})"
+        raise ConfigError(Problem("--metrics", wrong, METRIC_FORMS)) from None
+    return values
+
+
+def _check_options(runs: list[str], metrics: list[str], relevance_level: int, correction: str) -> dict[str, Any]:
+    problems: list[Problem] = []
+    parsed = _collect(problems, lambda: _parsed(metrics))
     _collect(problems, lambda: CORRECTIONS[correction])
     if relevance_level < 1:
         problems.append(Problem("--relevance-level", f"{relevance_level} is below 1", "give 1 or more"))
