@@ -129,7 +129,8 @@ def _load_folder(folder: Path, config: DataConfig) -> RankingData:
     def build(entry: Path) -> None:
         save_data(_identified(reader.read(folder, config, entry), digest), entry)
 
-    data = load_data_folder(cached("data", digest_of(_COLUMNS, digest), build))
+    key = digest_of(_COLUMNS, digest, *(["strict"] if config.strict else []))  # the same content, if it is not refused
+    data = load_data_folder(cached("data", key, build))
     passed_over = not_read(folder, reader.files(folder))
     notes = (f"not read, though named like data: {', '.join(passed_over)}",) if passed_over else ()
     return replace(data, name=folder.resolve().name, notes=(*data.notes, *notes))

@@ -1,4 +1,4 @@
-"""Data from Python or the hub: tables of pairs become a folder of Parquet files in the cache, which is read as any other."""
+"""Data from Python or the hub: tables of pairs become a folder of Parquet files in the cache, read as any other."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _KEPT = "pandas DataFrame, mapping of splits to DataFrames, Dataset or DatasetDi
 
 
 def as_source(data: Any) -> Any:
-    """What `data.source` can name, of the argument `data` of the library's functions: paths, names and None as they are,
-    tables as the folder that holds them. A frame's rows without a column `split` are the training split. Raises DataError
-    for splits that are none, and for values that no table of Arrow holds."""
+    """What `data.source` can name, of the argument `data` of the library's functions: paths, names and None as they
+    are, tables as the folder that holds them. A frame's rows without a column `split` are the training split. Raises
+    DataError for splits that are none, and for values that no table of Arrow holds."""
     if data is None or isinstance(data, str | Path):
         return data
     if isinstance(data, Mapping):  # a DatasetDict is one too
@@ -76,7 +76,7 @@ def _folder(tables: Mapping[str, Any]) -> Path:
 
 
 def from_hub(source: str) -> Path:
-    """The folder with the splits of a dataset of the hub, through the datasets library and its cache. Raises ConfigError
+    """The folder with the splits of a dataset of the hub, through the datasets library and its cache. Raises DataError
     for a name that is none, WorkFailed without the library, or if it cannot get the dataset."""
     name = source.removeprefix(HUB).strip("/")
     if not name:
@@ -88,7 +88,7 @@ def from_hub(source: str) -> Path:
     repository, configuration = _parts(name)
     try:
         found = datasets.load_dataset(repository, configuration)
-    except Exception as error:
+    except (OSError, ValueError, RuntimeError) as error:
         raise WorkFailed(f"datasets could not get '{name}': {' '.join(str(error).split())[:300]}") from None
     named = found if isinstance(found, Mapping) else {"train": found}
     known = {name for names in SPLIT_NAMES.values() for name in names}

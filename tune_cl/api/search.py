@@ -67,8 +67,8 @@ def run(
     """Runs a search to its end, as `tune-cl run` does.
 
     space           a shipped space's name, a YAML file, or a mapping of the same tree
-    data, ranker    in place of the space's: `docstrings`, `ir_datasets:NAME`, `hf:NAME`, a folder, or tables of pairs: a
-                    DataFrame (a column `split` names its splits), a mapping of splits to DataFrames, a Dataset or
+    data, ranker    in place of the space's: `docstrings`, `ir_datasets:NAME`, `hf:NAME`, a folder, or tables of pairs:
+                    a DataFrame (a column `split` names its splits), a mapping of splits to DataFrames, a Dataset or
                     DatasetDict of the datasets library; a name of `tune-cl list`
     name            of the search; the space's name by default, numbered where it is taken
     trials          how many, the baseline included

@@ -167,7 +167,7 @@ def _known(names: Sequence[str]) -> Roles:
 
 
 def _chosen(names: Sequence[str], chosen: Mapping[str, str]) -> Roles:
-    if missing := [name for name in chosen.values() if name not in names]:
+    if missing := [column for column in chosen.values() if not any(_named(name, column) for name in names)]:
         raise Wrong(f"no column '{missing[0]}' (data.columns)", f"one of {', '.join(names)[:200]}")
     return {role: tuple(name for name in names if _named(name, chosen.get(role))) for role in ROLES}
 
