@@ -76,11 +76,7 @@ def our_scores(folder: Path) -> np.ndarray:
 def their_logits(folder: Path) -> np.ndarray:
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
-    options = (
-        {}
-        if tokenizer.split_special_tokens
-        else {"max_length": MAX_LENGTH, "split_special_tokens": True, "return_token_type_ids": True}
-    )
+    options = {} if tokenizer.split_special_tokens else {"max_length": MAX_LENGTH, "split_special_tokens": True}
     inputs = tokenizer(QUERIES, DOCUMENTS, padding=True, truncation=True, return_tensors="pt", **options)
     assert inputs["input_ids"].shape[1] == MAX_LENGTH
     if "token_type_ids" not in inspect.signature(model.forward).parameters:

@@ -79,8 +79,8 @@ def test_keys_of_a_misspelt_ranker_are_not_wrong_for_that(write: Write) -> None:
     ("given", "shown"),
     [
         ("curriculum.pacing=~", "null"),
-        ("curriculum.weighting=off", "false"),
-        ("search.scheduler=no", "false"),
+        ("curriculum.weighting=false", "false"),
+        ("search.scheduler=false", "false"),
         ("metric=7", "7"),
         ("ranker.name=7", "7"),
     ],
@@ -306,8 +306,8 @@ def test_a_result_is_shown_in_any_encoding(encoding: str, tmp_path: Path) -> Non
 
 
 @pytest.fixture(scope="module")
-def without_dev(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    data = tiny_data(queries={"train": 10, "test": 5}, candidates=5, turns=1)
+def without_train(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data = tiny_data(queries={"dev": 10, "test": 5}, candidates=5, turns=1)
     return write_trec_folder(data, tmp_path_factory.mktemp("trec"))
 
 
@@ -316,12 +316,12 @@ def without_dev(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [["check", "quickstart", "--set", "search.resources.gpu=2", "--set", "curriculum.pacing=linear"], ["train"]],
 )
 def test_nothing_is_told_before_data_is_refused(
-    command: list[str], without_dev: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    command: list[str], without_train: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     output = ["--output", str(tmp_path / "new")] if command == ["train"] else []
-    assert main([*command, "--data", str(without_dev), *SMALL_OPTIONS, *output]) == BAD_INPUT
+    assert main([*command, "--data", str(without_train), *SMALL_OPTIONS, *output]) == BAD_INPUT
     (line,) = capfd.readouterr().err.splitlines()
-    assert line.startswith("error: data.source: ") and line.endswith("has no dev split; data with dev queries")
+    assert line.startswith("error: data.source: ") and line.endswith("has no train split; data with train queries")
     assert list(tmp_path.iterdir()) == []
 
 

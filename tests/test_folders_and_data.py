@@ -242,7 +242,8 @@ def test_candidates_of_splits_without_a_run_are_retrieved_where_judgments_are_sp
     assert not data.retrieved
     with (here / "trec" / "qrels.train.txt").open("a") as qrels:
         qrels.write("train-a 0 gone 1\n")
-    assert problems(here / "trec") == ["qrels.train.txt:3: document 'gone' is not in the collection"]
+    assert problems(here / "trec", strict=True) == ["qrels.train.txt:3: document 'gone' is not in the collection"]
+    assert "train: 1 judged document without text, counted among" in "\n".join(load(here / "trec").notes)
 
 
 @pytest.mark.parametrize("scoring", sorted(set(SCORINGS) - {"file"}))

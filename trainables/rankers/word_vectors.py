@@ -112,7 +112,7 @@ def _text_side(
 def word_tokens(files: Mapping[str, str], texts: Iterable[str]) -> Tokens:
     """Rows of the vector table for the words of texts; words outside the vocabulary go to hashed rows."""
     row_of = {word: row for row, word in enumerate(files[VOCABULARY].splitlines(), FIRST_WORD)}
-    words = index_words(texts, json.loads(files[META]).get("words", "spaces"))
+    words = index_words(texts, json.loads(files.get(META, "{}")).get("words", "spaces"))
     rows = [row_of.get(word) or _hashed_row(word) for word in words.vocabulary]
     return Tokens(np.array(rows, np.int32)[words.ids], words.offsets)
 

@@ -19,7 +19,7 @@ from trainables.data.readers.rows import Lines, plain_or_packed
 from trainables.data.settings import DataConfig
 
 TASK: Task = "ranking"
-FILES = {"train": "train.tsv", "dev": "valid.tsv", "test": "test.tsv"}
+FILES = {"train": ("train.tsv",), "dev": ("valid.tsv", "validation.tsv", "val.tsv"), "test": ("test.tsv",)}
 FORM = "LABEL TAB UTTERANCE [TAB UTTERANCE ...] TAB RESPONSE"
 
 
@@ -28,13 +28,13 @@ def recognises(folder: Path) -> bool:
     them pairs or triples."""
     if any(map(is_table, files(folder))):
         return False
-    if plain_or_packed(folder, FILES["dev"]).exists():
+    if plain_or_packed(folder, *FILES["dev"]).exists():
         return True
     return bool(files(folder)) and not plain_or_packed(folder, "dev.tsv").exists()
 
 
 def files(folder: Path) -> list[Path]:
-    return [path for name in FILES.values() if (path := plain_or_packed(folder, name)).exists()]
+    return [path for names in FILES.values() if (path := plain_or_packed(folder, *names)).exists()]
 
 
 def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
@@ -48,8 +48,8 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     responses = _Responses()
     notes: list[str] = []
     splits = {}
-    for split, name in FILES.items():
-        path = plain_or_packed(folder, name)
+    for split, names in FILES.items():
+        path = plain_or_packed(folder, *names)
         if path.exists():
             splits[split] = _read_split(split, Lines(path, FORM, problems), responses, notes)
     if problems:
