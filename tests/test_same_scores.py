@@ -88,9 +88,8 @@ def test_of_a_sentence_transformer(pooling: str, normalised: bool, prompts: dict
     encoder, folder = tmp_path / "encoder", tmp_path / "whole"
     size = save_tokenizer(encoder, True, False)
     torch.manual_seed(1)
-    transformers.BertModel(transformers.BertConfig(vocab_size=size, initializer_range=0.4, **SMALL)).save_pretrained(
-        encoder
-    )
+    shape: dict[str, Any] = {"vocab_size": size, "initializer_range": 0.4, **SMALL}
+    transformers.BertModel(transformers.BertConfig(**shape)).save_pretrained(encoder)
     models = import_module("sentence_transformers.models")
     parts = [models.Transformer(str(encoder)), models.Pooling(32, pooling_mode=pooling)]
     whole = sentences.SentenceTransformer(

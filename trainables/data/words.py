@@ -120,7 +120,8 @@ class LookUp:
     """Looks up the words of texts in one vocabulary; words that it lacks become UNKNOWN."""
 
     def __init__(self, vocabulary: tuple[str, ...], cut: Cut = "spaces"):
-        self.vocabulary, self.cut = vocabulary, cut
+        self.vocabulary = vocabulary
+        self.cut: Cut = cut
         self._ids = {word.encode(): number for number, word in enumerate(vocabulary)}
 
     def __call__(self, texts: Iterable[str]) -> WordRows:

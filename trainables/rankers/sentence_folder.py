@@ -114,7 +114,7 @@ def read_sentences(model: str) -> Sentences | None:
     if modes != [pooled] or any(pooling.get(key) for key in pooling if key in OTHER_POOLING):
         raise _lacking(model, f"pools in another way ({MODULES})", "pooling by mean or cls")
     settings = _document(model, SETTINGS) or {}
-    prompts = tuple(_prompt(settings, names) for names in (("query",), ("document", "passage", "corpus")))
+    prompts = _prompt(settings, ("query",)), _prompt(settings, ("document", "passage", "corpus"))
     if any(prompts) and pooling.get("include_prompt") is False:
         raise _lacking(model, "pools without its prompts (include_prompt)", "pooling of all tokens")
     similarity = settings.get("similarity_fn_name") or "cosine"

@@ -19,8 +19,11 @@ class Source(Protocol):
 
     path: Path
     problems: list[Problem]
-    count: int
-    """Rows read so far."""
+
+    @property
+    def count(self) -> int:
+        """Rows read so far."""
+        ...
 
     def location(self, number: int) -> str:
         """FILE:LINE of a row."""

@@ -43,8 +43,11 @@ class Table(Protocol):
 
     path: Path
     problems: list[Problem]
-    count: int
-    """Rows read so far."""
+
+    @property
+    def count(self) -> int:
+        """Rows read so far."""
+        ...
 
     def names(self) -> list[str] | None:
         """The names of the columns; None if the file cannot be read, which is then a problem."""
