@@ -56,7 +56,7 @@ def _begun(plan: Plan, materials: Materials) -> Training:
     """A trial's training, taken up from the plan's checkpoint if it has one."""
     training = Training(TrainingRun.model_validate(plan.as_config()["run"]), materials, device="cpu")
     if plan.checkpoint:
-        (training.adopt if plan.adopt else training.load)(Path(plan.checkpoint))
+        training.load(Path(plan.checkpoint))
     return training
 
 

@@ -7,8 +7,7 @@ iterations in all. After a quarter, a half and all of them the configuration wit
 as the search would name it. `seen` is that value less the baseline's in the same search; `new seeds` is the mean best
 dev value of its trainings under seeds that no search has seen, less that of the baseline's under the same seeds: what
 is left without the luck of the best of many. Values are points of 100 of the metric, means over searches with 95 %
-intervals. pbt is compared only here: it cannot be simulated on recorded curves, since its trials copy each other's
-weights."""
+intervals."""
 
 from __future__ import annotations
 
@@ -40,7 +39,6 @@ WAYS: dict[str, dict[str, Any]] = {
     "random and asha": {"searcher": "random", "scheduler": "asha", "trials": MANY},
     "random and model": {"searcher": "random", "scheduler": "model", "trials": MANY},
     "tpe and model": {"searcher": "tpe", "scheduler": "model", "trials": MANY},
-    "pbt": {"searcher": "random", "scheduler": "pbt", "trials": TRIALS},
 }
 
 

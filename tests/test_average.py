@@ -19,9 +19,7 @@ from trainables.config.keys import TrainingRun, validated
 from trainables.core.errors import ConfigError
 from trainables.data.columns import RankingData, required_split
 from trainables.data.instances import Batch
-from trainables.training.average import AVERAGE
 from trainables.training.materials import prepare
-from trainables.training.progress import read_state
 from trainables.training.saved_ranker import load_ranker_folder
 from trainables.training.trainer import Training
 from trainables.training.trees import TreeTraining
@@ -113,27 +111,6 @@ def test_a_resumed_training_gives_the_numbers_of_an_unbroken_one(
     assert dev(second) == dev(unbroken) and second.best_iteration == unbroken.best_iteration
     assert np.array_equal(second.dev_values, unbroken.dev_values)
     assert all(torch.equal(second.best_weights[name], weight) for name, weight in unbroken.best_weights.items())
-
-
-def test_a_copy_goes_on_with_the_others_average_or_begins_one(data: RankingData, tmp_path: Path) -> None:
-    (source := start(averaged_run(smoothing=3), data)).iterate()
-    source.iterate()
-    source.save(tmp_path)
-    same, other = start(averaged_run(smoothing=3, lr=2e-2), data), start(averaged_run(average="none"), data)
-    same.adopt(tmp_path)
-    other.adopt(tmp_path)
-    assert same.average is not None and source.average is not None and same.average.steps == 6
-    assert all(map(torch.equal, same.average.values, source.average.values))
-    assert all(map(np.array_equal, same.recent, source.recent)) and len(same.recent) == 2
-    (folder := tmp_path / "without").mkdir()
-    other.iterate()
-    other.save(folder)
-    assert not (folder / AVERAGE).exists() and read_state(folder)["recent"] == []
-    same.adopt(folder)
-    assert same.average.steps == 0
-    with same.average.applied():
-        own = [weight.clone() for weight in same.average.weights.values()]
-    assert all(map(torch.equal, own, same.average.weights.values()))
 
 
 def test_smoothed_dev_values_are_means_over_the_last_iterations(data: RankingData) -> None:

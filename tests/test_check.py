@@ -289,7 +289,6 @@ def test_before_the_first_trial_each_ranker_is_pre_trained_at_its_own_pace(
     ("changed", "judged", "rungs"),
     [
         (["search.scheduler=none"], None, []),
-        (["search.scheduler=pbt", "search.searcher=random", "search.interval=3"], "every 3 iterations", []),
         (["search.scheduler=model", "search.promotion=true"], "after every iteration, inside its curriculum too", []),
         (["search.scheduler=asha"], "not before its own curriculum is over", [1, 2, 4, 8]),
         (["search.scheduler=asha", "search.grace=none"], "whether or not its curriculum is over", [1, 2, 4, 8]),

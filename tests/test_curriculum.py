@@ -13,7 +13,6 @@ import torch
 from tests.support.builders import tiny_data
 from tests.support.scored_data import split_of
 from trainables.config.keys import TrainingRun, validated
-from trainables.curriculum.pacing import stalls
 from trainables.data.instances import make_instances
 from trainables.training import losses
 from trainables.training.batching import make_weigher, objective
@@ -105,18 +104,6 @@ def test_adaptive_opens_after_the_iterations_that_brought_nothing(data) -> None:
     still = run.model_copy(update={"training": run.training.model_copy(update={"lr": 1e-12})})
     shares = [row["available_share"] for row in finish(start(still, data)).history]
     assert shares == pytest.approx([0.2, 0.2, 0.4, 0.6, 0.8])
-
-
-def test_a_copy_of_adaptive_opens_what_the_dev_values_of_its_source_call_for(data, tmp_path: Path) -> None:
-    """pbt: the state is of another configuration, whose history the copy goes on with."""
-    keys = {"pacing": "adaptive", "delta": 0.2, "stages": 5, "T": 1.0}
-    source, copy = start(make_run(**keys, patience=3), data), start(make_run(**keys, patience=1), data)
-    for _ in range(4):
-        source.iterate()
-    source.save(tmp_path)
-    copy.adopt(tmp_path)
-    dev = [row["dev_map"] for row in source.history]
-    assert copy.iterate()["available_share"] == pytest.approx(min(1, 0.2 + 0.2 * stalls(dev, 1)))
 
 
 def test_a_final_share_leaves_the_hardest_out(data) -> None:

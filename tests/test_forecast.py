@@ -9,7 +9,7 @@ import pytest
 from tests.support.toy_search import SPACE as TOY
 from tests.support.toy_search import Crew
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.forecast import GOES_ON, Span, forecast_of, within_budgets
+from tune_cl.experiment.forecast import Span, forecast_of, within_budgets
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Event
 from tune_cl.history.state import SearchState, replay
@@ -30,18 +30,12 @@ def forecast(tmp_path: Path, *options: str) -> dict[str, int]:
     return forecast_of(load_experiment(str(path), options))
 
 
-def test_repeats_run_to_their_end_where_others_stop_at_rungs(tmp_path: Path) -> None:
-    a_trial, to_the_end = 1 + 2 / 3 + 6 / 9, 1 / 9
+def test_others_than_the_baseline_stop_at_rungs(tmp_path: Path) -> None:
     assert forecast(tmp_path) == {
         "trials": 21,
         "iterations_at_most": 189,
-        "iterations_expected": round(9 + 20 * a_trial),
+        "iterations_expected": round(9 + 20 * (1 + 2 / 3 + 6 / 9)),
     }
-    again = to_the_end * (GOES_ON + GOES_ON**2)
-    tried = 18 / (1 + again)
-    told = forecast(tmp_path, "search.repeats=3")
-    assert told["repeats_expected"] == round(2 + tried * again) == 4
-    assert told["iterations_expected"] == round(3 * 9 + tried * (a_trial + 9 * again))
 
 
 def test_audited_trials_run_to_their_end(tmp_path: Path) -> None:
@@ -87,16 +81,14 @@ def test_slots_shorten_the_time_and_not_what_is_used(tmp_path: Path) -> None:
     assert (told["cpu_hours_forecast"], told["gpu_hours_forecast"]) == pytest.approx((2 * hours, hours / 2))
 
 
-def test_without_a_scheduler_repeats_take_places_and_no_more_iterations(tmp_path: Path) -> None:
-    told = forecast(tmp_path, "search.scheduler=none", "search.repeats=2")
+def test_without_a_scheduler_every_trial_makes_all_iterations(tmp_path: Path) -> None:
+    told = forecast(tmp_path, "search.scheduler=none")
     assert told["iterations_expected"] == told["iterations_at_most"] == 189
-    assert told["repeats_expected"] == round(1 + 19 * GOES_ON / (1 + GOES_ON))
 
 
-def test_a_finite_space_is_used_up_before_every_configuration_has_all_seeds() -> None:
-    told = forecast_of(load_experiment("penha2020_pacing", ["search.repeats=2"]))
-    assert told["trials"] == 2 * 9 and told["repeats_expected"] == round(1 + 8 * GOES_ON)
-    assert told["iterations_expected"] == round(16 * (2 + 8 * (1 + GOES_ON)))
+def test_a_finite_space_is_used_up() -> None:
+    told = forecast_of(load_experiment("penha2020_pacing"))
+    assert told["trials"] == 9 and told["iterations_expected"] == 16 * 9
 
 
 @pytest.mark.parametrize("scheduler", ["none", "asha", "hyperband", "median", "model"])
@@ -107,11 +99,9 @@ def test_never_more_than_at_most(tmp_path: Path, scheduler: str, iterations: int
             tmp_path,
             f"search.scheduler={scheduler}",
             f"training.max_iterations={iterations}",
-            "search.repeats=5",
             *options,
         )
         assert told["trials"] <= told["iterations_expected"] <= told["iterations_at_most"]
-        assert 1 <= told["repeats_expected"] < told["trials"]
 
 
 # -- budgets -------------------------------------------------------------------------------------------------------
@@ -150,7 +140,7 @@ def test_a_budget_of_iterations_bounds_them_by_what_it_cannot_stop(
     assert told["iterations_expected"] == min(90, max(9, budget))
 
 
-@pytest.mark.parametrize("scheduler", ["asha", "hyperband", "median", "pbt", "model"])
+@pytest.mark.parametrize("scheduler", ["asha", "hyperband", "median", "model"])
 def test_no_scheduler_passes_the_bound(scheduler: str, tmp_path: Path) -> None:
     for budget in (5, 13, 30):
         ways = ["search.searcher=random", f"search.scheduler={scheduler}", f"search.iterations={budget}"]
@@ -254,10 +244,3 @@ def test_no_trial_is_judged_before_the_iteration_that_grace_names(
         crew = Crew(tmp_path / str(grace), toy(tmp_path, *ways, "search.trials=16")).work()
         lengths = [trial.iterations for trial in crew.search.state.by_number()]
         assert min(lengths) >= grace and (min(lengths) < 9) == ended
-
-
-def test_any_number_of_repeats_is_forecast_at_once() -> None:
-    forecasts = [
-        forecast_of(load_experiment("quickstart", [f"search.repeats={seeds}"])) for seeds in (4, 2_000_000_000)
-    ]
-    assert forecasts[0]["iterations_expected"] > 0 and forecasts[1]["iterations_expected"] > 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -91,30 +90,12 @@ def test_the_first_rung_is_a_key() -> None:
     assert load_experiment("quickstart", ["search.first_rung=3"]).rungs == [3, 6]
 
 
-def test_a_population_needs_one_neural_ranker_and_no_searcher_that_learns() -> None:
-    for overrides, place in (
-        (["ranker.filters={choice: [16, 32]}"], "ranker.filters"),
-        (["search.searcher=tpe"], "search.searcher"),
-    ):
-        with pytest.raises(ConfigError) as error:
-            load_experiment("quickstart", ["search.scheduler=pbt", "search.searcher=random", *overrides])
-        assert [problem.location for problem in error.value.problems] == [place]
-    assert load_experiment("quickstart", ["search.scheduler=pbt", "search.searcher=random"]).rungs
-
-
-def test_a_population_needs_something_to_perturb(tmp_path: Path) -> None:
-    space = tmp_path / "space.yaml"
-    space.write_text("data: docstrings\nranker: conv_knrm\ncurriculum: {pacing: {choice: [linear, step]}}\n")
-    with pytest.raises(ConfigError, match=r"search\.scheduler: pbt has nothing to perturb: .* one of training\.lr, "):
-        load_experiment(str(space), ["search.scheduler=pbt", "search.searcher=random"])
-
-
 NEED_RUNGS = ["search.grace=scaled", "search.promotion=true", "search.compare=paired"]
 
 
 @pytest.mark.parametrize(
     ("scheduler", "key"),
-    [(scheduler, key) for scheduler in ("none", "median", "model", "pbt") for key in NEED_RUNGS
+    [(scheduler, key) for scheduler in ("none", "median", "model") for key in NEED_RUNGS
      if (scheduler, key) != ("model", "search.promotion=true")],
 )  # fmt: skip
 def test_keys_that_need_rungs_are_refused_without(scheduler: str, key: str) -> None:

@@ -162,7 +162,6 @@ def test_budgets_are_not_the_scheduler(tmp_path: Path) -> None:
         (GRACE, "would be unfair to slow curricula without this grace"),
         (GRACE.replace("curriculum", "none"), "stopping early is unfair to slow curricula."),
         ("scheduler: none", "stopping early would be unfair to slow curricula."),
-        ("scheduler: pbt", "stopping early would be unfair to slow curricula."),
     ],
 )
 def test_what_is_unfair_to_slow_curricula(tmp_path: Path, keys: str, told: str) -> None:

@@ -370,6 +370,6 @@ def test_trees_are_counted_by_each_training_s_own_number_an_iteration() -> None:
         )
 
     plain, best = trial(5, [0.3, 0.5, 0.6], baseline=True), trial(10, [0.5, 0.7])
-    findings = cast(Findings, SimpleNamespace(metric="map", pairs=[(best, plain)]))
+    findings = cast(Findings, SimpleNamespace(metric="map", pair=(best, plain)))
     [shown] = trees.trees_section(findings)
     assert cells(shown)[1:] == [["10", "0.5000", "10", "1.00"], ["20", "0.7000", "more than 15", "–"]]

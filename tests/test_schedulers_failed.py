@@ -9,10 +9,8 @@ import pytest
 
 from tests.support.report_cases import Case
 from tests.support.scheduler_cases import WAYS
-from tune_cl.schedulers import SCHEDULERS, Decision, Scheduler, Setup
+from tune_cl.schedulers import SCHEDULERS, Decision, Scheduler
 from tune_cl.search.driver import Course
-
-ALL_WAYS = WAYS | {"pbt": ("pbt", Setup(12, 2))}
 
 
 def curve(level: float, seed: int) -> np.ndarray:
@@ -31,7 +29,7 @@ def go_on(scheduler: Scheduler, trial: str, first: int, values: np.ndarray) -> t
 
 def decisions(way: str, fail_late: bool) -> list[object]:
     """Of a search of twelve trials after four that failed: `fail_late`, with the best values and not at once."""
-    name, setup = ALL_WAYS[way]
+    name, setup = WAYS[way]
     scheduler = SCHEDULERS[name](setup)
     for number in range(4):
         scheduler.start(failed := f"f{number}", 1, 0)
@@ -59,7 +57,7 @@ def decisions(way: str, fail_late: bool) -> list[object]:
     return made
 
 
-@pytest.mark.parametrize("way", ALL_WAYS)
+@pytest.mark.parametrize("way", WAYS)
 def test_a_failed_trial_is_no_bar_for_others(way: str) -> None:
     assert decisions(way, fail_late=True) == decisions(way, fail_late=False)
 

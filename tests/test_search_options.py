@@ -233,20 +233,6 @@ def test_values_of_another_kind_do_not_compare(other: str, earlier: Case) -> Non
     assert event is not None and {seen["comparable"] for seen in event["observations"]} == {False}
 
 
-def test_a_repeated_configuration_is_observed_once_by_its_mean(tmp_path: Path) -> None:
-    case = Case(tmp_path, "earlier")
-    for dev, outcome in ((0.3, "baseline"), (0.4, "completed"), (0.5, "completed"), (0.7, "completed")):
-        case.add([0.3, dev], outcome)
-    [repeat] = [event for event in case.events if event["event"] == "trial" and event["number"] == 3]
-    repeat["repeat_of"] = "t0001"
-    new = load_experiment(str(tmp_path / "earlier.yaml"), ["search.warm_start=[earlier]", "search.searcher=tpe"])
-    event = warm_start_event(new, case.events[0]["data"]["digest"], case.write().storage)
-    assert event is not None
-    told = {"search": "earlier", "seeds": [0], "observations": 2, "dropped": 1}  # the baseline has no pacing
-    assert event["sources"] == [told]
-    assert sorted(seen["value"] for seen in event["observations"]) == pytest.approx([0.5, (0.4 + 0.7) / 2])
-
-
 def test_a_search_to_learn_from_must_be_there(earlier: Case) -> None:
     space = str(earlier.search_folder.storage.parent / "earlier.yaml")
     new = load_experiment(space, ["search.warm_start=[earlyer]", "search.searcher=gp",
@@ -346,7 +332,6 @@ def test_an_audit_takes_about_as_many_as_wanted_spread_over_the_stops() -> None:
     ("keys", "wrong"),
     [
         (["search.scheduler=none"], "no trial is ever stopped"),
-        (["search.scheduler=pbt", "search.searcher=random"], "no trial is ever stopped"),
         (["search.scheduler=asha", "search.promotion=true"], "trials pause at rungs"),
         (["search.scheduler=hyperband", "search.grace=scaled"], "trials pause at rungs"),
     ],

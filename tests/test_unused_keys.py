@@ -36,7 +36,6 @@ def unread(experiment: Experiment) -> list[str]:
         ("search.grace", "2", "search.scheduler=median"),
         ("search.grace", "none", "search.scheduler=model"),
         ("search.first_rung", "2", "search.scheduler=asha"),
-        ("search.interval", "3", "search.scheduler=pbt"),
         ("search.startup_trials", "3", "search.searcher=tpe"),
         ("search.startup_trials", "3", "search.searcher=gp"),
         ("search.stop_when.margin", "0.1", "search.stop_when.probability=0.1"),

@@ -132,20 +132,6 @@ def test_a_loss_that_is_no_number_fails_the_training_and_leaves_the_workers(
     assert {one.pid for one in processes()} == before
 
 
-def test_a_training_continues_what_another_configuration_learned(
-    workers: Workers, shared: dict[str, Any], materials: Materials, tmp_path: Path
-) -> None:
-    other = Training(run_of(lr=1e-2), materials, "cpu")
-    other.iterate()
-    other.save(tmp_path)
-    training, alone = WorkersTraining(workers, run_of(), shared), Training(run_of(), materials, "cpu")
-    for one in (training, alone):
-        one.adopt(tmp_path)
-        one.iterate()
-    np.testing.assert_allclose(numbers(training), numbers(alone), rtol=1e-3, atol=1e-3)
-    assert (training.iteration, training.copied_iterations, training.has_best) == (2, 1, alone.has_best)
-
-
 def test_a_spread_network_trains_as_a_whole_one_and_leaves_the_same_files(
     workers: Workers, shared: dict[str, Any], materials: Materials, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,7 +48,6 @@ class Standing:
 
     history: list[dict[str, float]]
     best_iteration: int
-    copied_iterations: int
     dev_values: np.ndarray
     machine: str
     notes: list[str]

@@ -23,7 +23,6 @@ from trainables.training.device import device_memory, forget_device_memory, limi
 from trainables.training.factory import AnyMaterials, AnyTraining, make_training, shared_for
 from trainables.training.objective import FunctionFailed, ObjectiveTraining
 from trainables.training.saves import DAMAGED, Saves
-from trainables.training.trainer import Training
 from trainables.workers import Workers, WorkersTraining
 
 # In a result: a checkpoint of an earlier iteration, in the form in which `save` returns one.
@@ -113,7 +112,7 @@ class ClusterTrainable(tune.Trainable, ABC):
 class RankerTrainable(ClusterTrainable):
     """`config`: {run: a TrainingRun as a nested mapping, checkpoint: folder (local or in S3) to resume from or None,
     threads: int, gpu: how many GPUs, or what share of one, are reserved, queries: whether results hold the dev queries'
-    values, adopt: whether the checkpoint belongs to another configuration}.
+    values}.
 
     `materials`: Materials by `materials_key`, or those of a function, from the object store. An actor is reused for
     trial after trial: data and text side stay, only the training is new.
@@ -169,12 +168,9 @@ class RankerTrainable(ClusterTrainable):
             self.failed = None
 
     def _make_training(self, run: AnyRun, config: dict[str, Any]) -> None:
-        self.training = training = self._training_of(run)
+        self.training = self._training_of(run)
         self.machine_reported = False  # whether a result said what it computes with
-        if config.get("adopt") and isinstance(training, Training | WorkersTraining):
-            with fetched(config["checkpoint"]) as folder:
-                patiently(lambda: training.adopt(folder))
-        elif config["checkpoint"]:
+        if config["checkpoint"]:
             self._load(config["checkpoint"])
 
     def _load(self, checkpoint: str) -> None:

@@ -22,8 +22,13 @@ class Gone:
     instead: str
 
 
-KEYS: dict[str, Gone] = {}
-VALUES: dict[tuple[str, str], Gone] = {}  # by key and value
+KEYS: dict[str, Gone] = {
+    "search.interval": Gone("0.2", 2, "left out; it was of search.scheduler: pbt alone"),
+    "search.repeats": Gone("0.2", 1, "left out; tune-cl confirm trains the best configurations with several seeds"),
+}
+VALUES: dict[tuple[str, str], Gone] = {  # by key and value
+    ("search.scheduler", "pbt"): Gone("0.2", "none", "none, asha, hyperband, median or model"),
+}
 
 
 def gone_key(key: str) -> Problem | None:

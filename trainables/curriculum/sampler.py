@@ -115,10 +115,6 @@ class Sampler:
     def reorder(self, order: np.ndarray) -> None:
         """Switches to another order of the same instances; a pass without replacement begins anew."""
         self.order = order
-        self.begin_pass()
-
-    def begin_pass(self) -> None:
-        """Makes every open instance equally likely again, where sampling without replacement had drawn some."""
         self.deck.size = self.deck.opened = 0
 
     def state(self) -> dict[str, np.ndarray]:

@@ -29,8 +29,6 @@ class Progress(ABC):
 
     digest      of the data that the training reads
     history     metrics of each completed iteration
-    copied_iterations  iterations that another configuration made before this training continued from its state: none
-                of them can be this one's best
     dev_values  float64 [Q], of each dev query after the last iteration (means, with `evaluation.smoothing`)
     """
 
@@ -39,7 +37,7 @@ class Progress(ABC):
     def __init__(self, digest: str):
         self.digest = digest
         self.history: list[dict[str, float]] = []
-        self.best_iteration = self.copied_iterations = 0
+        self.best_iteration = 0
         self.dev_values = np.empty(0)
 
     def close(self) -> None:
@@ -70,7 +68,7 @@ class Progress(ABC):
 
     @property
     def has_best(self) -> bool:
-        return self.best_iteration > self.copied_iterations
+        return self.best_iteration > 0
 
     @property
     def best_value(self) -> float:
@@ -102,7 +100,6 @@ class Progress(ABC):
             "data": self.digest,
             "history": list(self.history),
             "best_iteration": self.best_iteration,
-            "adopted": self.copied_iterations,
         }
 
     @abstractmethod
@@ -125,11 +122,7 @@ class Progress(ABC):
             wrong = "is the state of another configuration"
             raise DataError(Problem(str(folder), wrong, "a checkpoint of the same one"))
         state = read_state(folder)
-        self.history, self.best_iteration, self.copied_iterations = (
-            state["history"],
-            state["best_iteration"],
-            state["adopted"],
-        )
+        self.history, self.best_iteration = state["history"], state["best_iteration"]
         return state
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from trainables.config.keys import TrainingRun
 from trainables.config.task_fit import require_fit, uneven_parts
-from trainables.core.errors import ConfigError, DataError, Problem, WorkFailed
+from trainables.core.errors import ConfigError, Problem, WorkFailed
 from trainables.core.randomness import generator, torch_seed
 from trainables.curriculum.negatives import GrowingGroups, MovingRanks, Negatives, Sources
 from trainables.data.columns import RankingData, Split, required_split
@@ -36,7 +36,7 @@ from trainables.training.losses import LOSSES, LossSettings
 from trainables.training.materials import Materials, ranker_of
 from trainables.training.order import negatives_schedule_of
 from trainables.training.parallel import ALONE, Ranks
-from trainables.training.progress import STATE, RankerProgress, read_state, recent_of
+from trainables.training.progress import STATE, RankerProgress
 from trainables.training.saved_ranker import load_weights, write_ranker
 from trainables.training.scoring_texts import Accumulation, enough_memory, nearest, score_candidates
 from trainables.training.sharding import shard, whole
@@ -344,24 +344,16 @@ class Training(RankerProgress):
 
     def load(self, folder: Path) -> None:
         """Restores what `save` wrote for the same configuration. Raises DataError for another one."""
-        self.restore_progress(folder)
-        self._restore(folder)
+        state = self.restore_progress(folder)
+        checkpoint.load_trained_state(self.module, checkpoint.load_tensors(folder / "weights.safetensors"))
+        if self.average is not None:
+            self.average.load(folder)
+        checkpoint.load_optimizer(self.optimizer, folder / "optimizer.safetensors")
+        if (folder / checkpoint.CURRICULUM).is_file():
+            self.curriculum.restore(checkpoint.load_arrays(folder / checkpoint.CURRICULUM))
+        self.accumulation.samples = state["micro_batch"]
         if self.has_best:
             self.best_weights, _ = checkpoint.load_best(folder / checkpoint.BEST)
-
-    def adopt(self, folder: Path) -> None:
-        """Continues from what another configuration of the same ranker learned on the same data: weights, moments and
-        completed iterations, but not its best weights. A pass without replacement begins anew: the other's pool may be
-        larger. Raises DataError for another ranker or data."""
-        checkpoint.require_whole(folder)
-        state = read_state(folder)
-        other = TrainingRun.model_validate(state["run"])
-        if other.ranker != self.run.ranker or state["data"] != self.materials.digest:
-            raise DataError(Problem(str(folder), "is of another ranker or data", "a checkpoint of the same ones"))
-        self._restore(folder)
-        self.curriculum.sampler.begin_pass()
-        self.history, self.recent = state["history"], recent_of(state)
-        self.best_iteration = self.copied_iterations = self.iteration
 
     def save_ranker(self, folder: Path) -> None:
         """Writes the ranker of the best iteration as a folder for `load_saved`; the network then has its weights, with
@@ -382,16 +374,6 @@ class Training(RankerProgress):
         """Where the network is spread over processes, each gets a whole one, with other weights: it trains no more."""
         if self.ranks.shards:
             self.module, self.ranks = self._build_module(), replace(self.ranks, shards=False)
-
-    def _restore(self, folder: Path) -> None:
-        """Restores weights, their average, optimiser, the curriculum's state and the size of micro-batches."""
-        checkpoint.load_trained_state(self.module, checkpoint.load_tensors(folder / "weights.safetensors"))
-        if self.average is not None:
-            self.average.load(folder)
-        checkpoint.load_optimizer(self.optimizer, folder / "optimizer.safetensors")
-        if (folder / checkpoint.CURRICULUM).is_file():
-            self.curriculum.restore(checkpoint.load_arrays(folder / checkpoint.CURRICULUM))
-        self.accumulation.samples = read_state(folder)["micro_batch"]
 
 
 def training_instances(run: TrainingRun, materials: Materials) -> tuple[Split, Instances]:

@@ -188,11 +188,7 @@ class Experiment:
     def trials(self) -> int:
         """Trials of the search, the baseline included: no more than can be different."""
         combinations = self.space.combinations()
-        return self.search.trials if combinations is None else min(self.search.trials, self.most_trials(combinations))
-
-    def most_trials(self, combinations: int) -> int:
-        """Trials after which a finite space is certainly used up."""
-        return (combinations + 1) * self.search.repeats
+        return self.search.trials if combinations is None else min(self.search.trials, combinations + 1)
 
     @property
     def rungs(self) -> list[int]:
@@ -210,9 +206,6 @@ class Experiment:
             first_rung=search.first_rung,
             promotion=promotes(search.scheduler, search.promotion, search.audit),
             compare=search.compare,
-            interval=search.interval,
-            leaves=dict(self.space.leaves),
-            seed=self.seed,
         )
 
     def scheduler(self) -> Scheduler:

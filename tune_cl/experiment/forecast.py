@@ -17,9 +17,6 @@ from tune_cl.schedulers.scheduler import curriculum_ends
 from tune_cl.space.space_files import on_a_line
 
 DRAWS = 256
-GOES_ON = 0.57
-"""Of the configurations that finished all their seeds so far, the share that gets another (`search.repeats`): .60 and
-.54 in searches of 6 and 12 trainings on the recorded curves (benchmarks/repeats.py)."""
 
 
 def expected_stops(trials: int, reduction_factor: float) -> float:
@@ -43,28 +40,21 @@ def forecast_of(experiment: Experiment, slots: int | None = None) -> dict[str, i
     None: as many as there may be.
 
     `iterations_expected` rests on how far the scheduler lets a trial go, averaged over the configurations of the space
-    (a sample of a large one); trainings that `training.patience` ends make it less. With `search.repeats` the baseline
-    gets all its seeds, a share GOES_ON of the other configurations that finish gets another seed, and all these
-    trainings run to their end; `repeats_expected` is their number. Trials that `search.audit` selects run to their end
-    too. Of the budgets only `search.iterations` counts here; those that need a pace count in `within_budgets`.
+    (a sample of a large one); trainings that `training.patience` ends make it less. Trials that `search.audit` selects
+    run to their end. Of the budgets only `search.iterations` counts here; those that need a pace count in
+    `within_budgets`.
     """
-    most, seeds, trials = experiment.max_iterations, experiment.search.repeats, experiment.trials
+    most, trials = experiment.max_iterations, experiment.trials
     budget = experiment.search.iterations
     a_trial, to_the_end = _expected_of_a_trial(experiment)
-    again = to_the_end * GOES_ON * (1 - GOES_ON ** (seeds - 1)) / (1 - GOES_ON)  # repeats of a configuration
-    tried = max(0, trials - seeds) / (1 + again)
-    if (combinations := experiment.space.combinations()) is not None:
-        tried = min(tried, combinations)
-    repeats = min(seeds, trials) - 1 + tried * again
-    audited = _expected_audits(experiment, tried * (1 - to_the_end))
+    audited = _expected_audits(experiment, (trials - 1) * (1 - to_the_end))
     beyond = (most - a_trial) / (1 - to_the_end) if audited else 0.0  # iterations that a stop saves, on average
-    expected = round(most * (1 + repeats) + tried * a_trial + audited * beyond)
-    forecast = {
+    expected = round(most + (trials - 1) * a_trial + audited * beyond)
+    return {
         "trials": trials,
         "iterations_at_most": _iterations_at_most(experiment, slots),
         "iterations_expected": expected if budget is None else min(expected, max(budget, most)),
     }
-    return forecast | ({"repeats_expected": round(repeats)} if seeds > 1 else {})
 
 
 def describe(experiment: Experiment, slots: int | None = None) -> dict[str, Any]:
@@ -135,7 +125,7 @@ def unused(experiment: Experiment, of_search: Collection[str], of_trainings: Col
 def ends_no_trial(experiment: Experiment) -> list[str]:
     """A note if the scheduler never gets to end a trial; the first configurations usually show that it may."""
     search, most, setup = experiment.search, experiment.max_iterations, experiment.setup
-    if search.scheduler in ("none", "pbt") or most == 1 or (search.grace == "scaled" and setup.rungs):
+    if search.scheduler == "none" or most == 1 or (search.grace == "scaled" and setup.rungs):
         return []
     scheduler = SCHEDULERS[search.scheduler](setup)
     soonest, first = most + 1, None
@@ -168,7 +158,7 @@ def _configurations(experiment: Experiment) -> Iterator[Mapping[str, Any]]:
 
 
 def _expected_of_a_trial(experiment: Experiment) -> tuple[float, float]:
-    """Iterations of a trial that is no repeat, and the share of such trials that make the last one."""
+    """Iterations of a trial, and the share of trials that make the last one."""
     most = experiment.max_iterations
     if experiment.search.scheduler == "none":
         return float(most), 1.0

@@ -55,16 +55,15 @@ class Price(Section):
     gpu_hour: float = Field(default=0, ge=0, description="of one GPU")
 
 
-STOPS = ActiveIf("a scheduler but none and pbt", lambda search: search.scheduler not in ("none", "pbt"))
+STOPS = ActiveIf("a scheduler but none", lambda search: search.scheduler != "none")
 NO_FIXED_GRACE = ActiveIf(
-    "a scheduler but none and pbt, and no number as search.grace",
-    lambda search: search.scheduler not in ("none", "pbt") and not isinstance(search.grace, int),
+    "a scheduler but none, and no number as search.grace",
+    lambda search: search.scheduler != "none" and not isinstance(search.grace, int),
 )
 HAS_RUNGS = ActiveIf(
     f"scheduler {', '.join(sorted(WITH_RUNGS))}, or an audit",
     lambda search: search.scheduler in WITH_RUNGS or search.audit > 0,
 )
-PBT = ActiveIf("scheduler pbt", lambda search: search.scheduler == "pbt")
 MODELS = ActiveIf("a searcher that models the space", lambda search: search.searcher not in BY_CHANCE)
 WARM = ActiveIf("a warm_start", lambda search: bool(search.warm_start))
 CAN_END = ActiveIf("a stop_when.probability", lambda search: search.stop_when.probability is not None)
@@ -100,7 +99,6 @@ class SearchConfig(Section):
         default=None,
         description="trials pause, the best go on later; null: with asha, hyperband and model, if there is no audit",
     )
-    interval: Annotated[int, PBT] = Field(default=2, ge=1, description="pbt: iterations between copies")
     compare: Literal["value", "paired"] = Field(
         default="value", description="asha, hyperband: paired: by means over evaluations and differences by query"
     )
@@ -111,7 +109,6 @@ class SearchConfig(Section):
     cost: float | None = Field(default=None, gt=0, description="of all trials at search.price; null: no limit")
     price: Price = Field(default_factory=Price)
     stop_when: StopWhen = Field(default_factory=StopWhen)
-    repeats: int = Field(default=1, ge=1, description="seeds of a promising configuration at most; 1: no repeats")
     startup_trials: Annotated[int, MODELS] = Field(
         default=8, ge=1, description="random trials before tpe, gp, cmaes model the space"
     )
@@ -180,14 +177,8 @@ def misfits(search: SearchConfig) -> list[Problem]:
     if search.resources.workers > 1 and 0 < search.resources.gpu < 1:
         wrong = f"each of the {search.resources.workers} processes of a trial needs a GPU of its own"
         problems.append(Problem("search.resources.gpu", wrong, "1, or 0 to train on CPUs"))
-    if search.scheduler == "pbt" and search.searcher not in BY_CHANCE:
-        wrong = "trials change their configuration under pbt, so that none tells the searcher what its own is worth"
-        problems.append(Problem("search.searcher", wrong, "random or grid"))
-    if search.repeats > 1 and search.scheduler == "pbt":
-        wrong = "trials change their configuration under pbt, so that none can be trained again as it was"
-        problems.append(Problem("search.repeats", wrong, "1, or another search.scheduler"))
     problems += unfit(search.scheduler, search.grace, search.promotion, search.compare)
-    if search.audit and search.scheduler in ("none", "pbt"):
+    if search.audit and search.scheduler == "none":
         right = "search.audit: 0, or a scheduler that stops trials"
         problems.append(Problem("search.audit", "no trial is ever stopped that could be finished", right))
     if search.audit and (search.promotion or search.grace == "scaled"):

@@ -8,10 +8,7 @@ One line is one event, its kind under the key `event`; times are unix seconds. T
     forecast      iterations_expected seconds_per_iteration hours_forecast cpu_hours_forecast gpu_hours_forecast
                   time [cost_forecast]                             where there is a price
     trial         trial number params chosen seed baseline time    again: the trial goes on; chosen: opened keys only
-                  [anew] [adopted] [repeat_of]                     anew: from the start; adopted{trial,iteration,
-                                                                   checkpoint}: from there, under other params;
-                  [changed]                                        repeat_of: trial whose configuration it trains again;
-                                                                   changed: its params are not those it began with
+                  [anew]                                           anew: from the start
     result        trial iteration metrics time [queries] [done]    iteration from 1, over all trainings of the trial
     pause         trial iteration reason time                      it waits and may go on later
     checkpoint    trial iteration path

@@ -116,23 +116,13 @@ def _files(findings: Findings) -> tuple[str, str, list[Path], list[Path]]:
     if confirmed and (top := leader(confirmed)):
         label = f"{top['label']}, means over {counted(len(top['runs']), 'seed')}"
         return confirmed["split"], label, _tables(top, folder), _tables(confirmed["baseline"], folder)
-    if not findings.pairs:
-        raise NothingToShow(_unpaired(findings))
-    ended = [pair for pair in findings.pairs if all(trial.artifacts for trial in pair)]
-    if not ended:
-        missing = " and ".join(trial.trial for trial in findings.pairs[0] if not trial.artifacts)
+    if not findings.pair:
+        who = "No trial besides the baseline has given a" if findings.baseline else "The baseline has given no"
+        raise NothingToShow(f"{who} dev value.")
+    if missing := " and ".join(trial.trial for trial in findings.pair if not trial.artifacts):
         raise NothingToShow(f"There are no values of single queries yet: they come with the end of {missing}.")
-    files = [[resolve_recorded(str(trial.artifacts), folder) / "dev.per_query.tsv" for trial in pair] for pair in ended]
-    seeds = "one seed" if len(ended) == 1 else f"means over {counted(len(ended), 'seed')}"
-    return "dev", f"{words(ended[0][0])}, {seeds}", [best for best, _ in files], [plain for _, plain in files]
-
-
-def _unpaired(findings: Findings) -> str:
-    if not findings.baseline:
-        return "The baseline has given no dev value."
-    if not findings.ranked:
-        return "No trial besides the baseline has given a dev value."
-    return "The best configuration and the baseline have no dev values of one seed."
+    best, baseline = (resolve_recorded(str(one.artifacts), folder) / "dev.per_query.tsv" for one in findings.pair)
+    return "dev", f"{words(findings.pair[0])}, one seed", [best], [baseline]
 
 
 def _tables(entry: Document, folder: Path) -> list[Path]:
@@ -327,8 +317,7 @@ def _stopping(findings: Findings) -> str:
 
 def _compares_inside(findings: Findings) -> bool:
     """Whether the scheduler compares trials inside their curricula regardless of `search.grace`."""
-    scheduler = findings.experiment.search.scheduler
-    return scheduler == "pbt" or (scheduler == "model" and findings.experiment.setup.promotion)
+    return findings.experiment.search.scheduler == "model" and findings.experiment.setup.promotion
 
 
 def _audit(findings: Findings) -> list[Markup]:
@@ -357,8 +346,6 @@ def _over_whom(findings: Findings) -> str:
     search = findings.experiment.search
     if search.scheduler == "none":
         return text
-    if search.scheduler == "pbt":
-        return f"{text} None was stopped, but a copy of another trial went on with that one's weights."
     if audited(findings):
         return (
             f"{text} The audited ones are a sample of the stopped, so each stands for several: the stopped "
@@ -436,7 +423,7 @@ def _slow(findings: Findings) -> list[Markup]:
     search = findings.experiment.search
     if not biased:
         text += "no bias against them is shown."
-    elif search.scheduler in ("none", "pbt"):
+    elif search.scheduler == "none":
         text += "stopping early would be unfair to slow curricula."
     elif search.grace == "curriculum" and not _compares_inside(findings):
         text += "stopping early would be unfair to slow curricula without this grace (search.grace: curriculum)."

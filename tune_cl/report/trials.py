@@ -240,8 +240,7 @@ def importances(findings: Findings) -> tuple[list[Importance], list[str]]:
     """The importances of opened parameters, largest first, and the keys for which none can be computed."""
     measured, skipped = [], []
     for key in findings.experiment.space.leaves:
-        present = [(trial.point[key], dev) for trial, dev, _ in findings.standings
-                   if key in trial.point and not trial.baseline]  # fmt: skip
+        present = [(trial.point[key], at.dev) for trial, at in findings.ranked if key in trial.point]
         values = [value for value, _ in present]
         one = importance(key, values, np.array([dev for _, dev in present]), [plain(value) for value in values])
         if one:
@@ -372,8 +371,8 @@ def _first(values: Mapping[int, float], level: float, trees: int) -> int | None:
 
 
 def trees_section(findings: Findings) -> list[Markup]:
-    """The best curriculum against plain training under the same seed if the search's rankers grow trees; else empty."""
-    best, baseline = next(iter(findings.pairs), (None, None))
+    """The best curriculum against plain training if the search's rankers grow trees; else empty."""
+    best, baseline = findings.pair or (None, None)
     if baseline is None or best is None or not {TREES} <= baseline.params.keys() & best.params.keys():
         return []
     rows = needed(best.dev(findings.metric), baseline.dev(findings.metric), best.params[TREES], baseline.params[TREES])

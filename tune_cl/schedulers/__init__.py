@@ -9,12 +9,10 @@ from trainables.core.registry import Entry, Registry
 from tune_cl.schedulers.asha import Asha, Hyperband
 from tune_cl.schedulers.median import Median
 from tune_cl.schedulers.model import Model
-from tune_cl.schedulers.pbt import Pbt
-from tune_cl.schedulers.scheduler import Change, Decision, Scheduler, Setup
+from tune_cl.schedulers.scheduler import Decision, Scheduler, Setup
 
 __all__ = [
     "SCHEDULERS",
-    "Change",
     "Decision",
     "Scheduler",
     "Setup",
@@ -31,7 +29,6 @@ SCHEDULERS: Registry[Callable[[Setup], Scheduler]] = Registry(
     Entry("hyperband", Hyperband, "brackets of asha that begin at different rungs", "Li et al. 2018"),
     Entry("median", Median, "ends trials below the median of the others' mean values", "Golovin et al. 2017"),
     Entry("model", Model, "goes on with the most promising extrapolated curve", "Swersky et al. 2014"),
-    Entry("pbt", Pbt, "the worst go on from copies of the best, slightly changed", "Jaderberg et al. 2017"),
 )
 
 

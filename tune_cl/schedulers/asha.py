@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -118,7 +117,7 @@ class Asha(Scheduler):
                     return trial
         return None
 
-    def resumed(self, trial: str, point: dict[str, Any] | None = None) -> None:
+    def resumed(self, trial: str) -> None:
         rung = self.paused.pop(trial)
         if self.setup.scaled:
             self.budgets[trial] = self._after(rung)
@@ -175,8 +174,8 @@ class Hyperband(Scheduler):
         self.counts = [0] * len(self.brackets)
         self.weights = [self.setup.reduction_factor ** len(b.rungs) / (len(b.rungs) + 1) for b in self.brackets]
 
-    def start(self, trial: str, grace: int, end: int = 0, point: dict[str, Any] | None = None) -> None:
-        super().start(trial, grace, end, point)
+    def start(self, trial: str, grace: int, end: int = 0) -> None:
+        super().start(trial, grace, end)
         turn = min(range(len(self.brackets)), key=lambda b: (self.counts[b] + 1) / self.weights[b])
         self.counts[turn] += 1
         self.bracket_of[trial] = self.brackets[turn]
@@ -194,7 +193,7 @@ class Hyperband(Scheduler):
     def next_paused(self, last: bool) -> str | None:
         return next((trial for bracket in self.brackets if (trial := bracket.next_paused(last))), None)
 
-    def resumed(self, trial: str, point: dict[str, Any] | None = None) -> None:
+    def resumed(self, trial: str) -> None:
         self.bracket_of[trial].resumed(trial)
 
     def ended(self, trial: str, completed: bool) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -194,8 +193,8 @@ class Model(Scheduler):
     def __post_init__(self) -> None:
         self.curves = CurveModel(self.setup.max_iterations)
 
-    def start(self, trial: str, grace: int, end: int = 0, point: dict[str, Any] | None = None) -> None:
-        super().start(trial, grace, end, point)
+    def start(self, trial: str, grace: int, end: int = 0) -> None:
+        super().start(trial, grace, end)
         self.curves.start(trial, end)
 
     def on_result(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Decision:
@@ -247,7 +246,7 @@ class Model(Scheduler):
                 return waiting[index]
         return None
 
-    def resumed(self, trial: str, point: dict[str, Any] | None = None) -> None:
+    def resumed(self, trial: str) -> None:
         del self.paused[trial]
 
     def ended(self, trial: str, completed: bool) -> None:

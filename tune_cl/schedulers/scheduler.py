@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from trainables.config.objective import AnyRun
 
@@ -65,9 +65,6 @@ class Setup:
     first_rung: int = 1
     promotion: bool = False
     compare: str = "value"
-    interval: int = 2
-    leaves: dict[str, Any] = field(default_factory=dict)  # the space's, by key
-    seed: int = 0
 
     @property
     def scaled(self) -> bool:
@@ -93,14 +90,6 @@ def rungs(first: int, eta: float, max_iterations: int) -> list[int]:
     return sorted(set(values))
 
 
-@dataclass(frozen=True)
-class Change:
-    """How a paused trial goes on: from the checkpoint of trial `source`, under other values of opened keys."""
-
-    source: str
-    point: dict[str, Any]
-
-
 @dataclass
 class Scheduler:
     """Lets every trial go on to its end (`search.scheduler: none`); other schedulers override what they decide."""
@@ -110,7 +99,7 @@ class Scheduler:
     best: dict[str, float] = field(default_factory=dict)
     all_started: bool = False  # set from outside once no new configuration comes; some may still run
 
-    def start(self, trial: str, grace: int, end: int = 0, point: dict[str, Any] | None = None) -> None:
+    def start(self, trial: str, grace: int, end: int = 0) -> None:
         """A trial begins, not to be stopped before iteration `grace`; its curriculum ends with iteration `end`. Not
         called for a trial that is never stopped, such as the baseline."""
         self.graces[trial] = grace
@@ -131,23 +120,13 @@ class Scheduler:
         """Whether trials may pause."""
         return False
 
-    @property
-    def renews(self) -> bool:
-        """Whether a trial whose training has ended by itself may go on with another training."""
-        return self.setup.scaled
-
-    @property
-    def copies(self) -> bool:
-        """Whether a trial may go on from another one's checkpoint."""
-        return False
-
     def next_paused(self, last: bool) -> str | None:
         """The paused trial that is to go on before any new one starts. `last`: no new trial will come, and none
         runs."""
         return None
 
-    def resumed(self, trial: str, point: dict[str, Any] | None = None) -> None:
-        """A paused trial goes on, under the values `point` if they have changed."""
+    def resumed(self, trial: str) -> None:
+        """A paused trial goes on."""
 
     def ended(self, trial: str, completed: bool) -> None:
         """A trial has ended, whatever its outcome. `completed`: by itself, if only by patience."""
@@ -159,10 +138,6 @@ class Scheduler:
     def budget(self, trial: str) -> int:
         """Iterations that the trial's present training is planned for; only under grace `scaled` fewer than all."""
         return self.setup.max_iterations
-
-    def change(self, trial: str) -> Change | None:
-        """How a paused trial named by `next_paused` goes on; None if unchanged."""
-        return None
 
     def expected_iterations(self, grace: int) -> float:
         """Mean iterations of a trial with this grace, for the forecast."""

@@ -80,16 +80,14 @@ def cost_so_far(search: SearchConfig, state: SearchState) -> float:
 
 
 def finals(state: SearchState) -> list[float]:
-    """Best dev values, as means over seeds, of all configurations but the baseline that were not stopped."""
-    return [fmean(values) for name, values in state.finals().items() if name != state.baseline]
+    """Best dev values of all trials but the baseline that were not stopped."""
+    return [at.dev for trial, at in state.finished() if trial.trial != state.baseline]
 
 
 def best_value(state: SearchState) -> float:
-    """The best trial's dev value; once any configuration was repeated, its configuration's mean."""
+    """The best trial's dev value."""
     best = state.best()
-    if not best:
-        return math.nan
-    return fmean(state.finals().get(best[0].configuration, [best[1].dev])) if state.repeats else best[1].dev
+    return best[1].dev if best else math.nan
 
 
 def chance_of_better(values: Sequence[float], best: float, margin: float, to_come: int) -> float | None:

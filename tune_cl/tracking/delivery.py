@@ -209,12 +209,8 @@ class Delivery:
 
     def begin_trial(self, event: Event) -> None:
         key = event["trial"]
-        resumed, source = key in self.cursor.runs, event.get("adopted")
-        initial = not (source or event.get("changed"))  # MLflow's parameters cannot change
-        params = layout.parameters(event["params"]) if initial else NONE
+        resumed, params = key in self.cursor.runs, layout.parameters(event["params"])
         run = self.child(key, layout.trial_name(event), layout.trial_tags(self.search, event), event["time"], params)
-        if source:
-            self.store.log_tags(run, layout.copied_weights_tags(source, event["chosen"]))
         self.store.log_params(run, params)
         if resumed:
             self.store.set_status(run, "RUNNING")

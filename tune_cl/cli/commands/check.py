@@ -187,8 +187,6 @@ def _compared_when(experiment: Experiment) -> str | None:
     search = experiment.search
     if search.scheduler == "none":
         return None
-    if search.scheduler == "pbt":
-        return f"every {search.interval} iterations"
     if search.scheduler == "model" and experiment.setup.promotion:
         return "after every iteration, inside its curriculum too"
     return {

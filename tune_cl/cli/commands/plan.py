@@ -4,8 +4,8 @@
 
 How many seeds does `tune-cl confirm` need? A table of seeds and queries with the smallest difference that each design
 would show, and the hours of its trainings, one after another. How much seeds and queries vary is taken from the last
-confirmation of the search, else from its repeats (search.repeats), or measured: --pilot N trains the baseline N times
-and evaluates it on dev; `tune-cl confirm` reuses these trainings."""
+confirmation of the search, or measured: --pilot N trains the baseline N times and evaluates it on dev; `tune-cl
+confirm` reuses these trainings."""
 
 from __future__ import annotations
 
