@@ -48,3 +48,10 @@ def test_how_to_do_it_again_takes_a_name_that_is_free(name: str, new: str, tmp_p
     told = "".join(repeat_section(gather(case.write())))
     assert f"tune-cl run search.yaml --name {new} " in told and f"confirm {new} " in told
     assert f"(digest {case.events[0]['data']['digest'][:16]})" in told and ">ranker<" in told
+
+
+def test_a_confirmation_of_version_0_1_is_asked_for_again_without_what_is_gone(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.confirm(asked={"top": 2, "seeds": 3, "race": True, "ablate": True})
+    told = "".join(repeat_section(gather(case.write())))
+    assert "confirm again " in told and "--top 2 --seeds 3 --split test --correction holm --ablate" in told
