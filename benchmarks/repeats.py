@@ -50,7 +50,7 @@ def rows_of(study: Study, searches: int) -> list[dict[str, Any]]:
     kinds = [(trainings, repeats) for trainings in TRAININGS for repeats in (1, SEEDS - 1)]
     rows = []
     for trainings, repeats in kinds:
-        results = [one(list(groups.values()), study.last, index, trainings, repeats) for index in range(searches)]
+        results = [one(list(groups.values()), index, trainings, repeats) for index in range(searches)]
         row: dict[str, Any] = {"study": study.name, "trainings": trainings, "repeats": repeats}
         for key in ("regret", "flatters", "estimated", "configurations", "any"):
             values = [result[key] for result in results]
@@ -60,7 +60,7 @@ def rows_of(study: Study, searches: int) -> list[dict[str, Any]]:
     return rows
 
 
-def one(groups: list[list[Recorded]], last: int, index: int, trainings: int, repeats: int) -> dict[str, float]:
+def one(groups: list[list[Recorded]], index: int, trainings: int, repeats: int) -> dict[str, float]:
     """One simulated search; orders and seeds depend on `index` alone, so that rows are paired."""
     rng = generator(0, "simulated repeats", index)
     order, roles = rng.permutation(len(groups)), rng.permutation(SEEDS)
@@ -74,10 +74,10 @@ def one(groups: list[list[Recorded]], last: int, index: int, trainings: int, rep
         seed = roles[race.trainings[configuration]]
         race.started(f"training {number}", configuration)
         recorded = groups[int(configuration)][seed]
-        train(race, recorded, f"training {number}", configuration, last)
-        curves[f"training {number}"] = list(recorded.dev[last])
+        train(race, recorded, f"training {number}", configuration)
+        curves[f"training {number}"] = list(recorded.dev)
     named = race.incumbent()
-    held = [group[roles[-1]].best(last) for group in groups]
+    held = [group[roles[-1]].best for group in groups]
     return {
         "regret": 100 * (max(held) - held[int(named)]),
         "flatters": 100 * (float(np.mean(list(race.values[named].values()))) - held[int(named)]),
@@ -87,11 +87,11 @@ def one(groups: list[list[Recorded]], last: int, index: int, trainings: int, rep
     }
 
 
-def train(race: Repeats, recorded: Recorded, training: str, configuration: str, last: int) -> None:
+def train(race: Repeats, recorded: Recorded, training: str, configuration: str) -> None:
     """Feeds a whole recorded training to the race."""
-    for iteration, values in enumerate(recorded.queries[last], 1):
+    for iteration, values in enumerate(recorded.queries, 1):
         race.result(training, iteration, values)
-    race.ended(training, configuration, int(np.argmax(recorded.dev[last])) + 1)
+    race.ended(training, configuration, int(np.argmax(recorded.dev)) + 1)
 
 
 def table(rows: list[dict[str, Any]]) -> str:

@@ -8,7 +8,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.support.toy_search import SPACE, Crew, Killed, summary
@@ -18,7 +17,6 @@ from tune_cl.confirmation.request import baseline_configuration, best_configurat
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
 from tune_cl.samplers import TpeSampler
-from tune_cl.search.budget import best_value, finals
 from tune_cl.search.driver import BASELINE_TRIAL, FINISHED, WAIT, Plan
 from tune_cl.search.repeats import seed_of
 from tune_cl.search.warm_start import observed
@@ -27,7 +25,6 @@ from tune_cl.search_document import baseline_result, best_of
 WAYS = {
     "asha": ["search.promotion=false"],
     "promotion": ["search.promotion=true"],
-    "scaled": ["search.grace=scaled"],
     "median": ["search.scheduler=median"],
     "freeze-thaw": ["search.scheduler=model"],
     "none": ["search.scheduler=none", "search.searcher=random"],
@@ -102,17 +99,6 @@ def test_the_sampler_hears_of_a_configuration_when_its_race_is_over(
     assert any(trial.repeat_of for trial in search.state.by_number()[4:])
 
 
-def test_a_race_compares_the_trainings_that_count(tmp_path: Path) -> None:
-    """Under grace scaled a trial is several trainings, one after the other; its best iteration is in the last one."""
-    search = Crew(tmp_path / "a", toy(tmp_path, "search.grace=scaled")).work().search
-    finals = search.state.finals()
-    means = {
-        name: [float(np.mean(queries)) for queries in values.values()] for name, values in search.repeats.values.items()
-    }
-    assert any(trial.offset for trial in search.state.by_number() if trial.trial in finals)
-    assert means == {name: pytest.approx(finals[name], abs=1e-6) for name in means}
-
-
 def test_what_was_stopped_early_has_no_part_in_the_race(tmp_path: Path) -> None:
     search = Crew(tmp_path / "a", toy(tmp_path, "search.promotion=false", "search.trials=30")).work().search
     ended = {trial.trial: trial.outcome for trial in search.state.by_number()}
@@ -138,8 +124,6 @@ def test_the_best_is_found_by_the_mean_over_seeds_everywhere(tmp_path: Path) -> 
     assert found["seeds"] == [seed_of(0, own) for own in range(3)]
     assert found["dev_mean"] == pytest.approx(means[winner]) and found["dev"] == max(values[winner])
     assert found["devs"] == values[winner]
-    assert best_value(state) == pytest.approx(means[winner])
-    assert len(finals(state)) == len(values) - 1
     confirmed = best_configurations(state, baseline_configuration(state, experiment), 99)
     order = list(dict.fromkeys(trial.configuration for trial, _ in state.ranked()))
     assert [entry.trial for entry in confirmed] == [name for name in order if name != BASELINE_TRIAL]

@@ -232,8 +232,7 @@ class ObjectiveInputs(Inputs):
         if objective is None:
             raise TypeError("the experiment trains rankers")
         require_sendable(objective)
-        paired = "search.compare: paired" if search.compare == "paired" else None
-        needs_queries = "search.repeats" if search.repeats > 1 else paired
+        needs_queries = "search.repeats" if search.repeats > 1 else None
         self.source = experiment.value("data.source")
         self.materials = ObjectiveMaterials(
             objective, digest_of_source(self.source), None if confirms else needs_queries, confirms

@@ -22,8 +22,18 @@ class Gone:
     instead: str
 
 
-KEYS: dict[str, Gone] = {}
-VALUES: dict[tuple[str, str], Gone] = {}  # by key and value
+KEYS: dict[str, Gone] = {
+    "search.audit": Gone("0.2", 0, "left out; search.scheduler: none shows what every trial comes to"),
+    "search.compare": Gone("0.2", "value", "left out; trials are compared by their best dev value"),
+    "search.cost": Gone("0.2", None, "left out; search.hours or search.iterations is a budget"),
+    "search.price.cpu_hour": Gone("0.2", 0, "left out; check and report give hours"),
+    "search.price.gpu_hour": Gone("0.2", 0, "left out; check and report give hours"),
+    "search.stop_when.margin": Gone("0.2", 0.001, "left out; search.hours or search.iterations is a budget"),
+    "search.stop_when.probability": Gone("0.2", None, "left out; search.hours or search.iterations is a budget"),
+}
+VALUES: dict[tuple[str, str], Gone] = {  # by key and value
+    ("search.grace", "scaled"): Gone("0.2", "curriculum", "curriculum, none or a number of iterations"),
+}
 
 
 def gone_key(key: str) -> Problem | None:

@@ -114,10 +114,9 @@ class ObjectiveTrial:
         """Reports an iteration: the dev value of the search's metric (higher = better) and any others, under their own
         names.
 
-        The metric may be {query id: value}: its mean counts, and `search.repeats` and `search.compare: paired` need
-        it. `checkpoint`: a folder from which the function could go on; it is copied before this returns. Does not
-        return where the training is to end: it raises TrainingEnded, which is no Exception. Raises ConfigError for a
-        report that is wrong.
+        The metric may be {query id: value}: its mean counts, and `search.repeats` needs it. `checkpoint`: a folder from
+        which the function could go on; it is copied before this returns. Does not return where the training is to end:
+        it raises TrainingEnded, which is no Exception. Raises ConfigError for a report that is wrong.
         """
         self._report(checked_report(metrics, checkpoint, self._run.metric, self._by_query))
 

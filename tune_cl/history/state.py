@@ -6,7 +6,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from statistics import fmean
 from typing import Any
 
@@ -54,12 +54,6 @@ class TrialState:
     checkpoints: dict[int, str] = field(default_factory=dict)
     replaced: list[str] = field(default_factory=list)
     """Checkpoints in whose place others of the same iteration came after a kill: never read, yet to be deleted."""
-    offset: int = 0
-    """Iterations of its previous trainings (grace `scaled`), after which those of its present one are counted."""
-    past_offsets: tuple[int, ...] = ()
-    """The `offset` of each training before the present one, in their order."""
-    until: int | None = None
-    """The last iteration of the training that counts, if a later one was cut short."""
     paused: bool = False
     copied_from: dict[str, Any] | None = None
     """Where its present weights come from (scheduler pbt): trial, iteration, checkpoint."""
@@ -67,18 +61,12 @@ class TrialState:
     """The first trial of its configuration, if this one trains it again under another seed (`search.repeats`)."""
     outcome: str | None = None
     reason: str | None = None
-    audit: int | None = None
-    """The iteration at which the scheduler would have stopped it, if it was finished for the audit."""
     artifacts: str | None = None
 
     def dev(self, metric: str) -> dict[int, float]:
-        """Values of the metric on dev by iteration of the present training."""
-        key, results = dev_key(metric), sorted(self.results.items())
-        return {at - self.offset: values[key] for at, values in results if self.counts(at) and key in values}
-
-    def counts(self, iteration: int) -> bool:
-        """Whether an iteration belongs to the present training."""
-        return self.offset < iteration <= (self.until or math.inf)
+        """Values of the metric on dev by iteration."""
+        key = dev_key(metric)
+        return {at: values[key] for at, values in sorted(self.results.items()) if key in values}
 
     def best(self, metric: str) -> Dev | None:
         """The highest value, at the earliest iteration that reached it; NaN does not count."""
@@ -88,12 +76,6 @@ class TrialState:
         at = max(by_iteration, key=by_iteration.__getitem__, default=None)
         return None if at is None else Dev(at, by_iteration[at])
 
-    def before(self) -> TrialState | None:
-        """The trial as its previous training left it; None if there was none."""
-        if not self.past_offsets:
-            return None
-        return replace(self, offset=self.past_offsets[-1], until=self.offset, past_offsets=self.past_offsets[:-1])
-
     @property
     def configuration(self) -> str:
         """The first trial of its configuration."""
@@ -101,7 +83,7 @@ class TrialState:
 
     @property
     def iterations(self) -> int:
-        """Iterations reported, over all its trainings."""
+        """Iterations reported."""
         return len(self.results)
 
 
@@ -231,10 +213,8 @@ class SearchState:
                 self.trials[event["trial"]].paused = True
             case "end":
                 trial = self.trials[event["trial"]]
-                if event.get("back"):
-                    trial = self.trials[event["trial"]] = trial.before() or trial
                 trial.outcome, trial.reason = event["outcome"], event.get("reason")
-                trial.audit, trial.artifacts = event.get("audit"), event.get("artifacts")
+                trial.artifacts = event.get("artifacts")
             case "forecast":
                 self.forecast = self.forecast | {key: event[key] for key in event if key not in ("event", "time")}
             case "search_end":
@@ -259,9 +239,8 @@ class SearchState:
         if trial := self.trials.get(event["trial"]):
             trial.outcome = trial.reason = None
             trial.paused = False
-            if event.get("anew"):
-                trial.past_offsets = (*trial.past_offsets, trial.offset)
-                trial.offset = max(trial.results, default=0)
+            if event.get("anew"):  # of version 0.1: another training of the trial, and only the newest one counts
+                trial.results.clear()
             if copied := event.get("adopted"):
                 trial.copied_from, trial.point, trial.params = copied, as_point(event["chosen"]), event["params"]
             return

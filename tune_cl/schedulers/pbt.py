@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,7 +35,7 @@ class Pbt(Scheduler):
         super().start(trial, grace, end, point)
         self.points[trial] = dict(point or {})
 
-    def on_result(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Decision:
+    def on_result(self, trial: str, iteration: int, value: float) -> Decision:
         if trial in self.graces and iteration % self.setup.interval == 0 and iteration < self.setup.max_iterations:
             self.values.setdefault(iteration, {})[trial] = -math.inf if math.isnan(value) else value
             self.paused[trial] = iteration
