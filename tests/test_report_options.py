@@ -65,7 +65,6 @@ def test_differences_are_over_the_seeds_that_both_have(tmp_path: Path) -> None:
             "while still inside their curriculum (search.grace: 2).",
         ),
         (["search.scheduler=pbt", "search.interval=2"], "compared while still inside their curriculum, too"),
-        (["search.scheduler=asha", "search.grace=scaled"], "planned for their rung, curriculum included"),
     ],
     ids=lambda value: value if isinstance(value, str) else value[-1],
 )
