@@ -5,8 +5,7 @@
 Trains every configuration with every seed of its study in one process, without Ray, and appends one line per training
 to FOLDER/STUDY.jsonl; trainings that are already there are left out. A study is a ranker on a data set. Trainings are
 small, so that hundreds of them fit into an hour of one core; those of the studies `...-wide` are as in a real search:
-learning rates over two decades, all dev queries. With `--scaled STUDY`, the studies named also have trainings whose
-whole budget is a rung (`search.grace: scaled`)."""
+learning rates over two decades, all dev queries."""
 
 from __future__ import annotations
 
@@ -28,9 +27,7 @@ from trainables.data.columns import RankingData
 from trainables.data.combine import some_queries
 from trainables.training.materials import Materials, prepare
 from trainables.training.trainer import Training
-from tune_cl.schedulers.scheduler import scaled_run
 
-RUNGS = (3, 6)
 SEEDS = (0, 1, 2)
 RANKERS: dict[str, dict[str, Any]] = {
     "conv_knrm": {"name": "conv_knrm", "filters": 32, "vector_size": 50},
@@ -76,7 +73,6 @@ def main() -> None:
         parser.add_argument(f"--{name}", default=name, help="TREC folder, if a study reads it")
     parser.add_argument("--configurations", type=int, default=60)
     parser.add_argument("--studies", nargs="*", default=list(STUDIES), metavar="STUDY", help="default: %(default)s")
-    parser.add_argument("--scaled", nargs="*", default=["mediqa-conv_knrm", "wikiqa-conv_knrm"], metavar="STUDY")
     parser.add_argument("--hours", type=float, default=1.0)
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -89,10 +85,10 @@ def main() -> None:
     }
     materials = {name: prepared(STUDIES[name], sources) for name in options.studies}
     deadline = time.monotonic() + options.hours * 3600
-    for name, run, budget in trainings(sources, options):
+    for name, run in trainings(sources, options):
         if time.monotonic() > deadline:
             break
-        record(options.folder / f"{name}.jsonl", run, budget, materials[name])
+        record(options.folder / f"{name}.jsonl", run, materials[name])
 
 
 def prepared(study: Study, sources: dict[str, str]) -> Materials:
@@ -107,21 +103,13 @@ def with_fewer_dev_queries(data: RankingData, count: int | None) -> RankingData:
     return replace(data, splits={**data.splits, "dev": first})
 
 
-def trainings(sources: dict[str, str], options: argparse.Namespace) -> Iterator[tuple[str, TrainingRun, int]]:
-    """(study, training, budget in iterations): seed by seed, and under each seed configuration by configuration over
-    all studies."""
+def trainings(sources: dict[str, str], options: argparse.Namespace) -> Iterator[tuple[str, TrainingRun]]:
+    """(study, training): seed by seed, and under each seed configuration by configuration over all studies."""
     studies = {name: STUDIES[name] for name in options.studies}
     for seed in SEEDS:
         for index in range(options.configurations):
             for name, study in studies.items():
-                run = configured(study, sources, configuration(index, study), seed)
-                yield name, run, study.iterations
-                if name in options.scaled and has_curriculum(run):
-                    yield from ((name, scaled_run(run, rung), rung) for rung in RUNGS)
-
-
-def has_curriculum(run: TrainingRun) -> bool:
-    return run.curriculum.pacing != "none" or run.curriculum.weighting != "none"
+                yield name, configured(study, sources, configuration(index, study), seed)
 
 
 def configuration(index: int, study: Study) -> dict[str, Any]:
@@ -165,9 +153,9 @@ def configured(study: Study, sources: dict[str, str], settings: dict[str, Any], 
     )
 
 
-def record(file: Path, run: TrainingRun, budget: int, materials: Materials) -> None:
-    """Trains for the budget and appends the curve, unless the file has it already."""
-    if any(curve.same_training(run, budget) for curve in read_curves(file)):
+def record(file: Path, run: TrainingRun, materials: Materials) -> None:
+    """Trains and appends the curve, unless the file has it already."""
+    if any(curve.same_training(run) for curve in read_curves(file)):
         return
     started = time.perf_counter()
     training = Training(run, materials, device="cpu")
@@ -175,7 +163,7 @@ def record(file: Path, run: TrainingRun, budget: int, materials: Materials) -> N
     while not training.finished:
         training.iterate()
         values.append(training.dev_values)
-    append_curve(file, Curve.of(run, budget, np.stack(values), time.perf_counter() - started))
+    append_curve(file, Curve.of(run, np.stack(values), time.perf_counter() - started))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ A file holds JSON lines, one per training, gzipped if its name ends in .gz:
 
     settings    flat keys of `curriculum` in force, and `training.lr`
     seed        of the training
-    budget      iterations that the training was planned for: T and m are parts of it
+    budget      its iterations
     dev         mean dev value after each iteration
     per_query   the dev queries' values after each iteration, uint8 [iterations, queries] in base64: value * 255
     seconds     of the whole training
@@ -40,20 +40,20 @@ class Curve:
     seconds: float
 
     @classmethod
-    def of(cls, run: TrainingRun, budget: int, values: np.ndarray, seconds: float) -> Curve:
+    def of(cls, run: TrainingRun, values: np.ndarray, seconds: float) -> Curve:
         """`values`: each dev query's value after each iteration, float [iterations, queries], from 0 to 1."""
         levels = np.rint(values * LEVELS).astype(np.uint8)
         text = base64.b64encode(levels.tobytes()).decode()
         dev = tuple(round(float(value), 6) for value in values.mean(axis=1))
-        return cls(varied(run), run.seed, budget, dev, text, round(seconds, 2))
+        return cls(varied(run), run.seed, len(dev), dev, text, round(seconds, 2))
 
     def values(self) -> np.ndarray:
         """Values of the dev queries, to 1/255, float64 [iterations, queries]."""
         levels = np.frombuffer(base64.b64decode(self.per_query), np.uint8)
         return levels.reshape(len(self.dev), -1) / LEVELS
 
-    def same_training(self, run: TrainingRun, budget: int) -> bool:
-        return (self.settings, self.seed, self.budget) == (varied(run), run.seed, budget)
+    def same_training(self, run: TrainingRun) -> bool:
+        return (self.settings, self.seed) == (varied(run), run.seed)
 
 
 def varied(run: TrainingRun) -> dict[str, Any]:

@@ -12,8 +12,7 @@ less that of `all` with four times the iterations, paired by search: at or below
 `all` trains the first 16 to their end. Every scheduler searches with a quarter of those iterations and as many trials
 as it likes; and once more over the same 16 trials with all the iterations it asks for, where `iterations` is their
 share of those of `all`, and `ended` the share of trials that ran to the end, overall and by kind of curriculum: plain,
-paced, weighted, both. Grace `scaled` needs trainings whose budget is a rung: it, and the rows marked *, run over the
-studies that have them.
+paced, weighted, both.
 
 With `--smoothing N` a search sees means over the last N values (`evaluation.smoothing`), and names a training by them;
 final values stay the highest single ones."""
@@ -23,7 +22,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -39,7 +38,6 @@ from tune_cl.schedulers import SCHEDULERS, Setup
 
 ALL, SHARE = 16, 4  # trials that `all` trains; the schedulers get 1/SHARE of its iterations
 FEWEST = 18  # recorded trainings that a study must have to be searched
-ETA, FIRST = 2, 3  # of grace scaled and all rows marked *: rungs at 3 and 6 of 12 iterations; else the defaults
 KINDS = ("plain", "paced", "weighted", "both")
 
 
@@ -59,7 +57,7 @@ class Study:
 
     @property
     def last(self) -> int:
-        return max(self.pool[0].dev)
+        return len(self.pool[0].dev)
 
     @property
     def seeds(self) -> int:
@@ -94,12 +92,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     studies = read_studies(options.curves, options.studies, options.smoothing)
-    scalable = [study for study in studies if has_rungs(study)]
     rows = compared(wanted(ways(Setup(1)), options.ways), studies, options.searches, options.workers)
-    again = [*ways(Setup(1, ETA, first_rung=FIRST)), *ways_scaled()]
-    marked = wanted([replace(way, label=f"{way.label} *") for way in again], options.ways)
-    if scalable and len(marked) > 1:
-        rows += compared(marked, scalable, options.searches, options.workers)
     print(json.dumps(rows, indent=1) if options.json else table(rows, studies))
 
 
@@ -118,45 +111,24 @@ def read_studies(folder: Path, patterns: Sequence[str] = ("*",), smoothing: int 
 def read_study(file: Path, smoothing: int = 1) -> Study | None:
     """The trainings of a file, with dev values averaged over the last `smoothing` iterations.
 
-    None if too few configurations have whole trainings with every seed.
+    None if too few configurations have trainings with every seed.
     """
     curves = read_curves(file)
-    last = max(curve.budget for curve in curves)
     seeds = {curve.seed for curve in curves}
-    name = names(curves, last)
-    groups: dict[str, list[Curve]] = {}
+    groups: dict[str, dict[int, Curve]] = {}
     for curve in curves:
-        groups.setdefault(name[key_of(curve.settings)], []).append(curve)
-    complete = {key: group for key, group in groups.items() if {c.seed for c in group if c.budget == last} == seeds}
-    effects = seed_effects([curve for group in complete.values() for curve in group if curve.budget == last])
+        groups.setdefault(json.dumps(dict(curve.settings), sort_keys=True), {})[curve.seed] = curve
+    complete = {key: by_seed for key, by_seed in groups.items() if by_seed.keys() == seeds}
+    effects = seed_effects([curve for by_seed in complete.values() for curve in by_seed.values()])
     pool, finals, settings, kinds = [], {}, {}, {}
-    for key, group in complete.items():
-        for seed in sorted(seeds):
+    for key, by_seed in complete.items():
+        for seed, curve in sorted(by_seed.items()):
             training = f"{key} seed {seed}"
-            single = recorded(training, [curve for curve in group if curve.seed == seed], last, effects[seed])
+            single = recorded(training, curve, effects[seed])
             pool.append(single.smoothed(smoothing))
-            finals[training] = single.best(last)
-            settings[training], kinds[training] = key, kind(group[0])
+            finals[training] = single.best
+            settings[training], kinds[training] = key, kind(curve)
     return Study(file.name.split(".")[0], pool, finals, settings, kinds) if len(pool) >= FEWEST else None
-
-
-def names(curves: list[Curve], last: int) -> dict[str, str]:
-    """By settings, of a whole training or of one scaled to a rung: the name of the whole training."""
-    rungs = Setup(last, ETA, first_rung=FIRST).rungs
-    whole = [dict(curve.settings) for curve in curves if curve.budget == last]
-    return {
-        key_of(scaled(settings, budget / last)): key_of(settings) for settings in whole for budget in (*rungs, last)
-    }
-
-
-def scaled(settings: dict[str, Any], share: float) -> dict[str, Any]:
-    """The settings as `scaled_run` changes them."""
-    m = settings.get("curriculum.m")
-    return settings if m is None or share == 1 else settings | {"curriculum.m": max(1.0, m * share)}
-
-
-def key_of(settings: Mapping[str, Any]) -> str:
-    return json.dumps(dict(settings), sort_keys=True)
 
 
 def seed_effects(curves: list[Curve]) -> dict[int, np.ndarray]:
@@ -167,30 +139,18 @@ def seed_effects(curves: list[Curve]) -> dict[int, np.ndarray]:
     return {seed: np.mean(devs, axis=0) - everything for seed, devs in by_seed.items()}
 
 
-def recorded(name: str, curves: list[Curve], last: int, effect: np.ndarray) -> Recorded:
-    """The trainings of a configuration with a seed, with that seed's effect subtracted."""
-    whole = next(curve for curve in curves if curve.budget == last)
-    found = {curve.budget: curve for curve in curves}
-    if kind(whole) == "plain":  # nothing in it depends on its budget
-        found = dict.fromkeys((*Setup(last, ETA, first_rung=FIRST).rungs, last), whole)
-    settings = whole.settings
+def recorded(name: str, curve: Curve, effect: np.ndarray) -> Recorded:
+    """A training, with its seed's effect subtracted."""
+    settings, last = curve.settings, len(curve.dev)
     paced = int(np.ceil(settings.get("curriculum.T", 0) * last - 1e-9))
     end = min(last, max(paced, int(np.ceil(settings.get("curriculum.m", 0)))))
-    dev = {budget: (np.asarray(c.dev[:budget]) - effect[:budget]).tolist() for budget, c in found.items()}
-    queries = {budget: c.values()[:budget] - effect[:budget, None] for budget, c in found.items()}
-    return Recorded(name, dev, queries, 1, end)
+    return Recorded(name, (np.asarray(curve.dev) - effect).tolist(), curve.values() - effect[:, None], 1, end)
 
 
 def kind(curve: Curve) -> str:
     paced = curve.settings["curriculum.pacing"] != "none"
     weighted = curve.settings["curriculum.weighting"] != "none"
     return KINDS[paced + 2 * weighted]
-
-
-def has_rungs(study: Study) -> bool:
-    """Whether every training was also recorded with each rung as its budget."""
-    needed = set(Setup(study.last, ETA, first_rung=FIRST).rungs)
-    return all(needed <= set(recorded.dev) for recorded in study.pool)
 
 
 def ways(base: Setup) -> list[Way]:
@@ -202,15 +162,8 @@ def ways(base: Setup) -> list[Way]:
             Way(f"asha {grace}", "asha", own),
             Way(f"asha promotion {grace}", "asha", replace(own, promotion=True)),
         ]
-        rows += [Way(f"asha paired {grace}", "asha", replace(own, compare="paired"))]
         rows += [Way(f"{name} {grace}", name, own) for name in ("hyperband", "median", "model")]
     return [*rows, Way("model promotion", "model", replace(base, promotion=True))]
-
-
-def ways_scaled() -> list[Way]:
-    scaled = Setup(1, ETA, first_rung=FIRST, grace="scaled")
-    both = [Way("asha scaled", "asha", scaled), Way("asha promotion scaled", "asha", replace(scaled, promotion=True))]
-    return [*both, Way("hyperband scaled", "hyperband", scaled)]
 
 
 def compared(rows: Sequence[Way], studies: list[Study], searches: int, workers: int) -> list[dict[str, Any]]:
@@ -255,7 +208,7 @@ def one(way: Way, study: Study, index: int, workers: int, quarter: bool) -> dict
     ended: dict[str, list[float]] = {}
     for name, trial in search.trials.items():
         for group in ("all", study.kinds[name]):
-            ended.setdefault(group, []).append(float(trial.budget == trial.done == study.last))
+            ended.setdefault(group, []).append(float(trial.done == study.last))
     others = [study.on_other_seeds(recorded.name) for recorded in pool]
     return {
         "regret": 100 * (highest - study.finals[chosen]),

@@ -94,7 +94,7 @@ def main() -> None:
 def recorded(study: Study, searches: int) -> list[dict[str, Any]]:
     """The rows of a study: simulated searches over its recorded trainings."""
     orders = [generator(0, "simulated search", index).permutation(len(study.pool)) for index in range(searches)]
-    finals = [max(study.pool[place].best(study.last) for place in order[:ALL]) for order in orders]
+    finals = [max(study.pool[place].best for place in order[:ALL]) for order in orders]
     target = median(finals)
     found = {way: [needed(study, order, way, target) for order in orders] for way in RECORDED}
     return rows_of(study.name, target, found)

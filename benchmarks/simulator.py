@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,24 +19,24 @@ from tune_cl.schedulers.scheduler import Decision, Scheduler
 class Recorded:
     """A configuration that can be searched over, as it trains with one seed.
 
-    dev         mean dev value after each iteration, by budget in iterations (the largest is the whole training)
-    queries     the dev queries' values, float [iterations, queries], by budget
+    dev         mean dev value after each iteration
+    queries     the dev queries' values, float [iterations, queries]
     grace, end  as `Scheduler.start` takes them
     """
 
     name: str
-    dev: Mapping[int, Sequence[float]]
-    queries: Mapping[int, np.ndarray]
+    dev: Sequence[float]
+    queries: np.ndarray
     grace: int
     end: int
 
-    def best(self, budget: int) -> float:
-        return max(self.dev[budget])
+    @property
+    def best(self) -> float:
+        return max(self.dev)
 
     def smoothed(self, count: int) -> Recorded:
         """The same with each value averaged with the count - 1 before it, as far as there are any."""
-        queries = {budget: moving_mean(values, count) for budget, values in self.queries.items()}
-        dev = {budget: moving_mean(np.array(values), count).tolist() for budget, values in self.dev.items()}
+        dev, queries = moving_mean(np.array(self.dev), count).tolist(), moving_mean(self.queries, count)
         return replace(self, dev=dev, queries=queries) if count > 1 else self
 
 
@@ -47,17 +47,15 @@ def moving_mean(values: np.ndarray, count: int) -> np.ndarray:
 
 @dataclass
 class Simulated:
-    """One trial of a simulated search. `done`: iterations of its present training; `spent`: of all its trainings."""
+    """One trial of a simulated search. `done`: its iterations."""
 
     recorded: Recorded
-    budget: int
     done: int = 0
-    spent: int = 0
     outcome: str | None = None
 
     @property
     def best(self) -> float:
-        return max(self.recorded.dev[self.budget][: self.done], default=-math.inf)
+        return max(self.recorded.dev[: self.done], default=-math.inf)
 
 
 @dataclass
@@ -104,36 +102,28 @@ class Simulation:
         untried = self.candidates[len(self.trials) :]
         name = self.scheduler.next_paused(last=not untried and not others_run)
         if name:
-            self._resume(name)
+            self.scheduler.resumed(name)
             return name
         if not untried:
             return None
         recorded = untried[0]
         self.scheduler.start(recorded.name, recorded.grace, recorded.end)
-        self.trials[recorded.name] = Simulated(recorded, self.scheduler.budget(recorded.name))
+        self.trials[recorded.name] = Simulated(recorded)
         return recorded.name
-
-    def _resume(self, name: str) -> None:
-        trial = self.trials[name]
-        self.scheduler.resumed(name)
-        if self.scheduler.budget(name) != trial.budget:
-            trial.budget, trial.done = self.scheduler.budget(name), 0
 
     def _iterate(self, name: str) -> bool:
         """Makes one iteration of a trial; returns whether the trial keeps its worker."""
         trial = self.trials[name]
-        value = trial.recorded.dev[trial.budget][trial.done]
-        queries = trial.recorded.queries[trial.budget][trial.done]
-        trial.done, trial.spent, self.spent = trial.done + 1, trial.spent + 1, self.spent + 1
-        decision = self.scheduler.on_result(name, trial.done, value, queries)
+        trial.done, self.spent = trial.done + 1, self.spent + 1
+        decision = self.scheduler.on_result(name, trial.done, trial.recorded.dev[trial.done - 1])
         if decision is Decision.PAUSE:
             return False
-        if decision is Decision.GO_ON and trial.done < trial.budget:
+        if decision is Decision.GO_ON and trial.done < len(trial.recorded.dev):
             return True
         trial.outcome = "completed" if decision is Decision.GO_ON else "stopped_early"
         self.scheduler.ended(name, trial.outcome == "completed")
         return False
 
     def best(self) -> Simulated:
-        """The trial with the highest dev value of its last training; the earliest wins a tie."""
+        """The trial with the highest dev value; the earliest wins a tie."""
         return max(self.trials.values(), key=lambda trial: trial.best)

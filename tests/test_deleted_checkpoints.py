@@ -17,9 +17,8 @@ from tune_cl.ray.tuner import CHECKPOINTS_PER_TRIAL, EndedTrials, last_checkpoin
 
 WAYS = {
     "none": ["search.scheduler=none"],
-    "asha": ["search.promotion=false", "search.audit=2"],
+    "asha": ["search.promotion=false"],
     "promotion": ["search.promotion=true"],
-    "scaled": ["search.grace=scaled"],
     "hyperband": ["search.scheduler=hyperband"],
     "freeze-thaw": ["search.scheduler=model"],
 }

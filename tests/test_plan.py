@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,10 +31,10 @@ def drawn(known: Components, seeds: int, queries: int) -> np.ndarray:
 
 
 def test_the_table_is_what_the_test_can_show() -> None:
-    plan = plan_of(Variances(KNOWN, 100, "a test"), 2, "holm", 0.8, 36.0, price=2.0)
+    plan = plan_of(Variances(KNOWN, 100, "a test"), 2, "holm", 0.8, 36.0)
     row = next(row for row in plan["table"] if (row["seeds"], row["queries"]) == (10, 200))
     assert row["detectable"] == pytest.approx(detectable(KNOWN, 10, 200, level=0.025))
-    assert row["hours"] == pytest.approx(10 * 3 * 36 / 3600) and row["cost"] == pytest.approx(2 * row["hours"])
+    assert row["hours"] == pytest.approx(10 * 3 * 36 / 3600)
     by_seeds = [row["detectable"] for row in plan["table"] if row["queries"] == 100]
     assert by_seeds == sorted(by_seeds, reverse=True), "more seeds show smaller differences"
 
@@ -48,17 +47,16 @@ def test_a_pilot_gives_twice_the_variance_of_one_training() -> None:
 
 
 def test_a_confirmation_is_planned_from(
-    search_folder: SearchFolder, crew: Any, capfd: pytest.CaptureFixture[str], tmp_path: Path
+    search_folder: SearchFolder, crew: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """At its own number of seeds and queries the table says what the confirmation's document says."""
     document = confirm(search_folder, seeds=3, top=2)
-    storage, picture = str(search_folder.storage), tmp_path / "plan.svg"
-    arguments = ["plan", "toy", "--storage", storage, "--top", "2", "--difference", ".2", "--plot", str(picture)]
+    arguments = ["plan", "toy", "--storage", str(search_folder.storage), "--top", "2", "--difference", ".2"]
     assert main([*arguments, "--json"]) == 0
     plan = json.loads(capfd.readouterr().out)
     own = {(row["seeds"], row["queries"]): row for row in plan["table"]}[3, document["queries"]]
     assert own["detectable"] == pytest.approx(document["detectable"])
-    assert picture.exists() and plan["seeds_needed"] is not None and own["hours"] > 0
+    assert plan["seeds_needed"] is not None and own["hours"] > 0
     assert main(arguments) == 0
     assert f"{plan['seeds_needed']} seeds" in capfd.readouterr().out
 

@@ -34,7 +34,6 @@ def found(folder: Path, *options: str) -> Findings:
             ["search.scheduler=model", "search.promotion=false"],
             "while still inside their curriculum (search.grace: 2).",
         ),
-        (["search.scheduler=asha", "search.grace=scaled"], "planned for their rung, curriculum included"),
     ],
     ids=lambda value: value if isinstance(value, str) else value[-1],
 )

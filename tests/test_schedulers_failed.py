@@ -19,12 +19,11 @@ def curve(level: float, seed: int) -> np.ndarray:
 
 
 def go_on(scheduler: Scheduler, trial: str, first: int, values: np.ndarray) -> tuple[int, Decision]:
-    """Trains until the scheduler or the budget ends it; returns the last iteration and the decision there."""
-    for at in range(first, scheduler.budget(trial) + 1):
-        value = float(values[at - 1])
-        if (decision := scheduler.on_result(trial, at, value, [value - 0.1, value + 0.1])) is not Decision.GO_ON:
+    """Trains until the scheduler or the last iteration ends it; returns the iteration and the decision there."""
+    for at in range(first, len(values) + 1):
+        if (decision := scheduler.on_result(trial, at, float(values[at - 1]))) is not Decision.GO_ON:
             return at, decision
-    return scheduler.budget(trial), Decision.GO_ON
+    return len(values), Decision.GO_ON
 
 
 def decisions(way: str, fail_late: bool) -> list[object]:
@@ -53,7 +52,7 @@ def decisions(way: str, fail_late: bool) -> list[object]:
     scheduler.all_started = True
     while (trial := scheduler.next_paused(last=True)) is not None:
         scheduler.resumed(trial)
-        train(trial, 1 if setup.scaled else reached[trial] + 1)
+        train(trial, reached[trial] + 1)
     return made
 
 

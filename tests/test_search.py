@@ -12,11 +12,8 @@ from trainables.core.randomness import generator
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import forecast_of
 from tune_cl.experiment.load import load_experiment
-from tune_cl.history.journal import Journal
-from tune_cl.history.state import replay
 from tune_cl.samplers import TpeSampler
 from tune_cl.schedulers import SCHEDULERS
-from tune_cl.search.analysis import priced
 from tune_cl.search.driver import BASELINE_TRIAL, Plan
 
 __all__ = ["experiment"]  # a fixture
@@ -64,9 +61,6 @@ def test_a_search_killed_again_and_again_repeats_at_most_an_iteration_a_kill(
 WAYS = {
     "asha": ["search.scheduler=asha"],
     "promotion": ["search.scheduler=asha", "search.promotion=true"],
-    "scaled": ["search.scheduler=asha", "search.grace=scaled"],
-    "scaled promotion": ["search.scheduler=asha", "search.grace=scaled", "search.promotion=true"],
-    "paired": ["search.scheduler=asha", "search.compare=paired"],
     "hyperband": ["search.scheduler=hyperband"],
     "hyperband promotion": ["search.scheduler=hyperband", "search.promotion=true"],
     "median": ["search.scheduler=median"],
@@ -125,27 +119,6 @@ def test_the_sampler_hears_of_a_paused_trial_as_of_a_stopped_one_until_it_ends(
         assert len(told.curve) == trial.iterations
 
 
-def test_a_scaled_trial_starts_anew_with_each_rung(tmp_path: Path) -> None:
-    path = tmp_path / "toy.yaml"
-    path.write_text(SPACE)
-    experiment = load_experiment(str(path), ["search.grace=scaled", "search.first_rung=2"])
-    crew = Crew(tmp_path / "a", experiment).work()
-    for trial in crew.search.state.by_number()[1:]:
-        dev = trial.dev("map")
-        if trial.outcome == "completed":
-            assert trial.iterations == 2 + 4 + 8 + 9 and len(dev) == 9
-        else:
-            assert len(dev) in (2, 4, 8) and trial.iterations == sum(r for r in (2, 4, 8) if r <= len(dev))
-        at = trial.best("map")
-        assert at and dev[at.iteration] == at.dev
-        assert crew.search.run_of(trial).training.max_iterations == len(dev)
-    for one in priced(crew.search.state):  # what the best value cost, earlier trainings included
-        trial = crew.search.state.trials[one.trial_id]
-        at = trial.best("map")
-        assert at and one.iterations == trial.iterations - len(trial.dev("map")) + at.iteration
-        assert one.seconds == pytest.approx(sum(trial.results[i]["seconds"] for i in range(1, one.iterations + 1)))
-
-
 def test_as_many_trials_run_as_there_are_slots(experiment: Experiment, tmp_path: Path) -> None:
     crew = Crew(tmp_path / "a", experiment, slots=3)
     assert [isinstance(crew.search.next_trial(), Plan) for _ in range(4)] == [True, True, True, False]
@@ -193,37 +166,6 @@ def test_iterations_used_up_stop_all_but_the_baseline(experiment: Experiment, tm
     }
     assert len(trials[BASELINE_TRIAL][3]) == 9
     assert any(reason == "search.iterations are used up" for _, _, reason, _ in trials.values())
-
-
-def test_an_audit_finishes_stopped_trials_and_changes_no_other(experiment: Experiment, tmp_path: Path) -> None:
-    """The same configurations are asked and stopped as without an audit; audited trials end as completed."""
-    stops = experiment.search.model_copy(update={"promotion": False})  # where trials pause there is no audit
-    experiment = replace(experiment, search=stops)
-    Crew(tmp_path / "without", experiment).work()
-    audited = replace(experiment, search=experiment.search.model_copy(update={"audit": 2}))
-    taken = Crew(tmp_path / "with", audited).work().search.audit.selected
-    without, with_audit = summary(tmp_path / "without"), summary(tmp_path / "with")
-    assert taken
-    for trial, (chosen, outcome, _, dev) in without.items():
-        assert with_audit[trial][0] == chosen
-        if trial in taken:
-            assert (outcome, with_audit[trial][1]) == ("stopped_early", "completed")
-            assert max(dev) == taken[trial] and len(with_audit[trial][3]) == 9
-        else:
-            assert with_audit[trial][1] == outcome and with_audit[trial][3] == dev
-    with Journal(tmp_path / "with") as journal:
-        state = replay(journal.events())
-    assert {trial.trial: trial.audit for trial in state.by_number() if trial.audit} == taken
-
-
-def test_a_killed_search_with_an_audit_ends_like_an_unbroken_one(experiment: Experiment, tmp_path: Path) -> None:
-    audited = replace(experiment, search=experiment.search.model_copy(update={"audit": 2}))
-    Crew(tmp_path / "whole", audited).work()
-    for kills in (35, 20, 20):
-        with pytest.raises(Killed):
-            Crew(tmp_path / "cut", audited, kill_after=kills).work()
-    Crew(tmp_path / "cut", audited).work()
-    assert summary(tmp_path / "cut") == summary(tmp_path / "whole")
 
 
 def test_the_baseline_forecasts_the_search(experiment: Experiment, tmp_path: Path) -> None:

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.toy_search import SPACE, Crew, Killed, open_journal, summary
+from tests.support.toy_search import SPACE, Crew, Killed, summary
 from tune_cl.experiment.load import load_experiment
-from tune_cl.history.state import replay
 from tune_cl.samplers import TpeSampler
 from tune_cl.search.driver import BASELINE_TRIAL, REPORTED, Plan
 from tune_cl.search_document import baseline_result
@@ -29,27 +28,6 @@ def test_a_search_over_lists_survives_a_kill(tmp_path: Path, searcher: str) -> N
         Crew(tmp_path / "cut", experiment, kill_after=60).work()
     Crew(tmp_path / "cut", experiment).work()
     assert summary(tmp_path / "cut") == summary(tmp_path / "whole")
-
-
-def test_stop_when_says_nothing_once_all_trials_have_begun(tmp_path: Path) -> None:
-    (tmp_path / "toy.yaml").write_text(SPACE)
-    options = ["search.searcher=random", "search.trials=40", "search.grace=none"]
-    rule = ["search.stop_when.probability=1e-12"]
-    plain, ruled = (
-        Crew(tmp_path / name, load_experiment(str(tmp_path / "toy.yaml"), [*options, *more])).work().search
-        for name, more in (("a", []), ("b", rule))
-    )
-    assert ruled.ended_by is None and summary(tmp_path / "a") == summary(tmp_path / "b")
-    assert [trial.outcome for trial in plain.state.by_number()].count("completed") >= 8
-
-
-def test_the_sampler_hears_of_an_audited_trial_as_of_a_stopped_one(tmp_path: Path) -> None:
-    (tmp_path / "toy.yaml").write_text(SPACE)
-    options = ["search.trials=16", "search.audit=3", "search.promotion=false"]
-    search = Crew(tmp_path / "a", load_experiment(str(tmp_path / "toy.yaml"), options)).work().search
-    assert isinstance(search.sampler, TpeSampler)
-    told = {search.sampler.results[search.state.trials[trial].number].state.name for trial in search.audit.selected}
-    assert told == {"PRUNED"}
 
 
 def test_a_baseline_that_failed_has_no_value_to_compare_with(tmp_path: Path) -> None:
@@ -130,31 +108,3 @@ def test_where_patience_ends_trainings_the_model_lets_the_others_rest(tmp_path: 
             Patient(folder, experiment, kill_after=kill_after).work()
         Patient(folder, experiment).work()
         assert summary(folder) == summary(tmp_path / "whole")
-
-
-@pytest.mark.parametrize("promotion", ["true", "false"])
-def test_a_trial_cut_short_in_a_longer_training_keeps_the_better_of_its_values(tmp_path: Path, promotion: str) -> None:
-    (tmp_path / "toy.yaml").write_text(SPACE)
-    options = ["search.searcher=random", "search.trials=14", "search.grace=scaled", "search.first_rung=2"]
-    options += [f"search.promotion={promotion}"]
-    fell_back = 0
-    for budget in range(30, 90, 3):
-        folder = tmp_path / str(budget)
-        experiment = load_experiment(str(tmp_path / "toy.yaml"), [*options, f"search.iterations={budget}"])
-        search = Crew(folder, experiment).work().search
-        for trial in search.state.by_number()[1:]:
-            if trial.until is None:
-                continue
-            fell_back += 1
-            cut = [values["dev_map"] for at, values in trial.results.items() if at > trial.until]
-            best = trial.best("map")
-            assert best and best.dev >= max(cut, default=0) and max(trial.dev("map")) == trial.until - trial.offset
-            run, (checkpoint, at) = search.run_of(trial), next(search.checkpoints(trial))
-            assert run.training.max_iterations == trial.until - trial.offset == int(Path(checkpoint).name)
-            assert at == trial.until
-        with open_journal(folder, experiment) as journal:
-            again = replay(journal.events())
-        assert [(t.dev("map"), t.until) for t in again.by_number()] == [
-            (t.dev("map"), t.until) for t in search.state.by_number()
-        ]
-    assert fell_back > 3

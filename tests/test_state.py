@@ -1,4 +1,4 @@
-"""What the events of a search add up to: trainings begun anew, times, order, machines and costs."""
+"""What the events of a search add up to: values, times, order, machines and costs."""
 
 from __future__ import annotations
 
@@ -11,39 +11,18 @@ from trainables.core.errors import DataError
 from tune_cl.history.journal import Event
 from tune_cl.history.state import Dev, SearchState, replay
 
-ANEW = {"anew": True}
-
 
 def note(at: float, kind: str = "note", **other: Any) -> Event:
     return {"event": kind, "time": at} | other
 
 
-def test_a_trial_that_begins_anew_counts_its_iterations_from_there() -> None:
-    first = [result(1, 1, 0.9), result(1, 2, 0.3)]
-    second = [result(1, 3, 0.5), result(1, 4, 0.6)]
-    third = [result(1, 5, 0.7)]
-    state = replay([SEARCH, trial(1), *first, trial(1) | ANEW, *second, trial(1) | ANEW, *third])
-    now = state.trials["t0001"]
-    assert now.dev("mrr@10") == {1: 0.7} and now.iterations == 5
-    former = now.before()
-    assert former is not None and former.dev("mrr@10") == {1: 0.5, 2: 0.6} and former.best("mrr@10") == Dev(2, 0.6)
-    oldest = former.before()
-    assert oldest is not None and oldest.dev("mrr@10") == {1: 0.9, 2: 0.3} and oldest.before() is None
-
-
-def test_a_training_that_was_cut_short_counts_no_more() -> None:
-    told = [
-        SEARCH,
-        trial(1),
-        result(1, 1, 0.5),
-        trial(1) | ANEW,
-        result(1, 2, 0.9),
-        end(1, "completed") | {"back": True},
-    ]
-    [state] = replay(told).trials.values()
-    assert (state.outcome, state.dev("mrr@10"), state.iterations) == ("completed", {1: 0.5}, 2)
-    only = [SEARCH, trial(1), result(1, 1, 0.5), end(1, "completed") | {"back": True}]
-    assert replay(only).trials["t0001"].dev("mrr@10") == {1: 0.5}, "there was none before"
+def test_of_a_trial_that_an_earlier_version_trained_again_the_newest_training_counts() -> None:
+    first, second = [result(1, 1, 0.9), result(1, 2, 0.3)], [result(1, 3, 0.5), result(1, 4, 0.6)]
+    ended = end(1, "completed") | {"audit": 1, "back": True}
+    state = replay([SEARCH, trial(1), *first, trial(1) | {"anew": True}, *second, ended])
+    [now] = state.trials.values()
+    assert now.dev("mrr@10") == {3: 0.5, 4: 0.6} and now.best("mrr@10") == Dev(4, 0.6)
+    assert (now.outcome, state.iterations) == ("completed", 4)
 
 
 def test_a_trial_that_version_0_1_gave_other_weights_and_values_is_what_it_came_to_with_these() -> None:

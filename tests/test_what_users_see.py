@@ -232,7 +232,7 @@ def test_a_scheduler_that_can_end_no_trial_is_told(changed: list[str], told: str
 
 @pytest.mark.parametrize(
     "changed",
-    ["search.scheduler=none", "search.grace=none", "search.grace=scaled", "search.grace=5", "curriculum.T=.4",
+    ["search.scheduler=none", "search.grace=none", "search.grace=5", "curriculum.T=.4",
      "search.scheduler=median", "search.scheduler=model", "curriculum.T={uniform: [.2, .9]}",
      "curriculum.pacing={choice: [none, root]}", "training.max_iterations=1"],
 )  # fmt: skip

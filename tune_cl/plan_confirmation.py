@@ -10,10 +10,9 @@ from trainables.core.errors import ConfigError, Problem
 from tune_cl.confirmation.plan import Variances, of_confirmation, of_pilot, plan_of, seconds_of
 from tune_cl.confirmation.request import Request, last_verdict
 from tune_cl.confirmation.verdict import first_level
-from tune_cl.experiment.search_keys import price_of_an_hour
 from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import SearchFolder
-from tune_cl.history.state import experiment_of, replay
+from tune_cl.history.state import replay
 
 
 def plan_seeds(
@@ -36,8 +35,7 @@ def plan_seeds(
         wrong = f"the values do not vary: {variances.source}"
         raise ConfigError(Problem("NAME", wrong, "a search whose trainings differ; see training.lr"))
     state = replay(read_events(search_folder.journal))
-    price = price_of_an_hour(experiment_of(state).search)
-    document = plan_of(variances, top, Request.correction, power, seconds_of(state), price)
+    document = plan_of(variances, top, Request.correction, power, seconds_of(state))
     needed = None
     if difference:
         needed = variances.seeds_needed(difference, first_level(Request.correction, top), power)

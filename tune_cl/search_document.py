@@ -10,7 +10,7 @@ from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import TRIALS, SearchFolder
 from tune_cl.history.state import Dev, SearchState, TrialState, over_curricula, replay
 from tune_cl.history.tracking_uri import masked
-from tune_cl.search.analysis import pareto, selection_bias
+from tune_cl.search.analysis import selection_bias
 from tune_cl.tracking.cursor import load
 from tune_cl.tracking.layout import PARENT, target, view_path
 
@@ -81,7 +81,6 @@ def search_document(
         "opened": list(dict.fromkeys(key for trial in state.by_number() for key in trial.point)),
         "over_curricula": over_curricula(state),
         "selection_bias": selection_bias(curves_of(state)),
-        "pareto": pareto(state),
         "baseline": baseline_result(state),
         "best_ranker": str(search_folder.folder / TRIALS / BEST_RANKER)
         if (state.end or {}).get("checkpoint")

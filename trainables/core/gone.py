@@ -23,10 +23,18 @@ class Gone:
 
 
 KEYS: dict[str, Gone] = {
+    "search.audit": Gone("0.2", 0, "left out; search.scheduler: none shows what every trial comes to"),
+    "search.compare": Gone("0.2", "value", "left out; trials are compared by their best dev value"),
+    "search.cost": Gone("0.2", None, "left out; search.hours or search.iterations is a budget"),
     "search.interval": Gone("0.2", 2, "left out; it was of search.scheduler: pbt alone"),
+    "search.price.cpu_hour": Gone("0.2", 0, "left out; check and report give hours"),
+    "search.price.gpu_hour": Gone("0.2", 0, "left out; check and report give hours"),
     "search.repeats": Gone("0.2", 1, "left out; tune-cl confirm trains the best configurations with several seeds"),
+    "search.stop_when.margin": Gone("0.2", 0.001, "left out; search.hours or search.iterations is a budget"),
+    "search.stop_when.probability": Gone("0.2", None, "left out; search.hours or search.iterations is a budget"),
 }
 VALUES: dict[tuple[str, str], Gone] = {  # by key and value
+    ("search.grace", "scaled"): Gone("0.2", "curriculum", "curriculum, none or a number of iterations"),
     ("search.scheduler", "pbt"): Gone("0.2", "none", "none, asha, hyperband, median or model"),
 }
 

@@ -76,9 +76,9 @@ def seconds_of(state: SearchState) -> float | None:
 
 
 def plan_of(
-    variances: Variances, configurations: int, correction: str, power: float, seconds: float | None, price: float
+    variances: Variances, configurations: int, correction: str, power: float, seconds: float | None
 ) -> dict[str, Any]:
-    """The document of `tune-cl plan` without its question. `seconds`: of a training; `price`: of an hour."""
+    """The document of `tune-cl plan` without its question. `seconds`: of a training."""
     level = first_level(correction, configurations)
     table = []
     for factor in QUERIES:
@@ -86,8 +86,7 @@ def plan_of(
         for seeds in SEEDS:
             smallest = variances.detectable(seeds, queries, level, power)
             hours = None if seconds is None else seeds * (1 + configurations) * seconds / 3600
-            row = {"seeds": seeds, "queries": queries, "detectable": smallest, "hours": hours}
-            table.append(row | ({"cost": hours * price} if price and hours is not None else {}))
+            table.append({"seeds": seeds, "queries": queries, "detectable": smallest, "hours": hours})
     components = asdict(variances.components)
     basics = {"components": components, "source": variances.source, "queries": variances.queries, "power": power}
     return basics | {"configurations": configurations, "table": table, "notes": list(variances.notes)}

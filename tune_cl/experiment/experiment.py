@@ -204,8 +204,7 @@ class Experiment:
             reduction_factor=search.reduction_factor,
             grace=search.grace,
             first_rung=search.first_rung,
-            promotion=promotes(search.scheduler, search.promotion, search.audit),
-            compare=search.compare,
+            promotion=promotes(search.scheduler, search.promotion),
         )
 
     def scheduler(self) -> Scheduler:

@@ -6,7 +6,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from trainables.config.function import Objective
@@ -46,27 +46,15 @@ class TrialState:
     checkpoints: dict[int, str] = field(default_factory=dict)
     replaced: list[str] = field(default_factory=list)
     """Checkpoints in whose place others of the same iteration came after a kill: never read, yet to be deleted."""
-    offset: int = 0
-    """Iterations of its previous trainings (grace `scaled`), after which those of its present one are counted."""
-    past_offsets: tuple[int, ...] = ()
-    """The `offset` of each training before the present one, in their order."""
-    until: int | None = None
-    """The last iteration of the training that counts, if a later one was cut short."""
     paused: bool = False
     outcome: str | None = None
     reason: str | None = None
-    audit: int | None = None
-    """The iteration at which the scheduler would have stopped it, if it was finished for the audit."""
     artifacts: str | None = None
 
     def dev(self, metric: str) -> dict[int, float]:
-        """Values of the metric on dev by iteration of the present training."""
-        key, results = dev_key(metric), sorted(self.results.items())
-        return {at - self.offset: values[key] for at, values in results if self.counts(at) and key in values}
-
-    def counts(self, iteration: int) -> bool:
-        """Whether an iteration belongs to the present training."""
-        return self.offset < iteration <= (self.until or math.inf)
+        """Values of the metric on dev by iteration."""
+        key = dev_key(metric)
+        return {at: values[key] for at, values in sorted(self.results.items()) if key in values}
 
     def best(self, metric: str) -> Dev | None:
         """The highest value, at the earliest iteration that reached it; NaN does not count."""
@@ -74,15 +62,9 @@ class TrialState:
         at = max(by_iteration, key=by_iteration.__getitem__, default=None)
         return None if at is None else Dev(at, by_iteration[at])
 
-    def before(self) -> TrialState | None:
-        """The trial as its previous training left it; None if there was none."""
-        if not self.past_offsets:
-            return None
-        return replace(self, offset=self.past_offsets[-1], until=self.offset, past_offsets=self.past_offsets[:-1])
-
     @property
     def iterations(self) -> int:
-        """Iterations reported, over all its trainings."""
+        """Iterations reported."""
         return len(self.results)
 
 
@@ -184,10 +166,8 @@ class SearchState:
                 self.trials[event["trial"]].paused = True
             case "end":
                 trial = self.trials[event["trial"]]
-                if event.get("back"):
-                    trial = self.trials[event["trial"]] = trial.before() or trial
                 trial.outcome, trial.reason = event["outcome"], event.get("reason")
-                trial.audit, trial.artifacts = event.get("audit"), event.get("artifacts")
+                trial.artifacts = event.get("artifacts")
             case "forecast":
                 self.forecast = self.forecast | {key: event[key] for key in event if key not in ("event", "time")}
             case "search_end":
@@ -213,10 +193,7 @@ class SearchState:
         if trial := self.trials.get(event["trial"]):
             trial.outcome = trial.reason = None
             trial.paused = False
-            if event.get("anew"):
-                trial.past_offsets = (*trial.past_offsets, trial.offset)
-                trial.offset = max(trial.results, default=0)
-            if point != trial.point:  # a scheduler of version 0.1 gave it other weights and values
+            if event.get("anew") or point != trial.point:  # of version 0.1: only the newest training counts
                 trial.point, trial.params, trial.results = point, params, {}
             return
         if not names_folder(event["trial"]):  # its files would lie elsewhere

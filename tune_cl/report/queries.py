@@ -280,7 +280,7 @@ Ended = list[tuple[TrialState, Dev]]
 def ranking_section(findings: Findings) -> list[Markup]:
     """Rank correlation of the values at each rung with the final ones, over all trials that ran to the end."""
     ended = findings.ended
-    parts = [paragraph(_stopping(findings)), *_audit(findings)]
+    parts = [paragraph(_stopping(findings))]
     if len(ended) < FEWEST_ENDED:
         text = f"Too few trials ran to the end ({len(ended)}) to say how well early values ranked them: "
         return [*parts, paragraph(f"{text}at least {FEWEST_ENDED} are needed.")]
@@ -288,11 +288,6 @@ def ranking_section(findings: Findings) -> list[Markup]:
     parts.append(table(["rung (iteration)", "trials", "Kendall's τ", "95 % interval"], lines, [1, 2, 3]))
     parts.append(paragraph(_over_whom(findings)))
     return [*parts, *_splits(findings), *_slow(findings)]
-
-
-def audited(findings: Findings) -> Ended:
-    """Trials that the scheduler would have stopped, finished for the audit."""
-    return [(trial, at) for trial, at in findings.ended if trial.audit is not None]
 
 
 def _stopping(findings: Findings) -> str:
@@ -304,12 +299,8 @@ def _stopping(findings: Findings) -> str:
         return f"No scheduler stopped trials; the table says how well early values would have ranked them.{also}"
     stopped = len(ended) - others.total()
     text = f"Scheduler {search.scheduler} stopped {stopped} of {len(findings.state.trials)} trials early.{also}"
-    if finished := len(audited(findings)):
-        text += f" It would have stopped {finished} more, which were finished on purpose (search.audit)."
     if _compares_inside(findings):
         return f"{text} Trials were compared while still inside their curriculum, too."
-    if search.grace == "scaled":
-        return f"{text} Trials were compared after trainings that were planned for their rung, curriculum included."
     if search.grace == "curriculum":
         return f"{text} No trial was compared before its own curriculum was over."
     return f"{text} Trials could be compared while still inside their curriculum (search.grace: {search.grace})."
@@ -320,52 +311,16 @@ def _compares_inside(findings: Findings) -> bool:
     return findings.experiment.search.scheduler == "model" and findings.experiment.setup.promotion
 
 
-def _audit(findings: Findings) -> list[Markup]:
-    """What stopping would have cost, as far as the audited trials show."""
-    finished = audited(findings)
-    passed = [at.dev for trial, at in findings.ended if trial.audit is None and not trial.baseline]
-    if not finished or not passed:
-        return []
-    top, best = max(finished, key=lambda pair: pair[1].dev), max(passed)
-    above = sum(at.dev > best for _, at in finished)
-    usual = float(np.median(passed))
-    level = sum(at.dev > usual for _, at in finished)
-    text = (
-        f"Of the {len(finished)} audited trials {above} ended above the best trial that was let through "
-        f"({number(best)}), {level} above the median of those ({number(usual)}). "
-    )
-    if above:
-        text += f"Stopping would have lost {number(top[1].dev - best)} {findings.metric} ({words(top[0])})."
-    else:
-        text += f"Stopping lost nothing among them: the best of them ended at {number(top[1].dev)}."
-    return [paragraph(text)]
-
-
 def _over_whom(findings: Findings) -> str:
     text = f"Rank correlation of the best value up to each rung with the final one, over {len(findings.ended)} trials."
     search = findings.experiment.search
     if search.scheduler == "none":
         return text
-    if audited(findings):
-        return (
-            f"{text} The audited ones are a sample of the stopped, so each stands for several: the stopped "
-            "count for too little in τ."
-        )
-    text += " Only trials that were let through ran to the end: how the stopped ones would have ended is not known."
-    if search.grace == "scaled":
-        return f"{text} The values at a rung are those of the trainings planned for it; the baseline had none."
-    return f"{text} search.audit: N finishes up to N of them to find out."
+    return f"{text} Only trials that were let through ran to the end: how the others would have ended is not known."
 
 
 def _until(findings: Findings, trial: TrialState, rung: int) -> float:
-    """The best value up to the rung, under grace `scaled` of the training planned for it; NaN if there is none."""
-    if findings.experiment.search.grace == "scaled":
-        earlier = trial.before()
-        while earlier and max(earlier.dev(findings.metric), default=0) != rung:
-            earlier = earlier.before()
-        if earlier is None:
-            return math.nan
-        trial = earlier
+    """The best value up to the rung; NaN if there is none."""
     values = [value for _, value in takewhile(lambda item: item[0] <= rung, trial.dev(findings.metric).items())]
     return max((value for value in values if not math.isnan(value)), default=math.nan)
 

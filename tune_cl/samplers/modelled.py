@@ -61,7 +61,6 @@ class ModelSampler(RandomSampler, ABC):
         super().__init__(space, seed, first)
         self.startup_trials, self.discount = startup_trials, discount
         self.results: dict[int, TrialResult] = {}
-        self.waited: dict[int, dict[int, float]] = {}  # number -> iteration at which it was stopped or paused -> best
         self.observations: list[Observation] = []
         self._frozen: dict[int, tuple[TrialResult, FrozenTrial]] = {}
         self._distributions: dict[str, BaseDistribution] = {}
@@ -72,9 +71,7 @@ class ModelSampler(RandomSampler, ABC):
         """A fresh sampler of Optuna's."""
 
     def tell(self, number: int, values: Mapping[int, float], outcome: Outcome) -> None:
-        result = self.results[number] = TrialResult.of(values, outcome)
-        if result.state == TrialState.PRUNED:
-            self.waited.setdefault(number, {})[max(result.curve)] = max(result.curve.values())
+        self.results[number] = TrialResult.of(values, outcome)
 
     def warm_up(self, observations: Sequence[Observation]) -> None:
         self.observations = list(observations)
@@ -136,13 +133,10 @@ class ModelSampler(RandomSampler, ABC):
         """A stopped trial as it would have ended: its best value, and what finished trials gained on average after as
         many iterations. Counts as running while none has finished that came by there."""
         at = max(stopped.curve)
-        early = {
-            number: self.waited.get(number, {}).get(at, result.curve.get(at)) for number, result in self.results.items()
-        }
         gains = [
-            result.value - value
-            for number, result in self.results.items()
-            if result.value is not None and (value := early[number]) is not None
+            result.value - result.curve[at]
+            for result in self.results.values()
+            if result.value is not None and at in result.curve
         ]
         if not gains:
             return TrialResult(TrialState.RUNNING)

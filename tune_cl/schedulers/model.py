@@ -197,12 +197,12 @@ class Model(Scheduler):
         super().start(trial, grace, end)
         self.curves.start(trial, end)
 
-    def on_result(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Decision:
+    def on_result(self, trial: str, iteration: int, value: float) -> Decision:
         if trial in self.graces:
             self.curves.add(trial, iteration, value)
-        return super().on_result(trial, iteration, value, queries)
+        return super().on_result(trial, iteration, value)
 
-    def decide(self, trial: str, iteration: int, queries: Sequence[float] | None) -> Decision:
+    def decide(self, trial: str, iteration: int) -> Decision:
         if iteration >= self.setup.max_iterations:
             return Decision.GO_ON
         if not self.setup.promotion:

@@ -1,16 +1,12 @@
-"""What schedulers share: their protocol, when a curriculum ends, and how it shrinks with a rung's budget."""
+"""What schedulers share: their protocol, and when a curriculum ends."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeVar
 
 from trainables.config.objective import AnyRun
-
-Run = TypeVar("Run", bound=AnyRun)
 
 
 def curriculum_grace(run: AnyRun) -> int:
@@ -35,20 +31,6 @@ def curriculum_ends(run: AnyRun) -> dict[str, float]:
     return ends
 
 
-def scaled_run(run: Run, iterations: int) -> Run:
-    """The training with a whole budget of `iterations`, before which it does not end. m, and the trees before a switch,
-    shrink in proportion, to 1 at least; T, a network's switch, the warm-up and a falling rate are shares of all steps
-    and shrink by themselves."""
-    if iterations == run.training.max_iterations:
-        return run
-    share = iterations / run.training.max_iterations
-    patience = max(iterations, run.training.patience)
-    training = run.training.model_copy(update={"max_iterations": iterations, "patience": patience})
-    scaled = {"m": max(1.0, run.curriculum.m * share), "switch": max(1, round(run.curriculum.switch * share))}
-    curriculum = run.curriculum.model_copy(update=scaled)
-    return run.model_copy(update={"training": training, "curriculum": curriculum})
-
-
 class Decision(Enum):
     GO_ON = "go on"
     STOP = "stop"  # the trial ends early
@@ -64,11 +46,6 @@ class Setup:
     grace: str | int = "curriculum"
     first_rung: int = 1
     promotion: bool = False
-    compare: str = "value"
-
-    @property
-    def scaled(self) -> bool:
-        return self.grace == "scaled"
 
     @property
     def first(self) -> int:
@@ -104,14 +81,14 @@ class Scheduler:
         called for a trial that is never stopped, such as the baseline."""
         self.graces[trial] = grace
 
-    def on_result(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Decision:
-        """What becomes of the trial after an iteration (from 1) with `value`, which may be NaN. `queries`: the values
-        of the dev queries, if they are reported. Trials that were not started go on."""
+    def on_result(self, trial: str, iteration: int, value: float) -> Decision:
+        """What becomes of the trial after an iteration (from 1) with `value`, which may be NaN. Trials that were not
+        started go on."""
         best = self.best.get(trial, -math.inf)
         self.best[trial] = best if math.isnan(value) else max(best, value)
-        return self.decide(trial, iteration, queries) if trial in self.graces else Decision.GO_ON
+        return self.decide(trial, iteration) if trial in self.graces else Decision.GO_ON
 
-    def decide(self, trial: str, iteration: int, queries: Sequence[float] | None) -> Decision:
+    def decide(self, trial: str, iteration: int) -> Decision:
         """`on_result` for a trial that was started, after its value was recorded."""
         return Decision.GO_ON
 
@@ -134,10 +111,6 @@ class Scheduler:
     def forget(self, trial: str) -> None:
         """A trial that has ended had failed: others are no longer compared with what it reported."""
         self.best.pop(trial, None)
-
-    def budget(self, trial: str) -> int:
-        """Iterations that the trial's present training is planned for; only under grace `scaled` fewer than all."""
-        return self.setup.max_iterations
 
     def expected_iterations(self, grace: int) -> float:
         """Mean iterations of a trial with this grace, for the forecast."""

@@ -9,25 +9,22 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from trainables.config.objective import AnyRun
 from trainables.core.errors import DamagedCheckpoint
 from trainables.core.files import write_text
-from trainables.core.randomness import generator
 from trainables.core.storage import exists, patiently
 from trainables.evaluation.metrics import dev_key
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.forecast import expected_stops
 from tune_cl.history.journal import Event, Journal
 from tune_cl.history.search_folder import TRIALS
 from tune_cl.history.state import SearchState, TrialState, initial_state
 from tune_cl.samplers import Outcome
 from tune_cl.schedulers import Decision
-from tune_cl.schedulers.scheduler import scaled_run
-from tune_cl.search.budget import ending, used_up
+from tune_cl.search.budget import used_up
 from tune_cl.search.throughput import Forecaster
 from tune_cl.search.warm_start import observation_of
 
@@ -38,33 +35,6 @@ WAIT, FINISHED = "wait", "finished"  # in place of a plan: none right now, none 
 REPORTED = ("train_loss", "available_share", "mean_weight", "samples_per_second", "seconds")
 ON_A_DEVICE = ("device_memory_mib",)  # reported only by trainings on a device
 log = logging.getLogger(__name__)
-
-
-@dataclass
-class Audit:
-    """A seeded sample of at most `wanted` of the trials that a scheduler stops, drawn as they are stopped.
-
-    A stopped trial is selected with probability (still wanted) / (stops still expected): selection sampling, Knuth, The
-    Art of Computer Programming, vol. 2, algorithm 3.4.2 S. `trials` and `reduction_factor` say how many are expected
-    (`expected_stops`). `selected`: iteration of the stop by trial.
-    """
-
-    wanted: int
-    seed: int
-    trials: int
-    reduction_factor: float
-    selected: dict[str, int] = field(default_factory=dict)
-    stopped: int = 0
-
-    def selects(self, trial: str, iteration: int) -> bool:
-        """Whether a trial that is stopped at this iteration goes on as part of the audit."""
-        missing = self.wanted - len(self.selected)
-        to_come = max(1.0, expected_stops(self.trials, self.reduction_factor) - self.stopped)
-        self.stopped += 1
-        if generator(self.seed, "audit", self.stopped).random() >= missing / to_come:
-            return False
-        self.selected[trial] = iteration
-        return True
 
 
 @dataclass(frozen=True)
@@ -81,10 +51,8 @@ class Course:
     first is `search`."""
 
     def __init__(self, experiment: Experiment, events: Iterator[Event]):
-        search = experiment.search
         self.metric = experiment.metric
         self.experiment = experiment
-        self.audit = Audit(search.audit, experiment.seed, experiment.trials, search.reduction_factor)
         self.sampler = experiment.sampler()
         self.scheduler = experiment.scheduler()
         self.stops: dict[str, Stop] = {}
@@ -122,11 +90,11 @@ class Course:
         self.scheduler.start(trial.trial, grace, end)
 
     def _trial_reported(self, trial: TrialState, event: Event) -> None:
-        if trial.trial != BASELINE_TRIAL and trial.trial not in self.audit.selected:
+        if trial.trial != BASELINE_TRIAL:
             self._ask_scheduler(trial.trial, event)
 
     def _trial_ended(self, trial: TrialState) -> None:
-        if trial.trial == BASELINE_TRIAL or trial.trial in self.audit.selected:  # the latter ended at its stop
+        if trial.trial == BASELINE_TRIAL:
             return
         self.scheduler.ended(trial.trial, trial.outcome == "completed")
         if trial.outcome == "failed":
@@ -136,21 +104,13 @@ class Course:
     def _ask_scheduler(self, trial: str, event: Event) -> None:
         """Decides what a new result means for its trial."""
         at, value = event["iteration"], event["metrics"][dev_key(self.metric)]
-        decision = self.scheduler.on_result(trial, at - self.state.trials[trial].offset, value, event.get("queries"))
-        if event.get("done") and not self.scheduler.setup.scaled:  # ended by itself: nothing to stop
+        decision = self.scheduler.on_result(trial, at, value)
+        if event.get("done"):  # ended by itself: nothing to stop
             return
         if decision is Decision.PAUSE:
             self.stops[trial] = Stop(at, PAUSED, f"waits at iteration {at}")
         elif decision is Decision.STOP:
-            self._stop(trial, at)
-
-    def _stop(self, trial: str, iteration: int) -> None:
-        """Stops a trial, unless the audit selects it: then it goes on, but ends here for sampler and scheduler."""
-        if self.audit.selects(trial, iteration):
-            self.scheduler.ended(trial, completed=False)
-            self._tell(trial, "stopped_early")
-        else:
-            self.stops[trial] = Stop(iteration, "stopped_early", f"not among the best at iteration {iteration}")
+            self.stops[trial] = Stop(at, "stopped_early", f"not among the best at iteration {at}")
 
     def _tell(self, trial: str, outcome: str) -> None:
         """Gives the sampler a trial's curve."""
@@ -167,7 +127,6 @@ class Plan:
     checkpoint: str | None
     threads: int
     gpu: float  # GPUs that a trial reserves, or a share of one
-    queries: bool = False  # whether results hold the dev queries' values
 
     def as_config(self) -> dict[str, Any]:
         """What the trainable and Ray's callbacks get."""
@@ -191,7 +150,7 @@ class Search:
         self.forecaster = Forecaster(self.experiment)
         self.course = Course(self.experiment, self.journal.events())
         self.state, self.stops = self.course.state, self.course.stops
-        self.sampler, self.scheduler, self.audit = self.course.sampler, self.course.scheduler, self.course.audit
+        self.sampler, self.scheduler = self.course.sampler, self.course.scheduler
         self.ended_since = [trial.trial for trial in self.state.by_number() if trial.outcome]
         """Trials that have ended since somebody last emptied this list: their checkpoints may be in the way."""
         self.waiting = [trial for trial in self.state.open_trials() if not trial.paused]
@@ -210,19 +169,19 @@ class Search:
             if stop and stop.iteration <= iteration:  # killed between the decision and its record
                 self.ended(trial.trial)
                 continue
-            return self._again(trial, checkpoint)
+            return self._plan(trial.number, trial.point, checkpoint)
         return self._new_or_paused()
 
     def _stop_where_used_up(self, trial: TrialState) -> None:
         """Stops a trial at its last result if that used up a budget, and a kill kept the stop from taking effect."""
-        at, last = max(trial.results, default=0), trial.offset + self.scheduler.budget(trial.trial)
+        at, last = max(trial.results, default=0), self.experiment.max_iterations
         if trial.trial != BASELINE_TRIAL and 0 < at < last and (end := used_up(self.experiment, self.state)):
             self.stops.setdefault(trial.trial, Stop(at, "stopped_early", end))
 
     def _new_or_paused(self) -> Plan | str:
         """A paused trial that may go on, else a new configuration."""
         number = len(self.state.trials)
-        if end := ending(self.experiment, self.state) if number else None:
+        if end := used_up(self.experiment, self.state) if number else None:
             self.ended_by = end
         if self.ended_by:
             return self._last_paused()
@@ -250,12 +209,12 @@ class Search:
 
     def result(self, trial: str, metrics: dict[str, Any]) -> bool:
         """Records one iteration's metrics, unless they are recorded already; returns whether the trial may go on."""
-        iteration = self.state.trials[trial].offset + metrics["iteration"]
+        iteration = metrics["iteration"]
         if "failed" in metrics:
             self.stops[trial] = Stop(iteration, "failed", self._with_traceback(trial, metrics))
         elif iteration not in self.state.trials[trial].results:
             event = {"event": "result", "trial": trial, "iteration": iteration, "metrics": self._recorded(metrics)}
-            self.record(event | {key: metrics[key] for key in ("queries", "done") if metrics.get(key)})
+            self.record(event | ({"done": True} if metrics.get("done") else {}))
             self._forecast(trial)
             if trial != BASELINE_TRIAL and not metrics.get("done") and (end := used_up(self.experiment, self.state)):
                 self.stops.setdefault(trial, Stop(iteration, "stopped_early", end))
@@ -276,7 +235,6 @@ class Search:
         self.record({"event": "machine", "trial": trial, "text": text})
 
     def checkpoint(self, trial: str, iteration: int, path: str) -> None:
-        iteration += self.state.trials[trial].offset
         self.record({"event": "checkpoint", "trial": trial, "iteration": iteration, "path": path})
 
     def ended(self, trial: str) -> None:
@@ -314,17 +272,11 @@ class Search:
         return self.journal.path.parent / TRIALS / trial
 
     def _go_on(self, name: str) -> Plan:
-        """A paused trial's plan: from its checkpoint, or the start (`scaled`: more iterations)."""
+        """A paused trial's plan: from its checkpoint."""
         trial = self.state.trials[name]
-        if self.experiment.search.grace == "scaled":
-            return self._again(trial, None, anew=True)
-        return self._again(trial, self.last_checkpoint(trial)[0])
+        return self._plan(trial.number, trial.point, self.last_checkpoint(trial)[0])
 
-    def _again(self, trial: TrialState, checkpoint: str | None, **how: Any) -> Plan:
-        """A plan for a trial that has started before."""
-        return self._plan(trial.number, trial.point, checkpoint, **how)
-
-    def _plan(self, number: int, point: dict[str, Any], checkpoint: str | None, **how: Any) -> Plan:
+    def _plan(self, number: int, point: dict[str, Any], checkpoint: str | None) -> Plan:
         run, trial = self.experiment.training_run(point), trial_id(number)
         event = {
             "event": "trial",
@@ -335,29 +287,26 @@ class Search:
             "seed": run.seed,
             "baseline": trial == BASELINE_TRIAL,
         }
-        self.record(event | how)
+        self.record(event)
         self.running.add(trial)
-        search, state = self.experiment.search, self.state.trials[trial]
-        queries = search.compare == "paired"
-        threads, gpu = search.resources.threads, search.resources.gpu
-        return Plan(trial, self.run_of(state), checkpoint, threads, gpu, queries)
+        resources = self.experiment.search.resources
+        return Plan(trial, run, checkpoint, resources.threads, resources.gpu)
 
     def run_of(self, trial: TrialState) -> AnyRun:
-        """The training of a trial that counts: under grace `scaled` the one planned for its rung."""
-        budget = trial.until - trial.offset if trial.until else self.scheduler.budget(trial.trial)
-        return scaled_run(self.experiment.training_run(trial.point), budget)
+        """The training of a trial."""
+        return self.experiment.training_run(trial.point)
 
     @staticmethod
     def checkpoints(trial: TrialState) -> Iterator[tuple[str, int]]:
-        """The present training's checkpoints that still exist, each with its iteration, newest first."""
+        """A trial's checkpoints that still exist, each with its iteration, newest first."""
         for iteration, path in sorted(trial.checkpoints.items(), reverse=True):
-            if trial.counts(iteration) and patiently(lambda path=path: exists(path)):
+            if patiently(lambda path=path: exists(path)):
                 yield path, iteration
 
     @classmethod
     def last_checkpoint(cls, trial: TrialState) -> tuple[str | None, int]:
-        """The newest of `checkpoints`; without one, None and the iteration after which the present training began."""
-        return next(cls.checkpoints(trial), (None, trial.offset))
+        """The newest of `checkpoints`; without one, None and 0."""
+        return next(cls.checkpoints(trial), (None, 0))
 
     def from_sound_checkpoint(self, trial: TrialState, write: Callable[[str], Path | None]) -> str | None:
         """What `write` makes of the trial's newest sound checkpoint, else None; a note names each damaged one."""
@@ -378,8 +327,6 @@ class Search:
 
     def _end(self, trial: str, outcome: str, reason: str | None) -> None:
         state = self.state.trials[trial]
-        before = self._better_before(state) if outcome == "stopped_early" else None
-        state = before or state
         run, folder = self.run_of(state), None
         if outcome != "failed":
             folder = self.from_sound_checkpoint(state, lambda checkpoint: self.artifacts(trial, checkpoint, run))
@@ -393,23 +340,11 @@ class Search:
                 "trial": trial,
                 "outcome": outcome,
                 "reason": reason,
-                "audit": self.audit.selected.get(trial),
                 "artifacts": folder,
                 "best": {"iteration": best.iteration, "dev": best.dev} if best else None,
             }
-            | ({"back": True} if before else {})
         )
         self.ended_since.append(trial)
-
-    def _better_before(self, trial: TrialState) -> TrialState | None:
-        """If a trial's new training was cut short without a higher value: the trial as it was after the training
-        before, which went through its whole curriculum."""
-        cut_short = max(trial.results, default=0) - trial.offset < self.scheduler.budget(trial.trial)
-        before, metric = trial.before() if cut_short else None, self.experiment.metric
-        if before is None or (reached := before.best(metric)) is None:
-            return None
-        now = trial.best(metric)
-        return before if now is None or reached.dev >= now.dev else None
 
     def record(self, event: Event) -> None:
         """Appends an event to the journal, of now if it has no `time`, and updates the state with it."""

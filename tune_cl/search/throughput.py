@@ -15,7 +15,6 @@ from trainables.config.keys import TrainingRun, flatten
 from trainables.core.randomness import generator
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import Span, forecast_of, within_budgets
-from tune_cl.experiment.search_keys import price_of_an_hour
 from tune_cl.history.journal import Event
 from tune_cl.history.state import SearchState, TrialState
 from tune_cl.samplers import tried_first
@@ -120,9 +119,9 @@ class Kinds:
 
 def forecast_by(paces: Paces, experiment: Experiment, iterations: int, slots: int) -> tuple[Span, dict[str, float]]:
     """The hours of a search whose trials would make so many iterations, `slots` at a time, if its budgets let them; and
-    what the user sees: the iterations within the budgets, their mean pace and, where there is a price, the cost."""
+    what the user sees: the iterations within the budgets, and their mean pace."""
     search, most = experiment.search, experiment.max_iterations
-    hours, price = paces.hours(iterations, most), price_of_an_hour(search)
+    hours = paces.hours(iterations, most)
     longest = paces.longest(iterations, most, experiment.trials)
     filled = min(slots, hours / longest) if longest else slots  # on average; no more than there are trials
     span = within_budgets(search, hours, most * paces.baseline / 3600, filled)
@@ -130,7 +129,7 @@ def forecast_by(paces: Paces, experiment: Experiment, iterations: int, slots: in
         "iterations_expected": round(iterations * span.training / hours) if span.ends else iterations,
         "seconds_per_iteration": hours * 3600 / iterations,
     }
-    return span, figures | ({"cost_forecast": span.training * price} if price else {})
+    return span, figures
 
 
 class Forecaster:

@@ -253,8 +253,7 @@ class Delivery:
             self.cursor.open.remove(key)
         self.flush(key, *self.best(event.get("best"), event["time"]))
         run = self.run_of(key)
-        audited = None if event.get("audit") is None else True
-        values = {"outcome": event["outcome"], "reason": event.get("reason"), "audit": audited}
+        values = {"outcome": event["outcome"], "reason": event.get("reason")}
         self.store.log_tags(run, layout.tags(values))
         if event.get("artifacts"):
             self.owe(key, event["artifacts"], None)
@@ -265,9 +264,6 @@ class Delivery:
         self.flush(PARENT, *self.best(best, event["time"]))
         values = {"best_trial": best.get("trial_id"), "cost": event["cost"] | {"seconds": event["seconds"]}}
         self.store.log_tags(run, layout.tags(values) | {"mlflow.note.content": layout.summary(self.search, event)})
-        for priced in event.get("pareto", []):
-            with self.skip_refused(f"tag of {priced['trial_id']}"):
-                self.store.log_tags(self.run_of(priced["trial_id"]), layout.tags({"pareto": True}))
         if event.get("checkpoint"):
             self.owe(PARENT, event["checkpoint"], BEST_CHECKPOINT)
         self.store.finish(run, "FINISHED", milliseconds(event["time"]))

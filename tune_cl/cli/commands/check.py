@@ -51,7 +51,7 @@ def _of_function(experiment: Experiment) -> dict[str, Any]:
     """What `_of_rankers` returns, without seconds: only the user's function itself could tell."""
     for note in experiment.notes:
         say(f"note: {note}")
-    unmeasured = dict.fromkeys(("cost_forecast", "hours_forecast", "gpu_hours_forecast", "seconds_per_iteration"))
+    unmeasured = dict.fromkeys(("hours_forecast", "gpu_hours_forecast", "seconds_per_iteration"))
     return (
         describe(experiment, _at_a_time(experiment.search))
         | _in_short(experiment)
@@ -114,11 +114,10 @@ def _spent(experiment: Experiment, iterations: int, paces: Paces, before: float)
     """The cost of a search whose trials make so many iterations, and the budget that ends it. `before`: hours before
     the first trial, which no budget counts."""
     search = experiment.search
-    span, costs = forecast_by(paces, experiment, iterations, _at_a_time(search))
+    span, figures = forecast_by(paces, experiment, iterations, _at_a_time(search))
     used_up = search.iterations is not None and iterations >= search.iterations
     return {
-        "cost_forecast": None,
-        **costs,
+        **figures,
         "hours_forecast": before + span.hours,
         "gpu_hours_forecast": before * search.resources.gpu + span.training * search.resources.gpus,
         "budgets": budgets(search),
@@ -191,7 +190,6 @@ def _compared_when(experiment: Experiment) -> str | None:
         return "after every iteration, inside its curriculum too"
     return {
         "curriculum": "not before its own curriculum is over",
-        "scaled": "after a training planned for its rung, curriculum included",
         "none": "whether or not its curriculum is over",
     }.get(str(search.grace), f"not before iteration {search.grace}")
 
@@ -226,7 +224,6 @@ def _by_topic(document: dict[str, Any]) -> dict[str, str]:
         "time here": _time_here(document),
         "an iteration": _paces(document["paces"]),
         "budgets": _budgets(document),
-        "cost": f"{document['cost_forecast']:.3g} at search.price" if document["cost_forecast"] is not None else "",
         "GPU": f"{document['gpu_hours_forecast']:.3g} hours" if document["gpu_hours_forecast"] else "",
     }
 
