@@ -55,24 +55,6 @@ def test_a_training_goes_on_from_another_configuration(materials: Materials, tmp
     assert resumed.iterate()["dev_map"] == copy.iterate()["dev_map"]
 
 
-def test_a_copy_draws_from_its_own_open_part(tmp_path: Path) -> None:
-    """Without replacement the source's pass may hold instances that are closed under the copy's pacing."""
-
-    def training(delta: float) -> Training:
-        curriculum = {"scoring": "context_words", "pacing": "linear", "delta": delta, "T": 1.0}
-        curriculum["sampling"] = "without_replacement"
-        return Training(TrainingRun.model_validate(run_of(1e-3).model_dump() | {"curriculum": curriculum}), data, "cpu")
-
-    data = prepare(run_of(1e-3), tiny_data(queries=24))
-    source, copy = training(0.9), training(0.2)
-    source.iterate()
-    copy.adopt(folder_of(source, tmp_path / "source"))
-    sampler = copy.curriculum.sampler
-    pool = sampler.pool(2, 4).stop
-    assert pool < source.curriculum.sampler.pool(2, 4).stop - 4
-    assert set(sampler.draw(2, 2, 4).ravel()) <= set(sampler.order[:pool])
-
-
 def test_a_copy_that_was_saved_before_it_went_on_has_no_best_of_its_own(materials: Materials, tmp_path: Path) -> None:
     source = Training(run_of(1e-3), materials, "cpu")
     source.iterate()

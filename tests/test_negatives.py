@@ -209,13 +209,7 @@ def test_its_keys_are_in_force_with_a_schedule_only() -> None:
     def keys(run: TrainingRun) -> set[str]:
         return {key.removeprefix("curriculum.") for key in run.in_force() if key.startswith("curriculum.")}
 
-    assert keys(make_run("none")) == {
-        "pacing",
-        "weighting",
-        "sampling",
-        "objective_switch",
-        "negatives.schedule",
-    }
+    assert keys(make_run("none")) == {"pacing", "weighting", "objective_switch", "negatives.schedule"}
     more = {"negatives.pacing", "negatives.start", "T", "delta"}
     assert keys(make_run("ranks")) == keys(make_run("none")) | more
     stepped = keys(make_run("sources", negatives={"pacing": "step"}, reference="code"))

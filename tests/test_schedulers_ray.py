@@ -59,7 +59,7 @@ WAYS = {
     "promotion": ["search.scheduler=asha", "search.promotion=true"],
     "scaled": ["search.scheduler=asha", "search.grace=scaled", "search.compare=paired"],
     "hyperband": ["search.scheduler=hyperband"],
-    "pbt": ["search.scheduler=pbt", "training.average=ema", "evaluation.smoothing=2"],  # copied with the weights
+    "pbt": ["search.scheduler=pbt", "training.average=ema"],  # copied with the weights
     "median": ["search.scheduler=median"],
     "model": ["search.scheduler=model", "search.promotion=false"],
     "freeze-thaw": ["search.scheduler=model"],

@@ -196,13 +196,6 @@ class CurriculumConfig(Section):
     anti: Annotated[bool, HAS_ORDER] = Field(
         default=False, description="turns difficulty round: hard samples first, or weighted up"
     )
-    sampling: ForNetworks[Literal["with_replacement", "without_replacement"]] = Field(
-        default="with_replacement",
-        description="without_replacement: each open instance comes once before any comes again",
-    )
-    warm: Annotated[float, HAS_PACING] = Field(
-        default=0.0, ge=0, lt=1, description="share of each batch drawn from everything at all times"
-    )
     weight_reduction: Annotated[Literal["auto", "sample", "batch_mean"], HAS_WEIGHTING] = Field(
         default="auto",
         description="sample: mean of weight times loss; batch_mean: product of both means; auto: by reference",
@@ -376,7 +369,6 @@ class EvaluationConfig(Section):
         ge=1,
         description="K: dev and test judge the K best documents of the whole collection, not the ranked candidates",
     )
-    smoothing: int = Field(default=1, ge=1, description="last iterations over which dev values are averaged")
 
 
 DEFAULT_RANKER = "conv_knrm"

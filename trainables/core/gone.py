@@ -22,7 +22,11 @@ class Gone:
     instead: str
 
 
-KEYS: dict[str, Gone] = {}
+KEYS: dict[str, Gone] = {
+    "curriculum.sampling": Gone("0.2", "with_replacement", "left out; each batch is an independent draw"),
+    "curriculum.warm": Gone("0.2", 0.0, "left out; all of a batch comes from what is open"),
+    "evaluation.smoothing": Gone("0.2", 1, "left out; the dev value of an iteration is its own"),
+}
 VALUES: dict[tuple[str, str], Gone] = {}  # by key and value
 
 

@@ -57,18 +57,17 @@ class Curriculum:
     def refresh(self, difficulty: np.ndarray) -> None:
         """Switches to another difficulty of the same instances."""
         self.refreshed = difficulty
-        self.sampler.reorder(easy_first(difficulty, self.weigher.anti))
+        self.sampler.order = easy_first(difficulty, self.weigher.anti)
         self.weigher = self.weigher.with_difficulty(difficulty)
 
     def state(self) -> dict[str, np.ndarray]:
         """What a resumed training cannot compute anew; usually empty."""
-        return self.sampler.state() | ({} if self.refreshed is None else {DIFFICULTY: self.refreshed})
+        return {} if self.refreshed is None else {DIFFICULTY: self.refreshed}
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """The inverse of `state`."""
         if DIFFICULTY in state:
             self.refresh(state[DIFFICULTY])
-        self.sampler.restore(state)
 
 
 def make_curriculum(run: TrainingRun, materials: Materials, split: Split, negatives: Negatives) -> Curriculum:

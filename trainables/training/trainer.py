@@ -36,7 +36,7 @@ from trainables.training.losses import LOSSES, LossSettings
 from trainables.training.materials import Materials, ranker_of
 from trainables.training.order import negatives_schedule_of
 from trainables.training.parallel import ALONE, Ranks
-from trainables.training.progress import STATE, RankerProgress, read_state, recent_of
+from trainables.training.progress import STATE, RankerProgress, read_state
 from trainables.training.saved_ranker import load_weights, write_ranker
 from trainables.training.scoring_texts import Accumulation, enough_memory, nearest, score_candidates
 from trainables.training.sharding import shard, whole
@@ -351,16 +351,14 @@ class Training(RankerProgress):
 
     def adopt(self, folder: Path) -> None:
         """Continues from what another configuration of the same ranker learned on the same data: weights, moments and
-        completed iterations, but not its best weights. A pass without replacement begins anew: the other's pool may be
-        larger. Raises DataError for another ranker or data."""
+        completed iterations, but not its best weights. Raises DataError for another ranker or data."""
         checkpoint.require_whole(folder)
         state = read_state(folder)
         other = TrainingRun.model_validate(state["run"])
         if other.ranker != self.run.ranker or state["data"] != self.materials.digest:
             raise DataError(Problem(str(folder), "is of another ranker or data", "a checkpoint of the same ones"))
         self._restore(folder)
-        self.curriculum.sampler.begin_pass()
-        self.history, self.recent = state["history"], recent_of(state)
+        self.history = state["history"]
         self.best_iteration = self.copied_iterations = self.iteration
 
     def save_ranker(self, folder: Path) -> None:
