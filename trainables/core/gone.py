@@ -25,6 +25,7 @@ class Gone:
 KEYS: dict[str, Gone] = {
     "curriculum.sampling": Gone("0.2", "with_replacement", "left out; each batch is an independent draw"),
     "curriculum.warm": Gone("0.2", 0.0, "left out; all of a batch comes from what is open"),
+    "search.resources.shard": Gone("0.2", False, "left out; LoRA (ranker.lora.rank) makes a large model fit"),
     "evaluation.smoothing": Gone("0.2", 1, "left out; the dev value of an iteration is its own"),
 }
 VALUES: dict[tuple[str, str], Gone] = {}  # by key and value

@@ -12,7 +12,6 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from trainables.training import checkpoint
-from trainables.training.sharding import spread_as
 
 AVERAGE, STEPS = "average.safetensors", "steps"
 
@@ -70,7 +69,7 @@ class MovingAverage:
             state = checkpoint.load_tensors(folder / AVERAGE)
             self.steps = int(state.pop(STEPS))
             for name, value in zip(self.weights, self.values, strict=True):
-                value.copy_(spread_as(state[name], value))
+                value.copy_(state[name])
 
 
 def save_average(state: dict[str, Tensor], folder: Path) -> None:

@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from trainables.config.keys import TrainingRun
-from trainables.config.task_fit import require_fit, uneven_parts
+from trainables.config.task_fit import require_fit
 from trainables.core.errors import ConfigError, DataError, Problem, WorkFailed
 from trainables.core.randomness import generator, torch_seed
 from trainables.curriculum.negatives import GrowingGroups, MovingRanks, Negatives, Sources
@@ -39,7 +39,6 @@ from trainables.training.parallel import ALONE, Ranks
 from trainables.training.progress import STATE, RankerProgress, read_state
 from trainables.training.saved_ranker import load_weights, write_ranker
 from trainables.training.scoring_texts import Accumulation, enough_memory, nearest, score_candidates
-from trainables.training.sharding import shard, whole
 
 
 class Training(RankerProgress):
@@ -56,10 +55,6 @@ class Training(RankerProgress):
         keep_freed_memory()
         with enough_memory(self.device):
             self.module = self._build_module()
-            if ranks.shards:
-                if problem := uneven_parts(run.training.batch_size, ranks.count):
-                    raise ConfigError(problem)
-                shard(self.module, ranks.count, self.device)
         self.precision = choose_precision(run.training.precision, self.device, self.module)
         self.optimizer = torch.optim.AdamW(
             self.module.parameter_groups(run.training.lr), weight_decay=run.training.weight_decay, fused=True
@@ -322,8 +317,7 @@ class Training(RankerProgress):
         weights, moments = checkpoint.trained_state(self.module), checkpoint.optimizer_state(self.optimizer)
         best = None  # else replaced as a whole, never changed
         if self.has_best:
-            weights_of_best = {name: whole(tensor) for name, tensor in self.best_weights.items()}
-            best = weights_of_best, self.best_scores, self.best_documents
+            best = self.best_weights, self.best_scores, self.best_documents
         average = None if self.average is None else self.average.state()
         remembered = {name: array.copy() for name, array in self.curriculum.state().items()}
         document = self.document() | {"micro_batch": self.accumulation.samples}
@@ -364,22 +358,14 @@ class Training(RankerProgress):
     def save_ranker(self, folder: Path) -> None:
         """Writes the ranker of the best iteration as a folder for `load_saved`; the network then has its weights, with
         adapters merged."""
-        best = {name: whole(tensor) for name, tensor in self.best_weights.items()}
-        self._gather()
-        checkpoint.load_trained_state(self.module, best)
+        checkpoint.load_trained_state(self.module, self.best_weights)
         self.module.merge_adapters()
         write_ranker(self.run, self.module, self.materials.text, folder, self.materials.data.classes)
 
     def restore_ranker(self, folder: Path) -> None:
         """Takes the weights that `save_ranker` wrote, to score with."""
-        self._gather()
         self.module.merge_adapters()
         self.module.load_state_dict(load_weights(folder, self.run))
-
-    def _gather(self) -> None:
-        """Where the network is spread over processes, each gets a whole one, with other weights: it trains no more."""
-        if self.ranks.shards:
-            self.module, self.ranks = self._build_module(), replace(self.ranks, shards=False)
 
     def _restore(self, folder: Path) -> None:
         """Restores weights, their average, optimiser, the curriculum's state and the size of micro-batches."""

@@ -19,18 +19,12 @@ from tune_cl.space.space import Space
 BY_CHANCE = ("random", "grid")  # searchers that learn nothing from trials
 
 
-SEVERAL = ActiveIf("several search.resources.workers", lambda search: search.resources.workers > 1)
-
-
 class Resources(Section):
     """What one trial reserves; with fractions, trials share a device."""
 
     cpu: float = Field(default=1, ge=0, description="CPU cores a process of a trial")
     gpu: float = Field(default=0, ge=0, description="GPUs a process of a trial")
     workers: int = Field(default=1, ge=1, description="processes that train one trial together, on any nodes")
-    shard: Annotated[bool, SEVERAL] = Field(
-        default=False, description="weights, gradients and moments are spread over a trial's processes (FSDP)"
-    )
 
     @property
     def threads(self) -> int:
