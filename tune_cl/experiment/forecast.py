@@ -19,7 +19,7 @@ from tune_cl.space.space_files import on_a_line
 DRAWS = 256
 GOES_ON = 0.57
 """Of the configurations that finished all their seeds so far, the share that gets another (`search.repeats`): .60 and
-.54 in searches of 6 and 12 trainings on the recorded curves (benchmarks/repeats.py)."""
+.54 in searches of 6 and 12 trainings on the recorded curves."""
 
 
 def expected_stops(trials: int, reduction_factor: float) -> float:

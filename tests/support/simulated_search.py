@@ -1,4 +1,4 @@
-"""Searches over recorded curves on a simulated clock: the same schedulers as in a real search, without training.
+"""Searches over given curves on a simulated clock: the same schedulers as in a real search, without training.
 
 An iteration takes one tick of a worker. A search of 30 trials takes milliseconds.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -30,20 +30,6 @@ class Recorded:
     grace: int
     end: int
 
-    def best(self, budget: int) -> float:
-        return max(self.dev[budget])
-
-    def smoothed(self, count: int) -> Recorded:
-        """The same with each value averaged with the count - 1 before it, as far as there are any."""
-        queries = {budget: moving_mean(values, count) for budget, values in self.queries.items()}
-        dev = {budget: moving_mean(np.array(values), count).tolist() for budget, values in self.dev.items()}
-        return replace(self, dev=dev, queries=queries) if count > 1 else self
-
-
-def moving_mean(values: np.ndarray, count: int) -> np.ndarray:
-    """Means over the last `count` rows up to each, as far as there are any; of the values' shape."""
-    return np.stack([values[max(0, end - count) : end].mean(axis=0) for end in range(1, len(values) + 1)])
-
 
 @dataclass
 class Simulated:
@@ -62,8 +48,7 @@ class Simulated:
 
 @dataclass
 class Simulation:
-    """A search that tries `candidates` in their order and makes at most `iterations` iterations in all. It ends as soon
-    as it sees a value of at least `target`.
+    """A search that tries `candidates` in their order.
 
     `workers` train at a time; the earliest to be free asks first, the lowest number among equals. `delay(worker)`
     gives the ticks that an iteration takes on a worker.
@@ -72,9 +57,7 @@ class Simulation:
     scheduler: Scheduler
     candidates: Sequence[Recorded]
     workers: int = 1
-    iterations: float = math.inf
     delay: Callable[[int], float] = lambda worker: 1.0
-    target: float = math.inf
     trials: dict[str, Simulated] = field(default_factory=dict)
     spent: int = 0
     clock: float = 0.0
@@ -83,21 +66,17 @@ class Simulation:
         """Runs the search to its end."""
         free = list(range(self.workers))
         busy: list[tuple[float, int, str]] = []
-        while self.spent + len(busy) < self.iterations or busy:
-            while free and self.spent + len(busy) < self.iterations and (name := self._next(bool(busy))):
+        while True:
+            while free and (name := self._next(bool(busy))):
                 worker = free.pop(0)
                 heapq.heappush(busy, (self.clock + self.delay(worker), worker, name))
             if not busy:
-                break
+                return self
             self.clock, worker, name = heapq.heappop(busy)
-            goes_on = self._iterate(name)
-            if self.trials[name].best >= self.target:
-                break
-            if goes_on and self.spent + len(busy) < self.iterations:
+            if self._iterate(name):
                 heapq.heappush(busy, (self.clock + self.delay(worker), worker, name))
             else:
                 free = sorted([*free, worker])
-        return self
 
     def _next(self, others_run: bool) -> str | None:
         """What a free worker takes up: a paused trial, else a new one."""
