@@ -64,10 +64,6 @@ def teacher_ranker(value: Any) -> Any:
     return ranker_settings({"name": value} if isinstance(value, str) else value).model_dump()
 
 
-EARLY = ActiveIf("scoring el2n", lambda run: "early_teachers" in run.courses)
-FOLDS = ActiveIf("scoring crossfit_loss", lambda run: "cross_fitted" in run.courses)
-
-
 class TeacherConfig(Section):
     """How a teacher is trained where the data gives no teacher's scores: like the ranker, except for these keys."""
 
@@ -77,13 +73,6 @@ class TeacherConfig(Section):
     lr: float | None = Field(default=None, gt=0, description="null: training.lr")
     max_iterations: int | None = Field(default=None, ge=1, description="null: training.max_iterations")
     seed: int = Field(default=111, ge=0, description="of the teacher's training (Penha & Hauff's)")
-    runs: Annotated[int, EARLY] = Field(default=3, ge=1, description="teachers that scoring el2n averages over")
-    early_iterations: Annotated[int, EARLY] = Field(
-        default=2, ge=1, description="iterations after which scoring el2n reads them"
-    )
-    folds: Annotated[int, FOLDS] = Field(
-        default=5, ge=2, description="parts of the training queries; a teacher is trained without each"
-    )
 
 
 ForTrees = Annotated[T, ActiveIf("ranker lambdamart", lambda run: run.grows_trees)]

@@ -24,9 +24,12 @@ class Gone:
 
 KEYS: dict[str, Gone] = {
     "curriculum.sampling": Gone("0.2", "with_replacement", "left out; each batch is an independent draw"),
+    "curriculum.teacher.early_iterations": Gone("0.2", 2, "left out; scoring el2n reads teachers after 2 iterations"),
+    "curriculum.teacher.folds": Gone("0.2", 5, "left out; scoring crossfit_loss divides into 5 parts"),
+    "curriculum.teacher.runs": Gone("0.2", 3, "left out; scoring el2n averages over 3 teachers"),
     "curriculum.warm": Gone("0.2", 0.0, "left out; all of a batch comes from what is open"),
-    "search.resources.shard": Gone("0.2", False, "left out; LoRA (ranker.lora.rank) makes a large model fit"),
     "evaluation.smoothing": Gone("0.2", 1, "left out; the dev value of an iteration is its own"),
+    "search.resources.shard": Gone("0.2", False, "left out; LoRA (ranker.lora.rank) makes a large model fit"),
 }
 VALUES: dict[tuple[str, str], Gone] = {}  # by key and value
 
