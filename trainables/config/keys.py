@@ -86,7 +86,6 @@ HAS_ORDER = ActiveIf(
     lambda run: run.curriculum.pacing != "none" or run.curriculum.weighting != "none",
 )
 READS_SCORING = ActiveIf("a pacing, or a weighting by difficulty", lambda run: run.curriculum.reads_scoring)
-SELF_PACED = ActiveIf("scoring self_paced", lambda run: run.curriculum.scoring == "self_paced")
 SWITCHES = ActiveIf("an objective_switch", lambda run: run.curriculum.objective_switch != "none")
 HAS_FIRST_TREES = ActiveIf(
     "a subset or an objective_switch",
@@ -185,10 +184,6 @@ class CurriculumConfig(Section):
     anti: Annotated[bool, HAS_ORDER] = Field(
         default=False, description="turns difficulty round: hard samples first, or weighted up"
     )
-    weight_reduction: Annotated[Literal["auto", "sample", "batch_mean"], HAS_WEIGHTING] = Field(
-        default="auto",
-        description="sample: mean of weight times loss; batch_mean: product of both means; auto: by reference",
-    )
     objective_switch: Literal["none", "mse", "pointwise"] = Field(
         default="none", description="loss before the configured one: squared error on the grade, or cross-entropy"
     )
@@ -204,14 +199,8 @@ class CurriculumConfig(Section):
     feature: ForTrees[Annotated[int, subset_reads("feature")]] = Field(
         default=1, ge=1, description="number of subset feature_ndcg's feature, as in the files"
     )
-    feature_cutoff: ForTrees[Annotated[int, subset_reads("feature_cutoff")]] = Field(
-        default=10, ge=1, description="ranks that subset feature_ndcg's nDCG reads"
-    )
     switch: ForTrees[Annotated[int, HAS_FIRST_TREES]] = Field(
         default=100, ge=1, description="trees before the subset, or objective_switch, gives way (ranker lambdamart)"
-    )
-    refresh: Annotated[int, SELF_PACED, READS_SCORING] = Field(
-        default=1, ge=1, description="iterations between new orders of scoring self_paced"
     )
     reference: Annotated[Literal["paper", "code"], FOLLOWS_REFERENCE] = Field(
         default="paper", description="which to follow where the papers' code differs from their text"
@@ -238,13 +227,13 @@ class CurriculumConfig(Section):
 
     @property
     def is_self_paced(self) -> bool:
-        """Whether the difficulty is the ranker's own loss, updated every `refresh` iterations."""
+        """Whether the difficulty is the ranker's own loss, updated in each iteration."""
         return self.reads_scoring and self.scoring == "self_paced"
 
     @property
     def reduces_by_batch_mean(self) -> bool:
-        """Whether a batch's loss is the product of two means; `reference` decides for `auto`."""
-        return self.weight_reduction == "batch_mean" or (self.weight_reduction, self.reference) == ("auto", "code")
+        """Whether a batch's loss is mean weight times mean loss; else it is the mean of weight times loss."""
+        return self.reference == "code"
 
     @property
     def follows_reference(self) -> bool:

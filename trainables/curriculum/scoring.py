@@ -189,7 +189,7 @@ def scoring(
 
 @scoring(
     "self_paced",
-    "the ranker's own loss, anew every curriculum.refresh iterations; a random order before that",
+    "the ranker's own loss, anew in each iteration; a random order before that",
     "Kumar et al. 2010",
     needs=("seed",),
     reads_texts=False,

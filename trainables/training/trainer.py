@@ -259,11 +259,9 @@ class Training(RankerProgress):
             return self.module(**on_device(inputs, self.device))
 
     def _refresh_difficulty(self) -> None:
-        """Self-paced learning: every `curriculum.refresh` iterations, each instance's loss becomes its difficulty."""
-        settings = self.run.curriculum
-        due = settings.is_self_paced and self.iteration and self.iteration % settings.refresh == 0
+        """Self-paced learning: before each iteration but the first, each instance's loss becomes its difficulty."""
         step = self.iteration * self.run.training.batches_per_iteration
-        if due and self.curriculum.reads_difficulty(step, self.iteration):
+        if step and self.run.curriculum.is_self_paced and self.curriculum.reads_difficulty(step, self.iteration):
             self.curriculum.refresh(self._instance_losses(step))
 
     def _instance_losses(self, step: int) -> np.ndarray:
