@@ -42,7 +42,6 @@ def make_run(loss: str = "pairwise", micro_batch: int | None = None, **curriculu
                 "batch_size": BATCH,
                 "batches_per_iteration": 2,
                 "max_iterations": 3,
-                "window": 1,
                 "precision": "fp32",
             },
         }

@@ -31,7 +31,6 @@ def make_run(loss: str = "pairwise", iterations: int = 5, **curriculum: Any) -> 
                 "max_iterations": iterations,
                 "batches_per_iteration": 3,
                 "batch_size": 8,
-                "window": 2,
             },
             "curriculum": curriculum,
             "seed": 1,

@@ -92,7 +92,7 @@ def test_every_problem_at_once(write: Write) -> None:
         write("""
         curriculum: {delta: 0, m: 0.5, pacing: lineer, scoring: {choice: [turns, turn]}, T: {uniform: [0.5, 1.5]}}
         training: {lr: {loguniform: [0, 1]}, batch_sise: 3, batch_size: {uniform: [1, 8]}, loss: {choice: []},
-                   window: {uniform: [1, 2], int: [1, 2]}, clip: {uniform: [1, 2], when: {curriculum.pacin: 1}}}
+                   micro_batch: {uniform: [1, 2], int: [1, 2]}, clip: {uniform: [1, 2], when: {curriculum.pacin: 1}}}
         metric: {choice: [map, p@1]}
         ranker.model: x
         search: {trails: 3, searcher: bayes, trials: 0, hours: -1}
@@ -108,7 +108,7 @@ def test_every_problem_at_once(write: Write) -> None:
     assert found["training.batch_sise"] == "unknown key; did you mean training.batch_size?"
     assert "{int: [a, b]}" in found["training.batch_size"]
     assert "no values" in found["training.loss.choice"]
-    assert "uniform and int at once" in found["training.window"]
+    assert "uniform and int at once" in found["training.micro_batch"]
     assert found["training.clip.when.curriculum.pacin"] == "unknown key; did you mean curriculum.pacing?"
     assert "cannot be searched" in found["metric"]
     assert "unknown key" in found["ranker.model"]

@@ -185,7 +185,7 @@ def test_with_everything_open_it_is_the_training_without(schedule: str, data: Ra
 
 
 def test_a_step_draws_from_its_window(data: RankingData) -> None:
-    run = make_run("ranks", {"window": 1}, T=1.0, delta=0.01, negatives={"start": [6, 8]})
+    run = make_run("ranks", T=1.0, delta=0.01, negatives={"start": [6, 8]})
     training = Training(run, materials(run, data), "cpu")
     scores = training.batcher.split.score
     drawn = [next(training.batcher.batches(step, 1)) for step in (0, 1000)]

@@ -19,7 +19,7 @@ from trainables.training.parallel import ALONE, Ranks
 from trainables.training.trainer import Training
 
 RATE = 0.3
-PLAIN = {"lr": RATE, "max_iterations": 3, "batches_per_iteration": 2, "batch_size": 7, "window": 1, "precision": "fp32"}
+PLAIN = {"lr": RATE, "max_iterations": 3, "batches_per_iteration": 2, "batch_size": 7, "precision": "fp32"}
 CURRICULUM = {"pacing": "root", "scoring": "context_words", "weighting": "normalized_score", "m": 5}
 LISTS = {"loss": "softmax", "negatives": 3}
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = {

@@ -290,9 +290,6 @@ class TrainingConfig(Section):
     in_batch_negatives: ForNetworks[Annotated[bool, CONTRASTS]] = Field(
         default=False, description="whether the documents of a batch's other queries are negatives too"
     )
-    window: ForNetworks[int] = Field(
-        default=8, ge=1, description="batches drawn together and sorted by length; 1 = no sorting"
-    )
     precision: ForNetworks[Literal["auto", "fp32", "bf16"]] = "auto"
     average: ForNetworks[Literal["none", "ema"]] = Field(
         default="none", description="weights that are evaluated and saved: the last step's, or their moving average"

@@ -32,6 +32,7 @@ from trainables.training.materials import Materials
 from trainables.training.order import sampler_of
 
 DIFFICULTY = "difficulty"
+WINDOW = 8  # batches that are drawn together and sorted by length
 
 
 @dataclass
@@ -153,12 +154,11 @@ class Batcher:
         curriculum: Curriculum,
         module: RankerModule,
         batch_size: int,
-        window: int,
     ):
         self.text: TextSide = materials.text
         self.split, self.curriculum, self.instances = split, curriculum, curriculum.negatives.instances
         self.seed = curriculum.sampler.seed  # of the negatives; the sampler's is that of the order
-        self.module, self.batch_size, self.window = module, batch_size, window
+        self.module, self.batch_size, self.window = module, batch_size, WINDOW
         self.query_of_row = split.query[split.owner]
         self.first_stage = first_stage_for(module, split)
 

@@ -69,7 +69,6 @@ class Training(RankerProgress):
             self.curriculum,
             self.module,
             run.training.batch_size,
-            run.training.window,
         )
         contrasts = run.training.in_batch_negatives and run.training.loss == "softmax"
         self.in_batch = InBatchNegatives(self.batcher, run.evaluation.relevance_level) if contrasts else None
