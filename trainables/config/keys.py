@@ -102,7 +102,6 @@ READS_TEACHER = ActiveIf(
 DRAWS_NEGATIVES = ActiveIf("negatives that are a number", lambda run: run.training.negatives != "all")
 DRAWS_HARD = ActiveIf("hard_negatives first_stage or teacher", lambda run: run.training.draws_hard_negatives)
 CONTRASTS = ActiveIf("loss softmax", lambda run: run.training.loss == "softmax")
-AVERAGES = ActiveIf("average ema", lambda run: run.training.average == "ema")
 PRETRAINS = ActiveIf("a pretrain_data", lambda run: run.training.pretrain_data is not None)
 
 
@@ -293,9 +292,6 @@ class TrainingConfig(Section):
     precision: ForNetworks[Literal["auto", "fp32", "bf16"]] = "auto"
     average: ForNetworks[Literal["none", "ema"]] = Field(
         default="none", description="weights that are evaluated and saved: the last step's, or their moving average"
-    )
-    average_horizon: ForNetworks[Annotated[Unbounded, AVERAGES]] = Field(
-        default=3.0, gt=0, description="time constant of the average in iterations, or inf: the mean of all steps"
     )
     pretrain_data: Annotated[Annotated[str, Field(min_length=1)] | None, PRETRAINS] = Field(
         default=None, description="data, as under data.source, that the ranker is trained on first; null: none"

@@ -33,6 +33,7 @@ KEYS: dict[str, Gone] = {
     "curriculum.weight_reduction": Gone("0.2", "auto", "left out; curriculum.reference says how weights are reduced"),
     "evaluation.smoothing": Gone("0.2", 1, "left out; the dev value of an iteration is its own"),
     "search.resources.shard": Gone("0.2", False, "left out; LoRA (ranker.lora.rank) makes a large model fit"),
+    "training.average_horizon": Gone("0.2", 3.0, "left out; the average has a horizon of 3 iterations"),
     "training.window": Gone("0.2", 8, "left out; eight batches are drawn together and sorted by length"),
 }
 VALUES: dict[tuple[str, str], Gone] = {}  # by key and value

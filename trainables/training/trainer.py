@@ -28,7 +28,7 @@ from trainables.evaluation.retrieval import retrieved_split
 from trainables.rankers.first_stage import first_stage_for
 from trainables.rankers.ranker import DualEncoder, RankerModule, on_device, sent
 from trainables.training import checkpoint, losses
-from trainables.training.average import MovingAverage, save_average
+from trainables.training.average import HORIZON, MovingAverage, save_average
 from trainables.training.batching import Batcher, make_curriculum, objective, total_steps
 from trainables.training.contrast import InBatchNegatives
 from trainables.training.device import best_device, choose_precision, keep_freed_memory
@@ -89,7 +89,7 @@ class Training(RankerProgress):
         if settings.average == "none":
             return None
         with enough_memory(self.device):
-            return MovingAverage(self.module, settings.average_horizon * settings.batches_per_iteration)
+            return MovingAverage(self.module, HORIZON * settings.batches_per_iteration)
 
     def _averaged(self) -> AbstractContextManager[None]:
         """Inside the block the network has the weights that are evaluated, and saved if they are the best."""
