@@ -32,11 +32,23 @@ KEYS: dict[str, Gone] = {
     "curriculum.warm": Gone("0.2", 0.0, "left out; all of a batch comes from what is open"),
     "curriculum.weight_reduction": Gone("0.2", "auto", "left out; curriculum.reference says how weights are reduced"),
     "evaluation.smoothing": Gone("0.2", 1, "left out; the dev value of an iteration is its own"),
+    "ranker.character_filters": Gone(
+        "0.2", 100, "left out; bidaf_t reads words by 100 filters of width 5 over 25 characters"
+    ),
+    "ranker.character_size": Gone(
+        "0.2", 8, "left out; bidaf_t reads words by 100 filters of width 5 over 25 characters"
+    ),
+    "ranker.character_width": Gone(
+        "0.2", 5, "left out; bidaf_t reads words by 100 filters of width 5 over 25 characters"
+    ),
+    "ranker.characters": Gone("0.2", 25, "left out; bidaf_t reads words by 100 filters of width 5 over 25 characters"),
     "search.resources.shard": Gone("0.2", False, "left out; LoRA (ranker.lora.rank) makes a large model fit"),
     "training.average_horizon": Gone("0.2", 3.0, "left out; the average has a horizon of 3 iterations"),
     "training.window": Gone("0.2", 8, "left out; eight batches are drawn together and sorted by length"),
 }
 VALUES: dict[tuple[str, str], Gone] = {}  # by key and value
+SAME_KEYS = {"baseline": "", "curriculum.teacher.ranker": "ranker."}
+"""Sections with the keys of others, and what these begin with."""
 
 
 def gone_key(key: str) -> Problem | None:
@@ -61,7 +73,7 @@ def without_gone(tree: Mapping[str, Any], prefix: str = "") -> tuple[dict[str, A
         if key in KEYS:
             used += [] if value == KEYS[key].default else [f"{key}={value}"]
         elif isinstance(value, Mapping):
-            kept[name], inside = without_gone(value, "" if key == "baseline" else f"{key}.")
+            kept[name], inside = without_gone(value, SAME_KEYS.get(key, f"{key}."))
             used += inside
         elif gone_value(key, value):
             kept[name] = VALUES[key, value].default

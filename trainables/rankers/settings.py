@@ -228,10 +228,6 @@ class MatchPyramidSettings(WordSettings):
 class BidafTSettings(WordSettings):
     name: str = "bidaf_t"
     hidden: int = Field(100, ge=1, description="units of each LSTM in each direction (Seo et al. 100, the study 200)")
-    characters: int = Field(25, ge=1, description="characters of a word that are read")
-    character_size: int = Field(8, ge=1, description="dimensions of a character")
-    character_filters: int = Field(100, ge=1, description="filters over characters")
-    character_width: int = Field(5, ge=1, description="characters that a filter spans")
     dropout: float = Field(0.2, ge=0, lt=1, description="before each LSTM and the last layer")
     reference: Literal["paper", "study"] = Field(
         "paper",
