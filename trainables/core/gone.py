@@ -32,16 +32,12 @@ KEYS: dict[str, Gone] = {
     "curriculum.warm": Gone("0.2", 0.0, "left out; all of a batch comes from what is open"),
     "curriculum.weight_reduction": Gone("0.2", "auto", "left out; curriculum.reference says how weights are reduced"),
     "evaluation.smoothing": Gone("0.2", 1, "left out; the dev value of an iteration is its own"),
-    "ranker.character_filters": Gone(
-        "0.2", 100, "left out; bidaf_t reads words by 100 filters of width 5 over 25 characters"
-    ),
-    "ranker.character_size": Gone(
-        "0.2", 8, "left out; bidaf_t reads words by 100 filters of width 5 over 25 characters"
-    ),
-    "ranker.character_width": Gone(
-        "0.2", 5, "left out; bidaf_t reads words by 100 filters of width 5 over 25 characters"
-    ),
-    "ranker.characters": Gone("0.2", 25, "left out; bidaf_t reads words by 100 filters of width 5 over 25 characters"),
+    "ranker.character_filters": Gone("0.2", 100, "left out; bidaf_t reads 25 characters of a word by 100 filters"),
+    "ranker.character_size": Gone("0.2", 8, "left out; bidaf_t reads 25 characters of a word by 100 filters"),
+    "ranker.character_width": Gone("0.2", 5, "left out; bidaf_t reads 25 characters of a word by 100 filters"),
+    "ranker.characters": Gone("0.2", 25, "left out; bidaf_t reads 25 characters of a word by 100 filters"),
+    "ranker.sigmoid": Gone("0.2", 1.0, "left out; the logistic loss has LightGBM's steepness, 1"),
+    "ranker.unknown_deviation": Gone("0.2", None, "left out; random vectors have the spread of the known ones"),
     "search.resources.shard": Gone("0.2", False, "left out; LoRA (ranker.lora.rank) makes a large model fit"),
     "training.average_horizon": Gone("0.2", 3.0, "left out; the average has a horizon of 3 iterations"),
     "training.window": Gone("0.2", 8, "left out; eight batches are drawn together and sorted by length"),
