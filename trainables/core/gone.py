@@ -39,6 +39,7 @@ KEYS: dict[str, Gone] = {
     "ranker.sigmoid": Gone("0.2", 1.0, "left out; the logistic loss has LightGBM's steepness, 1"),
     "ranker.unknown_deviation": Gone("0.2", None, "left out; random vectors have the spread of the known ones"),
     "search.resources.shard": Gone("0.2", False, "left out; LoRA (ranker.lora.rank) makes a large model fit"),
+    "search.warm_discount": Gone("0.2", 0.5, "left out; values of a search on other data count half"),
     "training.average_horizon": Gone("0.2", 3.0, "left out; the average has a horizon of 3 iterations"),
     "training.window": Gone("0.2", 8, "left out; eight batches are drawn together and sorted by length"),
 }

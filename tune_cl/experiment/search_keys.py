@@ -60,7 +60,6 @@ HAS_RUNGS = ActiveIf(
 )
 PBT = ActiveIf("scheduler pbt", lambda search: search.scheduler == "pbt")
 MODELS = ActiveIf("a searcher that models the space", lambda search: search.searcher not in BY_CHANCE)
-WARM = ActiveIf("a warm_start", lambda search: bool(search.warm_start))
 CAN_END = ActiveIf("a stop_when.probability", lambda search: search.stop_when.probability is not None)
 
 
@@ -111,9 +110,6 @@ class SearchConfig(Section):
     )
     points: tuple[dict[str, Any], ...] = Field(default=(), description="configurations to try first, in this order")
     warm_start: tuple[str, ...] = Field(default=(), description="names or folders of searches to learn from")
-    warm_discount: Annotated[float, WARM] = Field(
-        default=0.5, ge=0, le=1, description="what counts of a search on other data"
-    )
     audit: int = Field(default=0, ge=0, description="stopped trials that are finished all the same, to judge the stops")
     resources: Resources = Field(default_factory=Resources)
 
