@@ -1,4 +1,4 @@
-"""What each scheduler decides, ASHA's promotions, and the simulator's searches."""
+"""What each scheduler decides, ASHA's promotions, and simulated searches."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from benchmarks.simulator import Recorded, Simulation
 from tests.support.scheduler_cases import WAYS
+from tests.support.simulated_search import Recorded, Simulation
 from tune_cl.schedulers import SCHEDULERS, promotes
 from tune_cl.schedulers.asha import Asha, Hyperband
 from tune_cl.schedulers.median import Median
@@ -40,20 +40,6 @@ def test_every_scheduler_searches(way: str, workers: int) -> None:
     assert search.best().recorded.name in ("c21", "c22", "c23")
     assert (search.spent == 24 * 12) == (name == "none")
     assert search.clock >= search.spent / workers
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_search_takes_no_more_iterations_than_it_may(way: str) -> None:
-    name, setup = WAYS[way]
-    assert Simulation(SCHEDULERS[name](setup), candidates(24), 3, iterations=50).run().spent == 50
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_search_ends_with_the_first_value_of_its_target(way: str) -> None:
-    name, setup = WAYS[way]
-    search = Simulation(SCHEDULERS[name](setup), candidates(24), target=0.4).run()
-    values = [value for t in search.trials.values() for value in t.recorded.dev[: t.done]]
-    assert search.best().best >= 0.4 and sum(value >= 0.4 for value in values) == 1 and search.spent < 24 * 12
 
 
 @pytest.mark.parametrize("way", WAYS)

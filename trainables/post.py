@@ -23,13 +23,12 @@ BEGIN = "begin"
 
 @dataclass(frozen=True)
 class Group:
-    """The processes of one training, what each reserves, and whether the network is spread over them."""
+    """The processes of one training, and what each reserves."""
 
     workers: int
     cpu: float
     gpu: float
     threads: int
-    shard: bool = False
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ class Worker:
 
     def begin(self, config: dict[str, Any], shared: dict[str, Any], group: Group, state: Any) -> None:
         """Makes the training and, if there is a `state`, loads it."""
-        self.training, self.ranks = None, Ranks.of_group(group.shard)  # a device may not have room for two
+        self.training, self.ranks = None, Ranks.of_group()  # a device may not have room for two
         release()
         limit_process(group.threads, group.gpu)
         forget_device_memory()

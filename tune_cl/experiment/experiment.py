@@ -214,7 +214,7 @@ class Experiment:
     def sampler(self) -> Sampler:
         """A new one, which has seen no trial."""
         search = self.search
-        settings = Settings(search.points, search.startup_trials, search.warm_discount)
+        settings = Settings(search.points, search.startup_trials)
         sampler = SEARCHERS[search.searcher](self.space, self.seed, settings)
         sampler.tell_apart(self._effect, self.baseline_values())
         return sampler

@@ -10,7 +10,7 @@ from typing import Any
 from trainables.config.function import Objective, missing, recorded, same
 from trainables.config.keys import TrainingRun
 from trainables.config.objective import OBJECTIVE, AnyRun
-from trainables.config.task_fit import require_fit, require_usable, uneven_parts
+from trainables.config.task_fit import require_fit, require_usable
 from trainables.core.errors import ConfigError, Problem, gathering
 from trainables.core.files import LONGEST_NAME, names_folder
 from trainables.core.gone import without_gone
@@ -227,5 +227,4 @@ def unfit_workers(experiment: Experiment) -> list[Problem]:
     if (smallest := min(experiment.batch_sizes)) < workers:
         wrong = f"a batch of {smallest} has no part for each of {workers} processes"
         return [Problem("search.resources.workers", wrong, f"at most {smallest}, or a larger training.batch_size")]
-    uneven = [uneven_parts(size, workers) for size in experiment.batch_sizes] if resources.shard else []
-    return [problem for problem in uneven if problem][:1]
+    return []

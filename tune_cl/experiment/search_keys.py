@@ -19,18 +19,12 @@ from tune_cl.space.space import Space
 BY_CHANCE = ("random", "grid")  # searchers that learn nothing from trials
 
 
-SEVERAL = ActiveIf("several search.resources.workers", lambda search: search.resources.workers > 1)
-
-
 class Resources(Section):
     """What one trial reserves; with fractions, trials share a device."""
 
     cpu: float = Field(default=1, ge=0, description="CPU cores a process of a trial")
     gpu: float = Field(default=0, ge=0, description="GPUs a process of a trial")
     workers: int = Field(default=1, ge=1, description="processes that train one trial together, on any nodes")
-    shard: Annotated[bool, SEVERAL] = Field(
-        default=False, description="weights, gradients and moments are spread over a trial's processes (FSDP)"
-    )
 
     @property
     def threads(self) -> int:
@@ -55,7 +49,6 @@ NO_FIXED_GRACE = ActiveIf(
 )
 HAS_RUNGS = ActiveIf(f"scheduler {', '.join(WITH_RUNGS)}", lambda search: search.scheduler in WITH_RUNGS)
 MODELS = ActiveIf("a searcher that models the space", lambda search: search.searcher not in BY_CHANCE)
-WARM = ActiveIf("a warm_start", lambda search: bool(search.warm_start))
 
 
 class SearchConfig(Section):
@@ -85,9 +78,6 @@ class SearchConfig(Section):
     )
     points: tuple[dict[str, Any], ...] = Field(default=(), description="configurations to try first, in this order")
     warm_start: tuple[str, ...] = Field(default=(), description="names or folders of searches to learn from")
-    warm_discount: Annotated[float, WARM] = Field(
-        default=0.5, ge=0, le=1, description="what counts of a search on other data"
-    )
     resources: Resources = Field(default_factory=Resources)
 
 

@@ -13,8 +13,9 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from trainables.config.keys import TeacherConfig, TrainingConfig, TrainingRun
+from trainables.config.keys import TrainingRun
 from trainables.core.prose import counted, say
+from trainables.curriculum.scoring import EARLY_ITERATIONS, EARLY_TEACHERS, FOLDS
 from tune_cl.cli.options import (
     add_experiment,
     add_objective,
@@ -78,7 +79,7 @@ def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
     teacher = teacher_run(run, materials.data.task)
     teaching_iterations = (
         teacher.training.max_iterations if experiment.needs_teacher and materials.teacher is None else 0
-    ) + sum(_course_iterations(need, teacher.training, run.curriculum.teacher) for need in experiment.courses)
+    ) + sum(_course_iterations(need, teacher.training.max_iterations) for need in experiment.courses)
     notes = [*experiment.notes, *warmed]  # printed only now that the data is known to fit
     if resources.gpu and device == "cpu" and not run.grows_trees:
         notes.append("a trial reserves a GPU, but this machine has none: a step is measured on its CPU")
@@ -103,11 +104,11 @@ def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
     }
 
 
-def _course_iterations(need: str, training: TrainingConfig, keys: TeacherConfig) -> int:
-    """Iterations of the teachers of which a scoring reads the course."""
+def _course_iterations(need: str, most: int) -> int:
+    """Iterations of the teachers of which a scoring reads the course; each makes `most`, if it is a whole training."""
     if need == "early_teachers":
-        return keys.runs * min(keys.early_iterations, training.max_iterations)
-    return training.max_iterations * (keys.folds if need == "cross_fitted" else 1)
+        return EARLY_TEACHERS * min(EARLY_ITERATIONS, most)
+    return most * (FOLDS if need == "cross_fitted" else 1)
 
 
 def _spent(experiment: Experiment, iterations: int, paces: Paces, before: float) -> dict[str, Any]:

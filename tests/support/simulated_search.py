@@ -1,4 +1,4 @@
-"""Searches over recorded curves on a simulated clock: the same schedulers as in a real search, without training.
+"""Searches over given curves on a simulated clock: the same schedulers as in a real search, without training.
 
 An iteration takes one tick of a worker. A search of 30 trials takes milliseconds.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -30,20 +30,6 @@ class Recorded:
     grace: int
     end: int
 
-    @property
-    def best(self) -> float:
-        return max(self.dev)
-
-    def smoothed(self, count: int) -> Recorded:
-        """The same with each value averaged with the count - 1 before it, as far as there are any."""
-        dev, queries = moving_mean(np.array(self.dev), count).tolist(), moving_mean(self.queries, count)
-        return replace(self, dev=dev, queries=queries) if count > 1 else self
-
-
-def moving_mean(values: np.ndarray, count: int) -> np.ndarray:
-    """Means over the last `count` rows up to each, as far as there are any; of the values' shape."""
-    return np.stack([values[max(0, end - count) : end].mean(axis=0) for end in range(1, len(values) + 1)])
-
 
 @dataclass
 class Simulated:
@@ -60,8 +46,7 @@ class Simulated:
 
 @dataclass
 class Simulation:
-    """A search that tries `candidates` in their order and makes at most `iterations` iterations in all. It ends as soon
-    as it sees a value of at least `target`.
+    """A search that tries `candidates` in their order.
 
     `workers` train at a time; the earliest to be free asks first, the lowest number among equals. `delay(worker)`
     gives the ticks that an iteration takes on a worker.
@@ -70,9 +55,7 @@ class Simulation:
     scheduler: Scheduler
     candidates: Sequence[Recorded]
     workers: int = 1
-    iterations: float = math.inf
     delay: Callable[[int], float] = lambda worker: 1.0
-    target: float = math.inf
     trials: dict[str, Simulated] = field(default_factory=dict)
     spent: int = 0
     clock: float = 0.0
@@ -81,21 +64,17 @@ class Simulation:
         """Runs the search to its end."""
         free = list(range(self.workers))
         busy: list[tuple[float, int, str]] = []
-        while self.spent + len(busy) < self.iterations or busy:
-            while free and self.spent + len(busy) < self.iterations and (name := self._next(bool(busy))):
+        while True:
+            while free and (name := self._next(bool(busy))):
                 worker = free.pop(0)
                 heapq.heappush(busy, (self.clock + self.delay(worker), worker, name))
             if not busy:
-                break
+                return self
             self.clock, worker, name = heapq.heappop(busy)
-            goes_on = self._iterate(name)
-            if self.trials[name].best >= self.target:
-                break
-            if goes_on and self.spent + len(busy) < self.iterations:
+            if self._iterate(name):
                 heapq.heappush(busy, (self.clock + self.delay(worker), worker, name))
             else:
                 free = sorted([*free, worker])
-        return self
 
     def _next(self, others_run: bool) -> str | None:
         """What a free worker takes up: a paused trial, else a new one."""
