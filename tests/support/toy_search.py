@@ -108,8 +108,6 @@ class Crew:
             )
             self.tick()
             metrics |= {"dev_map": value, "iteration": done, "done": done == self.length(plan)}
-            if plan.queries:
-                metrics["queries"] = [value - 0.01, value + 0.01]
             keep = self.search.result(plan.trial, metrics)
             self.ask()  # like Tune, which fills a free place before the trial just heard of has saved and left
             path = self.folder / plan.trial / str(done)
