@@ -19,13 +19,11 @@ from trainables.core.errors import WorkFailed
 from trainables.ranker_trainable import RankerTrainable
 from trainables.rankers.bert import Bert
 from trainables.rankers.ranker import RankerModule
-from trainables.training.checkpoint import read_json
 from trainables.training.device import Precision
 from trainables.training.materials import Materials, prepare
 from trainables.training.pretrained import trained_once
 from trainables.training.scoring_texts import Accumulation, Lack, attempt, enough_memory, score_candidates
 from trainables.training.trainer import Training
-from tune_cl.confirmation.training import TRAINING, finish_training
 from tune_cl.run_training import _train
 
 BATCH = 7
@@ -148,16 +146,6 @@ def test_a_trial_reports_a_lack_of_memory_once_and_with_what_else_there_is_to_sa
     assert first["machine"].startswith("precision: fp32") and "machine" not in second
 
 
-def test_a_confirmation_keeps_in_its_result_that_memory_lacked(
-    materials: Materials, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    training, _ = on_small_device(make_run(), materials, room=4)
-    monkeypatch.setattr(training, "save_ranker", lambda folder: None)
-    finish_training(training, tmp_path, lambda: None, ["state 3 is damaged"])
-    first, lack = read_json(tmp_path / TRAINING)["notes"]
-    assert first == "state 3 is damaged" and lack.startswith(TOLD)
-
-
 def test_a_single_training_says_that_memory_lacks(
     materials: Materials, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -170,7 +158,7 @@ def test_a_teacher_or_a_pretraining_says_that_memory_lacks(
     materials: Materials, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     training, _ = on_small_device(make_run(), materials, room=4)
-    monkeypatch.setattr("trainables.training.pretrained.resumed_or_new", lambda make, state, tell: training)
+    monkeypatch.setattr("trainables.training.saves.resumed_or_new", lambda make, state, tell: training)
     trained_once("teacher", digest_of("small"), "training", make_run(), materials, lambda training, folder: None)
     assert training.finished and capsys.readouterr().err.count(f"note: {TOLD}") == 1
 

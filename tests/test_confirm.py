@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from tests.support.faults import stopping_after
 from tests.support.tracking_cases import journal_of, search_event
 from trainables.core.errors import ConfigError, DataError, Interrupted, WorkFailed
 from trainables.evaluation.significance import UNKNOWN, SeededTest, bootstrap_ci
-from trainables.training.checkpoint import latest_iteration, read_json
+from trainables.training.checkpoint import read_json
 from trainables.training.trainer import Training
 from tune_cl import run_confirmation as runner
 from tune_cl.cli import main
@@ -34,7 +35,7 @@ from tune_cl.confirmation.request import (
     new_seeds,
     verdict_file,
 )
-from tune_cl.confirmation.training import STATE, read_values
+from tune_cl.confirmation.training import read_values
 from tune_cl.confirmation.verdict import Corrected
 from tune_cl.experiment.load import from_yaml
 from tune_cl.history.search_folder import SearchFolder
@@ -153,10 +154,9 @@ def test_another_split_is_judged_without_training_again(
 def test_a_confirmation_killed_between_and_inside_trainings_ends_like_an_unbroken_one(
     search_folder: SearchFolder, crew: type[LocalCrew], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    whole = essence(confirm(search_folder, seeds=2))
     cut = SearchFolder(tmp_path / "cut", "toy")
-    (cut.folder).mkdir(parents=True)
-    (cut.journal).write_text("".join(line for line in search_folder.journal.open() if '"confirmation"' not in line))
+    shutil.copytree(search_folder.folder, cut.folder)
+    whole = essence(confirm(search_folder, seeds=2))
     crew.left = 1
     with pytest.raises(Interrupted, match=r"confirm toy --storage .*cut --top 3 --seeds 2 --split test"):
         confirm(cut, seeds=2)
@@ -165,8 +165,8 @@ def test_a_confirmation_killed_between_and_inside_trainings_ends_like_an_unbroke
         patch.setattr(Training, "iterate", stopping_after(2))
         with pytest.raises(Interrupted):
             confirm(cut, seeds=2)
-    saved = [latest_iteration(folder) for folder in cut.folder.glob(f"confirmation/*/*/{STATE}")]
-    assert [path.name for path in saved if path] == ["iteration-00002"]
+    saved = list(state_of(cut).training_checkpoints.values())[-1]
+    assert [Path(path).name for path in saved] == ["checkpoint_000001", "checkpoint_000002"]
     assert essence(confirm(cut, seeds=2)) == whole
     assert len(state_of(cut).confirmations) == 6
     assert "5 of 6 trainings to do" in capsys.readouterr().err

@@ -21,7 +21,6 @@ from tune_cl.cli.commands.confirm import in_words, of_curriculum, render
 from tune_cl.confirmation.document import _label, ablations
 from tune_cl.confirmation.request import Configuration, Request, baseline_configuration, label_of
 from tune_cl.experiment.load import from_yaml
-from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import TrialState, differences, seedless
 from tune_cl.inputs import RankerInputs
@@ -83,9 +82,8 @@ def test_a_split_of_one_query_is_too_small_for_a_test(search_folder: SearchFolde
 def test_a_search_in_s3_is_named_by_its_address(search_folder: SearchFolder, crew: type[LocalCrew]) -> None:
     state, remote = state_of(search_folder), replace(search_folder, remote="s3://bucket/runs")
     work = runner.Confirmation(remote, state, from_yaml(state.yaml), Request(top=1, seeds=1))
+    confirm(search_folder, top=1, seeds=1)
     work.prepare()
-    with Journal(search_folder.folder) as journal:
-        work.train(journal)
     assert work.document()["storage"] == "s3://bucket/runs"
 
 

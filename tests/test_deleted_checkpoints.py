@@ -13,7 +13,7 @@ from trainables.core import storage
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.state import SearchState, TrialState
-from tune_cl.ray.tuner import CHECKPOINTS_PER_TRIAL, EndedTrials, last_checkpoints
+from tune_cl.ray.tuner import CHECKPOINTS_PER_TRIAL, last_checkpoints
 
 WAYS = {
     "none": ["search.scheduler=none"],
@@ -29,14 +29,13 @@ class Tidy(Crew):
 
     def __init__(self, *arguments: Any, **options: Any):
         super().__init__(*arguments, **options)
-        self.ended_trials, self.most = EndedTrials(self.search), 0
+        self.most = 0
 
     def tick(self) -> None:
-        ended, self.search.ended_since = self.search.ended_since, []
-        for name in self.ended_trials.unneeded(ended):
+        for name in self.search.unneeded():
             assert self.search.state.trials[name].outcome
             shutil.rmtree(self.folder / name, ignore_errors=True)
-        self.most = max(self.most, len(self.ended_trials.waiting))
+        self.most = max(self.most, len(self.search.kept))
         super().tick()
 
 
@@ -100,7 +99,7 @@ def test_a_checkpoint_is_let_go_of_though_another_one_of_its_iteration_was_writt
     state.trials["t1"] = TrialState("t1", 1, {}, 1, False)
     for iteration, path in [*enumerate(first, 1), (8, again)]:
         state.apply({"event": "checkpoint", "trial": "t1", "iteration": iteration, "path": path, "time": 0.0})
-    assert set(last_checkpoints(state.trials["t1"], root)) == {*first[-CHECKPOINTS_PER_TRIAL:], again}
+    assert set(last_checkpoints(state.trials["t1"].every_checkpoint, root)) == {*first[-CHECKPOINTS_PER_TRIAL:], again}
 
 
 @pytest.mark.parametrize("root", ["/runs/toy/ray", "s3://b/runs/toy/ray?endpoint_override=host:1&scheme=http"])
@@ -116,5 +115,5 @@ def test_only_checkpoints_of_the_search_itself_are_taken_from_a_journal(root: st
         storage.joined(root.replace("/toy/", "/toy-2/"), "session-1", "t1-a", "checkpoint_000009"),
     ]
     trial = TrialState("t1", 1, {}, 1, False, checkpoints=dict(enumerate([*own, again, *others])))
-    assert last_checkpoints(trial, root) == [*own[-CHECKPOINTS_PER_TRIAL:], again]
-    assert last_checkpoints(trial, "/elsewhere") == []
+    assert last_checkpoints(trial.every_checkpoint, root) == [*own[-CHECKPOINTS_PER_TRIAL:], again]
+    assert last_checkpoints(trial.every_checkpoint, "/elsewhere") == []

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from tests.support.confirm_cases import confirm_run
 from tests.support.data_folders import trec_files, write_folder
 from tests.support.letor_data import letor_data, letor_text
 from trainables.config.keys import validated
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training.materials import materials_key, prepare
 from tune_cl.cli import main
-from tune_cl.confirmation.training import confirm_run, result_of
+from tune_cl.confirmation.training import result_of
 from tune_cl.experiment.load import load_experiment
 from tune_cl.inputs import RankerArtifacts as Artifacts
 from tune_cl.ray.shared_materials import untrained

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from tests.support.builders import tiny_data
+from tests.support.confirm_cases import confirm_run
 from tests.support.letor_data import letor_data
 from tests.support.report_cases import whole
 from tests.support.report_pages import report
@@ -37,7 +38,6 @@ from trainables.training.trees import TreeTraining, stages
 from tune_cl.cli import DONE, main
 from tune_cl.cli.commands.baseline import grid_best, rank
 from tune_cl.cli.commands.evaluate import evaluate
-from tune_cl.confirmation.training import confirm_run
 from tune_cl.experiment.load import load_experiment
 from tune_cl.inputs import RankerArtifacts as Artifacts
 

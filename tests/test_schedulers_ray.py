@@ -87,7 +87,8 @@ def searched(folder: Path, materials: dict[str, Materials], way: str, name: str)
     with Journal(folder / name) as journal:
         journal.append(begun)
         search = Search(experiment, journal, 1, Artifacts(folder / name / "trials", materials))
-        run_trials(search, materials, str(folder / name), 1, slots=lambda: 1)
+        resources, place = experiment.search.resources, str(folder / name)
+        run_trials(search, experiment.trials, materials, resources, place, "session-1", slots=lambda: 1)
         state = replay(journal.events())
     assert state == search.state
     return state

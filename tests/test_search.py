@@ -14,7 +14,8 @@ from tune_cl.experiment.forecast import forecast_of
 from tune_cl.experiment.load import load_experiment
 from tune_cl.samplers import TpeSampler
 from tune_cl.schedulers import SCHEDULERS
-from tune_cl.search.driver import BASELINE_TRIAL, Plan
+from tune_cl.search.driver import BASELINE_TRIAL
+from tune_cl.search.trials import Plan
 
 __all__ = ["experiment"]  # a fixture
 

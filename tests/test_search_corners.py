@@ -11,7 +11,8 @@ import pytest
 from tests.support.toy_search import SPACE, Crew, Killed, summary
 from tune_cl.experiment.load import load_experiment
 from tune_cl.samplers import TpeSampler
-from tune_cl.search.driver import BASELINE_TRIAL, REPORTED, Plan
+from tune_cl.search.driver import BASELINE_TRIAL, REPORTED
+from tune_cl.search.trials import Plan
 from tune_cl.search_document import baseline_result
 
 LISTS = SPACE.replace("ranker: conv_knrm", "ranker: {name: drmm_tks, hidden: {choice: [[100], [64, 32], [16]]}}")

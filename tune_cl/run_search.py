@@ -175,7 +175,8 @@ def _run(
             search = Search(experiment, journal, slots(), artifacts, progress.update)
             for address in drop_foreign_checkpoints(search.state, search_folder):
                 progress.say(f"note: the checkpoint {address} is not used: it is not below the search's folder")
-            run_trials(search, inputs.by_key, search_folder.below("ray"), search.state.sessions, slots)
+            session = f"session-{search.state.sessions}"
+            run_trials(search, trials, inputs.by_key, limits.resources, search_folder.below("ray"), session, slots)
     _close(search, artifacts)
     return search.state
 

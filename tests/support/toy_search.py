@@ -13,7 +13,8 @@ from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Journal
 from tune_cl.history.state import replay
-from tune_cl.search.driver import BASELINE_TRIAL, FINISHED, WAIT, Plan, Search
+from tune_cl.search.driver import BASELINE_TRIAL, Search
+from tune_cl.search.trials import FINISHED, WAIT, Plan
 
 SPACE = """
 data: docstrings

@@ -30,7 +30,7 @@ from trainables.training.pretrained import (
     teacher_scores,
     with_start,
 )
-from trainables.training.saves import iterations, resumed_or_new
+from trainables.training.saves import trained
 from trainables.training.trainer import Training
 
 FORMAT = 1  # raise when the same settings give other scores
@@ -74,19 +74,12 @@ def _trained(
         f"training a teacher ({plain.ranker['name']}, seed {plain.seed}, at most {last} iterations, on {best_device()})"
     )
     run = plain_training(plain)
-    training = resumed_or_new(lambda: Training(run, materials), state, say)
-    if training.iteration:
-        say(f"going on after iteration {training.iteration}")
-        if every:  # a state may have been saved just before its scores were
-            _score(training, split, state)
-    if training.iteration < last:
-        for _ in iterations(training, state):
-            if every:
-                _score(training, split, state)
-            if training.iteration == last:
-                break
-    if not every:
+
+    def score(training: Training) -> None:  # a state may have been saved just before its scores were
         _score(training, split, state)
+
+    training = trained(lambda: Training(run, materials), state, say, last, score if every else lambda training: None)
+    score(training)
     read = range(1, training.iteration + 1) if every else [training.iteration]
     return [np.load(_file(state, iteration)) for iteration in read]
 

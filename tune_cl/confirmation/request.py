@@ -165,6 +165,16 @@ class SeedRun:
     def name(self) -> str:
         return f"{self.configuration.label}, seed {self.seed}"
 
+    @property
+    def trial(self) -> str:
+        """Its id beside those of the search's trials."""
+        return f"{self.configuration.folder}-seed-{self.seed}"
+
+    @property
+    def address(self) -> str:
+        """Its folder, here or in S3."""
+        return self.remote or str(self.folder)
+
 
 def seed_run(experiment: Experiment, configuration: Configuration, seed: int, search_folder: SearchFolder) -> SeedRun:
     run = experiment.training_run(configuration.point, seed)

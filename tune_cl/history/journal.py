@@ -17,6 +17,7 @@ One line is one event, its kind under the key `event`; times are unix seconds. T
     interrupted   time                                             stopped, may be resumed
     search_end    best cost seconds ended_by time [checkpoint]
     confirmation  label params seed metrics time [trial artifacts] one training of `confirm`
+    training_checkpoint  training iteration path time              of such a training, while it is under way
     look          split max_seeds seeds label difference p_new     of `confirm --until-settled`
                   boundary decision time
     artifact      path [folder]                                    a file or folder for the parent run

@@ -21,7 +21,12 @@ from tune_cl.space.space import Flat, identity
 
 RUNNING = "running"
 RAN_TO_THE_END = ("completed", "baseline")  # outcomes
-OUTSIDE = ("session", "confirmation", "look")  # events before which the search did not run: that time is left out
+OUTSIDE = (
+    "session",
+    "confirmation",
+    "look",
+    "training_checkpoint",
+)  # events before which the search did not run: that time is left out
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,11 @@ class TrialState:
         return None if at is None else Dev(at, by_iteration[at])
 
     @property
+    def every_checkpoint(self) -> list[str]:
+        """Addresses of all checkpoints that were written, by iteration, then those that others replaced."""
+        return [*dict(sorted(self.checkpoints.items())).values(), *self.replaced]
+
+    @property
     def iterations(self) -> int:
         """Iterations reported."""
         return len(self.results)
@@ -97,6 +107,7 @@ class SearchState:
     end: Event | None = None
     confirmations: list[Event] = field(default_factory=list)
     looks: list[Event] = field(default_factory=list)
+    training_checkpoints: dict[str, list[str]] = field(default_factory=dict)  # by training of a confirmation
     artifacts: set[str] = field(default_factory=set)  # paths of files for the parent run, since its end
     warm_seeds: set[int] = field(default_factory=set)  # of the searches that it was warm-started from, as far as told
 
@@ -176,6 +187,8 @@ class SearchState:
                 self.confirmations.append(event)
             case "look":
                 self.looks.append(event)
+            case "training_checkpoint":
+                self.training_checkpoints.setdefault(event["training"], []).append(event["path"])
             case "warm_start":
                 self.warm_seeds.update(*(source.get("seeds", ()) for source in event["sources"]))
             case "artifact":

@@ -26,12 +26,12 @@ from tune_cl.samplers import Outcome
 from tune_cl.schedulers import Decision
 from tune_cl.search.budget import used_up
 from tune_cl.search.throughput import Forecaster
+from tune_cl.search.trials import FINISHED, WAIT, Plan
 from tune_cl.search.warm_start import observation_of
 
 BASELINE_TRIAL = "t0000"
 PAUSED = "paused"  # of a Stop, in place of an outcome
 OUTCOMES: dict[str, Outcome] = {"completed": "completed", "stopped_early": "pruned", "failed": "failed"}  # for samplers
-WAIT, FINISHED = "wait", "finished"  # in place of a plan: none right now, none any more
 REPORTED = ("train_loss", "available_share", "mean_weight", "samples_per_second", "seconds")
 ON_A_DEVICE = ("device_memory_mib",)  # reported only by trainings on a device
 log = logging.getLogger(__name__)
@@ -118,21 +118,6 @@ class Course:
         self.sampler.tell(state.number, state.dev(self.metric), OUTCOMES[outcome])
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A trial to start or to continue: its id, full configuration, and the checkpoint folder to go on from."""
-
-    trial: str
-    run: AnyRun
-    checkpoint: str | None
-    threads: int
-    gpu: float  # GPUs that a trial reserves, or a share of one
-
-    def as_config(self) -> dict[str, Any]:
-        """What the trainable and Ray's callbacks get."""
-        return {**vars(self), "run": self.run.model_dump()}
-
-
 @dataclass
 class Search:
     """`artifacts(trial, checkpoint folder, run)` writes a finished trial's files and returns their folder, or raises
@@ -151,8 +136,8 @@ class Search:
         self.course = Course(self.experiment, self.journal.events())
         self.state, self.stops = self.course.state, self.course.stops
         self.sampler, self.scheduler = self.course.sampler, self.course.scheduler
-        self.ended_since = [trial.trial for trial in self.state.by_number() if trial.outcome]
-        """Trials that have ended since somebody last emptied this list: their checkpoints may be in the way."""
+        self.over = [trial.trial for trial in self.state.by_number() if trial.outcome]  # since `unneeded` was asked
+        self.kept: list[str] = []
         self.waiting = [trial for trial in self.state.open_trials() if not trial.paused]
 
     # -- what Tune asks ------------------------------------------------------------------------------------------
@@ -251,6 +236,19 @@ class Search:
         """A trial's process failed more often than it may be retried."""
         self._end(trial, "failed", reason)
 
+    def recorded(self) -> dict[str, list[str]]:
+        """Addresses of the checkpoints of earlier sessions, by trial."""
+        return {trial.trial: trial.every_checkpoint for trial in self.state.by_number()}
+
+    def unneeded(self) -> list[str]:
+        """Trials that have ended, but for the best of them: the search's best ranker is copied from its checkpoint when
+        the search ends."""
+        if not self.over:
+            return []
+        before, self.over = [*self.kept, *self.over], []
+        self.kept = [trial.trial for trial, _ in self.state.ranked(before)][:1]
+        return [name for name in before if name not in self.kept]
+
     # -- inside --------------------------------------------------------------------------------------------------
 
     def _recorded(self, metrics: dict[str, Any]) -> dict[str, float]:
@@ -344,7 +342,7 @@ class Search:
                 "best": {"iteration": best.iteration, "dev": best.dev} if best else None,
             }
         )
-        self.ended_since.append(trial)
+        self.over.append(trial)
 
     def record(self, event: Event) -> None:
         """Appends an event to the journal, of now if it has no `time`, and updates the state with it."""
