@@ -19,13 +19,11 @@ from trainables.core.errors import WorkFailed
 from trainables.ranker_trainable import RankerTrainable
 from trainables.rankers.bert import Bert
 from trainables.rankers.ranker import RankerModule
-from trainables.training.checkpoint import read_json
 from trainables.training.device import Precision
 from trainables.training.materials import Materials, prepare
 from trainables.training.pretrained import trained_once
 from trainables.training.scoring_texts import Accumulation, Lack, attempt, enough_memory, score_candidates
 from trainables.training.trainer import Training
-from tune_cl.confirmation.training import TRAINING, finish_training
 from tune_cl.run_training import _train
 
 BATCH = 7
@@ -42,7 +40,6 @@ def make_run(loss: str = "pairwise", micro_batch: int | None = None, **curriculu
                 "batch_size": BATCH,
                 "batches_per_iteration": 2,
                 "max_iterations": 3,
-                "window": 1,
                 "precision": "fp32",
             },
         }
@@ -64,16 +61,16 @@ def gradients(training: Training) -> tuple[float, dict[str, Tensor]]:
 
 
 @pytest.mark.parametrize("micro_batch", [1, 3, 100])
-@pytest.mark.parametrize("reduction", ["sample", "batch_mean"])
+@pytest.mark.parametrize("reference", ["paper", "code"])
 @pytest.mark.parametrize("loss", ["pairwise", "pointwise"])
 def test_micro_batches_leave_loss_and_gradient_alone(
-    loss: str, reduction: str, micro_batch: int, materials: Materials
+    loss: str, reference: str, micro_batch: int, materials: Materials
 ) -> None:
     weights = start_without_dropout(make_run(loss), materials).curriculum.weigher
     batch = next(start_without_dropout(make_run(loss), materials).batcher.batches(0, 1))
     assert np.ptp(weights(batch, 0)) > 0, "all samples count alike"
-    whole = gradients(start_without_dropout(make_run(loss, weight_reduction=reduction), materials))
-    parts = gradients(start_without_dropout(make_run(loss, micro_batch, weight_reduction=reduction), materials))
+    whole = gradients(start_without_dropout(make_run(loss, reference=reference), materials))
+    parts = gradients(start_without_dropout(make_run(loss, micro_batch, reference=reference), materials))
     assert parts[0] == pytest.approx(whole[0], rel=1e-6)
     assert parts[1].keys() == whole[1].keys()
     for name, gradient in whole[1].items():
@@ -149,16 +146,6 @@ def test_a_trial_reports_a_lack_of_memory_once_and_with_what_else_there_is_to_sa
     assert first["machine"].startswith("precision: fp32") and "machine" not in second
 
 
-def test_a_confirmation_keeps_in_its_result_that_memory_lacked(
-    materials: Materials, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    training, _ = on_small_device(make_run(), materials, room=4)
-    monkeypatch.setattr(training, "save_ranker", lambda folder: None)
-    finish_training(training, tmp_path, lambda: None, ["state 3 is damaged"])
-    first, lack = read_json(tmp_path / TRAINING)["notes"]
-    assert first == "state 3 is damaged" and lack.startswith(TOLD)
-
-
 def test_a_single_training_says_that_memory_lacks(
     materials: Materials, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -171,7 +158,7 @@ def test_a_teacher_or_a_pretraining_says_that_memory_lacks(
     materials: Materials, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     training, _ = on_small_device(make_run(), materials, room=4)
-    monkeypatch.setattr("trainables.training.pretrained.resumed_or_new", lambda make, state, tell: training)
+    monkeypatch.setattr("trainables.training.saves.resumed_or_new", lambda make, state, tell: training)
     trained_once("teacher", digest_of("small"), "training", make_run(), materials, lambda training, folder: None)
     assert training.finished and capsys.readouterr().err.count(f"note: {TOLD}") == 1
 

@@ -1,8 +1,7 @@
-"""What `tune-cl check` forecasts if trials reserve GPUs, or if there are GPUs that they do not reserve."""
+"""`tune-cl check`: what a search will do, which of it is measured on this machine, and the forecast of hours."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from pathlib import Path
@@ -12,15 +11,16 @@ import pytest
 import torch
 
 from tests.support.builders import tiny_data
+from tests.support.cli_calls import document as document_of
 from tests.support.device_state import device_state
 from tests.support.report_cases import Case
 from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun
-from tune_cl.cli import BAD_INPUT, DONE, main
-from tune_cl.cli.commands.check import _at_a_time, _by_topic, _in_short, _scheduler, _threads, _time
+from tune_cl.cli import DONE, main
+from tune_cl.cli.commands.check import render
+from tune_cl.experiment.forecast import forecast_of
 from tune_cl.experiment.load import load_experiment
-from tune_cl.experiment.search_keys import Resources, SearchConfig
-from tune_cl.ray import slots as places
+from tune_cl.ray import slots
 
 OPENED = """
 data: data
@@ -29,7 +29,59 @@ ranker.name: {choice: [conv_knrm, knrm]}
 training: {lr: {loguniform: [1e-4, 1e-2]}, max_iterations: 20}
 search: {searcher: tpe, trials: 9}
 """
+LATE = """
+ranker: conv_knrm
+curriculum: {pacing: {choice: [linear, root]}, n: {choice: [2, 5], when: {curriculum.pacing: root}}}
+training: {max_iterations: 20}
+search: {searcher: tpe, scheduler: asha, trials: 30}
+"""
+SECONDS = {"conv_knrm": 1.0, "knrm": 3.0, "bert": 50.0}
+GRID = ["search={searcher: grid}", "training.lr=0.001"]
+Capture = pytest.CaptureFixture[str]
 __all__ = ["device_state"]  # a fixture
+
+
+class Measured(list[TrainingRun]):
+    """The trainings that are measured: a ranker has its own pace, and time grows with the batch size."""
+
+    def __init__(self) -> None:
+        self.devices: list[str] = []
+        self.threads: list[int] = []
+
+    def __call__(self, run: TrainingRun, materials: object, threads: int, device: str) -> float:
+        self.append(run)
+        self.devices.append(device)
+        self.threads.append(threads)
+        return SECONDS[run.ranker["name"]] * run.training.batch_size / 16
+
+
+@pytest.fixture(autouse=True)
+def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measured:
+    """In a folder with the space `space.yaml` of two rankers and its data, on a machine of two cores."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setattr("trainables.training.factory.seconds_per_iteration", found := Measured())
+    monkeypatch.setattr(slots, "this_machine", lambda: {"CPU": 2, "GPU": 0})
+    (tmp_path / "space.yaml").write_text(OPENED)
+    write_trec_folder(tiny_data(queries=8, candidates=4, turns=1), tmp_path / "data")
+    return found
+
+
+def document(capfd: Capture, *options: str, space: str = "space.yaml") -> dict[str, Any]:
+    return document_of(capfd, "check", space, *(part for option in options for part in ("--set", option)))
+
+
+def rows(told: dict[str, Any]) -> dict[str, str]:
+    """What `check` prints, by the row's name."""
+    lines = [re.split(r"  +", line.strip(), maxsplit=1) for line in render(told).splitlines()[2:]]
+    return {line[0]: line[-1] for line in lines}
+
+
+def trials_of(told: dict[str, Any]) -> dict[str, float]:
+    return {pace["of"]["ranker.name"]: pace["trials"] for pace in told["paces"]}
+
+
+# -- places and what is measured -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -41,180 +93,77 @@ __all__ = ["device_state"]  # a fixture
     ],
 )  # fmt: skip
 def test_trials_at_a_time_are_as_many_as_both_kinds_of_places_hold(
-    cpu: float, gpu: float, most: int | None, expected: int, monkeypatch: pytest.MonkeyPatch
+    cpu: float, gpu: float, most: int | None, expected: int, monkeypatch: pytest.MonkeyPatch, capfd: Capture
 ) -> None:
-    monkeypatch.setattr(places, "this_machine", lambda: {"CPU": 8, "GPU": 2})
-    search = SearchConfig(resources=Resources(cpu=cpu, gpu=gpu), max_concurrent=most)
-    assert _at_a_time(search) == expected
-
-
-def quickstart(folder: Path, *overrides: str) -> list[str]:
-    """Arguments of `tune-cl` that check the space on data of two dozen queries."""
-    data = write_trec_folder(tiny_data(queries=8, candidates=4, turns=1), folder / "data")
-    given = [part for override in overrides for part in ("--set", override)]
-    return ["check", "quickstart", "--data", str(data), *given, "--json"]
+    monkeypatch.setattr(slots, "this_machine", lambda: {"CPU": 8, "GPU": 2})
+    given = [f"search.resources.cpu={cpu}", f"search.resources.gpu={gpu}", f"search.max_concurrent={most or 'null'}"]
+    assert document(capfd, *given)["at_a_time"] == expected
 
 
 def test_a_step_is_measured_where_trials_train(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    measured: Measured, monkeypatch: pytest.MonkeyPatch, capfd: Capture
 ) -> None:
-    seen: list[Any] = []
-    monkeypatch.setattr(
-        "trainables.training.factory.seconds_per_iteration",
-        lambda run, materials, threads, device: seen.append(device) or 3600.0,
-    )
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(places, "this_machine", lambda: {"CPU": 4, "GPU": 1})
-    told, hours = [], []
-    for gpu in (0, 0.5):
-        assert main(quickstart(tmp_path, f"search.resources.gpu={gpu}")) == DONE
-        shown = capfd.readouterr()
-        told.append(shown.err)
-        hours.append(json.loads(shown.out)["hours_forecast"])
-    assert seen == ["cpu", "cuda"] and hours[1] == pytest.approx(2 * hours[0]), "4 trials at a time, and 2"
+    monkeypatch.setattr(slots, "this_machine", lambda: {"CPU": 4, "GPU": 1})
+    one, two = (document(capfd, f"search.resources.gpu={gpu}", "ranker=knrm") for gpu in (0, 0.5))
+    assert measured.devices == ["cpu", "cuda"]
+    assert two["hours_forecast"] == pytest.approx(2 * one["hours_forecast"]), "4 trials at a time, and 2"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert main(quickstart(tmp_path, "search.resources.gpu=1")) == DONE
-    note = "note: a trial reserves a GPU, but this machine has none: a step is measured on its CPU\n"
-    assert seen[2] == "cpu" and capfd.readouterr().err == note and note not in told
+    assert main(["check", "space.yaml", "--set", "search.resources.gpu=1", "--set", "ranker=knrm"]) == DONE
+    assert measured.devices[2] == "cpu" and "note: a trial reserves a GPU" in capfd.readouterr().err
 
 
-# -- what it tells -------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A space of two rankers, in the working folder; nothing is measured."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "300")
-    monkeypatch.setattr("trainables.training.factory.seconds_per_iteration", lambda *_, **__: 1.0)
-    (tmp_path / "space.yaml").write_text(OPENED)
-    write_trec_folder(tiny_data(queries=8, candidates=4, turns=1), tmp_path / "data")
-    return "space.yaml"
-
-
-def rows(capfd: pytest.CaptureFixture[str], *arguments: str) -> dict[str, str]:
-    """What `check` prints, by the row's name."""
-    assert main(["check", *arguments]) == DONE
-    lines = [re.split(r"  +", line.strip(), maxsplit=1) for line in capfd.readouterr().out.splitlines()[2:]]
-    return {line[0]: line[-1] for line in lines}
-
-
-def test_the_baseline_is_told_with_the_values_that_it_takes_of_all_opened_keys(
-    space: str, capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("cpu", "threads"), [(0.5, 1), (1, 1), (2.9, 2), (8, 8), (64, 8)])
+def test_a_trial_has_the_threads_of_its_cores_as_far_as_there_are_any(
+    cpu: float, threads: int, measured: Measured, monkeypatch: pytest.MonkeyPatch, capfd: Capture
 ) -> None:
-    told = "curriculum.pacing none, curriculum.weighting none, ranker.name conv_knrm, training.lr 0.001"
-    assert rows(capfd, space)["baseline"] == f"{told}; never stopped early"
-    other = rows(capfd, space, "--set", "baseline={ranker.name: knrm, curriculum.anti: true}")["baseline"]
-    assert "curriculum.anti true, ranker.name knrm, training.lr 0.001; " in other
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    document(capfd, f"search.resources.cpu={cpu}")
+    assert set(measured.threads) == {threads}
 
 
-# -- warm starts ---------------------------------------------------------------------------------------------------
+def test_what_this_machine_lacks_is_noted(capfd: Capture) -> None:
+    assert main(["check", "space.yaml", "--set", "search.resources.cpu=4096"]) == DONE
+    assert "note: search.resources.cpu: " in capfd.readouterr().err
 
 
-def test_a_warm_start_is_refused_as_run_refuses_it(
-    space: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    told = []
-    for command in ("run", "check"):
-        assert main([command, space, "--set", "search.warm_start=[before]"]) == BAD_INPUT
-        told.append(capfd.readouterr().err.splitlines()[-1])
-    assert told[0] == told[1] and "search.warm_start[0]: no search 'before' in " in told[0]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "space.yaml"], "nothing is written"
-
-
-def test_what_warms_a_search_up_is_told_from_the_storage(
-    space: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_what_warms_a_search_up_is_told_from_the_storage(tmp_path: Path, capfd: Capture) -> None:
     (tmp_path / "elsewhere").mkdir()
     case = Case(tmp_path / "elsewhere", "before")
     case.add([0.3, 0.4], "baseline")
     case.add([0.3, 0.5], "completed")
     storage = str(case.write().storage)
-    assert main(["check", space, "--set", "search.warm_start=[before]", "--storage", storage]) == DONE
+    assert main(["check", "space.yaml", "--set", "search.warm_start=[before]", "--storage", storage]) == DONE
     assert "note: before: " in capfd.readouterr().err
 
 
-# -- budgets -------------------------------------------------------------------------------------------------------
+# -- the forecast --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("options", "ends", "expected", "seconds", "cost"),
+    ("options", "ends", "expected", "seconds"),
     [
-        ([], None, 180, 60, None),
-        (["search.price.cpu_hour=36"], None, 180, 60, 1.8),
-        (["search.hours=0.01", "search.iterations=170"], "search.hours", 108, 36, None),
-        (["search.hours=1", "search.iterations=50"], "search.iterations", 50, 20, None),  # the baseline's
-        (["search.cost=1.2", "search.price.cpu_hour=36"], "search.cost", 120, 40, 1.2),
-        (["search.cost=1.2", "search.price={cpu_hour: 30, gpu_hour: 8}", "search.resources.gpu=0.75"],
-         "search.cost", 120, 40, 1.2),
-        (["search.stop_when.probability=0.05"], None, 180, 60, None),
+        ([], None, 180, 60),
+        (["search.hours=0.01", "search.iterations=170"], "search.hours", 108, 36),
+        (["search.hours=1", "search.iterations=50"], "search.iterations", 50, 20),  # the baseline's
+        (["search.hours=1", "search.resources.gpu=0.75"], None, 180, 60),
     ],
-)  # fmt: skip
+)
 def test_budgets_cut_what_is_forecast(
-    options: list[str],
-    ends: str | None,
-    expected: int,
-    seconds: float,
-    cost: float | None,
-    space: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    options: list[str], ends: str | None, expected: int, seconds: float, monkeypatch: pytest.MonkeyPatch, capfd: Capture
 ) -> None:
-    monkeypatch.setattr("tune_cl.cli.commands.check._at_a_time", lambda search: 3)
-    changed = [part for option in options for part in ("--set", option)]
-    assert main(["check", space, *changed, "--json"]) == DONE
-    told = json.loads(capfd.readouterr().out)
+    monkeypatch.setitem(SECONDS, "knrm", 1.0)
+    monkeypatch.setattr(slots, "this_machine", lambda: {"CPU": 3, "GPU": 3})
+    told = document(capfd, *options)
     assert told["ends_by"] == ends and told["iterations_expected"] == expected
     assert told["hours_forecast"] * 3600 == pytest.approx(seconds)
-    assert told["cost_forecast"] == (None if cost is None else pytest.approx(cost))
-    assert told["gpu_hours_forecast"] == pytest.approx(expected / 3600 * 0.75 if "gpu_hour" in str(options) else 0)
+    assert told["gpu_hours_forecast"] == pytest.approx(expected / 3600 * 0.75 if "gpu" in str(options) else 0)
+    assert set(told["budgets"]) == {option.partition("=")[0] for option in options} - {"search.resources.gpu"}
+    assert (str(ends) in rows(told).get("budgets", "None none")) or ends is None
 
 
-def test_budgets_are_told_in_a_row(space: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert not rows(capfd, space).keys() & {"budgets", "cost"}
-    changed = ["search.iterations=50", "search.hours=2", "search.price.cpu_hour=36"]
-    told = rows(capfd, space, *(part for option in changed for part in ("--set", option)))
-    keys = "search.iterations 50, search.hours 2"
-    assert told["budgets"] == f"{keys}: the first that is reached ends the search; by this forecast search.iterations"
-    assert told["cost"] == "0.5 at search.price"
-    assert told["trials"] == "9, the baseline included, of at most 20 iterations"
-    told = rows(capfd, space, "--set", "search.hours=2", "--set", "search.stop_when.probability=0.05")
-    keys = "search.hours 2, search.stop_when.probability 0.05"
-    assert told["budgets"] == f"{keys}: the first that is reached ends the search; by this forecast none is"
-
-
-# -- several rankers -----------------------------------------------------------------------------------------------
-
-SECONDS = {"conv_knrm": 1.0, "knrm": 3.0, "bert": 50.0}
-
-
-@pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch) -> list[TrainingRun]:
-    """The trainings that are measured; a ranker has its own pace, and time grows with the batch size."""
-    seen: list[TrainingRun] = []
-
-    def pace(run: TrainingRun, *_: Any, **__: Any) -> float:
-        seen.append(run)
-        return SECONDS[run.ranker["name"]] * run.training.batch_size / 16
-
-    monkeypatch.setattr("trainables.training.factory.seconds_per_iteration", pace)
-    monkeypatch.setattr("tune_cl.cli.commands.check._at_a_time", lambda search: 2)
-    return seen
-
-
-def document(capfd: pytest.CaptureFixture[str], space: str, *options: str) -> dict[str, Any]:
-    changed = [part for option in options for part in ("--set", option)]
-    assert main(["check", space, *changed, "--json"]) == DONE
-    return json.loads(capfd.readouterr().out)
-
-
-GRID = ["search={searcher: grid}", "training.lr=0.001"]
-
-
-def test_each_ranker_is_measured_and_weighs_by_its_trials(
-    space: str, measured: list[TrainingRun], capfd: pytest.CaptureFixture[str]
-) -> None:
-    told = document(capfd, space, *GRID)
+def test_each_ranker_is_measured_and_weighs_by_its_trials(measured: Measured, capfd: Capture) -> None:
+    told = document(capfd, *GRID)
     assert [(run.ranker["name"], run.curriculum.pacing) for run in measured] == [
         ("conv_knrm", "none"),
         ("knrm", "none"),
@@ -226,114 +175,137 @@ def test_each_ranker_is_measured_and_weighs_by_its_trials(
         {"of": {"ranker.name": "knrm"}, "seconds_per_iteration": 3.0, "trials": pytest.approx(3)},
         {"of": {"ranker.name": "conv_knrm"}, "seconds_per_iteration": 1.0, "trials": pytest.approx(4)},
     ]
-    changed = [part for option in GRID for part in ("--set", option)]
-    told = rows(capfd, space, *changed)
-    assert told["an iteration"] == "knrm 3 s (3 trials), conv_knrm 1 s (4 trials)"
-    assert told["time here"] == "about 2 min without start-up, 2 at a time, 1.86 s an iteration on average"
-    assert "an iteration" not in rows(capfd, space, "--ranker", "knrm", *changed)
+    assert rows(told)["an iteration"] == "knrm 3 s (3 trials), conv_knrm 1 s (4 trials)"
+    assert "an iteration" not in rows(document(capfd, *GRID, "ranker=knrm"))
 
 
-def test_a_grid_that_is_cut_short_comes_to_its_first_points(
-    space: str, measured: list[TrainingRun], capfd: pytest.CaptureFixture[str]
-) -> None:
-    order = ["ranker.name={choice: [knrm, conv_knrm]}", "search.points=[{ranker.name: conv_knrm}]"]
-    told = document(capfd, space, "search={searcher: grid, trials: 3}", "training.lr=0.001", *order)
-    trials = {pace["of"]["ranker.name"]: pace["trials"] for pace in told["paces"]}
-    assert trials == {"knrm": pytest.approx(1 + 1), "conv_knrm": pytest.approx(1)}, "the baseline, point, first of all"
-    told = document(capfd, space, "search={searcher: grid, trials: 4}", "training.lr=0.001", order[0])
-    trials = {pace["of"]["ranker.name"]: pace["trials"] for pace in told["paces"]}
-    assert trials == {"knrm": pytest.approx(1 + 2), "conv_knrm": pytest.approx(1)}
+def test_a_grid_that_is_cut_short_comes_to_its_first_points(capfd: Capture) -> None:
+    """Behind the baseline, and a point of its own."""
+    order, point = "ranker.name={choice: [knrm, conv_knrm]}", "search.points=[{ranker.name: conv_knrm}]"
+    told = document(capfd, "search={searcher: grid, trials: 3}", "training.lr=0.001", order, point)
+    assert trials_of(told) == {"knrm": pytest.approx(1 + 1), "conv_knrm": pytest.approx(1)}
+    told = document(capfd, "search={searcher: grid, trials: 4}", "training.lr=0.001", order)
+    assert trials_of(told) == {"knrm": pytest.approx(1 + 2), "conv_knrm": pytest.approx(1)}
 
 
-def test_a_sampler_weighs_rankers_by_priors_and_conditions(
-    space: str, measured: list[TrainingRun], capfd: pytest.CaptureFixture[str]
-) -> None:
-    told = document(
-        capfd, space, "ranker.name={choice: [conv_knrm, knrm, bert], prior: [3, 1, 0]}", "search.trials=101"
-    )
-    trials = {pace["of"]["ranker.name"]: pace["trials"] for pace in told["paces"]}
-    shares = {"conv_knrm": 1 / 6 + 3 / 8, "knrm": 1 / 6 + 1 / 8, "bert": 1 / 6}
+def test_a_sampler_weighs_rankers_by_priors_and_conditions(capfd: Capture) -> None:
+    told = document(capfd, "ranker.name={choice: [conv_knrm, knrm, bert], prior: [3, 1, 0]}", "search.trials=101")
+    trials = trials_of(told)
     drawn = 99  # one trial is the baseline, one the prior's most likely choice
-    assert trials["conv_knrm"] == pytest.approx(2 + drawn * shares["conv_knrm"], abs=4)
-    assert trials["knrm"] == pytest.approx(drawn * shares["knrm"], abs=4)
-    assert trials["bert"] == pytest.approx(drawn * shares["bert"], abs=4)
+    assert trials["conv_knrm"] == pytest.approx(2 + drawn * (1 / 6 + 3 / 8), abs=4)
+    assert trials["knrm"] == pytest.approx(drawn * (1 / 6 + 1 / 8), abs=4)
+    assert trials["bert"] == pytest.approx(drawn / 6, abs=4)
     mean = sum(trials[name] * seconds for name, seconds in SECONDS.items()) / 101
     assert told["seconds_per_iteration"] == pytest.approx(mean)
 
 
-def test_what_else_decides_the_pace_is_measured_while_it_makes_few_kinds(
-    space: str, measured: list[TrainingRun], capfd: pytest.CaptureFixture[str]
-) -> None:
-    rankers = "ranker.name={choice: [knrm, bert]}"
-    models = "ranker.model={choice: [tiny], when: {ranker.name: bert}}"
-    changed = [part for one in (rankers, models, "training.batch_size={choice: [16, 32]}") for part in ("--set", one)]
-    told = rows(capfd, space, *changed)["an iteration"]
-    assert [part.partition(" (")[0] for part in told.split(", ")] == [
-        "bert tiny batch_size 32 100 s", "bert tiny batch_size 16 50 s", "knrm batch_size 32 6 s",
-        "knrm batch_size 16 3 s",
-    ]  # fmt: skip
+def test_what_else_decides_the_pace_is_measured_while_it_makes_few_kinds(measured: Measured, capfd: Capture) -> None:
+    rankers = ["ranker.name={choice: [knrm, bert]}", "ranker.model={choice: [tiny], when: {ranker.name: bert}}"]
+    told = document(capfd, *rankers, "training.batch_size={choice: [16, 32]}")
+    kinds = [(*pace["of"].values(), pace["seconds_per_iteration"]) for pace in told["paces"]]
+    assert kinds == [("bert", "tiny", 32, 100), ("bert", "tiny", 16, 50), ("knrm", 32, 6), ("knrm", 16, 3)]
+    assert rows(told)["an iteration"].startswith("bert tiny batch_size 32 100 s (")
     measured.clear()
     many = "training.batch_size={choice: [1, 2, 4, 8, 16, 32, 64]}"
-    assert len(document(capfd, space, rankers, models, many)["paces"]) == len(measured) == 2
+    assert len(document(capfd, *rankers, many)["paces"]) == len(measured) == 2
 
 
-def test_before_the_first_trial_each_ranker_is_pre_trained_at_its_own_pace(
-    space: str, measured: list[TrainingRun], capfd: pytest.CaptureFixture[str]
+def test_what_comes_before_the_first_trial_counts_for_time_and_gpus(
+    monkeypatch: pytest.MonkeyPatch, capfd: Capture
 ) -> None:
-    told = document(capfd, space, "training.pretrain_data=data", "training.pretrain_iterations=10")
+    """Each ranker is pre-trained at its own pace, one after another; then two trials at a time share a GPU."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(slots, "this_machine", lambda: {"CPU": 2, "GPU": 1})
+    pretrained = ["training.pretrain_data=data", "training.pretrain_iterations=10", "search.resources.gpu=0.5"]
+    told = document(capfd, *pretrained)
     assert told["pretraining_iterations"] == 20
-    assert told["hours_forecast"] * 3600 == pytest.approx(10 * (1 + 3) + 180 * told["seconds_per_iteration"] / 2)
+    before, searched = 10 * (1 + 3), 180 * told["seconds_per_iteration"]
+    assert told["hours_forecast"] * 3600 == pytest.approx(before + searched / 2)
+    assert told["gpu_hours_forecast"] * 3600 == pytest.approx(0.5 * (before + searched))
+    assert "20 iterations" in rows(told)["pre-training"] and "hours" in rows(told)["GPU"]
+    taught = document(capfd, "curriculum.scoring={choice: [random, model_loss]}", "ranker=knrm")
+    assert taught["teacher_iterations"] == 20 and "20 iterations" in rows(taught)["teacher"]
+    assert taught["hours_forecast"] * 3600 == pytest.approx((20 + 180 / 2) * 3)
+
+
+# -- in words ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("changed", "judged", "rungs"),
     [
         (["search.scheduler=none"], None, []),
-        (["search.scheduler=pbt", "search.searcher=random", "search.interval=3"], "every 3 iterations", []),
-        (["search.scheduler=model", "search.promotion=true"], "after every iteration, inside its curriculum too", []),
-        (["search.scheduler=asha"], "not before its own curriculum is over", [1, 2, 4, 8]),
-        (["search.scheduler=asha", "search.grace=none"], "whether or not its curriculum is over", [1, 2, 4, 8]),
-        (["search.scheduler=asha", "search.grace=5"], "not before iteration 5", [5]),
-        (["search.grace=scaled"], "after a training planned for its rung, curriculum included", [1, 2, 4, 8]),
+        (["search.scheduler=model", "search.promotion=true"], "every iteration", []),
+        (["search.scheduler=asha"], "curriculum is over", [1, 3, 9]),
+        (["search.scheduler=asha", "search.grace=none"], "whether or not", [1, 3, 9]),
+        (["search.scheduler=asha", "search.grace=5"], "iteration 5", [5]),
     ],
 )
-def test_check_says_when_a_trial_is_judged(changed: list[str], judged: str | None, rungs: list[int]) -> None:
-    told = _in_short(load_experiment("quickstart", changed))
-    assert (told["judged"], told["rungs"]) == (judged, rungs)
-    assert (f"trials are compared: {judged}" in _scheduler(told)) == (judged is not None)
+def test_it_says_when_a_trial_is_judged(
+    changed: list[str], judged: str | None, rungs: list[int], capfd: Capture
+) -> None:
+    told = document(capfd, *changed, "training.max_iterations=10", "ranker=knrm")
+    assert told["rungs"] == rungs and (judged or "None") in str(told["judged"])
+    assert (str(told["judged"]) in rows(told)["scheduler"]) == (judged is not None)
+
+
+def test_the_rows_say_what_a_search_will_do(capfd: Capture) -> None:
+    told = document(capfd, "curriculum.T=.2", "search={scheduler: asha, reduction_factor: 4}", "training.lr=0.001")
+    shown = rows(told)
+    assert "conv_knrm, knrm" in shown["trains"] and "map" in shown["trains"]
+    assert [int(number) for number in re.findall(r"\d+", shown["opens"])] == [3, 1, 6], (
+        "keys, conditional, combinations"
+    )
+    assert shown["trials"].startswith("7, ") and "20 iterations" in shown["trials"]
+    assert "1/4" in shown["scheduler"] and "1, 4, 16" in shown["scheduler"]
+    assert f"{told['at_a_time']} at a time" in shown["time here"]
+    assert not shown.keys() & {"priors", "GPU", "steps", "pre-training", "teacher", "budgets"}
+    some = rows(told | {"iterations_at_most": 100, "iterations_expected": 90})["iterations"]
+    assert "100" in some and "90" in some and "90" not in rows(told | {"iterations_expected": 1000})["iterations"]
+
+
+def test_the_baseline_has_values_of_all_opened_keys(capfd: Capture) -> None:
+    told = document(capfd)
+    plain = {"curriculum.pacing": "none", "curriculum.weighting": "none", "ranker.name": "conv_knrm"}
+    assert told["baseline"] == plain | {"training.lr": pytest.approx(1e-3)}
+    assert all(f"{key} {value}" in rows(told)["baseline"] for key, value in plain.items())
+    other = document(capfd, "baseline={ranker.name: knrm, curriculum.anti: true}")["baseline"]
+    assert (other["ranker.name"], other["curriculum.anti"]) == ("knrm", True)
 
 
 @pytest.mark.parametrize(
-    ("hours", "told"),
-    [(2.0, "about 2.0 hours"), (1.99, "about 119 min"), (2 / 60, "about 2 min"), (119 / 3600, "about 119 s")],
+    ("hours", "told"), [(2.0, "2.0 hours"), (1.99, "119 min"), (2 / 60, "2 min"), (119 / 3600, "119 s")]
 )
-def test_times_are_told_in_a_unit_of_their_size(hours: float, told: str) -> None:
-    assert _time(hours) == told
+def test_times_are_told_in_a_unit_of_their_size(hours: float, told: str, capfd: Capture) -> None:
+    assert told in rows(document(capfd) | {"hours_forecast": hours})["time here"]
 
 
-def test_a_trial_has_the_threads_of_its_cores_as_far_as_there_are_any(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 8)
-    assert [_threads(Resources(cpu=cpu)) for cpu in (0, 0.5, 1, 2.9, 8, 64)] == [1, 1, 1, 2, 8, 8]
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ([], "asha curriculum.T 0.9 20 1, 3, 9"),
+        (["search.scheduler=hyperband"], "hyperband 18"),
+        (["curriculum.T={uniform: [.5, .9]}"], "asha 1"),
+        (["curriculum.T=.2", "curriculum.weighting=kde", "curriculum.m=12"], "curriculum.m 12 20"),
+        (["search.scheduler=median", "curriculum.T=1"], "median 20"),
+        (["search.first_rung=20"], "rung 20"),
+    ],
+)
+def test_a_scheduler_that_can_end_no_trial_is_told(changed: list[str], words: str) -> None:
+    Path("late.yaml").write_text(LATE)
+    experiment = load_experiment("late.yaml", changed)
+    [note] = experiment.notes
+    assert " ends no trial here" in note and all(word in note for word in words.split(" "))
+    forecast = forecast_of(experiment)
+    assert forecast["iterations_expected"] == forecast["iterations_at_most"]
 
 
-def test_what_comes_before_the_first_trial_counts_for_time_and_gpus(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """10 s per iteration; pre-training first, on its own, then two trials at a time on half a GPU each."""
-    monkeypatch.setattr(
-        "trainables.training.factory.seconds_per_iteration", lambda run, materials, threads, device: 10.0
-    )
-    monkeypatch.setattr("tune_cl.cli.commands.check._at_a_time", lambda search: 2)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    pretrained = f"training.pretrain_data={tmp_path / 'data'}", "training.pretrain_iterations=7"
-    assert main(quickstart(tmp_path, "search.resources.gpu=0.5", *pretrained)) == DONE
-    found = json.loads(capfd.readouterr().out)
-    assert found["pretraining_iterations"] == 7
-    searched = found["iterations_expected"] * 10 / 3600
-    assert found["hours_forecast"] == pytest.approx(70 / 3600 + searched / 2)
-    assert found["gpu_hours_forecast"] == pytest.approx(0.5 * (70 / 3600 + searched))
-    told = _by_topic(found)
-    assert told["trials"] == "10, the baseline included, of at most 10 iterations"
-    assert told["pre-training"] == "at most 7 iterations before the first trial" and told["GPU"].endswith(" hours")
-    assert told["iterations"] == f"100 at most, about {found['iterations_expected']} expected"
-    assert _by_topic(found | {"iterations_expected": 100})["iterations"] == "100 at most"
+@pytest.mark.parametrize(
+    "changed",
+    ["search.scheduler=none", "search.grace=none", "search.grace=5", "curriculum.T=.4", "search.scheduler=median",
+     "search.scheduler=model", "curriculum.T={uniform: [.2, .9]}", "curriculum.pacing={choice: [none, root]}",
+     "training.max_iterations=1"],
+)  # fmt: skip
+def test_a_scheduler_that_may_end_trials_is_not_remarked_on(changed: str) -> None:
+    Path("late.yaml").write_text(LATE)
+    assert load_experiment("late.yaml", [changed]).notes == ()

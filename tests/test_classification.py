@@ -13,6 +13,7 @@ import torch
 
 from tests.support.builders import tiny_data
 from tests.support.cli_calls import document, errors
+from tests.support.confirm_cases import confirm_run
 from tests.support.data_folders import FORMS, write_folder
 from tests.support.pair_data import load_pairs, pair_folder
 from trainables.config.keys import TrainingRun
@@ -32,7 +33,7 @@ from trainables.training.materials import materials_key, prepare
 from trainables.training.saved_ranker import load_ranker_folder
 from trainables.training.trainer import Training
 from tune_cl.cli.commands.rerank import execute as rerank
-from tune_cl.confirmation.training import confirm_run, read_values
+from tune_cl.confirmation.training import read_values
 from tune_cl.experiment.load import build
 from tune_cl.inputs import RankerArtifacts as Artifacts
 
@@ -141,7 +142,7 @@ def test_it_learns(ranker: str, loss: str, data: RankingData) -> None:
 CURRICULA = [
     {"pacing": "root", "scoring": "context_words"},
     {"pacing": "linear", "scoring": "response_words", "weighting": "difficulty", "m": 3},
-    {"pacing": "step", "scoring": "self_paced", "sampling": "without_replacement"},
+    {"pacing": "step", "scoring": "self_paced"},
     {"pacing": "root", "scoring": "model_margin", "teacher": {"max_iterations": 1}},
     {"pacing": "root", "scoring": "model_loss", "teacher": {"max_iterations": 1}},
 ]

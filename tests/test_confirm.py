@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from tests.support.faults import stopping_after
 from tests.support.tracking_cases import journal_of, search_event
 from trainables.core.errors import ConfigError, DataError, Interrupted, WorkFailed
 from trainables.evaluation.significance import UNKNOWN, SeededTest, bootstrap_ci
-from trainables.training.checkpoint import latest_iteration, read_json
+from trainables.training.checkpoint import read_json
 from trainables.training.trainer import Training
 from tune_cl import run_confirmation as runner
 from tune_cl.cli import main
@@ -34,7 +35,7 @@ from tune_cl.confirmation.request import (
     new_seeds,
     verdict_file,
 )
-from tune_cl.confirmation.training import STATE, read_values
+from tune_cl.confirmation.training import read_values
 from tune_cl.confirmation.verdict import Corrected
 from tune_cl.experiment.load import from_yaml
 from tune_cl.history.search_folder import SearchFolder
@@ -153,10 +154,9 @@ def test_another_split_is_judged_without_training_again(
 def test_a_confirmation_killed_between_and_inside_trainings_ends_like_an_unbroken_one(
     search_folder: SearchFolder, crew: type[LocalCrew], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    whole = essence(confirm(search_folder, seeds=2))
     cut = SearchFolder(tmp_path / "cut", "toy")
-    (cut.folder).mkdir(parents=True)
-    (cut.journal).write_text("".join(line for line in search_folder.journal.open() if '"confirmation"' not in line))
+    shutil.copytree(search_folder.folder, cut.folder)
+    whole = essence(confirm(search_folder, seeds=2))
     crew.left = 1
     with pytest.raises(Interrupted, match=r"confirm toy --storage .*cut --top 3 --seeds 2 --split test"):
         confirm(cut, seeds=2)
@@ -165,8 +165,8 @@ def test_a_confirmation_killed_between_and_inside_trainings_ends_like_an_unbroke
         patch.setattr(Training, "iterate", stopping_after(2))
         with pytest.raises(Interrupted):
             confirm(cut, seeds=2)
-    saved = [latest_iteration(folder) for folder in cut.folder.glob(f"confirmation/*/*/{STATE}")]
-    assert [path.name for path in saved if path] == ["iteration-00002"]
+    saved = list(state_of(cut).training_checkpoints.values())[-1]
+    assert [Path(path).name for path in saved] == ["checkpoint_000001", "checkpoint_000002"]
     assert essence(confirm(cut, seeds=2)) == whole
     assert len(state_of(cut).confirmations) == 6
     assert "5 of 6 trainings to do" in capsys.readouterr().err
@@ -350,19 +350,6 @@ def confirmation_runs(search_folder: SearchFolder) -> dict[str, Any]:
     named = {str(run.info.run_name): run for run in runs}
     assert len(named) == len(runs)
     return named
-
-
-def test_a_race_gives_no_more_seeds_to_who_cannot_win(
-    search_folder: SearchFolder, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runner, "survivors", lambda dev, total: np.array([dev.shape[1] < 2, True])[-len(dev) + 1 :])
-    document = confirm(search_folder, seeds=3, race=True)
-    assert len(crew.trained) == 8 and f"{LABELS[0]}, seed 4" not in crew.trained
-    assert [row["label"] for row in document["configurations"]] == [LABELS[1]]
-    assert document["dropped"] == [{"label": LABELS[0], "seeds": [1, 3]}]
-    assert f"{LABELS[0]}: not tested, no more training after seeds [1, 3]" in render(document)
-    crew.trained.clear()
-    assert confirm(search_folder, seeds=3, race=True) == document and crew.trained == []
 
 
 def test_confirm_tells_mlflow_where_the_search_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

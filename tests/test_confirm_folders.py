@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 
 from tests.support.builders import tiny_data
+from tests.support.confirm_cases import confirm_run
 from trainables.config.keys import TrainingRun
 from trainables.data.columns import RankingData
+from trainables.training import conclusion as module
 from trainables.training.checkpoint import write_json
+from trainables.training.conclusion import RESULT
 from trainables.training.materials import Materials, prepare
 from trainables.training.saves import DAMAGED
 from trainables.training.trainer import Training
-from tune_cl.confirmation import training as module
-from tune_cl.confirmation.training import STATE, TRAINING, confirm_run, ended_result, is_trained, read_values, result_of
+from tune_cl.confirmation.training import ended_result, is_trained, read_values, result_of
 
 KEYS = {
     "ranker": {"name": "conv_knrm", "vector_size": 8, "filters": 4},
@@ -75,38 +77,23 @@ def test_files_of_a_split_name_its_queries_every_metric_and_the_ranker(
         assert read_values(tmp_path, "test", name).mean() == pytest.approx(mean)
 
 
-def test_a_training_killed_before_its_record_is_not_trained_again(
+def test_a_training_killed_before_its_result_is_not_trained_again(
     run: TrainingRun, materials: Materials, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By then its ranker is there; the record that it has ended is not."""
+    """By then its ranker and its record are there."""
 
     def killed(path: Path, document: Any) -> None:
-        if path.name == TRAINING:
+        if path.name == RESULT:
             raise KeyboardInterrupt
         write_json(path, document)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(module, "write_json", killed)
         confirm_run(run, materials, tmp_path, "test")
-    assert (tmp_path / "ranker").is_dir() and not is_trained(tmp_path)
+    assert (tmp_path / "ranker").is_dir() and is_trained(tmp_path) and not result_of(tmp_path, "test")
     monkeypatch.setattr(Training, "iterate", lambda training: pytest.fail("trained again"))
     confirm_run(run, materials, tmp_path, "test")
-    assert is_trained(tmp_path) and result_of(tmp_path, "test")
-
-
-def test_a_training_killed_right_after_its_record_keeps_no_state(
-    run: TrainingRun, materials: Materials, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def killed(path: Path, document: Any) -> None:
-        write_json(path, document)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(module, "write_json", killed)
-        confirm_run(run, materials, tmp_path, "test")
-    assert is_trained(tmp_path) and (tmp_path / STATE).is_dir()
-    confirm_run(run, materials, tmp_path, "test")
-    assert result_of(tmp_path, "test") and not (tmp_path / STATE).exists()
+    assert result_of(tmp_path, "test")
 
 
 def flipped(path: Path) -> None:
@@ -129,11 +116,10 @@ def test_a_training_whose_ranker_or_record_is_damaged_is_made_again_with_the_sam
     confirm_run(run, materials, tmp_path / "whole", "dev")
     confirm_run(run, materials, tmp_path / "broken", "test")
     damage(tmp_path / "broken" / name)
-    confirm_run(run, materials, tmp_path / "broken", "dev")
+    notes = confirm_run(run, materials, tmp_path / "broken", "dev")
     result, whole = (ended_result(tmp_path / folder, "dev") for folder in ("broken", "whole"))
     lost = name == "training.json" and damage is Path.unlink  # there is no record then that it has ended
-    notes = result.pop("notes")
-    assert whole.pop("notes") == [] and len(notes) == (not lost)
+    assert len(notes) == (not lost)
     assert all("is damaged" in note and "the training starts again" in note for note in notes)
     assert result | {"seconds": 0.0} == whole | {"seconds": 0.0}
 

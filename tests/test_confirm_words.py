@@ -19,6 +19,7 @@ from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState, replay
+from tune_cl.tracking.layout import confirmation_name
 
 __all__ = ["crew", "data", "search_folder"]  # fixtures
 
@@ -74,6 +75,12 @@ def test_a_ranker_stands_in_a_label_by_its_name_alone(tmp_path: Path) -> None:
     assert found.label.split(", ")[-2:] == ["knrm", "lr=0.02"] and "name=" not in found.label
     [ablation] = ablations(state, baseline, experiment).values()
     assert ablation is not None and ablation.label == "plain, knrm, lr=0.02"
+
+
+def test_its_runs_in_mlflow_begin_with_what_tells_them_apart() -> None:
+    event = {"label": "root n=2, turns", "trial": "t0005", "seed": 2}
+    assert confirmation_name(event).startswith("t0005 seed 2 ")
+    assert confirmation_name(event | {"trial": None}).startswith("confirm seed 2 ")
 
 
 # -- corrections ---------------------------------------------------------------------------------------------------

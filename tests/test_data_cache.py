@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from array import array
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from pathlib import Path
@@ -14,10 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.builders import tiny_data
-from trainables.core.cache import _locked, cache_root, cached, digest_of, load_arrays, save_arrays
-from trainables.data import columns
+from tests.support.data_folders import letor_files, write_folder
+from tests.support.loading import load
+from trainables.core.cache import cache_root, cached, digest_of, load_arrays, save_arrays
 from trainables.data.columns import Split, TextColumn
-from trainables.data.data_cache import load_data_folder, save_data
+from trainables.data.data_cache import ArrayWriter, TextWriter, load_data_folder, save_data
+from trainables.data.readers.rows import MISSING, IdIndex, hash_of
 
 PARTS = st.lists(st.one_of(st.text(max_size=3), st.integers(-2, 2), st.booleans(), st.none(), st.binary(max_size=2)))
 
@@ -36,51 +39,48 @@ def test_digests_are_equal_only_for_equal_parts(left: list, right: list) -> None
 
 
 def test_digests_of_files_arrays_and_nested_parts(tmp_path: Path) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    one.write_bytes(b"text")
-    two.write_bytes(b"text")
-    assert digest_of(one) == digest_of(two) != digest_of("text")
-    assert digest_of(["a"], ["b"]) != digest_of(["a", "b"])
-    assert digest_of({"k": 1}) != digest_of({"k": 2})
+    for name in ("one", "two"):
+        (tmp_path / name).write_bytes(b"text")
+    assert digest_of(tmp_path / "one") == digest_of(tmp_path / "two") != digest_of("text")
+    assert digest_of(["a"], ["b"]) != digest_of(["a", "b"]) and digest_of({"k": 1}) != digest_of({"k": 2})
     assert digest_of(np.zeros(2, np.int32)) != digest_of(np.zeros(1, np.int64))
     with pytest.raises(TypeError):
         digest_of(object())
 
 
-def test_an_entry_is_built_once() -> None:
+def test_an_entry_is_built_once_and_what_failed_leaves_nothing() -> None:
     built = []
 
     def build(folder: Path) -> None:
         built.append(folder)
         (folder / "file").write_text("content")
 
-    entries = [cached("test", digest_of("built once"), build) for _ in range(2)]
-    assert len(built) == 1
-    assert [(entry / "file").read_text() for entry in entries] == ["content"] * 2
-
-
-def test_a_failed_build_leaves_nothing() -> None:
-    def build(folder: Path) -> None:
-        (folder / "half").write_text("")
+    def fail(folder: Path) -> None:
+        build(folder)
         raise RuntimeError("stopped")
 
+    entries = [cached("test", digest_of("built once"), build) for _ in range(2)]
+    assert len(built) == 1 and [(entry / "file").read_text() for entry in entries] == ["content"] * 2
     with pytest.raises(RuntimeError, match="stopped"):
-        cached("failing", digest_of("fails"), build)
+        cached("failing", digest_of("fails"), fail)
     assert list((cache_root() / "failing").iterdir()) == []
 
 
 def test_what_killed_builds_left_is_removed() -> None:
     """A build that goes on is left alone, however old its folder is."""
     kind = cache_root() / "killed"
-    old, running, young = (kind / name for name in (".aaaa-1", ".bbbb-2", ".cccc-3"))
-    for folder in (old, running, young):
+    old, young = kind / ".aaaa-1", kind / ".cccc-3"
+    for folder in (old, young):
         folder.mkdir(parents=True)
         (folder / "half").write_text("")
-    for folder in (old, running):
+    os.utime(old, (0, 0))
+
+    def build(folder: Path) -> None:
         os.utime(folder, (0, 0))
-    with _locked(running):
-        entry = cached("killed", digest_of("whole"), lambda folder: None)
-    assert sorted(kind.iterdir()) == sorted([running, young, entry])
+        entry = cached("killed", digest_of("meanwhile"), lambda folder: None)
+        assert sorted(kind.iterdir()) == sorted([folder, young, entry])
+
+    cached("killed", digest_of("whole"), build)
 
 
 def test_two_builders_at_once_get_one_whole_entry() -> None:
@@ -94,30 +94,26 @@ def test_two_builders_at_once_get_one_whole_entry() -> None:
         return (cached("race", digest_of("race"), build) / "by").read_text()
 
     with ThreadPoolExecutor(2) as threads:
-        got = list(threads.map(get, ["first", "second"]))
-    assert got[0] == got[1]
-    assert len(list((cache_root() / "race").iterdir())) == 1
+        one, two = threads.map(get, ["first", "second"])
+    assert one == two and len(list((cache_root() / "race").iterdir())) == 1
 
 
 def test_arrays_come_back_mapped(tmp_path: Path) -> None:
     arrays = {"ids": np.arange(5, dtype=np.int32), "none": np.empty((0, 3)), "a.b": np.array([np.nan, 1.5])}
     save_arrays(tmp_path / "arrays", arrays)
     loaded = load_arrays(tmp_path / "arrays")
-    assert loaded.keys() == arrays.keys()
+    assert loaded.keys() == arrays.keys() and isinstance(loaded["ids"].base, np.memmap)
     for name, values in arrays.items():
         np.testing.assert_array_equal(loaded[name], values)
-        assert loaded[name].dtype == values.dtype
-        assert not loaded[name].flags.writeable
-    assert isinstance(loaded["ids"].base, np.memmap)
+        assert loaded[name].dtype == values.dtype and not loaded[name].flags.writeable
 
 
 def test_data_comes_back_as_it_was(tmp_path: Path) -> None:
     data = tiny_data()
     save_data(data, tmp_path)
     loaded = load_data_folder(tmp_path)
-    assert (loaded.name, loaded.digest, loaded.domains, loaded.notes) == (
-        data.name, data.digest, data.domains, data.notes,
-    )  # fmt: skip
+    for name in ("name", "digest", "domains", "notes", "task", "classes"):
+        assert getattr(loaded, name) == getattr(data, name)
     for name in ("documents", "document_ids", "query_ids", "utterances"):
         assert list(getattr(loaded, name)) == list(getattr(data, name))
     np.testing.assert_array_equal(loaded.turns, data.turns)
@@ -128,18 +124,50 @@ def test_data_comes_back_as_it_was(tmp_path: Path) -> None:
             np.testing.assert_array_equal(getattr(loaded.splits[name], field.name), getattr(split, field.name))
 
 
-@pytest.mark.parametrize("at_once", [1, 2, 100])
-def test_a_column_gives_the_same_texts_in_any_way(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "_TEXTS_A_BLOCK", at_once)
-    texts = ["", "größer", "", "漢字 x", "plain", ""]
+def test_columns_written_while_reading_are_not_written_again(tmp_path: Path) -> None:
+    data = load(write_folder(tmp_path / "data", letor_files()))
+    writer = TextWriter(tmp_path / "entry", "documents")
+    for text in data.documents:
+        writer.append(text)
+    grown = type(data)(**{**vars(data), "documents": writer.finish()})
+    before = (tmp_path / "entry" / "documents.offsets.npy").stat().st_mtime_ns
+    save_data(grown, tmp_path / "entry")
+    assert (tmp_path / "entry" / "documents.offsets.npy").stat().st_mtime_ns == before
+    np.testing.assert_array_equal(load_data_folder(tmp_path / "entry").features, data.features)
+
+
+@pytest.mark.parametrize("times", [1, 10_000])
+def test_a_column_gives_the_same_texts_in_any_way(times: int) -> None:
+    """Of many texts, 16,384 are decoded at once."""
+    texts = ["", "größer", "", "漢字 x", "plain", ""] * times
     column = TextColumn.of(texts)
-    assert list(column) == texts == [column[row] for row in range(len(column))]
+    assert list(column) == texts and [column[row] for row in range(6)] == texts[:6]
     for part in (slice(1, 4), slice(None), slice(4, 1), slice(-2, 99), slice(None, None, -2), slice(3, 3)):
         assert column[part] == texts[part]
     assert list(TextColumn.of([])) == [] == TextColumn.of([])[:5]
 
 
-def test_empty_texts_come_back(tmp_path: Path) -> None:
-    column = TextColumn.of([])
-    save_arrays(tmp_path, {"data": column.data, "offsets": column.offsets})
-    assert list(TextColumn(**load_arrays(tmp_path))) == []
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))))
+def test_a_growing_text_column_holds_what_was_appended(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str]
+) -> None:
+    writer = TextWriter(tmp_path_factory.mktemp("column"), "documents")
+    for text in texts:
+        writer.append(text)
+    assert list(writer.finish()) == texts
+
+
+def test_a_growing_array_is_a_npy_file(tmp_path: Path) -> None:
+    writer = ArrayWriter(tmp_path / "x.npy", np.int32)
+    for start in range(0, 300_000, 100_000):
+        writer.append(np.arange(start, start + 100_000))
+    writer.finish()
+    np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), np.arange(300_000, dtype=np.int32))
+
+
+@given(st.lists(st.text("abc", max_size=3)), st.lists(st.text("abc", max_size=3)))
+def test_rows_and_repeats_of_ids(names: list[str], wanted: list[str]) -> None:
+    index = IdIndex(TextColumn.of(names), array("Q", map(hash_of, names)))
+    assert index.rows(wanted).tolist() == [names.index(name) if name in names else MISSING for name in wanted]
+    repeats = [(row, names.index(name)) for row, name in enumerate(names) if names.index(name) != row]
+    assert list(index.repeats()) == repeats

@@ -1,4 +1,4 @@
-"""What `tune-cl data` shows: counts under their own names, the best and the worst of two examples, shortened texts."""
+"""`tune-cl data`: counts, what splits share, examples, shortened texts; and whether labels look wrong."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.support.builders import tiny_data
+from tests.support.cli_calls import document
 from tests.support.data_folders import (
     conversation_files,
     letor_files,
@@ -17,108 +22,205 @@ from tests.support.data_folders import (
     wikiqa_files,
     write_folder,
 )
+from tests.support.letor_data import letor_data
 from tests.support.loading import load
-from tune_cl.cli import main
+from trainables.data.combine import drawn_queries
+from trainables.data.label_check import MOST_QUERIES, LabelCheck, agreements, check_labels
+from trainables.data.settings import DataConfig
+from tune_cl.cli import DONE, main
+from tune_cl.cli.commands import data as data_command
 
-
-@pytest.fixture(autouse=True)
-def endless(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("COLUMNS", raising=False)
+Capture = pytest.CaptureFixture[str]
 
 
 def graded_files() -> dict[str, str]:
     """In dev, a query of four candidates, one of them unjudged, and one whose only candidate is not relevant."""
     files = trec_files()
-    files["qrels.dev.txt"] = "dev-a 0 d1 1\ndev-a 0 d2 0\ndev-a 0 d4 2\ndev-b 0 d3 0\n"
+    files["qrels.dev.txt"] = "dev-a 0 d1 1\ndev-a 0 d2 0\ndev-a 0 d4 2\ndev-a 0 gone 3\ndev-b 0 d3 0\n"
     ranked = "".join(f"dev-a Q0 {name} 1 {score} x\n" for name, score in (("d2", 4), ("d1", 3), ("d4", 2), ("d3", 1)))
     return files | {"run.dev.txt": f"{ranked}dev-b Q0 d3 1 1 x\n"}
 
 
-def document_of(files: dict[str, str], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    assert main(["data", str(write_folder(tmp_path / "mine", files)), "--json"]) == 0
-    return json.loads(capfd.readouterr().out)
+def found(files: dict[str, str], folder: Path, capfd: Capture) -> dict[str, Any]:
+    return document(capfd, "data", str(write_folder(folder / "mine", files)))
 
 
-def shown(files: dict[str, str], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> list[str]:
-    assert main(["data", str(write_folder(tmp_path / "mine", files))]) == 0
-    return capfd.readouterr().out.splitlines()
+def in_common(files: dict[str, str], folder: Path, capfd: Capture) -> dict[str, tuple[int, int, int]]:
+    """Queries, documents and document texts that two splits share."""
+    return {
+        " ".join(pair["splits"]): (pair["queries"], pair["documents"], pair["document_texts"])
+        for pair in found(files, folder, capfd)["shared"]
+    }
 
 
-def cells(lines: list[str]) -> dict[str, list[str]]:
-    """The tables' rows, by their first cell."""
-    rows = [re.split(r"\s{2,}", line.strip()) for line in lines]
-    return {first: rest for first, *rest in rows if rest}
+def test_counts_of_a_split(tmp_path: Path, capfd: Capture) -> None:
+    told = found(graded_files(), tmp_path, capfd)
+    assert told["splits"]["dev"] == {
+        "queries": 2, "candidates": 5, "group_sizes": {"min": 1, "median": 2.5, "mean": 2.5, "max": 4},
+        "judged_share": pytest.approx(4 / 5), "positives_per_query": 1.5, "queries_without_positive": 1,
+        "positives_not_candidates": 1,
+    }  # fmt: skip
+    assert told["splits"]["train"]["positives_not_candidates"] == 1
 
 
-def test_what_identifies_the_data_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    found = document_of(letor_files(), tmp_path, capfd)
-    data = load(tmp_path / "mine")
-    assert (found["documents"], found["features"], found["digest"]) == (9, 4, data.digest)
-    assert found["domains"] == list(data.domains) == ["all"]
-    assert shown(letor_files(), tmp_path, capfd)[0] == "mine: ranking, 9 documents, 4 features"
-    assert shown(trec_files(), tmp_path / "texts", capfd)[0] == "mine: ranking, 4 documents"
+def test_what_identifies_the_data_is_told(tmp_path: Path, capfd: Capture) -> None:
+    told = found(letor_files(), tmp_path, capfd)
+    assert (told["documents"], told["features"], told["domains"]) == (9, 4, ["all"])
+    assert told["digest"] == load(tmp_path / "mine").digest and told["form"] == "letor"
 
 
-def test_an_example_has_its_best_and_its_worst_candidate(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    first, second = document_of(graded_files(), tmp_path, capfd)["examples"]["dev"]
+def test_classes_are_counted_with_those_that_a_split_lacks(tmp_path: Path, capfd: Capture) -> None:
+    files = sick_files()
+    files["SICK_trial.txt"] = "".join(
+        line for line in files["SICK_trial.txt"].splitlines(True) if "NEUTRAL" not in line
+    )
+    told = found(files, tmp_path, capfd)
+    assert told["splits"]["dev"]["classes"] == {"contradiction": 1, "entailment": 1, "neutral": 0}
+    pairs = [(pair["grade"], pair["class"]) for one in told["examples"]["test"] for pair in one["candidates"]]
+    assert pairs == [(2, "neutral"), (1, "entailment")]
+
+
+def test_shared_texts_differ_in_case_and_space_alone(tmp_path: Path, capfd: Capture) -> None:
+    files = trec_files()
+    files["queries.dev.tsv"] = "dev-a\tCat\ndev-b\tdog  running\n"
+    files["queries.test.tsv"] = "test-a\tcats\ntest-b\tbird\n"
+    assert in_common(files, tmp_path, capfd) == {"train dev": (2, 3, 3), "train test": (0, 3, 3), "dev test": (0, 3, 3)}
+
+
+def test_equal_texts_of_different_documents_are_shared_texts_alone(tmp_path: Path, capfd: Capture) -> None:
+    files = trec_files(runs=False) | {"collection.tsv": "d1\tthe cat\nd2\tthe dog\nd3\tThe  cat\nd4\ta bird\n"}
+    for split, (right, wrong) in {"train": ("d1", "d2"), "dev": ("d3", "d4"), "test": ("d4", "d2")}.items():
+        files[f"qrels.{split}.txt"] = f"{split}-a 0 {right} 1\n{split}-a 0 {wrong} 0\n"
+    counts = {splits: counts[1:] for splits, counts in in_common(files, tmp_path, capfd).items()}
+    assert counts == {"train dev": (0, 1), "train test": (1, 1), "dev test": (1, 1)}
+
+
+def test_of_data_without_texts_ids_are_compared(tmp_path: Path, capfd: Capture) -> None:
+    files = letor_files()
+    files["vali.txt"] = files["train.txt"]
+    counts = in_common(files, tmp_path, capfd)
+    assert [counts[splits][::2] for splits in ("train dev", "train test")] == [(2, 0), (0, 0)]
+
+
+def test_an_example_has_its_best_and_its_worst_candidate(tmp_path: Path, capfd: Capture) -> None:
+    first, second = found(graded_files(), tmp_path, capfd)["examples"]["dev"]
     assert (first["query"], second["query"]) == ("dev-a", "dev-b")
-    assert first["candidates"] == [
-        {"document": "d4", "grade": 2, "text": "a cat and a dog"},
-        {"document": "d3", "grade": -1, "text": "a bird flew"},
-    ]
+    assert [tuple(one.values()) for one in first["candidates"]] == [
+        ("d4", 2, "a cat and a dog"), ("d3", -1, "a bird flew"),
+    ]  # fmt: skip
     assert [one["document"] for one in second["candidates"]] == ["d3"]
 
 
-def test_a_row_holds_what_its_name_says(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    rows = cells(shown(graded_files(), tmp_path, capfd))
+# -- in words ------------------------------------------------------------------------------------------------------
+
+
+def shown(files: dict[str, str], folder: Path, capfd: Capture) -> list[str]:
+    assert main(["data", str(write_folder(folder / "mine", files))]) == DONE
+    return capfd.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("files", [trec_files(), conversation_files(), letor_files(), sick_files()])
+def test_the_command_shows_what_json_holds(files: dict[str, str], tmp_path: Path, capfd: Capture) -> None:
+    told, lines = found(files, tmp_path, capfd), shown(files, tmp_path, capfd)
+    assert set(told["examples"]) == set(told["splits"]) == {"train", "dev", "test"}
+    text = "\n".join(lines)
+    assert lines[0].startswith("mine: ") and str(told["documents"]) in lines[0] and len(lines) < 60
+    assert all(len(examples) == 2 for examples in told["examples"].values())
+    assert all(example["query"] in text for examples in told["examples"].values() for example in examples)
+    assert all(note in text for note in told["notes"])
+
+
+def test_a_row_holds_what_its_name_says(tmp_path: Path, capfd: Capture) -> None:
+    def cells(files: dict[str, str], folder: Path) -> dict[str, list[str]]:
+        rows = [re.split(r"\s{2,}", line.strip()) for line in shown(files, folder, capfd)]
+        return {first: rest for first, *rest in rows if rest}
+
     in_dev = {
-        "queries": "2",
-        "candidates": "5",
-        "candidates a query": "1 to 4, mean 2.5",
-        "judged candidates": "80.0%",
-        "relevant a query": "1.00",
-        "queries without relevant": "1",
-        "relevant, not candidates": "0",
-    }
+        "queries": "2", "candidates": "5", "candidates a query": "1 to 4, mean 2.5", "judged candidates": "80.0%",
+        "relevant a query": "1.50", "queries without relevant": "1", "relevant, not candidates": "1",
+    }  # fmt: skip
+    rows = cells(graded_files(), tmp_path / "graded")
     assert {name: rows[name][1] for name in in_dev} == in_dev
-    assert rows["relevant, not candidates"] == ["1", "0", "1"]
-
-
-def test_what_splits_share_is_told_of_queries_documents_and_texts(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    rows = cells(shown(wikiqa_files(), tmp_path, capfd))
-    assert rows["shared by"] == ["queries", "documents", "document texts"] and rows["train and dev"] == ["2", "0", "3"]
+    assert cells(wikiqa_files(), tmp_path / "shared")["train and dev"] == ["2", "0", "3"]
+    pairs = cells(sick_files(), tmp_path / "pairs")
+    assert (pairs["split"], pairs["dev"]) == (["pairs", "contradiction", "entailment", "neutral"], ["3", "1", "1", "1"])
     alone = {name: text for name, text in graded_files().items() if ".dev." not in name and ".test." not in name}
-    assert "shared by" not in cells(shown(alone, tmp_path / "alone", capfd))
+    assert "shared by" not in cells(alone, tmp_path / "alone")
 
 
-def test_pairs_are_counted_under_their_classes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    files = sick_files()
-    files["SICK_train.txt"] = files["SICK_train.txt"].replace("NEUTRAL", "CONTRADICTION")
-    rows = cells(shown(files, tmp_path, capfd))
-    assert rows["split"] == ["pairs", "contradiction", "entailment", "neutral"]
-    assert rows["train"] == ["3", "2", "1", "0"] and rows["dev"] == ["3", "1", "1", "1"]
-
-
-def test_an_example_of_pairs_names_its_class(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    found = document_of(sick_files(), tmp_path, capfd)["examples"]["dev"]
-    assert [(pair["grade"], pair["class"]) for one in found for pair in one["candidates"]] == [
-        (2, "neutral"),
-        (1, "entailment"),
-    ]
-    lines = shown(sick_files(), tmp_path / "again", capfd)
-    assert [line.split()[0] for line in lines if line.startswith("  ")][-6:] == 3 * ["neutral", "entailment"]
-
-
-def test_of_a_conversation_the_last_turn_is_shown(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_last_turn_of_a_conversation_and_the_beginning_of_a_text_are_shown(tmp_path: Path, capfd: Capture) -> None:
     lines = shown(conversation_files(), tmp_path, capfd)
-    assert "dev dev-1: valid where is the cat ?" in lines
-    assert "dev dev-2 (2 turns, the last shown): who ran ?" in lines
+    assert [line.rpartition(": ")[2] for line in lines if line.startswith("dev dev-")] == [
+        "valid where is the cat ?", "who ran ?",
+    ]  # fmt: skip
+    files = trec_files() | {"collection.tsv": f"d1\tone\nd2\t{'x' * 101}\nd3\tthree\nd4\tfour   {'y' * 95}\n"}
+    texts = [line.rpartition(": ")[2] for line in shown(files, tmp_path / "long", capfd)]
+    assert f"{'x' * 99}…" in texts and f"four {'y' * 95}" in texts
 
 
-def test_a_long_text_is_cut_to_a_hundred_characters(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    files = trec_files()
-    files["collection.tsv"] = f"d1\tone\nd2\t{'x' * 101}\nd3\tthree\nd4\tfour   {'y' * 95}\n"
-    lines = shown(files, tmp_path, capfd)
-    assert f"   1  d2: {'x' * 99}…" in lines and f"  -1  d4: four {'y' * 95}" in lines
+# -- whether training labels look wrong, by what BM25 says of them and of dev's -------------------------------------
+
+
+def check(folder: Path, **noise: Any) -> LabelCheck:
+    config = DataConfig.model_validate({"source": str(folder), "label_noise": noise})
+    checked = check_labels(load(folder, label_noise=noise), config, 1)
+    assert checked is not None
+    return checked
+
+
+@given(st.integers(0, 50), st.integers(1, 3))
+def test_agreement_is_the_share_of_pairs_in_the_right_order(seed: int, level: int) -> None:
+    split = tiny_data(queries=5, candidates=6, seed=seed).splits["train"]
+    rng = np.random.default_rng(seed)
+    split.grade[:] = rng.integers(-1, 4, len(split.grade))
+    scores = rng.integers(0, 4, len(split.grade)).astype(float)  # with ties
+    expected = []
+    for query in range(5):
+        rows = slice(split.offsets[query], split.offsets[query + 1])
+        good, bad = scores[rows][split.grade[rows] >= level], scores[rows][split.grade[rows] < level]
+        if len(good) and len(bad):
+            won = (good[:, None] > bad).sum() + (good[:, None] == bad).sum() / 2
+            expected.append(won / (len(good) * len(bad)))
+    assert agreements(split, scores, level) == pytest.approx(expected)
+
+
+def test_labels_that_are_wrong_and_labels_that_follow_bm25_are_noticed(shared: Path) -> None:
+    clean, noisy = (check(shared / "answers" / "wikiqa", share=share) for share in (0, 0.5))
+    assert (clean.finding, noisy.finding) == ("as dev", "wrong") and noisy.dev == clean.dev
+    assert noisy.ci95 is not None and noisy.ci95[0] < 0.5 < noisy.ci95[1]
+    assert check(shared / "answers" / "wikiqa", share=0.5, kind="hard").finding == "lexical"
+
+
+def test_data_without_texts_or_with_a_single_split_are_not_checked() -> None:
+    assert check_labels(letor_data(), DataConfig(), 1) is None
+    data = tiny_data()
+    data.splits.pop("dev")
+    assert check_labels(data, DataConfig(), 1) is None
+
+
+def test_large_splits_are_sampled() -> None:
+    split = tiny_data(queries=MOST_QUERIES + 3, candidates=2).splits["train"]
+    assert len(drawn_queries(split, MOST_QUERIES, "test")) == MOST_QUERIES
+    assert drawn_queries(split, len(split), "test") is split
+
+
+@pytest.mark.parametrize(
+    ("noise", "finding", "space"), [("0.5", "lexical", "noisy_labels"), ("0", "as dev", "quickstart")]
+)
+def test_the_command_names_the_space_to_try_and_what_the_studies_found(
+    noise: str, finding: str, space: str, shared: Path, tmp_path: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = {"searches": 7, "better": 4, "worse": 1}
+    evidence = json.loads(data_command.EVIDENCE.read_text()) | {finding: counts}
+    (tmp_path / "evidence.json").write_text(json.dumps(evidence))
+    monkeypatch.setattr(data_command, "EVIDENCE", tmp_path / "evidence.json")
+    source = str(shared / "answers" / "wikiqa")
+    command = ["data", source, "--set", f"data.label_noise.share={noise}", "--set", "data.label_noise.kind=hard"]
+    told = document(capfd, *command)
+    advice = told["try_first"]
+    assert told["label_check"]["finding"] == finding
+    assert advice["space"] == space and advice["studies"].items() >= counts.items()
+    assert advice["command"].startswith(f"tune-cl run {space} --data {source}")
+    assert main(command) == DONE
+    out = capfd.readouterr().out
+    assert advice["command"] in out and "4 of 7" in out and "worse in 1" in out

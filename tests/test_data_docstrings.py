@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.test_data_readers import assert_equal
 from trainables.core.randomness import generator
 from trainables.data import docstrings as module
 from trainables.data.columns import RankingData
@@ -105,15 +106,10 @@ def test_parts_are_prose_on_one_line(tmp_path: Path) -> None:
     }
 
 
-def test_long_parts_are_cut() -> None:
-    (part,) = parts_of("word " * 1000)
-    assert part == " ".join(["word"] * MOST_WORDS)
-
-
-def test_reading_a_package_imports_nothing() -> None:
+def test_long_parts_are_cut_and_reading_a_package_imports_nothing() -> None:
+    assert parts_of("word " * 1000) == (" ".join(["word"] * MOST_WORDS),)
     before = "networkx" in sys.modules
-    found = read_package("networkx")
-    assert len(found) > 500
+    assert len(read_package("networkx")) > 500
     assert ("networkx" in sys.modules) == before
 
 
@@ -129,17 +125,12 @@ def test_modules_and_texts_are_in_one_split_only(monkeypatch: pytest.MonkeyPatch
     assert all("the same in all of them" not in each.parts for mine in splits.values() for each in mine)
 
 
-def test_of_strings_with_one_name_the_last_counts() -> None:
+def test_names_and_parts_that_come_twice_stand_once() -> None:
     first, last = (Docstring("numpy", "numpy.m", "numpy.m.f", (word, "b c d", "e f g")) for word in ("first", "last"))
     assert [each for mine in split_by_module([first, last]).values() for each in mine] == [last]
-
-
-def test_repeated_parts_of_a_string_stand_once() -> None:
-    string = Docstring(
-        "numpy", "numpy.m", "numpy.m.f", ("One of them.", "and two here", "one of them", "three of them")
-    )
-    kept = without_shared_parts({"train": [string], "dev": [], "test": []})["train"]
-    assert [each.parts for each in kept] == [("One of them.", "and two here", "three of them")]
+    string = Docstring("numpy", "m", "m.f", ("One of them.", "and two here", "one of them", "three of them"))
+    [kept] = without_shared_parts({"train": [string], "dev": [], "test": []})["train"]
+    assert kept.parts == ("One of them.", "and two here", "three of them")
 
 
 def test_the_right_response_is_the_next_part(small: RankingData) -> None:
@@ -160,26 +151,19 @@ def test_the_right_response_is_the_next_part(small: RankingData) -> None:
     assert turns == set(range(1, MOST_TURNS + 1))
 
 
-def test_candidates_are_ranked_by_bm25(small: RankingData) -> None:
+def test_candidates_are_ranked_by_bm25_and_shared_by_no_splits(small: RankingData) -> None:
     for split in small.splits.values():
         assert split.rank.reshape(-1, CANDIDATES).tolist() == [list(range(1, CANDIDATES + 1))] * len(split)
         assert (np.diff(split.score.reshape(-1, CANDIDATES)) <= 0).all()
     assert small.splits["test"].score.max() > 0
-
-
-def test_splits_share_no_document(small: RankingData) -> None:
     held = [set(split.document.tolist()) for split in small.splits.values()]
     assert len(set.union(*held)) == sum(map(len, held))
 
 
 def test_the_same_strings_give_the_same_data(small: RankingData) -> None:
-    again = make_data(made_up(), BM25)
-    assert list(again.documents) == list(small.documents)
-    for name, split in small.splits.items():
-        np.testing.assert_array_equal(again.splits[name].document, split.document)
+    assert_equal(make_data(made_up(), BM25), small)
 
 
 def test_no_strings_give_empty_splits() -> None:
     data = make_data([], BM25)
-    assert [len(split) for split in data.splits.values()] == [0, 0, 0]
-    assert len(data.documents) == 0
+    assert [len(split) for split in data.splits.values()] == [0, 0, 0] and len(data.documents) == 0

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import ir_datasets
-import numpy as np
 import pytest
 from ir_datasets.datasets.base import Dataset
 from ir_datasets.formats import BaseQrels, TrecQrel, TrecQrels, TrecScoredDocs, TsvDocs, TsvQueries
@@ -28,6 +27,12 @@ RUN = "{0}-a Q0 d3 0 3 x\n{0}-a Q0 d1 1 2 x\n{0}-b Q0 d2 0 1 x\n{0}-a Q0 gone 2 
 Register = Callable[[str, Dataset], None]
 
 
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A registered test dataset's name alone does not tell the cache its content."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
 @pytest.fixture
 def register() -> Iterator[Register]:
     """Makes a dataset known to the library until the end of the test."""
@@ -42,104 +47,27 @@ def register() -> Iterator[Register]:
         del ir_datasets.registry._registered[name]
 
 
-@pytest.fixture
-def registered(tmp_path: Path, register: Register) -> str:
-    """The dataset tune-cl-test with the parts train, dev/small and test over one collection."""
-    name = "tune-cl-test"
-    parts = {"train": "train", "dev/small": "dev", "test": "test"}
-    documents = TsvDocs(_file(tmp_path, "docs.tsv", COLLECTION + "d5\t \n"), lang="en")
-    register(name, Dataset(documents))
-    for part, split in parts.items():
-        queries = TsvQueries(_file(tmp_path, f"{split}.q", f"{split}-a\tcat\n{split}-b\tdog\n{split}-c\tbird\n"))
-        qrels = TrecQrels(_file(tmp_path, f"{split}.qrels", QRELS.format(split)), {0: "no", 1: "yes"})
-        run = TrecScoredDocs(_file(tmp_path, f"{split}.run", RUN.format(split)))
-        register(f"{name}/{part}", Dataset(documents, queries, qrels, run))
-    return name
-
-
-def _file(folder: Path, name: str, text: str) -> LocalDownload:
-    (folder / name).write_text(text, encoding="utf-8")
-    return LocalDownload(folder / name)
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A registered test dataset's name alone does not tell the cache its content."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
-def load(source: str, **keys: object) -> RankingData:
-    return load_data(DataConfig.model_validate({"source": f"ir_datasets:{source}", **keys}))
-
-
-def test_parts_qrels_and_notes(registered: str) -> None:
-    data = load(f"{registered}?train=train&dev=dev/small&test=test", candidates="qrels")
-    check_data(data)
-    assert list(data.splits) == ["train", "dev", "test"]
-    assert list(data.document_ids) == ["d1", "d2", "d3", "d4"]
-    assert sorted(row[:2] for row in candidates(data, "dev", 0)) == [("d1", 2), ("d3", 0)]
-    assert data.splits["dev"].judged_grade.tolist() == [2, 0, 1, 0, 1]
-    assert "1 document without text left out" in data.notes
-    assert "dev: 1 repeated judgment left out" in data.notes
-    assert "dev: 1 judged query without text left out" in data.notes
-
-
-def test_scored_documents_are_the_run_when_asked_for(registered: str) -> None:
-    data = load(f"{registered}?test=test", candidates="run")
-    assert candidates(data, "test", 0) == [("d3", 0, 1), ("d1", 2, 2)]
-    np.testing.assert_array_equal(data.splits["test"].score, [3, 2, 1])
-
-
-def test_usual_parts(registered: str) -> None:
-    assert parse_source(f"ir_datasets:{registered}").splits == {
-        "train": f"{registered}/train", "test": f"{registered}/test",
-    }  # fmt: skip
-    assert parse_source(f"ir_datasets:{registered}/test").splits == {"test": f"{registered}/test"}
-
-
-@pytest.mark.parametrize(
-    ("source", "wrong"),
-    [
-        ("", "names no dataset"),
-        ("no-such-thing", "no-such-thing"),
-        ("{}?train=other", "has no 'tune-cl-test/other'"),
-        ("{}?eval=train", "does not give each split once"),
-        ("{}?", "does not give each split once"),
-        ("{}?train=train&dev=", "does not give each split once"),
-        ("{}?train=train&train=test", "does not give each split once"),
-    ],
-)
-def test_wrong_sources(source: str, wrong: str, registered: str) -> None:
-    with pytest.raises(DataError, match=wrong):
-        load(source.format(registered))
-
-
-def test_broken_files_are_named(registered: str, tmp_path: Path) -> None:
-    (tmp_path / "test.qrels").write_text("test-a 0 d1 one\n")
-    with pytest.raises(DataError, match=rf"'{registered}/test' of ir_datasets cannot be read"):
-        load(f"{registered}?test=test")
-    (tmp_path / "docs.tsv").unlink()
-    with pytest.raises(WorkFailed, match=f"could not get '{registered}'"):
-        load(f"{registered}?test=test")
-
-
 class Parts:
     """Parts of datasets over small files."""
 
     def __init__(self, folder: Path):
         self.folder = folder
 
+    def file(self, name: str, text: str) -> LocalDownload:
+        (self.folder / name).write_text(text, encoding="utf-8")
+        return LocalDownload(self.folder / name)
+
     def docs(self, text: str = COLLECTION) -> TsvDocs:
-        return TsvDocs(_file(self.folder, "docs.tsv", text), lang="en")
+        return TsvDocs(self.file("docs.tsv", text), lang="en")
 
-    def queries(self, text: str = "a\tcat\n") -> TsvQueries:
-        return TsvQueries(_file(self.folder, "q", text))
+    def queries(self, text: str = "a\tcat\n", name: str = "q") -> TsvQueries:
+        return TsvQueries(self.file(name, text))
 
-    def qrels(self, text: str = "a 0 d1 1\na 0 d2 0\n") -> TrecQrels:
-        return TrecQrels(_file(self.folder, "qrels", text), {0: "no", 1: "yes"})
+    def qrels(self, text: str = "a 0 d1 1\na 0 d2 0\n", name: str = "qrels") -> TrecQrels:
+        return TrecQrels(self.file(name, text), {0: "no", 1: "yes"})
 
-    def run(self, text: str) -> TrecScoredDocs:
-        return TrecScoredDocs(_file(self.folder, "run", text))
+    def run(self, text: str, name: str = "run") -> TrecScoredDocs:
+        return TrecScoredDocs(self.file(name, text))
 
 
 @pytest.fixture
@@ -147,32 +75,108 @@ def parts(tmp_path: Path) -> Parts:
     return Parts(tmp_path)
 
 
-def test_slashes_around_names_do_not_count() -> None:
-    assert parse_source("ir_datasets:/x/?dev=/a/b/&test=c") == Source("x", {"dev": "x/a/b", "test": "x/c"})
+@pytest.fixture
+def registered(parts: Parts, register: Register) -> str:
+    """The dataset tune-cl-test with the parts train, dev/small and test over one collection."""
+    documents = parts.docs(COLLECTION + "d5\t \n")
+    register("tune-cl-test", Dataset(documents))
+    for part, split in {"train": "train", "dev/small": "dev", "test": "test"}.items():
+        queries = parts.queries(f"{split}-a\tcat\n{split}-b\tdog\n{split}-c\tbird\n", f"{split}.q")
+        qrels, run = parts.qrels(QRELS.format(split), f"{split}.qrels"), parts.run(RUN.format(split), f"{split}.run")
+        register(f"tune-cl-test/{part}", Dataset(documents, queries, qrels, run))
+    return "tune-cl-test"
 
 
-def test_usual_parts_are_those_that_are_judged_and_the_first_of_each_split(register: Register, parts: Parts) -> None:
+def load(source: str, **keys: object) -> RankingData:
+    return load_data(DataConfig.model_validate({"source": f"ir_datasets:{source}", **keys}))
+
+
+def test_parts_qrels_runs_and_notes(registered: str) -> None:
+    data = load(f"{registered}?train=train&dev=dev/small&test=test", candidates="qrels")
+    check_data(data)
+    assert (list(data.splits), list(data.document_ids)) == (["train", "dev", "test"], ["d1", "d2", "d3", "d4"])
+    assert sorted(row[:2] for row in candidates(data, "dev", 0)) == [("d1", 2), ("d3", 0)]
+    assert data.splits["dev"].judged_grade.tolist() == [2, 0, 1, 0, 1]
+    for note in ("1 document without text", "dev: 1 repeated judgment", "dev: 1 judged query"):
+        assert any(note in one for one in data.notes)
+    ranked = load(f"{registered}?test=test", candidates="run")
+    assert candidates(ranked, "test", 0) == [("d3", 0, 1), ("d1", 2, 2)]
+    assert ranked.splits["test"].score.tolist() == [3, 2, 1]
+
+
+def test_data_without_flaws_has_no_notes_of_them(register: Register, parts: Parts) -> None:
+    register("sound", Dataset(parts.docs(), parts.queries(), parts.qrels()))
+    assert [note.partition(":")[0] for note in load("sound", candidates="qrels").notes] == ["candidates"]
+
+
+def test_usual_parts_are_those_that_are_judged_and_the_first_of_each_split(
+    registered: str, register: Register, parts: Parts
+) -> None:
+    assert parse_source(f"ir_datasets:{registered}").splits == {
+        "train": "tune-cl-test/train",
+        "test": "tune-cl-test/test",
+    }
+    assert parse_source(f"ir_datasets:{registered}/test").splits == {"test": "tune-cl-test/test"}
     docs, queries, qrels = parts.docs(), parts.queries(), parts.qrels()
     whole = Dataset(docs, queries, qrels)
     kinds = {"train": Dataset(docs, qrels), "dev": Dataset(docs, queries), "validation": whole, "valid": whole}
     for name, dataset in kinds.items():
         register(f"usual/{name}", dataset)
     assert parse_source("ir_datasets:usual").splits == {"dev": "usual/validation"}
+    assert parse_source("ir_datasets:/x/?dev=/a/b/&test=c") == Source("x", {"dev": "x/a/b", "test": "x/c"})
+
+
+@pytest.mark.parametrize(
+    ("source", "word"),
+    [
+        ("", "no dataset"),
+        ("no-such-thing", "no-such-thing"),
+        ("{}?train=other", "'tune-cl-test/other'"),
+        *(("{}" + query, "each split once") for query in (
+            "?eval=train", "?", "?train=train&dev=", "?train=train&train=test")),
+    ],
+)  # fmt: skip
+def test_wrong_sources(source: str, word: str, registered: str) -> None:
+    with pytest.raises(DataError, match=f"data.source: .*{word}"):
+        load(source.format(registered))
+
+
+DOCUMENTS = {
+    "d1\tone\nd 2\ttwo\n": "document 2: id 'd 2'",
+    "d1\tone\nd2\ttwo\nd1\tthree\n": "'d1' stands there twice",
+    "d1\t \nd2\t\n": "no documents",
+}
+
+
+@pytest.mark.parametrize("text", DOCUMENTS)
+def test_documents_that_cannot_be_used(text: str, register: Register, parts: Parts) -> None:
+    register("bad", Dataset(parts.docs(text), parts.queries(), parts.qrels()))
+    with pytest.raises(DataError, match=f"data.source: .*{DOCUMENTS[text]}"):
+        load("bad")
 
 
 @pytest.mark.parametrize("missing", [0, 1, 2])
 def test_a_dataset_that_lacks_a_part_is_named(missing: int, register: Register, parts: Parts) -> None:
     held = [parts.docs(), parts.queries(), parts.qrels()]
     register("lacks", Dataset(*held[:missing], *held[missing + 1 :]))
-    with pytest.raises(DataError, match="'lacks' of ir_datasets lacks documents, queries or judgments"):
+    with pytest.raises(DataError, match=r"data\.source: 'lacks'.* lacks"):
         load("lacks")
 
 
 def test_splits_of_several_collections_are_refused(register: Register, parts: Parts) -> None:
     for name in ("two/train", "two/test"):
         register(name, Dataset(parts.docs(), parts.queries(), parts.qrels()))
-    with pytest.raises(DataError, match=r"different collections \(two/test, two/train\)"):
+    with pytest.raises(DataError, match=r"data.source: .*\(two/test, two/train\)"):
         load("two")
+
+
+def test_broken_files_are_named(registered: str, tmp_path: Path) -> None:
+    (tmp_path / "test.qrels").write_text("test-a 0 d1 one\n")
+    with pytest.raises(DataError, match=f"data.source: '{registered}/test'"):
+        load(f"{registered}?test=test")
+    (tmp_path / "docs.tsv").unlink()
+    with pytest.raises(WorkFailed, match=f"'{registered}'"):
+        load(f"{registered}?test=test")
 
 
 @pytest.mark.parametrize(
@@ -195,26 +199,6 @@ def test_errors_of_the_library_are_of_its_network_or_of_its_files(
         load("broken")
 
 
-@pytest.mark.parametrize(
-    ("documents", "wrong"),
-    [
-        ("d1\tone\nd 2\ttwo\n", "document 2: id 'd 2' is empty or holds white space"),
-        ("d1\tone\nd2\ttwo\nd1\tthree\n", "document id 'd1' stands there twice"),
-        ("d1\t \nd2\t\n", "no documents with text"),
-    ],
-)
-def test_documents_that_cannot_be_used(documents: str, wrong: str, register: Register, parts: Parts) -> None:
-    register("bad", Dataset(parts.docs(documents), parts.queries(), parts.qrels()))
-    with pytest.raises(DataError, match=wrong):
-        load("bad")
-
-
-def test_data_without_flaws_has_no_notes_of_them(register: Register, parts: Parts) -> None:
-    register("sound", Dataset(parts.docs(), parts.queries(), parts.qrels()))
-    data = load("sound", candidates="qrels")
-    assert len(data.notes) == 1 and data.notes[0].startswith("candidates: ")
-
-
 class Judged(BaseQrels):
     def __init__(self, *rows: tuple[str, str, int]):
         self.rows = rows
@@ -230,37 +214,27 @@ def test_queries_that_cannot_be_used_are_left_out_and_grades_fit(register: Regis
     data = load("odd", candidates="qrels")
     assert [*data.query_ids] == ["a"] and data.query_text(0) == "the cat"
     assert data.splits["test"].grade.tolist() == [MAX_GRADE]
-    assert any(note.startswith("test: 2 judged queries without") for note in data.notes)
+    assert any(note.startswith("test: 2 judged queries") for note in data.notes)
 
 
-@pytest.mark.parametrize(
-    ("run", "wrong"),
-    [
-        ("a Q0 d1 0 1 x\na Q0 d2 0 1 x\n", "the scored documents of test have no scores that rank them"),
-        ("a Q0 d1 0 1 x\na Q0 d2 0 nan x\n", "the scored documents of test have no scores that rank them"),
-        (None, "test has no run"),
-    ],
-)
+@pytest.mark.parametrize("run", ["a Q0 d1 0 1 x\na Q0 d2 0 1 x\n", "a Q0 d1 0 1 x\na Q0 d2 0 nan x\n", None])
 def test_a_run_that_ranks_nothing_is_refused_where_it_is_asked_for(
-    run: str | None, wrong: str, register: Register, parts: Parts
+    run: str | None, register: Register, parts: Parts
 ) -> None:
     register("runs", Dataset(parts.docs(), parts.queries(), parts.qrels(), parts.run(run) if run else None))
-    with pytest.raises(DataError, match=wrong):
+    with pytest.raises(DataError, match="data.candidates: .*test" + (".* scores that rank" if run else " has no run")):
         load("runs", candidates="run")
     assert len(candidates(load("runs", candidates="qrels"), "test", 0)) == 2
 
 
-def test_a_run_of_repeated_and_of_unknown_documents(register: Register, parts: Parts) -> None:
-    run = parts.run("a Q0 d1 0 2 x\na Q0 d1 0 1 x\na Q0 d2 0 1 x\nb Q0 gone 0 1 x\n")
+def test_repeated_and_unknown_documents_of_a_run_are_left_out(register: Register, parts: Parts) -> None:
     queries, qrels = parts.queries("a\tcat\nb\tdog\n"), parts.qrels("a 0 d1 1\nb 0 d2 1\n")
-    register("runs", Dataset(parts.docs(), queries, qrels, run))
-    data = load("runs", candidates="run")
+    run = parts.run("a Q0 d1 0 2 x\na Q0 d1 0 1 x\na Q0 d2 0 1 x\nb Q0 gone 0 1 x\n")
+    register("some", Dataset(parts.docs(), queries, qrels, run))
+    data = load("some", candidates="run")
     assert candidates(data, "test", 0) == [("d1", 1, 1), ("d2", -1, 2)] and candidates(data, "test", 1) == []
-    assert "test: 1 repeated candidate left out" in data.notes
-
-
-def test_a_run_of_unknown_documents_alone_is_an_empty_one(register: Register, parts: Parts) -> None:
-    register("runs", Dataset(parts.docs(), parts.queries(), parts.qrels(), parts.run("a Q0 gone 0 1 x\n")))
-    data = load("runs", candidates="run")
+    assert any("1 repeated candidate" in note for note in data.notes)
+    register("none", Dataset(parts.docs(), queries, qrels, parts.run("a Q0 gone 0 1 x\n", "gone")))
+    data = load("none", candidates="run")
     assert candidates(data, "test", 0) == []
     assert hygiene(data)["splits"]["test"]["judged_share"] == 0.0

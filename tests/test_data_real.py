@@ -7,17 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trainables.data import load_data
+from tests.support.loading import load
 from trainables.data.columns import RankingData
 from trainables.data.hygiene import hygiene
-from trainables.data.settings import DataConfig
 from trainables.evaluation.metrics import Evaluator
 
 pytestmark = pytest.mark.slow
 
 
-def load(path: Path, **keys: object) -> RankingData:
-    return load_data(DataConfig.model_validate({"source": str(path), **keys}))
+def sizes(data: RankingData) -> dict[str, tuple[int, int]]:
+    """Queries and candidates per split."""
+    return {name: (len(split), len(split.document)) for name, split in data.splits.items()}
 
 
 def judgments(data: RankingData, split: str) -> list[tuple[str, str, int]]:
@@ -29,10 +29,7 @@ def judgments(data: RankingData, split: str) -> list[tuple[str, str, int]]:
 
 def test_both_layouts_of_wikiqa_hold_the_same(shared: Path) -> None:
     folder, tsv = load(shared / "answers/wikiqa"), load(shared / "answers/wikiqa-tsv")
-    assert {name: len(split) for name, split in tsv.splits.items()} == {"train": 873, "dev": 126, "test": 243}
-    assert {name: len(split.document) for name, split in tsv.splits.items()} == {
-        "train": 8672, "dev": 1130, "test": 2351,
-    }  # fmt: skip
+    assert sizes(tsv) == {"train": (873, 8672), "dev": (126, 1130), "test": (243, 2351)}
     for split in tsv.splits:
         assert judgments(folder, split) == judgments(tsv, split)
         np.testing.assert_allclose(folder.splits[split].score, tsv.splits[split].score)
@@ -48,13 +45,9 @@ def first_stage(data: RankingData, split: str, level: int) -> list[float]:
 # MAP, MRR@10 and nDCG@10 of the given run on the test split, as stated beside the data.
 @pytest.mark.parametrize(
     ("name", "level", "values"),
-    [
-        ("msmarco-dl", 2, (0.2476, 0.7024, 0.5058)),
-        ("mediqa", 2, (0.7909, 0.8950, 0.9134)),
-        ("cacm", 1, (0.3340, 0.8077, 0.5466)),
-        ("semeval-cqa", 2, (0.5953, 0.6783, 0.7268)),
-    ],
-)
+    [("msmarco-dl", 2, (0.2476, 0.7024, 0.5058)), ("mediqa", 2, (0.7909, 0.8950, 0.9134)),
+     ("cacm", 1, (0.3340, 0.8077, 0.5466)), ("semeval-cqa", 2, (0.5953, 0.6783, 0.7268))],
+)  # fmt: skip
 def test_given_runs_have_their_published_values(
     shared: Path, name: str, level: int, values: tuple[float, float, float]
 ) -> None:
@@ -67,11 +60,6 @@ def test_retrieved_candidates_reach_the_published_level(shared: Path) -> None:
     data = load(shared / "trec/nfcorpus")
     assert {name: len(split) for name, split in data.splits.items()} == {"train": 2474, "dev": 324, "test": 323}
     assert first_stage(data, "test", 1)[2] == pytest.approx(0.3212, abs=0.004)
-
-
-def sizes(data: RankingData) -> dict[str, tuple[int, int]]:
-    """Queries and candidates per split."""
-    return {name: (len(split), len(split.document)) for name, split in data.splits.items()}
 
 
 def test_conversations_have_their_counts(shared: Path) -> None:
@@ -105,8 +93,7 @@ def test_sentence_pairs_have_their_counts(shared: Path) -> None:
 def test_every_answer_is_in_a_sentence(shared: Path) -> None:
     data = load(shared / "pairs/squad")
     split = data.splits["test"]
-    assert len(split) == 1190
-    assert (np.add.reduceat(split.grade, split.offsets[:-1]) == 1).all()
+    assert len(split) == 1190 and (np.add.reduceat(split.grade, split.offsets[:-1]) == 1).all()
     assert not any("left out" in note for note in data.notes)
 
 

@@ -13,16 +13,14 @@ from trainables.core import storage
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.state import SearchState, TrialState
-from tune_cl.ray.tuner import CHECKPOINTS_PER_TRIAL, EndedTrials, last_checkpoints
+from tune_cl.ray.tuner import CHECKPOINTS_PER_TRIAL, last_checkpoints
 
 WAYS = {
     "none": ["search.scheduler=none"],
-    "asha": ["search.promotion=false", "search.audit=2"],
+    "asha": ["search.promotion=false"],
     "promotion": ["search.promotion=true"],
-    "scaled": ["search.grace=scaled"],
     "hyperband": ["search.scheduler=hyperband"],
     "freeze-thaw": ["search.scheduler=model"],
-    "pbt": ["search.scheduler=pbt", "search.interval=2", "search.searcher=random"],
 }
 
 
@@ -31,14 +29,13 @@ class Tidy(Crew):
 
     def __init__(self, *arguments: Any, **options: Any):
         super().__init__(*arguments, **options)
-        self.ended_trials, self.most = EndedTrials(self.search), 0
+        self.most = 0
 
     def tick(self) -> None:
-        ended, self.search.ended_since = self.search.ended_since, []
-        for name in self.ended_trials.unneeded(ended):
+        for name in self.search.unneeded():
             assert self.search.state.trials[name].outcome
             shutil.rmtree(self.folder / name, ignore_errors=True)
-        self.most = max(self.most, len(self.ended_trials.waiting))
+        self.most = max(self.most, len(self.search.kept))
         super().tick()
 
 
@@ -67,30 +64,19 @@ def test_a_search_needs_none_of_the_checkpoints_that_are_let_go_of(
     assert summary(tmp_path / "tidy") == summary(tmp_path / "whole")
     best = tidy.search.state.best()
     assert best and left(tidy) == [best[0].trial] and len(left(whole)) == 16
-    assert tidy.most <= (16 if "search.scheduler=pbt" in options else 1)
+    assert tidy.most <= 1
     assert all(trial.artifacts for trial in tidy.search.state.by_number())
 
 
-@pytest.mark.parametrize("options", [way for name, way in WAYS.items() if name not in ("pbt", "hyperband")])
-def test_what_repeats_may_yet_make_the_best_is_kept(tmp_path: Path, options: list[str]) -> None:
-    tidy = Tidy(tmp_path / "tidy", toy(tmp_path, "search.repeats=3", *options), 2)
-    tidy.work()
-    tidy.tick()
-    state = tidy.search.state
-    best = state.best()
-    assert best and best[0].trial in left(tidy) and len(left(tidy)) <= 3 < len(state.trials)
-
-
 def test_some_trials_are_ranked_as_among_all(tmp_path: Path) -> None:
-    state = Crew(tmp_path, toy(tmp_path, "search.repeats=3")).work().search.state
+    state = Crew(tmp_path, toy(tmp_path)).work().search.state
     names = [trial.trial for trial in state.by_number()][::2]
-    assert state.repeats and names
+    assert names
     assert state.ranked(names[::-1]) == [pair for pair in state.ranked() if pair[0].trial in names]
 
 
-@pytest.mark.parametrize("way", ["promotion", "pbt"])
-def test_a_search_that_is_killed_lets_go_of_what_the_sessions_before_left(tmp_path: Path, way: str) -> None:
-    experiment = toy(tmp_path, *WAYS[way])
+def test_a_search_that_is_killed_lets_go_of_what_the_sessions_before_left(tmp_path: Path) -> None:
+    experiment = toy(tmp_path, *WAYS["promotion"])
     Crew(tmp_path / "whole", experiment).work()
     while True:
         try:
@@ -113,7 +99,7 @@ def test_a_checkpoint_is_let_go_of_though_another_one_of_its_iteration_was_writt
     state.trials["t1"] = TrialState("t1", 1, {}, 1, False)
     for iteration, path in [*enumerate(first, 1), (8, again)]:
         state.apply({"event": "checkpoint", "trial": "t1", "iteration": iteration, "path": path, "time": 0.0})
-    assert set(last_checkpoints(state.trials["t1"], root)) == {*first[-CHECKPOINTS_PER_TRIAL:], again}
+    assert set(last_checkpoints(state.trials["t1"].every_checkpoint, root)) == {*first[-CHECKPOINTS_PER_TRIAL:], again}
 
 
 @pytest.mark.parametrize("root", ["/runs/toy/ray", "s3://b/runs/toy/ray?endpoint_override=host:1&scheme=http"])
@@ -129,5 +115,5 @@ def test_only_checkpoints_of_the_search_itself_are_taken_from_a_journal(root: st
         storage.joined(root.replace("/toy/", "/toy-2/"), "session-1", "t1-a", "checkpoint_000009"),
     ]
     trial = TrialState("t1", 1, {}, 1, False, checkpoints=dict(enumerate([*own, again, *others])))
-    assert last_checkpoints(trial, root) == [*own[-CHECKPOINTS_PER_TRIAL:], again]
-    assert last_checkpoints(trial, "/elsewhere") == []
+    assert last_checkpoints(trial.every_checkpoint, root) == [*own[-CHECKPOINTS_PER_TRIAL:], again]
+    assert last_checkpoints(trial.every_checkpoint, "/elsewhere") == []

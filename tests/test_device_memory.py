@@ -32,14 +32,13 @@ from trainables.training import pretrained as pretraining
 from trainables.training import pretrained as teacher
 from trainables.training.courses import completed
 from trainables.training.device import best_device, device_memory, limit_process, release
-from trainables.training.materials import NO_TEXTS, Materials, prepare
+from trainables.training.materials import prepare
 from trainables.training.trainer import Training
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.search_keys import Resources
 from tune_cl.history.journal import read_events
-from tune_cl.ray import confirmation as tasks
-from tune_cl.ray.confirmation import task
-from tune_cl.search.driver import REPORTED, Plan
+from tune_cl.search.driver import REPORTED
+from tune_cl.search.trials import Plan
 
 __all__ = ["device_state", "experiment"]  # fixtures
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -91,13 +90,11 @@ def test_the_peak_is_told_where_there_is_a_device(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_gpu_that_pytorch_does_not_see_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the trial nor the confirmation trains on the CPU instead."""
+    """It does not train on the CPU instead."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     message = r"the trial reserved a GPU, but PyTorch \S+ sees none on \S+: install .* search\.resources\.gpu=0"
     with pytest.raises(WorkFailed, match=message):
         RankerTrainable({"run": {}, "threads": torch.get_num_threads(), "gpu": True})
-    why = task({}, Materials(tiny_data(), NO_TEXTS), "", "test", torch.get_num_threads(), gpu=True)
-    assert re.fullmatch(message, str(why))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     limit_process(torch.get_num_threads(), gpu=True)
 
@@ -123,28 +120,19 @@ def test_a_trial_that_reserves_no_gpu_trains_on_the_cpu(
     assert "device_memory_mib" not in trainable.step()
     assert trainable.reset_config(config)
     monkeypatch.setattr(device, "_reserved", None)
-    seen: list[str] = []
-    monkeypatch.setattr(tasks, "confirm_at", lambda *_: seen.append(best_device().type))
-    for gpu in (0, 1):
-        monkeypatch.setenv(VISIBLE, "0")  # as Ray does before a task that reserves a GPU
-        assert task({}, Materials(tiny_data(), NO_TEXTS), "", "test", THREADS, gpu) is None
-    assert seen == ["cpu", "cuda"]
 
 
-def test_trials_and_confirmations_are_told_the_share(experiment: Experiment, tmp_path: Path) -> None:
+def test_trials_are_told_the_share(experiment: Experiment, tmp_path: Path) -> None:
     resources = Resources(gpu=0.25)
     shared = replace(experiment, search=experiment.search.model_copy(update={"resources": resources}))
     plan = Crew(tmp_path, shared).search.next_trial()
     assert isinstance(plan, Plan) and plan.as_config()["gpu"] == 0.25
-    assert tasks.Crew({}, resources, "test").reserved == (1, 0.25)
 
 
 def test_trees_take_no_gpu_that_is_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
     """The GPU need not even be visible. The next trial in this process gets it."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     seen: list[str] = []
-    monkeypatch.setattr(tasks, "confirm_at", lambda *_: seen.append(best_device().type))
-    assert task(TREES, Materials(tiny_data(), NO_TEXTS), "", "test", THREADS, gpu=1) is None
     monkeypatch.setattr(ranker_trainable, "make_training", lambda *_: seen.append(best_device().type))
     monkeypatch.setattr(RankerTrainable, "_materials", lambda *_: None)
     trainable = RankerTrainable({"run": TREES, "threads": THREADS, "gpu": 1.0, "checkpoint": None})
@@ -152,7 +140,7 @@ def test_trees_take_no_gpu_that_is_reserved(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: None)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     trainable.reset_config({"run": {}, "threads": THREADS, "gpu": 1.0, "checkpoint": None})
-    assert seen == ["cpu", "cpu", "cuda"]
+    assert seen == ["cpu", "cuda"]
 
 
 def test_a_gpu_is_told_how_to_compute(a_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,44 +32,27 @@ KEYS = {*configuration_fields(()), *SEARCH_KEYS, *(key for name in RANKERS for k
 def commands(text: str) -> list[str]:
     lines = "".join(FENCED.findall(text)).replace("\\\n", " ").splitlines()
     shown = [line for line in lines if line.startswith("tune-cl ")] + INDENTED.findall(text)
-    return shown + [" ".join(found.split()) for found in INLINE.findall(text)]
-
-
-CASES = [
-    pytest.param(command, id=f"{page.name}: {command[:60]}")
-    for page in PAGES
-    for command in commands(page.read_text(encoding="utf-8"))
-    if not PATTERN.search(command) and len(command.split()) > 2
-]
+    found = shown + [" ".join(one.split()) for one in INLINE.findall(text)]
+    return [command for command in found if not PATTERN.search(command) and len(command.split()) > 2]
 
 
 def test_commands_are_found() -> None:
-    assert len(CASES) > 80
-
-
-@pytest.mark.parametrize("line", CASES)
-def test_a_command_of_the_docs_is_taken(line: str) -> None:
-    name, *arguments = shlex.split(line, comments=True)[1:]
-    assert name in COMMANDS
-    module = import_module(f"tune_cl.cli.commands.{name}")
-    options = parser_of(name, module).parse_args(arguments)
-    for setting in getattr(options, "overrides", ()):
-        assert setting.partition("=")[0] in KEYS
-    space = getattr(options, "space", None) or ""
-    if space.islower() and not space.endswith(".yaml"):  # NAME stands for any space
-        assert find_space(space).exists()
+    assert sum(len(commands(page.read_text(encoding="utf-8"))) for page in PAGES) > 80
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_files_that_a_page_names_are_there(page: Path) -> None:
-    named = set(FILE.findall(page.read_text(encoding="utf-8")))
-    assert not [file for file in sorted(named) if not (ROOT / file).exists()]
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_of_a_page_lead_somewhere(page: Path) -> None:
-    links = LINK.findall(page.read_text(encoding="utf-8"))
-    assert [link for link in links if not (page.parent / link).exists()] == []
+def test_what_a_page_names_is_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert [file for file in sorted(set(FILE.findall(text))) if not (ROOT / file).exists()] == []
+    assert [link for link in LINK.findall(text) if not (page.parent / link).exists()] == []
+    for line in commands(text):
+        name, *arguments = shlex.split(line, comments=True)[1:]
+        assert name in COMMANDS, line
+        options = parser_of(name, import_module(f"tune_cl.cli.commands.{name}")).parse_args(arguments)
+        assert {setting.partition("=")[0] for setting in getattr(options, "overrides", ())} <= KEYS, line
+        space = getattr(options, "space", None) or ""
+        if space.islower() and not space.endswith(".yaml"):  # NAME stands for any space
+            assert find_space(space).exists(), line
 
 
 def test_every_confirmation_of_the_results_page_has_its_table() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,12 +12,14 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from tests.support.cli_calls import assert_refused
+from tests.support.cli_calls import document as document_of
 from tests.support.trec_cases import write_qrels
 from trainables.core.errors import ConfigError, DataError
 from trainables.evaluation.metrics import METRICS, parse_metrics
 from trainables.evaluation.trec_files import read_qrels, read_run
-from tune_cl.cli import BAD_INPUT, DONE, main
-from tune_cl.cli.commands.evaluate import _p, evaluate, per_query, render
+from tune_cl.cli import DONE, main
+from tune_cl.cli.commands.evaluate import evaluate, per_query, render
 
 # As the README files of the data give them.
 GIVEN_RUNS = [
@@ -77,37 +80,23 @@ def test_later_runs_are_compared_with_the_first(files: dict[str, str]) -> None:
     assert json.loads(json.dumps(document, allow_nan=False)) == document
 
 
-def test_correction_is_over_the_runs_of_each_metric(files: dict[str, str]) -> None:
-    document = evaluate(files["qrels"], [files["a"], files["b"]], list(METRICS), correction="bonferroni")
-    assert all(test["p_adjusted"] == test["p"] for test in document["runs"][1]["vs_first"].values())
-
-
 @pytest.mark.parametrize(("correction", "times"), [("none", 1), ("bonferroni", 2), ("holm", 2)])
-def test_the_correction_is_the_one_asked_for(correction: str, times: int, files: dict[str, str]) -> None:
+def test_the_correction_is_the_one_asked_for_over_the_runs_of_each_metric(
+    correction: str, times: int, files: dict[str, str]
+) -> None:
     """One of two runs is worse, the other the same: the worse one has the smaller p."""
-    test = evaluate(files["qrels"], [files["a"], files["b"], files["c"]], ["map"], correction=correction)
+    test = evaluate(files["qrels"], [files["a"], files["b"], files["c"]], list(METRICS), correction=correction)
     worse = test["runs"][1]["vs_first"]["map"]
     assert worse["p_adjusted"] == pytest.approx(times * worse["p"]) and 0 < worse["p"] < 0.5
+    alone = evaluate(files["qrels"], [files["a"], files["b"]], list(METRICS), correction=correction)
+    assert all(test["p_adjusted"] == test["p"] for test in alone["runs"][1]["vs_first"].values())
 
 
 def test_known_values_of_every_family() -> None:
     """Relevant d1 (grade 2) and d3 (grade 1), ranked d2, d1, d4, d3."""
     run = {"q": {"d2": 4.0, "d1": 3.0, "d4": 2.0, "d3": 1.0}}
-    names = [
-        "map",
-        "map@3",
-        "mrr",
-        "mrr@1",
-        "mrr@2",
-        "p@1",
-        "p@2",
-        "recall@2",
-        "recall@4",
-        "rprec",
-        "ndcg",
-        "ndcg@2",
-        "accuracy",
-    ]
+    names = ["map", "map@3", "mrr", "mrr@1", "mrr@2", "p@1", "p@2", "recall@2", "recall@4", "rprec", "ndcg", "ndcg@2",
+             "accuracy"]  # fmt: skip
     found = per_query({"q": {"d1": 2, "d3": 1, "d2": 0}}, run, parse_metrics(names))
     ideal = 2 + 1 / np.log2(3)
     assert {name: values[0] for name, values in found.items()} == pytest.approx({
@@ -121,18 +110,14 @@ def test_known_values_of_every_family() -> None:
 
 def test_the_highest_grade_is_a_level_and_one_above_is_none(files: dict[str, str]) -> None:
     assert evaluate(files["qrels"], [files["a"]], ["map"], relevance_level=32767)["runs"][0]["metrics"] == {"map": 0}
-    with pytest.raises(ConfigError, match="--relevance-level: 32768 is not a grade; give 32767 or less"):
+    with pytest.raises(ConfigError, match="--relevance-level: 32768"):
         evaluate(files["qrels"], [files["a"]], ["map"], relevance_level=32768)
-
-
-def test_a_p_below_what_four_digits_show_is_told_as_below() -> None:
-    assert [_p(p) for p in (0.00009, 0.0001, 0.05, 1.0)] == ["<0.0001", "0.0001", "0.0500", "1.0000"]
 
 
 def test_missing_queries_count_zero_and_are_told(files: dict[str, str]) -> None:
     document = evaluate(files["qrels"], [files["short"]], ["map"])
     assert document["runs"] == [{"run": files["short"], "metrics": {"map": pytest.approx(0.6)}, "queries_missing": 2}]
-    assert "short.run lacks 2 judged queries" in render(document).replace("\n", "")
+    assert re.search(r"short\.run .*2 judged queries", render(document).replace("\n", ""))
 
 
 @pytest.mark.parametrize("grade", [-1, -2])
@@ -161,9 +146,13 @@ def test_per_query_values_follow_the_qrels(shared: Path) -> None:
 
 
 def test_render_shows_means_and_comparisons(files: dict[str, str]) -> None:
-    text = render(evaluate(files["qrels"], [files["a"], files["b"]], ["map", "p@1"]))
-    assert "0.8000" in text and "-0.2000" in text and "p adjusted" in text
-    assert f"{files['b']} against {files['a']}" in text
+    document = evaluate(files["qrels"], [files["a"], files["b"]], ["map", "p@1"])
+    text = render(document)
+    assert all(word in text for word in ("0.8000", "-0.2000", f"{files['b']} against {files['a']}"))
+    for p, shown in ((0.00009, "<0.0001"), (0.0001, "0.0001"), (0.05, "0.0500"), (1.0, "1.0000")):
+        document["runs"][1]["vs_first"]["map"] |= {"p": p, "p_adjusted": p}
+        [row] = [line.split() for line in render(document).splitlines() if line.startswith("map")]
+        assert row[-2:] == [shown, shown]
 
 
 def test_every_wrong_option_is_told_at_once(files: dict[str, str]) -> None:
@@ -192,25 +181,23 @@ def test_one_query_cannot_be_tested(files: dict[str, str]) -> None:
 
 def test_no_judgment_of_the_level_is_told(files: dict[str, str], capfd: pytest.CaptureFixture[str]) -> None:
     """As with trec_eval all values but ndcg's are 0, which no run deserves."""
-    assert main(["evaluate", files["qrels"], files["a"], "--relevance-level", "2", "--json"]) == DONE
-    shown = capfd.readouterr()
-    told = "no judgment reaches grade 2 (--relevance-level), the highest is 1: all metrics but ndcg are 0"
-    assert shown.err == f"note: {files['qrels']}: {told}\n"
-    assert json.loads(shown.out)["runs"][0]["metrics"]["ndcg@10"] == 1
-    assert main(["evaluate", files["qrels"], files["a"], "--relevance-level", "1"]) == DONE
-    assert capfd.readouterr().err == ""
+    [run] = document_of(capfd, "evaluate", files["qrels"], files["a"], "--relevance-level", "2")["runs"]
+    assert run["metrics"]["ndcg@10"] == 1
+    for level, noted in (("2", True), ("1", False)):
+        assert main(["evaluate", files["qrels"], files["a"], "--relevance-level", level]) == DONE
+        told = capfd.readouterr().err
+        assert told.startswith(f"note: {files['qrels']}: ") == noted and ("grade 2" in told) == noted
 
 
 def test_a_correction_of_no_comparison_is_told(files: dict[str, str], capfd: pytest.CaptureFixture[str]) -> None:
-    for runs, told in ((["a"], "note: without effect on one run: --correction\n"), (["a", "b"], "")):
+    for runs, noted in ((["a"], True), (["a", "b"], False)):
         assert main(["evaluate", files["qrels"], *(files[run] for run in runs), "--correction", "bonferroni"]) == DONE
-        assert capfd.readouterr().err == told
+        assert capfd.readouterr().err.endswith(": --correction\n") == noted
 
 
 @pytest.mark.smoke
 def test_standard_input_has_a_name(files: dict[str, str], capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["evaluate", files["qrels"], "-"]) == BAD_INPUT
-    assert capfd.readouterr().err == "error: -: no such file; /dev/stdin for standard input\n"
+    assert_refused(capfd, ["evaluate", files["qrels"], "-"], ["-: /dev/stdin"])
     asked = [sys.executable, "-m", "tune_cl", "evaluate", files["qrels"], "/dev/stdin", "--json"]
     done = subprocess.run(asked, input=Path(files["a"]).read_bytes(), capture_output=True, check=True)
     assert json.loads(done.stdout)["runs"][0]["metrics"]["map"] == 1

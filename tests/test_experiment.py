@@ -10,13 +10,22 @@ import pytest
 
 from search_spaces import SPACES
 from tests.support.builders import tiny_data
+from tests.support.data_folders import trec_files, write_folder
 from tests.support.space_files import OPEN, Write, problems, write
 from trainables.core.errors import ConfigError, Problem
+from trainables.core.randomness import generator
+from trainables.curriculum.negatives import SCHEDULES
+from trainables.curriculum.pacing import PACINGS
+from trainables.curriculum.scoring import SCORINGS
+from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.training.materials import Materials, materials_for, materials_key, prepare
+from tune_cl.cli import DONE, main
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import describe
-from tune_cl.experiment.load import from_yaml, load_experiment, load_training_run, parse_overrides
+from tune_cl.experiment.load import build, from_yaml, load_experiment, load_training_run, parse_overrides
+from tune_cl.experiment.paths import in_any_folder
 from tune_cl.samplers import SEARCHERS
+from tune_cl.space.parameters import LogUniform
 from tune_cl.space.space import Flat
 from tune_cl.space.space_files import dump_yaml, parse_yaml
 
@@ -92,7 +101,7 @@ def test_every_problem_at_once(write: Write) -> None:
         write("""
         curriculum: {delta: 0, m: 0.5, pacing: lineer, scoring: {choice: [turns, turn]}, T: {uniform: [0.5, 1.5]}}
         training: {lr: {loguniform: [0, 1]}, batch_sise: 3, batch_size: {uniform: [1, 8]}, loss: {choice: []},
-                   window: {uniform: [1, 2], int: [1, 2]}, clip: {uniform: [1, 2], when: {curriculum.pacin: 1}}}
+                   micro_batch: {uniform: [1, 2], int: [1, 2]}, clip: {uniform: [1, 2], when: {curriculum.pacin: 1}}}
         metric: {choice: [map, p@1]}
         ranker.model: x
         search: {trails: 3, searcher: bayes, trials: 0, hours: -1}
@@ -108,7 +117,7 @@ def test_every_problem_at_once(write: Write) -> None:
     assert found["training.batch_sise"] == "unknown key; did you mean training.batch_size?"
     assert "{int: [a, b]}" in found["training.batch_size"]
     assert "no values" in found["training.loss.choice"]
-    assert "uniform and int at once" in found["training.window"]
+    assert "uniform and int at once" in found["training.micro_batch"]
     assert found["training.clip.when.curriculum.pacin"] == "unknown key; did you mean curriculum.pacing?"
     assert "cannot be searched" in found["metric"]
     assert "unknown key" in found["ranker.model"]
@@ -311,10 +320,10 @@ def test_trials_share_texts_whatever_the_network_on_top(write: Write) -> None:
 
 
 def test_a_value_that_was_not_foreseen_is_prepared_when_it_comes(write: Write) -> None:
-    opened = "ranker: conv_knrm\nranker.unknown_deviation: {uniform: [0.1, 0.9]}\n"
+    opened = "ranker: conv_knrm\nranker.vector_size: {int: [10, 900]}\n"
     experiment = load_experiment(write(opened))
     data = tiny_data()
-    base, run = experiment.base_run(), experiment.training_run({"ranker.unknown_deviation": 0.2})
+    base, run = experiment.base_run(), experiment.training_run({"ranker.vector_size": 20})
     known = {materials_key(base): Materials(data, prepare(base, data).text)}
     assert materials_key(run) not in known
     assert materials_for(run, known).data is data
@@ -327,7 +336,6 @@ def test_a_value_that_was_not_foreseen_is_prepared_when_it_comes(write: Write) -
         ("ranker.vector_size: {int: [50, 300], step: 50}", 6),
         ("ranker.vector_size: {int: [50, 300]}\nranker.word2vec: {choice: [cbow, skipgram]}", 2),
         ("ranker.filters: {int: [32, 256]}\ntraining.pretrain_data: docstrings", 1),
-        ("ranker.unknown_deviation: {uniform: [0.1, 0.9], step: 0.1}", 1),
     ],
 )
 def test_no_more_rankers_of_a_range_are_foreseen_than_there_are_trials(opened: str, rankers: int, write: Write) -> None:
@@ -374,3 +382,131 @@ def test_another_section_is_advised_for_a_like_name_alone(write: Write) -> None:
     assert "did you mean training.loss?" in problems(write(OPEN), "curriculum.loss=hinge")["curriculum.loss"]
     unknown = problems(write(OPEN), "ranker.name=knrm", "ranker.zzz=x")["ranker.zzz"]
     assert unknown.startswith("unknown key; known: ranker.")
+
+
+# -- what the command line changes ---------------------------------------------------------------------------------
+
+
+def test_keys_of_the_baseline_may_be_a_list_and_the_command_line_s_go_first(write: Write) -> None:
+    keys = "[curriculum.weighting, curriculum.anti]"
+    off = load_experiment(write(f"baseline: {keys}\nbaseline.curriculum.T: 1\n{OPEN}")).baseline
+    assert load_experiment(write(OPEN), [f"baseline={keys}", "baseline.curriculum.T=1"]).baseline == off
+    assert off == {
+        "curriculum.pacing": "none", "curriculum.weighting": "none", "curriculum.anti": False, "curriculum.T": 1,
+    }  # fmt: skip
+    space = write(OPEN + "baseline: {training.lr: 1e-5, curriculum.T: 0.5}\n")
+    baseline = load_experiment(space, ["baseline.training.lr=1e-4", "curriculum.anti=true"]).baseline
+    assert (baseline["training.lr"], baseline["curriculum.T"]) == (1e-4, 0.5)
+
+
+@pytest.mark.parametrize(("pacing", "left"), [("{choice: [none, linear]}", True), ("linear", True), ("none", False)])
+def test_a_condition_of_which_the_command_line_leaves_something_stays(pacing: str, left: bool) -> None:
+    """delta exists with six pacings; one of them is left, with or without `none`, or `none` alone."""
+    experiment = load_experiment("everything", [f"curriculum.pacing={pacing}", "search.points=[]"])
+    assert ("curriculum.delta" in experiment.space.leaves) == left
+    assert any("curriculum.delta is left out" in note for note in experiment.notes) != left
+
+
+def test_what_depends_on_a_key_that_was_left_out_is_left_out_too(write: Write) -> None:
+    text = (
+        "curriculum.pacing: {choice: [root, linear]}\n"
+        "curriculum.n: {choice: [2, 5], when: {curriculum.pacing: root}}\n"
+        "curriculum.T: {choice: [0.2, 0.4], when: {curriculum.n: 5}}\n"
+    )
+    experiment = load_experiment(write(text + OPEN), ["curriculum.pacing=linear"])
+    assert list(experiment.space.leaves) == ["training.lr"] and experiment.notes[-1].startswith("curriculum.T is left")
+    n = "curriculum.n: {choice: [2, 5], when: {curriculum.pacing: [root, linear]}}\n"
+    assert "curriculum.n" in load_experiment(write(f"curriculum.pacing: linear\n{n}")).space.leaves
+
+
+# -- the shipped space of everything -------------------------------------------------------------------------------
+
+
+def test_everything_is_in_the_space_of_everything() -> None:
+    """The scheduler is the one that docs/dev/decisions.md recommends for a search over curricula."""
+    experiment = load_experiment("everything")
+    leaves = experiment.space.leaves
+    for key, registry in (("scoring", SCORINGS), ("pacing", PACINGS), ("weighting", WEIGHTINGS)):
+        assert set(leaves[f"curriculum.{key}"].values() or ()) == set(registry) - {"file"}, "which needs a file"
+    assert {key.removeprefix("curriculum.") for key in leaves} >= {
+        "m", "delta", "T", "n", "stages", "objective_switch", "switch_at",
+    }  # fmt: skip
+    assert set(leaves["curriculum.negatives.schedule"].values() or ()) == set(SCHEDULES) - {"groups"}
+    assert (experiment.search.scheduler, experiment.search.searcher) == ("model", "tpe")
+    assert len(experiment.search.points) == 3 and leaves["training.lr"] == LogUniform(low=5e-6, high=1e-4)
+    choice = {"curriculum.pacing": "none", "curriculum.weighting": "none", "curriculum.objective_switch": "mse"}
+    assert experiment.grace({**choice, "curriculum.switch_at": 0.5}) == 30, "the objective's switch is waited for"
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"ranker": "knrm"}, ["knrm has 0.01"]),
+        ({"overrides": ["ranker.name={choice: [knrm, bert, conv_knrm]}"]}, ["knrm has 0.01", "conv_knrm has 0.001"]),
+        ({"ranker": "bert"}, []),
+        ({"ranker": "knrm", "overrides": ["training.lr=0.005"]}, []),
+        ({"ranker": "knrm", "overrides": ["training.lr={loguniform: [5e-6, 1e-4]}"]}, []),
+    ],
+)
+def test_learning_rates_of_another_ranker_than_the_space_is_for_are_told(
+    options: dict[str, Any], told: list[str]
+) -> None:
+    """The baseline has the middle of the range, with which a small network hardly learns."""
+    notes = [note for note in load_experiment("everything", **options).notes if note.startswith("training.lr")]
+    assert len(notes) == bool(told) and all(word in note for note in notes for word in ("bert", "5e-06", *told))
+
+
+# -- paths ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder where a search is called, with data and vectors."""
+    write_folder(tmp_path / "here" / "trec", trec_files())
+    (tmp_path / "here" / "glove.txt").write_text("cat 1\n")
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path / "here"
+
+
+def test_a_search_names_its_files_from_any_folder(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(here))
+    found: list[Experiment] = []
+    monkeypatch.setattr("tune_cl.run_search.start_search", lambda experiment, *_: found.append(experiment) or {})
+    Path("space.yaml").write_text(f"ranker: {{name: conv_knrm, vectors: glove.txt}}\n{OPEN}")
+    teacher = "curriculum.teacher.ranker={name: bert, model: trec}"
+    fixed = ["training.pretrain_data=~/trec", "curriculum.vectors=glove.txt", teacher]
+    assert main(["run", "space.yaml", "--data", "./trec", *(f"--set={one}" for one in fixed), "--json"]) == DONE
+    monkeypatch.chdir("/")
+    made = from_yaml(found[0].to_yaml()).base_run()
+    data, vectors = str(here / "trec"), str(here / "glove.txt")
+    assert (made.data.source, made.training.pretrain_data, made.curriculum.vectors) == (data, data, vectors)
+    assert made.ranker["vectors"] == vectors and (made.curriculum.teacher.ranker or {})["model"] == data
+
+
+@pytest.mark.parametrize(
+    ("value", "key"),
+    [("docstrings", "data.source"), ("ir_datasets:x", "data.source"), ("train", "curriculum.vectors"),
+     ("tiny", "ranker.model"), ("nowhere", "training.pretrain_data")],
+)  # fmt: skip
+def test_what_is_no_path_of_a_search_stays(value: str, key: str, here: Path) -> None:
+    if value != "nowhere":
+        (here / value).mkdir()
+    made = build("space", {"ranker.name": "bert", key: value}, {})
+    assert in_any_folder(made) == made
+
+
+def test_opened_paths_and_conditions_on_paths_are_found_from_any_folder(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trec = str(here / "trec")
+    opened = {"training.pretrain_data": {"choice": ["trec", "docstrings"], "prior": [2, 1]},
+              "baseline.training.pretrain_data": "trec", "search.points": [{"training.pretrain_data": "trec"}],
+              "training.pretrain_iterations": 3}  # fmt: skip
+    condition = {"data": "trec", "training.lr": {"choice": [0.1, 0.2], "when": {"data.source": "trec"}}}
+    whole, conditional = (in_any_folder(build("space", keys, {})) for keys in (opened, condition))
+    monkeypatch.chdir("/")
+    leaf = whole.space.leaves["training.pretrain_data"]
+    assert leaf.arguments() == [trec, "docstrings"] and leaf.prior_in_yaml() == [2, 1]
+    assert whole.baseline["training.pretrain_data"] == whole.search.points[0]["training.pretrain_data"] == trec
+    assert "training.lr" in conditional.space.sample(generator(0, "condition", 0))
+    assert from_yaml(whole.to_yaml()) == whole and from_yaml(conditional.to_yaml()) == conditional

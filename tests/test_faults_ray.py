@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,14 +24,12 @@ from tests.support.builders import tiny_data
 from tests.support.toy_trainable import BALLAST, steps_of, toy_search
 from tests.support.toys_behind import Behind
 from tests.support.trec_folder import write_trec_folder
-from trainables.config.keys import TrainingRun
 from trainables.core.errors import DataError, Problem, WorkFailed
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
 from tune_cl.experiment.search_keys import Resources
 from tune_cl.history.journal import FILE, Event, Journal, read_events
 from tune_cl.history.state import SearchState, TrialState, replay
-from tune_cl.ray import confirmation as tasks
 from tune_cl.ray import nodes as nodes_module
 from tune_cl.ray import shared_materials as elsewhere
 from tune_cl.ray import slots as places_module
@@ -176,7 +173,7 @@ def test_an_error_of_a_computation_on_the_cluster_is_the_user_s(cluster: Cluster
 
 
 def test_what_no_node_holds_waits_for_one_and_says_so(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A teacher and a confirmation, each of which needs two CPUs; the worker has one, until the note is seen."""
+    """A teacher that needs two CPUs; the worker has one, until the note is seen."""
     said: list[str] = []
 
     def add_node(line: str) -> None:
@@ -187,18 +184,11 @@ def test_what_no_node_holds_waits_for_one_and_says_so(cluster: Cluster, monkeypa
 
     added: list[Any] = []
     monkeypatch.setattr(places_module, "READ_SECONDS", 0.5)
-    for module in (elsewhere, tasks):
-        monkeypatch.setattr(module, "say", add_node)
+    monkeypatch.setattr(elsewhere, "say", add_node)
     resources = Resources(cpu=2)
     assert on_cluster(cluster.address, resources)(os.getpid) != os.getpid()
     cluster.remove_node(added[0])
-    with ray_session(cluster.address):
-        crew, ended = tasks.Crew({}, resources, "test"), []
-        monkeypatch.setattr(crew, "_share", lambda run: None)
-        run: Any = SimpleNamespace(run=TrainingRun(), remote=None, folder="")
-        crew.train([run], lambda run, why: ended.append(why))
-    assert len(ended) == 1 and ended[0] is not None  # there were no materials
-    assert said == ["note: waiting for a node that holds a trial (2 CPU): none of the cluster does"] * 2
+    assert said == ["note: waiting for a node that holds a trial (2 CPU): none of the cluster does"]
 
 
 def refuse() -> None:

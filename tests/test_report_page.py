@@ -110,3 +110,12 @@ def test_tables_break_no_words_and_hint_at_what_is_cut() -> None:
     assert "anywhere" not in rules[".wide"]
     scroll = next(body for selector, body in rules.items() if selector.startswith(".scroll"))
     assert "overflow-x: auto" in scroll and "local" in scroll and "var(--shade)" in scroll
+
+
+def test_before_a_confirmation_the_table_says_how_far_trials_were_trained(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.add([0.3, 0.4, 0.45], "baseline")
+    case.add([0.3, 0.5], "stopped_early", "not among the best")
+    case.add([0.3, 0.2, 0.4], "completed")
+    cells = re.findall(r'<td class="n">(\d)( \(stopped early\))?</td>', page(gather(case.write())))
+    assert cells[:2] == [("3", ""), ("2", " (stopped early)")], "the baseline is the first"

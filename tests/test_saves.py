@@ -71,7 +71,7 @@ RUNS = {
     "conv_knrm": {"ranker": {"name": "conv_knrm", "vector_size": 16, "filters": 8}},
     "self-paced bert": {
         "ranker": {"name": "bert", "model": "tiny", "vocabulary_size": 300},
-        "curriculum": {"pacing": "linear", "scoring": "self_paced", "refresh": 1, "sampling": "without_replacement"},
+        "curriculum": {"pacing": "linear", "scoring": "self_paced"},
     },
 }
 
@@ -98,6 +98,17 @@ def test_a_snapshot_is_not_changed_by_what_the_training_does_next(name: str, tmp
     assert all((at_once / file).read_bytes() == (later / file).read_bytes() for file in files)
 
 
+def after_each_save(monkeypatch: pytest.MonkeyPatch, done: Callable[[], Any]) -> None:
+    """Calls `done` as a part of each save."""
+    save = saves.save_iteration
+
+    def slowly(*arguments: Any) -> None:
+        save(*arguments)
+        done()
+
+    monkeypatch.setattr(saves, "save_iteration", slowly)
+
+
 @pytest.mark.parametrize("waits", [True, False])
 @pytest.mark.parametrize("due", [True, False])
 def test_the_last_state_is_saved_however_dear_and_each_is_told(
@@ -113,7 +124,8 @@ def test_the_last_state_is_saved_however_dear_and_each_is_told(
         assert int((folder / "a").read_text()) == int(folder.name[-5:])
         told.append(folder.name)
 
-    for _ in saves.iterations(training, tmp_path, saved):
+    after_each_save(monkeypatch, saved)
+    for _ in saves.iterations(training, tmp_path):
         pass
     assert told == (["iteration-00001", "iteration-00002"] if due else []) + ["iteration-00003"]
 
@@ -123,7 +135,8 @@ def test_a_training_that_is_stopped_finishes_the_save_that_has_begun(
 ) -> None:
     monkeypatch.setattr(saves.Saves, "worth_waiting", lambda self: False)
     training: Any = ThreeIterations()
-    running, go = saves.iterations(training, tmp_path, lambda: go.wait(60) and None), threading.Event()
+    running, go = saves.iterations(training, tmp_path), threading.Event()
+    after_each_save(monkeypatch, lambda: go.wait(60))
     next(running)
     threading.Timer(0.05, go.set).start()
     running.close()

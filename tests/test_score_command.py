@@ -1,127 +1,94 @@
-"""`tune-cl score`: the file, the examples and the picture."""
+"""`tune-cl score`: its document, its file, and the examples that it shows."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from xml.etree import ElementTree
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.support.builders import tiny_data
-from tests.support.data_folders import trec_files, write_folder
+from tests.support.cli_calls import document
+from tests.support.data_folders import letor_files, trec_files, write_folder
 from trainables.data.instances import make_instances
-from tune_cl.cli import main
-from tune_cl.cli.commands.score import NOT_FIXED, SHOWN, extremes
+from tune_cl.cli import DONE, main
+from tune_cl.cli.commands.score import NOT_FIXED, SHOWN, extremes, render
+
+Capture = pytest.CaptureFixture[str]
+ALL = ["--set", "training.negatives=all"]
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return write_folder(tmp_path / "data", trec_files())
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
 
 
-def score(folder: Path, *arguments: str) -> int:
-    return main(["score", str(folder), *arguments])
+def score(capfd: Capture, files: dict[str, str], scoring: str, *options: str) -> tuple[dict[str, Any], list[list[str]]]:
+    """The command's document, and the cells of its file."""
+    told = document(capfd, "score", str(write_folder(Path("data"), files)), scoring, "--output", "d.tsv", *options)
+    return told, [line.split("\t") for line in Path("d.tsv").read_text().splitlines()]
 
 
-def test_examples_and_values_as_json(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    whole = ["--set", "training.negatives=all"]
-    assert score(folder, "reciprocal_rank", *whole, "--output", str(tmp_path / "d.tsv"), "--json") == 0
-    document = json.loads(capfd.readouterr().out)
-    rows = [line.split("\t") for line in (tmp_path / "d.tsv").read_text().splitlines()]
-    assert document["count"] == len(rows) > 1 and document["plot"] is None
-    assert document["examples"]["easiest"][0]["value"] == min(float(row[2]) for row in rows)
-    assert document["examples"]["hardest"][0]["value"] == max(float(row[2]) for row in rows)
+def test_its_document_and_file_hold_the_values_of_all_instances(capfd: Capture) -> None:
+    told, rows = score(capfd, trec_files(), "reciprocal_rank", *ALL)
+    values = [float(value) for *_, value in rows]
+    assert told["count"] == len(rows) > 1 and told["output"] == "d.tsv"
+    assert (told["min"], told["max"], told["mean"]) == (min(values), max(values), pytest.approx(np.mean(values)))
+    examples = {name: side[0]["value"] for name, side in told["examples"].items()}
+    assert examples == {"easiest": min(values), "hardest": max(values)}
 
 
-def test_an_order_by_equal_values_is_said_to_be_none(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    whole = ["--set", "training.negatives=all", "--output", str(tmp_path / "d.tsv")]
-    for scoring, told in (("turns", True), ("random", False)):
-        assert score(folder, scoring, *whole) == 0
-        note = "note: all 2 instances have the same value: they would keep the order of the data"
-        assert (note in capsys.readouterr().err) == told
+@pytest.mark.parametrize("scoring", ["random", "self_paced", "reciprocal_rank", "normalized_score", "kde"])
+def test_scorings_that_read_no_texts_take_features(scoring: str, capfd: Capture) -> None:
+    assert score(capfd, letor_files(), scoring)[0]["count"] > 0
 
 
-@pytest.mark.parametrize(("scoring", "told"), [("self_paced", True), ("random", False)])
-def test_the_order_that_self_paced_begins_with_is_said_to_be_no_difficulty(
-    scoring: str, told: bool, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert score(folder, scoring, "--output", str(tmp_path / "d.tsv")) == 0
-    note = "note: these values are the random order that self_paced begins with: it measures the ranker's own loss"
-    assert (note in capsys.readouterr().err) == told
+def test_difficulties_are_cached(capfd: Capture) -> None:
+    for cached in (False, True):
+        files = trec_files(runs=False) | {"queries.train.tsv": "train-a\tcached cat\ntrain-b\tdog\n"}
+        assert score(capfd, files, "response_words")[0]["cached"] == cached
 
 
-def test_the_console_shows_the_texts(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert score(folder, "turns", "--output", str(tmp_path / "d.tsv")) == 0
-    shown = capsys.readouterr().out
-    assert "easiest:" in shown and "hardest:" in shown
-    assert "query: dog running" in shown and "relevant: the dog ran" in shown
+@pytest.mark.parametrize(
+    ("scoring", "word"), [("turns", "same value"), ("self_paced", "random order"), ("random", None)]
+)
+def test_values_that_give_no_order_are_noted(scoring: str, word: str | None, capfd: Capture) -> None:
+    data = str(write_folder(Path("data"), trec_files(runs=False)))
+    assert main(["score", data, scoring, *ALL, "--output", "d.tsv"]) == DONE
+    notes = [line for line in capfd.readouterr().err.splitlines() if "same value" in line or "random order" in line]
+    assert len(notes) == (word is not None) and all(str(word) in note for note in notes)
 
 
-def test_a_pair_is_written_with_its_relevant_document_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pair_is_written_with_its_relevant_document_first(capfd: Capture) -> None:
     """Query a wants d1 and b wants d2, each out of three judged documents."""
-    folder = write_folder(tmp_path / "judged", trec_files(runs=False))
-    output = tmp_path / "d.tsv"
-    assert score(folder, "bm25_std", "--set", "training.negatives=all", "--output", str(output)) == 0
-    rows = [line.split("\t") for line in output.read_text().splitlines()]
+    told, rows = score(capfd, trec_files(runs=False), "bm25_std", *ALL)
     pairs = {(query, documents) for query, documents, _ in rows}
     assert pairs == {("train-a", "d1 d2"), ("train-a", "d1 d3"), ("train-b", "d2 d1"), ("train-b", "d2 d3")}
-    value = float(rows[0][2])
-    assert f"  {value:.4g}  {rows[0][0]}\n" in capsys.readouterr().out and f"{value:.4g}" != f"{value:.3g}"
+    shown, value = render(told), float(rows[0][2])
+    assert f"{value:.4g}  {rows[0][0]}\n" in shown and f"{value:.4g}" != f"{value:.3g}"
+    assert all(text in shown for text in ("easiest:", "hardest:", "query: dog running", "relevant: the dog ran"))
 
 
-def test_texts_of_examples_are_cut(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    files = trec_files()
-    files["queries.train.tsv"] = "train-a\tcat\ntrain-b\t" + "word " * 100 + "\n"
-    output = ["--output", str(tmp_path / "d.tsv"), "--json"]
-    assert score(write_folder(tmp_path / "long", files), "turns", *output) == 0
-    shown = [one["query"] for part in json.loads(capfd.readouterr().out)["examples"].values() for one in part]
+def test_texts_of_examples_are_cut(capfd: Capture) -> None:
+    files = trec_files() | {"queries.train.tsv": "train-a\tcat\ntrain-b\t" + "word " * 100 + "\n"}
+    shown = [one["query"] for side in score(capfd, files, "turns")[0]["examples"].values() for one in side]
     longest = max(shown, key=len)
     assert longest.endswith(" ...") and 295 < len(longest) <= 300
-
-
-def test_an_svg_holds_the_texts(folder: Path, tmp_path: Path) -> None:
-    picture = tmp_path / "new" / "d.svg"
-    assert score(folder, "bm25_std", "--output", str(tmp_path / "d.tsv"), "--plot", str(picture)) == 0
-    texts = " ".join(element.text or "" for element in ElementTree.parse(picture).iter())
-    assert "bm25_std (higher = harder)" in texts and "relevant: the dog ran" in texts
-    assert [path.name for path in picture.parent.iterdir()] == ["d.svg"]
-
-
-def test_a_png_is_one(folder: Path, tmp_path: Path) -> None:
-    assert score(folder, "random", "--output", str(tmp_path / "d.tsv"), "--plot", str(tmp_path / "d.PNG")) == 0
-    assert (tmp_path / "d.PNG").read_bytes().startswith(b"\x89PNG")
-
-
-def test_another_kind_of_picture_is_refused_before_any_work(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert score(folder, "turns", "--output", str(tmp_path / "d.tsv"), "--plot", "d.jpg") == 2
-    assert capsys.readouterr().err == "error: --plot: 'd.jpg' names no format; a file ending in .png or .svg\n"
-    assert not (tmp_path / "d.tsv").exists()
 
 
 def test_examples_are_of_different_queries() -> None:
     data = tiny_data(6, 5)
     split = data.splits["train"]
     instances = make_instances(split, True, "all", 1)
-    values = np.arange(len(instances), dtype=np.float64)
-    found = extremes(data, split, instances, values)
-    for examples in found.values():
-        assert len({example.query_id for example in examples}) == SHOWN
+    found = extremes(data, split, instances, np.arange(len(instances), dtype=np.float64))
+    assert all(len({example.query_id for example in examples}) == SHOWN for examples in found.values())
     assert found["easiest"][0].value == 0 and found["hardest"][0].value == len(instances) - 1
 
 
-def test_a_negative_that_is_drawn_anew_has_no_document(
-    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    pointwise = ["--set", "training.loss=pointwise", "--output", str(tmp_path / "d.tsv"), "--json"]
-    assert score(folder, "kde", *pointwise) == 0
-    documents = [line.split("\t")[1] for line in (tmp_path / "d.tsv").read_text().splitlines()]
+def test_a_negative_that_is_drawn_anew_has_no_document(capfd: Capture) -> None:
+    told, rows = score(capfd, trec_files(), "kde", "--set", "training.loss=pointwise")
+    documents = [name for _, name, _ in rows]
     assert len(documents) == 2 * sum(map(bool, documents)) == 2 * len(set(documents) - {""})
-    shown = [one for part in json.loads(capfd.readouterr().out)["examples"].values() for one in part]
-    drawn = [one for one in shown if one["label"] == "other"]
+    drawn = [one for side in told["examples"].values() for one in side if one["label"] == "other"]
     assert drawn and {one["document"] for one in drawn} == {NOT_FIXED}

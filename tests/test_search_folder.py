@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.tracking_cases import journal_of, search_event
 from trainables.core.errors import ConfigError, DataError
+from trainables.core.files import require_folder
 from tune_cl.history import search_folder as module
 from tune_cl.history.search_folder import (
     DEFAULT_STORAGE,
@@ -44,6 +45,8 @@ def test_a_space_s_name_gets_the_first_free_number(tmp_path: Path) -> None:
         search(tmp_path, names[-1])
     assert names == ["toy", "toy-2", "toy-3"]
     assert new_search_folder(str(tmp_path), "mine", "toy").name == "mine"
+    assert new_search_folder(str(tmp_path / "new" / "storage"), None, "toy").folder == tmp_path / "new/storage/toy"
+    assert sorted(path.name for path in tmp_path.iterdir()) == names, "a place is tried out and left as it was"
 
 
 def test_a_file_in_the_place_of_a_search_is_told_before_the_work(tmp_path: Path) -> None:
@@ -123,6 +126,27 @@ def test_what_may_not_be_written_is_the_storage_s_or_the_cache_s_fault(number: i
             raise OSError(number, "no")
         with pytest.raises(OSError, match="disk is full"), place.writing():
             raise OSError(errno.ENOSPC, "disk is full")
+
+
+def test_a_search_that_may_only_be_read_is_refused_where_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(folder: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+
+    monkeypatch.setattr(module, "Journal", refuse)
+    with pytest.raises(ConfigError, match=r"--storage: '.*/toy'"):
+        SearchFolder(tmp_path, "toy").open()
+
+
+def test_a_folder_that_leads_out_of_one_that_is_not_there_is_tried_where_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = tmp_path / "outer" / "inner"
+    inner.mkdir(parents=True)
+    monkeypatch.chdir(inner)
+    require_folder("--output", Path("new/../../left/x"))
+    assert list((tmp_path / "outer").rglob("*")) == [inner]
 
 
 # -- S3 ----------------------------------------------------------------------------------------------------------

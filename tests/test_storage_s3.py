@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.builders import tiny_data
 from tests.support.commands import UNHURRIED, finish, start, wait_for_events
+from tests.support.confirm_cases import confirm_run
 from tests.support.s3_cases import events, on_another_machine, s3, server
 from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun
@@ -21,8 +22,9 @@ from trainables.core import storage
 from trainables.core.cache import cache_root
 from trainables.core.errors import ConfigError, WorkFailed
 from trainables.training.materials import materials_for
+from trainables.training.trainer import Training
 from tune_cl.cli import main
-from tune_cl.confirmation.training import read_values, result_of
+from tune_cl.confirmation.training import fetch_results, read_values, result_of
 from tune_cl.history import s3_mirror as mirror
 from tune_cl.history.journal import parse, read_events
 from tune_cl.history.s3_mirror import MirroredJournal
@@ -34,7 +36,6 @@ from tune_cl.history.search_folder import (
     search_folder_of,
 )
 from tune_cl.history.state import replay
-from tune_cl.ray import confirmation as remote
 
 pytestmark = pytest.mark.slow
 
@@ -202,7 +203,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_trec_folder(made, tmp_path_factory.mktemp("data") / "data")
 
 
-def test_a_confirmation_goes_on_where_it_was_killed(
+def test_a_training_of_a_confirmation_leaves_its_ranker_and_results_in_s3(
     s3: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = TrainingRun.model_validate(
@@ -213,25 +214,12 @@ def test_a_confirmation_goes_on_where_it_was_killed(
         }
     )
     materials = materials_for(run, {})
-    address, kept = storage.joined(s3, "seed-1"), remote.keep_state
-
-    def killed_after_two(folder: Path, to: str) -> None:
-        kept(folder, to)
-        if (folder / "state" / "iteration-00002").exists():
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(remote, "keep_state", killed_after_two)
-        with pytest.raises(KeyboardInterrupt):
-            remote.confirm_at(run, materials, address, "test")
-    assert list(storage.files_below(address)) == ["state.tar"]
-    remote.fetch_earlier(address, tmp_path / "state")
-    assert [path.name for path in (tmp_path / "state" / "state").iterdir()] == ["iteration-00002"]
-    remote.confirm_at(run, materials, address, "test")
-    remote.confirm_at(run, materials, address, "dev")  # needs no further training
-    remote.fetch_results(address, tmp_path / "here")
-    remote.confirm_at(run, materials, str(tmp_path / "whole"), "test")
-    assert "state.tar" not in storage.files_below(address)
+    address = storage.joined(s3, "seed-1")
+    confirm_run(run, materials, address, "test")
+    confirm_run(run, materials, str(tmp_path / "whole"), "test")
+    monkeypatch.setattr(Training, "iterate", lambda training: pytest.fail("trained again"))
+    confirm_run(run, materials, address, "dev")
+    fetch_results(address, tmp_path / "here")
     assert result_of(tmp_path / "here", "dev") and not (tmp_path / "here" / "ranker").exists()
     ours, whole = (read_values(tmp_path / folder, "test", "map") for folder in ("here", "whole"))
     assert (ours == whole).all()

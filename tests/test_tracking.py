@@ -28,7 +28,6 @@ from tests.support.tracking_cases import (
     journal_of,
     one_trial,
     result_event,
-    root,
     search_event,
     snapshot,
     trial_event,
@@ -231,26 +230,6 @@ def test_what_mlflow_refuses_does_not_hold_up_the_rest(
     assert "t0001 root 2 turns anti" not in runs and runs["t0002 kde m=inf"]["status"] == "FINISHED"
     assert "MLflow refuses results of t0001" in caplog.text or "event 'interrupted'" in caplog.text
     assert "gone.html: it is not there any more" in caplog.text
-
-
-def test_a_trial_that_took_over_another_configuration_goes_on_as_often_as_it_waits(
-    database: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    pause = {"event": "pause", "trial": "t0001", "iteration": 1, "reason": "waits", "time": 1020.0}
-    adopted = {"adopted": {"trial": "t0002", "iteration": 1, "checkpoint": "p"}, "chosen": {"curriculum.n": 5}}
-    told = [
-        search_event("population", storage=str(tmp_path)), trial_event(1, root(2)), result_event(1, 1, 0.5), pause,
-        {"event": "machine", "trial": "t0001", "text": "precision: bf16", "time": 1020.0},
-        trial_event(1, root(5)) | adopted, result_event(1, 2, 0.5), pause | {"iteration": 2},
-        trial_event(1, root(5)) | {"changed": True, "chosen": {"curriculum.n": 5}},
-    ]  # fmt: skip
-    uri = resolve_tracking_uri(database)
-    delivered(journal_of(tmp_path / "s", told), uri)
-    assert not caplog.records
-    run = snapshot(uri, "population")["t0001 root 2 turns anti"]
-    assert run["status"] == "RUNNING" and run["params"]["curriculum.n"] == "2"
-    assert run["tags"]["tune_cl.machine"] == "precision: bf16"
-    assert run["tags"]["tune_cl.from_iteration_00001"] == "weights of t0002; curriculum.n=5"
 
 
 def test_secrets_stay_out_of_the_runs_and_of_the_space_beside_them(database: Path, tmp_path: Path) -> None:

@@ -85,8 +85,6 @@ def test_layout_on_a_server(server: Server, expected: Snapshot, database: Path, 
         "trial_id": "t0001",
         "seed": "7",
         "outcome": "completed",
-        "audit": "true",
-        "pareto": "true",
     }
     assert {f"tune_cl.{key}": value for key, value in tags.items()}.items() <= best["tags"].items()
     assert stopped["metrics"]["dev_mrr_at_10"] == [(1, "nan")] and stopped["params"]["curriculum.m"] == "inf"

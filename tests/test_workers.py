@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +12,7 @@ import pytest
 import ray
 
 from tests.support.builders import tiny_data
+from tests.support.confirm_cases import confirm_run
 from tests.support.toy_trainable import search_event
 from tests.support.training_runs import make_run
 from trainables.config.keys import TrainingRun
@@ -23,13 +22,14 @@ from trainables.training.checkpoint import save_iteration
 from trainables.training.materials import Materials, materials_key, prepare
 from trainables.training.trainer import Training
 from trainables.workers import Workers, WorkersTraining
-from tune_cl.confirmation.training import confirm_run, read_values
+from tune_cl.confirmation.request import Configuration, SeedRun
+from tune_cl.confirmation.training import read_values
+from tune_cl.confirmation.trainings import Trainings
 from tune_cl.experiment.load import load_experiment
 from tune_cl.experiment.search_keys import Resources
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.state import SearchState
 from tune_cl.ray import tuner as ray_tune
-from tune_cl.ray.confirmation import Crew
 from tune_cl.ray.session import ray_session
 from tune_cl.search.driver import Search
 
@@ -132,39 +132,6 @@ def test_a_loss_that_is_no_number_fails_the_training_and_leaves_the_workers(
     assert {one.pid for one in processes()} == before
 
 
-def test_a_training_continues_what_another_configuration_learned(
-    workers: Workers, shared: dict[str, Any], materials: Materials, tmp_path: Path
-) -> None:
-    other = Training(run_of(lr=1e-2), materials, "cpu")
-    other.iterate()
-    other.save(tmp_path)
-    training, alone = WorkersTraining(workers, run_of(), shared), Training(run_of(), materials, "cpu")
-    for one in (training, alone):
-        one.adopt(tmp_path)
-        one.iterate()
-    np.testing.assert_allclose(numbers(training), numbers(alone), rtol=1e-3, atol=1e-3)
-    assert (training.iteration, training.copied_iterations, training.has_best) == (2, 1, alone.has_best)
-
-
-def test_a_spread_network_trains_as_a_whole_one_and_leaves_the_same_files(
-    workers: Workers, shared: dict[str, Any], materials: Materials, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With dropout the same masks; a confirmation saves, resumes and applies it."""
-    of_layers = finished(WorkersTraining(workers, run_of("bi_encoder"), shared))
-    monkeypatch.setattr(workers, "group", replace(workers.group, shard=True))
-    spread = WorkersTraining(workers, run_of("bi_encoder"), shared)
-    spread.iterate()
-    spread.load(save_iteration(tmp_path / "states", 1, spread.snapshot()))
-    np.testing.assert_allclose(numbers(finished(spread)), numbers(of_layers), rtol=2e-3, atol=2e-3)
-
-    confirm_run(
-        run_of(), shared, tmp_path / "spread", "test", make=lambda run, _: WorkersTraining(workers, run, shared)
-    )
-    confirm_run(run_of(), materials, tmp_path / "alone", "test")
-    values = [read_values(tmp_path / name, "test", "map") for name in ("spread", "alone")]
-    np.testing.assert_allclose(*values, atol=1e-3)
-
-
 SEARCH = """
 data: docstrings
 ranker: {name: conv_knrm, vector_size: 16, filters: 8}
@@ -191,7 +158,8 @@ def test_a_search_pauses_and_goes_on_with_trials_of_two_processes(workers: Worke
     with Journal(folder) as journal:
         journal.append(search_event(experiment, folder))
         search = Search(experiment, journal, 1, lambda trial, checkpoint, run: Path(checkpoint), kill_once)
-        ray_tune.run_trials(search, {materials_key(experiment.base_ranker()): materials}, str(folder), 1, lambda: 1)
+        shared, resources = {materials_key(experiment.base_ranker()): materials}, experiment.search.resources
+        ray_tune.run_trials(search, experiment.trials, shared, resources, str(folder), "session-1", lambda: 1)
     assert len(killed) == 1
     trials = search.state.by_number()
     assert trials[0].outcome == "baseline" and len(trials) == 4
@@ -211,12 +179,13 @@ def test_a_confirmation_trains_with_two_processes_what_one_would(
 ) -> None:
     """Both trainings by the same two."""
     workers.close()
-    runs: list[Any] = [
-        SimpleNamespace(run=run_of(seed=seed), folder=tmp_path / str(seed), remote=None) for seed in (1, 2)
-    ]
+    configuration, resources = Configuration("plain", "t0000", {}, {}), Resources(workers=2)
+    runs = [SeedRun(configuration, seed, run_of(seed=seed), tmp_path / str(seed)) for seed in (1, 2)]
     ended: list[str | None] = []
-    crew = Crew({materials_key(run_of()): materials}, Resources(workers=2), "test")
-    crew.train(runs, lambda run, why: ended.append(why))
+    with Journal(tmp_path / "journal") as journal:
+        trainings = Trainings(iter([runs]), journal, resources, "test", {}, lambda run, why: ended.append(why))
+        shared = {materials_key(run_of()): materials}
+        ray_tune.run_trials(trainings, 2, shared, resources, str(tmp_path / "ray"), "confirmation", lambda: 1)
     assert ended == [None, None]
     confirm_run(run_of(), materials, tmp_path / "alone", "test")
     values = [read_values(tmp_path / name, "test", "map") for name in ("1", "alone")]

@@ -17,19 +17,18 @@ from ray.tune.result import DONE, SHOULD_CHECKPOINT
 
 from trainables.config.objective import AnyRun, run_of
 from trainables.core.errors import UserError, WorkFailed
-from trainables.core.storage import earlier, fetched, patiently
+from trainables.core.storage import earlier, patiently
 from trainables.post import Group
+from trainables.training.conclusion import Conclusion
 from trainables.training.device import device_memory, forget_device_memory, limit_process, release
 from trainables.training.factory import AnyMaterials, AnyTraining, make_training, shared_for
 from trainables.training.objective import FunctionFailed, ObjectiveTraining
-from trainables.training.saves import DAMAGED, Saves
-from trainables.training.trainer import Training
+from trainables.training.saves import Saves, resumed
 from trainables.workers import Workers, WorkersTraining
 
 # In a result: a checkpoint of an earlier iteration, in the form in which `save` returns one.
 LATE_CHECKPOINT = "late_checkpoint"
 REPORTED, TRACE = "reported", "traceback"  # in a result: a function's metrics, as pairs; what it failed with
-DIGITS = 4  # decimals of the dev queries' values in results
 
 
 class ClusterTrainable(tune.Trainable, ABC):
@@ -112,8 +111,8 @@ class ClusterTrainable(tune.Trainable, ABC):
 
 class RankerTrainable(ClusterTrainable):
     """`config`: {run: a TrainingRun as a nested mapping, checkpoint: folder (local or in S3) to resume from or None,
-    threads: int, gpu: how many GPUs, or what share of one, are reserved, queries: whether results hold the dev queries'
-    values, adopt: whether the checkpoint belongs to another configuration}.
+    threads: int, gpu: how many GPUs, or what share of one, are reserved, conclusion: for a training of a confirmation,
+    where it leaves its ranker and which split that is applied to}.
 
     `materials`: Materials by `materials_key`, or those of a function, from the object store. An actor is reused for
     trial after trial: data and text side stay, only the training is new.
@@ -123,6 +122,8 @@ class RankerTrainable(ClusterTrainable):
     """
 
     failed: str | None = None  # why the training could not be made
+    conclusion: Conclusion | None = None
+    trained = False  # whether an earlier confirmation trained the ranker
     workers: Workers | None = None
 
     def setup(
@@ -155,52 +156,36 @@ class RankerTrainable(ClusterTrainable):
             self.workers.close()
 
     def _start(self, config: dict[str, Any]) -> None:
-        run = run_of(config["run"])
+        self.run = run_of(config["run"])
+        self.conclusion = Conclusion(**config["conclusion"]) if config.get("conclusion") else None
         gpu = 0 if self.workers else config.get("gpu", 0)
-        limit_process(config["threads"], gpu, on_cpu=run.grows_trees)
-        self.reports_queries = config.get("queries", False)
+        limit_process(config["threads"], gpu, on_cpu=self.run.grows_trees)
         forget_device_memory()
         self.notes: list[str] = []
+        self.failed = None
+        self.machine_reported = False  # whether a result said what it computes with
         try:
-            self._make_training(run, config)
+            self._make_training(config["checkpoint"])
         except (UserError, WorkFailed) as error:  # becomes a result, as in `step`: Tune would retry
             self.failed = str(error)
+
+    def _make_training(self, checkpoint: str | None) -> None:
+        self.trained = self.conclusion is not None and self.conclusion.is_trained()
+        if self.trained:
+            self.training = self._new_training()
         else:
-            self.failed = None
+            self._resume(checkpoint)
 
-    def _make_training(self, run: AnyRun, config: dict[str, Any]) -> None:
-        self.training = training = self._training_of(run)
-        self.machine_reported = False  # whether a result said what it computes with
-        if config.get("adopt") and isinstance(training, Training | WorkersTraining):
-            with fetched(config["checkpoint"]) as folder:
-                patiently(lambda: training.adopt(folder))
-        elif config["checkpoint"]:
-            self._load(config["checkpoint"])
+    def _resume(self, checkpoint: str | None) -> None:
+        """Goes on from a checkpoint or, if it is damaged, from the latest intact one before it, or else from the
+        start. The next result says so."""
+        states = (checkpoint, *earlier(checkpoint)) if checkpoint else ()
+        self.training = resumed(self._new_training, states, self.notes.append)
 
-    def _load(self, checkpoint: str) -> None:
-        """Resumes from a checkpoint or, if it is damaged, from the latest intact one before it, or else from the start.
-        The next result says so. The training repeats the same steps, so only time is lost."""
-        run = self.training.run
-        for address in (checkpoint, *earlier(checkpoint)):
-            if self._loads(address):
-                return
-            self._drop()
-            self.training = self._training_of(run)  # without what the failed load had read
-
-    def _loads(self, address: str) -> bool:
-        """Loads a checkpoint; False if damaged. Not in `_load`, where the exception would keep the training alive."""
-        try:
-            with fetched(address) as folder:
-                patiently(lambda: self.training.load(folder))
-            return True
-        except DAMAGED as error:
-            self.notes.append(f"{address} is damaged ({error}); the training goes back behind it")
-            return False
-
-    def _training_of(self, run: AnyRun) -> AnyTraining | WorkersTraining:
+    def _new_training(self) -> AnyTraining | WorkersTraining:
         if self.workers:
-            return WorkersTraining(self.workers, run, self.shared)
-        return make_training(run, self._materials(run))
+            return WorkersTraining(self.workers, self.run, self.shared)
+        return make_training(self.run, self._materials(self.run))
 
     def _materials(self, run: AnyRun) -> AnyMaterials:
         """Those that were not foreseen are not kept: the next trial has others."""
@@ -214,32 +199,48 @@ class RankerTrainable(ClusterTrainable):
         """
         if self.failed is not None:
             return {"failed": self.failed, "iteration": 1, "done": True}
-        if self.training.finished:  # restored from its last checkpoint: reports that iteration again
-            return self._reported(self.training.history[-1]) | {"iteration": self.training.iteration, "done": True}
         try:
-            metrics = self._reported(self.training.iterate())
+            return self._applied() or self._iterated()
         except (UserError, WorkFailed) as error:
             trace = {TRACE: error.trace} if isinstance(error, FunctionFailed) else {}
             return {"failed": str(error), "iteration": self.training.iteration + 1, "done": True} | trace
-        if self.reports_queries:
-            metrics["queries"] = [round(float(value), DIGITS) for value in self.training.dev_values]
-        metrics |= device_memory()
+
+    def _applied(self) -> dict[str, Any] | None:
+        """Applies the ranker of a training that has ended before; None if there is none, or only a damaged one."""
+        if not (self.trained and self.conclusion):
+            return None
+        if record := self.conclusion.apply_again(self.training, self.notes.append):
+            return {"iteration": record["iterations"], "done": True}
+        self.trained = False
+        self._drop()
+        self._resume(None)
+        return None
+
+    def _iterated(self) -> dict[str, Any]:
+        training = self.training
+        restored = training.finished  # from its last checkpoint: reports that iteration again
+        metrics = self._reported(training.history[-1] if restored else training.iterate()) | device_memory()
         if not self.machine_reported:
-            metrics["machine"], self.machine_reported = self.training.machine, True
-        if notes := [*self.notes, *self.training.pop_notes()]:
+            metrics["machine"], self.machine_reported = training.machine, True
+        if notes := [*self.notes, *training.pop_notes()]:
             metrics["note"] = "; ".join(notes)
             self.notes = []
-        return metrics | {"iteration": self.training.iteration, "done": self.training.finished}
+        if training.finished and self.conclusion:
+            self.conclusion.write(training)
+        return metrics | {"iteration": training.iteration, "done": training.finished}
 
     def _reported(self, metrics: dict[str, float]) -> dict[str, Any]:
         """The metrics as a result holds them: a function's own names stand apart, for Ray's may be the same."""
         return {REPORTED: list(metrics.items())} if isinstance(self.training, ObjectiveTraining) else dict(metrics)
 
     def snapshot(self) -> Callable[[Path], None]:
-        if self.failed is not None:  # Tune also saves trials that end by failing
+        nothing = self.failed is not None or self.trained or (self.conclusion and self.training.finished)
+        if nothing:  # to go on from; Tune saves all the same
             return lambda folder: None
         return self.training.snapshot()
 
     def load_checkpoint(self, checkpoint: str | None) -> None:
-        if checkpoint and self.failed is None:
-            self._load(checkpoint)
+        """Ray's call when a trial's process has died."""
+        if checkpoint and self.failed is None and not self.trained:
+            self._drop()
+            self._resume(checkpoint)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,11 +16,12 @@ import numpy as np
 from trainables.config.function import Objective
 from trainables.core.errors import WorkFailed
 from trainables.core.prose import say
+from trainables.core.storage import patiently
 from trainables.evaluation.metrics import dev_key
 from trainables.training.checkpoint import write_json
 from trainables.training.saves import DAMAGED
 from tune_cl.confirmation.against import rows_of
-from tune_cl.confirmation.document import Compared, ablations, document_of, failure, survivors
+from tune_cl.confirmation.document import Compared, ablations, document_of, failure
 from tune_cl.confirmation.looks import Look, look_at
 from tune_cl.confirmation.request import (
     FIRST_LOOK,
@@ -33,19 +36,20 @@ from tune_cl.confirmation.request import (
     seed_run,
     verdict_file,
 )
-from tune_cl.confirmation.training import ended_result, is_trained, result_of
+from tune_cl.confirmation.training import ended_result, fetch_results, is_trained, result_of
+from tune_cl.confirmation.trainings import Trainings
 from tune_cl.confirmation.verdict import notes_of
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import OF_TRAININGS, require_whole
 from tune_cl.history.journal import Journal
-from tune_cl.history.search_folder import TRIALS, SearchFolder, stopped
+from tune_cl.history.search_folder import TRIALS, SearchFolder, own_checkpoint, stopped
 from tune_cl.history.state import SearchState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.inputs import inputs_of
 from tune_cl.model_card import write_verdict
-from tune_cl.ray.confirmation import Crew
 from tune_cl.ray.session import ray_session
-from tune_cl.ray.slots import require_room
+from tune_cl.ray.slots import Slots, require_room
+from tune_cl.ray.tuner import run_trials
 from tune_cl.report.page import write_report
 from tune_cl.search_document import BEST_RANKER
 from tune_cl.tracking.writer import MlflowWriter, finish
@@ -57,7 +61,7 @@ class Confirmation:
 
     pilot    whether it trains the baseline alone
     failed   runs that failed, and why
-    dropped  how many seeds a configuration had when it left the race
+    dropped  how many seeds a configuration had when a look found it hopeless
     """
 
     search_folder: SearchFolder
@@ -103,32 +107,42 @@ class Confirmation:
         return seed_run(self.experiment, configuration, seed, self.search_folder)
 
     def train(self, journal: Journal) -> None:
-        """Trains what has not been trained, in a race or with looks seed after seed; starts Ray only if needed."""
-        with ExitStack() as session:
-            crew = None
-            for seeds in self.rounds():
-                missing = self._missing(
-                    journal, [self.runs[one.label, seed] for seed in seeds for one in self.with_ablations]
-                )
-                if missing and crew is None:
-                    if self.address is None:
-                        require_room(self.experiment.search.resources)
-                    session.enter_context(ray_session(self.address))
-                    crew = Crew(self.materials, self.experiment.search.resources, self.request.split)
-                if missing and crew:
-                    crew.train(missing, self._watcher(journal, len(missing)))
-                seen = self.seeds.index(seeds[-1]) + 1
-                if self.request.race:
-                    self._drop(seen)
-                if self.max_seeds and self._is_settled(journal, seen):
-                    self.seeds = self.seeds[:seen]
-                    return
+        """Trains what has not been trained; starts Ray only if needed."""
+        rounds = self._rounds(journal)
+        first = next(rounds, None)
+        if first is None:
+            return
+        resources, split = self.experiment.search.resources, self.request.split
+        if self.address is None:
+            require_room(resources)
+        rounds, ended = chain([first], rounds), partial(self._ended, journal)
+        trainings = Trainings(rounds, journal, resources, split, self._own_checkpoints(), ended)
+        with ray_session(self.address):
+            networks = not self.experiment.base_run().grows_trees
+            slots = Slots(resources, self.experiment.search.max_concurrent, self.address is not None, say, networks)
+            storage, session = self.search_folder.below("ray"), f"confirmation-{round(time.time() * 1000)}"
+            run_trials(trainings, len(self.runs), self.materials, resources, storage, session, slots)
 
-    def rounds(self) -> list[list[int]]:
-        """The seeds that are trained at a time."""
+    def _rounds(self, journal: Journal) -> Iterator[list[SeedRun]]:
+        """The trainings to do: all at once; with looks, seed after seed until the verdict is settled."""
+        at_a_time = [self.seeds]
         if self.max_seeds:
-            return [self.seeds[:FIRST_LOOK], *([seed] for seed in self.seeds[FIRST_LOOK:])]
-        return [[seed] for seed in self.seeds] if self.request.race else [self.seeds]
+            at_a_time = [self.seeds[:FIRST_LOOK], *([seed] for seed in self.seeds[FIRST_LOOK:])]
+        for seeds in at_a_time:
+            every = [self.runs[one.label, seed] for seed in seeds for one in self.with_ablations]
+            if missing := self._missing(journal, every):
+                self.numbers = iter(f"{number}/{len(missing)}" for number in range(1, len(missing) + 1))
+                yield missing
+            seen = self.seeds.index(seeds[-1]) + 1
+            if self.max_seeds and self._is_settled(journal, seen):
+                self.seeds = self.seeds[:seen]
+                return
+
+    def _own_checkpoints(self) -> dict[str, list[str]]:
+        """Checkpoints of trainings that were broken off: a journal from somebody else may name any folder."""
+        recorded = self.state.training_checkpoints.items()
+        own = {name: [own_checkpoint(path, self.search_folder) for path in paths] for name, paths in recorded}
+        return {name: [path for path in paths if path] for name, paths in own.items()}
 
     @property
     def max_seeds(self) -> int | None:
@@ -194,39 +208,22 @@ class Confirmation:
             say(f"note: {run.folder / self.request.split} is damaged ({error}); {run.name} is judged again")
             return False
 
-    def _drop(self, seen: int) -> None:
-        """Drops configurations that can no longer win."""
-        baseline, *running = self.running
-        if seen == len(self.seeds) or len(running) < 2 or self.failed_baseline:
-            return
-        dev = [[self._dev(one, seed) for seed in self.seeds[:seen]] for one in (baseline, *running)]
-        for one, stays in zip(running, survivors(np.array(dev), len(self.seeds)), strict=True):
-            if not stays:
-                self.dropped[one.label] = seen
-                say(f"{one.label} can no longer win on dev: no seed after {self.seeds[seen - 1]}")
-
-    def _dev(self, configuration: Configuration, seed: int) -> float:
-        return ended_result(self.runs[configuration.label, seed].folder, self.request.split)["dev"]
-
     @property
     def failed_baseline(self) -> bool:
         return any(run.configuration is self.baseline for run, _ in self.failed)
 
-    def _watcher(self, journal: Journal, count: int) -> Callable[[SeedRun, str | None], None]:
-        numbers = iter(range(1, count + 1))
-
-        def ended(run: SeedRun, reason: str | None) -> None:
-            if reason is not None:
-                self.failed.append((run, reason))
-                say(f"{next(numbers)}/{count} {run.name} failed: {reason}")
-                return
-            result = self.record(journal, run)
-            for note in result.get("notes", ()):
-                say(f"note: {run.name}: {note}")
-            at = f"at iteration {result['best_iteration']} of {result['iterations']}"
-            say(f"{next(numbers)}/{count} {run.name}: dev {self.state.metric} {result['dev']:.4f} {at}")
-
-        return ended
+    def _ended(self, journal: Journal, run: SeedRun, reason: str | None) -> None:
+        """Takes in a training that has ended; `reason`: why it failed, if it did."""
+        number = next(self.numbers)
+        if reason is not None:
+            self.failed.append((run, reason))
+            say(f"{number} {run.name} failed: {reason}")
+            return
+        if remote := run.remote:
+            patiently(lambda: fetch_results(remote, run.folder))
+        result = self.record(journal, run)
+        at = f"at iteration {result['best_iteration']} of {result['iterations']}"
+        say(f"{number} {run.name}: dev {self.state.metric} {result['dev']:.4f} {at}")
 
     def record(self, journal: Journal, run: SeedRun) -> dict[str, Any]:
         """Records what the journal does not have yet of an ended training's result; returns the result."""
@@ -243,8 +240,8 @@ class Confirmation:
         return result
 
     def document(self) -> dict[str, Any]:
-        """The document of `tune-cl confirm`. A configuration that failed under any seed, or left the race, is not
-        tested.
+        """The document of `tune-cl confirm`. A configuration that failed under any seed, or got no more seeds, is
+        not tested.
 
         Raises WorkFailed if nothing is left to compare.
         """

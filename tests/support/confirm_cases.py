@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,14 @@ import pytest
 
 from tests.support.builders import tiny_data
 from tests.support.trec_folder import write_trec_folder
+from trainables.config.objective import AnyRun
 from trainables.data import load_data
+from trainables.ranker_trainable import RankerTrainable
+from trainables.training.conclusion import Conclusion
+from trainables.training.factory import key_of
 from tune_cl import run_confirmation as runner
-from tune_cl.confirmation.request import Request, SeedRun
-from tune_cl.confirmation.training import confirm_run
+from tune_cl.confirmation.request import Request
+from tune_cl.confirmation.trainings import Trainings
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Journal, read_events
@@ -22,6 +26,7 @@ from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState, replay
 from tune_cl.history.tracking_uri import resolve_tracking_uri
 from tune_cl.run_confirmation import confirm_search
+from tune_cl.search.trials import Plan, Trials
 from tune_cl.space.space import Flat
 
 SPACE = """
@@ -93,19 +98,65 @@ class LocalCrew:
     left: int = 1000
     trained: list[str] = []  # noqa: RUF012 - cleared by the fixture
 
-    def __init__(self, materials: dict[str, Any], resources: Any, split: str):
-        [self.materials], self.split = materials.values(), split
-
-    def train(self, runs: list[SeedRun], done: Callable[[SeedRun, str | None], None]) -> None:
-        for run in runs:
-            if type(self).left == 0:
+    @classmethod
+    def run_trials(
+        cls,
+        trials: Trainings,
+        most: int,
+        materials: dict[str, Any],
+        resources: Any,
+        storage: str,
+        name: str,
+        slots: Any,
+    ) -> None:
+        while isinstance(plan := trials.next_trial(), Plan):
+            if cls.left == 0:
                 raise KeyboardInterrupt
-            type(self).left -= 1
-            failure = self.fails.get(run.name)
-            if failure is None:
-                confirm_run(run.run, self.materials, run.folder, self.split)
-                self.trained.append(run.name)
-            done(run, failure)
+            cls.left -= 1
+            run = trials.running[plan.trial].name
+            if run in cls.fails:
+                trials.failed(plan.trial, cls.fails[run])
+                continue
+            train_here(trials, plan, materials, Path(storage) / name)
+            cls.trained.append(run)
+
+
+def train_here(trials: Trials, plan: Plan, materials: dict[str, Any], folder: Path) -> None:
+    """What Ray Tune does with a trial, in this process."""
+
+    class Here(RankerTrainable):
+        def setup(self, config: dict[str, Any]) -> None:
+            super().setup(config, materials)
+
+    training, goes_on = Here(plan.as_config()), True
+    while goes_on:
+        result = training.train()
+        goes_on = trials.result(plan.trial, result) and not result["done"]
+        if "note" in result:
+            trials.note(plan.trial, result["note"])
+        if goes_on:
+            path = folder / plan.trial / f"checkpoint_{result['iteration']:06d}"
+            path.mkdir(parents=True)
+            training.save(str(path))
+            trials.checkpoint(plan.trial, result["iteration"], str(path))
+    training.cleanup()
+    trials.ended(plan.trial)
+
+
+def confirm_run(run: AnyRun, materials: Any, folder: str | Path, split: str) -> list[str]:
+    """One training of a confirmation, in this process; returns its notes."""
+
+    class Here(RankerTrainable):
+        def setup(self, config: dict[str, Any]) -> None:
+            super().setup(config, {key_of(run): materials})
+
+    conclusion = Conclusion(str(folder), split)
+    training, notes, result = Here(Plan("t", run, None, 1, 0, conclusion).as_config()), [], {"done": False}
+    while not result["done"]:
+        result = training.train()
+        notes += [result["note"]] if "note" in result else []
+    training.cleanup()
+    return notes
 
 
 class NoWriter:
@@ -129,7 +180,7 @@ def crew(monkeypatch: pytest.MonkeyPatch) -> type[LocalCrew]:
     def no_ray(address: str | None) -> Iterator[None]:
         yield
 
-    monkeypatch.setattr(runner, "Crew", LocalCrew)
+    monkeypatch.setattr(runner, "run_trials", LocalCrew.run_trials)
     monkeypatch.setattr(runner, "ray_session", no_ray)
     monkeypatch.setattr(runner, "MlflowWriter", NoWriter)
     for name, value in (("fails", {}), ("left", 1000), ("trained", [])):

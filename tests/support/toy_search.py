@@ -13,7 +13,8 @@ from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Journal
 from tune_cl.history.state import replay
-from tune_cl.search.driver import BASELINE_TRIAL, FINISHED, WAIT, Plan, Search
+from tune_cl.search.driver import BASELINE_TRIAL, Search
+from tune_cl.search.trials import FINISHED, WAIT, Plan
 
 SPACE = """
 data: docstrings
@@ -108,8 +109,6 @@ class Crew:
             )
             self.tick()
             metrics |= {"dev_map": value, "iteration": done, "done": done == self.length(plan)}
-            if plan.queries:
-                metrics["queries"] = [value - 0.01, value + 0.01]
             keep = self.search.result(plan.trial, metrics)
             self.ask()  # like Tune, which fills a free place before the trial just heard of has saved and left
             path = self.folder / plan.trial / str(done)

@@ -43,5 +43,6 @@ def toy_search(
             journal.append(search_event(experiment, folder))
         patch.setattr(ray_tune, "RankerTrainable", toy)
         search = Search(experiment, journal, places(), lambda trial, checkpoint, run: folder / trial, watch)
-        ray_tune.run_trials(search, made, made["storage"], 1, places)
+        resources = experiment.search.resources
+        ray_tune.run_trials(search, experiment.trials, made, resources, made["storage"], "session-1", places)
         return search.state

@@ -21,7 +21,7 @@ from trainables.training import checkpoint
 from trainables.training.device import Compute, best_device, choose_precision, here, release
 from trainables.training.materials import Materials, joint_text, load_pretrain_data, prepare, ranker_of, read_of
 from trainables.training.saved_ranker import load_ranker_folder
-from trainables.training.saves import iterations, resumed_or_new
+from trainables.training.saves import trained
 from trainables.training.scoring_texts import score_candidates
 from trainables.training.trainer import Training
 
@@ -46,13 +46,7 @@ def _ended(doing: str, plain: TrainingRun, materials: Materials, state: Path) ->
     what = f"{plain.ranker['name']}, at most {plain.training.max_iterations} iterations"
     say(f"{doing} ({what}, on {best_device()})")
     run = plain_training(plain)
-    training = resumed_or_new(lambda: Training(run, materials), state, say)
-    if training.iteration:
-        say(f"going on after iteration {training.iteration}")
-    for _ in iterations(training, state):
-        for note in training.pop_notes():
-            say(f"note: {note}")
-    return training
+    return trained(lambda: Training(run, materials), state, say)
 
 
 def plain_training(run: TrainingRun) -> TrainingRun:

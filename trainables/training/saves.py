@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Generic, TypeVar
 
 from safetensors import SafetensorError
 
-from trainables.core.storage import patiently
+from trainables.core.storage import fetched, patiently
 from trainables.training.checkpoint import latest_iteration, save_iteration
 from trainables.training.device import release
 from trainables.training.progress import Progress
@@ -88,11 +89,33 @@ class Saves(Generic[Saved]):
         return None if behind is None else behind.result()
 
 
-def iterations(
-    training: Progress, folder: Path, saved: Callable[[], None] = lambda: None
-) -> Iterator[dict[str, float]]:
+def trained(
+    make: Callable[[], T],
+    folder: Path,
+    say: Callable[[str], None],
+    last: float = math.inf,
+    each: Callable[[T], None] = lambda training: None,
+) -> T:
+    """A training at its end, or after iteration `last`. It goes on from its state in `folder`. `each` is called after
+    each iteration, and with a training that goes on."""
+    training = resumed_or_new(make, folder, say)
+    if training.iteration:
+        say(f"going on after iteration {training.iteration}")
+        each(training)
+    if training.iteration >= last:
+        return training
+    for _ in iterations(training, folder):
+        for note in training.pop_notes():
+            say(f"note: {note}")
+        each(training)
+        if training.iteration == last:
+            break
+    return training
+
+
+def iterations(training: Progress, folder: Path) -> Iterator[dict[str, float]]:
     """Trains to the end, yielding the metrics of each iteration. The state is saved to `folder` when a save is due and
-    at the end. `saved` is called after each save, perhaps in another thread; its time counts as part of the save."""
+    at the end."""
     saves: Saves[None] = Saves()
     try:
         while not training.finished:
@@ -100,43 +123,55 @@ def iterations(
             saves.poll()  # raises what a save has failed with
             if training.finished or saves.due():
                 saves.wait()
-                _save(saves, training, folder, saved)
+                _save(saves, training, folder)
             yield metrics
     finally:
         saves.wait()
 
 
-def _save(saves: Saves[None], training: Progress, folder: Path, saved: Callable[[], None]) -> None:
-    def write(state: Callable[[Path], None]) -> None:
-        save_iteration(folder, iteration, state)
-        saved()
-
+def _save(saves: Saves[None], training: Progress, folder: Path) -> None:
     iteration = training.iteration
     if training.finished or saves.worth_waiting():
         with saves.timed():
-            write(training.save)
+            save_iteration(folder, iteration, training.save)
     else:
         state = training.snapshot()
-        saves.begin(lambda: write(state))
+
+        def write() -> None:
+            save_iteration(folder, iteration, state)
+
+        saves.begin(write)
 
 
-def resumed_or_new(make: Callable[[], T], folder: Path, say: Callable[[str], None]) -> T:
-    """A training that resumes from its last state in `folder`, if there is one. If that is damaged, `say` reports it,
-    the folder is removed, and the training starts again: it repeats what it did."""
-    training, latest = make(), latest_iteration(folder)
-    if latest is None or (wrong := _damage(training, latest)) is None:
-        return training
-    say(f"{latest} is damaged ({wrong}); the training starts again")
-    shutil.rmtree(folder)
-    del training  # a device may not have room for both
-    release()
-    return make()
+def resumed(make: Callable[[], T], states: Iterable[str | Path], note: Callable[[str], None]) -> T:
+    """A training that goes on from the first of these states, here or in S3, that is sound; from the start if none is.
+    It repeats the same steps, so only time is lost. `note` is told of each that is damaged."""
+    training = make()
+    for state in states:
+        if (wrong := _damage(training, state)) is None:
+            return training
+        note(f"{state} is damaged ({wrong}); it is not used")
+        training.close()
+        del training  # a device may not have room for both
+        release()
+        training = make()  # without what the failed load had read
+    return training
 
 
-def _damage(training: Progress, state: Path) -> str | None:
+def _damage(training: Progress, state: str | Path) -> str | None:
     """Loads the state; returns what is wrong with it, or None. The exception itself would keep the training alive."""
     try:
-        patiently(lambda: training.load(state))
+        with fetched(state) as folder:
+            patiently(lambda: training.load(folder))
     except DAMAGED as error:
         return str(error)
     return None
+
+
+def resumed_or_new(make: Callable[[], T], folder: Path, say: Callable[[str], None]) -> T:
+    """A training that goes on from its state in `folder`, as `iterations` leaves it there, or from the start."""
+    latest = latest_iteration(folder)
+    training = resumed(make, [latest] if latest else [], say)
+    if latest and not training.iteration:
+        shutil.rmtree(folder)
+    return training

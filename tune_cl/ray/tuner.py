@@ -1,4 +1,4 @@
-"""Runs the trials of a search with Ray Tune: adaptors for its searcher, scheduler and callbacks, and the deletion of
+"""Runs trials with Ray Tune: adaptors for its searcher, scheduler and callbacks, and the deletion of
 old checkpoints."""
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from trainables.core.storage import CHECKPOINTS, addressed, is_remote
 from trainables.post import new_cleaner
 from trainables.ranker_trainable import LATE_CHECKPOINT, RankerTrainable
 from trainables.training.factory import AnyMaterials
+from tune_cl.experiment.search_keys import Resources
 from tune_cl.history.search_folder import SearchFolder, own_checkpoint
-from tune_cl.history.state import NO_STANDING, SearchState, TrialState
+from tune_cl.history.state import SearchState
 from tune_cl.process import environment, stop_if_asked
 from tune_cl.ray.slots import group_of
 from tune_cl.ray.workarounds import disable_running_means, retries_after_reset, shrink, trim_records, withhold_aws_keys
-from tune_cl.search.driver import FINISHED, Plan, Search
+from tune_cl.search.trials import FINISHED, Plan, Trials
 
 Deletions = SimpleQueue[str | None]  # addresses of checkpoints; None at the end
 log = logging.getLogger(__name__)
@@ -63,40 +64,6 @@ def _delete(old: Deletions) -> None:
 CHECKPOINTS_PER_TRIAL = 2  # if the last one is damaged, the trial resumes from the one before it
 
 
-class EndedTrials:
-    """`waiting`: ended trials whose checkpoints may still be read. The search's best ranker is copied from one of them
-    when the search ends; under pbt, open trials copy weights from other trials, ended ones among them."""
-
-    def __init__(self, search: Search):
-        self.search = search
-        self.waiting: list[str] = []
-
-    def unneeded(self, ended: Iterable[str]) -> list[str]:
-        """Trials whose checkpoints nothing reads any more, now that these have ended too."""
-        before = [*self.waiting, *ended]
-        self.waiting = self._needed(before)
-        return [name for name in before if name not in self.waiting]
-
-    def _needed(self, names: list[str]) -> list[str]:
-        search = self.search
-        if search.scheduler.copies and search.state.open_trials():
-            return names
-        best: dict[str, str] = {}
-        for trial, _ in search.state.ranked(names):
-            best.setdefault(trial.configuration, trial.trial)
-        if search.experiment.search.repeats == 1:
-            return list(best.values())[:1]
-        standing = search.state.standing() if search.state.repeats else {}
-        return [name for configuration, name in best.items() if not self._overtaken(configuration, standing)]
-
-    def _overtaken(self, configuration: str, standing: Mapping[str, tuple[int, float]]) -> bool:
-        """Whether a configuration gets no further seed and another one ranks above it. That stays so: more seeds rank
-        first, and a configuration never loses seeds."""
-        if self.search.repeats.goes_on(configuration):
-            return False
-        return any(other < standing.get(configuration, NO_STANDING) for other in standing.values())
-
-
 def drop_foreign_checkpoints(state: SearchState, search_folder: SearchFolder) -> list[str]:
     """Removes checkpoints outside the search's folder from its state; returns their addresses. A journal from somebody
     else may name any folder or server: nothing there is read or deleted."""
@@ -107,19 +74,15 @@ def drop_foreign_checkpoints(state: SearchState, search_folder: SearchFolder) ->
         trial.checkpoints = {iteration: own for iteration, own in own_checkpoints.items() if own}
         foreign += [recorded[iteration] for iteration, own in own_checkpoints.items() if not own]
         trial.replaced = [own for address in trial.replaced if (own := own_checkpoint(address, search_folder))]
-        if trial.copied_from and (address := trial.copied_from["checkpoint"]):
-            own = own_checkpoint(address, search_folder)
-            trial.copied_from = {**trial.copied_from, "checkpoint": own}
-            foreign += [] if own else [address]
     return foreign
 
 
-def last_checkpoints(trial: TrialState, storage: str) -> list[str]:
-    """Addresses of a trial's checkpoints that earlier sessions may not have deleted: the last ones of each Ray trial.
-    Only checkpoints below `storage`: the journal of a copied search names those of the original."""
+def last_checkpoints(addresses: Iterable[str], storage: str) -> list[str]:
+    """Those of a trial's checkpoints that earlier sessions may not have deleted: the last ones of each Ray trial. Only
+    checkpoints below `storage`: the journal of a copied search names those of the original."""
     root = storage.partition("?")[0]
     folders: dict[PurePosixPath, list[str]] = {}
-    for address in [*dict(sorted(trial.checkpoints.items())).values(), *trial.replaced]:
+    for address in addresses:
         path = PurePosixPath(address.partition("?")[0])
         if path.is_relative_to(root) and path.match(CHECKPOINTS) and ".." not in path.parts:
             folders.setdefault(path.parent, []).append(address)
@@ -133,13 +96,13 @@ RETRIES = 3  # of a trial whose process or node died
 class _Adaptor:
     """Ray pickles its searcher, scheduler and callbacks with every snapshot; ours have no state to save there."""
 
-    search: Search  # a copy that Ray unpickles lacks it, but is never used
+    trials: Trials  # a copy that Ray unpickles lacks it, but is never used
     broken: list[Exception]  # shared by all adaptors: the error at which the search ends
 
     @classmethod
-    def of(cls, search: Search, broken: list[Exception]) -> Self:
+    def of(cls, trials: Trials, broken: list[Exception]) -> Self:
         adaptor = cls()
-        adaptor.search, adaptor.broken = search, broken
+        adaptor.trials, adaptor.broken = trials, broken
         return adaptor
 
     def __reduce__(self):
@@ -169,14 +132,14 @@ class _Suggestions(_Adaptor, Searcher):
     slots: Callable[[], int]
 
     @classmethod
-    def within(cls, search: Search, broken: list[Exception], slots: Callable[[], int]) -> Self:
-        suggestions = cls.of(search, broken)
+    def within(cls, trials: Trials, broken: list[Exception], slots: Callable[[], int]) -> Self:
+        suggestions = cls.of(trials, broken)
         suggestions.slots = slots
         return suggestions
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        self.search.slots = self.slots()
-        plan = self.search.next_trial()
+        self.trials.slots = self.slots()
+        plan = self.trials.next_trial()
         if isinstance(plan, Plan):
             return plan.as_config()
         return Searcher.FINISHED if plan == FINISHED else None
@@ -197,8 +160,8 @@ class _Rungs(_Adaptor, FIFOScheduler):
     alive: list[Any]
 
     @classmethod
-    def of(cls, search: Search, broken: list[Exception]) -> Self:
-        rungs = super().of(search, broken)
+    def of(cls, trials: Trials, broken: list[Exception]) -> Self:
+        rungs = super().of(trials, broken)
         rungs.alive = []
         return rungs
 
@@ -217,7 +180,7 @@ class _Rungs(_Adaptor, FIFOScheduler):
 
     @_ends_search
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict) -> str:
-        keep = self.search.result(trial.config["trial"], result)
+        keep = self.trials.result(trial.config["trial"], result)
         return TrialScheduler.CONTINUE if keep else TrialScheduler.STOP
 
 
@@ -226,24 +189,22 @@ class _Recorder(_Adaptor, tune.Callback):
     deletions: Deletions
     checkpoints: dict[str, list[tuple[str, str]]]  # by trial, oldest first: the id of Ray's trial, an address
     earlier: dict[str, list[str]]  # by trial: addresses of checkpoints from earlier sessions
-    ended: EndedTrials
 
     @classmethod
-    def into(cls, search: Search, broken: list[Exception], storage: str, deletions: Deletions) -> Self:
-        recorder = cls.of(search, broken)
+    def into(cls, trials: Trials, broken: list[Exception], storage: str, deletions: Deletions) -> Self:
+        recorder = cls.of(trials, broken)
         recorder.storage, recorder.deletions = storage, deletions
         recorder.checkpoints, recorder.earlier = {}, {}
-        recorder.ended = EndedTrials(search)
         return recorder
 
     def read_earlier(self) -> None:
         """Notes the checkpoints of earlier sessions."""
-        self.earlier = {trial.trial: last_checkpoints(trial, self.storage) for trial in self.search.state.by_number()}
+        recorded = self.trials.recorded()
+        self.earlier = {trial: last_checkpoints(addresses, self.storage) for trial, addresses in recorded.items()}
 
     def delete_unneeded(self) -> None:
         """Deletes the checkpoints of ended trials that nothing reads any more."""
-        ended, self.search.ended_since = self.search.ended_since, []
-        for name in self.ended.unneeded(ended):
+        for name in self.trials.unneeded():
             own = [address for _, address in self.checkpoints.pop(name, ())]
             for address in (*self.earlier.pop(name, ()), *own):
                 self.deletions.put(address)
@@ -257,14 +218,14 @@ class _Recorder(_Adaptor, tune.Callback):
         """Passes results on, because a trial's last one never reaches the scheduler; the search ignores a second copy.
         Records a checkpoint that the result brings, as Ray does with one that it saved itself."""
         late = result.pop(LATE_CHECKPOINT, None)
-        self.search.result(trial.config["trial"], result)
+        self.trials.result(trial.config["trial"], result)
         if late:
             self._record(trial, late.metrics["iteration"], late.checkpoint)
             trial.on_checkpoint(late)
         if "machine" in result:
-            self.search.machine(trial.config["trial"], result["machine"])
+            self.trials.machine(trial.config["trial"], result["machine"])
         if "note" in result:
-            self.search.note(trial.config["trial"], result["note"])
+            self.trials.note(trial.config["trial"], result["note"])
 
     @_ends_search
     def on_checkpoint(self, iteration: int, trials: list, trial: Any, checkpoint: Any, **info: Any) -> None:
@@ -273,13 +234,13 @@ class _Recorder(_Adaptor, tune.Callback):
 
     def _record(self, trial: Any, iteration: int, checkpoint: Any) -> None:
         address = self.address(checkpoint.path)
-        self.search.checkpoint(trial.config["trial"], iteration, address)
+        self.trials.checkpoint(trial.config["trial"], iteration, address)
         trim_records(trial, CHECKPOINTS_PER_TRIAL)
         self._delete_older(trial.config["trial"], trial.trial_id, address)
 
     def _delete_older(self, name: str, ray_trial: str, address: str) -> None:
         """Deletes a trial's checkpoints, except the last CHECKPOINTS_PER_TRIAL and the last one before the trial went
-        on after a pause: under pbt, other trials may copy its weights until all have reached their next pause."""
+        on after a pause: a process that takes the trial over begins with that one."""
         every = [*self.checkpoints.get(name, ()), (ray_trial, address)]
         before, present = ([one for one in every if (one[0] == ray_trial) is now] for now in (False, True))
         for _, old in [*before[:-1], *present[:-CHECKPOINTS_PER_TRIAL]]:
@@ -288,18 +249,17 @@ class _Recorder(_Adaptor, tune.Callback):
 
     @_ends_search
     def on_trial_complete(self, iteration: int, trials: list, trial: Any, **info: Any) -> None:
-        self.search.ended(trial.config["trial"])
+        self.trials.ended(trial.config["trial"])
 
     @_ends_search
     def on_trial_error(self, iteration: int, trials: list, trial: Any, **info: Any) -> None:
-        self.search.failed(trial.config["trial"], _reason(trial))
+        self.trials.failed(trial.config["trial"], _reason(trial))
 
     def on_step_end(self, iteration: int, trials: list, **info: Any) -> None:
         stop_if_asked()
         if self.broken:
             raise self.broken[0]
-        if self.search.ended_since:
-            self.delete_unneeded()
+        self.delete_unneeded()
 
 
 def _folder(trial: Any) -> str:
@@ -316,39 +276,44 @@ def _reason(trial: Any) -> str:
 
 
 def run_trials(
-    search: Search, materials: Mapping[str, AnyMaterials], storage: str, session: int, slots: Callable[[], int]
+    trials: Trials,
+    most: int,
+    materials: Mapping[str, AnyMaterials],
+    resources: Resources,
+    storage: str,
+    name: str,
+    slots: Callable[[], int],
 ) -> None:
-    """Runs the search's trials until there are no more, or raises what stopped it.
+    """Runs trials until there are no more, or raises what stopped it.
 
-    `storage`: folder or S3 address for Ray's checkpoints; `slots`: gives the number of trials that may run, or wait for
-    a node, now.
+    `most`: how many there can be; `storage`: folder or S3 address for Ray's checkpoints, below `name`; `slots`: gives
+    the number of trials that may run, or wait for a node, now.
     """
-    resources = search.experiment.search.resources
     shared: dict[str, Any] = dict(materials)
     options: dict[str, Any] = {}
     reserved: dict[str, float] = {"cpu": resources.cpu, "gpu": resources.gpu}
     if resources.workers > 1:  # they reserve what a trial takes, and its own process nothing
         options, reserved = {"group": group_of(resources), "cleaner": new_cleaner()}, NOTHING
         shared = {key: ray.put(one) for key, one in materials.items()}
-    most = {"TUNE_MAX_PENDING_TRIALS_PG": str(search.experiment.trials)}  # `slots` is the limit, not Ray's guess
+    pending = {"TUNE_MAX_PENDING_TRIALS_PG": str(most)}  # `slots` is the limit, not Ray's guess
     withhold_aws_keys()
     given = tune.with_parameters(RankerTrainable, materials=shared, **options)
     trainable = tune.with_resources(given, reserved)
     broken: list[Exception] = []
-    with background_deletion() as deletions, retries_after_reset(), environment(most):
-        recorder = _Recorder.into(search, broken, storage, deletions)
+    with background_deletion() as deletions, retries_after_reset(), environment(pending):
+        recorder = _Recorder.into(trials, broken, storage, deletions)
         recorder.read_earlier()
         tune.Tuner(
             trainable,
             tune_config=tune.TuneConfig(
-                search_alg=_Suggestions.within(search, broken, slots),
-                scheduler=_Rungs.of(search, broken),
+                search_alg=_Suggestions.within(trials, broken, slots),
+                scheduler=_Rungs.of(trials, broken),
                 num_samples=-1,
                 reuse_actors=True,
                 trial_dirname_creator=_folder,
             ),
             run_config=tune.RunConfig(
-                name=f"session-{session}",
+                name=name,
                 storage_path=storage,
                 callbacks=[recorder],
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=True),  # and whenever a result says so

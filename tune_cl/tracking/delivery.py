@@ -209,12 +209,8 @@ class Delivery:
 
     def begin_trial(self, event: Event) -> None:
         key = event["trial"]
-        resumed, source = key in self.cursor.runs, event.get("adopted")
-        initial = not (source or event.get("changed"))  # MLflow's parameters cannot change
-        params = layout.parameters(event["params"]) if initial else NONE
+        resumed, params = key in self.cursor.runs, layout.parameters(event["params"])
         run = self.child(key, layout.trial_name(event), layout.trial_tags(self.search, event), event["time"], params)
-        if source:
-            self.store.log_tags(run, layout.copied_weights_tags(source, event["chosen"]))
         self.store.log_params(run, params)
         if resumed:
             self.store.set_status(run, "RUNNING")
@@ -257,8 +253,7 @@ class Delivery:
             self.cursor.open.remove(key)
         self.flush(key, *self.best(event.get("best"), event["time"]))
         run = self.run_of(key)
-        audited = None if event.get("audit") is None else True
-        values = {"outcome": event["outcome"], "reason": event.get("reason"), "audit": audited}
+        values = {"outcome": event["outcome"], "reason": event.get("reason")}
         self.store.log_tags(run, layout.tags(values))
         if event.get("artifacts"):
             self.owe(key, event["artifacts"], None)
@@ -269,9 +264,6 @@ class Delivery:
         self.flush(PARENT, *self.best(best, event["time"]))
         values = {"best_trial": best.get("trial_id"), "cost": event["cost"] | {"seconds": event["seconds"]}}
         self.store.log_tags(run, layout.tags(values) | {"mlflow.note.content": layout.summary(self.search, event)})
-        for priced in event.get("pareto", []):
-            with self.skip_refused(f"tag of {priced['trial_id']}"):
-                self.store.log_tags(self.run_of(priced["trial_id"]), layout.tags({"pareto": True}))
         if event.get("checkpoint"):
             self.owe(PARENT, event["checkpoint"], BEST_CHECKPOINT)
         self.store.finish(run, "FINISHED", milliseconds(event["time"]))

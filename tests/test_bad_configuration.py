@@ -1,0 +1,316 @@
+"""Configurations, options and arguments that are wrong: each problem is one line that names its key, option or line of
+a file, and says what would be right; nothing is written."""
+
+from __future__ import annotations
+
+import shlex
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli_calls import assert_refused, errors
+from tests.support.commands import SPACE
+from tests.support.data_folders import letor_files, trec_files, write_folder
+from tests.support.space_files import OPEN
+from trainables.config.keys import configuration_fields
+from trainables.core.errors import DataError, Problem
+from trainables.curriculum.pacing import PACINGS
+from trainables.curriculum.scoring import SCORINGS
+from trainables.curriculum.weighting import WEIGHTINGS
+from trainables.evaluation.metrics import METRICS
+from trainables.rankers import RANKERS
+from tune_cl.schedulers import SCHEDULERS
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder where commands are called."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path / "here"
+
+
+def assert_told(capfd: Capture, text: str | bytes, overrides: list[str], told: list[str]) -> None:
+    """`told` of the space file mine.yaml, or of a shipped space if the text is its name."""
+    space = "quickstart" if text == "quickstart" else "mine.yaml"
+    if space == "mine.yaml":
+        Path(space).write_bytes(text if isinstance(text, bytes) else text.encode())
+    assert_refused(capfd, ["check", space, *(part for one in overrides for part in ("--set", one))], told)
+
+
+# -- keys ----------------------------------------------------------------------------------------------------------
+
+NEAREST = {
+    "trainning.lr": "training.lr", "lr": "training.lr", "max_iterations": "training.max_iterations",
+    "training.iterations": "training.max_iterations", "Seed": "seed", "serch.trials": "search.trials",
+    "trials": "search.trials", "searcher": "search.searcher", "search.lr": "training.lr",
+    "curriculum.t": "curriculum.T",
+    "curriculum.M": "curriculum.m", "data.bm25.k2": "data.bm25.k1", "bm25.k1": "data.bm25.k1", "rankr": "ranker",
+    "model": "ranker.model", "learning_rate": "training.lr", "training.epochs": "training.max_iterations",
+    "n_trials": "search.trials", "basline": "baseline", "basline.curriculum.pacing": "baseline.curriculum.pacing",
+}  # fmt: skip
+
+
+def test_an_unknown_key_names_the_nearest(capfd: Capture) -> None:
+    nearest = [f"{wrong}: mean {right}?" for wrong, right in NEAREST.items()]
+    assert_told(capfd, "quickstart", ["ranker=bert", *(f"{wrong}=1" for wrong in NEAREST)], nearest)
+    assert_told(capfd, "quickstart", ["curriculum.xyz=1", "foo=1"], ["curriculum.xyz: known", "foo: known"])
+
+
+SHARED = {"metric", "seed", "training.max_iterations", "training.pretrain_iterations", "training.pretrain_lr"}
+SHARED |= {"training.pretrain_relevance_level", "training.pretrain_seed"}
+
+
+@pytest.mark.parametrize("key", configuration_fields(()))
+def test_what_trials_share_is_never_opened(key: str, capfd: Capture) -> None:
+    """docs/reference/keys.md: data.*, evaluation.*, metric, seed, training.max_iterations, curriculum.teacher.* and
+    training.pretrain_* except training.pretrain_data."""
+    never = key in SHARED or key.startswith(("data.", "evaluation.", "curriculum.teacher."))
+    lines = errors(capfd, "check", "quickstart", "--set", f"{key}={{choice: [one, one]}}", "--set", "search.trials=0")
+    assert [line for line in lines if line.startswith(f"error: {key}: cannot be searched")] == lines[:never]
+
+
+NAMES = {"curriculum.pacing": PACINGS, "curriculum.weighting": WEIGHTINGS, "search.scheduler": SCHEDULERS,
+         "metric": METRICS, "ranker.name": RANKERS}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [("curriculum.pacing=~", "null"), ("curriculum.weighting=off", "false"), ("search.scheduler=no", "false"),
+     ("metric=7", "7"), ("ranker.name=7", "7")],
+)  # fmt: skip
+def test_a_value_that_is_no_name_is_told_the_names(given: str, shown: str, capfd: Capture) -> None:
+    """YAML reads as null or false what may be meant as the name `none`."""
+    key = given.partition("=")[0]
+    assert_told(capfd, "quickstart", [given], [f"{key}: {shown} {', '.join(NAMES[key])}"])
+
+
+# -- space files and overrides -------------------------------------------------------------------------------------
+
+PACED = "curriculum.pacing: {choice: [linear, root]}\n"
+WHOLE = ("training.batch_size", "training.negatives", "evaluation.relevance_level", "seed", "search.trials")
+NUMBERS = (*WHOLE, "curriculum.delta", "curriculum.n", "search.resources.gpu")
+NO_VALUES = ["curriculum.n.when.curriculum.pacing: values"]
+BAD: dict[str, tuple[str | bytes, list[str], list[str]]] = {
+    "a misspelt text of the file": (f"desciption: mine\n{OPEN}", [], ["desciption: description"]),
+    "keys of a misspelt ranker": (
+        f"ranker: {{name: conv_knmr, vectors: train, filters: 64, filtres: 3}}\n{OPEN}", [],
+        ["ranker.name: 'conv_knmr' conv_knrm?", "ranker.filtres: ranker.filters?"]),
+    "a misspelt ranker among others": (
+        "ranker: {name: {choice: [knrm, brt]}, model: {choice: [tiny, x], when: {ranker.name: brt}}}\n" + OPEN, [],
+        ["ranker.name: 'brt' bert?"]),
+    "a misspelt ranker in a condition": (
+        "ranker: {name: {choice: [bert, conv_knrm]}, model: tiny, "
+        "filters: {choice: [8, 16], when: {ranker.name: [conv_knrm, conv_knmr]}}}\n", [],
+        ["ranker.filters.when.ranker.name: 'conv_knmr' conv_knrm?"]),
+    "a key of other rankers": (OPEN, ["ranker.name=knrm", "ranker.model=x"],
+                               ["ranker.model: knrm; bert bi_encoder decoder"]),
+    "a misspelt key of other rankers": (OPEN, ["ranker.name=knrm", "ranker.modle=x"], ["ranker.modle: ranker.model,"]),
+    "a misspelt key of the ranker": (OPEN, ["ranker.name=knrm", "ranker.vector=x"], ["ranker.vector: ranker.vectors?"]),
+    "a baseline that is a number": (OPEN, ["baseline=3"], ["baseline: 3"]),
+    "a section of the baseline": (OPEN, ["baseline={curriculum: 3}"], ["baseline.curriculum: 3"]),
+    "a section in the baseline's list": (OPEN, ["baseline=[curriculum]"], ["baseline.curriculum: key"]),
+    "search as a word": (OPEN, ["search.trials=3", "search=foo"], ["search: foo"]),
+    "search as a number": (OPEN, ["search=0", "search.trials=0"], ["search: 0", "search.trials: 0"]),
+    "search as a word of the file": (f"{OPEN}search: foo\nsearch.trials: 3\n", [], ["search: foo"]),
+    "search as a word and a key": (f"{OPEN}search: foo\n", ["search.trials=3"], ["search: foo"]),
+    "search given twice": (f"{OPEN}search: {{trials: 3}}\nsearch.trials: 4\n", [], ["search.trials: twice"]),
+    "baseline as a word": (f"{OPEN}baseline: foo\nbaseline.curriculum.pacing: none\n", [], ["baseline: foo"]),
+    "baseline given twice": (
+        f"{OPEN}baseline: {{curriculum: {{anti: no}}}}\nbaseline.curriculum.anti: 1\n", [],
+        ["baseline.curriculum.anti: twice"]),
+    "keys given twice hide nothing": (
+        "curriculum: {pacng: 3}\nseed: 1\nseed: 2\ntraining.lr: 0.1\ntraining: {foo: 1, lr: -3}\n", [],
+        ["mine.yaml:3: 'seed' line 2", "training.lr: twice", "curriculum.pacng: curriculum.pacing?", "training.lr: -3",
+         "training.foo: known training.loss,"]),
+    "what does not fit together": (
+        "training.lr: {uniform: [1e-5, 1e-3]}\nseed: -1\n"
+        "search: {searcher: grid, warm_start: [old], points: [{training.lr: 7}], trials: 0}\n", [],
+        ["seed: -1", "search.trials: 0", "search.warm_start: grid", "training.lr: grid",
+         "search.points[0].training.lr: 7"]),
+    "what does not fit the ranker": (
+        "curriculum.pacing: {choice: [none, root]}\nranker.name: lambdamart\nsearch: {searcher: cmaes}\n", [],
+        ["search.searcher: cmaes", "curriculum.pacing: lambdamart"]),
+    "a space without a number": (
+        "curriculum.pacing: {choice: [linear, none]}\nsearch.searcher: cmaes\n", [], ["search.searcher: cmaes"]),
+    "whether it has one is known of a whole space alone": (
+        "curriculum.pacing: {choice: [linear, none]}\nsearch.searcher: cmaes\n"
+        "training.lr: {uniform: [1e-5, -1e-3]}\n", [], ["training.lr.uniform: below"]),
+    "a circle": (
+        "curriculum: {n: {choice: [2], when: {curriculum.m: 1}}, m: {uniform: [1, 2], when: {curriculum.n: 2}}}\n"
+        "search.searcher: grid\n", [], ["curriculum.n.when: circle"]),
+    "a condition on a wrong value": (
+        f"{OPEN}curriculum: {{pacing: roof, n: {{choice: [2, 5], when: {{curriculum.pacing: root}}}}}}\n", [],
+        ["curriculum.pacing: root?"]),
+    "a condition that is possible in some values": (
+        "curriculum.pacing: {choice: [linear, step]}\n"
+        "curriculum.n: {choice: [2, 5], when: {curriculum.pacing: [root, linear]}}\n", [],
+        ["curriculum.n.when.curriculum.pacing: 'root'; 'linear', 'step'"]),
+    "a choice holds each value once, as the configuration holds it": (
+        "quickstart", ["curriculum.m={choice: [5, 10, 5.0]}"], ["curriculum.m.choice: 5.0 twice"]),
+    **{f"a condition without values, {when}": (
+        f"{PACED}curriculum.n: {{choice: [2, 5], when: {when}}}", [], NO_VALUES)
+       for when in ("{curriculum.pacing: []}", "{curriculum.pacing: {}}", "{curriculum: {pacing: []}}",
+                    "{curriculum: {pacing: {}}}")},
+    **{f"the key {key!r}": (f"seed: 1\n\ncurriculum: {key}\n", [], [f"mine.yaml:{line}: key YAML"])
+       for key, line in (("{{pacing: root}}", 3), ("{[a, b]: c}", 3), ("\n  ? [a, b]\n  : c", 4))},
+    "keys given twice beside bad YAML": ("a: 1\na: 2\n[b]: 3\n", [], ["mine.yaml:2: 'a'", "mine.yaml:3: list"]),
+    "a control character": ("name: a\x0bb", [], ["mine.yaml:1: YAML"]),
+    "a byte that is no text": (b"metric: map\ndescription: caf\xe9\n", [], ["mine.yaml:2: 0xe9"]),
+    "true is no number": (
+        "quickstart", [f"{key}=true" for key in NUMBERS], [f"{key}: true number" for key in NUMBERS]),
+    "numbers that no library reads": (
+        "quickstart", [f"{key}={10**20}" for key in WHOLE], [f"{key}: 2147483647" for key in WHOLE]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_configurations_are_told_in_a_line_each(case: str, capfd: Capture) -> None:
+    assert_told(capfd, *BAD[case])
+
+
+def test_texts_of_a_file_are_no_advice_for_the_command_line(capfd: Capture) -> None:
+    assert "description" not in errors(capfd, "check", "quickstart", "--set", "desciption=x")[0]
+
+
+# -- options and arguments -----------------------------------------------------------------------------------------
+
+DEEP, LONG = f"{3000 * '['}{3000 * ']'}", 256 * "x"
+SMALL = "--set ranker.vector_size=8"
+USAGE = {
+    "frobnicate": "tune-cl: 'frobnicate' known",
+    "evalute": "tune-cl: evaluate?",
+    "pace rooot": "curriculum.pacing: root?",
+    "pace --at 1 root": "--at: 'root' PACING",
+    "pace step --stages 101": "--stages: 101 100",
+    "list things": "kind: 'things'",
+    "score trec random --split vali": "--split: 'vali' train dev test",
+    "weigh": "tune-cl weigh: --difficulty",
+    "weigh --difficulty .5 --difficul 0.5": "tune-cl weigh: --difficul",
+    "run nowhere": "SPACE: 'nowhere'",
+    "resume nothing": "NAME: 'nothing'",
+    "resume a/b": "NAME: --storage",
+    "report a --storage ''": "--storage: empty",
+    "train quickstart --output=": "--output: empty",
+    "train --set curriculum.dleta=.5": "curriculum.dleta: curriculum.delta?",
+    "train --data /no/such/folder": "data.source: '/no/such/folder'",
+    "train --set curriculum.delta=0": "curriculum.delta: 0",
+    "train --set curriculum.m=.5": "curriculum.m: 0.5",
+    f"check quickstart --set seed={DEEP}": "--set seed:1: deeply",
+    "check quickstart --set search.trials={}": "search.trials: {}",
+    "run quickstart --trials 0": "search.trials: 0",
+    "run quickstart --storage ftp://x": "--storage: 'ftp://x'",
+    "run quickstart --storage space.yaml": "--storage: space.yaml folder",
+    "report a --storage space.yaml/runs": "--storage: space.yaml folder",
+    "run quickstart --name mlflow.db": "--name: 'mlflow.db' MLflow",
+    "run quickstart --name mlartifacts": "--name: 'mlartifacts' MLflow",
+    f"run quickstart --name {LONG}": f"--name: '{LONG}'",
+    **{f"run quickstart --name {shlex.quote(name)}": "--name: name"
+       for name in ("../outside", "a/b", ".", "..", " ", "a\nb")},
+    f"report {5000 * 'x'}": f"NAME: '{5000 * 'x'}'",
+    # Places that cannot be written to: nobody can make a folder in /proc, although for root its permissions allow it.
+    "run space.yaml --data trec --storage /proc/x": "--storage: '/proc' written",
+    "train --data trec --output /proc/x": "--output: '/proc' written",
+    "score trec random --output /proc/x.tsv": "--output: '/proc' written",
+    "baseline trec bm25 --output /proc/x/y.txt": "--output: '/proc' written",
+    **{f"{command} --output {taken}": "--output: path"
+       for command in ("score trec turns", "baseline trec bm25") for taken in ("trec", "space.yaml/below")},
+    "train --data trec --output space.yaml": "--output: folder",
+    "train --data trec --output space.yaml/below": "--output: folder",
+    # Rankers and texts.
+    "rerank /no/such/ranker --data x": "/no/such/ranker: ranker",
+    **{f"rerank x {given}": "rerank: one --query" for given in (
+        "", "--query q", "--data x --documents f", "--data x --query q --documents f")},
+    "rerank x --query w1 --documents none.txt --split test": "--split: splits",
+    # Baselines.
+    "baseline trec nothing": "BASELINE: bm25 embedding sdm",
+    "baseline trec embedding --optimize-on-test": "--optimize-on-test: embedding",
+    "baseline trec embedding --retrieve": "--retrieve: embedding",
+    "baseline trec sdm --optimize-on-test --split dev": "--optimize-on-test: dev",
+    "baseline trec bm25 --tune --optimize-on-test": "--optimize-on-test: --tune",
+    "baseline trec bm25 --set data.bm25.b=2": "data.bm25.b: 2",
+    "baseline talk bm25 --tune": "data.source: 'talk' dev",
+    # What a search would find wrong is told before it begins.
+    "run space.yaml --data trec --set search.resources.cpu=0": "search.resources.cpu: 0",
+    "run space.yaml --data talk": "data.source: 'talk' dev",
+    "check space.yaml --data talk --set search.resources.gpu=2": "data.source: 'talk' dev",
+    f"train --data talk {SMALL} --output new": "data.source: 'talk' dev",
+    **{f"{command} space.yaml --data trec --set curriculum.vectors=none.txt --set curriculum.scoring='"
+       "{choice: [random, semantic_std]}'": "curriculum.vectors: 'none.txt'" for command in ("run", "check")},
+    "check ferro2018 --data letor": "curriculum.feature: 'letor' 4",
+    "check space.yaml --data trec --set ranker.model=/no/model --set ranker.name='{choice: [conv_knrm, bert]}'":
+        "ranker.model: /no/model",
+    **{f"{command} space.yaml --data trec --set search.warm_start=[before]": "search.warm_start[0]: 'before'"
+       for command in ("run", "check")},
+    **{f"score letor {scoring} --output d.tsv": "data.source: 'letor' texts" for scoring in sorted(
+        set(SCORINGS) - {"file", "random", "self_paced", "reciprocal_rank", "normalized_score", "kde"})},
+    **{f"run quickstart --data trec --address '{address}'": "--address: host:port"
+       for address in ("h", ":6379", "h:", "h:head", "h:²", "h:0", "h:65536", f"h:{LONG}", "host:port", "127.0.0.1")},
+    f"run quickstart --data trec --address {64 * 'x'}:1": "--address: answer",
+    "run quickstart --data trec --address 'no host:1'": "--address: answer",
+}  # fmt: skip
+
+
+@pytest.fixture
+def folders(here: Path) -> Path:
+    """A space, data to rank, data of features and data without a dev split."""
+    rows = "1\twho sat\tcat sat\n0\twho sat\tdog ran\n"
+    forms = {"trec": trec_files(), "letor": letor_files(), "talk": {"train.tsv": rows, "test.tsv": rows}}
+    for name, files in forms.items():
+        write_folder(here / name, files)
+    return write_folder(here, {"space.yaml": SPACE})
+
+
+@pytest.mark.usefixtures("folders")
+@pytest.mark.parametrize("command", USAGE, ids=lambda command: command[:80])
+def test_bad_usage_is_told_in_a_line(command: str, capfd: Capture) -> None:
+    assert_refused(capfd, shlex.split(command), [USAGE[command]])
+
+
+@pytest.mark.usefixtures("folders")
+def test_all_problems_of_options_are_told_at_once(capfd: Capture) -> None:
+    wrong = "train --set curriculum.delta=2 --set training.lr=-1 --set sed=1"
+    assert_refused(capfd, shlex.split(wrong), ["curriculum.delta: 2", "training.lr: -1", "sed: seed?"])
+    for command, options in (
+        ("pace step", "--delta 0 --n 0.5 --stages 1 --steps 0"), ("pace root", "--n nan --steps nan --at nan"),
+        ("pace root", "--n inf --steps inf --at inf"), ("weigh", "--difficulty 1.01 --m 0.99 --at -1"),
+    ):  # fmt: skip
+        words = options.split()
+        told = [f"{option}: {value}" for option, value in zip(words[::2], words[1::2], strict=True)]
+        assert_refused(capfd, [*command.split(), *words], told)
+
+
+@pytest.mark.usefixtures("folders")
+@pytest.mark.parametrize("command", ["run space.yaml --data trec", "train --data trec", "data trec"])
+def test_a_cache_that_takes_nothing_is_named(command: str, capfd: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/cache")
+    line = errors(capfd, *command.split())[-1]
+    assert line.startswith("error: XDG_CACHE_HOME: '/proc") and line.endswith("; a folder of yours")
+
+
+@pytest.mark.smoke
+@pytest.mark.usefixtures("folders")
+@pytest.mark.parametrize("auto", [True, False])
+def test_no_search_begins_where_no_cluster_answers(auto: bool, capfd: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray reads the address of `auto` from the environment."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")
+    command = ["run", "quickstart", "--data", "trec", "--address", "auto" if auto else f"127.0.0.1:{port}"]
+    assert_refused(capfd, command, [f"--address: :{port}' answer"])
+
+
+# -- the form of errors --------------------------------------------------------------------------------------------
+
+
+def test_a_problem_is_one_line_and_twenty_are_told(here: Path, capfd: Capture) -> None:
+    assert len(str(Problem("a\nb", "c\r\nd", "e\u2028f")).splitlines()) == 1
+    (line,) = errors(capfd, "train", "--data", f"{here}/a\nb")
+    assert line.startswith("error: data.source: ")
+    told = [DataError([Problem(f"line {n}", "wrong", "right") for n in range(count)]).lines() for count in (20, 21, 25)]
+    assert [len(lines) for lines in told] == [20, 21, 21]
+    assert told[0][-1] == "error: line 19: wrong; right"
+    assert ["1 more" in told[1][-1], "5 more" in told[2][-1]] == [True, True]

@@ -1,0 +1,97 @@
+"""The project stays small: budget.toml holds what it may take. Whoever adds something lowers something else, or raises
+the budget in the same commit and says why."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import tokenize
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import pytest
+
+import tune_cl
+from tests.support.builders import tiny_data
+from tests.support.trec_folder import write_trec_folder
+from trainables.config.keys import configuration_fields
+from trainables.rankers import RANKERS
+from tune_cl.experiment.search_keys import SEARCH_KEYS
+
+ROOT = Path(__file__).parents[1]
+BUDGET = tomllib.loads((ROOT / "budget.toml").read_text())
+SOURCE = [path for name in ("tune_cl", "trainables", "search_spaces") for path in sorted((ROOT / name).rglob("*.py"))]
+LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING}
+
+
+def lines_of(paths: list[Path]) -> int:
+    return sum(len(path.read_text().splitlines()) for path in paths)
+
+
+def tokens_of(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(token.type not in LAYOUT for token in tokenize.tokenize(file.readline))
+
+
+def spent() -> dict[str, int]:
+    return {
+        "source_lines": lines_of(SOURCE),
+        "source_tokens": sum(map(tokens_of, SOURCE)),
+        "modules": len(SOURCE),
+        "keys": len({*configuration_fields(RANKERS), *SEARCH_KEYS}),
+        "test_lines": lines_of(sorted((ROOT / "tests").rglob("*.py"))),
+        "benchmark_lines": lines_of(sorted((ROOT / "benchmarks").rglob("*.py"))),
+    }
+
+
+@contextmanager
+def ours_called() -> Iterator[set[CodeType]]:
+    """The code objects of the project that are called in the block, in any thread."""
+    called: set[CodeType] = set()
+    homes = tuple(str(ROOT / name) for name in ("tune_cl", "trainables"))
+
+    def profile(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(homes):
+            called.add(frame.f_code)
+
+    threading.setprofile(profile)
+    sys.setprofile(profile)
+    try:
+        yield called
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)  # pyright: ignore[reportArgumentType]
+
+
+def of_one_training(folder: Path) -> dict[str, int]:
+    """Files and functions that the training of a TREC folder goes through, imports left out."""
+    data = tiny_data(queries={"train": 10, "dev": 5, "test": 5}, candidates=5, turns=1)
+    small = {"training.max_iterations": 2, "training.batches_per_iteration": 2, "curriculum.pacing": "root"}
+
+    def train(name: str) -> None:
+        write_trec_folder(data, folder / name)
+        tune_cl.train(data=folder / name, ranker="knrm", overrides=small, output=folder / f"{name}-trained")
+
+    train("first")  # which imports what it needs
+    with ours_called() as called:
+        train("second")
+    called = {code for code in called if code.co_name != "<module>"}
+    return {"training_files": len({code.co_filename for code in called}), "training_functions": len(called)}
+
+
+def compare(found: dict[str, int]) -> None:
+    over = {name: value for name, value in found.items() if value > BUDGET[name]}
+    assert not over, f"over budget.toml, which has { ({name: BUDGET[name] for name in over}) }: {over}"
+
+
+def test_the_project_keeps_its_budget() -> None:
+    compare(spent())
+
+
+def test_a_training_keeps_its_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    compare(of_one_training(tmp_path))

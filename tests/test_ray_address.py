@@ -1,0 +1,71 @@
+"""The address of a cluster: what answers there must be a Ray that knows us. Addresses that are none, and those at
+which nothing answers, are in test_bad_configuration.py."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from trainables.core.errors import ConfigError
+from tune_cl.ray import address as module
+from tune_cl.ray.address import require_cluster
+
+pytestmark = pytest.mark.slow
+CLUSTER = """
+import sys
+import ray
+head = ray.init(address="local", include_dashboard=False, num_cpus=1, logging_level=40)
+print(head["gcs_address"], flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+def test_what_answers_must_be_a_ray(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray itself would ask a dashboard's port for ever. A host in brackets is an IPv6 address."""
+    monkeypatch.setattr(module, "ANSWER_SECONDS", 5.0)
+    family = socket.AF_INET6 if host == "[::1]" else socket.AF_INET
+    try:
+        server = socket.create_server((host.strip("[]"), 0), family=family)
+    except OSError:
+        pytest.skip(f"no {host} here")
+    with server:
+        address = f"{host}:{server.getsockname()[1]}"
+        with pytest.raises(ConfigError, match="--address: no Ray") as refused:
+            require_cluster(address)
+        assert f"'{address}'" in str(refused.value)
+
+
+def test_what_answers_must_be_a_ray_that_knows_us(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray itself would ask a cluster that refuses its token for 20 seconds."""
+    locked = os.environ | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "a" * 64}
+    cluster = [sys.executable, "-c", CLUSTER]
+    with subprocess.Popen(cluster, env=locked, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as head:
+        assert head.stdin and head.stdout
+        address = head.stdout.readline().strip()
+        for name in ("ANSWER_SECONDS", "CONNECT_SECONDS"):
+            monkeypatch.setattr(module, name, 60.0)
+        with pytest.raises(ConfigError, match=f"'{address}' .* token"):
+            require_cluster(address)
+        monkeypatch.setenv("RAY_AUTH_MODE", "token")
+        monkeypatch.setenv("RAY_AUTH_TOKEN", "a" * 64)
+        require_cluster(address)
+        head.stdin.close()
+
+
+def test_a_local_ray_and_ray_s_own_client_are_asked_nothing() -> None:
+    require_cluster(None)
+    require_cluster("ray://127.0.0.1:1")
+
+
+def test_where_no_ray_runs_auto_finds_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(address: str) -> str:
+        raise ConnectionError("Could not find any running Ray instance")
+
+    monkeypatch.setattr("ray._private.services.canonicalize_bootstrap_address", none)
+    with pytest.raises(ConfigError, match="--address: no Ray runs"):
+        require_cluster("auto")

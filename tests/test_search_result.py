@@ -1,0 +1,188 @@
+"""What `run` and `resume` show at the end: the best trial beside the baseline, and commands that can be copied."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from shlex import split
+from typing import Any
+
+import pytest
+
+from tests.support.panel_states import state_of, trial
+from tests.support.report_cases import Case
+from tests.support.terminal import result
+from tests.support.unsent_events import LeftBehind
+from trainables.core.errors import Interrupted
+from tune_cl import run_search as runner
+from tune_cl.cli.search_result import render
+from tune_cl.history.journal import Journal, read_events
+from tune_cl.history.search_folder import SearchFolder
+from tune_cl.history.state import over_curricula, replay
+from tune_cl.search_document import search_document
+
+CLUSTER = "10.0.0.7:6379"
+
+
+def cells(shown: str) -> dict[str, list[str]]:
+    """The table's rows by their first cell; the columns' names under ``."""
+    rows = [re.split(r"\s{2,}", line) for line in shown.splitlines()]
+    return {first: rest for first, *rest in rows if rest}
+
+
+def commands(shown: str) -> dict[str, list[str]]:
+    """The arguments of each command of ours that is shown, by its name."""
+    lines = [line.partition("tune-cl ")[2] for line in shown.splitlines() if "tune-cl " in line]
+    return {split(line)[0]: split(line)[1:] for line in lines}
+
+
+def test_the_best_trial_stands_beside_the_baseline_with_the_keys_that_differ() -> None:
+    shown = render(result(0.5, 0.4) | {"rankers": ["conv_knrm", "knrm"]})
+    rows = cells(shown)
+    assert rows[""] == ["best (t0001)", "baseline"] and rows["dev x"] == ["0.5000", "0.4000"]
+    assert rows["training.lr"] == ["3e-05", "0.001"] and rows["curriculum.m"] == ["10", "-"], "with their own digits"
+    assert "curriculum.anti" not in rows and "conv_knrm, knrm" in shown and "+0.1000 x" in shown
+
+
+@pytest.mark.parametrize(("best", "baseline", "difference"), [(0.4, 0.45, "-0.0500"), (0.45, 0.45, "+0.0000")])
+def test_where_the_baseline_wins_the_best_other_trial_stands_beside_it(
+    best: float, baseline: float, difference: str
+) -> None:
+    shown = render(result(best, baseline))
+    assert cells(shown)[""] == ["best other trial (t0001)", "baseline"] and "t0000" not in shown
+    assert f"{difference} x" in shown and "confirm" in commands(shown)
+
+
+@pytest.mark.parametrize(
+    ("pacing", "lr", "advised"),
+    [("step", 3e-5, True), ("step", 1e-3, False), ("none", 0.5, False)],
+    ids=["curriculum and more", "curriculum alone", "no curriculum"],
+)
+def test_an_ablation_is_advised_where_more_than_the_curriculum_differs(pacing: str, lr: float, advised: bool) -> None:
+    found = result(0.5, 0.4)
+    found["best"]["params"] = {"curriculum.pacing": pacing, "training.lr": lr}
+    assert ("--ablate" in commands(render(found))["confirm"]) == advised
+
+
+def test_the_trials_are_opened_at_the_server_or_with_one() -> None:
+    view = {"mlflow_view": "#/view"}
+    assert "http://here/#/view" in render(result(0.5, 0.4) | view | {"tracking_uri": "http://here/"})
+    shown = render(result(0.5, 0.4) | view | {"tracking_uri": "sqlite:////tmp/my runs/mlflow.db"})
+    [line] = [line for line in shown.splitlines() if "mlflow ui" in line]
+    assert split(line)[-1] == "sqlite:////tmp/my runs/mlflow.db" and "http://127.0.0.1:5000/#/view" in shown
+
+
+def test_a_result_of_the_baseline_alone_compares_nothing() -> None:
+    shown = render(result(0.4, 0.45) | {"best_curriculum": None})
+    assert "best" not in cells(shown)[""] and "confirm" not in commands(shown) and "report" in commands(shown)
+
+
+def test_a_search_that_a_budget_ended_says_so() -> None:
+    lines = render(result(0.5, 0.4) | {"ended_by": None}).splitlines()
+    ended = render(result(0.5, 0.4) | {"ended_by": "search.hours are used up"}).splitlines()
+    assert "search.hours" in ended[1] and ended[2:] == lines[1:]
+
+
+@pytest.mark.parametrize("none", [False, True])
+def test_a_search_without_curricula_speaks_of_none(none: bool) -> None:
+    document = result(0.4, 0.45) | {"opened": ["training.lr"], "over_curricula": False}
+    for name in ("best", "best_curriculum", "baseline"):
+        document[name] |= {"params": {"curriculum.pacing": "none", "training.lr": document[name]["dev"]}}
+    assert "curriculum" not in render(document | ({"best_curriculum": None} if none else {}))
+
+
+@pytest.mark.parametrize(
+    ("params", "task"),
+    [
+        ({"ranker.name": "conv_knrm"}, "--query TEXT --documents FILE"),
+        ({"ranker.name": "lambdamart"}, "--data FOLDER"),
+        ({"ranker.name": "knrm", "ranker.add_first_stage": True}, "--data FOLDER"),
+    ],
+)
+def test_the_best_ranker_is_used_on_what_it_reads(params: dict[str, Any], task: str) -> None:
+    document = result(0.5, 0.4) | {"ranker": "bert"}  # a search may open the ranker
+    document["best"]["params"] |= params
+    assert commands(render(document))["rerank"] == [document["best_ranker"], *task.split()]
+    assert "rerank" not in commands(render(document | {"best_ranker": None})), "every checkpoint was lost or damaged"
+
+
+@pytest.mark.parametrize(
+    ("pacing", "opened", "over"),
+    [
+        ("none", {"training.lr": 0.1}, False),
+        ("root", {"training.lr": 0.1}, True),  # the space fixes it, its baseline turns it off
+        ("none", {"curriculum.pacing": "none"}, True),
+    ],
+)
+def test_a_search_is_over_curricula_that_it_opens_or_that_its_baseline_lacks(
+    pacing: str, opened: dict[str, Any], over: bool
+) -> None:
+    told = [trial(0, 0.5, "baseline"), trial(1, 0.4, "completed")]
+    told[0][0] |= {"chosen": {"curriculum.pacing": "none", "training.lr": 0.1}}
+    told[1][0] |= {"params": told[0][0]["params"] | {"curriculum.pacing": pacing} | opened, "chosen": opened}
+    assert over_curricula(state_of(told)) == over
+
+
+def test_the_document_of_a_search_names_the_best_of_all_and_the_best_curriculum(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.add([0.3, 0.6], "baseline")
+    for dev in (0.4, 0.5):
+        case.add([0.3, dev], "completed")
+    case.write()
+    document = search_document(replay(case.events), case.search_folder, None, None)
+    assert (document["best"]["trial_id"], document["best_curriculum"]["trial_id"]) == ("t0000", "t0002")
+    assert set(document["opened"]) >= {"curriculum.pacing", "curriculum.delta"}
+    shown = render(document)
+    assert "-0.1000 map" in shown and commands(shown)["plan"][0] == "toy"
+
+
+# -- a search that is done, called again ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def search_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SearchFolder:
+    """A search whose trials are done, while MLflow is away."""
+    monkeypatch.setattr(runner, "MlflowWriter", LeftBehind)
+    case = Case(tmp_path)
+    case.add([0.3, 0.4], "baseline")
+    case.add([0.3, 0.5], "completed")
+    case.finish()
+    return case.write()
+
+
+def test_it_is_confirmed_where_it_ran_and_sent_from_anywhere(
+    search_folder: SearchFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(runner, "write_report", lambda search_folder, journal: None)
+    document = runner.resume_search(search_folder, "sqlite://", CLUSTER)
+    storage = ["--storage", str(search_folder.storage)]
+    assert commands(capsys.readouterr().err)["resume"] == ["toy", *storage], "only tracking is left"
+    shown = commands(render(document))
+    tracking = ["--tracking-uri", "sqlite://"]  # not the storage's own: the next commands need it too
+    assert shown["confirm"][:7] == ["toy", *storage, *tracking, "--address", CLUSTER]
+    assert shown["report"] == ["toy", *storage, *tracking] and document["address"] == CLUSTER
+    assert split(search_folder.command("resume", "a b:1"))[-2:] == ["--address", "a b:1"]
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_it_is_reported_by_the_next_resume_where_it_was_stopped_before_its_report(
+    written: bool, search_folder: SearchFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    if written:  # by a process that was killed before it could say so
+        (search_folder.folder / "report.html").write_text("whole")
+    told: list[SearchFolder] = []
+
+    def note(found: SearchFolder, journal: Journal) -> None:
+        told.append(found)
+
+    before = [event["event"] for event in read_events(search_folder.journal)].count("interrupted")
+    monkeypatch.setattr(runner, "write_report", stop)
+    with pytest.raises(Interrupted):
+        runner.resume_search(search_folder, "sqlite://", None)
+    monkeypatch.setattr(runner, "write_report", note)
+    runner.resume_search(search_folder, "sqlite://", None)
+    assert told == [search_folder]
+    assert [event["event"] for event in read_events(search_folder.journal)].count("interrupted") == before

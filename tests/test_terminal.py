@@ -1,0 +1,246 @@
+"""What a terminal shows: prose broken between words, tables, the panel of a search; and no text of others (data, ids,
+YAML files, answers of servers) can command it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import sys
+import unicodedata
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.support.data_folders import trec_files, write_folder
+from tests.support.panel_states import state_of, trial
+from tests.support.terminal import Terminal, result
+from trainables.core.prose import say, visible, wrapped
+from tune_cl.cli import BAD_INPUT, DONE, main
+from tune_cl.cli.search_result import render
+from tune_cl.cli.tables import table
+from tune_cl.history.journal import Event
+from tune_cl.history.state import SearchState
+from tune_cl.search.progress_panel import Panel
+from tune_cl.space.wording import describe
+
+Capture = pytest.CaptureFixture[str]
+SENTENCE = "is -0.0092 map from the baseline; anything from -0.0172 to +0.0011 fits the data, word-by-word, p = 0.076"
+
+# -- prose ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [30, 40, 80])
+def test_prose_is_broken_between_words_on_a_terminal_alone(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = wrapped(SENTENCE, Terminal()).splitlines()
+    assert len(lines) > 1 and max(map(len, lines)) <= width and " ".join(lines) == SENTENCE
+    assert wrapped(SENTENCE, StringIO()) == SENTENCE
+
+
+def test_what_is_longer_than_a_line_stays_whole_and_lines_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    address = "https://example.org/" + "long-" * 10
+    told = wrapped(f"MLflow's runs are in {address} of this machine\nand more", Terminal()).splitlines()
+    assert told == ["MLflow's runs are in", address, "of this machine", "and more"]
+
+
+def test_sentences_of_a_result_are_broken_and_commands_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    lines = render(result(0.5, 0.4)).splitlines()
+    assert max(len(line) for line in lines if "tune-cl" not in line) <= 60
+    assert any("confirm x --storage /tmp/runs" in line for line in lines)
+
+
+# -- tables --------------------------------------------------------------------------------------------------------
+
+
+def test_numbers_and_intervals_are_not_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    interval = "+0.0123 [-0.0100, +0.0346]"
+    label = "root n=10, response_words, normalized_score m=4, delta=0.3, T=0.4"
+    rows = [(label, "0.4670 ± 0.0070", interval, "0.1234")]
+    for width, whole in ((80, True), (50, False)):
+        monkeypatch.setenv("COLUMNS", str(width))
+        shown = table(["configuration", "mean ± sd", "difference [95 %]", "p adjusted"], rows)
+        assert (interval in shown) == whole and max(map(len, shown.splitlines())) <= width
+    monkeypatch.setenv("COLUMNS", "30")
+    assert "0.5000" in table(["run", "map", "p"], [("x" * 60, 0.5, 0.5)])
+
+
+@pytest.mark.parametrize(
+    ("width", "columns", "row"),
+    [
+        (78, ["trial", "without its curriculum", "mean ± sd", "difference [95 %]", "p adjusted"],
+         ["trial_0007", "plain, training.lr=0.02", "0.467", "+0.0123 [-0.0100, +0.0346]", "0.1234"]),
+        (48, ["without its curriculum", "mean ± sd"],
+         ["conv_knrm root n=10, response_words, relevant_count", "0.4670 ± 0.0070"]),
+    ],
+)  # fmt: skip
+def test_words_are_broken_only_where_they_are_longer_than_their_column(
+    width: int, columns: list[str], row: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = table(columns, [row]).splitlines()
+    assert set(" ".join((*columns[:2], *row[:2])).split()) <= set(" ".join(lines).split())
+    assert max(map(len, lines)) <= width
+
+
+def test_numbers_stand_right_and_no_line_ends_in_spaces() -> None:
+    """A pipe's reader may wrap lines, and trailing spaces would become lines of their own."""
+    shown = table(["", "value"], [("a", 1.0), ("b", -10.25), ("c", math.inf)]).splitlines()
+    assert [line[-8:] for line in shown[2:]] == ["  1.0000", "-10.2500", "     inf"]
+    shown = table(["", "texts"], [("a", "a long text"), ("b", "b"), ("c", "")])
+    assert all(line == line.rstrip() for line in shown.splitlines())
+
+
+# -- the panel of a search -----------------------------------------------------------------------------------------
+
+
+def panel(trials: list[list[Event]], width: int, height: int) -> list[str]:
+    """The lines of the panel on a terminal of that size."""
+    state = state_of(trials)
+    progress = Panel(30, 10, state)
+    progress.console = Console(width=width, height=height)
+    with progress.console.capture() as captured:
+        progress.console.print(progress.panel(state))
+    return captured.get().rstrip("\n").split("\n")
+
+
+def crowd() -> list[list[Event]]:
+    """One trial that runs, three that have ended, 20 that wait."""
+    paused = [trial(number, 0.1 + number / 100, paused=True) for number in range(4, 24)]
+    ended = [trial(1, 0.50, "completed"), trial(2, 0.20, "stopped_early")]
+    return [trial(0, 0.45, "baseline"), *ended, trial(3, 0.3), *paused]
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40), (60, 10)])
+def test_the_panel_fits_the_terminal_and_leaves_room_behind_it(width: int, height: int) -> None:
+    lines = panel(crowd(), width, height)
+    assert len(lines) <= height - 3 and max(map(len, lines)) <= width - 3
+
+
+def test_the_panel_shows_what_runs_the_best_and_the_baseline_before_what_waits() -> None:
+    lines = panel(crowd(), 80, 24)
+    at = next(place for place, line in enumerate(lines) if line.startswith("trial "))
+    rows = [line.split()[:2] for line in lines[at + 1 : -1]]
+    assert rows[:5] == [["t0003", "running"], ["t0001", "completed"], ["t0000", "baseline"], ["t0002", "stopped"],
+                        ["t0023", "paused"]]  # fmt: skip
+    assert str(len(crowd()) - len(rows)) in lines[-1]
+    head = "".join(lines[:at])
+    assert all(word in head for word in ("map 0.5000", "t0001", "baseline 0.4500"))
+    whole = panel(crowd(), 120, 40)
+    assert sum(line.startswith("t0") for line in whole) == len(crowd()) and whole[-1].startswith("t0")
+
+
+def test_a_panel_ranks_the_trials_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is made anew twice a second, on the search's own thread."""
+    ranked, asked = SearchState.ranked, []
+    monkeypatch.setattr(SearchState, "ranked", lambda state: asked.append(state) or ranked(state))
+    panel(crowd(), 120, 40)
+    assert len(asked) == 1
+
+
+def test_a_trial_is_told_by_the_keys_that_the_space_opens() -> None:
+    assert any(line.rstrip().endswith(" step delta=0.3 T=0.4") for line in panel(crowd(), 80, 24))
+    chosen = {"pacing": "step", "n": None, "delta": 0.3, "T": 0.4, "scoring": "random", "anti": True, "m": 4}
+    chosen |= {"weighting": "reciprocal_rank", "objective_switch": "none"}
+    told = describe({f"curriculum.{key}": value for key, value in chosen.items()} | {"training.lr": 3e-5})
+    assert told == "step random reciprocal_rank m=4 delta=0.3 T=0.4 anti lr=3e-05"
+    assert describe({"curriculum.pacing": "none"}) == "no curriculum"
+    negatives = {"curriculum.pacing": "root", "curriculum.negatives.pacing": "step"}
+    assert describe(negatives) == "root negatives.pacing=step"
+
+
+def test_notes_beside_the_panel_are_broken_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    Panel(30, 10, state_of([])).say(f"note: {SENTENCE}")
+    lines = terminal.getvalue().splitlines()
+    assert max(map(len, lines)) <= 40 and " ".join(lines) == f"note: {SENTENCE}"
+
+
+# -- texts of others -----------------------------------------------------------------------------------------------
+
+RED = "\x1b[31m"
+EVIL = f"{RED}\x9b31m\u202e[bold]:smile:"
+SHOWN = r"\u001b[31m\u009b31m\u202e[bold]:smile:"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A TREC folder whose query ids, document ids and texts all hold EVIL."""
+    files = trec_files(runs=False)
+    for name, text in files.items():
+        for word in ("train-a", "dev-a", "test-a", "d1", "cat"):
+            text = text.replace(word, f"{word}{EVIL}")
+        files[name] = text
+    return write_folder(tmp_path / "data", files)
+
+
+def printed(capfd: Capture) -> str:
+    """All that was printed; fails if a character in it commands the terminal."""
+    shown = "".join(capfd.readouterr())
+    commanding = {letter for letter in shown if unicodedata.category(letter) == "Cc" or letter == "\u202e"}
+    assert commanding <= {"\n", "\t"}
+    return shown
+
+
+def test_results_are_shown_without_commands_and_files_and_json_mean_what_the_data_holds(
+    folder: Path, tmp_path: Path, capfd: Capture
+) -> None:
+    assert main(["data", str(folder)]) == DONE
+    assert SHOWN in printed(capfd)
+    assert main(["data", str(folder), "--json"]) == DONE
+    document = printed(capfd).splitlines()[-1]
+    assert SHOWN in document and json.loads(document)["examples"]["test"][0]["query"] == f"test-a{EVIL}"
+    assert main(["score", str(folder), "context_words", "--output", str(tmp_path / "out.tsv")]) == DONE
+    assert f"a{SHOWN}" in printed(capfd) and EVIL in (tmp_path / "out.tsv").read_text()
+
+
+def test_errors_are_shown_without_commands(folder: Path, tmp_path: Path, capfd: Capture) -> None:
+    (tmp_path / "space.yaml").write_text(f"ranker: conv_knrm\n{json.dumps(EVIL)}: 1\n")
+    for options in ([], ["--debug"]):
+        assert main(["check", str(tmp_path / "space.yaml"), "--data", "docstrings", *options]) == BAD_INPUT
+        assert SHOWN in printed(capfd)
+    output = tmp_path / f"no-folder{RED}" / "x.tsv"
+    output.parent.write_text("a file")
+    assert main(["score", str(folder), "turns", "--output", str(output)]) == BAD_INPUT
+    printed(capfd)
+    with (folder / "qrels.test.txt").open("a") as file:
+        file.write(f"test-a 0 d2 {RED}\n")
+    assert main(["data", str(folder)]) == BAD_INPUT
+    printed(capfd)
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_the_progress_of_trials_shows_choices_and_reasons_without_commands(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(sys, "stderr", out := StringIO())
+    failed, running = trial(1, 0.2), trial(2, 0.3)
+    for events in (failed, running):
+        events[0]["chosen"]["curriculum.pacing"] = events[0]["params"]["curriculum.pacing"] = EVIL
+    failed.append({"event": "end", "outcome": "failed", "reason": EVIL, "trial": "t0001", "time": 2.0})
+    before, after = state_of([trial(0, 0.1)]), state_of([trial(0, 0.1), failed, running])
+    progress = Panel(30, 10, before)
+    progress.update(after)
+    if terminal:
+        progress.console.print(progress.panel(after))
+    shown = out.getvalue()
+    assert f": {SHOWN} (" in shown and "t0001 failed" in shown and shown.count(SHOWN) == (4 if terminal else 2)
+    assert visible(shown) == shown
+
+
+def test_notes_tables_and_warnings_have_no_commands(capfd: Capture) -> None:
+    say(f"note: {EVIL}")
+    print(table(["name", "[red]value"], [[EVIL, 1]]))
+    main(["--version"])  # prepares the streams
+    assert logging.lastResort
+    logging.lastResort.handle(logging.LogRecord("any", logging.WARNING, "", 0, "MLflow says %s", (EVIL,), None))
+    out = printed(capfd)
+    assert out.count(SHOWN) == 3 and "[red]value" in out
+    assert visible("a\tb\nc é 日本 \r") == "a\tb\nc é 日本 \\u000d"

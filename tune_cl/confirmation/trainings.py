@@ -1,0 +1,108 @@
+"""The trainings of a confirmation, as trials that Ray Tune runs: no sampler, no scheduler, one round after another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainables.core.files import write_text
+from trainables.core.prose import say
+from trainables.core.storage import exists, patiently
+from trainables.training.conclusion import Conclusion
+from tune_cl.confirmation.request import SeedRun
+from tune_cl.experiment.search_keys import Resources
+from tune_cl.history.journal import Journal
+from tune_cl.search.trials import FINISHED, WAIT, Plan
+
+Ended = Callable[[SeedRun, str | None], None]
+CHECKPOINT = "training_checkpoint"  # the event of a training's checkpoint, as `checkpoint` is of a trial's
+
+
+@dataclass
+class Trainings:
+    """rounds       the trainings to do; the next round is asked for when the last one has ended
+    checkpoints  addresses by training, oldest first, of earlier sessions too
+    ended_with   called as each training ends, with why it failed, or None
+    """
+
+    rounds: Iterator[Sequence[SeedRun]]
+    journal: Journal
+    resources: Resources
+    split: str
+    checkpoints: Mapping[str, list[str]]
+    ended_with: Ended
+    slots: int = 1
+    waiting: list[SeedRun] = field(default_factory=list)
+    running: dict[str, SeedRun] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)  # why trainings fail that are about to end
+    over: list[str] = field(default_factory=list)  # trainings that have ended since `unneeded` was asked
+
+    def next_trial(self) -> Plan | str:
+        """The next training; WAIT if there is none right now, FINISHED if there are no more."""
+        if len(self.running) >= self.slots:
+            return WAIT
+        while not self.waiting:
+            if self.running:
+                return WAIT
+            following = next(self.rounds, None)
+            if following is None:
+                return FINISHED
+            self.waiting = list(following)
+        return self._plan(self.waiting.pop(0))
+
+    def _plan(self, run: SeedRun) -> Plan:
+        self.running[run.trial] = run
+        latest = next(filter(is_there, reversed(self.checkpoints.get(run.trial, ()))), None)
+        conclusion = Conclusion(run.address, self.split)
+        return Plan(run.trial, run.run, latest, self.resources.threads, self.resources.gpu, conclusion=conclusion)
+
+    def result(self, trial: str, metrics: dict[str, Any]) -> bool:
+        """Notes a failure; returns whether the training may go on."""
+        if "failed" not in metrics:
+            return True
+        self.reasons[trial] = self._with_traceback(self.running[trial], metrics)
+        return False
+
+    def _with_traceback(self, run: SeedRun, metrics: Mapping[str, Any]) -> str:
+        if "traceback" not in metrics:
+            return metrics["failed"]
+        path = run.folder / "traceback.txt"
+        write_text(path, metrics["traceback"])
+        return f"{metrics['failed']} (traceback: {path})"
+
+    def note(self, trial: str, text: str) -> None:
+        say(f"note: {self.running[trial].name}: {text}")
+
+    def machine(self, trial: str, text: str) -> None:
+        """What a training computes with is known from the search."""
+
+    def checkpoint(self, trial: str, iteration: int, path: str) -> None:
+        event = {"event": CHECKPOINT, "training": trial, "iteration": iteration, "path": path}
+        self.journal.append(event | {"time": time.time()})
+
+    def ended(self, trial: str) -> None:
+        self._end(trial, self.reasons.pop(trial, None))
+
+    def failed(self, trial: str, reason: str) -> None:
+        """Its process failed more often than it may be retried."""
+        self._end(trial, reason)
+
+    def _end(self, trial: str, reason: str | None) -> None:
+        self.over.append(trial)
+        self.ended_with(self.running.pop(trial), reason)
+
+    def recorded(self) -> Mapping[str, list[str]]:
+        """Addresses of all checkpoints of earlier sessions, by training."""
+        return self.checkpoints
+
+    def unneeded(self) -> list[str]:
+        """Trainings that have ended since the last call: their rankers are elsewhere."""
+        over, self.over = self.over, []
+        return over
+
+
+def is_there(checkpoint: str) -> bool:
+    """Whether a checkpoint has not been deleted."""
+    return patiently(lambda: exists(checkpoint))

@@ -1,0 +1,72 @@
+"""What Ray Tune runs: the trials of a search, or the trainings of a confirmation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from trainables.config.objective import AnyRun
+from trainables.training.conclusion import Conclusion
+
+WAIT, FINISHED = "wait", "finished"  # in place of a plan: none right now, none any more
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A trial to start or to continue: its id, full configuration, and the checkpoint folder to go on from.
+    `conclusion`: what it leaves at its end, if it is a training of a confirmation."""
+
+    trial: str
+    run: AnyRun
+    checkpoint: str | None
+    threads: int
+    gpu: float  # GPUs that a trial reserves, or a share of one
+    conclusion: Conclusion | None = None
+
+    def as_config(self) -> dict[str, Any]:
+        """What the trainable and Ray's callbacks get."""
+        conclusion = self.conclusion and self.conclusion.as_config()
+        return {**vars(self), "run": self.run.model_dump(), "conclusion": conclusion}
+
+
+class Trials(Protocol):
+    """slots: how many trials may run, or wait for a node, now; set before each `next_trial`"""
+
+    slots: int
+
+    def next_trial(self) -> Plan | str:
+        """The next plan; WAIT if there is none right now, FINISHED if there are no more."""
+        ...
+
+    def result(self, trial: str, metrics: dict[str, Any]) -> bool:
+        """Takes in a result, perhaps a second time; returns whether the trial may go on."""
+        ...
+
+    def note(self, trial: str, text: str) -> None:
+        """Something about a trial that the user should know."""
+        ...
+
+    def machine(self, trial: str, text: str) -> None:
+        """What a trial computes with."""
+        ...
+
+    def checkpoint(self, trial: str, iteration: int, path: str) -> None:
+        """A checkpoint was written."""
+        ...
+
+    def ended(self, trial: str) -> None:
+        """A trial ended by itself or by a decision."""
+        ...
+
+    def failed(self, trial: str, reason: str) -> None:
+        """A trial's process failed more often than it may be retried."""
+        ...
+
+    def recorded(self) -> Mapping[str, list[str]]:
+        """Addresses of all checkpoints of earlier sessions, by trial, oldest first."""
+        ...
+
+    def unneeded(self) -> list[str]:
+        """Trials whose checkpoints nothing reads any more, since the last call."""
+        ...
