@@ -79,7 +79,7 @@ NAMES = {"curriculum.pacing": PACINGS, "curriculum.weighting": WEIGHTINGS, "sear
 
 @pytest.mark.parametrize(
     ("given", "shown"),
-    [("curriculum.pacing=~", "null"), ("curriculum.weighting=off", "false"), ("search.scheduler=no", "false"),
+    [("curriculum.pacing=~", "null"), ("curriculum.weighting=false", "false"), ("search.scheduler=true", "true"),
      ("metric=7", "7"), ("ranker.name=7", "7")],
 )  # fmt: skip
 def test_a_value_that_is_no_name_is_told_the_names(given: str, shown: str, capfd: Capture) -> None:

@@ -143,9 +143,6 @@ class TestTrec:
         assert candidates(data, "train", 0) == [("d1", 1, 1)]
         assert candidates(data, "test", 1) == [("d4", -1, 1), ("d2", 1, 2), ("d3", 0, 3)]
         assert noted(data, "of train:", "BM25") and not data.retrieved
-        (tmp_path / "qrels.train.txt").write_text(files["qrels.train.txt"] + "train-a 0 gone 1\n")
-        [told] = problems(tmp_path)
-        assert told.startswith("qrels.train.txt:3: ") and "'gone'" in told
 
 
 def test_a_title_and_a_text_are_one_document_of_beir(tmp_path: Path) -> None:
