@@ -85,7 +85,7 @@ def of_one_training(folder: Path) -> dict[str, int]:
 
 def compare(found: dict[str, int]) -> None:
     over = {name: value for name, value in found.items() if value > BUDGET[name]}
-    assert not over, f"over budget.toml, which has {({name: BUDGET[name] for name in over})}: {over}"
+    assert not over, f"over budget.toml, which has { ({name: BUDGET[name] for name in over}) }: {over}"
 
 
 def test_the_project_keeps_its_budget() -> None:
