@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.test_data_readers import assert_equal
+from tests.support.data_folders import assert_equal
 from trainables.core.randomness import generator
 from trainables.data import docstrings as module
 from trainables.data.columns import RankingData

@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.data_folders import (
     FORMS,
+    assert_equal,
     beir_files,
     conversation_files,
     insurance_v1_files,
@@ -33,7 +34,6 @@ from tests.support.data_folders import (
     write_folder,
 )
 from tests.support.loading import candidates, load, problems
-from tests.test_data_readers import assert_equal
 from trainables.core.errors import DataError
 from trainables.data.columns import RankingData, TextColumn, require_texts_to_rank
 from trainables.data.combine import one_split, some_queries

@@ -6,22 +6,21 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests.support.data_folders import (
     BINARY_FORMS,
     FORMS,
+    assert_equal,
     parquet_files,
     triple_files,
     triple_rows,
     write_folder,
 )
 from tests.support.loading import candidates, load, problems
-from trainables.data.columns import SPLITS, RankingData, Split
+from trainables.data.columns import SPLITS, RankingData
 from trainables.data.readers import READERS
 from tune_cl.testing import check_reader
 from tune_cl.testing.readers import check_data
@@ -67,18 +66,6 @@ def meaning(data: RankingData) -> tuple[str, int, str]:
         for row in range(len(data.splits["train"]))
     ]
     return " ".join(str(len(split)) for split in data.splits.values()), len(data.documents), " | ".join(train)
-
-
-def assert_equal(one: RankingData, other: RankingData) -> None:
-    for column in ("document_ids", "documents", "query_ids", "utterances"):
-        assert list(getattr(one, column)) == list(getattr(other, column)), column
-    assert list(one.splits) == list(other.splits)
-    for name, split in one.splits.items():
-        for column in (field.name for field in fields(Split)):
-            mine, theirs = getattr(split, column), getattr(other.splits[name], column)
-            assert (mine is None) == (theirs is None), column
-            if mine is not None:
-                np.testing.assert_array_equal(mine, theirs, err_msg=f"{name}.{column}")
 
 
 def test_every_reader_has_a_form() -> None:

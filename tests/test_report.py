@@ -19,7 +19,7 @@ from tune_cl.cli import main
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.report import trials as curves
 from tune_cl.report.charts import Scale, path, scale
-from tune_cl.report.findings import gather, importance, mean_interval, rank_agreement, slow_bias
+from tune_cl.report.findings import gather, mean_interval, rank_agreement, slow_bias
 from tune_cl.report.formats import latex_table, trials_csv
 from tune_cl.report.output import tracked
 from tune_cl.report.page import SCRIPT, STYLE, TITLES, page
@@ -274,43 +274,6 @@ def test_tracking_that_cannot_be_reached_is_a_warning(
 
 
 # -- numbers -----------------------------------------------------------------------------------------------------
-
-
-def test_importance_finds_the_parameter_that_matters_and_not_the_one_that_does_not() -> None:
-    random = np.random.default_rng(0)
-    matters = random.choice(["a", "b", "c"], 60)
-    dev = np.array([{"a": 0.3, "b": 0.4, "c": 0.5}[name] for name in matters]) + random.normal(0, 0.02, 60)
-    found = importance("x", matters.tolist(), dev, matters.tolist())
-    assert found and found.share > 0.8 > found.chance and found.p < 0.01 and found.best == "c"
-    noise = random.uniform(0, 1, 60).tolist()
-    other = importance("y", noise, dev, [str(value) for value in noise])
-    assert other and other.share < other.chance and other.p > 0.05
-
-
-def test_importance_of_noise_passes_its_own_limit_in_one_case_of_twenty() -> None:
-    random = np.random.default_rng(1)
-    found = [importance(f"k{i}", list("abcd" * 5), random.normal(size=20), list("abcd" * 5)) for i in range(200)]
-    assert 0.01 < np.mean([each is not None and each.p <= 0.05 for each in found]) < 0.10
-
-
-@pytest.mark.parametrize("rest", [[0.6] * 10, [math.inf] * 10], ids=["one value", "infinite"])
-def test_importance_of_a_number_that_many_trials_share(rest: list[float]) -> None:
-    values = [0.1, 0.2, 0.3, 0.35, 0.4, 0.5, 0.6, *rest]
-    dev = np.random.default_rng(1).random(len(values))
-    found = importance("x", values, dev, [str(value) for value in values])
-    assert found and 0 <= found.share < found.chance and found.p > 0.05
-    clear = importance("x", values, np.arange(len(values)) + 0.0, [str(value) for value in values])
-    assert clear and clear.share > clear.chance and clear.p < 0.05
-    assert clear.best == f"0.5 to {rest[0]:.3g}", "thirds end at values, which belong to the lower one"
-
-
-@pytest.mark.parametrize(
-    ("values", "dev"),
-    [(["a", "b"] * 3, range(6)), (["a"] * 9, range(9)), (["a", "b", "c"] * 3, [0.5] * 9)],
-    ids=["too few", "one value", "one result"],
-)
-def test_importance_is_refused_where_it_would_say_nothing(values: list[str], dev: range) -> None:
-    assert importance("x", values, np.array(dev, float), values) is None
 
 
 def test_rank_agreement_has_an_interval_that_holds_it() -> None:

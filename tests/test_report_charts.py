@@ -9,30 +9,23 @@ import numpy as np
 import pytest
 
 from tune_cl.report.charts import (
-    ABSENT,
     BOTTOM,
-    END,
     HEIGHT,
     LEFT,
     MOST_BARS,
     RIGHT,
-    START,
     TOP,
     Interval,
     Line,
     Mark,
-    Polyline,
     Scale,
-    axis_of,
     bars,
     frame,
     interval_chart,
     line_chart,
-    parallel_chart,
     path,
     queries_a_bar,
     scale,
-    share_chart,
     strip_chart,
 )
 from tune_cl.space.parameters import Choice, Integer, Uniform
@@ -131,29 +124,10 @@ def test_intervals_reach_from_end_to_end_the_best_above_plain_training() -> None
     assert len(dots) == 4, "a group of one query has means and no intervals"
 
 
-def test_shares_are_bars_from_zero_beside_what_chance_reaches() -> None:
-    chart = share_chart(["lr", "n"], [0.5, 0.2], [0.25, 0.8], "share")
-    (long, short), (low, high) = elements(chart, "rect"), elements(chart, "line", "chance")
-    (x, width), (x2, width2) = at(long, "x", "width"), at(short, "x", "width")
-    assert x == x2 == 160 and width2 == pytest.approx(width * 0.4, abs=0.11)
-    assert at(low, "x1", "x2") == [pytest.approx(x + width / 2, abs=0.11)] * 2
-    assert at(high, "x1")[0] == pytest.approx(x + width * 1.6, abs=0.11) and at(high, "x1")[0] < RIGHT
-    assert "lr: 0.50; chance stays below 0.25 in 95 of 100 cases" in chart
-
-
-def test_a_share_that_chance_reaches_too_is_not_beyond_it() -> None:
-    assert 'class="share trial"' in share_chart(["lr"], [0.5], [0.5], "share")
-
-
 def test_the_last_tick_of_rows_is_not_cut_off() -> None:
     """The axis ends slightly before 1."""
     ticks = elements(interval_chart(["a"], [(Interval(0.5, 0.05, 0.97),) * 2], "map"), "text", "tick")
     assert max(at(tick, "x")[0] for tick in ticks) == RIGHT - 6
-
-
-def test_a_long_name_is_shortened_and_whole_in_its_tip() -> None:
-    name = "a name of twenty one."
-    assert f">{name[:17]}…<" in (chart := share_chart([name], [0.5], [0.1], "share")) and f'data-tip="{name}"' in chart
 
 
 # -- strips ------------------------------------------------------------------------------------------------------
@@ -189,69 +163,3 @@ def test_many_queries_share_bars_the_last_of_which_ends_with_them() -> None:
 # -- parallel coordinates ----------------------------------------------------------------------------------------
 
 LEAVES = {"pacing": Choice(options=("linear", "root")), "n": Integer(low=1, high=3), "delta": Uniform(low=0, high=1)}
-
-
-def traveller(number: int, place: float, dev: float, **chosen: object) -> Polyline:
-    return Polyline(f"t{number}", number, chosen, dev, place, "")
-
-
-def test_a_trial_goes_through_its_choices_and_numbers_down_to_its_dev_value() -> None:
-    """Lines through the same choice are spread, those through the same number are not."""
-    best = traveller(1, 1.0, 0.5, pacing="root", n=1, delta=0.0)
-    worst = traveller(2, 0.0, 0.3, pacing="root", n=3, delta=1.0)
-    chart = parallel_chart(LEAVES, [best, worst], "map")
-    assert re.findall(r'data-trial="(\w+)"', chart) == ["t2", "t1"], "the best is drawn last, on top"
-    assert re.findall(r"--mix:(\d+)%", chart) == ["0", "100"]
-    low, high = (corners(stroke["d"]) for stroke in elements(chart, "path", "stroke"))
-    assert [y for _, y in low] == [y for _, y in high] == sorted({at(rule, "y1")[0] for rule in elements(chart, "line")
-                                                                 if rule["y1"] == rule["y2"]})  # fmt: skip
-    (a, _), *numbers, (dev, _) = high
-    (b, _), *others, (less, _) = low
-    assert a != b and abs(a - END) <= 6 and abs(b - END) <= 6
-    assert [x + y for (x, _), (y, _) in zip(numbers, others, strict=True)] == pytest.approx([START + END] * 2, abs=0.11)
-    assert START < less < dev < END and numbers[0][0] < others[0][0]
-
-
-def test_what_a_trial_lacks_is_absent_and_shown_only_where_one_lacks_it() -> None:
-    full, part = traveller(1, 1.0, 0.5, pacing="root", n=1), traveller(2, 0.0, 0.3, pacing="linear")
-    leaves = {key: LEAVES[key] for key in ("pacing", "n")}
-    chart = parallel_chart(leaves, [full, part], "map")
-    assert chart.count(">absent<") == 1 and corners(elements(chart, "path", "stroke")[0]["d"])[1][0] == ABSENT
-    assert "absent" not in parallel_chart(leaves, [full], "map")
-
-
-def test_whole_numbers_have_whole_ticks() -> None:
-    axis = axis_of("n", Integer(low=1, high=3), [traveller(n, 0.5, 0.5, n=n) for n in (1, 2, 3)])
-    assert [label for _, label in axis.ticks()] == ["1", "2", "3"]
-
-
-def test_ticks_have_all_their_digits() -> None:
-    words = axis_of("n", Integer(low=500, high=2000), [traveller(n, 0.5, 0.5, n=n) for n in (500, 2000)])
-    assert [label for _, label in words.ticks()] == ["500", "1000", "1500", "2000"]
-    close = axis_of("delta", LEAVES["delta"], [traveller(1, 0.5, 0.5, delta=delta) for delta in (0.4321, 0.4325)])
-    assert [label for _, label in close.ticks()] == ["0.4321", "0.4322", "0.4323", "0.4324", "0.4325"]
-
-
-def test_a_value_that_the_space_no_longer_lists_has_its_place() -> None:
-    axis = axis_of("pacing", LEAVES["pacing"], [traveller(1, 0.5, 0.5, pacing="geometric")])
-    assert [name for _, name in axis.ticks()] == ["linear", "root", "geometric"]
-    assert [axis({"pacing": name}) for name in ("linear", "geometric")] == [START, END]
-
-
-def test_names_of_choices_have_room() -> None:
-    """The outer two names grow inwards. Of long names every other one stands lower, and each has twice the room."""
-
-    def names(*options: str) -> Found:
-        chart = parallel_chart({"x": Choice(options=options)}, [traveller(1, 1.0, 0.5, x=options[0])], "map")
-        shown = elements(chart, "text", "tick halo")[: len(options)]
-        texts = re.findall(r'class="tick halo"[^>]*>([^<]*)<', chart)
-        return [each | {"text": text} for each, text in zip(shown, texts, strict=False)]
-
-    short = names("a", "b", "c")
-    assert [each["text-anchor"] for each in short] == ["start", "middle", "end"]
-    assert len({each["y"] for each in short}) == 1
-    assert [each["text"] for each in names("a" * 24, "b" * 24)] == ["a" * 24, "b" * 24]
-    long = names(*(letter * 24 for letter in "abcd"))
-    heights = [at(each, "y")[0] for each in long]
-    assert heights == [heights[0], heights[0] + 14] * 2
-    assert [each["text"] for each in long] == [letter * 20 + "…" for letter in "abcd"]

@@ -11,72 +11,17 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from tests.support.report_cases import Case, whole
+from tests.support.report_cases import Case
 from tests.support.report_pages import Reader, report
 from trainables.core.errors import DataError
 from tune_cl.experiment.forecast import forecast_of
 from tune_cl.report import queries as fairness
 from tune_cl.report import trials as curves
 from tune_cl.report import trials as trees
-from tune_cl.report.findings import PERMUTATIONS, Findings, Importance, gather, importance, rank_agreement, slow_bias
+from tune_cl.report.findings import Findings, gather, rank_agreement, slow_bias
 from tune_cl.report.page import page
-from tune_cl.report.trials import _how, importances
 
 # -- importance --------------------------------------------------------------------------------------------------
-
-
-def test_importance_needs_eight_trials() -> None:
-    values, dev = list("abababab"), np.arange(8.0)
-    assert importance("x", values[:7], dev[:7], values[:7]) is None
-    assert importance("x", values, dev, values) is not None
-
-
-def test_importance_is_eta_squared_of_the_ranks() -> None:
-    """Ranks 1 to 8 in the groups {1..4} and {5..8}: 32 of the sum of squares 42 lie between them. The best group is the
-    one with the highest mean, however many trials the others have."""
-    values = list("aaaabbbb")
-    found = importance("x", values, np.arange(8.0) ** 2, values)
-    assert found and found.share == pytest.approx(32 / 42) and found.best == "b"
-    uneven = list("aaaaaaaab")
-    single = importance("x", uneven, np.arange(9.0), uneven)
-    assert single and single.best == "b"
-
-
-def test_the_smallest_p_is_one_of_all_exchanges_and_the_limit_is_that_of_one_in_twenty() -> None:
-    clear = importance("x", list("ab" * 20), np.tile([0.0, 1.0], 20) + np.arange(40) / 1000, list("ab" * 20))
-    assert clear and clear.p == pytest.approx(1 / (1 + PERMUTATIONS)) and PERMUTATIONS == 1000
-    random = np.random.default_rng(2)
-    found = [importance(f"k{i}", list("abcd" * 5), random.normal(size=20), list("abcd" * 5)) for i in range(200)]
-    above = [each.share > each.chance + 1e-9 for each in found if each]
-    assert above == [each.p <= 0.0505 for each in found if each] and any(above)
-
-
-@pytest.mark.parametrize(("values", "best"), [([1, 2, 3, 4, 5, 6] * 2, "6"), ([1, 2, 3, 4, 5, 6, 7] * 2, "above 5")])
-def test_more_than_six_values_of_a_number_are_cut_into_thirds(values: list[int], best: str) -> None:
-    found = importance("x", values, np.array(values, float) + np.arange(len(values)) / 100, [str(v) for v in values])
-    assert found and found.best == best
-
-
-def test_parameters_are_told_by_their_share_over_the_trials_of_the_space(tmp_path: Path) -> None:
-    findings = gather(whole(tmp_path).write())
-    known, passed = importances(findings)
-    shares = [one.share for one in known]
-    assert shares == sorted(shares, reverse=True) and len(set(shares)) > 1
-    assert {one.key: one.trials for one in known}["curriculum.pacing"] == len(findings.ranked), "not the baseline"
-    assert {one.key for one in known} | set(passed) == set(findings.experiment.space.leaves)
-
-
-def test_what_is_beyond_chance_is_so_after_correction() -> None:
-    known = [Importance(key, 20, 0.5, 0.3, p, "2") for key, p in (("training.lr", 0.025), ("curriculum.n", 0.026))]
-    search = SimpleNamespace(searcher="random")
-    state = SimpleNamespace(counts=lambda: {"stopped_early": 0})
-    findings = cast(Findings, SimpleNamespace(state=state, experiment=SimpleNamespace(search=search)))
-    told = _how(findings, known, [])
-    assert told.endswith("Beyond chance after correction for 2 parameters: training.lr. ")
-    search.searcher, state.counts = "tpe", lambda: {"stopped_early": 1}
-    told = _how(findings, known[1:], ["curriculum.m"])
-    assert "for 1 parameters: n. Trials stopped early count with the value they had reached" in told
-    assert "Trials sampled by tpe are not independent" in told and told.endswith("Too few trials or values for: m.")
 
 
 # -- fairness ----------------------------------------------------------------------------------------------------

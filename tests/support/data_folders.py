@@ -6,10 +6,14 @@ import gzip
 import io
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
 
+import numpy as np
 import pyarrow
 from pyarrow import parquet
+
+from trainables.data.columns import RankingData, Split
 
 COLLECTION = "d1\tthe cat sat\nd2\tthe dog ran\nd3\ta bird flew\nd4\ta cat and a dog\n"
 HEADER = "QuestionID\tQuestion\tDocumentID\tDocumentTitle\tSentenceID\tSentence\tLabel\n"
@@ -266,3 +270,15 @@ def write_folder(folder: Path, files: Mapping[str, str | bytes]) -> Path:
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(gzip.compress(raw, mtime=0) if name.endswith(".gz") else raw)
     return folder
+
+
+def assert_equal(one: RankingData, other: RankingData) -> None:
+    for column in ("document_ids", "documents", "query_ids", "utterances"):
+        assert list(getattr(one, column)) == list(getattr(other, column)), column
+    assert list(one.splits) == list(other.splits)
+    for name, split in one.splits.items():
+        for column in (field.name for field in fields(Split)):
+            mine, theirs = getattr(split, column), getattr(other.splits[name], column)
+            assert (mine is None) == (theirs is None), column
+            if mine is not None:
+                np.testing.assert_array_equal(mine, theirs, err_msg=f"{name}.{column}")

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from markupsafe import escape
 
 from trainables.core.prose import counted
-from tune_cl.report.markup import Markup, cut, key_name, number, plain
-from tune_cl.space.parameters import Integer, Leaf, LogUniform, Range
+from tune_cl.report.markup import Markup, cut, number
 
 WIDTH = 480.0
 MARGIN = 0.04  # free space on either side of an axis, as a share of its values' span
@@ -225,21 +223,6 @@ def seed_chart(rows: Sequence[Seeds], level: float, x_label: str) -> Markup:
     return drawing(bottom + 44, f"{x_label} by configuration and seed", *parts)
 
 
-def share_chart(names: Sequence[str], shares: Sequence[float], chances: Sequence[float], x_label: str) -> Markup:
-    """Rows with a bar from 0 to the share, and a tick at what chance reaches."""
-    bottom = 12 + ROW * len(names)
-    x = Scale(0.0, max([*shares, *chances, 0.05]) * 1.05, NAMES, RIGHT)
-    parts = _row_grid(x, x_label, bottom)
-    for row, (name, share, chance) in enumerate(zip(names, shares, chances, strict=True)):
-        middle = 12 + ROW * (row + 0.5)
-        above = "best" if share > chance else "trial"
-        tip = f"{name}: {number(share, 2)}; chance stays below {number(chance, 2)} in 95 of 100 cases"
-        bar = tag("rect", x=x(0), y=middle - 8, width=x(share) - x(0), height=16.0, class_=f"share {above}")
-        limit = rule(x(chance), middle - 13, x(chance), middle + 13, "chance")
-        parts += [_row_name(name, middle), tag("g", bar, limit, data_tip=tip)]
-    return drawing(bottom + 44, x_label, *parts)
-
-
 def _row_grid(x: Scale, x_label: str, bottom: float) -> list[Markup]:
     parts = [text(RIGHT, bottom + 38, x_label, "axis", "end")]
     for tick in x.ticks():
@@ -283,99 +266,3 @@ def bars(differences: np.ndarray) -> list[float]:
 def _queries(values: np.ndarray) -> str:
     gained, lost = int((values > 0).sum()), int((values < 0).sum())
     return f"{counted(gained, 'query')} gained, {lost} lost, {len(values) - gained - lost} unchanged"
-
-
-START, END, ABSENT = 18.0, 396.0, 446.0
-AXIS_HEIGHT = 72.0
-LETTER = 8.0  # width of a letter on a phone
-ABSENT_NAME = "absent"
-
-
-@dataclass(frozen=True)
-class Polyline:
-    """A trial as a line across the axes. `values`: of the opened parameters it has; `rank`: from 0 (worst) to 1."""
-
-    trial: str
-    number: int
-    values: Mapping[str, Any]
-    dev: float
-    rank: float
-    tip: str
-
-
-@dataclass(frozen=True)
-class Axis:
-    """The positions of a parameter's values: names by `positions`, numbers by `scale` (`whole`: whole numbers)."""
-
-    key: str
-    positions: Mapping[str, float]
-    scale: Scale | None
-    log: bool = False
-    whole: bool = False
-
-    def __call__(self, values: Mapping[str, Any]) -> float:
-        if self.key not in values:
-            return ABSENT
-        value = values[self.key]
-        if self.scale is None:
-            return self.positions[plain(value)]
-        return self.scale(math.log10(value) if self.log else value)
-
-    def ticks(self) -> list[tuple[float, str]]:
-        if self.scale is None:
-            return [(x, name) for name, x in self.positions.items()]
-        ticks = [tick for tick in self.scale.ticks() if not self.whole or tick == int(tick)]
-        return [(self.scale(tick), f"{10**tick:.3g}" if self.log else f"{tick:g}") for tick in ticks]
-
-
-def axis_of(key: str, leaf: Leaf, trials: Sequence[Polyline]) -> Axis:
-    """The axis of an opened parameter: its listed values evenly spaced, or the range that the trials cover."""
-    seen = [trial.values[key] for trial in trials if key in trial.values]
-    if isinstance(leaf, Range):
-        log, whole = isinstance(leaf, LogUniform), isinstance(leaf, Integer)
-        return Axis(key, {}, scale([math.log10(value) if log else value for value in seen], START, END), log, whole)
-    names = list(dict.fromkeys(map(plain, [*(leaf.values() or ()), *seen])))
-    step = (END - START) / max(len(names) - 1, 1)
-    return Axis(key, {name: START + i * step for i, name in enumerate(names)}, None)
-
-
-def parallel_chart(leaves: Mapping[str, Leaf], trials: Sequence[Polyline], metric: str) -> Markup:
-    """All opened parameters and the dev value; the better a trial's rank, the stronger its colour."""
-    axes = [axis_of(key, leaf, trials) for key, leaf in leaves.items()]
-    dev = scale([trial.dev for trial in trials], START, END)
-    heights = [44 + AXIS_HEIGHT * row for row in range(len(axes) + 1)]
-    parts = []
-    for trial in sorted(trials, key=lambda trial: trial.rank):
-        nudge = trial.number * 7 % 13 - 6.0  # separates lines through the same value
-        across = [axis(trial.values) + (0 if axis.scale else nudge) for axis in axes]
-        points = list(zip(across, heights[:-1], strict=True))
-        parts.append(_polyline([*points, (dev(trial.dev), heights[-1])], trial))
-    for axis, y in zip(axes, heights[:-1], strict=True):
-        absent = any(axis.key not in trial.values for trial in trials)
-        parts += _axis(key_name(axis.key), axis.ticks(), y, absent)
-    parts += _axis(f"dev {metric}", [(dev(tick), f"{tick:g}") for tick in dev.ticks()], heights[-1], False)
-    return drawing(heights[-1] + 34, "parameters and dev value of each trial", *parts)
-
-
-def _polyline(points: Sequence[tuple[float, float]], trial: Polyline) -> Markup:
-    d = path(points)
-    colour = f"--mix:{100 * trial.rank:.0f}%"
-    tip = f"{trial.tip}: {number(trial.dev)}"
-    strokes = [tag("path", d=d, class_="hit"), tag("path", d=d, class_="stroke")]
-    return tag("g", *strokes, class_="line way", style=colour, data_trial=trial.trial, data_tip=tip)
-
-
-def _axis(name: str, ticks: Sequence[tuple[float, str]], y: float, absent: bool) -> list[Markup]:
-    parts = [rule(START - 10, y, END + 10, y, "zero"), text(START - 10, y - 10, name, "axis halo", "start")]
-    apart = (END - START) / max(len(ticks) - 1, 1)
-    crowded = LETTER * max((len(label) for _, label in ticks), default=0) > apart / 1.5  # outer labels shift inward
-    fits = int((2 if crowded else 1) * apart / 1.5 / LETTER)
-    for i, (x, label) in enumerate(ticks):
-        anchor = "start" if x < START + 25 else "end" if x > END - 25 else "middle"
-        at = x - 8 if anchor == "start" else x + 8 if anchor == "end" else x
-        below = y + 18 + (14 if crowded and i % 2 else 0)
-        parts += [rule(x, y - 4, x, y + 4, "zero"), text(at, below, cut(label, max(fits, 4)), "tick halo", anchor)]
-    if absent:
-        parts += [tag("circle", cx=ABSENT, cy=y, r=3.0, class_="ring")]
-        parts += [text(RIGHT, y + 18, ABSENT_NAME, "tick halo", "end")]
-    return parts

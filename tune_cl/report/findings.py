@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,7 +11,6 @@ import numpy as np
 from scipy.special import stdtrit
 from scipy.stats import kendalltau, mannwhitneyu, rankdata
 
-from trainables.core.randomness import generator
 from trainables.evaluation.metrics import dev_key
 from tune_cl.confirmation.request import last_verdict
 from tune_cl.experiment.experiment import Experiment
@@ -135,10 +133,7 @@ def words(trial: TrialState) -> str:
     return f"{trial.trial} {'baseline' if trial.baseline else trial_words(trial.point, trial.params)}"
 
 
-FEWEST_TRIALS = 8  # permutations of fewer values are too few
 FEWEST_ENDED = 5
-PERMUTATIONS = 1000
-MOST_GROUPS = 6  # up to so many distinct numbers are a group each; more are cut into thirds
 
 
 def mean_interval(values: np.ndarray) -> Interval:
@@ -148,60 +143,6 @@ def mean_interval(values: np.ndarray) -> Interval:
         return Interval(mean, math.nan, math.nan)
     half = float(stdtrit(len(values) - 1, 0.975) * values.std(ddof=1) / math.sqrt(len(values)))
     return Interval(mean, mean - half, mean + half)
-
-
-@dataclass(frozen=True)
-class Importance:
-    """How much of the differences between trials goes with one parameter.
-
-    share    between-group share of the variance of the trials' dev ranks (η² of Kruskal & Wallis 1952), 0 to 1
-    chance   what the share stays below in 95 of 100 random permutations of the dev values
-    p        share of the permutations that give at least `share`
-    best     the group with the highest mean rank
-    """
-
-    key: str
-    trials: int
-    share: float
-    chance: float
-    p: float
-    best: str
-
-
-def importance(key: str, values: Sequence[object], dev: np.ndarray, shown: Sequence[str]) -> Importance | None:
-    """Importance of a parameter from the N trials in which it exists; None if these are fewer than FEWEST_TRIALS, or
-    all have one value of it or one dev value.
-
-    values   [N] the parameter's values; `shown` [N] the same as text
-    dev      [N] best dev values
-    """
-    if len(values) < FEWEST_TRIALS or len(set(dev.tolist())) < 2:
-        return None
-    names, groups = _groups(values, shown)
-    if len(names) < 2:
-        return None
-    ranks = rankdata(dev)
-    random = generator(0, f"importance {key}")
-    orders = np.vstack([ranks, random.permuted(np.tile(ranks, (PERMUTATIONS, 1)), axis=1)])
-    member = np.eye(len(names))[groups]
-    sizes = member.sum(axis=0)
-    between = ((orders @ member) ** 2 / sizes).sum(axis=1) - ranks.sum() ** 2 / len(ranks)
-    shares = between / ((ranks - ranks.mean()) ** 2).sum()
-    share, chance = float(shares[0]), float(np.quantile(shares[1:], 0.95))
-    p = float((1 + (shares[1:] >= share - 1e-12).sum()) / (1 + PERMUTATIONS))
-    return Importance(key, len(values), share, chance, p, names[int(np.argmax(ranks @ member / sizes))])
-
-
-def _groups(values: Sequence[object], shown: Sequence[str]) -> tuple[list[str], np.ndarray]:
-    """Names of the groups, and the group of each trial [N]: one for each value, or thirds of many numbers."""
-    numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
-    if len(numbers) < len(values) or len(set(numbers)) <= MOST_GROUPS:
-        names, groups = np.unique(np.array(shown, dtype=object).astype(str), return_inverse=True)
-        return names.tolist(), groups
-    edges = np.quantile(numbers, [1 / 3, 2 / 3], method="inverted_cdf")  # no interpolation: inf - inf is NaN
-    names = [f"up to {edges[0]:.3g}", f"{edges[0]:.3g} to {edges[1]:.3g}", f"above {edges[1]:.3g}"]
-    thirds, groups = np.unique(np.searchsorted(edges, np.array(numbers)), return_inverse=True)
-    return [names[third] for third in thirds], groups  # a third is empty if many trials have the same value
 
 
 @dataclass(frozen=True)

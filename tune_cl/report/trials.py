@@ -6,12 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from tune_cl.confirmation.request import Request
 from tune_cl.history.state import TrialState
-from tune_cl.report.charts import Line, Mark, Polyline, line_chart, parallel_chart, share_chart
-from tune_cl.report.findings import FEWEST_TRIALS, PERMUTATIONS, Findings, Importance, Reached, importance, words
+from tune_cl.report.charts import Line, Mark, line_chart
+from tune_cl.report.findings import Findings, Reached, words
 from tune_cl.report.markup import (
     BLOCKS,
     NONE,
@@ -19,12 +17,9 @@ from tune_cl.report.markup import (
     code,
     details,
     figure,
-    key_name,
     legend,
     number,
-    p_value,
     paragraph,
-    plain,
     side_by_side,
     table,
 )
@@ -193,75 +188,15 @@ def _amount(value: float | None) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
 
 
-LEVEL = 0.05
-
-
 def parameters_section(findings: Findings) -> list[Markup]:
-    """Parallel coordinates, and how much of the trials' differences goes with each parameter."""
-    leaves = findings.experiment.space.leaves
-    ranked = findings.ranked
-    if not ranked:
-        return [paragraph("No trial besides the baseline has given a dev value yet.")]
-    lines = [
-        Polyline(trial.trial, trial.number, trial.point, at.dev, 1 - rank / max(len(ranked) - 1, 1),
-                  words(trial))
-        for rank, (trial, at) in enumerate(ranked)
-    ][:MOST_LINES]  # fmt: skip
-    note = (
-        "A line is a trial, from top to bottom; the better its rank on dev, the stronger its colour. A parameter that "
-        "does not exist beside a trial's other values is absent, not zero. The baseline is not a point of the space."
-    )
-    chart = parallel_chart(leaves, lines, findings.metric)
-    return [side_by_side(figure("Parameters of the trials", chart, paragraph(note)), _importance(findings))]
-
-
-def _importance(findings: Findings) -> Markup:
-    measured, skipped = importances(findings)
-    title = "Parameters that go with dev quality"
-    if not measured:
-        text = (
-            f"Not computed: no parameter exists, with two or more values, in at least {FEWEST_TRIALS} trials that "
-            f"gave different dev values ({len(findings.ranked)} trials gave one)."
-        )
-        return figure(title, paragraph(text))
-    names = [key_name(one.key) for one in measured]
-    chart = share_chart(names, [one.share for one in measured], [one.chance for one in measured], "share of variance")
-    lines = [(name, one.trials, number(one.share, 2), p_value(one.p), one.best)
-             for name, one in zip(names, measured, strict=True)]  # fmt: skip
-    measures = table(["parameter", "trials", "share", "p", "highest mean"], lines, [1, 2, 3])
-    return figure(title, chart, paragraph(_how(findings, measured, skipped)), measures)
-
-
-def importances(findings: Findings) -> tuple[list[Importance], list[str]]:
-    """The importances of opened parameters, largest first, and the keys for which none can be computed."""
-    measured, skipped = [], []
-    for key in findings.experiment.space.leaves:
-        present = [(trial.point[key], at.dev) for trial, at in findings.ranked if key in trial.point]
-        values = [value for value, _ in present]
-        one = importance(key, values, np.array([dev for _, dev in present]), [plain(value) for value in values])
-        if one:
-            measured.append(one)
-        else:
-            skipped.append(key)
-    return sorted(measured, key=lambda one: -one.share), skipped
-
-
-def _how(findings: Findings, measured: list[Importance], skipped: list[str]) -> str:
-    clear = [key_name(one.key) for one in measured if one.p <= LEVEL / len(measured)]
-    text = (
-        "Share of the variance of the dev ranks that lies between the values of a parameter (a range is cut into "
-        "thirds), over the trials in which it exists. The dashed tick is what the share stays below in 95 of 100 "
-        f"random exchanges of the dev values ({PERMUTATIONS} drawn); p is uncorrected. "
-    )
-    text += f"Beyond chance after correction for {len(measured)} parameters: {', '.join(clear) or 'none'}. "
-    if findings.state.counts()["stopped_early"]:
-        text += "Trials stopped early count with the value they had reached, which may be too low. "
-    if findings.experiment.search.searcher != "random":
-        searcher = findings.experiment.search.searcher
-        text += f"Trials sampled by {searcher} are not independent, so p is only a rough guide. "
-    if skipped:
-        text += f"Too few trials or values for: {', '.join(map(key_name, skipped))}."
-    return text
+    """How Optuna shows which parameters mattered."""
+    call = findings.search_folder.call("to_optuna")
+    text = "Optuna has pictures of the trials' parameters, such as their importance or parallel coordinates:"
+    draw = ["from optuna.visualization import matplotlib as draw", "", f"study = {call}"]
+    return [
+        paragraph(text),
+        code("\n".join([*draw, "draw.plot_param_importances(study)", "draw.plot_parallel_coordinate(study)"])),
+    ]
 
 
 def repeat_section(findings: Findings) -> list[Markup]:
