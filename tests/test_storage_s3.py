@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,41 +13,21 @@ import pytest
 
 from tests.support.builders import tiny_data
 from tests.support.commands import UNHURRIED, finish, start, wait_for_events
-from tests.support.s3_cases import events, on_another_machine, s3, server
+from tests.support.s3_cases import s3, server
 from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun
 from trainables.core import storage
-from trainables.core.cache import cache_root
-from trainables.core.errors import ConfigError, WorkFailed
 from trainables.training.materials import materials_for
 from tune_cl.cli import main
 from tune_cl.confirmation.training import read_values, result_of
-from tune_cl.history import s3_mirror as mirror
-from tune_cl.history.journal import parse, read_events
-from tune_cl.history.s3_mirror import MirroredJournal
-from tune_cl.history.search_folder import (
-    SearchFolder,
-    existing_search_folder,
-    new_search_folder,
-    resolve_recorded,
-    search_folder_of,
-)
+from tune_cl.history.journal import read_events
+from tune_cl.history.search_folder import existing_search_folder, search_folder_of
 from tune_cl.history.state import replay
 from tune_cl.ray import confirmation as remote
 
 pytestmark = pytest.mark.slow
 
 __all__ = ["s3", "server"]
-
-
-def begin(search_folder: SearchFolder, count: int = 3) -> list[dict]:
-    """A search with some events and a file."""
-    with search_folder.open() as journal:
-        for event in events(count):
-            journal.append(event)
-        (search_folder.folder / "trials" / "t0001").mkdir(parents=True)
-        (search_folder.folder / "trials" / "t0001" / "config.yaml").write_text("seed: 1\n")
-    return events(count)
 
 
 def test_a_folder_comes_back_as_it_went(s3: str, tmp_path: Path) -> None:
@@ -84,118 +63,6 @@ def test_earlier_checkpoints_are_those_of_the_same_trial(s3: str, tmp_path: Path
         assert storage.earlier(at[10]) == [at[0]]
 
 
-def test_a_session_leaves_all_of_it_in_the_storage(s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    search_folder = new_search_folder(s3, "toy", "toy")
-    known = begin(search_folder)
-    assert set(storage.files_below(search_folder.below())) == {
-        "journal.jsonl",
-        "trials/t0001/config.yaml",
-    }  # no lease is left
-    on_another_machine(monkeypatch, tmp_path / "other")
-    with pytest.raises(ConfigError, match="a search 'toy' exists in s3://"):
-        new_search_folder(s3, "toy", "toy")
-    assert new_search_folder(s3, None, "toy").name == "toy-2"
-    again = existing_search_folder(s3, "toy")
-    assert again.folder != search_folder.folder and (again.folder / "trials" / "t0001" / "config.yaml").is_file()
-    with again.open() as journal:
-        assert list(journal.events()) == known
-        journal.append({"event": "interrupted", "time": 1.0})
-    recorded = str(search_folder.folder / "trials" / "t0001")
-    shutil.rmtree(search_folder.folder)
-    assert resolve_recorded(recorded, again.folder) == again.folder / "trials" / "t0001"
-
-
-def test_a_copy_left_behind_catches_up_and_one_that_went_its_own_way_is_refused(
-    s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    search_folder = new_search_folder(s3, "toy", "toy")
-    begin(search_folder)
-    first = search_folder.journal.read_bytes()
-    home = cache_root().parent
-    on_another_machine(monkeypatch, tmp_path / "other")
-    with existing_search_folder(s3, "toy").open() as journal:
-        journal.append({"event": "interrupted", "time": 1.0})
-        ahead = journal.path.read_bytes()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(home))
-    assert existing_search_folder(s3, "toy").journal.read_bytes() == ahead
-    search_folder.journal.write_bytes(first + b'{"event": "interrupted", "time": 2.0}\n')
-    with pytest.raises(ConfigError, match="diverged"):
-        existing_search_folder(s3, "toy")
-    with pytest.raises(ConfigError, match="diverged"):
-        search_folder.open()
-    assert storage.read(search_folder.below("journal.jsonl")) == ahead
-    shutil.rmtree(search_folder.folder)
-    existing_search_folder(s3, "toy").open().close()  # the refused driver left no lease
-
-
-def test_events_reach_the_storage_while_the_session_runs(s3: str, tmp_path: Path) -> None:
-    search_folder = new_search_folder(s3, "toy", "toy")
-    assert search_folder.remote_folder
-    with MirroredJournal(search_folder.folder, search_folder.remote_folder, every=0.05) as journal:
-        for event in events(3):
-            journal.append(event)
-        with journal.path.open("ab") as torn:
-            torn.write(b'{"event": "no')
-        sent = b""
-        while sent.count(b"\n") < 3:
-            time.sleep(0.05)
-            sent = storage.read(search_folder.below("journal.jsonl")) or b""
-        assert [parse(line, "") for line in sent.splitlines(keepends=True)] == events(3)
-
-
-def test_a_second_driver_is_refused_and_a_dead_one_outwaited(
-    s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    search_folder = new_search_folder(s3, "toy", "toy")
-    assert search_folder.remote_folder
-    with MirroredJournal(search_folder.folder, search_folder.remote_folder, every=0.05) as journal:
-        on_another_machine(monkeypatch, tmp_path / "other")
-        second = search_folder_of(s3, "toy")
-        with pytest.raises(ConfigError, match="in use by process"):
-            second.open(watch=5.0)
-        with pytest.raises(ConfigError, match="in use by process"):
-            second.open(watch=0)
-        journal._closing.set()  # the first driver's process is stopped, and no longer renews its lease
-        journal._thread.join()
-        journal._lease.rest()
-        with second.open(watch=0.2) as taken:
-            taken.append({"event": "interrupted", "time": 1.0})
-            taken_over = taken.path.read_bytes()
-        journal._attempt()  # the process wakes up
-        with pytest.raises(WorkFailed, match="another driver has taken over"):
-            journal.append({"event": "interrupted", "time": 2.0})
-    assert storage.read(search_folder.below("journal.jsonl")) == taken_over
-
-
-def test_an_outage_loses_nothing(s3: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    search_folder = new_search_folder(s3, "toy", "toy")
-
-    def away(*_: object) -> None:
-        raise OSError("no route to host")
-
-    with search_folder.open() as journal:
-        with monkeypatch.context() as outage:
-            outage.setattr(mirror.storage, "write", away)
-            journal.append(events(1)[0])
-            assert not journal._attempt() and not journal._attempt()
-        assert storage.read(search_folder.below("journal.jsonl")) is None
-    assert caplog.text.count("out of reach") == 1
-    assert parse(storage.read(search_folder.below("journal.jsonl")) or b"", "") == events(1)[0]
-
-
-@pytest.mark.parametrize(
-    ("address", "wrong"),
-    [
-        ("s3://no-such-bucket/x", "there is no bucket 'no-such-bucket'"),
-        ("s3://id:secret@searches/x", "has a key in it"),
-    ],
-)
-def test_bad_addresses(s3: str, address: str, wrong: str) -> None:
-    with pytest.raises(ConfigError, match=wrong) as refused:
-        search_folder_of(f"{address}?{s3.partition('?')[2]}", "toy")
-    assert "secret" not in str(refused.value)
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1)
@@ -215,18 +82,17 @@ def test_a_confirmation_goes_on_where_it_was_killed(
     materials = materials_for(run, {})
     address, kept = storage.joined(s3, "seed-1"), remote.keep_state
 
-    def killed_after_two(folder: Path, to: str) -> None:
+    def killed(folder: Path, to: str) -> None:
         kept(folder, to)
-        if (folder / "state" / "iteration-00002").exists():
-            raise KeyboardInterrupt
+        raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(remote, "keep_state", killed_after_two)
+        patch.setattr(remote, "keep_state", killed)
         with pytest.raises(KeyboardInterrupt):
             remote.confirm_at(run, materials, address, "test")
     assert list(storage.files_below(address)) == ["state.tar"]
     remote.fetch_earlier(address, tmp_path / "state")
-    assert [path.name for path in (tmp_path / "state" / "state").iterdir()] == ["iteration-00002"]
+    assert [path.name for path in (tmp_path / "state" / "state").iterdir()] == ["iteration-00001"]
     remote.confirm_at(run, materials, address, "test")
     remote.confirm_at(run, materials, address, "dev")  # needs no further training
     remote.fetch_results(address, tmp_path / "here")

@@ -118,20 +118,11 @@ class RunStore:
         with self.refusals():
             self.client.log_inputs(run, datasets=[DatasetInput(Dataset(**fields), [context])])
 
-    def log_metrics(self, run: str, metrics: Sequence[Metric], check: bool) -> bool:
-        """Adds points; with `check` only those that MLflow does not have. Returns whether it had none of them."""
-        missing = metrics
+    def log_metrics(self, run: str, metrics: Sequence[Metric]) -> None:
+        """Adds points; those that the run has already are not added again."""
         with self.refusals():
-            if check:
-                steps = {key: self.steps(run, key) for key in {metric.key for metric in metrics}}
-                missing = [metric for metric in metrics if metric.step not in steps[metric.key]]
-            for part in parts(missing, METRICS):
+            for part in parts(metrics, METRICS):
                 self.client.log_batch(run, metrics=part, synchronous=True)
-        return len(missing) == len(metrics)
-
-    def steps(self, run: str, key: str) -> set[int]:
-        """The steps at which the run has a point of the metric."""
-        return {point.step for point in self.client.get_metric_history(run, key)}
 
     def log_artifact(self, run: str, path: Path, folder: str | None) -> None:
         """Copies a file, or everything in a folder, to `folder` among the run's artifacts."""
