@@ -20,7 +20,6 @@ from pathlib import Path
 
 from devices import named, required_device
 from results import put
-from side_by_side import shown
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER.parent / "docs" / "dev" / "performance.md"
@@ -47,10 +46,8 @@ BENCHMARKS = (
     Benchmark("trial_start.py"),
     Benchmark("candidates.py", ("{data}/trec/nfcorpus", "--repeats", "2")),
     Benchmark("bm25_grid.py", ("{data}/trec/nfcorpus", "--checked", "4", "--pyserini", "2")),
-    Benchmark("difficulty.py", ("--dialogs", "{data}/conversation/dailydialogpp")),
+    Benchmark("difficulty.py", ("{data}/conversation/dailydialogpp",)),
     Benchmark("lambdamart_prefixes.py", ("--repeats", "2")),
-    Benchmark("search_to_target.py", ("--searches", "50")),
-    Benchmark("threads.py", ("{data}/answers/wikiqa",)),
 )
 ON_A_GPU = (
     Benchmark("bert_training.py", ("{data}/answers/wikiqa", "--device", "cuda", "--steps", "64")),
@@ -80,26 +77,10 @@ def table(rows: list[dict], failures: list[str], device: str) -> str:
         f"| {row['work']} | {row['ours_s']:.3g} s | {row['against']} | {row['peer_s']:.3g} s | {row['ratio']:.2f} | "
         f"{row['low']:.2f} to {row['high']:.2f} |"
         for row in rows
-        if "ours_s" in row
     ]
-    lines += searches([row for row in rows if "way" in row])
     gpu = f", {named(required_device(device))}" if device == "cuda" else ""
     lines += ["", f"{platform.machine()}, {cores()} cores{gpu}, Python {platform.python_version()}."]
     return "\n".join([*lines, *(f"Failed: {failure}" for failure in failures)])
-
-
-def searches(rows: list[dict]) -> list[str]:
-    """The rows of search_to_target.py as a table of their own: iterations until a dev value is seen, and their ratio to
-    random search's."""
-    if not rows:
-        return []
-    lines = ["", "| recorded trainings | search | iterations to the target | of random search's | 95 % | see it |"]
-    lines += ["|---|---|---:|---:|---:|---:|"]
-    return lines + [
-        f"| {row['work']} | {row['way']} | {shown(row['iterations'], 0)} | {shown(row['ratio'])} | "
-        f"{shown(row['low'])} to {shown(row['high'])} | {row['reached']:.0%} |"
-        for row in rows
-    ]
 
 
 def cores() -> int:

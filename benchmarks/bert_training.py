@@ -169,7 +169,7 @@ def parsed(document: str | None) -> argparse.Namespace:
     """The options of a benchmark that trains beside sentence-transformers, which `document` describes."""
     parser = argparse.ArgumentParser(description=document, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data")
-    parser.add_argument("--steps", type=int, default=8, help="a turn; a multiple of training.window, 8")
+    parser.add_argument("--steps", type=int, default=8, help="a turn; a multiple of 8, as batches are sorted in eights")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     add_device(parser)

@@ -211,7 +211,9 @@ def main() -> int:
     parser.add_argument("data")
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--pairs", type=int, default=PAIRS, help="a batch")
-    parser.add_argument("--steps", type=int, default=16, help="a turn; a multiple of training.window, 8")
+    parser.add_argument(
+        "--steps", type=int, default=16, help="a turn; a multiple of 8, as batches are sorted in eights"
+    )
     parser.add_argument("--repeats", type=int, default=5)
     add_device(parser)
     parser.add_argument("--json", action="store_true")

@@ -66,8 +66,3 @@ def compare(
 
 def tell(comparison: Comparison, as_json: bool) -> None:
     print(comparison.document() if as_json else comparison.line(), flush=True)
-
-
-def shown(value: float | None, digits: int = 2) -> str:
-    """A number as text; ∞ for None, if half of the searches never see the target."""
-    return "∞" if value is None else f"{value:.{digits}f}"

@@ -120,4 +120,3 @@ def test_expected_iterations_known_answers() -> None:
     assert expected_iterations(1, [1, 3, 9], 3, 27) == pytest.approx(1 + 2 / 3 + 6 / 9 + 18 / 27)
     assert expected_iterations(4, [1, 3, 9], 3, 27) == pytest.approx(9 + 18 / 3)
     assert expected_iterations(27, [1, 3, 9], 3, 27) == 27
-    assert Asha(Setup(12, 2, grace="scaled", first_rung=3)).expected_iterations(1) == pytest.approx(3 + 6 / 2 + 12 / 4)

@@ -1,9 +1,8 @@
-"""What is evaluated and saved instead of the last step's weights and the last dev value: averages of either."""
+"""What is evaluated and saved instead of the last step's weights: their average."""
 
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +11,17 @@ import pytest
 import torch
 
 from tests.support.builders import tiny_data
-from tests.support.letor_data import letor_data
 from tests.support.training_runs import RANKERS, make_run, start
-from tests.support.tree_training import materials_of, tree_run
 from trainables.config.keys import TrainingRun, validated
 from trainables.core.errors import ConfigError
 from trainables.data.columns import RankingData, required_split
 from trainables.data.instances import Batch
-from trainables.training.average import AVERAGE
+from trainables.training.average import HORIZON
 from trainables.training.materials import prepare
-from trainables.training.progress import read_state
 from trainables.training.saved_ranker import load_ranker_folder
 from trainables.training.trainer import Training
-from trainables.training.trees import TreeTraining
 
-EMA: dict[str, Any] = {"average": "ema", "average_horizon": 1.5, "lr": 1e-2, "max_iterations": 5}
+EMA: dict[str, Any] = {"average": "ema", "lr": 1e-2, "max_iterations": 5}
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +29,8 @@ def data() -> RankingData:
     return tiny_data(queries=24, candidates=6, seed=5)
 
 
-def averaged_run(ranker: str = "conv_knrm", smoothing: int = 1, **training: Any) -> TrainingRun:
-    return make_run(ranker, training=EMA | training, evaluation={"smoothing": smoothing})
+def averaged_run(ranker: str = "conv_knrm", **training: Any) -> TrainingRun:
+    return make_run(ranker, training=EMA | training)
 
 
 def finished(training: Any) -> Any:
@@ -44,7 +39,7 @@ def finished(training: Any) -> Any:
     return training
 
 
-def dev(training: Training | TreeTraining) -> list[float]:
+def dev(training: Training) -> list[float]:
     return [row["dev_map"] for row in training.history]
 
 
@@ -61,17 +56,14 @@ class Noted(Training):
         return np.concatenate([weight.detach().numpy().astype(np.float64).ravel() for weight in weights])
 
 
-@pytest.mark.parametrize("horizon", [1.5, math.inf])
-def test_the_average_is_what_its_formula_says(horizon: float, data: RankingData) -> None:
-    run = averaged_run(average_horizon=horizon)
+def test_the_average_is_what_its_formula_says(data: RankingData) -> None:
+    run = averaged_run()
     training = finished(Noted(run, prepare(run, data), "cpu"))
-    steps = horizon * run.training.batches_per_iteration
+    steps = HORIZON * run.training.batches_per_iteration
     expected = np.zeros_like(training.noted[0])
     for number, weights in enumerate(training.noted, 1):
         share = max(1 / number, 1 - math.exp(-1 / steps))
         expected = (1 - share) * expected + share * weights
-    if horizon == math.inf:
-        assert expected == pytest.approx(np.mean(training.noted, axis=0))
     with training.average.applied():
         assert training.flat() == pytest.approx(expected, abs=1e-5)
     assert np.array_equal(training.flat(), training.noted[-1])
@@ -95,11 +87,10 @@ def test_the_saved_ranker_is_the_average(ranker: str, data: RankingData, tmp_pat
 
 
 @pytest.mark.parametrize("ranker", RANKERS)
-@pytest.mark.parametrize("smoothing", [1, 3])
 def test_a_resumed_training_gives_the_numbers_of_an_unbroken_one(
-    ranker: str, smoothing: int, data: RankingData, tmp_path: Path
+    ranker: str, data: RankingData, tmp_path: Path
 ) -> None:
-    run = averaged_run(ranker, smoothing)
+    run = averaged_run(ranker)
     unbroken, first, second = (start(run, data) for _ in range(3))
     finished(unbroken)
     first.iterate()
@@ -113,55 +104,6 @@ def test_a_resumed_training_gives_the_numbers_of_an_unbroken_one(
     assert dev(second) == dev(unbroken) and second.best_iteration == unbroken.best_iteration
     assert np.array_equal(second.dev_values, unbroken.dev_values)
     assert all(torch.equal(second.best_weights[name], weight) for name, weight in unbroken.best_weights.items())
-
-
-def test_a_copy_goes_on_with_the_others_average_or_begins_one(data: RankingData, tmp_path: Path) -> None:
-    (source := start(averaged_run(smoothing=3), data)).iterate()
-    source.iterate()
-    source.save(tmp_path)
-    same, other = start(averaged_run(smoothing=3, lr=2e-2), data), start(averaged_run(average="none"), data)
-    same.adopt(tmp_path)
-    other.adopt(tmp_path)
-    assert same.average is not None and source.average is not None and same.average.steps == 6
-    assert all(map(torch.equal, same.average.values, source.average.values))
-    assert all(map(np.array_equal, same.recent, source.recent)) and len(same.recent) == 2
-    (folder := tmp_path / "without").mkdir()
-    other.iterate()
-    other.save(folder)
-    assert not (folder / AVERAGE).exists() and read_state(folder)["recent"] == []
-    same.adopt(folder)
-    assert same.average.steps == 0
-    with same.average.applied():
-        own = [weight.clone() for weight in same.average.weights.values()]
-    assert all(map(torch.equal, own, same.average.weights.values()))
-
-
-def test_smoothed_dev_values_are_means_over_the_last_iterations(data: RankingData) -> None:
-    training = {"lr": 1e-2, "max_iterations": 6}
-    plain = finished(start(make_run(training=training), data))
-    smooth = finished(start(make_run(training=training, evaluation={"smoothing": 3}), data))
-    expected = [np.mean(dev(plain)[max(0, end - 3) : end]) for end in range(1, 7)]
-    assert dev(smooth) == pytest.approx(expected)
-    assert smooth.best_iteration == int(np.argmax(expected)) + 1
-    assert smooth.best_value == pytest.approx(max(expected))
-
-
-def test_trees_smooth_their_dev_values_and_resume(tmp_path: Path) -> None:
-    data = letor_data()
-    plain = tree_run()
-    run = plain.model_copy(update={"evaluation": plain.evaluation.model_copy(update={"smoothing": 2})})
-    curves = []
-    for each in (plain, run):
-        training = finished(TreeTraining(each, materials_of(data), share=False))
-        curves.append([row["dev_ndcg@10"] for row in training.history])
-    raw, smooth = curves
-    assert smooth == pytest.approx([raw[0], *((a + b) / 2 for a, b in pairwise(raw))])
-    half, resumed = (TreeTraining(run, materials_of(data), share=False) for _ in range(2))
-    half.iterate()
-    half.iterate()
-    half.save(tmp_path)
-    resumed.load(tmp_path)
-    assert [row["dev_ndcg@10"] for row in finished(resumed).history] == smooth
 
 
 def test_trees_have_no_weights_to_average() -> None:

@@ -23,7 +23,7 @@ from trainables.rankers.bidaf_t import (
 from trainables.rankers.settings import BidafTSettings
 from trainables.rankers.word_vectors import FIRST_WORD, HASHED, PADDING
 
-SMALL = BidafTSettings.model_validate({"vector_size": 12, "hidden": 5, "character_filters": 7})
+SMALL = BidafTSettings.model_validate({"vector_size": 12, "hidden": 5})
 
 
 def made(reference: Literal["paper", "study"] = "paper") -> tuple[BidafTModule, dict[str, Tensor]]:
@@ -51,21 +51,21 @@ def test_parameter_count_follows_from_the_layers() -> None:
 
 
 def test_characters_of_every_row_of_the_vector_table() -> None:
-    vocabulary = "cat\na1\nextraordinarily"
-    table = word_characters(vocabulary, alphabet_of(vocabulary), most=5)
-    assert table.shape == (FIRST_WORD + 3, 5) and table.dtype == np.uint8
+    vocabulary = f"cat\na1\n{30 * 'x'}"
+    table = word_characters(vocabulary, alphabet_of(vocabulary))
+    assert table.shape == (FIRST_WORD + 3, 25) and table.dtype == np.uint8
     assert not table[PADDING].any()
     assert (table[1 : 1 + HASHED, 0] == UNKNOWN_CHARACTER).all() and not table[1 : 1 + HASHED, 1:].any()
     numbers = {character: FIRST_CHARACTER + i for i, character in enumerate("abcdefghijklmnopqrstuvwxyz0123456789")}
-    for row, word in zip(table[FIRST_WORD:], ["cat", "a1", "extra"], strict=True):
-        assert row.tolist() == [numbers[c] for c in word] + [NO_CHARACTER] * (5 - len(word))
+    for row, word in zip(table[FIRST_WORD:], ["cat", "a1", 25 * "x"], strict=True):
+        assert row.tolist() == [numbers[c] for c in word] + [NO_CHARACTER] * (25 - len(word))
 
 
 def test_letters_of_every_script_are_characters() -> None:
     vocabulary = "größer\n数据库"
     alphabet = alphabet_of(vocabulary)
     assert alphabet[:36] == "abcdefghijklmnopqrstuvwxyz0123456789" and sorted(alphabet[36:]) == sorted("öß数据库")
-    rows = word_characters(vocabulary, alphabet, most=25)[FIRST_WORD:]
+    rows = word_characters(vocabulary, alphabet)[FIRST_WORD:]
     read = [[alphabet[code - FIRST_CHARACTER] for code in row if code != NO_CHARACTER] for row in rows.tolist()]
     assert ["".join(word) for word in read] == vocabulary.split()
 
@@ -73,16 +73,16 @@ def test_letters_of_every_script_are_characters() -> None:
 def test_a_large_alphabet_fits() -> None:
     letters = [chr(0x4E00 + number) for number in range(300)]
     vocabulary = "\n".join(letters)
-    rows = word_characters(vocabulary, alphabet_of(vocabulary), most=2)[FIRST_WORD:, 0]
+    rows = word_characters(vocabulary, alphabet_of(vocabulary))[FIRST_WORD:, 0]
     assert rows.tolist() == [FIRST_CHARACTER + 36 + number for number in range(300)]
 
 
 def test_padded_characters_change_no_vector_of_a_word() -> None:
     torch.manual_seed(0)
-    words = CharacterWords(SMALL, alphabet=36)
+    words = CharacterWords(alphabet=36)
     characters = torch.tensor([[5, 6, 7, 0, 0, 0, 0, 0, 0], [5, 6, 7, 8, 9, 10, 11, 12, 13]])
     both = words(characters)
-    assert both.shape == (2, 7) and (both >= 0).all()
+    assert both.shape == (2, 100) and (both >= 0).all()
     torch.testing.assert_close(words(characters[:1, :3]), both[:1])
     assert not words(torch.zeros(1, 4, dtype=torch.long)).any()
 

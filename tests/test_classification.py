@@ -141,7 +141,7 @@ def test_it_learns(ranker: str, loss: str, data: RankingData) -> None:
 CURRICULA = [
     {"pacing": "root", "scoring": "context_words"},
     {"pacing": "linear", "scoring": "response_words", "weighting": "difficulty", "m": 3},
-    {"pacing": "step", "scoring": "self_paced", "sampling": "without_replacement"},
+    {"pacing": "step", "scoring": "self_paced"},
     {"pacing": "root", "scoring": "model_margin", "teacher": {"max_iterations": 1}},
     {"pacing": "root", "scoring": "model_loss", "teacher": {"max_iterations": 1}},
 ]

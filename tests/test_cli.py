@@ -163,8 +163,8 @@ def test_list_names_what_there_is(kind: str, capfd: pytest.CaptureFixture[str]) 
         ),
         (["check", "quickstart", "--set", "search.trials={}"], "error: search.trials: {} is not possible; a whole "),
         (
-            ["check", "quickstart", "--set", "search.repeats=3000000000"],
-            "error: search.repeats: 3000000000 is too large; a whole number up to 2147483647",
+            ["check", "quickstart", "--set", "search.trials=3000000000"],
+            "error: search.trials: 3000000000 is too large; a whole number up to 2147483647",
         ),
     ],
 )

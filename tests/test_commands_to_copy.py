@@ -36,7 +36,6 @@ def session(
     monkeypatch.setattr(runner, "MlflowWriter", LeftBehind)
     monkeypatch.setattr(runner, "_run", run)
     monkeypatch.setattr(runner, "write_report", lambda search_folder, journal: None)
-    monkeypatch.setattr("tune_cl.search_document.pareto", lambda state: [])  # the trial has no `seconds`
     quiet: Any = SimpleNamespace(notes=())
     inputs: Any = SimpleNamespace(notes=list)
     search_folder = SearchFolder(folder, "toy")
@@ -88,7 +87,6 @@ def test_a_search_stopped_between_its_end_and_its_report_ends_with_the_next_resu
         raise KeyboardInterrupt
 
     monkeypatch.setattr(runner, "MlflowWriter", LeftBehind)
-    monkeypatch.setattr("tune_cl.search_document.pareto", lambda state: [])
     search_folder = SearchFolder(tmp_path, "toy")
     search_folder.folder.mkdir(parents=True)
     path = journal_of(search_folder.folder, one_trial("toy", search_folder.folder))

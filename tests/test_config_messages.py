@@ -157,9 +157,9 @@ def test_keys_given_twice_hide_nothing(write: Write) -> None:
 def test_what_does_not_fit_together_is_told_at_once(write: Write) -> None:
     clash = (
         "training.lr: {uniform: [1e-5, 1e-3]}\n"
-        "search: {searcher: grid, warm_start: [old], cost: 3, points: [{training.lr: 7}], scheduler: pbt, repeats: 2}\n"
+        "search: {searcher: grid, warm_start: [old], promotion: true, points: [{training.lr: 7}]}\n"
     )
-    places = {"training.lr", "search.warm_start", "search.cost", "search.repeats"}
+    places = {"training.lr", "search.warm_start", "search.promotion"}
     places |= {"search.points[0].training.lr"}
     assert problems(write(clash)).keys() == places
     assert problems(write(f"{clash}seed: -1\n")).keys() == places | {"seed"}

@@ -352,19 +352,6 @@ def confirmation_runs(search_folder: SearchFolder) -> dict[str, Any]:
     return named
 
 
-def test_a_race_gives_no_more_seeds_to_who_cannot_win(
-    search_folder: SearchFolder, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runner, "survivors", lambda dev, total: np.array([dev.shape[1] < 2, True])[-len(dev) + 1 :])
-    document = confirm(search_folder, seeds=3, race=True)
-    assert len(crew.trained) == 8 and f"{LABELS[0]}, seed 4" not in crew.trained
-    assert [row["label"] for row in document["configurations"]] == [LABELS[1]]
-    assert document["dropped"] == [{"label": LABELS[0], "seeds": [1, 3]}]
-    assert f"{LABELS[0]}: not tested, no more training after seeds [1, 3]" in render(document)
-    crew.trained.clear()
-    assert confirm(search_folder, seeds=3, race=True) == document and crew.trained == []
-
-
 def test_confirm_tells_mlflow_where_the_search_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in resume and report: the search's own address precedes the environment's, and one given precedes both."""
     own = f"sqlite:///{tmp_path / 'mlflow.db'}"

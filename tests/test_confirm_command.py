@@ -18,7 +18,7 @@ from trainables.evaluation.significance import adjust
 from tune_cl import run_confirmation as runner
 from tune_cl.cli import main
 from tune_cl.cli.commands.confirm import in_words, of_curriculum, render
-from tune_cl.confirmation.document import FEWEST, _label, ablations
+from tune_cl.confirmation.document import _label, ablations
 from tune_cl.confirmation.request import Configuration, Request, baseline_configuration, label_of
 from tune_cl.experiment.load import from_yaml
 from tune_cl.history.journal import Journal
@@ -38,15 +38,15 @@ def test_it_confirms_three_configurations_with_five_seeds_on_test(
     monkeypatch.setattr(runner, "confirm_search", lambda search_folder, request, *_: asked.append(request) or {})
     monkeypatch.setattr("tune_cl.cli.commands.confirm.render", lambda document: "")
     assert main(["confirm", "toy", "--storage", str(tmp_path)]) == 0
-    assert asked == [Request()] == [Request(3, 5, "test", "holm", race=False, ablate=False)]
+    assert asked == [Request()] == [Request(3, 5, "test", "holm", ablate=False)]
 
 
 def test_the_command_that_goes_on_has_every_option() -> None:
-    request = Request(2, 4, "dev", "bh", race=True, ablate=True)
+    request = Request(2, 4, "dev", "bh", ablate=True)
     line = request.command(SearchFolder(Path("/runs"), "toy"), "head:6379")
-    options = "--address head:6379 --top 2 --seeds 4 --split dev --correction bh --race --ablate"
+    options = "--address head:6379 --top 2 --seeds 4 --split dev --correction bh --ablate"
     assert line.endswith(f"confirm toy --storage /runs {options}")
-    assert replace(request, race=False, ablate=False).command(SearchFolder(Path("/runs"), "toy"), None).endswith("bh")
+    assert replace(request, ablate=False).command(SearchFolder(Path("/runs"), "toy"), None).endswith("bh")
 
 
 def test_what_should_be_known_before_is_noted(search_folder: SearchFolder, crew: type[LocalCrew], capsys: Any) -> None:
@@ -128,19 +128,7 @@ def test_a_label_is_what_sets_a_trial_apart_from_the_baseline(
     assert label_of(cast(TrialState, trial), baseline) == label
 
 
-# -- races and ablations -----------------------------------------------------------------------------------------
-
-
-def test_after_the_last_seed_nobody_leaves_the_race(search_folder: SearchFolder, crew: type[LocalCrew]) -> None:
-    """Everyone gets FEWEST seeds, so a race over no more than these is the full design."""
-    raced = confirm(search_folder, seeds=FEWEST, race=True)
-    assert raced["dropped"] == [] and [row["label"] for row in raced["configurations"]] == LABELS
-
-
-def test_a_race_without_its_baseline_fails_in_words(search_folder: SearchFolder, crew: type[LocalCrew]) -> None:
-    crew.fails = {"baseline, seed 3": "the training loss became nan"}
-    with pytest.raises(WorkFailed, match="baseline, seed 3: the training loss became nan"):
-        confirm(search_folder, seeds=3, race=True)
+# -- ablations ---------------------------------------------------------------------------------------------------
 
 
 def test_ablations_of_one_label_are_told_apart_by_their_trials(search_folder: SearchFolder) -> None:

@@ -76,7 +76,7 @@ def test_document_terminal_and_report_say_so(search_folder: SearchFolder, crew: 
     first = confirm(search_folder, top=2, seeds=2)
     assert first["earlier"] == [] and first["notes"] == [] and "was read" not in in_words(first)
     assert "was read" not in Reader(page(gather(search_folder))).sections["verdict"]
-    second = confirm(search_folder, top=1, seeds=2, race=True)
+    second = confirm(search_folder, top=1, seeds=2, ablate=True)
     [note] = second["notes"]
     assert note == (
         "test was read before, with 2 seeds and 2 configurations: no difference shown; p takes no account of what was "
@@ -86,8 +86,8 @@ def test_document_terminal_and_report_say_so(search_folder: SearchFolder, crew: 
     assert f" Note: {note}." in in_words(second)
     found = Reader(page(gather(search_folder)))
     assert note[1:] in found.sections["verdict"]
-    assert "--top 1 --seeds 2 --split test --correction holm --race" in found.sections["again"], "as it was asked"
-    assert Request(**second["asked"]) == Request(1, 2, race=True)
+    assert "--top 1 --seeds 2 --split test --correction holm --ablate" in found.sections["again"], "as it was asked"
+    assert Request(**second["asked"]) == Request(1, 2, ablate=True)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What a confirmation says of new seeds: where the seed changes nothing, and where a race chose by the seeds."""
+"""What a confirmation says of new seeds: where the seed changes nothing, and where some got no more seeds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from trainables.core.errors import WorkFailed
 from trainables.core.randomness import generator
 from trainables.data import load_data
 from trainables.evaluation.trec_files import write_per_query
-from tune_cl import run_confirmation as runner
 from tune_cl.cli.commands.confirm import in_words
 from tune_cl.confirmation.document import Compared
 from tune_cl.confirmation.training import read_values
@@ -161,12 +160,11 @@ def test_compare_refuses_what_it_cannot_test(shape: tuple[int, ...], reference: 
         compare(np.full(shape, value), np.full(reference, 0.5))
 
 
-# -- a race chooses by the dev values of the same seeds ------------------------------------------------------------
+# -- looks choose by the same seeds --------------------------------------------------------------------------------
 
 
-def test_p_new_is_corrected_over_those_that_left_the_race_too() -> None:
-    """The survivor's seeds were chosen by dev, so p_new has as many tests as there were configurations at the start;
-    p_value takes the seeds as given."""
+def test_p_new_is_corrected_over_those_that_got_no_more_seeds_too() -> None:
+    """p_new has as many tests as there were configurations at the start; p_value takes the seeds as given."""
     wave = np.tile([1.0, -1.0], 50)
     pair = np.array([0.3, 0.32])[:, None] + wave, np.zeros((2, 100))
     for correction in ("holm", "bh", "bonferroni"):
@@ -177,16 +175,6 @@ def test_p_new_is_corrected_over_those_that_left_the_race_too() -> None:
     assert one.p_new_adjusted == one.p_adjusted, "where the seed changes nothing none was chosen by its seeds"
     [one] = corrected_tests([(pair[0][:1], pair[1][:1])], "holm", dropped=2)
     assert np.isnan(one.p_new_adjusted)
-
-
-def test_a_race_counts_who_left_it(
-    search_folder: SearchFolder, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runner, "survivors", lambda dev, total: np.array([dev.shape[1] < 2, True])[-len(dev) + 1 :])
-    document = confirm(search_folder, seeds=3, race=True, ablate=True)
-    [row] = document["configurations"]
-    assert len(document["dropped"]) == 1 and row["p_adjusted"] == row["p_value"]
-    assert row["p_new_adjusted"] == pytest.approx(min(1, 2 * row["p_new"])) != row["p_new"]
 
 
 # -- the report's headline -----------------------------------------------------------------------------------------

@@ -26,7 +26,6 @@ from trainables.evaluation.significance import (
     seeded_tests,
     seeds_needed,
 )
-from tune_cl.confirmation.document import LEAST, chances, survivors
 from tune_cl.confirmation.verdict import Corrected, best_on_dev, corrected_tests, higher, leader, verdict_of
 
 REPETITIONS = 1000
@@ -330,57 +329,6 @@ def test_noise_is_estimated_from_values_that_have_it() -> None:
     noise = Noise(0.05, 0.03, 0.1)
     baseline, values = draw(noise, (2, 60, 2000), generator(0, "estimate"))
     assert vars(estimate(values, baseline)) == pytest.approx(vars(noise), rel=0.2)
-
-
-def race(dev: np.ndarray) -> tuple[int, int]:
-    """Winner and number of trainings (the baseline's included) of a race over dev values [1 + C, seeds]."""
-    running = np.arange(1, len(dev))
-    trainings = 0
-    for seen in range(1, dev.shape[1] + 1):
-        trainings += 1 + len(running)
-        running = running[survivors(dev[np.r_[0, running], :seen], dev.shape[1])]
-    return int(running[0]), trainings
-
-
-def test_a_race_ends_with_the_winner_of_the_full_design_and_saves_trainings() -> None:
-    """Five configurations, ten seeds; a configuration is on average 1 SD of the seeds away from the next."""
-    same, trainings, repetitions = 0, 0, 400
-    for repetition in range(repetitions):
-        rng = generator(repetition, "race")
-        dev = rng.normal(0, 0.01, (6, 1)) + rng.normal(0, 0.01, 10) + rng.normal(0, 0.01, (6, 10))
-        winner, cost = race(dev)
-        same += winner == 1 + dev[1:].mean(axis=1).argmax()
-        trainings += cost
-    assert same / repetitions > 0.9
-    assert trainings / repetitions < 0.75 * 60
-
-
-def test_the_chance_to_win_is_as_often_true_as_it_says() -> None:
-    """Of those given a chance of 20 to 40 %, or below LEAST, after 3 of 6 seeds, as many end above the leader."""
-    given, true = [], []
-    for repetition in range(2000):
-        rng = generator(repetition, "chances")
-        dev = rng.normal(0, 0.01, (4, 1)) + rng.normal(0.5, 0.01, (4, 6))
-        given.append(chances(dev[:, :3], 6))
-        means = dev[1:].mean(axis=1)
-        true.append(means > means[dev[1:, :3].mean(axis=1).argmax()])
-    chance, above = np.concatenate(given), np.concatenate(true)
-    for within in ((chance > 0.2) & (chance < 0.4), chance < LEAST):
-        assert np.count_nonzero(within) > 400
-        assert above[within].mean() == pytest.approx(chance[within].mean(), abs=0.05)
-
-
-def test_what_a_seed_adds_to_all_changes_no_chance() -> None:
-    dev = np.array([[0.50, 0.51, 0.49], [0.55, 0.54, 0.56], [0.53, 0.55, 0.52]])
-    assert chances(dev + np.array([0.1, -0.2, 0.05]), 5) == pytest.approx(chances(dev, 5))
-
-
-def test_nobody_is_dropped_after_one_seed_and_only_the_leader_is_left_after_all() -> None:
-    dev = np.array([[0.5, 0.5], [0.9, 0.8], [0.1, 0.2]])
-    assert survivors(dev[:, :1], 5).tolist() == [True, True]
-    assert survivors(dev, 5).tolist() == [True, False]
-    assert chances(dev, 2).tolist() == [1, 0]
-    assert chances(np.full((3, 2), 0.5), 5).tolist() == [1, 1], "equal values: all lead"
 
 
 @pytest.mark.parametrize("seeds", [2, 5])

@@ -104,7 +104,10 @@ def data() -> RankingData:
 
 @pytest.fixture(autouse=True)
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A cache of its own, and few teachers."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(courses, "FOLDS", 2)
+    monkeypatch.setattr(courses, "EARLY_TEACHERS", 2)
 
 
 def by_hand(data: RankingData, seed: int = 111) -> Iterator[np.ndarray]:
@@ -124,7 +127,7 @@ def test_a_course_has_the_scores_after_each_iteration_of_the_teacher(data: Ranki
 
 
 def test_early_teachers_are_the_beginnings_of_whole_trainings_with_seeds_in_a_row(data: RankingData) -> None:
-    scores = early_teachers(make_run(seed=7, runs=2, early_iterations=2), data, required_split(data, "train"))
+    scores = early_teachers(make_run(seed=7), data, required_split(data, "train"))
     expected = [list(by_hand(data, seed))[1] for seed in (7, 8)]
     assert np.array_equal(scores, np.stack(expected))
 
@@ -142,7 +145,9 @@ def test_early_teachers_score_no_iteration_that_nothing_reads(
         write(training, *rest)
 
     monkeypatch.setattr(courses, "_score", killed)
-    run, train = make_run(runs=1, early_iterations=3), required_split(data, "train")
+    monkeypatch.setattr(courses, "EARLY_TEACHERS", 1)
+    monkeypatch.setattr(courses, "EARLY_ITERATIONS", 3)
+    run, train = make_run(), required_split(data, "train")
     with pytest.raises(KeyboardInterrupt):
         early_teachers(run, data, train)
     scores = early_teachers(run, data, train)
@@ -183,7 +188,7 @@ def relabelled(data: RankingData, query: int) -> RankingData:
 
 
 def test_a_cross_fitted_teacher_does_not_know_the_labels_that_it_scores(data: RankingData) -> None:
-    run, train = make_run("crossfit_loss", folds=2), required_split(data, "train")
+    run, train = make_run("crossfit_loss"), required_split(data, "train")
     scores = cross_fitted(run, data, train)
     assert scores.dtype == np.float32 and scores.shape == train.document.shape
     other = relabelled(data, 0)
@@ -195,24 +200,25 @@ def test_a_cross_fitted_teacher_does_not_know_the_labels_that_it_scores(data: Ra
 
 def test_folds_and_teachers_are_those_of_the_teacher_s_seed(data: RankingData) -> None:
     train = required_split(data, "train")
-    one, again, other = (cross_fitted(make_run(seed=seed, folds=2), data, train) for seed in (1, 1, 2))
+    one, again, other = (cross_fitted(make_run(seed=seed), data, train) for seed in (1, 1, 2))
     assert np.array_equal(one, again) and not np.array_equal(one, other)
 
 
 def test_another_split_is_scored_by_the_teacher_of_all_training_queries(data: RankingData) -> None:
-    run, dev = make_run("crossfit_loss", folds=2), required_split(data, "dev")
+    run, dev = make_run("crossfit_loss"), required_split(data, "dev")
     given = replace(dev, teacher=np.zeros(len(dev.document), np.float32))
     assert np.array_equal(cross_fitted(run, data, given), teacher_scores(run, data, dev))
 
 
-def test_more_folds_than_queries_are_an_error(data: RankingData) -> None:
-    with pytest.raises(ConfigError, match=r"curriculum.teacher.folds: 99 folds of 16 training queries; at most 16"):
-        cross_fitted(make_run(folds=99), data, required_split(data, "train"))
+def test_more_folds_than_queries_are_an_error(data: RankingData, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(courses, "FOLDS", 99)
+    with pytest.raises(ConfigError, match=r"curriculum.scoring: .* into 99 parts, and there are 16; another scoring"):
+        cross_fitted(make_run(), data, required_split(data, "train"))
 
 
 @pytest.mark.parametrize("scoring", ["el2n", "confidence", "variability", "crossfit_loss"])
 def test_a_training_follows_its_teachers(scoring: str, data: RankingData) -> None:
-    run = make_run(scoring, folds=2)
+    run = make_run(scoring)
     training = make_training(run, prepare(run, data), device="cpu")
     split, instances = required_split(data, "train"), training.batcher.instances
     scores = courses.OF_NEED[run.courses[0]](run, data, split, here)
@@ -230,15 +236,3 @@ def test_the_trials_of_a_search_share_the_teachers_of_its_baseline(
     materials = with_courses(baseline, {materials_key(trial): prepare(trial, data)}, trial.courses)
     monkeypatch.setattr(courses, "OF_NEED", {})  # no teacher may be trained now
     make_training(trial, materials[materials_key(trial)], device="cpu").iterate()
-
-
-def test_folds_are_in_force_with_crossfit_loss_alone() -> None:
-    assert "curriculum.teacher.folds" in make_run("crossfit_loss").in_force()
-    assert not {"curriculum.teacher.runs", "curriculum.teacher.folds"} & make_run("confidence").in_force().keys()
-
-
-def test_the_keys_of_early_teachers_are_in_force_with_el2n_alone() -> None:
-    keys = {"curriculum.teacher.runs", "curriculum.teacher.early_iterations"}
-    assert keys <= make_run().in_force().keys()
-    assert not keys & make_run("confidence").in_force().keys()
-    assert "curriculum.teacher.seed" in make_run("confidence").in_force()

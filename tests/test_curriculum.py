@@ -13,7 +13,6 @@ import torch
 from tests.support.builders import tiny_data
 from tests.support.scored_data import split_of
 from trainables.config.keys import TrainingRun, validated
-from trainables.curriculum.pacing import stalls
 from trainables.data.instances import make_instances
 from trainables.training import losses
 from trainables.training.batching import make_weigher, objective
@@ -31,7 +30,6 @@ def make_run(loss: str = "pairwise", iterations: int = 5, **curriculum: Any) -> 
                 "max_iterations": iterations,
                 "batches_per_iteration": 3,
                 "batch_size": 8,
-                "window": 2,
             },
             "curriculum": curriculum,
             "seed": 1,
@@ -60,24 +58,17 @@ def numbers(training: Training) -> list[tuple[float, ...]]:
 
 
 FEATURES = {
-    "without replacement": {"pacing": "linear", "scoring": "context_words", "sampling": "without_replacement"},
-    "warm": {"pacing": "step", "scoring": "turns", "warm": 0.3, "sampling": "without_replacement"},
+    "pacing": {"pacing": "linear", "scoring": "context_words"},
+    "stages": {"pacing": "step", "scoring": "turns"},
     "kde": {"weighting": "kde", "m": 4},
     "weights by difficulty": {"weighting": "difficulty", "scoring": "context_words", "anti": True},
-    "self-paced weights": {"weighting": "self_paced_linear", "scoring": "self_paced", "refresh": 2, "m": 5},
+    "self-paced weights": {"weighting": "self_paced_linear", "scoring": "self_paced", "m": 5},
     "objective switch": {"objective_switch": "pointwise", "switch_at": 0.5},
     "squared error first": {"objective_switch": "mse", "switch_at": 0.7},
-    "self-paced": {"pacing": "linear", "scoring": "self_paced", "refresh": 2, "delta": 0.2},
-    "self-paced all": {
-        "pacing": "root",
-        "scoring": "self_paced",
-        "weighting": "difficulty",
-        "sampling": "without_replacement",
-        "warm": 0.1,
-        "delta": 0.2,
-    },
+    "self-paced": {"pacing": "linear", "scoring": "self_paced", "delta": 0.2},
+    "self-paced all": {"pacing": "root", "scoring": "self_paced", "weighting": "difficulty", "delta": 0.2},
     "adaptive": {"pacing": "adaptive", "scoring": "context_words", "delta": 0.2, "stages": 4, "patience": 1, "T": 1},
-    "one pass": {"pacing": "one_pass", "scoring": "turns", "sampling": "without_replacement"},
+    "one pass": {"pacing": "one_pass", "scoring": "turns"},
     "final share": {"pacing": "competence", "scoring": "context_words", "final_share": 0.6},
     "self-paced part": {"pacing": "baby_steps", "scoring": "self_paced", "final_share": 0.7},
     "code": {"pacing": "cubic", "weighting": "reciprocal_rank", "reference": "code"},
@@ -105,18 +96,6 @@ def test_adaptive_opens_after_the_iterations_that_brought_nothing(data) -> None:
     still = run.model_copy(update={"training": run.training.model_copy(update={"lr": 1e-12})})
     shares = [row["available_share"] for row in finish(start(still, data)).history]
     assert shares == pytest.approx([0.2, 0.2, 0.4, 0.6, 0.8])
-
-
-def test_a_copy_of_adaptive_opens_what_the_dev_values_of_its_source_call_for(data, tmp_path: Path) -> None:
-    """pbt: the state is of another configuration, whose history the copy goes on with."""
-    keys = {"pacing": "adaptive", "delta": 0.2, "stages": 5, "T": 1.0}
-    source, copy = start(make_run(**keys, patience=3), data), start(make_run(**keys, patience=1), data)
-    for _ in range(4):
-        source.iterate()
-    source.save(tmp_path)
-    copy.adopt(tmp_path)
-    dev = [row["dev_map"] for row in source.history]
-    assert copy.iterate()["available_share"] == pytest.approx(min(1, 0.2 + 0.2 * stalls(dev, 1)))
 
 
 def test_a_final_share_leaves_the_hardest_out(data) -> None:
@@ -160,17 +139,9 @@ def test_per_sample_weights_and_the_product_of_means() -> None:
     assert float(losses.reduced(per_sample, weight, batch_mean=True)) == pytest.approx(0.30)
 
 
-@pytest.mark.parametrize(
-    ("keys", "batch_mean"),
-    [
-        ({}, False),
-        ({"reference": "code"}, True),
-        ({"reference": "code", "weight_reduction": "sample"}, False),
-        ({"weight_reduction": "batch_mean"}, True),
-    ],
-)
-def test_the_reference_settles_how_weights_are_reduced(keys: dict[str, str], batch_mean: bool) -> None:
-    assert make_run(**keys).curriculum.reduces_by_batch_mean == batch_mean
+def test_the_reference_settles_how_weights_are_reduced() -> None:
+    by_mean = [make_run(reference=name).curriculum.reduces_by_batch_mean for name in ("paper", "code")]
+    assert by_mean == [False, True]
 
 
 @pytest.mark.parametrize("anti", [False, True])
@@ -212,11 +183,6 @@ def test_self_paced_learning_ends_with_the_curriculum(data) -> None:
     assert np.array_equal(order, training.curriculum.sampler.order)
 
 
-def test_warm_mixing_needs_a_pacing(data) -> None:
-    shares = [start(make_run(warm=0.5, pacing=name), data).curriculum.sampler.warm for name in ("none", "linear")]
-    assert shares == [0, 0.5]
-
-
 def test_the_code_weighs_what_is_outside_the_run_and_takes_every_grade_for_relevant() -> None:
     split = replace(split_of([2.0, 1.0, float("nan")]), grade=np.array([1, 2, 2], np.int16))
     found = {}
@@ -235,46 +201,46 @@ def in_force(**curriculum: Any) -> set[str]:
     return {key.removeprefix("curriculum.") for key in keys if key.startswith("curriculum.")}
 
 
-ALWAYS = {"pacing", "weighting", "sampling", "objective_switch", "negatives.schedule"}
+ALWAYS = {"pacing", "weighting", "objective_switch", "negatives.schedule"}
 
 
 @pytest.mark.parametrize(
     ("keys", "more"),
     [
         ({}, set()),
-        ({"warm": 0.5, "n": 7, "refresh": 3}, set()),
-        ({"pacing": "linear"}, {"scoring", "delta", "T", "final_share", "warm", "anti"}),
-        ({"pacing": "root"}, {"scoring", "delta", "T", "final_share", "warm", "anti", "n"}),
-        ({"pacing": "cubic"}, {"scoring", "delta", "T", "final_share", "warm", "anti", "reference"}),
-        ({"pacing": "step"}, {"scoring", "delta", "T", "final_share", "warm", "anti", "stages", "reference"}),
+        ({"n": 7}, set()),
+        ({"pacing": "linear"}, {"scoring", "delta", "T", "final_share", "anti"}),
+        ({"pacing": "root"}, {"scoring", "delta", "T", "final_share", "anti", "n"}),
+        ({"pacing": "cubic"}, {"scoring", "delta", "T", "final_share", "anti", "reference"}),
+        ({"pacing": "step"}, {"scoring", "delta", "T", "final_share", "anti", "stages", "reference"}),
         (
             {"pacing": "step", "reference": "code"},
-            {"scoring", "T", "final_share", "warm", "anti", "stages", "reference"},
+            {"scoring", "T", "final_share", "anti", "stages", "reference"},
         ),
         (
             {"pacing": "linear", "scoring": "self_paced"},
-            {"scoring", "delta", "T", "final_share", "warm", "anti", "refresh"},
+            {"scoring", "delta", "T", "final_share", "anti"},
         ),
-        ({"weighting": "kde"}, {"m", "anti", "weight_reduction", "reference"}),
-        ({"weighting": "difficulty"}, {"m", "anti", "weight_reduction", "reference", "scoring"}),
+        ({"weighting": "kde"}, {"m", "anti", "reference"}),
+        ({"weighting": "difficulty"}, {"m", "anti", "reference", "scoring"}),
         (
             {"weighting": "self_paced_linear", "reference": "code"},
-            {"m", "anti", "weight_reduction", "reference", "scoring", "delta"},
+            {"m", "anti", "reference", "scoring", "delta"},
         ),
         ({"objective_switch": "mse"}, {"switch_at"}),
         ({"scoring": "self_paced"}, set()),
-        ({"weighting": "kde", "scoring": "self_paced"}, {"m", "anti", "weight_reduction", "reference"}),
+        ({"weighting": "kde", "scoring": "self_paced"}, {"m", "anti", "reference"}),
         (
             {"weighting": "difficulty", "scoring": "self_paced"},
-            {"m", "anti", "weight_reduction", "reference", "scoring", "refresh"},
+            {"m", "anti", "reference", "scoring"},
         ),
         (
             {"pacing": "linear", "scoring": "bm25_std"},
-            {"scoring", "delta", "T", "final_share", "warm", "anti", "reference"},
+            {"scoring", "delta", "T", "final_share", "anti", "reference"},
         ),
         (
             {"pacing": "linear", "scoring": "semantic_std"},
-            {"scoring", "delta", "T", "final_share", "warm", "anti", "reference", "vectors"},
+            {"scoring", "delta", "T", "final_share", "anti", "reference", "vectors"},
         ),
         ({"scoring": "semantic_std"}, set()),
     ],

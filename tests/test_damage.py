@@ -113,10 +113,8 @@ def test_a_folder_of_all_nodes_that_is_away_is_waited_for(
     run = TrainingRun.model_validate(config["run"])
     artifacts = Artifacts(tmp_path / "trials", {materials_key(run): prepare(run)})
     monkeypatch.setattr(storage, "RETRY_SECONDS", 0.0)
-    adopt = config | {"checkpoint": str(saved), "adopt": True}
     for reads in (
         lambda: RankerTrainable(config | {"checkpoint": str(saved)}).step()["iteration"],
-        lambda: RankerTrainable(adopt).step()["iteration"],
         lambda: len(list(artifacts.ranker(saved, run).iterdir())),
     ):
         load, calls = failing(2, OSError(errno.ESTALE, "stale file handle"), checkpoint.load_tensors)

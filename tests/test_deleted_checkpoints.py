@@ -17,12 +17,10 @@ from tune_cl.ray.tuner import CHECKPOINTS_PER_TRIAL, EndedTrials, last_checkpoin
 
 WAYS = {
     "none": ["search.scheduler=none"],
-    "asha": ["search.promotion=false", "search.audit=2"],
+    "asha": ["search.promotion=false"],
     "promotion": ["search.promotion=true"],
-    "scaled": ["search.grace=scaled"],
     "hyperband": ["search.scheduler=hyperband"],
     "freeze-thaw": ["search.scheduler=model"],
-    "pbt": ["search.scheduler=pbt", "search.interval=2", "search.searcher=random"],
 }
 
 
@@ -67,30 +65,19 @@ def test_a_search_needs_none_of_the_checkpoints_that_are_let_go_of(
     assert summary(tmp_path / "tidy") == summary(tmp_path / "whole")
     best = tidy.search.state.best()
     assert best and left(tidy) == [best[0].trial] and len(left(whole)) == 16
-    assert tidy.most <= (16 if "search.scheduler=pbt" in options else 1)
+    assert tidy.most <= 1
     assert all(trial.artifacts for trial in tidy.search.state.by_number())
 
 
-@pytest.mark.parametrize("options", [way for name, way in WAYS.items() if name not in ("pbt", "hyperband")])
-def test_what_repeats_may_yet_make_the_best_is_kept(tmp_path: Path, options: list[str]) -> None:
-    tidy = Tidy(tmp_path / "tidy", toy(tmp_path, "search.repeats=3", *options), 2)
-    tidy.work()
-    tidy.tick()
-    state = tidy.search.state
-    best = state.best()
-    assert best and best[0].trial in left(tidy) and len(left(tidy)) <= 3 < len(state.trials)
-
-
 def test_some_trials_are_ranked_as_among_all(tmp_path: Path) -> None:
-    state = Crew(tmp_path, toy(tmp_path, "search.repeats=3")).work().search.state
+    state = Crew(tmp_path, toy(tmp_path)).work().search.state
     names = [trial.trial for trial in state.by_number()][::2]
-    assert state.repeats and names
+    assert names
     assert state.ranked(names[::-1]) == [pair for pair in state.ranked() if pair[0].trial in names]
 
 
-@pytest.mark.parametrize("way", ["promotion", "pbt"])
-def test_a_search_that_is_killed_lets_go_of_what_the_sessions_before_left(tmp_path: Path, way: str) -> None:
-    experiment = toy(tmp_path, *WAYS[way])
+def test_a_search_that_is_killed_lets_go_of_what_the_sessions_before_left(tmp_path: Path) -> None:
+    experiment = toy(tmp_path, *WAYS["promotion"])
     Crew(tmp_path / "whole", experiment).work()
     while True:
         try:

@@ -9,11 +9,11 @@ import pytest
 from tests.support.toy_search import SPACE as TOY
 from tests.support.toy_search import Crew
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.forecast import GOES_ON, Span, forecast_of, within_budgets
+from tune_cl.experiment.forecast import Span, forecast_of, within_budgets
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Event
 from tune_cl.history.state import SearchState, replay
-from tune_cl.search.driver import BASELINE_TRIAL, Plan
+from tune_cl.search.driver import BASELINE_TRIAL
 from tune_cl.search.throughput import Forecaster, Pace, Paces, forecast_by
 from tune_cl.space.space import Flat
 
@@ -30,28 +30,12 @@ def forecast(tmp_path: Path, *options: str) -> dict[str, int]:
     return forecast_of(load_experiment(str(path), options))
 
 
-def test_repeats_run_to_their_end_where_others_stop_at_rungs(tmp_path: Path) -> None:
-    a_trial, to_the_end = 1 + 2 / 3 + 6 / 9, 1 / 9
+def test_others_than_the_baseline_stop_at_rungs(tmp_path: Path) -> None:
     assert forecast(tmp_path) == {
         "trials": 21,
         "iterations_at_most": 189,
-        "iterations_expected": round(9 + 20 * a_trial),
+        "iterations_expected": round(9 + 20 * (1 + 2 / 3 + 6 / 9)),
     }
-    again = to_the_end * (GOES_ON + GOES_ON**2)
-    tried = 18 / (1 + again)
-    told = forecast(tmp_path, "search.repeats=3")
-    assert told["repeats_expected"] == round(2 + tried * again) == 4
-    assert told["iterations_expected"] == round(3 * 9 + tried * (a_trial + 9 * again))
-
-
-def test_audited_trials_run_to_their_end(tmp_path: Path) -> None:
-    """Of those that asha stops, two thirds of all trials after 1 iteration and two ninths after 3."""
-    a_trial, stopped_after = 1 + 2 / 3 + 6 / 9, (1 * 2 / 3 + 3 * 2 / 9) / (8 / 9)
-    told = forecast(tmp_path, "search.audit=4")
-    assert told["iterations_expected"] == round(9 + 20 * a_trial + 4 * (9 - stopped_after)) == 86
-    assert forecast(tmp_path, "search.audit=100")["iterations_expected"] <= told["iterations_at_most"]
-    none = forecast(tmp_path, "search.promotion=false", "search.grace=9")
-    assert forecast(tmp_path, "search.audit=4", "search.grace=9") == none, "no trial is stopped"
 
 
 def measured(experiment: Experiment, trials: list[tuple[Flat, float]]) -> SearchState:
@@ -87,16 +71,14 @@ def test_slots_shorten_the_time_and_not_what_is_used(tmp_path: Path) -> None:
     assert (told["cpu_hours_forecast"], told["gpu_hours_forecast"]) == pytest.approx((2 * hours, hours / 2))
 
 
-def test_without_a_scheduler_repeats_take_places_and_no_more_iterations(tmp_path: Path) -> None:
-    told = forecast(tmp_path, "search.scheduler=none", "search.repeats=2")
+def test_without_a_scheduler_every_trial_makes_all_iterations(tmp_path: Path) -> None:
+    told = forecast(tmp_path, "search.scheduler=none")
     assert told["iterations_expected"] == told["iterations_at_most"] == 189
-    assert told["repeats_expected"] == round(1 + 19 * GOES_ON / (1 + GOES_ON))
 
 
-def test_a_finite_space_is_used_up_before_every_configuration_has_all_seeds() -> None:
-    told = forecast_of(load_experiment("penha2020_pacing", ["search.repeats=2"]))
-    assert told["trials"] == 2 * 9 and told["repeats_expected"] == round(1 + 8 * GOES_ON)
-    assert told["iterations_expected"] == round(16 * (2 + 8 * (1 + GOES_ON)))
+def test_a_finite_space_is_used_up() -> None:
+    told = forecast_of(load_experiment("penha2020_pacing"))
+    assert told["trials"] == 9 and told["iterations_expected"] == 16 * 9
 
 
 @pytest.mark.parametrize("scheduler", ["none", "asha", "hyperband", "median", "model"])
@@ -107,11 +89,9 @@ def test_never_more_than_at_most(tmp_path: Path, scheduler: str, iterations: int
             tmp_path,
             f"search.scheduler={scheduler}",
             f"training.max_iterations={iterations}",
-            "search.repeats=5",
             *options,
         )
         assert told["trials"] <= told["iterations_expected"] <= told["iterations_at_most"]
-        assert 1 <= told["repeats_expected"] < told["trials"]
 
 
 # -- budgets -------------------------------------------------------------------------------------------------------
@@ -150,7 +130,7 @@ def test_a_budget_of_iterations_bounds_them_by_what_it_cannot_stop(
     assert told["iterations_expected"] == min(90, max(9, budget))
 
 
-@pytest.mark.parametrize("scheduler", ["asha", "hyperband", "median", "pbt", "model"])
+@pytest.mark.parametrize("scheduler", ["asha", "hyperband", "median", "model"])
 def test_no_scheduler_passes_the_bound(scheduler: str, tmp_path: Path) -> None:
     for budget in (5, 13, 30):
         ways = ["search.searcher=random", f"search.scheduler={scheduler}", f"search.iterations={budget}"]
@@ -161,24 +141,6 @@ def test_no_scheduler_passes_the_bound(scheduler: str, tmp_path: Path) -> None:
             assert made <= most == budget + 9 + 1
 
 
-class BetterAndBetter(Crew):
-    """No trial is below an earlier one, so that none is stopped."""
-
-    def value(self, plan: Plan, done: int) -> float:
-        return self.search.state.trials[plan.trial].number + done / 100
-
-
-def test_trials_that_start_anew_after_a_rung_make_its_iterations_as_well(tmp_path: Path) -> None:
-    for scheduler in ("asha", "hyperband"):
-        ways = [f"search.scheduler={scheduler}", "search.grace=scaled", "search.searcher=random"]
-        experiment = toy(tmp_path, *ways, "search.reduction_factor=3", "search.promotion=false")
-        told = forecast_of(experiment)
-        assert told["iterations_expected"] <= told["iterations_at_most"] == 9 + 9 * (1 + 3 + 9)
-        made = BetterAndBetter(tmp_path / scheduler, experiment).work().search.state.iterations
-        assert 90 < made <= told["iterations_at_most"]
-    assert forecast_of(toy(tmp_path, *ways, "search.iterations=40"), 2)["iterations_at_most"] == 49
-
-
 @pytest.mark.parametrize(
     ("options", "slots", "hours", "training", "ends"),
     [
@@ -186,12 +148,10 @@ def test_trials_that_start_anew_after_a_rung_make_its_iterations_as_well(tmp_pat
         (["search.hours=4"], 2, 4, 8, "search.hours"),
         (["search.hours=10"], 2, 10, 20, None),
         (["search.hours=0.5"], 2, 2, 0.5 * 2 + 1.5, "search.hours"),  # the baseline goes on alone, to hour 2
-        (["search.cost=12", "search.price.cpu_hour=3"], 2, 2, 4, "search.cost"),
-        (["search.cost=12", "search.price.cpu_hour=3", "search.hours=1"], 2, 2, 3, "search.hours"),
-        (["search.cost=3", "search.price.cpu_hour=3"], 1, 2, 2, "search.cost"),
+        (["search.hours=1"], 1, 2, 2, "search.hours"),
     ],
 )
-def test_hours_and_cost_cut_the_forecast(
+def test_hours_cut_the_forecast(
     options: list[str], slots: int, hours: float, training: float, ends: str | None, tmp_path: Path
 ) -> None:
     cut = within_budgets(toy(tmp_path, *options).search, training=20, baseline=2, slots=slots)
@@ -203,8 +163,8 @@ def test_places_that_no_trial_fills_save_no_time(slots: int, tmp_path: Path) -> 
     experiment = toy(tmp_path, "search.scheduler=none", "search.trials=3")
     told = first_of(experiment, [({}, 400.0)], slots)
     assert told["hours_forecast"] == pytest.approx(max(3 / slots, 1)) and told["cpu_hours_forecast"] == 3
-    dear = toy(tmp_path, "search.scheduler=none", "search.trials=3", "search.cost=1.5", "search.price.cpu_hour=1")
-    assert first_of(dear, [({}, 400.0)], 16)["hours_forecast"] == 1, "of three at a time .5; the baseline goes on"
+    short = toy(tmp_path, "search.scheduler=none", "search.trials=3", "search.hours=0.5")
+    assert first_of(short, [({}, 400.0)], 16)["hours_forecast"] == 1, "the baseline goes on"
 
 
 @pytest.mark.parametrize(("scheduler", "hours"), [("none", 9 * 4.0), ("asha", 9.0)])
@@ -217,9 +177,9 @@ def test_a_search_takes_as_long_as_its_slowest_trial(scheduler: str, hours: floa
 
 
 def test_what_the_baseline_forecasts_heeds_the_budgets(tmp_path: Path) -> None:
-    options = ["search.hours=0.5", "search.price.cpu_hour=2", "search.scheduler=none"]
+    options = ["search.hours=0.5", "search.scheduler=none"]
     told = first_of(toy(tmp_path, *options), [({}, 100.0)], slots=2)
-    assert told["hours_forecast"] == 0.5 and told["cpu_hours_forecast"] == 1.0 and told["cost_forecast"] == 2.0
+    assert told["hours_forecast"] == 0.5 and told["cpu_hours_forecast"] == 1.0
     whole = toy(tmp_path)
     assert told["iterations_expected"] == 36 < forecast_of(whole)["iterations_expected"]
     assert first_of(whole, [({}, 100.0)], slots=2)["iterations_expected"] == forecast_of(whole)["iterations_expected"]
@@ -254,10 +214,3 @@ def test_no_trial_is_judged_before_the_iteration_that_grace_names(
         crew = Crew(tmp_path / str(grace), toy(tmp_path, *ways, "search.trials=16")).work()
         lengths = [trial.iterations for trial in crew.search.state.by_number()]
         assert min(lengths) >= grace and (min(lengths) < 9) == ended
-
-
-def test_any_number_of_repeats_is_forecast_at_once() -> None:
-    forecasts = [
-        forecast_of(load_experiment("quickstart", [f"search.repeats={seeds}"])) for seeds in (4, 2_000_000_000)
-    ]
-    assert forecasts[0]["iterations_expected"] > 0 and forecasts[1]["iterations_expected"] > 0

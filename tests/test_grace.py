@@ -1,20 +1,17 @@
-"""When trials may be judged: a curriculum's end, its scaling with a rung's budget, rungs; and schedulers by name."""
+"""When trials may be judged: a curriculum's end, rungs; and schedulers by name."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError
-from trainables.training.batching import total_steps
-from trainables.training.order import schedule_of
 from tune_cl.experiment.load import load_experiment
 from tune_cl.schedulers import Scheduler
 from tune_cl.schedulers.asha import Asha
-from tune_cl.schedulers.scheduler import curriculum_grace, scaled_run
+from tune_cl.schedulers.scheduler import curriculum_grace
 
 
 def run_of(**curriculum: object) -> TrainingRun:
@@ -36,33 +33,12 @@ def test_curriculum_grace(curriculum: dict[str, object], grace: int) -> None:
     assert curriculum_grace(run_of(**curriculum)) == grace
 
 
-def test_a_scaled_training_has_gone_through_its_curriculum_at_its_end() -> None:
-    whole = run_of(pacing="linear", T=0.6, delta=0.2, weighting="reciprocal_rank", m=10)
-    scaled = scaled_run(whole, 5)
-    assert scaled.training.max_iterations == 5 and scaled.curriculum.m == 2.5
-    assert curriculum_grace(whole) == 12 and curriculum_grace(scaled) == 3
-    steps = whole.training.batches_per_iteration
-    ours, theirs = (schedule_of(run.curriculum, total_steps(run)).share for run in (whole, scaled))
-    shares = [(ours(4 * at * steps), theirs(at * steps)) for at in range(5)]
-    assert all(one == pytest.approx(other) for one, other in shares)
-    assert scaled_run(whole, 20) == whole
-    assert scaled_run(run_of(weighting="reciprocal_rank", m=2), 5).curriculum.m == 1
-    assert scaled_run(run_of(weighting="reciprocal_rank", m="inf"), 5).curriculum.m == float("inf")
-
-
 def test_the_end_of_a_curriculum_is_not_rounded_up_for_rounding() -> None:
     """.28 of 50 is 14.000000000000002 in floating point."""
     whole = TrainingRun.model_validate(
         {"curriculum": {"pacing": "linear", "T": 0.28}, "training": {"max_iterations": 50}}
     )
     assert curriculum_grace(whole) == 14
-
-
-def test_a_scaled_training_ends_neither_before_its_budget_nor_without_a_first_stage() -> None:
-    training = {"max_iterations": 20, "patience": 2}
-    whole = TrainingRun.model_validate({"curriculum": {"switch": 2}, "training": training})
-    assert [scaled_run(whole, budget).training.patience for budget in (5, 20)] == [5, 2]
-    assert [scaled_run(whole, budget).curriculum.switch for budget in (2, 10, 20)] == [1, 1, 2]
 
 
 def test_schedulers_by_name() -> None:
@@ -79,7 +55,7 @@ def test_grace_of_a_choice() -> None:
     choice = {"curriculum.pacing": "linear", "curriculum.T": 0.4, "curriculum.weighting": "none"}
     assert load_experiment("quickstart", ["search.grace=curriculum"]).grace(choice) == 4
     assert load_experiment("quickstart", ["search.grace=none"]).grace(choice) == 1
-    assert load_experiment("quickstart", ["search.grace=scaled"]).curriculum_end(choice) == 4
+    assert load_experiment("quickstart", ["search.grace=none"]).curriculum_end(choice) == 4
 
 
 @pytest.mark.parametrize(("grace", "expected"), [("none", [1, 2, 4, 8]), (3, [3, 6]), ("curriculum", [1, 2, 4, 8])])
@@ -91,33 +67,10 @@ def test_the_first_rung_is_a_key() -> None:
     assert load_experiment("quickstart", ["search.first_rung=3"]).rungs == [3, 6]
 
 
-def test_a_population_needs_one_neural_ranker_and_no_searcher_that_learns() -> None:
-    for overrides, place in (
-        (["ranker.filters={choice: [16, 32]}"], "ranker.filters"),
-        (["search.searcher=tpe"], "search.searcher"),
-    ):
-        with pytest.raises(ConfigError) as error:
-            load_experiment("quickstart", ["search.scheduler=pbt", "search.searcher=random", *overrides])
-        assert [problem.location for problem in error.value.problems] == [place]
-    assert load_experiment("quickstart", ["search.scheduler=pbt", "search.searcher=random"]).rungs
-
-
-def test_a_population_needs_something_to_perturb(tmp_path: Path) -> None:
-    space = tmp_path / "space.yaml"
-    space.write_text("data: docstrings\nranker: conv_knrm\ncurriculum: {pacing: {choice: [linear, step]}}\n")
-    with pytest.raises(ConfigError, match=r"search\.scheduler: pbt has nothing to perturb: .* one of training\.lr, "):
-        load_experiment(str(space), ["search.scheduler=pbt", "search.searcher=random"])
-
-
-NEED_RUNGS = ["search.grace=scaled", "search.promotion=true", "search.compare=paired"]
-
-
-@pytest.mark.parametrize(
-    ("scheduler", "key"),
-    [(scheduler, key) for scheduler in ("none", "median", "model", "pbt") for key in NEED_RUNGS
-     if (scheduler, key) != ("model", "search.promotion=true")],
-)  # fmt: skip
-def test_keys_that_need_rungs_are_refused_without(scheduler: str, key: str) -> None:
+@pytest.mark.parametrize("scheduler", ["none", "median"])
+def test_promotion_is_refused_where_no_trial_pauses(scheduler: str) -> None:
     with pytest.raises(ConfigError) as error:
-        load_experiment("quickstart", [f"search.scheduler={scheduler}", "search.searcher=random", key])
-    assert [problem.location for problem in error.value.problems] == [key.split("=")[0]]
+        load_experiment(
+            "quickstart", [f"search.scheduler={scheduler}", "search.searcher=random", "search.promotion=true"]
+        )
+    assert [problem.location for problem in error.value.problems] == ["search.promotion"]

@@ -302,9 +302,9 @@ def test_of_queries_that_are_equal_the_first_are_kept() -> None:
 
 
 def test_feature_ndcg_keeps_the_queries_the_feature_ranks_best(data: RankingData) -> None:
-    split, cut = data.splits["train"], 5
-    run = tree_run(subset="feature_ndcg", switch=4, feature=2, feature_cutoff=cut, subset_share=0.5)
-    value = Evaluator(split, data.document_ids)(features_of(data, "train")[:, 1], [f"ndcg@{cut}"])[f"ndcg@{cut}"]
+    split = data.splits["train"]
+    run = tree_run(subset="feature_ndcg", switch=4, feature=2, subset_share=0.5)
+    value = Evaluator(split, data.document_ids)(features_of(data, "train")[:, 1], ["ndcg@10"])["ndcg@10"]
     kept = np.unique(split.owner[stages(run, data, split)[0].rows])
     assert len(kept) == 20
     assert value[kept].min() >= np.delete(value, kept).max()
@@ -340,9 +340,7 @@ def test_only_keys_in_force_are_told() -> None:
         "curriculum.subset", "curriculum.objective_switch",
     }  # fmt: skip
     staged = tree_run(subset="feature_ndcg").in_force()
-    assert {"curriculum.switch", "curriculum.feature", "curriculum.feature_cutoff", "curriculum.subset_share"} < set(
-        staged
-    )
+    assert {"curriculum.switch", "curriculum.feature", "curriculum.subset_share"} < set(staged)
     assert "curriculum.subset_share" not in tree_run(subset="label_extremes").in_force()
     assert "curriculum.switch" in tree_run(objective_switch="mse").in_force()
     network = validated({"ranker": "conv_knrm"}).in_force()

@@ -19,7 +19,7 @@ from tune_cl.experiment.load import load_experiment
 from tune_cl.inputs import RankerArtifacts as Artifacts
 from tune_cl.ray.shared_materials import untrained
 from tune_cl.report.trials import Needed, needed
-from tune_cl.schedulers.scheduler import curriculum_grace, scaled_run
+from tune_cl.schedulers.scheduler import curriculum_grace
 
 SMALL = ["--set", "ranker.leaves=6", "--set", "ranker.min_data_in_leaf=5", "--set", "ranker.trees_per_iteration=4"]
 KEYS: dict[str, Any] = {"name": "lambdamart", "leaves": 6, "min_data_in_leaf": 5, "trees_per_iteration": 4}
@@ -143,7 +143,6 @@ def test_no_trial_is_judged_before_its_switch() -> None:
     assert curriculum_grace(run()) == 0
     assert curriculum_grace(run(objective_switch="mse", switch=9)) == 3
     assert curriculum_grace(run(subset="label_extremes", switch=400)) == 10
-    assert scaled_run(run(objective_switch="mse", switch=20), 5).curriculum.switch == 10
 
 
 def test_trees_that_plain_training_needs() -> None:

@@ -185,7 +185,7 @@ def test_with_everything_open_it_is_the_training_without(schedule: str, data: Ra
 
 
 def test_a_step_draws_from_its_window(data: RankingData) -> None:
-    run = make_run("ranks", {"window": 1}, T=1.0, delta=0.01, negatives={"start": [6, 8]})
+    run = make_run("ranks", T=1.0, delta=0.01, negatives={"start": [6, 8]})
     training = Training(run, materials(run, data), "cpu")
     scores = training.batcher.split.score
     drawn = [next(training.batcher.batches(step, 1)) for step in (0, 1000)]
@@ -209,13 +209,7 @@ def test_its_keys_are_in_force_with_a_schedule_only() -> None:
     def keys(run: TrainingRun) -> set[str]:
         return {key.removeprefix("curriculum.") for key in run.in_force() if key.startswith("curriculum.")}
 
-    assert keys(make_run("none")) == {
-        "pacing",
-        "weighting",
-        "sampling",
-        "objective_switch",
-        "negatives.schedule",
-    }
+    assert keys(make_run("none")) == {"pacing", "weighting", "objective_switch", "negatives.schedule"}
     more = {"negatives.pacing", "negatives.start", "T", "delta"}
     assert keys(make_run("ranks")) == keys(make_run("none")) | more
     stepped = keys(make_run("sources", negatives={"pacing": "step"}, reference="code"))

@@ -163,9 +163,9 @@ def test_a_report_that_is_wrong(report: dict[str, Any], wrong: str) -> None:
 def test_a_report_with_no_folder_or_no_values_by_query() -> None:
     with pytest.raises(FunctionFailed, match="there is no folder"):
         training_of(lambda config, trial: trial.report({"mrr": 1}, "nowhere")).iterate()
-    with pytest.raises(FunctionFailed, match=r"search\.repeats needs the dev value of each query"):
-        training_of(lambda config, trial: trial.report({"mrr": 1}), by_query="search.repeats").iterate()
-    training = training_of(train, by_query="search.repeats")
+    with pytest.raises(FunctionFailed, match=r"search\.compare needs the dev value of each query"):
+        training_of(lambda config, trial: trial.report({"mrr": 1}), by_query="search.compare").iterate()
+    training = training_of(train, by_query="search.compare")
     assert training.iterate()["dev_mrr"] == training.dev_values.mean()
     training.close()
 
@@ -222,7 +222,6 @@ def test_keys_that_do_not_belong_to_a_function() -> None:
     assert found["training.lr"].startswith("is a key of our own rankers, which train does not train; parameters.lr")
     assert "ranker.vectors" in found and found["curriculum.pacing"].startswith("unknown value 'rot'")
     assert "none is given; --objective FILE.py:FUNCTION" in problems(SPACE, None)["parameters.lr"]
-    assert "another scheduler" in problems(SPACE | {"search": {"scheduler": "pbt"}})["search.scheduler"]
     assert "is not possible" in problems(SPACE | {"metric": "a?b"})["metric"]
 
 

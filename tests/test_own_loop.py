@@ -214,11 +214,12 @@ def test_their_cross_encoder_sees_the_samples_of_ours_in_the_same_order(
 
     curriculum = {"scoring": "bm25_std", "pacing": "root", "n": 2, "T": 0.5, "weighting": "difficulty", "m": 4}
     training = {"batch_size": BATCH, "max_iterations": STEPS // 2, "batches_per_iteration": 2}
-    training |= {"window": 1, "max_length": 48}
+    training |= {"max_length": 48}
     keys = {f"curriculum.{key}": value for key, value in curriculum.items()}
     keys |= {f"training.{key}": value for key, value in training.items()} | {"ranker.model": str(tmp_path / "model")}
     run = load_training_run(None, names["every"] | keys, "mydata", "bert")
     ours = Training(run, prepare(run), device="cpu")
+    ours.batcher.window = 1
     our_weights = noted(ours.curriculum, "weigher", monkeypatch)
     steps: list[Any] = []
     step = ours._step

@@ -8,7 +8,7 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 
-from tests.support.group_trainings import CASES, SHARDED, Computed, compute_cases, computed
+from tests.support.group_trainings import CASES, Computed, compute_cases, computed
 from trainables.training.parallel import ALONE, Ranks
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
@@ -34,7 +34,7 @@ def of_two(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Computed]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [*CASES, *SHARDED])
+@pytest.mark.parametrize("case", CASES)
 def test_two_processes_compute_the_numbers_of_one(case: str, of_two: list[dict[str, Computed]]) -> None:
     alone, first, second = computed(case), of_two[0][case], of_two[1][case]
     np.testing.assert_allclose(first.losses, alone.losses, **CLOSE)

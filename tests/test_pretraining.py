@@ -33,7 +33,7 @@ from tune_cl.ray.shared_materials import completed, untrained
 
 SMALL: dict[str, dict[str, Any]] = {
     "conv_knrm": {"vector_size": 16, "filters": 16},
-    "bidaf_t": {"vector_size": 12, "hidden": 6, "character_filters": 8},
+    "bidaf_t": {"vector_size": 12, "hidden": 6},
     "bert": {"vocabulary_size": 200},
 }
 

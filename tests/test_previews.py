@@ -84,7 +84,7 @@ def test_everything_is_in_the_space_of_everything() -> None:
     for key, registry in (("scoring", SCORINGS), ("pacing", PACINGS), ("weighting", WEIGHTINGS)):
         assert set(space.leaves[f"curriculum.{key}"].values() or ()) == set(registry) - {"file"}, "which needs a file"
     opened = {key.removeprefix("curriculum.") for key in space.leaves}
-    assert opened >= {"m", "delta", "T", "n", "stages", "sampling", "warm", "refresh", "objective_switch", "switch_at"}
+    assert opened >= {"m", "delta", "T", "n", "stages", "objective_switch", "switch_at"}
     assert set(space.leaves["curriculum.negatives.schedule"].values() or ()) == set(SCHEDULES) - {"groups"}
 
 

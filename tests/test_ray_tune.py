@@ -79,7 +79,7 @@ def test_a_trial_keeps_two_checkpoints_and_the_others_are_to_be_deleted(rungs: _
 
 
 def test_of_a_trial_that_goes_on_the_checkpoint_of_the_pause_is_kept_too(rungs: _Rungs, tmp_path: Path) -> None:
-    """Under pbt another trial may yet go on from it, until all have reached the next pause."""
+    """A process that takes the trial over after a failure begins with it."""
     old, number, left = Deletions(), 0, []
     recorder = _Recorder.into(cast("Search", Told()), [], str(tmp_path), old)
     for _ in range(3):  # each time as a new trial of Ray's

@@ -202,7 +202,7 @@ def test_scorings_read_the_level_of_their_run() -> None:
 @pytest.mark.parametrize(("level", "kept"), [(1, [0, 1]), (2, [2, 3])])
 def test_relevant_count_counts_from_the_level(level: int, kept: list[int]) -> None:
     split = replace(split_of([2.0, 1.0], [2.0, 1.0]), grade=np.array([1, 1, 2, 0], np.int16))
-    assert SUBSETS["relevant_count"](Labelled(split, None, 0.5, 1, 10, level)).tolist() == kept
+    assert SUBSETS["relevant_count"](Labelled(split, None, 0.5, 1, level)).tolist() == kept
 
 
 def test_trees_choose_their_subset_by_the_level() -> None:
@@ -210,7 +210,7 @@ def test_trees_choose_their_subset_by_the_level() -> None:
     run = tree_run(subset="relevant_count", switch=4, subset_share=0.25)
     first = [stages(one, data, data.splits["train"])[0].rows.tolist() for one in (run, level_2(run))]
     split = data.splits["train"]
-    assert first[1] == SUBSETS["relevant_count"](Labelled(split, None, 0.25, 1, 10, 2)).tolist() != first[0]
+    assert first[1] == SUBSETS["relevant_count"](Labelled(split, None, 0.25, 1, 2)).tolist() != first[0]
 
 
 # -- the report ------------------------------------------------------------------------------------------------------

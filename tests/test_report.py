@@ -29,7 +29,7 @@ def test_every_section_is_there_and_the_verdict_is_first(tmp_path: Path) -> None
     found, _ = report(whole(tmp_path))
     assert list(found.sections) == list(TITLES)
     assert all(len(text) > 80 for text in found.sections.values())
-    assert found.tags.count("svg") == 9  # curves, 2 costs, trade-off, choices, importance, length, pacing, differences
+    assert found.tags.count("svg") == 8  # curves, 2 costs, choices, importance, length, pacing, differences
 
 
 def test_the_page_loads_nothing_and_runs_only_its_own_script(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from trainables.core.errors import DataError
 from tune_cl.experiment.forecast import forecast_of
 from tune_cl.report import queries as fairness
 from tune_cl.report import trials as curves
-from tune_cl.report import trials as tradeoff
 from tune_cl.report import trials as trees
 from tune_cl.report.findings import PERMUTATIONS, Findings, Importance, gather, importance, rank_agreement, slow_bias
 from tune_cl.report.page import page
@@ -104,15 +103,14 @@ def test_slow_are_those_above_the_median_and_three_a_side_are_needed(past: list[
     assert (found and found.slow) == slow and (not found or found.fast == len(past) - found.slow)
 
 
-def trials(*dev: list[float], past: list[int] | None = None, audit: int = 0, **params: list[Any]) -> Findings:
-    """Trials that ran to the end with these curves under a scheduler with rungs at 1, 2 and 4; the last `audit` of
-    them were audited."""
+def trials(*dev: list[float], past: list[int] | None = None, **params: list[Any]) -> Findings:
+    """Trials that ran to the end with these curves under a scheduler with rungs at 1, 2 and 4."""
     ended = []
     for place, values in enumerate(dev):
         point = {f"curriculum.{key}": of_trials[place] for key, of_trials in params.items()}
         trial = SimpleNamespace(
             trial=f"t{place}", params=point, point=point, baseline=False,
-            audit=2 if place >= len(dev) - audit else None, past=past[place] if past else 0,
+            past=past[place] if past else 0,
             dev=lambda metric, values=values: dict(enumerate(values, 1)),
         )  # fmt: skip
         ended.append((trial, SimpleNamespace(dev=max(value for value in values if value == value))))
@@ -210,16 +208,6 @@ def test_a_bias_that_may_be_chance_is_not_shown() -> None:
     assert p and 0.05 < float(p[1]) < 0.5 and "ranks worse" in shown and "no bias against them is shown" in shown
 
 
-def test_audited_trials_are_held_against_the_best_and_the_median_of_those_let_through() -> None:
-    found = trials([0.9], [0.5], [0.6], [0.7], [0.1], [0.65], [0.8], audit=3)
-    found.ended[0][0].baseline = True  # no scheduler lets the baseline through or stops it
-    [told] = fairness._audit(found)
-    assert (
-        "Of the 3 audited trials 1 ended above the best trial that was let through (0.7000), 2 above the median" in told
-    )
-    assert "the median of those (0.6000)" in told and "would have lost 0.1000 map (t6" in told
-
-
 # -- cost --------------------------------------------------------------------------------------------------------
 
 
@@ -238,16 +226,6 @@ def test_cost_stands_beside_its_forecast(tmp_path: Path) -> None:
     assert told[3][:2] == ["seconds, from start to end", "1,800"]
     assert told[4:] == [["CPU hours reserved by trials", "1.250", "–"], ["GPU hours reserved by trials", "–", "–"]]
     assert "has not come to its end" in "".join(curves.spent_section(gather(case.search_folder)))
-
-
-def test_where_there_is_a_price_the_money_stands_beside_its_forecast(tmp_path: Path) -> None:
-    case = Case(tmp_path)
-    case.events[0]["forecast"] |= {"cost_forecast": 12.5}
-    case.add([0.5], "baseline")
-    case.finish()
-    case.events[-1]["cost"] |= {"price": 11.0}
-    assert cells("".join(curves.spent_section(gather(case.write()))))[-1] == [
-        "cost of that, at search.price", "12.500", "11.000"]  # fmt: skip
 
 
 def test_hours_are_those_of_the_search_s_end(tmp_path: Path) -> None:
@@ -280,20 +258,6 @@ def test_only_rises_above_all_before_are_drawn_and_a_repeated_result_costs_nothi
     assert line.points == [(3, 0.3), (4, 0.4), (6, 0.6), (7, 0.6)]
     assert over_iterations[4] == over_seconds[4] == 0.5, "the dashed line: plain training at its best"
     assert [at for at, _ in over_seconds[0][0].points] == sorted(at for at, _ in over_seconds[0][0].points)
-
-
-def test_the_pareto_set_is_drawn_over_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    case = Case(tmp_path)
-    case.add([0.3, 0.45], "baseline")
-    case.add([0.4], "completed")
-    case.add([0.1, 0.2, 0.3], "completed")
-    findings = gather(case.write())
-    findings.state.trials["t0001"].results[1]["seconds"] = 1.5
-    [chart] = charts_of(lambda: tradeoff.tradeoff_section(findings), tradeoff, monkeypatch)
-    *others, pareto = chart[0]
-    assert chart[3], "in steps: what is between two trials is no better than the cheaper one"
-    assert pareto.points == [(1.5, 0.4), (2.0, 0.45)] and chart[4] == 0.45
-    assert [line.points for line in others] == [[(3.0, 0.3)]]
 
 
 def test_shares_that_were_open_all_the_time_are_no_chart(tmp_path: Path) -> None:
@@ -370,6 +334,6 @@ def test_trees_are_counted_by_each_training_s_own_number_an_iteration() -> None:
         )
 
     plain, best = trial(5, [0.3, 0.5, 0.6], baseline=True), trial(10, [0.5, 0.7])
-    findings = cast(Findings, SimpleNamespace(metric="map", pairs=[(best, plain)]))
+    findings = cast(Findings, SimpleNamespace(metric="map", pair=(best, plain)))
     [shown] = trees.trees_section(findings)
     assert cells(shown)[1:] == [["10", "0.5000", "10", "1.00"], ["20", "0.7000", "more than 15", "–"]]

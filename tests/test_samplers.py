@@ -254,10 +254,9 @@ def test_samplers_by_name() -> None:
     }  # fmt: skip
 
 
-def test_models_start_and_trust_other_data_as_they_are_told() -> None:
-    keys = ["search.searcher=tpe", "search.startup_trials=3", "search.warm_discount=0.2"]
-    tpe = load_experiment("penha2020_pacing", keys).sampler()
-    assert isinstance(tpe, TpeSampler) and (tpe.startup_trials, tpe.discount) == (3, 0.2)
+def test_models_start_as_they_are_told() -> None:
+    tpe = load_experiment("penha2020_pacing", ["search.searcher=tpe", "search.startup_trials=3"]).sampler()
+    assert isinstance(tpe, TpeSampler) and tpe.startup_trials == 3
 
 
 def test_cmaes_needs_a_number_that_every_trial_has() -> None:
@@ -314,15 +313,15 @@ def test_observations_of_an_earlier_search_lead_to_its_best_region(kind: type[Tp
     assert asked[0] != cold.ask(1)
 
 
-def test_the_discount_shrinks_what_other_data_said() -> None:
+def test_what_other_data_said_is_shrunk() -> None:
     best = {"x": 0.9, "lr": 1e-3, "size": 3}
-    sampler = TpeSampler(NUMBERS, 0, startup_trials=1, discount=0.25)
+    sampler = TpeSampler(NUMBERS, 0, startup_trials=1)
     sampler.warm_up([Observation(best, 2.0, comparable=False)])
     for number, dev in ((1, 0.4), (2, 0.6)):
         sampler.replay(number, NUMBERS.sample(generator(0, "own", number)))
         sampler.tell(number, {1: dev}, "completed")
     values = [trial.value for trial in sampler.study().trials]
-    assert values == pytest.approx([0.5 + 0.25 * 0.1 * 2, 0.4, 0.6])
+    assert values == pytest.approx([0.5 + 0.5 * 0.1 * 2, 0.4, 0.6])
 
 
 def test_tpe_is_shown_stopped_trials_without_a_final_value() -> None:

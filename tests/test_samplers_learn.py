@@ -77,16 +77,6 @@ def test_a_stopped_trial_is_estimated_from_what_finished_ones_gained_later(kind:
     assert sampler.study().trials[0].value == 0.35, "it went on"
 
 
-def test_a_stopped_training_is_compared_with_those_planned_for_as_many_iterations() -> None:
-    """Under grace `scaled`, a trial that waited at 2 starts anew: its later values at 2 are within its curriculum."""
-    sampler = GpSampler(PLANE, 0)
-    for number in (1, 2):
-        sampler.replay(number, PLANE.sample(generator(0, "drawn", number)))
-        sampler.tell(number, {1: 0.1, 2: 0.2 + number / 10}, "pruned")
-    sampler.tell(2, {1: 0.0, 2: 0.1, 3: 0.1, 4: 0.6}, "completed")
-    assert sampler.study().trials[0].value == pytest.approx(0.5)
-
-
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_scheduler_that_stops_leaves_a_sampler_something_to_learn(name: str) -> None:
     kind, trials = LEARNERS[name]

@@ -71,7 +71,7 @@ RUNS = {
     "conv_knrm": {"ranker": {"name": "conv_knrm", "vector_size": 16, "filters": 8}},
     "self-paced bert": {
         "ranker": {"name": "bert", "model": "tiny", "vocabulary_size": 300},
-        "curriculum": {"pacing": "linear", "scoring": "self_paced", "refresh": 1, "sampling": "without_replacement"},
+        "curriculum": {"pacing": "linear", "scoring": "self_paced"},
     },
 }
 

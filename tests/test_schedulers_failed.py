@@ -9,10 +9,8 @@ import pytest
 
 from tests.support.report_cases import Case
 from tests.support.scheduler_cases import WAYS
-from tune_cl.schedulers import SCHEDULERS, Decision, Scheduler, Setup
+from tune_cl.schedulers import SCHEDULERS, Decision, Scheduler
 from tune_cl.search.driver import Course
-
-ALL_WAYS = WAYS | {"pbt": ("pbt", Setup(12, 2))}
 
 
 def curve(level: float, seed: int) -> np.ndarray:
@@ -21,17 +19,16 @@ def curve(level: float, seed: int) -> np.ndarray:
 
 
 def go_on(scheduler: Scheduler, trial: str, first: int, values: np.ndarray) -> tuple[int, Decision]:
-    """Trains until the scheduler or the budget ends it; returns the last iteration and the decision there."""
-    for at in range(first, scheduler.budget(trial) + 1):
-        value = float(values[at - 1])
-        if (decision := scheduler.on_result(trial, at, value, [value - 0.1, value + 0.1])) is not Decision.GO_ON:
+    """Trains until the scheduler or the last iteration ends it; returns the iteration and the decision there."""
+    for at in range(first, len(values) + 1):
+        if (decision := scheduler.on_result(trial, at, float(values[at - 1]))) is not Decision.GO_ON:
             return at, decision
-    return scheduler.budget(trial), Decision.GO_ON
+    return len(values), Decision.GO_ON
 
 
 def decisions(way: str, fail_late: bool) -> list[object]:
     """Of a search of twelve trials after four that failed: `fail_late`, with the best values and not at once."""
-    name, setup = ALL_WAYS[way]
+    name, setup = WAYS[way]
     scheduler = SCHEDULERS[name](setup)
     for number in range(4):
         scheduler.start(failed := f"f{number}", 1, 0)
@@ -55,11 +52,11 @@ def decisions(way: str, fail_late: bool) -> list[object]:
     scheduler.all_started = True
     while (trial := scheduler.next_paused(last=True)) is not None:
         scheduler.resumed(trial)
-        train(trial, 1 if setup.scaled else reached[trial] + 1)
+        train(trial, reached[trial] + 1)
     return made
 
 
-@pytest.mark.parametrize("way", ALL_WAYS)
+@pytest.mark.parametrize("way", WAYS)
 def test_a_failed_trial_is_no_bar_for_others(way: str) -> None:
     assert decisions(way, fail_late=True) == decisions(way, fail_late=False)
 

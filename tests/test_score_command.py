@@ -1,10 +1,9 @@
-"""`tune-cl score`: the file, the examples and the picture."""
+"""`tune-cl score`: the file and the examples."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -30,7 +29,7 @@ def test_examples_and_values_as_json(folder: Path, tmp_path: Path, capfd: pytest
     assert score(folder, "reciprocal_rank", *whole, "--output", str(tmp_path / "d.tsv"), "--json") == 0
     document = json.loads(capfd.readouterr().out)
     rows = [line.split("\t") for line in (tmp_path / "d.tsv").read_text().splitlines()]
-    assert document["count"] == len(rows) > 1 and document["plot"] is None
+    assert document["count"] == len(rows) > 1
     assert document["examples"]["easiest"][0]["value"] == min(float(row[2]) for row in rows)
     assert document["examples"]["hardest"][0]["value"] == max(float(row[2]) for row in rows)
 
@@ -81,27 +80,6 @@ def test_texts_of_examples_are_cut(tmp_path: Path, capfd: pytest.CaptureFixture[
     shown = [one["query"] for part in json.loads(capfd.readouterr().out)["examples"].values() for one in part]
     longest = max(shown, key=len)
     assert longest.endswith(" ...") and 295 < len(longest) <= 300
-
-
-def test_an_svg_holds_the_texts(folder: Path, tmp_path: Path) -> None:
-    picture = tmp_path / "new" / "d.svg"
-    assert score(folder, "bm25_std", "--output", str(tmp_path / "d.tsv"), "--plot", str(picture)) == 0
-    texts = " ".join(element.text or "" for element in ElementTree.parse(picture).iter())
-    assert "bm25_std (higher = harder)" in texts and "relevant: the dog ran" in texts
-    assert [path.name for path in picture.parent.iterdir()] == ["d.svg"]
-
-
-def test_a_png_is_one(folder: Path, tmp_path: Path) -> None:
-    assert score(folder, "random", "--output", str(tmp_path / "d.tsv"), "--plot", str(tmp_path / "d.PNG")) == 0
-    assert (tmp_path / "d.PNG").read_bytes().startswith(b"\x89PNG")
-
-
-def test_another_kind_of_picture_is_refused_before_any_work(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert score(folder, "turns", "--output", str(tmp_path / "d.tsv"), "--plot", "d.jpg") == 2
-    assert capsys.readouterr().err == "error: --plot: 'd.jpg' names no format; a file ending in .png or .svg\n"
-    assert not (tmp_path / "d.tsv").exists()
 
 
 def test_examples_are_of_different_queries() -> None:

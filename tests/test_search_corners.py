@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.support.toy_search import SPACE, Crew, Killed, open_journal, summary
+from tests.support.toy_search import SPACE, Crew, Killed, summary
 from tune_cl.experiment.load import load_experiment
-from tune_cl.history.journal import FILE, read_events
-from tune_cl.history.state import replay
 from tune_cl.samplers import TpeSampler
 from tune_cl.search.driver import BASELINE_TRIAL, REPORTED, Plan
 from tune_cl.search_document import baseline_result
@@ -31,51 +28,6 @@ def test_a_search_over_lists_survives_a_kill(tmp_path: Path, searcher: str) -> N
         Crew(tmp_path / "cut", experiment, kill_after=60).work()
     Crew(tmp_path / "cut", experiment).work()
     assert summary(tmp_path / "cut") == summary(tmp_path / "whole")
-
-
-def test_stop_when_says_nothing_once_all_trials_have_begun(tmp_path: Path) -> None:
-    (tmp_path / "toy.yaml").write_text(SPACE)
-    options = ["search.searcher=random", "search.trials=40", "search.grace=none"]
-    rule = ["search.stop_when.probability=1e-12"]
-    plain, ruled = (
-        Crew(tmp_path / name, load_experiment(str(tmp_path / "toy.yaml"), [*options, *more])).work().search
-        for name, more in (("a", []), ("b", rule))
-    )
-    assert ruled.ended_by is None and summary(tmp_path / "a") == summary(tmp_path / "b")
-    assert [trial.outcome for trial in plain.state.by_number()].count("completed") >= 8
-
-
-def test_the_sampler_hears_of_an_audited_trial_as_of_a_stopped_one(tmp_path: Path) -> None:
-    (tmp_path / "toy.yaml").write_text(SPACE)
-    options = ["search.trials=16", "search.audit=3", "search.promotion=false"]
-    search = Crew(tmp_path / "a", load_experiment(str(tmp_path / "toy.yaml"), options)).work().search
-    assert isinstance(search.sampler, TpeSampler)
-    told = {search.sampler.results[search.course.asked[trial]].state.name for trial in search.audit.selected}
-    assert told == {"PRUNED"}
-
-
-class BrokenAsItSaves(Crew):
-    """Trial 4 of a population reports the highest value and dies before it has saved."""
-
-    def training(self, plan: Plan) -> Iterator[bool]:
-        whole = super().training(plan)
-        if plan.trial != "t0004":
-            yield from whole
-            return
-        yield next(whole)
-        yield next(whole)
-        metrics: dict[str, Any] = dict.fromkeys(REPORTED, 1.0) | {"dev_map": 0.9, "iteration": 3}
-        self.search.result(plan.trial, metrics)
-        self.search.failed(plan.trial, "its process ended")
-
-
-def test_a_trial_that_died_before_it_saved_is_copied_by_none(tmp_path: Path) -> None:
-    (tmp_path / "toy.yaml").write_text(SPACE)
-    options = ["search.searcher=random", "search.scheduler=pbt", "search.interval=3", "search.trials=9"]
-    state = BrokenAsItSaves(tmp_path / "a", load_experiment(str(tmp_path / "toy.yaml"), options)).work().search.state
-    outcomes = [trial.outcome for trial in state.by_number()]
-    assert outcomes == ["baseline", *["completed"] * 3, "failed", *["completed"] * 4]
-    assert "t0004" not in {trial.copied_from["trial"] for trial in state.by_number() if trial.copied_from}
 
 
 def test_a_baseline_that_failed_has_no_value_to_compare_with(tmp_path: Path) -> None:
@@ -156,84 +108,3 @@ def test_where_patience_ends_trainings_the_model_lets_the_others_rest(tmp_path: 
             Patient(folder, experiment, kill_after=kill_after).work()
         Patient(folder, experiment).work()
         assert summary(folder) == summary(tmp_path / "whole")
-
-
-@pytest.mark.parametrize("promotion", ["true", "false"])
-def test_a_trial_cut_short_in_a_longer_training_keeps_the_better_of_its_values(tmp_path: Path, promotion: str) -> None:
-    (tmp_path / "toy.yaml").write_text(SPACE)
-    options = ["search.searcher=random", "search.trials=14", "search.grace=scaled", "search.first_rung=2"]
-    options += [f"search.promotion={promotion}"]
-    fell_back = 0
-    for budget in range(30, 90, 3):
-        folder = tmp_path / str(budget)
-        experiment = load_experiment(str(tmp_path / "toy.yaml"), [*options, f"search.iterations={budget}"])
-        search = Crew(folder, experiment).work().search
-        for trial in search.state.by_number()[1:]:
-            if trial.until is None:
-                continue
-            fell_back += 1
-            cut = [values["dev_map"] for at, values in trial.results.items() if at > trial.until]
-            best = trial.best("map")
-            assert best and best.dev >= max(cut, default=0) and max(trial.dev("map")) == trial.until - trial.offset
-            run, (checkpoint, at) = search.run_of(trial), next(search.checkpoints(trial))
-            assert run.training.max_iterations == trial.until - trial.offset == int(Path(checkpoint).name)
-            assert at == trial.until
-        with open_journal(folder, experiment) as journal:
-            again = replay(journal.events())
-        assert [(t.dev("map"), t.until) for t in again.by_number()] == [
-            (t.dev("map"), t.until) for t in search.state.by_number()
-        ]
-    assert fell_back > 3
-
-
-def test_a_trial_that_took_over_another_configuration_says_so_whenever_it_goes_on(tmp_path: Path) -> None:
-    """MLflow keeps the parameters that a trial began with, and refuses others."""
-    (tmp_path / "toy.yaml").write_text(SPACE)
-    options = ["search.searcher=random", "search.scheduler=pbt", "search.interval=2", "search.trials=9"]
-    Crew(tmp_path / "a", load_experiment(str(tmp_path / "toy.yaml"), options)).work()
-    begun: dict[str, dict[str, Any]] = {}
-    changed = 0
-    for event in read_events(tmp_path / "a" / FILE):
-        if event["event"] == "trial":
-            first = begun.setdefault(event["trial"], event)
-            changed += event["params"] != first["params"]
-            assert event["params"] == first["params"] or event.get("adopted") or event["changed"]
-    assert changed > 3
-
-
-@pytest.mark.parametrize("lost", ["all of its own", "its last", "the one to copy"])
-def test_a_trial_copies_the_iteration_that_both_were_judged_at_or_goes_on_from_its_own(
-    tmp_path: Path, lost: str
-) -> None:
-    """The search is killed while the population waits; checkpoints are lost before it goes on."""
-    (tmp_path / "toy.yaml").write_text(SPACE)
-    options = ["search.searcher=random", "search.scheduler=pbt", "search.interval=4"]
-    experiment = load_experiment(str(tmp_path / "toy.yaml"), options)
-    cut = Crew(tmp_path / "a", experiment)
-    cut.search._go_on = kill
-    with pytest.raises(Killed):
-        cut.work()
-    crew = Crew(tmp_path / "a", experiment)
-    loser = str(crew.search.scheduler.next_paused(last=False))
-    change = crew.search.scheduler.change(loser)
-    assert change is not None
-    for folder in (tmp_path / "a" / (change.source if "copy" in lost else loser)).iterdir():
-        if lost != "its last" or folder.name == "4":
-            folder.rmdir()
-    crew.work()
-    begun = [event for event in read_events(tmp_path / "a" / FILE) if event["event"] == "trial"]
-    again = next(event for event in begun if event["trial"] == loser and event is not begun[int(loser[1:])])
-    notes = [event["text"] for event in read_events(tmp_path / "a" / FILE) if event["event"] == "note"]
-    if "copy" in lost:
-        assert "adopted" not in again and again["chosen"] == begun[int(loser[1:])]["chosen"]
-        assert set(notes) == {f"the checkpoint of {change.source} after iteration 4 is not there to copy; "
-                              "the trial goes on from its own"}  # fmt: skip
-    else:
-        source = str(tmp_path / "a" / change.source / "4")
-        assert again["adopted"] == {"trial": change.source, "iteration": 4, "checkpoint": source} and not notes
-    assert all(sorted(trial.results) == list(range(1, 10)) for trial in crew.search.state.by_number())
-    Crew(tmp_path / "a", experiment).work()  # replays to the same state
-
-
-def kill(_: str) -> Plan:
-    raise Killed

@@ -1,4 +1,4 @@
-"""Priors, points, warm starts and the ends of a search: what the keys of `search` and `prior` do."""
+"""Priors, points and warm starts: what the keys of `search` and `prior` do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from statistics import mean
 
 import numpy as np
 import pytest
-import scipy.stats
 
 from tests.support.report_cases import Case
 from trainables.core.errors import ConfigError
@@ -18,12 +17,7 @@ from trainables.core.randomness import generator
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import describe
 from tune_cl.experiment.load import from_yaml, load_experiment
-from tune_cl.history.journal import Journal
-from tune_cl.history.state import replay
 from tune_cl.samplers import GridSampler, RandomSampler, tried_first
-from tune_cl.search.analysis import Priced, front
-from tune_cl.search.budget import FEWEST_FINISHED, chance_of_better, cost_so_far, ending, improbable, used_up
-from tune_cl.search.driver import Audit
 from tune_cl.search.warm_start import warm_start_event, within
 from tune_cl.space.parameters import Leaf, parse_leaf
 
@@ -233,20 +227,6 @@ def test_values_of_another_kind_do_not_compare(other: str, earlier: Case) -> Non
     assert event is not None and {seen["comparable"] for seen in event["observations"]} == {False}
 
 
-def test_a_repeated_configuration_is_observed_once_by_its_mean(tmp_path: Path) -> None:
-    case = Case(tmp_path, "earlier")
-    for dev, outcome in ((0.3, "baseline"), (0.4, "completed"), (0.5, "completed"), (0.7, "completed")):
-        case.add([0.3, dev], outcome)
-    [repeat] = [event for event in case.events if event["event"] == "trial" and event["number"] == 3]
-    repeat["repeat_of"] = "t0001"
-    new = load_experiment(str(tmp_path / "earlier.yaml"), ["search.warm_start=[earlier]", "search.searcher=tpe"])
-    event = warm_start_event(new, case.events[0]["data"]["digest"], case.write().storage)
-    assert event is not None
-    told = {"search": "earlier", "seeds": [0], "observations": 2, "dropped": 1}  # the baseline has no pacing
-    assert event["sources"] == [told]
-    assert sorted(seen["value"] for seen in event["observations"]) == pytest.approx([0.5, (0.4 + 0.7) / 2])
-
-
 def test_a_search_to_learn_from_must_be_there(earlier: Case) -> None:
     space = str(earlier.search_folder.storage.parent / "earlier.yaml")
     new = load_experiment(space, ["search.warm_start=[earlyer]", "search.searcher=gp",
@@ -263,113 +243,6 @@ def test_parameters_outside_the_space(tmp_path: Path) -> None:
     assert within(space, params) == {key: params[key] for key in list(params)[:3]}
     assert within(space, params | {"curriculum.delta": 0.05}) is None
     assert within(space, params | {"curriculum.pacing": "root"}) is None, "n is missing"
-
-
-# -- ends, audit, Pareto set ---------------------------------------------------------------------------------------
-
-
-def test_cost_and_its_limit(earlier: Case) -> None:
-    with Journal(earlier.search_folder.folder) as journal:
-        state = replay(journal.events())
-    search = earlier.experiment.search.model_copy(update={"cost": 0.004, "iterations": None})
-    prices = search.price.model_copy(update={"cpu_hour": 2.0})
-    priced = search.model_copy(update={"price": prices, "resources": search.resources.model_copy(update={"cpu": 3})})
-    assert cost_so_far(priced, state) == pytest.approx(12 / 3600 * 3 * 2)
-    with pytest.raises(ConfigError, match=r"search.cost: a trial costs nothing"):
-        load_experiment("quickstart", ["search.cost=3"])
-    costly = load_experiment("quickstart", ["search.cost=0.02", "search.price.cpu_hour=6"])
-    assert ending(costly, state) == used_up(costly, state) == "search.cost is used up"
-    assert ending(load_experiment("quickstart", ["search.cost=0.03", "search.price.cpu_hour=6"]), state) is None
-    prices_of_both = ["search.price.cpu_hour=1", "search.price.gpu_hour=4"]
-    both = load_experiment("quickstart", ["search.resources={cpu: 2, gpu: 0.5}", *prices_of_both]).search
-    assert cost_so_far(both, state) == pytest.approx(12 / 3600 * (2 * 1 + 0.5 * 4))
-
-
-def test_a_paused_trial_may_still_become_better(tmp_path: Path) -> None:
-    """All trials have begun: only one that waits can still end above the best by .5."""
-    case = Case(tmp_path)
-    for number in range(10):
-        case.add([0.3, 0.3 + number / 100], "baseline" if not number else "completed")
-    waiting = case.add([0.3])
-    state = replay(case.events)
-    rule = ["search.stop_when={probability: 0.9999999, margin: 0.5}", f"search.trials={len(state.trials)}"]
-    toy = load_experiment(str(tmp_path / "toy.yaml"), rule)
-    assert improbable(toy, state) is None
-    state.trials[waiting].paused = True
-    assert "improbable" in (improbable(toy, state) or "")
-
-
-@pytest.mark.parametrize("to_come", [1, 3, 10])
-def test_chance_of_better_is_little_above_the_share_of_better_draws(to_come: int) -> None:
-    """Over many searches, one of the next k of n normal draws exceeds the best of n in k / (n + k) of them, since each
-    of the n + k is the highest equally often."""
-    values = generator(3, "normal").normal(0.3, 0.02, (4000, 12))
-    chances = [chance_of_better(row.tolist(), row.max(), 0.0, to_come) or 0.0 for row in values]
-    assert -0.01 < np.mean(chances) - to_come / (12 + to_come) < 0.07
-
-
-@pytest.mark.parametrize("n", [8, 30, 400])
-def test_chance_of_better_of_one_trial_is_the_tail_of_a_prediction(n: int) -> None:
-    values = generator(n, "normal").normal(0.3, 0.02, n)
-    next_one = math.sqrt(1 + 1 / n) * np.std(values, ddof=1)  # the deviation of a prediction, not of the mean
-    for level in (-2.0, 0.0, 1.0, 4.0, 7.0):
-        best = float(values.mean() + level * np.std(values, ddof=1))
-        above = float(scipy.stats.t.sf(level * np.std(values, ddof=1) / next_one, n - 1))
-        assert chance_of_better(values.tolist(), best - 0.1, 0.1, 1) == pytest.approx(above, rel=1e-6)
-
-
-def test_chance_of_better_by_hand() -> None:
-    values = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
-    one = chance_of_better(values, 0.45, 0.0, 1)
-    assert one == pytest.approx(0.5)
-    assert chance_of_better(values, 0.45, 0.0, 3) == pytest.approx(1 - 1 / 8)
-    assert chance_of_better(values[: FEWEST_FINISHED - 1], 0.8, 0.0, 1) is None
-    assert chance_of_better([0.5] * 8, 0.5, 0.0, 9) == 0.0
-    assert chance_of_better(values, 0.8, 0.0, 0) == 0.0
-
-
-def test_an_audit_takes_about_as_many_as_wanted_spread_over_the_stops() -> None:
-    taken: list[list[int]] = []
-    for seed in range(200):
-        audit = Audit(5, seed, 61, 2)
-        taken.append([number for number in range(30) if audit.selects(f"t{number}", 2)])
-    assert mean(map(len, taken)) == pytest.approx(5, abs=0.1)
-    assert mean(number for numbers in taken for number in numbers) == pytest.approx(14.5, abs=1.0)
-    assert Audit(0, 0, 10, 2).selects("t1", 1) is False
-    late = [[number for number in range(45) if audit.selects(f"t{number}", 2)] for audit in
-            (Audit(5, seed, 61, 4) for seed in range(200))]  # fmt: skip
-    assert mean(number for numbers in late for number in numbers) == pytest.approx(22, abs=1.5), "three of four stop"
-    assert all(Audit(1, seed, 3, 2).selects("t1", 1) for seed in range(20)), "the one stop that two trials let expect"
-
-
-@pytest.mark.parametrize(
-    ("keys", "wrong"),
-    [
-        (["search.scheduler=none"], "no trial is ever stopped"),
-        (["search.scheduler=pbt", "search.searcher=random"], "no trial is ever stopped"),
-        (["search.scheduler=asha", "search.promotion=true"], "trials pause at rungs"),
-        (["search.scheduler=hyperband", "search.grace=scaled"], "trials pause at rungs"),
-    ],
-)
-def test_the_audit_needs_a_scheduler_that_stops(keys: list[str], wrong: str) -> None:
-    with pytest.raises(ConfigError) as refused:
-        load_experiment("quickstart", ["search.audit=3", *keys])
-    (problem,) = refused.value.problems
-    assert problem.location == "search.audit" and problem.wrong.startswith(wrong)
-
-
-def test_the_front_holds_what_nothing_beats() -> None:
-    trials = [Priced("a", 0.5, 3, 30), Priced("b", 0.4, 2, 30), Priced("c", 0.3, 1, 10), Priced("d", 0.6, 9, 90)]
-    trials += [Priced("e", 0.3, 1, 11), Priced("f", 0.6, 9, 95)]
-    assert [trial.trial_id for trial in front(trials)] == ["c", "a", "d"]
-    kept = front(trials)
-    for trial in trials:
-        beaten = any(
-            other.dev >= trial.dev and other.seconds <= trial.seconds and other != trial
-            and (other.dev, other.seconds) != (trial.dev, trial.seconds)
-            for other in trials
-        )  # fmt: skip
-        assert beaten == (trial not in kept)
 
 
 def test_random_search_with_points_never_repeats(tmp_path: Path) -> None:

@@ -213,13 +213,6 @@ def test_what_several_processes_cannot_train_is_refused_before_data_is_read(over
         load_experiment(space, overrides)
 
 
-def test_a_network_is_spread_over_processes_with_equal_parts_of_a_batch() -> None:
-    space = {"data": "none", "search.resources": {"workers": 2, "shard": True}}
-    with pytest.raises(ConfigError, match=r"training.batch_size: 9 samples cannot be split evenly over 2 processes"):
-        load_experiment(space | {"training.batch_size": {"choice": [8, 9]}})
-    assert load_experiment(space | {"training.batch_size": {"choice": [8, 10]}}).search.resources.shard
-
-
 def test_a_function_trains_in_one_process() -> None:
     space = {"parameters.lr": {"loguniform": [1e-4, 1e-2]}, "search.resources.workers": 2}
     with pytest.raises(ConfigError, match=r"search.resources.workers: a function trains in one process"):

@@ -16,7 +16,6 @@ from optuna.distributions import FloatDistribution
 from optuna.trial import FixedTrial
 
 from trainables.core.errors import ConfigError
-from tune_cl.schedulers.pbt import perturbed
 from tune_cl.space.parameters import Choice, Integer, LogUniform, Uniform, parse_leaf
 from tune_cl.space.space import Flat, Space, identity
 
@@ -321,26 +320,3 @@ def test_only_keeps_some_leaves_open() -> None:
     assert list(paced().only({"n", "lr"}).grid()) == [{"pacing": "linear", "lr": pytest.approx(1e-4)}]
     assert paced().only({"n", "pacing"}).combinations() == 4
     assert ["n" in point for point in paced().only({"pacing"}).grid()] == [False, True, False], "conditions stay"
-
-
-@pytest.mark.parametrize(("m", "moved"), [(1, {1, 2}), (2, {1, 3}), (3, {2, 4}), (12, {10, 15}), (20, {16, 20})])
-def test_pbt_moves_a_small_whole_number_too(m: int, moved: set[int]) -> None:
-    leaves = {"curriculum.m": Integer(low=1, high=20)}
-    found = [perturbed({"curriculum.m": m}, dict(leaves), np.random.default_rng(seed)) for seed in range(20)]
-    assert {point["curriculum.m"] for point in found} == moved
-
-
-def test_pbt_keeps_a_share_a_share_at_the_end_of_its_range() -> None:
-    """A bound written as 1 does not make it an integer that moves by one."""
-    point = {"curriculum.T": 0.9}
-    for seed in range(30):
-        point = perturbed(point, {"curriculum.T": Uniform(low=0.6, high=1)}, np.random.default_rng(seed))
-        assert 0.6 <= point["curriculum.T"] <= 1 and isinstance(point["curriculum.T"], float)
-
-
-def test_pbt_moves_a_range_with_steps_to_its_next_value() -> None:
-    leaves = {"curriculum.delta": Uniform(low=0.2, high=0.6, step=0.1)}
-    moved = [perturbed({"curriculum.delta": 0.3}, dict(leaves), np.random.default_rng(seed)) for seed in range(20)]
-    assert {point["curriculum.delta"] for point in moved} == {0.2, 0.4}
-    ends = [perturbed({"curriculum.delta": 0.6}, dict(leaves), np.random.default_rng(seed)) for seed in range(20)]
-    assert {point["curriculum.delta"] for point in ends} == {0.5, 0.6}

@@ -1,4 +1,4 @@
-"""What the events of a search add up to: trainings begun anew, times, order, machines and costs."""
+"""What the events of a search add up to: values, times, order, machines and costs."""
 
 from __future__ import annotations
 
@@ -9,51 +9,29 @@ import pytest
 from tests.support.journal_events import SEARCH, end, result, trial
 from trainables.core.errors import DataError
 from tune_cl.history.journal import Event
-from tune_cl.history.state import Dev, SearchState, over_shared_seeds, replay
-
-ANEW = {"anew": True}
+from tune_cl.history.state import Dev, SearchState, replay
 
 
 def note(at: float, kind: str = "note", **other: Any) -> Event:
     return {"event": kind, "time": at} | other
 
 
-def test_a_trial_that_begins_anew_counts_its_iterations_from_there() -> None:
-    first = [result(1, 1, 0.9), result(1, 2, 0.3)]
-    second = [result(1, 3, 0.5), result(1, 4, 0.6)]
-    third = [result(1, 5, 0.7)]
-    state = replay([SEARCH, trial(1), *first, trial(1) | ANEW, *second, trial(1) | ANEW, *third])
-    now = state.trials["t0001"]
-    assert now.dev("mrr@10") == {1: 0.7} and now.iterations == 5
-    former = now.before()
-    assert former is not None and former.dev("mrr@10") == {1: 0.5, 2: 0.6} and former.best("mrr@10") == Dev(2, 0.6)
-    oldest = former.before()
-    assert oldest is not None and oldest.dev("mrr@10") == {1: 0.9, 2: 0.3} and oldest.before() is None
+def test_of_a_trial_that_an_earlier_version_trained_again_the_newest_training_counts() -> None:
+    first, second = [result(1, 1, 0.9), result(1, 2, 0.3)], [result(1, 3, 0.5), result(1, 4, 0.6)]
+    ended = end(1, "completed") | {"audit": 1, "back": True}
+    state = replay([SEARCH, trial(1), *first, trial(1) | {"anew": True}, *second, ended])
+    [now] = state.trials.values()
+    assert now.dev("mrr@10") == {3: 0.5, 4: 0.6} and now.best("mrr@10") == Dev(4, 0.6)
+    assert (now.outcome, state.iterations) == ("completed", 4)
 
 
-def test_a_training_that_was_cut_short_counts_no_more() -> None:
-    told = [
-        SEARCH,
-        trial(1),
-        result(1, 1, 0.5),
-        trial(1) | ANEW,
-        result(1, 2, 0.9),
-        end(1, "completed") | {"back": True},
-    ]
-    [state] = replay(told).trials.values()
-    assert (state.outcome, state.dev("mrr@10"), state.iterations) == ("completed", {1: 0.5}, 2)
-    only = [SEARCH, trial(1), result(1, 1, 0.5), end(1, "completed") | {"back": True}]
-    assert replay(only).trials["t0001"].dev("mrr@10") == {1: 0.5}, "there was none before"
-
-
-def test_values_from_before_other_weights_were_taken_over_are_no_best() -> None:
-    adopted = {"trial": "t0002", "iteration": 2, "checkpoint": "p"}
-    again = trial(1, **{"curriculum.n": 5}) | {"adopted": adopted, "chosen": {"ranker.filters": [1, 2]}}
+def test_a_trial_that_version_0_1_gave_other_weights_and_values_is_what_it_came_to_with_these() -> None:
+    again = trial(1, **{"curriculum.n": 5}) | {"chosen": {"ranker.filters": [1, 2]}}
     begun = trial(1) | {"chosen": {"ranker.filters": [3]}}
     told = [SEARCH, begun, result(1, 1, 0.9), result(1, 2, 0.8), again, result(1, 3, 0.4)]
     assert replay(told[:2]).trials["t0001"].point == {"ranker.filters": (3,)}
-    state = replay(told).trials["t0001"]
-    assert state.best("mrr@10") == Dev(3, 0.4) and state.dev("mrr@10")[2] == 0.8
+    [state] = (search := replay(told)).trials.values()
+    assert state.best("mrr@10") == Dev(3, 0.4) and search.iterations == 3
     assert state.params == {"curriculum.n": 5} and state.point == {"ranker.filters": (1, 2)}
 
 
@@ -109,21 +87,14 @@ def test_later_forecasts_add_to_earlier_ones_and_files_count_from_the_end_of_the
     assert state.search_seeds == {7, 1, 2, 3}
 
 
-def test_values_of_a_configuration_are_those_of_trainings_that_ran_to_the_end() -> None:
-    values = (0.9, 0.125, 0.95, 0.625, 0.5, 0.5)
-    outcomes = ("baseline", "completed", "stopped_early", *("completed",) * 3)
-    repeats = [trial(at) | {"repeat_of": of, "seed": 8} for at, of in ((3, "t0001"), (5, "t0004"))]
-    told = [SEARCH, *map(trial, (0, 1, 2, 4)), *repeats]
+def test_finished_trials_are_those_that_ran_to_the_end() -> None:
+    """Trials of version 0.1 that trained a configuration again under another seed are trials like all others."""
+    values, outcomes = (0.9, 0.125, 0.95, 0.625, 0.5), ("baseline", "completed", "stopped_early", "completed", "failed")
+    told = [SEARCH, *map(trial, (0, 1, 2, 4)), trial(3) | {"repeat_of": "t0001", "seed": 8}]
     told += [result(number, 1, value) for number, value in enumerate(values)]
     state = replay([*told, *(end(number, outcome) for number, outcome in enumerate(outcomes))])
-    assert state.by_seed() == {"t0000": {7: 0.9}, "t0001": {7: 0.125, 8: 0.625}, "t0004": {7: 0.5, 8: 0.5}}
-    assert state.standing() == {"t0000": (-1, -0.9), "t0001": (-2, -0.375), "t0004": (-2, -0.5)}
-    assert [one.number for one, _ in state.ranked()] == [4, 5, 3, 1, 0, 2], "by seeds, then by the mean"
-
-
-def test_configurations_are_compared_over_the_seeds_that_both_have() -> None:
-    assert over_shared_seeds({1: 0.5, 2: 0.75, 3: 1.0}, {1: 0.25, 2: 0.25, 4: 9.0}) == 0.375
-    assert over_shared_seeds({1: 0.5}, {2: 0.5}) is None
+    assert [(one.number, at.dev) for one, at in state.finished()] == [(0, 0.9), (1, 0.125), (3, 0.625)]
+    assert [one.number for one, _ in state.ranked()] == [2, 0, 3, 1]
 
 
 def test_each_event_but_the_first_is_seen_with_the_state_after_it() -> None:

@@ -52,8 +52,6 @@ def test_the_name_of_a_trial_tells_what_the_terminal_tells_of_it() -> None:
     assert named({"curriculum.anti": False}) == "t0001 root 2 turns"
     assert named({"ranker.dropout": 0}) == "t0001 dropout=0"
     assert named(lr, number=0) == "t0000 baseline"
-    again = trial_event(1, root(2)) | {"chosen": {"curriculum.n": 2}, "repeat_of": "t0000"}
-    assert layout.trial_name(again) == "t0001 2 seed 7"
     assert layout.trial_name(trial_event(1, root(2))) == "t0001 root 2 turns anti", "of an older journal"
 
 
@@ -98,11 +96,6 @@ def test_a_value_that_fits_is_whole_and_a_longer_one_is_named_as_cut() -> None:
     assert "tune_cl.cut_parameters" not in layout.trial_tags(search_event("s"), trial_event(1, {})), "none is no tag"
 
 
-def test_a_repeat_names_the_trial_that_it_repeats() -> None:
-    again = trial_event(2, root(2)) | {"repeat_of": "t0001"}
-    assert layout.trial_tags(search_event("s"), again)["tune_cl.repeat_of"] == "t0001"
-
-
 def test_confirmations_are_told_apart_by_label_and_by_seed() -> None:
     events: list[Event] = [{"label": label, "seed": seed} for label in ("root 2", "linear") for seed in (1, 2)]
     assert len({layout.confirmation_key(event) for event in events}) == 4
@@ -118,8 +111,3 @@ def test_the_description_tells_the_best_trial_and_the_cost() -> None:
     told = layout.summary(search_event("s"), {"best": best, "seconds": 99.6}).splitlines()
     assert told[2] == "Best: **t0001**, dev mrr@10 0.1235 at iteration 2." and told[-1] == "Took 100 s."
     assert "| training.lr | 0.001 |" in told and f"| long | {'x' * 197}... |" in told
-
-
-def test_what_a_trial_took_over_is_told_in_the_order_of_the_iterations() -> None:
-    tags = layout.copied_weights_tags({"iteration": 12, "trial": "t0002"}, {"curriculum.n": 5, "curriculum.anti": True})
-    assert tags == {"tune_cl.from_iteration_00012": "weights of t0002; curriculum.n=5, curriculum.anti=true"}

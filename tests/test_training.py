@@ -194,9 +194,9 @@ def test_a_folder_that_is_replaced_is_whole_on_disk_all_the_time(
 
 
 def test_batches_sorted_by_length_hold_the_samples_of_unsorted_ones(data) -> None:
-    run = make_run(training={"window": 1, "negatives": "all"})
-    plain = start(run, data).batcher
-    windowed = start(run.model_copy(update={"training": run.training.model_copy(update={"window": 4})}), data).batcher
+    run = make_run(training={"negatives": "all"})
+    plain, windowed = (start(run, data).batcher for _ in range(2))
+    plain.window = 1
     pairs = [
         sorted(
             zip(
@@ -214,12 +214,13 @@ def test_batches_sorted_by_length_hold_the_samples_of_unsorted_ones(data) -> Non
 
 
 def test_a_window_ends_with_its_iteration(data) -> None:
-    batcher = start(make_run(training={"window": 4}), data).batcher
+    batcher = start(make_run(), data).batcher
+    batcher.window = 4
     assert [len(list(batcher.batches(first, count))) for first, count in ((0, 3), (3, 6))] == [3, 6]
 
 
 def test_batches_of_a_window_come_in_no_order_of_length(data) -> None:
-    batcher = start(make_run(training={"window": 8}), data).batcher
+    batcher = start(make_run(), data).batcher
     costs = [float(batcher._costs(batch.positive, batch.negative).mean()) for batch in batcher.batches(0, 8)]
     assert costs != sorted(costs)
 
@@ -228,7 +229,7 @@ def test_negatives_are_drawn_anew_by_seed_and_step(data) -> None:
     """The instances are the same each time; only the negatives drawn for them differ."""
 
     def negatives(seed: int, step: int) -> list[int]:
-        batcher = start(make_run(training={"window": 1}), data).batcher
+        batcher = start(make_run(), data).batcher
         batcher.seed = seed
         batcher.curriculum.sampler.draw = lambda step, batches, size: np.arange(len(batcher.instances))[None]
         [batch] = batcher.batches(step, 1)

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from scipy.special import ndtri
 from scipy.stats import multivariate_normal
 
-from tests.support.confirm_cases import confirm, crew, data, search_folder, state_of
+from tests.support.confirm_cases import LABELS, confirm, crew, data, search_folder, state_of
 from trainables.core.errors import ConfigError, Interrupted
 from trainables.core.randomness import generator
 from trainables.evaluation.significance import Components
 from tune_cl import run_confirmation as runner
 from tune_cl.cli import main
+from tune_cl.cli.commands.confirm import render
 from tune_cl.confirmation import looks
 from tune_cl.confirmation.looks import boundary, conditional_power, look_at, nominal_levels, overall
 from tune_cl.confirmation.request import Request
@@ -148,7 +149,6 @@ def test_differences_without_variance_say_nothing_of_what_could_be_shown() -> No
     [
         (["--until-settled", "--seeds", "4"], "--seeds"),
         (["--until-settled", "--max-seeds", "2"], "--max-seeds"),
-        (["--until-settled", "--race"], "--race"),
         (["--max-seeds", "9"], "--max-seeds"),
     ],
 )
@@ -211,6 +211,23 @@ class TestConfirmation:
         again = confirm(search_folder, until_settled=True, max_seeds=5, top=2)
         assert len(crew.trained) == len(set(crew.trained))
         assert [look["seeds"] for look in state_of(search_folder).looks] == [one["seeds"] for one in again["looks"]]
+
+    def test_who_is_hopeless_gets_no_more_seeds(
+        self, search_folder: SearchFolder, crew: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def hopeless(tests: Any, recommended: str, queries: int, seeds: int, most: int) -> looks.Look:
+            found = look_at(tests, recommended, queries, seeds, most)
+            return found if seeds == most else replace(found, decision="continue", hopeless=frozenset({LABELS[0]}))
+
+        monkeypatch.setattr(runner, "look_at", hopeless)
+        document = confirm(search_folder, until_settled=True, max_seeds=4, top=2)
+        assert len(crew.trained) == 3 * 3 + 2 and f"{LABELS[0]}, seed 5" not in crew.trained
+        [row] = document["configurations"]
+        assert row["label"] == LABELS[1] and document["dropped"] == [{"label": LABELS[0], "seeds": [1, 3, 4]}]
+        assert row["p_adjusted"] == row["p_value"] and row["p_new_adjusted"] > row["p_new"], "of two"
+        assert f"{LABELS[0]}: not tested, no more training after seeds [1, 3, 4]" in render(document)
+        crew.trained.clear()
+        assert confirm(search_folder, until_settled=True, max_seeds=4, top=2) == document and crew.trained == []
 
     def test_a_look_without_a_p_value_is_recorded_once(
         self, search_folder: SearchFolder, crew: Any, monkeypatch: pytest.MonkeyPatch

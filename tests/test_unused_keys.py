@@ -36,10 +36,8 @@ def unread(experiment: Experiment) -> list[str]:
         ("search.grace", "2", "search.scheduler=median"),
         ("search.grace", "none", "search.scheduler=model"),
         ("search.first_rung", "2", "search.scheduler=asha"),
-        ("search.interval", "3", "search.scheduler=pbt"),
         ("search.startup_trials", "3", "search.searcher=tpe"),
         ("search.startup_trials", "3", "search.searcher=gp"),
-        ("search.stop_when.margin", "0.1", "search.stop_when.probability=0.1"),
         ("curriculum.m", "5", "curriculum.weighting=reciprocal_rank"),
         ("curriculum.delta", "0.2", "curriculum.T=0.1"),
         ("training.margin", "3", "training.loss=hinge"),
@@ -57,12 +55,6 @@ def test_a_first_rung_gives_way_to_a_number_as_grace(tmp_path: Path) -> None:
     keys = ["search.scheduler=asha", "search.first_rung=2"]
     assert unread(of(tmp_path, *keys)) == []
     assert unread(of(tmp_path, *keys, "search.grace=3")) == ["search.first_rung"]
-
-
-def test_an_audit_counts_on_the_reduction_factor(tmp_path: Path) -> None:
-    keys = ["search.scheduler=median", "search.reduction_factor=4"]
-    assert unread(of(tmp_path, *keys)) == ["search.reduction_factor"]
-    assert unread(of(tmp_path, *keys, "search.audit=2")) == []
 
 
 def test_what_some_trials_read_is_not_named(tmp_path: Path) -> None:

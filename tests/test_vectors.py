@@ -88,13 +88,12 @@ def test_vectors_of_a_file_fill_the_table(vector_file: Path, ranker: str) -> Non
     assert text.arrays["vectors"][row].tolist() == VECTORS["w2"]
 
 
-@pytest.mark.parametrize(("deviation", "expected"), [(None, 1.5567), (0.5, 0.5)])
-def test_unknown_words_share_random_vectors(deviation: float | None, expected: float, tmp_path: Path) -> None:
-    """With the spread of the known words' vectors (1.5567 here), or OpenNIR's .5."""
+def test_unknown_words_share_random_vectors(tmp_path: Path) -> None:
+    """With the spread of the known words' vectors (1.5567 here)."""
     (tmp_path / "v.txt").write_text(LINES)
-    text = prepare(tmp_path / "v.txt", unknown_deviation=deviation)
+    text = prepare(tmp_path / "v.txt")
     shared = text.arrays["vectors"][1:FIRST_WORD]
-    assert shared.std() == pytest.approx(expected, rel=0.05)
+    assert shared.std() == pytest.approx(1.5567, rel=0.05)
     assert len(np.unique(shared, axis=0)) == HASHED
     words = [f"w{i}" for i in range(WORDS)]
     rows = word_tokens(text.files, words).ids

@@ -59,18 +59,8 @@ def test_a_level_curriculum_is_not_above_plain_training() -> None:
     assert "the best of them (t0001) is at +0.0000 x." in render(result(0.45, 0.45))
 
 
-def test_seeds_are_told_where_both_have_several() -> None:
-    """The difference is then over the seeds that both have."""
-    found = result(0.5, 0.4)
-    best, baseline = found["best"], found["baseline"]
-    assert "+0.1000 x on dev. The best of many trials on one seed looks better" in render(found)
-    best |= {"dev_mean": 0.47, "seeds": [0, 1], "devs": [0.5, 0.44]}
-    assert "+0.1000 x on dev. The best of many trials on one seed looks better" in render(found)
-    baseline |= {"dev_mean": 0.41, "seeds": [0, 1, 2], "devs": [0.4, 0.42, 0.41]}
-    assert (
-        "+0.0600 x on dev over the seeds that both have. The best of many trials on a few seeds looks better"
-        in render(found)
-    )
+def test_the_best_of_many_is_no_verdict() -> None:
+    assert "+0.1000 x on dev. The best of many trials on one seed looks better" in render(result(0.5, 0.4))
 
 
 def test_an_ablation_is_advised_where_more_than_the_curriculum_differs() -> None:
@@ -106,8 +96,8 @@ def test_the_document_of_a_search_names_the_best_of_all_and_the_best_curriculum(
     assert (document["best"]["trial_id"], document["best_curriculum"]["trial_id"]) == ("t0000", "t0002")
     assert set(document["opened"]) >= {"curriculum.pacing", "curriculum.delta"}
     shown = render(document)
-    assert "tune-cl plan toy" in shown and document["outlook"] is None, "nothing was trained under several seeds"
-    assert "best other trial (t0002)" in shown and "is at -0.1000 map" in shown and "curriculum.warm" not in shown
+    assert "tune-cl plan toy" in shown
+    assert "best other trial (t0002)" in shown and "is at -0.1000 map" in shown
 
 
 def test_a_result_of_the_baseline_alone_compares_nothing() -> None:
@@ -242,7 +232,7 @@ def test_a_scheduler_that_can_end_no_trial_is_told(changed: list[str], told: str
 
 @pytest.mark.parametrize(
     "changed",
-    ["search.scheduler=none", "search.grace=none", "search.grace=scaled", "search.grace=5", "curriculum.T=.4",
+    ["search.scheduler=none", "search.grace=none", "search.grace=5", "curriculum.T=.4",
      "search.scheduler=median", "search.scheduler=model", "curriculum.T={uniform: [.2, .9]}",
      "curriculum.pacing={choice: [none, root]}", "training.max_iterations=1"],
 )  # fmt: skip

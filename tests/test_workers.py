@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -130,39 +129,6 @@ def test_a_loss_that_is_no_number_fails_the_training_and_leaves_the_workers(
         finished(WorkersTraining(workers, run_of(lr=1e30, clip=1e30), shared))
     WorkersTraining(workers, run_of(), shared).iterate()
     assert {one.pid for one in processes()} == before
-
-
-def test_a_training_continues_what_another_configuration_learned(
-    workers: Workers, shared: dict[str, Any], materials: Materials, tmp_path: Path
-) -> None:
-    other = Training(run_of(lr=1e-2), materials, "cpu")
-    other.iterate()
-    other.save(tmp_path)
-    training, alone = WorkersTraining(workers, run_of(), shared), Training(run_of(), materials, "cpu")
-    for one in (training, alone):
-        one.adopt(tmp_path)
-        one.iterate()
-    np.testing.assert_allclose(numbers(training), numbers(alone), rtol=1e-3, atol=1e-3)
-    assert (training.iteration, training.copied_iterations, training.has_best) == (2, 1, alone.has_best)
-
-
-def test_a_spread_network_trains_as_a_whole_one_and_leaves_the_same_files(
-    workers: Workers, shared: dict[str, Any], materials: Materials, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With dropout the same masks; a confirmation saves, resumes and applies it."""
-    of_layers = finished(WorkersTraining(workers, run_of("bi_encoder"), shared))
-    monkeypatch.setattr(workers, "group", replace(workers.group, shard=True))
-    spread = WorkersTraining(workers, run_of("bi_encoder"), shared)
-    spread.iterate()
-    spread.load(save_iteration(tmp_path / "states", 1, spread.snapshot()))
-    np.testing.assert_allclose(numbers(finished(spread)), numbers(of_layers), rtol=2e-3, atol=2e-3)
-
-    confirm_run(
-        run_of(), shared, tmp_path / "spread", "test", make=lambda run, _: WorkersTraining(workers, run, shared)
-    )
-    confirm_run(run_of(), materials, tmp_path / "alone", "test")
-    values = [read_values(tmp_path / name, "test", "map") for name in ("spread", "alone")]
-    np.testing.assert_allclose(*values, atol=1e-3)
 
 
 SEARCH = """

@@ -23,13 +23,12 @@ BEGIN = "begin"
 
 @dataclass(frozen=True)
 class Group:
-    """The processes of one training, what each reserves, and whether the network is spread over them."""
+    """The processes of one training, and what each reserves."""
 
     workers: int
     cpu: float
     gpu: float
     threads: int
-    shard: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,6 @@ class Standing:
 
     history: list[dict[str, float]]
     best_iteration: int
-    copied_iterations: int
     dev_values: np.ndarray
     machine: str
     notes: list[str]

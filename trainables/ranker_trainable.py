@@ -23,13 +23,11 @@ from trainables.training.device import device_memory, forget_device_memory, limi
 from trainables.training.factory import AnyMaterials, AnyTraining, make_training, shared_for
 from trainables.training.objective import FunctionFailed, ObjectiveTraining
 from trainables.training.saves import DAMAGED, Saves
-from trainables.training.trainer import Training
 from trainables.workers import Workers, WorkersTraining
 
 # In a result: a checkpoint of an earlier iteration, in the form in which `save` returns one.
 LATE_CHECKPOINT = "late_checkpoint"
 REPORTED, TRACE = "reported", "traceback"  # in a result: a function's metrics, as pairs; what it failed with
-DIGITS = 4  # decimals of the dev queries' values in results
 
 
 class ClusterTrainable(tune.Trainable, ABC):
@@ -112,8 +110,7 @@ class ClusterTrainable(tune.Trainable, ABC):
 
 class RankerTrainable(ClusterTrainable):
     """`config`: {run: a TrainingRun as a nested mapping, checkpoint: folder (local or in S3) to resume from or None,
-    threads: int, gpu: how many GPUs, or what share of one, are reserved, queries: whether results hold the dev queries'
-    values, adopt: whether the checkpoint belongs to another configuration}.
+    threads: int, gpu: how many GPUs, or what share of one, are reserved}.
 
     `materials`: Materials by `materials_key`, or those of a function, from the object store. An actor is reused for
     trial after trial: data and text side stay, only the training is new.
@@ -158,7 +155,6 @@ class RankerTrainable(ClusterTrainable):
         run = run_of(config["run"])
         gpu = 0 if self.workers else config.get("gpu", 0)
         limit_process(config["threads"], gpu, on_cpu=run.grows_trees)
-        self.reports_queries = config.get("queries", False)
         forget_device_memory()
         self.notes: list[str] = []
         try:
@@ -169,12 +165,9 @@ class RankerTrainable(ClusterTrainable):
             self.failed = None
 
     def _make_training(self, run: AnyRun, config: dict[str, Any]) -> None:
-        self.training = training = self._training_of(run)
+        self.training = self._training_of(run)
         self.machine_reported = False  # whether a result said what it computes with
-        if config.get("adopt") and isinstance(training, Training | WorkersTraining):
-            with fetched(config["checkpoint"]) as folder:
-                patiently(lambda: training.adopt(folder))
-        elif config["checkpoint"]:
+        if config["checkpoint"]:
             self._load(config["checkpoint"])
 
     def _load(self, checkpoint: str) -> None:
@@ -221,8 +214,6 @@ class RankerTrainable(ClusterTrainable):
         except (UserError, WorkFailed) as error:
             trace = {TRACE: error.trace} if isinstance(error, FunctionFailed) else {}
             return {"failed": str(error), "iteration": self.training.iteration + 1, "done": True} | trace
-        if self.reports_queries:
-            metrics["queries"] = [round(float(value), DIGITS) for value in self.training.dev_values]
         metrics |= device_memory()
         if not self.machine_reported:
             metrics["machine"], self.machine_reported = self.training.machine, True

@@ -96,9 +96,9 @@ class Worker:
             raise WorkFailed("the workers have no training")
         return self.training
 
-    def begin(self, config: dict[str, Any], shared: dict[str, Any], group: Group, adopts: bool, state: Any) -> None:
-        """Makes the training and, if there is a `state`, loads it or adopts it."""
-        self.training, self.ranks = None, Ranks.of_group(group.shard)  # a device may not have room for two
+    def begin(self, config: dict[str, Any], shared: dict[str, Any], group: Group, state: Any) -> None:
+        """Makes the training and, if there is a `state`, loads it."""
+        self.training, self.ranks = None, Ranks.of_group()  # a device may not have room for two
         release()
         limit_process(group.threads, group.gpu)
         forget_device_memory()
@@ -107,12 +107,12 @@ class Worker:
         training = make_training(run, materials, None, self.ranks)
         assert isinstance(training, Training)
         if state is not None:
-            read_by(training.adopt if adopts else training.load, ray.get(state))
+            read_by(training.load, ray.get(state))
         self.training = training
 
     def standing(self) -> Standing:
         training = self.trained
-        reached = training.history, training.best_iteration, training.copied_iterations, training.dev_values
+        reached = training.history, training.best_iteration, training.dev_values
         return Standing(*reached, training.machine, training.pop_notes())
 
     def metrics(self) -> dict[str, float]:
@@ -236,14 +236,14 @@ class WorkersTraining(Progress):
         self.ranker: Any = None
         self.computes_with = ""
 
-    def _begin(self, adopts: bool = False, state: Any = None) -> None:
+    def _begin(self, state: Any = None) -> None:
         self.starts = 0
-        self.first = self.workers.command(BEGIN, 0, *self._beginning(adopts, state))
+        self.first = self.workers.command(BEGIN, 0, *self._beginning(state))
         self._ask(self.first, self.first)
         self.saved = self.iteration
 
-    def _beginning(self, adopts: bool, state: Any) -> tuple[Any, ...]:
-        return self.run.model_dump(), self.shared, self.workers.group, adopts, state
+    def _beginning(self, state: Any) -> tuple[Any, ...]:
+        return self.run.model_dump(), self.shared, self.workers.group, state
 
     def _answer(self, name: str, iterations: int, *arguments: Any) -> Any:
         if self.first is None:
@@ -260,8 +260,7 @@ class WorkersTraining(Progress):
             )
         self.starts = starts
         self.history, self.best_iteration = standing.history, standing.best_iteration
-        self.copied_iterations, self.dev_values = standing.copied_iterations, standing.dev_values
-        self.computes_with = standing.machine
+        self.dev_values, self.computes_with = standing.dev_values, standing.machine
         self.notes += standing.notes
         return value
 
@@ -279,14 +278,10 @@ class WorkersTraining(Progress):
     def load(self, folder: Path) -> None:
         self._begin(state=ray.put(files_of(folder)))
 
-    def adopt(self, folder: Path) -> None:
-        """As `Training.adopt`."""
-        self._begin(adopts=True, state=ray.put(files_of(folder)))
-
     def snapshot(self) -> Callable[[Path], None]:
         files = self._answer(SNAPSHOT, self.iteration)
         assert self.first is not None
-        self.first = replace(self.first, arguments=self._beginning(False, ray.put(files)))
+        self.first = replace(self.first, arguments=self._beginning(ray.put(files)))
         self.saved = self.iteration
         return lambda folder: write_files(files, folder)
 

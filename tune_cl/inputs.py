@@ -227,17 +227,13 @@ class ObjectiveInputs(Inputs):
     """The user's function. Its data is its own: `data.source` may name a file or folder, of which a digest is taken."""
 
     def __init__(self, experiment: Experiment, confirms: bool):
-        self.experiment, search = experiment, experiment.search
+        self.experiment = experiment
         objective = experiment.objective
         if objective is None:
             raise TypeError("the experiment trains rankers")
         require_sendable(objective)
-        paired = "search.compare: paired" if search.compare == "paired" else None
-        needs_queries = "search.repeats" if search.repeats > 1 else paired
         self.source = experiment.value("data.source")
-        self.materials = ObjectiveMaterials(
-            objective, digest_of_source(self.source), None if confirms else needs_queries, confirms
-        )
+        self.materials = ObjectiveMaterials(objective, digest_of_source(self.source), confirms)
         self.by_key = {OBJECTIVE: self.materials}
 
     @property

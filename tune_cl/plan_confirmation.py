@@ -7,13 +7,12 @@ from typing import Any
 
 from trainables.config.function import Objective
 from trainables.core.errors import ConfigError, Problem
-from tune_cl.confirmation.plan import Variances, of_confirmation, of_pilot, of_repeats, plan_of, seconds_of
+from tune_cl.confirmation.plan import Variances, of_confirmation, of_pilot, plan_of, seconds_of
 from tune_cl.confirmation.request import Request, last_verdict
 from tune_cl.confirmation.verdict import first_level
-from tune_cl.experiment.search_keys import price_of_an_hour
 from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import SearchFolder
-from tune_cl.history.state import experiment_of, replay
+from tune_cl.history.state import replay
 
 
 def plan_seeds(
@@ -36,8 +35,7 @@ def plan_seeds(
         wrong = f"the values do not vary: {variances.source}"
         raise ConfigError(Problem("NAME", wrong, "a search whose trainings differ; see training.lr"))
     state = replay(read_events(search_folder.journal))
-    price = price_of_an_hour(experiment_of(state).search)
-    document = plan_of(variances, top, Request.correction, power, seconds_of(state), price)
+    document = plan_of(variances, top, Request.correction, power, seconds_of(state))
     needed = None
     if difference:
         needed = variances.seeds_needed(difference, first_level(Request.correction, top), power)
@@ -62,10 +60,9 @@ def _require_sense(difference: float | None, power: float, top: int, pilot: int 
 def _recorded(search_folder: SearchFolder) -> Variances:
     """Raises ConfigError if the search has no variances yet."""
     documents = (last_verdict(search_folder.folder, split) for split in ("test", "dev"))
-    confirmed = next((variances for document in documents if (variances := of_confirmation(document))), None)
-    if variances := confirmed or of_repeats(read_events(search_folder.journal)):
-        return variances
-    wrong = f"search '{search_folder.name}' has no repeats and no confirmation whose variances are on record"
+    if confirmed := next((variances for document in documents if (variances := of_confirmation(document))), None):
+        return confirmed
+    wrong = f"search '{search_folder.name}' has no confirmation whose variances are on record"
     right = "--pilot 3, which trains the baseline three times; or tune-cl confirm first"
     raise ConfigError(Problem("NAME", wrong, right))
 

@@ -18,7 +18,7 @@ from trainables.evaluation.metrics import dev_key
 from trainables.training.checkpoint import write_json
 from trainables.training.saves import DAMAGED
 from tune_cl.confirmation.against import rows_of
-from tune_cl.confirmation.document import Compared, ablations, document_of, failure, survivors
+from tune_cl.confirmation.document import Compared, ablations, document_of, failure
 from tune_cl.confirmation.looks import Look, look_at
 from tune_cl.confirmation.request import (
     FIRST_LOOK,
@@ -57,7 +57,7 @@ class Confirmation:
 
     pilot    whether it trains the baseline alone
     failed   runs that failed, and why
-    dropped  how many seeds a configuration had when it left the race
+    dropped  how many seeds a configuration had when a look found it hopeless
     """
 
     search_folder: SearchFolder
@@ -103,7 +103,7 @@ class Confirmation:
         return seed_run(self.experiment, configuration, seed, self.search_folder)
 
     def train(self, journal: Journal) -> None:
-        """Trains what has not been trained, in a race or with looks seed after seed; starts Ray only if needed."""
+        """Trains what has not been trained, with looks seed after seed; starts Ray only if needed."""
         with ExitStack() as session:
             crew = None
             for seeds in self.rounds():
@@ -118,8 +118,6 @@ class Confirmation:
                 if missing and crew:
                     crew.train(missing, self._watcher(journal, len(missing)))
                 seen = self.seeds.index(seeds[-1]) + 1
-                if self.request.race:
-                    self._drop(seen)
                 if self.max_seeds and self._is_settled(journal, seen):
                     self.seeds = self.seeds[:seen]
                     return
@@ -128,7 +126,7 @@ class Confirmation:
         """The seeds that are trained at a time."""
         if self.max_seeds:
             return [self.seeds[:FIRST_LOOK], *([seed] for seed in self.seeds[FIRST_LOOK:])]
-        return [[seed] for seed in self.seeds] if self.request.race else [self.seeds]
+        return [self.seeds]
 
     @property
     def max_seeds(self) -> int | None:
@@ -194,20 +192,6 @@ class Confirmation:
             say(f"note: {run.folder / self.request.split} is damaged ({error}); {run.name} is judged again")
             return False
 
-    def _drop(self, seen: int) -> None:
-        """Drops configurations that can no longer win."""
-        baseline, *running = self.running
-        if seen == len(self.seeds) or len(running) < 2 or self.failed_baseline:
-            return
-        dev = [[self._dev(one, seed) for seed in self.seeds[:seen]] for one in (baseline, *running)]
-        for one, stays in zip(running, survivors(np.array(dev), len(self.seeds)), strict=True):
-            if not stays:
-                self.dropped[one.label] = seen
-                say(f"{one.label} can no longer win on dev: no seed after {self.seeds[seen - 1]}")
-
-    def _dev(self, configuration: Configuration, seed: int) -> float:
-        return ended_result(self.runs[configuration.label, seed].folder, self.request.split)["dev"]
-
     @property
     def failed_baseline(self) -> bool:
         return any(run.configuration is self.baseline for run, _ in self.failed)
@@ -243,8 +227,8 @@ class Confirmation:
         return result
 
     def document(self) -> dict[str, Any]:
-        """The document of `tune-cl confirm`. A configuration that failed under any seed, or left the race, is not
-        tested.
+        """The document of `tune-cl confirm`. A configuration that failed under any seed, or got no more seeds, is
+        not tested.
 
         Raises WorkFailed if nothing is left to compare.
         """

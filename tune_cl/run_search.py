@@ -31,8 +31,6 @@ from tune_cl.ray.session import ray_session
 from tune_cl.ray.slots import Slots, at_a_time, require_room
 from tune_cl.ray.tuner import drop_foreign_checkpoints, run_trials
 from tune_cl.report.page import report_is_current, write_report
-from tune_cl.search.analysis import pareto
-from tune_cl.search.budget import cost_so_far
 from tune_cl.search.driver import BASELINE_TRIAL, Search
 from tune_cl.search.progress_panel import Panel
 from tune_cl.search.warm_start import notes_of, warm_start
@@ -193,9 +191,7 @@ def _close(search: Search, artifacts: Artifacts) -> None:
             artifacts.describe(Path(ranker), best[0].trial, best[1], run)
     hours = state.training_seconds / 3600
     cost = {"iterations": state.iterations, "cpu_hours": hours * resources.cpus, "gpu_hours": hours * resources.gpus}
-    if priced := cost_so_far(search.experiment.search, state):
-        cost |= {"price": priced}
-    event = {"event": "search_end", "best": best_of(state), "pareto": pareto(state), "cost": cost, "time": time.time()}
+    event = {"event": "search_end", "best": best_of(state), "cost": cost, "time": time.time()}
     seconds = state.seconds_until(event["time"])
     search.record(event | {"seconds": seconds, "ended_by": search.ended_by, "checkpoint": ranker})
 

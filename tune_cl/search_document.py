@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from statistics import fmean
 from typing import Any
 
 from trainables.config.function import option_of
 from trainables.core.errors import WorkFailed
-from tune_cl.confirmation.plan import of_repeats, outlook
-from tune_cl.confirmation.request import Request
 from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import TRIALS, SearchFolder
 from tune_cl.history.state import Dev, SearchState, TrialState, over_curricula, replay
 from tune_cl.history.tracking_uri import masked
-from tune_cl.search.analysis import pareto, selection_bias
+from tune_cl.search.analysis import selection_bias
 from tune_cl.tracking.cursor import load
 from tune_cl.tracking.layout import PARENT, target, view_path
 
@@ -23,37 +20,26 @@ BEST_RANKER = "best-ranker"  # the folder of the best trial's ranker, in TRIALS
 
 def best_of(state: SearchState) -> dict[str, Any] | None:
     """The best trial as the result document and MLflow show it."""
-    if not (best := state.best()):
-        return None
-    return _reached(state, *best)
+    best = state.best()
+    return _reached(*best) if best else None
 
 
 def best_curriculum_of(state: SearchState) -> dict[str, Any] | None:
     """Like `best_of`, for the best trial that is not the baseline."""
     best = next((pair for pair in state.ranked() if not pair[0].baseline), None)
-    return _reached(state, *best) if best else None
+    return _reached(*best) if best else None
 
 
-def _reached(state: SearchState, trial: TrialState, at: Dev) -> dict[str, Any]:
-    result = {"trial_id": trial.trial, "params": trial.params, "dev": at.dev, "iteration": at.iteration}
-    return result | repeated_results(state, trial)
+def _reached(trial: TrialState, at: Dev) -> dict[str, Any]:
+    return {"trial_id": trial.trial, "params": trial.params, "dev": at.dev, "iteration": at.iteration}
 
 
 def baseline_result(state: SearchState) -> dict[str, Any] | None:
-    """The baseline as the result document shows it, under the search's seed."""
+    """The baseline as the result document shows it."""
     trial = state.baseline_trial()
     if not trial or trial.outcome == "failed" or not (at := trial.best(state.metric)):
         return None
-    return {"params": trial.params, "dev": at.dev, "iteration": at.iteration} | repeated_results(state, trial)
-
-
-def repeated_results(state: SearchState, trial: TrialState) -> dict[str, Any]:
-    """The seeds of a configuration's trainings that ran to the end, and their best dev values: `dev_mean`, and `devs`
-    one by one. Empty if no configuration was repeated."""
-    values = state.by_seed().get(trial.configuration)
-    if not (state.repeats and values):
-        return {}
-    return {"seeds": [*values], "dev_mean": fmean(values.values()), "devs": [*values.values()]}
+    return {"params": trial.params, "dev": at.dev, "iteration": at.iteration}
 
 
 def curves_of(state: SearchState) -> dict[str, list[float]]:
@@ -70,7 +56,6 @@ def search_document(
     Raises WorkFailed if no trial gave a value.
     """
     counts = state.counts()
-    variances = of_repeats(read_events(search_folder.journal))
     best = best_of(state)
     if best is None:
         reasons = {trial.reason for trial in state.trials.values() if trial.reason}
@@ -95,9 +80,7 @@ def search_document(
         "best_curriculum": best_curriculum_of(state),
         "opened": list(dict.fromkeys(key for trial in state.by_number() for key in trial.point)),
         "over_curricula": over_curricula(state),
-        "outlook": outlook(variances, Request.top, state.metric) if variances else None,
         "selection_bias": selection_bias(curves_of(state)),
-        "pareto": pareto(state),
         "baseline": baseline_result(state),
         "best_ranker": str(search_folder.folder / TRIALS / BEST_RANKER)
         if (state.end or {}).get("checkpoint")

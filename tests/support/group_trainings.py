@@ -16,18 +16,16 @@ from trainables.config.keys import TrainingRun
 from trainables.data.columns import RankingData
 from trainables.training.materials import prepare
 from trainables.training.parallel import ALONE, Ranks
-from trainables.training.sharding import whole
 from trainables.training.trainer import Training
 
 RATE = 0.3
-PLAIN = {"lr": RATE, "max_iterations": 3, "batches_per_iteration": 2, "batch_size": 7, "window": 1, "precision": "fp32"}
+PLAIN = {"lr": RATE, "max_iterations": 3, "batches_per_iteration": 2, "batch_size": 7, "precision": "fp32"}
 CURRICULUM = {"pacing": "root", "scoring": "context_words", "weighting": "normalized_score", "m": 5}
 LISTS = {"loss": "softmax", "negatives": 3}
-EVEN = {"batch_size": 8, "micro_batch": 2}
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "pointwise": ("bert", {"loss": "pointwise"}, CURRICULUM, {}),
     "pairwise in micro-batches": ("bert", {"loss": "pairwise", "micro_batch": 2}, CURRICULUM, {}),
-    "batch means, average": ("bert", {"average": "ema"}, CURRICULUM | {"weight_reduction": "batch_mean"}, {}),
+    "batch means, average": ("bert", {"average": "ema"}, CURRICULUM | {"reference": "code"}, {}),
     "lists": ("bert", LISTS, {}, {}),
     "self-paced": ("bert", {}, {"pacing": "linear", "scoring": "self_paced", "weighting": "difficulty"}, {}),
     "in-batch negatives": ("bi_encoder", LISTS | {"in_batch_negatives": True}, {}, {}),
@@ -36,15 +34,8 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = {
 }
 
 
-SHARDED: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = {
-    "layers": ("bert", EVEN, CURRICULUM, {}),
-    "average": ("bert", EVEN | {"average": "ema"}, {}, {}),
-    "vectors": ("bi_encoder", EVEN | LISTS | {"in_batch_negatives": True}, {}, {"retrieve": 9}),
-}
-
-
 def run_of_case(name: str) -> TrainingRun:
-    ranker, training, curriculum, evaluation = (CASES | SHARDED)[name]
+    ranker, training, curriculum, evaluation = CASES[name]
     return make_run(ranker, training=PLAIN | training, curriculum=curriculum, evaluation=evaluation)
 
 
@@ -74,9 +65,9 @@ def computed(name: str, ranks: Ranks = ALONE) -> Computed:
     while not training.finished:
         training.iterate()
     losses, dev = ([row[key] for row in training.history] for key in ("train_loss", "dev_map"))
-    weights = {name: whole(one).numpy() for name, one in training.module.state_dict().items()}
+    weights = {name: one.numpy() for name, one in training.module.state_dict().items()}
     parameters = training.module.named_parameters()
-    gradients = {name: whole(one.grad).numpy() for name, one in parameters if one.grad is not None}
+    gradients = {name: one.grad.numpy() for name, one in parameters if one.grad is not None}
     return Computed(losses, dev, weights, gradients, training.score(training.dev))
 
 
@@ -85,6 +76,5 @@ def compute_cases(rank: int, count: int, meeting: Path) -> dict[str, Computed]:
     torch.set_num_threads(1)
     distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=count)
     done = {name: computed(name, Ranks.of_group()) for name in CASES}
-    done |= {name: computed(name, Ranks.of_group(shards=True)) for name in SHARDED}
     distributed.destroy_process_group()
     return done

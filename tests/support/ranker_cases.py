@@ -7,7 +7,7 @@ from trainables.rankers import RANKERS
 SMALL = {
     "bert": {"vocabulary_size": 300},
     "bi_encoder": {"vocabulary_size": 300},
-    "bidaf_t": {"vector_size": 20, "hidden": 16, "character_filters": 8},
+    "bidaf_t": {"vector_size": 20, "hidden": 16},
     "conv_knrm": {"vector_size": 20, "filters": 16},
     "drmm_tks": {"vector_size": 20},
     "knrm": {"vector_size": 20},

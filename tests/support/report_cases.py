@@ -69,9 +69,7 @@ class Case:
             "forecast": forecast_of(self.experiment), "time": 0.0,
         }  # fmt: skip
 
-    def add(
-        self, dev: list[float], outcome: str | None = None, reason: str | None = None, audit: int | None = None
-    ) -> str:
+    def add(self, dev: list[float], outcome: str | None = None, reason: str | None = None) -> str:
         """Adds a trial with these dev values; the first one is the baseline. With outcome None it still runs."""
         number = sum(event["event"] == "trial" for event in self.events)
         trial, baseline = trial_id(number), number == 0
@@ -84,7 +82,7 @@ class Case:
             self._tell("result", trial, iteration=iteration, metrics=metrics)
         if outcome:
             artifacts = str(self.per_query(trial, "dev", number).parent) if outcome != "failed" else None
-            self._tell("end", trial, outcome=outcome, reason=reason, audit=audit, artifacts=artifacts, best=None)
+            self._tell("end", trial, outcome=outcome, reason=reason, artifacts=artifacts, best=None)
         return trial
 
     def _tell(self, event: str, trial: str, **other: Any) -> None:

@@ -6,11 +6,8 @@ from tune_cl.schedulers import SCHEDULERS
 from tune_cl.schedulers.scheduler import Setup
 
 WAYS = {
-    **{name: (name, Setup(12, 2, grace="none", first_rung=3)) for name in SCHEDULERS if name != "pbt"},
+    **{name: (name, Setup(12, 2, grace="none", first_rung=3)) for name in SCHEDULERS},
     "promotion": ("asha", Setup(12, 2, grace="none", first_rung=3, promotion=True)),
     "freeze-thaw": ("model", Setup(12, 2, grace="none", promotion=True)),
     "hyperband promotion": ("hyperband", Setup(12, 2, grace="none", first_rung=3, promotion=True)),
-    "scaled": ("asha", Setup(12, 2, grace="scaled", first_rung=3)),
-    "scaled promotion": ("asha", Setup(12, 2, grace="scaled", first_rung=3, promotion=True)),
-    "paired": ("asha", Setup(12, 2, grace="none", first_rung=3, compare="paired")),
 }

@@ -130,11 +130,11 @@ def events(space: str, folder: Path) -> list[Event]:
         {"event": "interrupted", "time": 1020.0}, {"event": "session", "number": 2, "time": 1030.0},
         trial_event(1, root(2)), result_event(1, 2, 0.99), result_event(1, 3, 0.5),
         end_event(0, "baseline", {"iteration": 1, "dev": 0.25}),
-        end_event(1, "completed", {"iteration": 2, "dev": 0.75}, str(files)) | {"audit": 1},
+        end_event(1, "completed", {"iteration": 2, "dev": 0.75}, str(files)),
         trial_event(2, {"curriculum.weighting": "kde", "curriculum.m": math.inf}), result_event(2, 1, math.nan),
         end_event(2, "stopped_early", {"iteration": 1, "dev": 0.125}), trial_event(3, {}), end_event(3, "failed", None),
         {"event": "search_end", "best": best, "cost": {"gpu_hours": 2.5}, "seconds": 100.0, "time": 1200.0,
-         "pareto": [{"trial_id": "t0001", "dev": 0.75, "iterations": 2, "seconds": 2.0}], "checkpoint": str(files)},
+         "checkpoint": str(files)},
         {"event": "confirmation", "label": "root 2", "trial": "t0001", "params": root(2), "seed": 8,
          "metrics": {"test_mrr@10": 0.5, "seconds": 3.0}, "time": 1300.0, "artifacts": None},
     ]  # fmt: skip

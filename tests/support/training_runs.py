@@ -18,7 +18,7 @@ RANKERS = {
 
 
 def make_run(ranker: str = "conv_knrm", seed: int = 1, **sections: dict[str, Any]) -> TrainingRun:
-    training = {"max_iterations": 4, "batches_per_iteration": 3, "batch_size": 8, "lr": 1e-3, "window": 2}
+    training = {"max_iterations": 4, "batches_per_iteration": 3, "batch_size": 8, "lr": 1e-3}
     return TrainingRun.model_validate(
         {
             "ranker": RANKERS[ranker],

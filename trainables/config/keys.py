@@ -64,10 +64,6 @@ def teacher_ranker(value: Any) -> Any:
     return ranker_settings({"name": value} if isinstance(value, str) else value).model_dump()
 
 
-EARLY = ActiveIf("scoring el2n", lambda run: "early_teachers" in run.courses)
-FOLDS = ActiveIf("scoring crossfit_loss", lambda run: "cross_fitted" in run.courses)
-
-
 class TeacherConfig(Section):
     """How a teacher is trained where the data gives no teacher's scores: like the ranker, except for these keys."""
 
@@ -77,13 +73,6 @@ class TeacherConfig(Section):
     lr: float | None = Field(default=None, gt=0, description="null: training.lr")
     max_iterations: int | None = Field(default=None, ge=1, description="null: training.max_iterations")
     seed: int = Field(default=111, ge=0, description="of the teacher's training (Penha & Hauff's)")
-    runs: Annotated[int, EARLY] = Field(default=3, ge=1, description="teachers that scoring el2n averages over")
-    early_iterations: Annotated[int, EARLY] = Field(
-        default=2, ge=1, description="iterations after which scoring el2n reads them"
-    )
-    folds: Annotated[int, FOLDS] = Field(
-        default=5, ge=2, description="parts of the training queries; a teacher is trained without each"
-    )
 
 
 ForTrees = Annotated[T, ActiveIf("ranker lambdamart", lambda run: run.grows_trees)]
@@ -97,7 +86,6 @@ HAS_ORDER = ActiveIf(
     lambda run: run.curriculum.pacing != "none" or run.curriculum.weighting != "none",
 )
 READS_SCORING = ActiveIf("a pacing, or a weighting by difficulty", lambda run: run.curriculum.reads_scoring)
-SELF_PACED = ActiveIf("scoring self_paced", lambda run: run.curriculum.scoring == "self_paced")
 SWITCHES = ActiveIf("an objective_switch", lambda run: run.curriculum.objective_switch != "none")
 HAS_FIRST_TREES = ActiveIf(
     "a subset or an objective_switch",
@@ -114,7 +102,6 @@ READS_TEACHER = ActiveIf(
 DRAWS_NEGATIVES = ActiveIf("negatives that are a number", lambda run: run.training.negatives != "all")
 DRAWS_HARD = ActiveIf("hard_negatives first_stage or teacher", lambda run: run.training.draws_hard_negatives)
 CONTRASTS = ActiveIf("loss softmax", lambda run: run.training.loss == "softmax")
-AVERAGES = ActiveIf("average ema", lambda run: run.training.average == "ema")
 PRETRAINS = ActiveIf("a pretrain_data", lambda run: run.training.pretrain_data is not None)
 
 
@@ -196,17 +183,6 @@ class CurriculumConfig(Section):
     anti: Annotated[bool, HAS_ORDER] = Field(
         default=False, description="turns difficulty round: hard samples first, or weighted up"
     )
-    sampling: ForNetworks[Literal["with_replacement", "without_replacement"]] = Field(
-        default="with_replacement",
-        description="without_replacement: each open instance comes once before any comes again",
-    )
-    warm: Annotated[float, HAS_PACING] = Field(
-        default=0.0, ge=0, lt=1, description="share of each batch drawn from everything at all times"
-    )
-    weight_reduction: Annotated[Literal["auto", "sample", "batch_mean"], HAS_WEIGHTING] = Field(
-        default="auto",
-        description="sample: mean of weight times loss; batch_mean: product of both means; auto: by reference",
-    )
     objective_switch: Literal["none", "mse", "pointwise"] = Field(
         default="none", description="loss before the configured one: squared error on the grade, or cross-entropy"
     )
@@ -222,14 +198,8 @@ class CurriculumConfig(Section):
     feature: ForTrees[Annotated[int, subset_reads("feature")]] = Field(
         default=1, ge=1, description="number of subset feature_ndcg's feature, as in the files"
     )
-    feature_cutoff: ForTrees[Annotated[int, subset_reads("feature_cutoff")]] = Field(
-        default=10, ge=1, description="ranks that subset feature_ndcg's nDCG reads"
-    )
     switch: ForTrees[Annotated[int, HAS_FIRST_TREES]] = Field(
         default=100, ge=1, description="trees before the subset, or objective_switch, gives way (ranker lambdamart)"
-    )
-    refresh: Annotated[int, SELF_PACED, READS_SCORING] = Field(
-        default=1, ge=1, description="iterations between new orders of scoring self_paced"
     )
     reference: Annotated[Literal["paper", "code"], FOLLOWS_REFERENCE] = Field(
         default="paper", description="which to follow where the papers' code differs from their text"
@@ -256,13 +226,13 @@ class CurriculumConfig(Section):
 
     @property
     def is_self_paced(self) -> bool:
-        """Whether the difficulty is the ranker's own loss, updated every `refresh` iterations."""
+        """Whether the difficulty is the ranker's own loss, updated in each iteration."""
         return self.reads_scoring and self.scoring == "self_paced"
 
     @property
     def reduces_by_batch_mean(self) -> bool:
-        """Whether a batch's loss is the product of two means; `reference` decides for `auto`."""
-        return self.weight_reduction == "batch_mean" or (self.weight_reduction, self.reference) == ("auto", "code")
+        """Whether a batch's loss is mean weight times mean loss; else it is the mean of weight times loss."""
+        return self.reference == "code"
 
     @property
     def follows_reference(self) -> bool:
@@ -319,15 +289,9 @@ class TrainingConfig(Section):
     in_batch_negatives: ForNetworks[Annotated[bool, CONTRASTS]] = Field(
         default=False, description="whether the documents of a batch's other queries are negatives too"
     )
-    window: ForNetworks[int] = Field(
-        default=8, ge=1, description="batches drawn together and sorted by length; 1 = no sorting"
-    )
     precision: ForNetworks[Literal["auto", "fp32", "bf16"]] = "auto"
     average: ForNetworks[Literal["none", "ema"]] = Field(
         default="none", description="weights that are evaluated and saved: the last step's, or their moving average"
-    )
-    average_horizon: ForNetworks[Annotated[Unbounded, AVERAGES]] = Field(
-        default=3.0, gt=0, description="time constant of the average in iterations, or inf: the mean of all steps"
     )
     pretrain_data: Annotated[Annotated[str, Field(min_length=1)] | None, PRETRAINS] = Field(
         default=None, description="data, as under data.source, that the ranker is trained on first; null: none"
@@ -376,7 +340,6 @@ class EvaluationConfig(Section):
         ge=1,
         description="K: dev and test judge the K best documents of the whole collection, not the ranked candidates",
     )
-    smoothing: int = Field(default=1, ge=1, description="last iterations over which dev values are averaged")
 
 
 DEFAULT_RANKER = "conv_knrm"

@@ -38,15 +38,6 @@ def require_usable(run: TrainingRun) -> None:
         require_room_for(settings, run.training.max_length)
 
 
-def uneven_parts(batch_size: int, processes: int) -> Problem | None:
-    """What is wrong with a batch of which the processes of a spread network would get parts of different sizes, and so
-    compute different numbers of micro-batches."""
-    if batch_size % processes == 0:
-        return None
-    wrong = f"{batch_size} samples cannot be split evenly over {processes} processes (search.resources.shard)"
-    return Problem("training.batch_size", wrong, f"a multiple of {processes}")
-
-
 def require_scoring(name: str, data: RankingData) -> None:
     """Raises ConfigError or DataError if a scoring function does not apply to the data."""
     if data.features is not None and SCORINGS[name].reads_texts:

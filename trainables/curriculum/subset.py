@@ -16,6 +16,8 @@ from trainables.core.registry import Entry, Registry
 from trainables.data.columns import RankingData, Split
 from trainables.evaluation.metrics import Evaluator
 
+NDCG = "ndcg@10"  # by which a feature ranks queries; the paper gives no cut-off
+
 
 @dataclass(frozen=True)
 class Labelled:
@@ -23,7 +25,6 @@ class Labelled:
 
     share            of the queries, for subsets of queries
     feature          number of a feature, from 1 as in the data's files
-    cutoff           of a feature's nDCG: the ranks it reads
     relevance_level  lowest relevant grade
     """
 
@@ -31,7 +32,6 @@ class Labelled:
     data: RankingData
     share: float
     feature: int
-    cutoff: int
     relevance_level: int
 
 
@@ -64,7 +64,7 @@ def relevant_count(labelled: Labelled) -> np.ndarray:
 
 
 def feature_ndcg(labelled: Labelled) -> np.ndarray:
-    """Candidates of the queries with the highest nDCG (trec_eval's) when ranked by one feature, descending.
+    """Candidates of the queries with the highest nDCG@10 (trec_eval's) when ranked by one feature, descending.
 
     Raises DataError if the data has no such feature.
     """
@@ -73,8 +73,8 @@ def feature_ndcg(labelled: Labelled) -> np.ndarray:
     if data.features is None or labelled.feature > count:
         wrong = f"feature {labelled.feature}, but '{data.name}' has {count}"
         raise DataError(Problem("curriculum.feature", wrong, f"a number from 1 to {count}"))
-    metric, scores = f"ndcg@{labelled.cutoff}", data.features[split.document, labelled.feature - 1]
-    return best_queries(split, Evaluator(split, data.document_ids)(scores, [metric])[metric], labelled.share)
+    value = Evaluator(split, data.document_ids)(data.features[split.document, labelled.feature - 1], [NDCG])[NDCG]
+    return best_queries(split, value, labelled.share)
 
 
 def best_queries(split: Split, value: np.ndarray, share: float) -> np.ndarray:
@@ -106,7 +106,7 @@ SUBSETS: Registry[Subset] = Registry(
     ),
     Entry(
         "feature_ndcg",
-        Subset(feature_ndcg, frozenset({"subset_share", "feature", "feature_cutoff"})),
+        Subset(feature_ndcg, frozenset({"subset_share", "feature"})),
         "queries that one feature alone ranks best",
         f"{FERRO}, q_BM25 and q_PageRank",
     ),

@@ -33,6 +33,8 @@ from trainables.rankers.word_vectors import (
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"  # always in front; a vocabulary adds its own characters
 NO_CHARACTER, UNKNOWN_CHARACTER, FIRST_CHARACTER = 0, 1, 2
+CHARACTERS, CHARACTER_SIZE = 25, 8  # of a word that are read, and the dimensions of one
+FILTERS, WIDTH = 100, 5  # over characters, and how many a filter spans
 HIGHWAYS = 2
 CARRY_BIAS = -1.0  # of a highway's gate, so that it begins by passing most of its input on (Srivastava et al. 2015)
 LOW = -1e9  # replaces values that are left out of a maximum or softmax
@@ -41,11 +43,10 @@ LOW = -1e9  # replaces values that are left out of a maximum or softmax
 class CharacterWords(nn.Module):
     """Word vectors from characters: a convolution, relu, and the maximum over start positions."""
 
-    def __init__(self, settings: BidafTSettings, alphabet: int):
+    def __init__(self, alphabet: int):
         super().__init__()
-        size = FIRST_CHARACTER + alphabet
-        self.embedding = nn.Embedding(size, settings.character_size, padding_idx=NO_CHARACTER)
-        self.filters = nn.Conv1d(settings.character_size, settings.character_filters, settings.character_width)
+        self.embedding = nn.Embedding(FIRST_CHARACTER + alphabet, CHARACTER_SIZE, padding_idx=NO_CHARACTER)
+        self.filters = nn.Conv1d(CHARACTER_SIZE, FILTERS, WIDTH)
 
     def forward(self, characters: Tensor) -> Tensor:
         """Characters int64 [W, L], right-padded, to vectors [W, filters]; zeros for a word without characters."""
@@ -135,8 +136,8 @@ class BidafTModule(WordRankerModule):
     ):
         super().__init__(vectors, settings, max_length, from_front)
         self.characters = characters
-        self.character_words = CharacterWords(settings, alphabet)
-        size, states = vectors.shape[1] + settings.character_filters, 2 * settings.hidden
+        self.character_words = CharacterWords(alphabet)
+        size, states = vectors.shape[1] + FILTERS, 2 * settings.hidden
         self.highways = nn.Sequential(*(Highway(size) for _ in range(HIGHWAYS)))
         self.dropout = nn.Dropout(settings.dropout)
         self.context = BiLstm(size, settings.hidden)
@@ -199,7 +200,7 @@ def _module(
 ) -> BidafTModule:
     vocabulary = files[VOCABULARY]
     alphabet = alphabet_of(vocabulary)
-    characters = word_characters(vocabulary, alphabet, settings.characters)
+    characters = word_characters(vocabulary, alphabet)
     return BidafTModule(vectors, characters, len(alphabet), settings, max_length, reads_from_front(files), outputs)
 
 
@@ -208,8 +209,9 @@ def alphabet_of(vocabulary: str) -> str:
     return ALPHABET + "".join(sorted(set(vocabulary).difference(ALPHABET, "\n")))
 
 
-def word_characters(vocabulary: str, alphabet: str, most: int) -> np.ndarray:
-    """Characters of the word of each row of the vector table, unsigned [rows, most], right-padded with NO_CHARACTER.
+def word_characters(vocabulary: str, alphabet: str) -> np.ndarray:
+    """CHARACTERS of the word of each row of the vector table, unsigned [rows, CHARACTERS], right-padded with
+    NO_CHARACTER.
 
     `vocabulary`: a word a line, in `alphabet`. Padding has no characters; the rows that unknown words share have one
     unknown one.
@@ -220,8 +222,8 @@ def word_characters(vocabulary: str, alphabet: str, most: int) -> np.ndarray:
     characters = _code_points(f"{vocabulary}\n")
     ends = np.flatnonzero(characters == ord("\n"))
     starts = np.concatenate([[0], ends[:-1] + 1])
-    positions = starts[:, None] + np.arange(most)
-    table = np.full((FIRST_WORD + len(ends), most), NO_CHARACTER, kind)
+    positions = starts[:, None] + np.arange(CHARACTERS)
+    table = np.full((FIRST_WORD + len(ends), CHARACTERS), NO_CHARACTER, kind)
     table[PADDING + 1 : FIRST_WORD, 0] = UNKNOWN_CHARACTER
     table[FIRST_WORD:] = np.where(
         positions < ends[:, None], codes[characters[np.minimum(positions, ends[:, None])]], NO_CHARACTER

@@ -43,7 +43,6 @@ def parameters(settings: LambdaMartSettings, lr: float, objective: Objective, hi
         values |= {
             "lambdarank_truncation_level": settings.truncation_level,
             "lambdarank_norm": settings.lambdarank_norm,
-            "sigmoid": settings.sigmoid,
             "label_gain": [label if settings.gain == "linear" else 2**label - 1 for label in labels],
         }
     return values

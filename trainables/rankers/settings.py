@@ -157,7 +157,7 @@ class BiEncoderSettings(RankerSettings):
 
 class WordSettings(RankerSettings):
     text_side = "words"
-    text_keys = frozenset({"vectors", "vector_size", "word2vec", "unknown", "unknown_deviation", "keep"})
+    text_keys = frozenset({"vectors", "vector_size", "word2vec", "unknown", "keep"})
 
     vectors: str = Field(
         TRAINED_VECTORS,
@@ -170,9 +170,6 @@ class WordSettings(RankerSettings):
         "hash",
         description="words without a vector. hash: they share 1000 random ones; random: each of the collection has "
         "its own, new ones share; zero: they match nothing",
-    )
-    unknown_deviation: float | None = Field(
-        None, gt=0, description="standard deviation of random vectors; null: that of the known ones (OpenNIR: 0.5)"
     )
     max_query_length: int = Field(30, ge=1, description="words of a query; training.max_length is the document's")
     keep: Keep = Field("latest", description="what is left of long queries of several utterances")
@@ -228,10 +225,6 @@ class MatchPyramidSettings(WordSettings):
 class BidafTSettings(WordSettings):
     name: str = "bidaf_t"
     hidden: int = Field(100, ge=1, description="units of each LSTM in each direction (Seo et al. 100, the study 200)")
-    characters: int = Field(25, ge=1, description="characters of a word that are read")
-    character_size: int = Field(8, ge=1, description="dimensions of a character")
-    character_filters: int = Field(100, ge=1, description="filters over characters")
-    character_width: int = Field(5, ge=1, description="characters that a filter spans")
     dropout: float = Field(0.2, ge=0, lt=1, description="before each LSTM and the last layer")
     reference: Literal["paper", "study"] = Field(
         "paper",
@@ -269,7 +262,6 @@ class LambdaMartSettings(RankerSettings):
     max_bin: int = Field(default=255, ge=2, le=65_535, description="most histogram bins a feature")
     truncation_level: int = Field(default=30, ge=1, description="pairs count if one of them is ranked so high")
     lambdarank_norm: bool = Field(default=True, description="whether a query's lambdas are normalised")
-    sigmoid: float = Field(default=1.0, gt=0, description="steepness of the pairwise logistic loss")
     gain: Literal["exponential", "linear"] = Field(
         default="exponential", description="of a label l in training's nDCG: 2^l - 1, or l as in trec_eval"
     )

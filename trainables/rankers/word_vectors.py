@@ -54,27 +54,24 @@ def word_text_side(
     from_front: bool,
     seed: int,
     unknown: Unknown = "hash",
-    deviation: float | None = None,
     model: Word2VecModel = "cbow",
 ) -> TextSide:
     """Word ids of a data set and its table of vectors, float32 [1 + HASHED + V, D], as `arrays["vectors"]`.
 
     Row 0 is padding (zeros). The next HASHED rows are for unknown words: random vectors, or zeros for `unknown: zero`.
     Under `unknown: random`, each unknown word of the data set has a row of its own after the known ones.
-    `deviation`: standard deviation of random vectors, None = that of the known ones. `vectors` is `train` or the path
-    of a word2vec, GloVe or fastText file; `size` is the D of trained vectors, `model` their kind. Raises ConfigError
-    for a missing file, DataError for a broken one.
+    Random vectors have the standard deviation of the known ones. `vectors` is `train` or the path of a word2vec, GloVe
+    or fastText file; `size` is the D of trained vectors, `model` their kind. Raises ConfigError for a missing file,
+    DataError for a broken one.
     """
     source: list[object] = (
         [TRAINED_VECTORS, size, model] if vectors == TRAINED_VECTORS else _file_identity(Path(vectors))
     )
-    digest = digest_of(_FORMAT, data.digest, *source, from_front, seed, unknown, deviation)
+    digest = digest_of(_FORMAT, data.digest, *source, from_front, seed, unknown)
     return cached_text_side(
         "words",
         digest,
-        lambda: _text_side(
-            data, _source_vectors(data, vectors, size, model, seed), from_front, seed, unknown, deviation
-        ),
+        lambda: _text_side(data, _source_vectors(data, vectors, size, model, seed), from_front, seed, unknown),
     )
 
 
@@ -88,13 +85,11 @@ def _vocabulary(data: RankingData) -> tuple[str, ...]:
     return index_words(chain(data.documents, data.query_texts())).vocabulary
 
 
-def _text_side(
-    data: RankingData, table: WordVectors, from_front: bool, seed: int, unknown: Unknown, deviation: float | None
-) -> TextSide:
+def _text_side(data: RankingData, table: WordVectors, from_front: bool, seed: int, unknown: Unknown) -> TextSide:
     has_vector = set(table.words)
     own_row = [word for word in _vocabulary(data) if word not in has_vector] if unknown == "random" else []
     shape = (HASHED + len(own_row), table.vectors.shape[1])
-    spread = 0.0 if unknown == "zero" else deviation or float(table.vectors.std())
+    spread = 0.0 if unknown == "zero" else float(table.vectors.std())
     random = generator(seed, "unknown words").normal(0, spread, shape).astype(np.float32)
     padding = np.zeros((1, shape[1]), np.float32)
     files = {
@@ -310,7 +305,6 @@ class WordRanker(Ranker):
             from_front,
             seed,
             settings.unknown,
-            settings.unknown_deviation,
             settings.word2vec,
         )
 

@@ -12,17 +12,16 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from trainables.training import checkpoint
-from trainables.training.sharding import spread_as
 
 AVERAGE, STEPS = "average.safetensors", "steps"
+HORIZON = 3.0  # iterations after which weights count 1/e (docs/dev/seed-noise.md)
 
 
 class MovingAverage:
-    """Exponential moving average of the trainable weights, on their device. `horizon`: in steps, or infinite.
+    """Exponential moving average of the trainable weights, on their device. `horizon`: in steps.
 
     The n-th step's weights enter with max(1 / n, 1 - exp(-1 / horizon)): the mean of all steps up to the horizon, then
-    the moving average. So initial weights play no part. An infinite horizon gives the mean of all steps (Polyak &
-    Juditsky 1992).
+    the moving average. So initial weights play no part.
     """
 
     def __init__(self, module: nn.Module, horizon: float):
@@ -70,7 +69,7 @@ class MovingAverage:
             state = checkpoint.load_tensors(folder / AVERAGE)
             self.steps = int(state.pop(STEPS))
             for name, value in zip(self.weights, self.values, strict=True):
-                value.copy_(spread_as(state[name], value))
+                value.copy_(state[name])
 
 
 def save_average(state: dict[str, Tensor], folder: Path) -> None:

@@ -32,6 +32,7 @@ from trainables.training.materials import Materials
 from trainables.training.order import sampler_of
 
 DIFFICULTY = "difficulty"
+WINDOW = 8  # batches that are drawn together and sorted by length
 
 
 @dataclass
@@ -57,18 +58,17 @@ class Curriculum:
     def refresh(self, difficulty: np.ndarray) -> None:
         """Switches to another difficulty of the same instances."""
         self.refreshed = difficulty
-        self.sampler.reorder(easy_first(difficulty, self.weigher.anti))
+        self.sampler.order = easy_first(difficulty, self.weigher.anti)
         self.weigher = self.weigher.with_difficulty(difficulty)
 
     def state(self) -> dict[str, np.ndarray]:
         """What a resumed training cannot compute anew; usually empty."""
-        return self.sampler.state() | ({} if self.refreshed is None else {DIFFICULTY: self.refreshed})
+        return {} if self.refreshed is None else {DIFFICULTY: self.refreshed}
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """The inverse of `state`."""
         if DIFFICULTY in state:
             self.refresh(state[DIFFICULTY])
-        self.sampler.restore(state)
 
 
 def make_curriculum(run: TrainingRun, materials: Materials, split: Split, negatives: Negatives) -> Curriculum:
@@ -154,12 +154,11 @@ class Batcher:
         curriculum: Curriculum,
         module: RankerModule,
         batch_size: int,
-        window: int,
     ):
         self.text: TextSide = materials.text
         self.split, self.curriculum, self.instances = split, curriculum, curriculum.negatives.instances
         self.seed = curriculum.sampler.seed  # of the negatives; the sampler's is that of the order
-        self.module, self.batch_size, self.window = module, batch_size, window
+        self.module, self.batch_size, self.window = module, batch_size, WINDOW
         self.query_of_row = split.query[split.owner]
         self.first_stage = first_stage_for(module, split)
 

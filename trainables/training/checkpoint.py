@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from trainables.core.cache import CHECKSUMS, require_checksums, write_checksums
 from trainables.core.errors import DataError, Problem
 from trainables.core.files import full_disk_named, opened, read_text, write_text
-from trainables.training.sharding import spread_as, whole
 
 BEST, DEV_SCORES, DEV_DOCUMENTS = "best.safetensors", "dev scores", "dev documents"
 CURRICULUM = "curriculum.safetensors"  # only where a curriculum has state to keep
@@ -100,7 +99,7 @@ def device_state(module: nn.Module) -> dict[str, Tensor]:
 
 
 def copied_to_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: whole(tensor.detach()).to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
+    return {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
 
 
 def _trained(module: nn.Module) -> dict[str, Tensor]:
@@ -111,8 +110,7 @@ def _trained(module: nn.Module) -> dict[str, Tensor]:
 
 def load_trained_state(module: nn.Module, state: Mapping[str, Tensor]) -> None:
     """The inverse of trained_state. Raises DataError unless the names are the same."""
-    present = _trained(module)
-    expected = set(present)
+    expected = set(_trained(module))
     if set(state) != expected:
         raise DataError(
             Problem(
@@ -121,7 +119,7 @@ def load_trained_state(module: nn.Module, state: Mapping[str, Tensor]) -> None:
                 "a checkpoint of the same ranker",
             )
         )
-    module.load_state_dict({name: spread_as(tensor, present[name]) for name, tensor in state.items()}, strict=False)
+    module.load_state_dict(state, strict=False)
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
@@ -179,9 +177,7 @@ def best_documents(folder: Path) -> np.ndarray | None:
 
 def load_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:
     state: dict[int, dict[str, Tensor]] = {}
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for name, tensor in load_tensors(path).items():
         index, key = name.split(".", 1)
-        moment = spread_as(tensor, parameters[int(index)]) if tensor.ndim else tensor  # else the number of steps
-        state.setdefault(int(index), {})[key] = moment
+        state.setdefault(int(index), {})[key] = tensor
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

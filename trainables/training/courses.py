@@ -18,6 +18,7 @@ from trainables.core.errors import ConfigError, Problem
 from trainables.core.files import replacing
 from trainables.core.prose import say
 from trainables.core.randomness import generator
+from trainables.curriculum.scoring import EARLY_ITERATIONS, EARLY_TEACHERS, FOLDS
 from trainables.data.columns import RankingData, Split, required_split
 from trainables.data.combine import some_queries
 from trainables.training.device import Compute, best_device, here, release
@@ -111,36 +112,36 @@ def teacher_course(run: TrainingRun, data: RankingData, split: Split, compute: C
 
 
 def early_teachers(run: TrainingRun, data: RankingData, split: Split, compute: Compute = here) -> np.ndarray:
-    """The scores of `curriculum.teacher.runs` teachers, with seeds from `curriculum.teacher.seed` on, after their first
-    `curriculum.teacher.early_iterations`. Each is the beginning of a whole training."""
+    """The scores of EARLY_TEACHERS teachers, with seeds from `curriculum.teacher.seed` on, after their first
+    EARLY_ITERATIONS. Each is the beginning of a whole training."""
     plain, materials = prepare_teacher(run, data)
     started = with_start(plain, plain, materials, compute)
-    keys = run.curriculum.teacher
-    seeded = [plain.model_copy(update={"seed": keys.seed + i}) for i in range(keys.runs)]
-    last = min(keys.early_iterations, plain.training.max_iterations)
+    first = run.curriculum.teacher.seed
+    seeded = [plain.model_copy(update={"seed": first + i}) for i in range(EARLY_TEACHERS)]
+    last = min(EARLY_ITERATIONS, plain.training.max_iterations)
     return np.stack([course_of(one, started, split, last, False, compute)[0] for one in seeded])
 
 
 def cross_fitted(run: TrainingRun, data: RankingData, split: Split, compute: Compute = here) -> np.ndarray:
     """The scores of a split's candidates, float32 [C] or [C, K], by teachers that have not seen their queries.
 
-    The training queries are divided into `curriculum.teacher.folds`; the teacher of each fold is trained on the others.
-    Another split is scored by the teacher of all training queries. Scores that the data gives are not read. Raises
-    ConfigError for more folds than queries.
+    The training queries are divided into FOLDS; the teacher of each fold is trained on the others. Another split is
+    scored by the teacher of all training queries. Scores that the data gives are not read. Raises ConfigError for more
+    folds than queries.
     """
-    train, keys = required_split(data, "train"), run.curriculum.teacher
+    train, seed = required_split(data, "train"), run.curriculum.teacher.seed
     if split is not train:
         return teacher_scores(run, data, replace(split, teacher=None), compute)
-    if keys.folds > len(train):
-        wrong = f"{keys.folds} folds of {len(train)} training queries"
-        raise ConfigError(Problem("curriculum.teacher.folds", wrong, f"at most {len(train)}"))
+    if len(train) < FOLDS:
+        wrong = f"crossfit_loss divides training queries into {FOLDS} parts, and there are {len(train)}"
+        raise ConfigError(Problem("curriculum.scoring", wrong, "another scoring, or more training queries"))
     bare = replace(train, teacher=None)
-    fold = generator(keys.seed, "folds of a teacher").permutation(len(train)) % keys.folds
+    fold = generator(seed, "folds of a teacher").permutation(len(train)) % FOLDS
     parts = []
-    for i in range(keys.folds):
-        say(f"cross-fitting: fold {i + 1} of {keys.folds}")
+    for i in range(FOLDS):
+        say(f"cross-fitting: fold {i + 1} of {FOLDS}")
         rest, left_out = (some_queries(bare, np.flatnonzero(rows)) for rows in (fold != i, fold == i))
-        digest = digest_of(data.digest, "without a fold", keys.folds, keys.seed, i)
+        digest = digest_of(data.digest, "without a fold", FOLDS, seed, i)
         without = replace(data, splits={**data.splits, "train": rest}, digest=digest)
         parts.append(teacher_scores(run, without, left_out, compute))
     scores = np.empty((len(train.document), *parts[0].shape[1:]), np.float32)

@@ -44,11 +44,12 @@ def seconds_per_iteration(run: TrainingRun, materials: Materials, threads: int, 
         trees = TreeTraining(run, materials, share=False)
         trees.iterate()
         return trees.iterate()["seconds"]
-    few = {"batches_per_iteration": STEPS, "max_iterations": 2, "window": 1}
+    few = {"batches_per_iteration": STEPS, "max_iterations": 2}
     short = run.training.model_copy(update={**few, "pretrain_data": None})
     run_of_few = run.model_copy(update={"training": short})
     materials = _with_blank_teachers(run_of_few, materials)
     training = Training(run_of_few, completed(run_of_few, materials), device)
+    training.batcher.window = 1  # so few batches, sorted by length, would differ more than those of an iteration
     training.iterate()
     measured = training.iterate()
     pairs = STEPS * short.batch_size * training.batcher.instances.documents_a_sample

@@ -43,13 +43,11 @@ class ObjectiveMaterials:
     """What trainings by a function share.
 
     data_digest    of the files that it is said to read; '' if none are named
-    by_query       the key that needs dev values by query, if one does
     to_be_applied  whether the best iteration is applied to a split, so that one without a checkpoint is an error
     """
 
     objective: Objective
     data_digest: str = ""
-    by_query: str | None = None
     to_be_applied: bool = False
 
     @property
@@ -80,13 +78,12 @@ class ObjectiveTrial:
         self,
         run: ObjectiveRun,
         report: Callable[[Report], None],
-        by_query: str | None = None,
         checkpoint: Path | None = None,
         iteration: int = 0,
         split: str | None = None,
     ):
         self.seed, self.checkpoint, self.iteration, self.split = run.seed, checkpoint, iteration, split
-        self._run, self._report, self._by_query = run, report, by_query
+        self._run, self._report = run, report
 
     def curriculum(self, difficulty: Choices, total_steps: int, ease: Choices = None) -> Curriculum:
         """The curriculum of this configuration: `tune_cl.Curriculum` with its `curriculum.*` keys and seed.
@@ -114,12 +111,11 @@ class ObjectiveTrial:
         """Reports an iteration: the dev value of the search's metric (higher = better) and any others, under their own
         names.
 
-        The metric may be {query id: value}: its mean counts, and `search.repeats` and `search.compare: paired` need
-        it. `checkpoint`: a folder from which the function could go on; it is copied before this returns. Does not
-        return where the training is to end: it raises TrainingEnded, which is no Exception. Raises ConfigError for a
-        report that is wrong.
+        The metric may be {query id: value}: its mean counts. `checkpoint`: a folder from which the function could go
+        on; it is copied before this returns. Does not return where the training is to end: it raises TrainingEnded,
+        which is no Exception. Raises ConfigError for a report that is wrong.
         """
-        self._report(checked_report(metrics, checkpoint, self._run.metric, self._by_query))
+        self._report(checked_report(metrics, checkpoint, self._run.metric))
 
 
 def _array_of(choices: Choices, name: str, key: str, needed: bool) -> Any:
@@ -135,9 +131,7 @@ def _array_of(choices: Choices, name: str, key: str, needed: bool) -> Any:
     return next(iter(choices.values()))
 
 
-def checked_report(
-    metrics: Mapping[str, float | Values], checkpoint: str | Path | None, metric: str, by_query: str | None
-) -> Report:
+def checked_report(metrics: Mapping[str, float | Values], checkpoint: str | Path | None, metric: str) -> Report:
     """Raises ConfigError for what is no report of the metric."""
     problems = []
     value = metrics.get(metric)
@@ -145,9 +139,6 @@ def checked_report(
         right = f"'{metric}' among them, or metric: the name of one of them"
         problems.append(Problem("report", f"reports {', '.join(metrics) or 'nothing'} and not '{metric}'", right))
     queries = {str(query): float(one) for query, one in value.items()} if isinstance(value, Mapping) else None
-    if by_query and value is not None and not queries:
-        right = f"report({{'{metric}': {{query id: value, ...}}}})"
-        problems.append(Problem("report", f"{by_query} needs the dev value of each query", right))
     folder = None if checkpoint is None else Path(checkpoint)
     if folder is not None and not folder.is_dir():
         problems.append(
@@ -244,8 +235,7 @@ class ObjectiveTraining(Progress):
         folder = self._folder(self.last) if self.last else None
 
         def call(report: Callable[[Report], None]) -> Any:
-            by_query = self.materials.by_query
-            return self.function(self.run.config(), ObjectiveTrial(self.run, report, by_query, folder, self.last))
+            return self.function(self.run.config(), ObjectiveTrial(self.run, report, folder, self.last))
 
         return Call(call)
 

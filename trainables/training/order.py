@@ -11,13 +11,7 @@ from trainables.curriculum.sampler import Sampler, easy_first
 
 def sampler_of(settings: CurriculumConfig, difficulty: np.ndarray, total_steps: int, seed: int) -> Sampler:
     """The sampler of a training of `total_steps` optimiser steps. `difficulty`: of each instance, float64 [I]."""
-    return Sampler(
-        order=easy_first(difficulty, settings.anti),
-        schedule=schedule_of(settings, total_steps),
-        seed=seed,
-        replacement=settings.sampling == "with_replacement",
-        warm=settings.warm if settings.pacing != "none" else 0.0,
-    )
+    return Sampler(easy_first(difficulty, settings.anti), schedule_of(settings, total_steps), seed)
 
 
 def negatives_schedule_of(settings: CurriculumConfig, total_steps: int) -> Schedule:

@@ -12,18 +12,15 @@ from torch import Tensor, distributed, nn
 class Ranks:
     """The processes of one training, of which this one has a rank. With more than one, all are members of PyTorch's
     process group, and each must call the same methods in the same order. The results are the same in all of them.
-
-    shards  whether the network is spread over them (`training.sharding`): then they must also compute as many batches
     """
 
     rank: int = 0
     count: int = 1
-    shards: bool = False
 
     @staticmethod
-    def of_group(shards: bool = False) -> Ranks:
+    def of_group() -> Ranks:
         """The members of PyTorch's process group."""
-        return Ranks(distributed.get_rank(), distributed.get_world_size(), shards)
+        return Ranks(distributed.get_rank(), distributed.get_world_size())
 
     def part(self, size: int) -> slice:
         """This process's part of `size` samples; the parts of all processes differ by at most one sample."""
@@ -41,20 +38,13 @@ class Ranks:
 
     def sum_gradients(self, module: nn.Module) -> None:
         """Replaces each gradient by the sum over the processes: the gradient of the whole batch, if each has computed
-        that of its part. Parameters without a gradient, which the network does not use, keep none. A network that is
-        spread has summed them already."""
-        if self.count == 1 or self.shards:
+        that of its part. Parameters without a gradient, which the network does not use, keep none."""
+        if self.count == 1:
             return
         gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
         summed = self.summed(torch.cat([gradient.flatten() for gradient in gradients]))
         for gradient, part in zip(gradients, summed.split([one.numel() for one in gradients]), strict=True):
             gradient.copy_(part.view_as(gradient))
-
-    def most(self, own: int, device: torch.device) -> int:
-        """The largest of all processes' numbers."""
-        value = torch.tensor(own, device=device)
-        distributed.all_reduce(value, distributed.ReduceOp.MAX)
-        return int(value)
 
     def rows(self, own: int, device: torch.device) -> tuple[Tensor, int]:
         """The rows of this process's `own` values in a table of all processes' values, by rank, and the table's

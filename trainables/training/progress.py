@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from trainables.config.keys import TrainingRun
 from trainables.config.objective import AnyRun, run_of
 from trainables.core.errors import DataError, Problem
+from trainables.core.gone import without_gone
 from trainables.data.columns import RankingData, Split, required_split
 from trainables.evaluation.metrics import dev_key
 from trainables.evaluation.per_query import SplitEvaluator, evaluator_of, scores_file, write_evaluated
@@ -29,9 +30,7 @@ class Progress(ABC):
 
     digest      of the data that the training reads
     history     metrics of each completed iteration
-    copied_iterations  iterations that another configuration made before this training continued from its state: none
-                of them can be this one's best
-    dev_values  float64 [Q], of each dev query after the last iteration (means, with `evaluation.smoothing`)
+    dev_values  float64 [Q], of each dev query after the last iteration
     """
 
     run: AnyRun
@@ -39,7 +38,7 @@ class Progress(ABC):
     def __init__(self, digest: str):
         self.digest = digest
         self.history: list[dict[str, float]] = []
-        self.best_iteration = self.copied_iterations = 0
+        self.best_iteration = 0
         self.dev_values = np.empty(0)
 
     def close(self) -> None:
@@ -70,7 +69,7 @@ class Progress(ABC):
 
     @property
     def has_best(self) -> bool:
-        return self.best_iteration > self.copied_iterations
+        return self.best_iteration > 0
 
     @property
     def best_value(self) -> float:
@@ -102,7 +101,6 @@ class Progress(ABC):
             "data": self.digest,
             "history": list(self.history),
             "best_iteration": self.best_iteration,
-            "adopted": self.copied_iterations,
         }
 
     @abstractmethod
@@ -125,11 +123,7 @@ class Progress(ABC):
             wrong = "is the state of another configuration"
             raise DataError(Problem(str(folder), wrong, "a checkpoint of the same one"))
         state = read_state(folder)
-        self.history, self.best_iteration, self.copied_iterations = (
-            state["history"],
-            state["best_iteration"],
-            state["adopted"],
-        )
+        self.history, self.best_iteration = state["history"], state["best_iteration"]
         return state
 
 
@@ -138,7 +132,6 @@ class RankerProgress(Progress):
 
     best_scores  float32 [C], of the dev candidates at the best iteration; class logits [C, K] for pairs to classify
     best_documents  int32 [C], the documents that the best iteration retrieved; None: the dev candidates
-    recent       dev values by query that enter the next mean of `evaluation.smoothing`, an array for each iteration
     """
 
     run: TrainingRun
@@ -150,7 +143,6 @@ class RankerProgress(Progress):
         self.evaluator = evaluator_of(materials.data, self.dev, run.evaluation.relevance_level)
         self.best_scores = np.empty(0, np.float32)
         self.best_documents: np.ndarray | None = None
-        self.recent: list[np.ndarray] = []
 
     @abstractmethod
     def score(self, split: Split) -> np.ndarray:
@@ -169,10 +161,8 @@ class RankerProgress(Progress):
 
     def evaluate(self, scores: np.ndarray, evaluator: SplitEvaluator | None = None) -> float:
         """Mean over queries of the configured metric, given scores of the dev candidates, float32 [C], or of those that
-        `evaluator` judges; and over the last `evaluation.smoothing` iterations, as far as there are any."""
-        window = [*self.recent, (evaluator or self.evaluator)(scores, [self.run.metric])[self.run.metric]]
-        self.dev_values = np.mean(window, axis=0)
-        self.recent = window[max(0, len(window) + 1 - self.run.evaluation.smoothing) :]
+        `evaluator` judges."""
+        self.dev_values = (evaluator or self.evaluator)(scores, [self.run.metric])[self.run.metric]
         return float(self.dev_values.mean())
 
     def apply(self, split: str, folder: Path) -> tuple[dict[str, np.ndarray], Path]:
@@ -181,12 +171,8 @@ class RankerProgress(Progress):
         values = write_evaluated(folder, split, data, scores, self.run.ranker["name"], evaluator)
         return values, scores_file(folder, split, data)
 
-    def document(self) -> dict[str, Any]:
-        return super().document() | {"recent": [values.tolist() for values in self.recent]}
-
     def restore_progress(self, folder: Path) -> dict[str, Any]:
         state = super().restore_progress(folder)
-        self.recent = recent_of(state)
         if self.has_best:
             self.best_scores = checkpoint.best_scores(folder)
             self.best_documents = checkpoint.best_documents(folder)
@@ -198,18 +184,14 @@ def read_state(folder: Path) -> dict[str, Any]:
     return checkpoint.read_json(folder / STATE)
 
 
-def recent_of(state: dict[str, Any]) -> list[np.ndarray]:
-    """The dev queries' values that the next smoothed one needs; none in states of earlier versions."""
-    return [np.array(values) for values in state.get("recent", ())]
-
-
 def is_of(folder: Path, run: AnyRun, digest: str) -> bool:
-    """Whether `folder` holds the state of this configuration on this data, wherever the data now lies. A state with
-    keys that this version does not know counts as another configuration's."""
+    """Whether `folder` holds the state of this configuration on this data, wherever the data now lies. A state that
+    used keys which this version does not know counts as another configuration's."""
     state = read_state(folder)
+    document, gone = without_gone(state["run"])
     try:
-        saved = run_of(state["run"])
+        saved = run_of(document)
     except ValidationError:
         return False
     here = saved.data.model_copy(update={"source": run.data.source})
-    return saved.model_copy(update={"data": here}) == run and state["data"] == digest
+    return not gone and saved.model_copy(update={"data": here}) == run and state["data"] == digest

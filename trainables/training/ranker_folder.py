@@ -10,6 +10,7 @@ from typing import Any
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import DataError, Problem
 from trainables.core.files import read_text, require_regular
+from trainables.core.gone import without_gone
 from trainables.core.plugins import plugins_of, require_plugins
 
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")  # organisation/model
@@ -56,6 +57,11 @@ def described(run: TrainingRun) -> dict[str, Any]:
 
 def recorded_run(config: Mapping[str, Any], folder: Path) -> TrainingRun:
     """The training of a saved ranker, from its file CONFIG. Raises ConfigError naming a plug-in that it needs and that
-    is not loaded."""
+    is not loaded. Raises DataError for a ranker of an earlier version that was made with keys which are gone; what its
+    training did with others does not change its scores."""
     require_plugins(config.get("plugins", ()), f"the ranker {folder}")
-    return TrainingRun.model_validate(config["run"])
+    tree, used = without_gone(config["run"])
+    if lost := [text for text in used if text.startswith("ranker.")]:
+        wrong = f"was made by an earlier version with {', '.join(lost)}, which is gone"
+        raise DataError(Problem(str(folder), wrong, "that version"))
+    return TrainingRun.model_validate(tree)

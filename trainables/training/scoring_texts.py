@@ -132,9 +132,6 @@ class Accumulation:
 
     def _repeated(self, size: int, work: Callable[[], Tensor]) -> Tensor:
         """The work's result; it is repeated with smaller parts as long as memory runs out."""
-        if self.ranks.shards:  # one process alone cannot repeat what a spread network computes
-            with enough_memory(self.device):
-                return work()
         state = self._random_state()
         while isinstance(loss := attempt(work, self.device), Lack):
             self._halve(size, loss)
@@ -248,8 +245,7 @@ def _computed(
     shared = ranks.count > 1 and len(order) >= ranks.count
     own = order[ranks.rank :: ranks.count] if shared else order
     with torch.inference_mode(), precision.autocast(device):
-        in_batches = _in_batches if not ranks.shards else partial(_in_step, ranks)
-        by_cost = torch.cat(list(in_batches(values_of, costs, own, device)))
+        by_cost = torch.cat(list(_in_batches(values_of, costs, own, device)))
         if shared:
             by_cost = ranks.merged(
                 by_cost, torch.arange(ranks.rank, len(order), ranks.count, device=device), len(order)
@@ -370,24 +366,6 @@ def _in_batches(
         else:
             right = "a smaller training.max_length may help"
             raise WorkFailed(f"one pair does not fit in the memory of {device} ({scores.words}); {right}")
-
-
-def _in_step(
-    ranks: Ranks, scores_of: Callable[[np.ndarray], Tensor], costs: np.ndarray, order: np.ndarray, device: torch.device
-) -> Iterator[Tensor]:
-    """As `_in_batches`, for a network that is spread over the `ranks`: each of its passes needs all of them. Those with
-    fewer batches compute some pairs again."""
-    batches, start = [], 0
-    while start < len(order):
-        end = start + _fitting(costs, order[start:], TOKENS_A_BATCH[device.type])
-        batches.append(order[start:end])
-        start = end
-    most = ranks.most(len(batches), device)
-    with enough_memory(device):
-        for rows in batches:
-            yield scores_of(rows)
-        for _ in range(len(batches), most):
-            scores_of(order[:1])
 
 
 def _fitting(costs: np.ndarray, order: np.ndarray, budget: int) -> int:

@@ -16,8 +16,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from trainables.config.keys import TrainingRun
-from trainables.config.task_fit import require_fit, uneven_parts
-from trainables.core.errors import ConfigError, DataError, Problem, WorkFailed
+from trainables.config.task_fit import require_fit
+from trainables.core.errors import ConfigError, Problem, WorkFailed
 from trainables.core.randomness import generator, torch_seed
 from trainables.curriculum.negatives import GrowingGroups, MovingRanks, Negatives, Sources
 from trainables.data.columns import RankingData, Split, required_split
@@ -28,7 +28,7 @@ from trainables.evaluation.retrieval import retrieved_split
 from trainables.rankers.first_stage import first_stage_for
 from trainables.rankers.ranker import DualEncoder, RankerModule, on_device, sent
 from trainables.training import checkpoint, losses
-from trainables.training.average import MovingAverage, save_average
+from trainables.training.average import HORIZON, MovingAverage, save_average
 from trainables.training.batching import Batcher, make_curriculum, objective, total_steps
 from trainables.training.contrast import InBatchNegatives
 from trainables.training.device import best_device, choose_precision, keep_freed_memory
@@ -36,10 +36,9 @@ from trainables.training.losses import LOSSES, LossSettings
 from trainables.training.materials import Materials, ranker_of
 from trainables.training.order import negatives_schedule_of
 from trainables.training.parallel import ALONE, Ranks
-from trainables.training.progress import STATE, RankerProgress, read_state, recent_of
+from trainables.training.progress import STATE, RankerProgress
 from trainables.training.saved_ranker import load_weights, write_ranker
 from trainables.training.scoring_texts import Accumulation, enough_memory, nearest, score_candidates
-from trainables.training.sharding import shard, whole
 
 
 class Training(RankerProgress):
@@ -56,10 +55,6 @@ class Training(RankerProgress):
         keep_freed_memory()
         with enough_memory(self.device):
             self.module = self._build_module()
-            if ranks.shards:
-                if problem := uneven_parts(run.training.batch_size, ranks.count):
-                    raise ConfigError(problem)
-                shard(self.module, ranks.count, self.device)
         self.precision = choose_precision(run.training.precision, self.device, self.module)
         self.optimizer = torch.optim.AdamW(
             self.module.parameter_groups(run.training.lr), weight_decay=run.training.weight_decay, fused=True
@@ -74,7 +69,6 @@ class Training(RankerProgress):
             self.curriculum,
             self.module,
             run.training.batch_size,
-            run.training.window,
         )
         contrasts = run.training.in_batch_negatives and run.training.loss == "softmax"
         self.in_batch = InBatchNegatives(self.batcher, run.evaluation.relevance_level) if contrasts else None
@@ -95,7 +89,7 @@ class Training(RankerProgress):
         if settings.average == "none":
             return None
         with enough_memory(self.device):
-            return MovingAverage(self.module, settings.average_horizon * settings.batches_per_iteration)
+            return MovingAverage(self.module, HORIZON * settings.batches_per_iteration)
 
     def _averaged(self) -> AbstractContextManager[None]:
         """Inside the block the network has the weights that are evaluated, and saved if they are the best."""
@@ -264,11 +258,9 @@ class Training(RankerProgress):
             return self.module(**on_device(inputs, self.device))
 
     def _refresh_difficulty(self) -> None:
-        """Self-paced learning: every `curriculum.refresh` iterations, each instance's loss becomes its difficulty."""
-        settings = self.run.curriculum
-        due = settings.is_self_paced and self.iteration and self.iteration % settings.refresh == 0
+        """Self-paced learning: before each iteration but the first, each instance's loss becomes its difficulty."""
         step = self.iteration * self.run.training.batches_per_iteration
-        if due and self.curriculum.reads_difficulty(step, self.iteration):
+        if step and self.run.curriculum.is_self_paced and self.curriculum.reads_difficulty(step, self.iteration):
             self.curriculum.refresh(self._instance_losses(step))
 
     def _instance_losses(self, step: int) -> np.ndarray:
@@ -322,8 +314,7 @@ class Training(RankerProgress):
         weights, moments = checkpoint.trained_state(self.module), checkpoint.optimizer_state(self.optimizer)
         best = None  # else replaced as a whole, never changed
         if self.has_best:
-            weights_of_best = {name: whole(tensor) for name, tensor in self.best_weights.items()}
-            best = weights_of_best, self.best_scores, self.best_documents
+            best = self.best_weights, self.best_scores, self.best_documents
         average = None if self.average is None else self.average.state()
         remembered = {name: array.copy() for name, array in self.curriculum.state().items()}
         document = self.document() | {"micro_batch": self.accumulation.samples}
@@ -344,54 +335,28 @@ class Training(RankerProgress):
 
     def load(self, folder: Path) -> None:
         """Restores what `save` wrote for the same configuration. Raises DataError for another one."""
-        self.restore_progress(folder)
-        self._restore(folder)
-        if self.has_best:
-            self.best_weights, _ = checkpoint.load_best(folder / checkpoint.BEST)
-
-    def adopt(self, folder: Path) -> None:
-        """Continues from what another configuration of the same ranker learned on the same data: weights, moments and
-        completed iterations, but not its best weights. A pass without replacement begins anew: the other's pool may be
-        larger. Raises DataError for another ranker or data."""
-        checkpoint.require_whole(folder)
-        state = read_state(folder)
-        other = TrainingRun.model_validate(state["run"])
-        if other.ranker != self.run.ranker or state["data"] != self.materials.digest:
-            raise DataError(Problem(str(folder), "is of another ranker or data", "a checkpoint of the same ones"))
-        self._restore(folder)
-        self.curriculum.sampler.begin_pass()
-        self.history, self.recent = state["history"], recent_of(state)
-        self.best_iteration = self.copied_iterations = self.iteration
-
-    def save_ranker(self, folder: Path) -> None:
-        """Writes the ranker of the best iteration as a folder for `load_saved`; the network then has its weights, with
-        adapters merged."""
-        best = {name: whole(tensor) for name, tensor in self.best_weights.items()}
-        self._gather()
-        checkpoint.load_trained_state(self.module, best)
-        self.module.merge_adapters()
-        write_ranker(self.run, self.module, self.materials.text, folder, self.materials.data.classes)
-
-    def restore_ranker(self, folder: Path) -> None:
-        """Takes the weights that `save_ranker` wrote, to score with."""
-        self._gather()
-        self.module.merge_adapters()
-        self.module.load_state_dict(load_weights(folder, self.run))
-
-    def _gather(self) -> None:
-        """Where the network is spread over processes, each gets a whole one, with other weights: it trains no more."""
-        if self.ranks.shards:
-            self.module, self.ranks = self._build_module(), replace(self.ranks, shards=False)
-
-    def _restore(self, folder: Path) -> None:
-        """Restores weights, their average, optimiser, the curriculum's state and the size of micro-batches."""
+        state = self.restore_progress(folder)
         checkpoint.load_trained_state(self.module, checkpoint.load_tensors(folder / "weights.safetensors"))
         if self.average is not None:
             self.average.load(folder)
         checkpoint.load_optimizer(self.optimizer, folder / "optimizer.safetensors")
         if (folder / checkpoint.CURRICULUM).is_file():
             self.curriculum.restore(checkpoint.load_arrays(folder / checkpoint.CURRICULUM))
-        self.accumulation.samples = read_state(folder)["micro_batch"]
+        self.accumulation.samples = state["micro_batch"]
+        if self.has_best:
+            self.best_weights, _ = checkpoint.load_best(folder / checkpoint.BEST)
+
+    def save_ranker(self, folder: Path) -> None:
+        """Writes the ranker of the best iteration as a folder for `load_saved`; the network then has its weights, with
+        adapters merged."""
+        checkpoint.load_trained_state(self.module, self.best_weights)
+        self.module.merge_adapters()
+        write_ranker(self.run, self.module, self.materials.text, folder, self.materials.data.classes)
+
+    def restore_ranker(self, folder: Path) -> None:
+        """Takes the weights that `save_ranker` wrote, to score with."""
+        self.module.merge_adapters()
+        self.module.load_state_dict(load_weights(folder, self.run))
 
 
 def training_instances(run: TrainingRun, materials: Materials) -> tuple[Split, Instances]:

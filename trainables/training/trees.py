@@ -137,7 +137,6 @@ def stages(run: TrainingRun, data: RankingData, split: Split) -> list[Stage]:
         data,
         share=curriculum.subset_share,
         feature=curriculum.feature,
-        cutoff=curriculum.feature_cutoff,
         relevance_level=run.evaluation.relevance_level,
     )
     rows = SUBSETS[curriculum.subset](labelled)

@@ -228,7 +228,6 @@ class Search:
         correction: str = Request.correction,
         until_settled: bool = False,
         max_seeds: int = Request.max_seeds,
-        race: bool = False,
         ablate: bool = False,
         against: Sequence[str] = (),
         address: str | None = None,
@@ -240,7 +239,6 @@ class Search:
         differences hold for new queries and new trainings. Trainings that an earlier call finished are used again.
 
         until_settled  one more seed at a time, at most `max_seeds`, until the verdict is clear
-        race           no more seeds for configurations that can no longer win on dev
         ablate         trains each configuration without its curriculum, too
         against        TREC runs, or folders or hub names of cross-encoders, that the best on dev is compared with
         objective      the function of a search that trains by one, if this is not what `run` returned
@@ -248,7 +246,7 @@ class Search:
         Raises ConfigError for values that make no sense, DataError if the data has changed, WorkFailed if too many
         trainings failed, Interrupted (a KeyboardInterrupt) when stopped: the same call goes on.
         """
-        request = Request(top, seeds, split, correction, race, ablate, until_settled, max_seeds, tuple(against))
+        request = Request(top, seeds, split, correction, ablate, until_settled, max_seeds, tuple(against))
         with working(progress):
             self._remember(objective)
             require_ray(address, allow_open_ray)
@@ -280,9 +278,8 @@ class Search:
     ) -> dict[str, Any]:
         """How many seeds `confirm` needs: the document of `tune-cl plan --json`, whose `table` has the smallest
         difference that each number of seeds and queries would show with probability `power`; `seeds_needed` is for
-        `difference`. How much seeds and queries vary comes from the last confirmation, else from the search's repeats,
-        else from `pilot` trainings of the baseline (2 or more; `objective` as in `confirm`). Raises ConfigError without
-        any of these."""
+        `difference`. How much seeds and queries vary comes from the last confirmation, else from `pilot`
+        trainings of the baseline (2 or more; `objective` as in `confirm`). Raises ConfigError without either."""
         from tune_cl.plan_confirmation import plan_seeds
 
         with working(progress):

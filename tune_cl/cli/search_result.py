@@ -11,13 +11,12 @@ from trainables.core.prose import wrapped
 from trainables.rankers import RANKERS
 from tune_cl.cli.tables import short, table
 from tune_cl.history.search_folder import search_folder_of
-from tune_cl.history.state import differences, over_shared_seeds, seedless
+from tune_cl.history.state import differences, seedless
 from tune_cl.process import program
 from tune_cl.space.wording import rankers
 
 CHECKPOINT = "checkpoint"  # in the folder of a function's best iteration
 PORT = 5000  # MLflow's own default
-OVER_SHARED = " over the seeds that both have"
 Shown = dict[str, Any]
 
 
@@ -36,7 +35,7 @@ def render(document: Shown) -> str:
         "",
         _comparison(document, best, baseline, "best" if won else "best other trial"),
         "",
-        wrapped(_difference(document["metric"], best, baseline, won)),
+        wrapped(_difference(document["metric"], best, baseline)),
         "",
         *_next(document, best, "Prove it:" if won else "Test it:"),
     ]
@@ -50,9 +49,6 @@ def _comparison(document: Shown, best: Shown | None, baseline: Shown | None, nam
     trials = list(shown.values())
     rows = [(f"dev {document['metric']}", *(trial["dev"] for trial in trials))]
     rows += [("at iteration", *(trial["iteration"] for trial in trials))]
-    if "dev_mean" in trials[0]:  # configurations were repeated (search.repeats)
-        rows += [("mean over seeds", *(trial.get("dev_mean") for trial in trials))]
-        rows += [("seeds", *(len(trial.get("seeds", ())) for trial in trials))]
     for key in document.get("opened", dict.fromkeys(key for trial in trials for key in trial["params"])):
         values = [trial["params"].get(key) for trial in trials]
         if values[0] != values[-1]:
@@ -60,31 +56,16 @@ def _comparison(document: Shown, best: Shown | None, baseline: Shown | None, nam
     return table(["", *shown], rows)
 
 
-def _above(best: Shown, baseline: Shown) -> tuple[float, int, str]:
-    """The difference from the baseline on dev over the seeds that both have, the number of these seeds, and a remark
-    on them if either has others."""
-    own, other = (dict(zip(trial.get("seeds", ()), trial.get("devs", ()), strict=True)) for trial in (best, baseline))
-    difference = over_shared_seeds(own, other)
-    if difference is None:
-        return best["dev"] - baseline["dev"], 1, ""
-    return difference, len(own.keys() & other.keys()), "" if own.keys() == other.keys() else OVER_SHARED
-
-
-def _difference(metric: str, best: Shown | None, baseline: Shown | None, won: bool) -> str:
+def _difference(metric: str, best: Shown | None, baseline: Shown | None) -> str:
     if baseline is None:
         return "The baseline gave no dev value, so there is nothing to compare with."
     if best is None:
         return "No trial besides the baseline gave a dev value, so there is nothing to compare it with."
-    difference, seeds, over = _above(best, baseline)
+    difference = best["dev"] - baseline["dev"]
     change = f"{difference:+.4f} {metric}"
     if difference <= 0:
-        return f"No trial was above the baseline on dev: the best of them ({best['trial_id']}) is at {change}{over}."
-    if not won:
-        return f"{change} on dev{over}, but with fewer seeds than the baseline, which stays the best."
-    several = "a few seeds" if seeds > 1 else "one seed"
-    return (
-        f"{change} on dev{over}. The best of many trials on {several} looks better than it is: this is no verdict yet."
-    )
+        return f"No trial was above the baseline on dev: the best of them ({best['trial_id']}) is at {change}."
+    return f"{change} on dev. The best of many trials on one seed looks better than it is: this is no verdict yet."
 
 
 def _next(document: Shown, best: Shown | None, confirm: str) -> list[str]:
@@ -94,12 +75,10 @@ def _next(document: Shown, best: Shown | None, confirm: str) -> list[str]:
         objective=document.get("objective") or "",
     )
     ablate = " --ablate" if best and _curriculum_and_more(best, document["baseline"]) else ""
-    plan = [wrapped(document["outlook"]), ""] if document.get("outlook") else []
     prove = [f"{confirm:<22}{search_folder.command('confirm', document.get('address'))}{ablate}"] if best else []
     return [
-        *plan,
         *prove,
-        *([] if plan else [f"How many seeds?       {search_folder.command('plan')} --pilot 3"] if best else []),
+        *([f"How many seeds?       {search_folder.command('plan')} --pilot 3"] if best else []),
         f"Read the report:      {search_folder.command('report')}",
         *_open_mlflow(document),
         f"{'Best checkpoint:' if document.get('objective') else 'Use the best ranker:':<22}{_use(document)}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from itertools import count, islice
@@ -37,7 +37,6 @@ class Request:
     seeds: int = 5
     split: str = "test"
     correction: str = "holm"
-    race: bool = False
     ablate: bool = False
     until_settled: bool = False
     max_seeds: int = 20
@@ -46,21 +45,16 @@ class Request:
     def __post_init__(self) -> None:
         flags = {"--top": self.top, "--seeds": self.seeds}
         problems = [Problem(flag, f"{value} is below 1", "1 or more") for flag, value in flags.items() if value < 1]
-        problems += self._problems_of_looks() if self.until_settled else []
+        if self.until_settled and not FIRST_LOOK <= self.max_seeds <= MOST_SEEDS:
+            wrong = f"{self.max_seeds} is not between {FIRST_LOOK} and {MOST_SEEDS}"
+            right = f"{FIRST_LOOK} or more: the first look is after {FIRST_LOOK} seeds"
+            problems.append(Problem("--max-seeds", wrong, right))
         try:
             _ = CORRECTIONS[self.correction]
         except ConfigError as error:
             problems += [Problem("--correction", problem.wrong, problem.right) for problem in error.problems]
         if problems:
             raise ConfigError(problems)
-
-    def _problems_of_looks(self) -> Iterator[Problem]:
-        if not FIRST_LOOK <= self.max_seeds <= MOST_SEEDS:
-            wrong = f"{self.max_seeds} is not between {FIRST_LOOK} and {MOST_SEEDS}"
-            yield Problem("--max-seeds", wrong, f"{FIRST_LOOK} or more: the first look is after {FIRST_LOOK} seeds")
-        if self.race:
-            right = "--until-settled alone: it gives hopeless configurations no more seeds by itself"
-            yield Problem("--race", "not together with --until-settled", right)
 
     @property
     def most(self) -> int:
@@ -71,7 +65,7 @@ class Request:
         """What a user types to ask for it."""
         seeds = f"--until-settled --max-seeds {self.max_seeds}" if self.until_settled else f"--seeds {self.seeds}"
         options = f"--top {self.top} {seeds} --split {self.split} --correction {self.correction}"
-        flags = f"{' --race' if self.race else ''}{' --ablate' if self.ablate else ''}"
+        flags = " --ablate" if self.ablate else ""
         flags += "".join(f" --against {quote(name)}" for name in self.against)
         return f"{search_folder.command('confirm', address)} {options}{flags}"
 
@@ -89,7 +83,7 @@ def verdict_file(search: Path, split: str) -> Path:
 
 def last_verdict(search: Path, split: str) -> dict[str, Any] | None:
     """The document of the last confirmation on a split, if there was one; what an earlier version found speaks of its
-    seeds alone. Raises DataError if it is damaged."""
+    seeds alone, and is without its options that are gone. Raises DataError if it is damaged."""
     path = verdict_file(search, split)
     if not path.exists():
         return None
@@ -100,6 +94,7 @@ def last_verdict(search: Path, split: str) -> dict[str, Any] | None:
         raise DataError(Problem(str(path), f"not JSON ({wrong})", right)) from wrong
     if missing := NEEDED - set(document):
         raise DataError(Problem(str(path), f"lacks {', '.join(sorted(missing))}", right))
+    document.get("asked", {}).pop("race", None)
     return document if "these_seeds" in document else _of_these_seeds(document)
 
 

@@ -52,8 +52,8 @@ def corrected_tests(
     pairs.
 
     `seed_matters`: of each pair, whether the seed changes the trainings of either; None: of all. `dropped`: further
-    pairs that are not tested because they left a race: as that chose by what the same seeds gave on dev, the p for new
-    seeds is corrected over them too.
+    pairs that are not tested because they were hopeless after some seeds: the p for new seeds is corrected over them
+    too.
     """
     seed_matters = seed_matters or [True] * len(pairs)
     tests = seeded_tests(pairs, seed_matters)
@@ -157,7 +157,7 @@ def leader(document: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def best_on_dev(document: Mapping[str, Any]) -> str:
-    """In words, how the first configuration stands on dev: better ones may have failed or left the race."""
+    """In words, how the first configuration stands on dev: better ones may have failed or got no more seeds."""
     others = document.get("failed") or document.get("dropped")
     return "the best on dev of those tested" if others else "the best on dev"
 

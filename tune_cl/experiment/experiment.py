@@ -188,11 +188,7 @@ class Experiment:
     def trials(self) -> int:
         """Trials of the search, the baseline included: no more than can be different."""
         combinations = self.space.combinations()
-        return self.search.trials if combinations is None else min(self.search.trials, self.most_trials(combinations))
-
-    def most_trials(self, combinations: int) -> int:
-        """Trials after which a finite space is certainly used up."""
-        return (combinations + 1) * self.search.repeats
+        return self.search.trials if combinations is None else min(self.search.trials, combinations + 1)
 
     @property
     def rungs(self) -> list[int]:
@@ -208,11 +204,7 @@ class Experiment:
             reduction_factor=search.reduction_factor,
             grace=search.grace,
             first_rung=search.first_rung,
-            promotion=promotes(search.scheduler, search.promotion, search.audit),
-            compare=search.compare,
-            interval=search.interval,
-            leaves=dict(self.space.leaves),
-            seed=self.seed,
+            promotion=promotes(search.scheduler, search.promotion),
         )
 
     def scheduler(self) -> Scheduler:
@@ -222,7 +214,7 @@ class Experiment:
     def sampler(self) -> Sampler:
         """A new one, which has seen no trial."""
         search = self.search
-        settings = Settings(search.points, search.startup_trials, search.warm_discount)
+        settings = Settings(search.points, search.startup_trials)
         sampler = SEARCHERS[search.searcher](self.space, self.seed, settings)
         sampler.tell_apart(self._effect, self.baseline_values())
         return sampler

@@ -10,7 +10,7 @@ from typing import Any
 from trainables.config.function import Objective, missing, recorded, same
 from trainables.config.keys import TrainingRun
 from trainables.config.objective import OBJECTIVE, AnyRun
-from trainables.config.task_fit import require_fit, require_usable, uneven_parts
+from trainables.config.task_fit import require_fit, require_usable
 from trainables.core.errors import ConfigError, Problem, gathering
 from trainables.core.files import LONGEST_NAME, names_folder
 from trainables.core.gone import without_gone
@@ -20,7 +20,6 @@ from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import ends_no_trial, unused
 from tune_cl.experiment.resolution import TEXTS, entries_of, map_all, resolve
 from tune_cl.experiment.search_keys import misfits, remarks, search_config, unfit_space
-from tune_cl.schedulers.pbt import PERTURBED
 from tune_cl.space.space import Flat, Points, points_of
 from tune_cl.space.space_files import as_yaml_reads, find_space, parse_yaml, read_space
 
@@ -169,11 +168,9 @@ def build(
     if not whole:
         raise ConfigError(dict.fromkeys([*repeated, *done.problems]))
     search = search.model_copy(update={"points": tuple(first.points)})
-    texts = {key: " ".join(str(tree.get(key, "")).split()) for key in ("description", "source")}
+    description, source = (" ".join(str(tree.get(key, "")).split()) for key in ("description", "source"))
     notes = (*done.notes, *first.notes, *remarks(search))
-    experiment = Experiment(
-        name, done.fixed, done.space, done.baseline, search, **texts, notes=notes, objective=objective
-    )
+    experiment = Experiment(name, done.fixed, done.space, done.baseline, search, description, source, notes, objective)
     if problems := [*repeated, *done.problems, *misfits_of_parts(experiment)]:
         raise ConfigError(problems)
     of_trainings = [key for key in entries_of(line["configuration"], []) if key not in done.dropped]
@@ -199,7 +196,7 @@ def misfits_of_parts(experiment: Experiment) -> list[Problem]:
     problems: list[Problem] = []
     with gathering(problems):
         map_all(lambda point: fitting(experiment.training_run(point)), points)
-    unfit = *unfit_space(experiment.search, experiment.space), *unfit_population(experiment), *unfit_workers(experiment)
+    unfit = *unfit_space(experiment.search, experiment.space), *unfit_workers(experiment)
     return [*problems, *unfit]
 
 
@@ -214,26 +211,9 @@ def with_whole_grid(experiment: Experiment) -> Experiment:
     """The experiment; a grid whose `search.trials` is not given gets enough for all combinations."""
     search = experiment.search
     if search.searcher == "grid" and "trials" not in search.model_fields_set:
-        trials = experiment.most_trials(experiment.space.combinations() or 0)
+        trials = (experiment.space.combinations() or 0) + 1
         return replace(experiment, search=search.model_copy(update={"trials": trials}))
     return experiment
-
-
-def unfit_population(experiment: Experiment) -> list[Problem]:
-    """Problems that keep the trials of a space from going on from each other's weights (scheduler pbt)."""
-    if experiment.search.scheduler != "pbt":
-        return []
-    if experiment.objective:
-        wrong = "pbt copies weights between trials of different configurations, which a function does not offer"
-        return [Problem("search.scheduler", wrong, "another scheduler")]
-    searched = [key for key in experiment.space.leaves if key.startswith("ranker.")]
-    if searched or experiment.value("ranker.name") == "lambdamart":
-        wrong = "pbt copies weights between trials, which must be those of one neural ranker"
-        return [Problem(searched[0] if searched else "ranker.name", wrong, "a fixed ranker, or another scheduler")]
-    if not experiment.space.leaves.keys() & set(PERTURBED):
-        wrong = "pbt has nothing to perturb: copies would train what they copy"
-        return [Problem("search.scheduler", wrong, f"a space that opens one of {', '.join(PERTURBED)}, or another one")]
-    return []
 
 
 def unfit_workers(experiment: Experiment) -> list[Problem]:
@@ -247,5 +227,4 @@ def unfit_workers(experiment: Experiment) -> list[Problem]:
     if (smallest := min(experiment.batch_sizes)) < workers:
         wrong = f"a batch of {smallest} has no part for each of {workers} processes"
         return [Problem("search.resources.workers", wrong, f"at most {smallest}, or a larger training.batch_size")]
-    uneven = [uneven_parts(size, workers) for size in experiment.batch_sizes] if resources.shard else []
-    return [problem for problem in uneven if problem][:1]
+    return []

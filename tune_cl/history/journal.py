@@ -6,21 +6,16 @@ One line is one event, its kind under the key `event`; times are unix seconds. T
     session       number time                                      each start or resume that has work to do
     warm_start    sources observations time                        results of earlier searches (`search.warm_start`)
     forecast      iterations_expected seconds_per_iteration hours_forecast cpu_hours_forecast gpu_hours_forecast
-                  time [cost_forecast]                             where there is a price
+                  time
     trial         trial number params chosen seed baseline time    again: the trial goes on; chosen: opened keys only
-                  [anew] [adopted] [repeat_of]                     anew: from the start; adopted{trial,iteration,
-                                                                   checkpoint}: from there, under other params;
-                  [changed]                                        repeat_of: trial whose configuration it trains again;
-                                                                   changed: its params are not those it began with
-    result        trial iteration metrics time [queries] [done]    iteration from 1, over all trainings of the trial
+    result        trial iteration metrics time [queries] [done]    iteration from 1
     pause         trial iteration reason time                      it waits and may go on later
     checkpoint    trial iteration path
     machine       trial text time                                  what it computes with: precision, device, threads
     note          trial text time                                  what the user should know, such as a lost checkpoint
-    end           trial outcome reason audit best{iteration,dev}   back: its last training was cut short, the one before
-                  artifacts time [back]                            it counts
+    end           trial outcome reason best{iteration,dev} artifacts time
     interrupted   time                                             stopped, may be resumed
-    search_end    best pareto cost seconds ended_by time [checkpoint]
+    search_end    best cost seconds ended_by time [checkpoint]
     confirmation  label params seed metrics time [trial artifacts] one training of `confirm`
     look          split max_seeds seeds label difference p_new     of `confirm --until-settled`
                   boundary decision time

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
-from statistics import fmean
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from trainables.config.function import Objective
@@ -23,7 +22,6 @@ from tune_cl.space.space import Flat, identity
 RUNNING = "running"
 RAN_TO_THE_END = ("completed", "baseline")  # outcomes
 OUTSIDE = ("session", "confirmation", "look")  # events before which the search did not run: that time is left out
-NO_STANDING = (0, 0.0)  # of a configuration without a finished training
 
 
 @dataclass(frozen=True)
@@ -32,12 +30,6 @@ class Dev:
 
     iteration: int
     dev: float
-
-
-def over_shared_seeds(own: Mapping[int, float], other: Mapping[int, float]) -> float | None:
-    """By how much one configuration is above another, on average over the seeds that both have; None without any."""
-    shared = own.keys() & other.keys()
-    return fmean(own[seed] - other[seed] for seed in shared) if shared else None
 
 
 @dataclass
@@ -54,54 +46,25 @@ class TrialState:
     checkpoints: dict[int, str] = field(default_factory=dict)
     replaced: list[str] = field(default_factory=list)
     """Checkpoints in whose place others of the same iteration came after a kill: never read, yet to be deleted."""
-    offset: int = 0
-    """Iterations of its previous trainings (grace `scaled`), after which those of its present one are counted."""
-    past_offsets: tuple[int, ...] = ()
-    """The `offset` of each training before the present one, in their order."""
-    until: int | None = None
-    """The last iteration of the training that counts, if a later one was cut short."""
     paused: bool = False
-    copied_from: dict[str, Any] | None = None
-    """Where its present weights come from (scheduler pbt): trial, iteration, checkpoint."""
-    repeat_of: str | None = None
-    """The first trial of its configuration, if this one trains it again under another seed (`search.repeats`)."""
     outcome: str | None = None
     reason: str | None = None
-    audit: int | None = None
-    """The iteration at which the scheduler would have stopped it, if it was finished for the audit."""
     artifacts: str | None = None
 
     def dev(self, metric: str) -> dict[int, float]:
-        """Values of the metric on dev by iteration of the present training."""
-        key, results = dev_key(metric), sorted(self.results.items())
-        return {at - self.offset: values[key] for at, values in results if self.counts(at) and key in values}
-
-    def counts(self, iteration: int) -> bool:
-        """Whether an iteration belongs to the present training."""
-        return self.offset < iteration <= (self.until or math.inf)
+        """Values of the metric on dev by iteration."""
+        key = dev_key(metric)
+        return {at: values[key] for at, values in sorted(self.results.items()) if key in values}
 
     def best(self, metric: str) -> Dev | None:
         """The highest value, at the earliest iteration that reached it; NaN does not count."""
-        own = self.copied_from["iteration"] if self.copied_from else 0  # earlier values are not of the present weights
-        values = self.dev(metric).items()
-        by_iteration = {iteration: value for iteration, value in values if iteration > own and not math.isnan(value)}
+        by_iteration = {iteration: value for iteration, value in self.dev(metric).items() if not math.isnan(value)}
         at = max(by_iteration, key=by_iteration.__getitem__, default=None)
         return None if at is None else Dev(at, by_iteration[at])
 
-    def before(self) -> TrialState | None:
-        """The trial as its previous training left it; None if there was none."""
-        if not self.past_offsets:
-            return None
-        return replace(self, offset=self.past_offsets[-1], until=self.offset, past_offsets=self.past_offsets[:-1])
-
-    @property
-    def configuration(self) -> str:
-        """The first trial of its configuration."""
-        return self.repeat_of or self.trial
-
     @property
     def iterations(self) -> int:
-        """Iterations reported, over all its trainings."""
+        """Iterations reported."""
         return len(self.results)
 
 
@@ -139,7 +102,7 @@ class SearchState:
 
     @property
     def search_seeds(self) -> set[int]:
-        """The seeds whose trainings had a say in what was chosen, without those of repeats: no confirmation has one."""
+        """The seeds whose trainings had a say in what was chosen: no confirmation has one."""
         return {self.seed, *self.warm_seeds}
 
     def best(self) -> tuple[TrialState, Dev] | None:
@@ -148,44 +111,16 @@ class SearchState:
 
     def ranked(self, among: Iterable[str] | None = None) -> list[tuple[TrialState, Dev]]:
         """Trials, all or those named, by their best dev value, highest first, the baseline included; the lowest number
-        wins a tie.
-
-        Once any configuration was repeated, trials are ranked by their configuration: by the number of seeds with which
-        it ran to the end, then by the mean over them. Failed trials are left out: what they reported may be wrong.
-        """
+        wins a tie. Failed trials are left out: what they reported may be wrong."""
         asked = self.by_number() if among is None else sorted(map(self.trials.__getitem__, among), key=_number)
         sound = [trial for trial in asked if trial.outcome != "failed"]
         reached = [(trial, at) for trial in sound if (at := trial.best(self.metric))]
-        standing = self.standing() if self.repeats else {}
-        return sorted(reached, key=lambda pair: (*standing.get(pair[0].configuration, NO_STANDING), -pair[1].dev))
+        return sorted(reached, key=lambda pair: -pair[1].dev)
 
-    def standing(self) -> dict[str, tuple[int, float]]:
-        """What configurations with finished trainings are ranked by, the lowest first: seeds, then the mean."""
-        return {name: (-len(values), -fmean(values)) for name, values in self.finals().items()}
-
-    @property
-    def repeats(self) -> bool:
-        """Whether any configuration was trained again under another seed."""
-        return any(trial.repeat_of for trial in self.trials.values())
-
-    def finals(self) -> dict[str, list[float]]:
-        """Best dev values of the trainings that ran to their end, by configuration, in the order of the trials."""
-        by_configuration: dict[str, list[float]] = {}
-        for trial, dev in self._finals():
-            by_configuration.setdefault(trial.configuration, []).append(dev)
-        return by_configuration
-
-    def by_seed(self) -> dict[str, dict[int, float]]:
-        """Like `finals`, with the values by seed."""
-        by_configuration: dict[str, dict[int, float]] = {}
-        for trial, dev in self._finals():
-            by_configuration.setdefault(trial.configuration, {})[trial.seed] = dev
-        return by_configuration
-
-    def _finals(self) -> Iterator[tuple[TrialState, float]]:
-        for trial in self.by_number():
-            if trial.outcome in RAN_TO_THE_END and (at := trial.best(self.metric)):
-                yield trial, at.dev
+    def finished(self) -> list[tuple[TrialState, Dev]]:
+        """The trials that ran to their end, in their order, with their best dev value."""
+        ended = [trial for trial in self.by_number() if trial.outcome in RAN_TO_THE_END]
+        return [(trial, at) for trial in ended if (at := trial.best(self.metric))]
 
     def by_number(self) -> list[TrialState]:
         return sorted(self.trials.values(), key=_number)
@@ -231,10 +166,8 @@ class SearchState:
                 self.trials[event["trial"]].paused = True
             case "end":
                 trial = self.trials[event["trial"]]
-                if event.get("back"):
-                    trial = self.trials[event["trial"]] = trial.before() or trial
                 trial.outcome, trial.reason = event["outcome"], event.get("reason")
-                trial.audit, trial.artifacts = event.get("audit"), event.get("artifacts")
+                trial.artifacts = event.get("artifacts")
             case "forecast":
                 self.forecast = self.forecast | {key: event[key] for key in event if key not in ("event", "time")}
             case "search_end":
@@ -256,21 +189,17 @@ class SearchState:
             self.training_seconds += event["metrics"]["seconds"]
 
     def _begin(self, event: Event) -> None:
+        point, params = as_point(event.get("chosen", {})), shared(event["params"])
         if trial := self.trials.get(event["trial"]):
             trial.outcome = trial.reason = None
             trial.paused = False
-            if event.get("anew"):
-                trial.past_offsets = (*trial.past_offsets, trial.offset)
-                trial.offset = max(trial.results, default=0)
-            if copied := event.get("adopted"):
-                trial.copied_from, trial.point, trial.params = copied, as_point(event["chosen"]), event["params"]
+            if event.get("anew") or point != trial.point:  # of version 0.1: only the newest training counts
+                trial.point, trial.params, trial.results = point, params, {}
             return
         if not names_folder(event["trial"]):  # its files would lie elsewhere
             raise TypeError(f"trial {event['trial']!r} is no name of a folder")
-        keys = ("trial", "number", "params", "seed", "baseline")
-        values = {key: event[key] for key in keys} | {"params": shared(event["params"])}
-        more = {"point": as_point(event.get("chosen", {})), "repeat_of": event.get("repeat_of")}
-        self.trials[event["trial"]] = TrialState(**values, **more)
+        values = {key: event[key] for key in ("trial", "number", "seed", "baseline")}
+        self.trials[event["trial"]] = TrialState(**values, params=params, point=point)
 
 
 def _number(trial: TrialState) -> int:

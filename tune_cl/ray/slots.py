@@ -142,7 +142,7 @@ def capacity_of(nodes: Iterable[Mapping[str, Any]], need: Resources) -> int:
 
 def group_of(need: Resources) -> Group:
     """The processes of one trial."""
-    return Group(need.workers, need.cpu, need.gpu, need.threads, need.shard)
+    return Group(need.workers, need.cpu, need.gpu, need.threads)
 
 
 def in_words(need: Resources) -> str:

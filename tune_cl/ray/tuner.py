@@ -23,7 +23,7 @@ from trainables.post import new_cleaner
 from trainables.ranker_trainable import LATE_CHECKPOINT, RankerTrainable
 from trainables.training.factory import AnyMaterials
 from tune_cl.history.search_folder import SearchFolder, own_checkpoint
-from tune_cl.history.state import NO_STANDING, SearchState, TrialState
+from tune_cl.history.state import SearchState, TrialState
 from tune_cl.process import environment, stop_if_asked
 from tune_cl.ray.slots import group_of
 from tune_cl.ray.workarounds import disable_running_means, retries_after_reset, shrink, trim_records, withhold_aws_keys
@@ -64,8 +64,8 @@ CHECKPOINTS_PER_TRIAL = 2  # if the last one is damaged, the trial resumes from 
 
 
 class EndedTrials:
-    """`waiting`: ended trials whose checkpoints may still be read. The search's best ranker is copied from one of them
-    when the search ends; under pbt, open trials copy weights from other trials, ended ones among them."""
+    """`waiting`: the ended trial whose checkpoints may still be read, for the search's best ranker is copied from them
+    when the search ends: the best one so far."""
 
     def __init__(self, search: Search):
         self.search = search
@@ -74,27 +74,8 @@ class EndedTrials:
     def unneeded(self, ended: Iterable[str]) -> list[str]:
         """Trials whose checkpoints nothing reads any more, now that these have ended too."""
         before = [*self.waiting, *ended]
-        self.waiting = self._needed(before)
+        self.waiting = [trial.trial for trial, _ in self.search.state.ranked(before)][:1]
         return [name for name in before if name not in self.waiting]
-
-    def _needed(self, names: list[str]) -> list[str]:
-        search = self.search
-        if search.scheduler.copies and search.state.open_trials():
-            return names
-        best: dict[str, str] = {}
-        for trial, _ in search.state.ranked(names):
-            best.setdefault(trial.configuration, trial.trial)
-        if search.experiment.search.repeats == 1:
-            return list(best.values())[:1]
-        standing = search.state.standing() if search.state.repeats else {}
-        return [name for configuration, name in best.items() if not self._overtaken(configuration, standing)]
-
-    def _overtaken(self, configuration: str, standing: Mapping[str, tuple[int, float]]) -> bool:
-        """Whether a configuration gets no further seed and another one ranks above it. That stays so: more seeds rank
-        first, and a configuration never loses seeds."""
-        if self.search.repeats.goes_on(configuration):
-            return False
-        return any(other < standing.get(configuration, NO_STANDING) for other in standing.values())
 
 
 def drop_foreign_checkpoints(state: SearchState, search_folder: SearchFolder) -> list[str]:
@@ -107,10 +88,6 @@ def drop_foreign_checkpoints(state: SearchState, search_folder: SearchFolder) ->
         trial.checkpoints = {iteration: own for iteration, own in own_checkpoints.items() if own}
         foreign += [recorded[iteration] for iteration, own in own_checkpoints.items() if not own]
         trial.replaced = [own for address in trial.replaced if (own := own_checkpoint(address, search_folder))]
-        if trial.copied_from and (address := trial.copied_from["checkpoint"]):
-            own = own_checkpoint(address, search_folder)
-            trial.copied_from = {**trial.copied_from, "checkpoint": own}
-            foreign += [] if own else [address]
     return foreign
 
 
@@ -279,7 +256,7 @@ class _Recorder(_Adaptor, tune.Callback):
 
     def _delete_older(self, name: str, ray_trial: str, address: str) -> None:
         """Deletes a trial's checkpoints, except the last CHECKPOINTS_PER_TRIAL and the last one before the trial went
-        on after a pause: under pbt, other trials may copy its weights until all have reached their next pause."""
+        on after a pause: a process that takes the trial over begins with that one."""
         every = [*self.checkpoints.get(name, ()), (ray_trial, address)]
         before, present = ([one for one in every if (one[0] == ray_trial) is now] for now in (False, True))
         for _, old in [*before[:-1], *present[:-CHECKPOINTS_PER_TRIAL]]:

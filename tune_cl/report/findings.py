@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,6 @@ from tune_cl.history.state import (
     TrialState,
     experiment_of,
     over_curricula,
-    over_shared_seeds,
     replay,
 )
 from tune_cl.report.charts import Interval
@@ -74,29 +72,9 @@ class Findings:
         return [(trial, at) for trial, at in self.state.ranked() if not trial.baseline]
 
     @cached_property
-    def standings(self) -> list[tuple[TrialState, float, int]]:
-        """The baseline, then the best trial of each configuration in `ranked`, with the dev value that ranks it and the
-        number of seeds that this is a mean of (`search.repeats`)."""
-        finals = self.state.finals() if self.state.repeats else {}
-        best: dict[str, tuple[TrialState, float, int]] = {}
-        for trial, at in [*([self.baseline] if self.baseline else []), *self.ranked]:
-            values = finals.get(trial.configuration, [at.dev])
-            best.setdefault(trial.configuration, (trial, fmean(values), len(values)))
-        return list(best.values())
-
-    def above(self, trial: TrialState, dev: float) -> float | None:
-        """By how much a trial is above the baseline: over the seeds that both configurations have, else by `dev`. None
-        without a baseline."""
-        if not self.baseline:
-            return None
-        baseline, at = self.baseline
-        own, other = (self._by_seed.get(one.configuration, {}) for one in (trial, baseline))
-        difference = over_shared_seeds(own, other)
-        return dev - at.dev if difference is None else difference
-
-    @cached_property
-    def _by_seed(self) -> dict[str, dict[int, float]]:
-        return self.state.by_seed()
+    def with_baseline(self) -> list[tuple[TrialState, Dev]]:
+        """The baseline, if it gave a value, then `ranked`."""
+        return [*([self.baseline] if self.baseline else []), *self.ranked]
 
     @cached_property
     def over_curricula(self) -> bool:
@@ -110,24 +88,14 @@ class Findings:
 
     @cached_property
     def ended(self) -> list[tuple[TrialState, Dev]]:
-        """The trials in `ranked`, and the baseline, that ran to the end, without repeats: seeds of a configuration are
-        no independent trials."""
+        """The trials in `ranked`, and the baseline, that ran to the end."""
         valid = [*self.ranked, *([self.baseline] if self.baseline else [])]
-        return [(trial, at) for trial, at in valid if trial.outcome in RAN_TO_THE_END and not trial.repeat_of]
+        return [(trial, at) for trial, at in valid if trial.outcome in RAN_TO_THE_END]
 
-    @cached_property
-    def pairs(self) -> list[tuple[TrialState, TrialState]]:
-        """Trials of the best configuration and of the baseline under the same seeds, in the order of the trials; none
-        that failed or gave no value."""
-        if not (self.ranked and self.baseline):
-            return []
-        best, plain = (self._trainings(trial.configuration) for trial, _ in (self.ranked[0], self.baseline))
-        return [(trial, plain[seed]) for seed, trial in best.items() if seed in plain]
-
-    def _trainings(self, configuration: str) -> dict[int, TrialState]:
-        """The trials of a configuration by seed."""
-        own = [trial for trial in self.state.by_number() if trial.configuration == configuration]
-        return {trial.seed: trial for trial in own if trial.outcome != "failed" and trial.best(self.metric)}
+    @property
+    def pair(self) -> tuple[TrialState, TrialState] | None:
+        """The best trial and the baseline, if both gave a value."""
+        return (self.ranked[0][0], self.baseline[0]) if self.ranked and self.baseline else None
 
     def past_curriculum(self, trial: TrialState) -> int:
         """The iteration with which the trial's curriculum is over; 0 without one."""

@@ -31,8 +31,7 @@ def latex_table(findings: Findings) -> str:
     best = best_row(entries)
     split = confirmed["split"] if confirmed else "dev"
     heads = ["configuration", f"{findings.metric} ({split})", "difference", *([_p(confirmed)] if confirmed else [])]
-    several = "means over seeds where there are several" if any(row.seeds > 1 for row in entries) else "one seed"
-    over = f"seeds {', '.join(map(str, confirmed['seeds']))}" if confirmed else f"{several}, no test: not confirmed"
+    over = f"seeds {', '.join(map(str, confirmed['seeds']))}" if confirmed else "one seed, no test: not confirmed"
     lines = [
         f"% search {latex(findings.state.name)}; {over}",
         r"% \usepackage{booktabs}",

@@ -21,7 +21,6 @@ from tune_cl.report.trials import (
     parameters_section,
     repeat_section,
     spent_section,
-    tradeoff_section,
     trees_section,
 )
 from tune_cl.report.verdict_section import tables_section, verdict_section
@@ -34,7 +33,6 @@ TITLES = {
     "configurations": "Configurations",
     "learning": "Learning curves",
     "progress": "How soon the search found it",
-    "tradeoff": "What each trial cost",
     "parameters": "Parameters",
     "groups": "Kinds of queries",
     "pacing": "Training data as used",
@@ -53,7 +51,6 @@ def page(findings: Findings) -> str:
         "configurations": tables_section(findings),
         "learning": [*learning_section(findings), *trees_section(findings)],
         "progress": cost_section(findings),
-        "tradeoff": tradeoff_section(findings),
         "parameters": parameters_section(findings),
         "groups": groups_section(findings, values),
         "pacing": pacing_section(findings),

@@ -116,23 +116,13 @@ def _files(findings: Findings) -> tuple[str, str, list[Path], list[Path]]:
     if confirmed and (top := leader(confirmed)):
         label = f"{top['label']}, means over {counted(len(top['runs']), 'seed')}"
         return confirmed["split"], label, _tables(top, folder), _tables(confirmed["baseline"], folder)
-    if not findings.pairs:
-        raise NothingToShow(_unpaired(findings))
-    ended = [pair for pair in findings.pairs if all(trial.artifacts for trial in pair)]
-    if not ended:
-        missing = " and ".join(trial.trial for trial in findings.pairs[0] if not trial.artifacts)
+    if not findings.pair:
+        who = "No trial besides the baseline has given a" if findings.baseline else "The baseline has given no"
+        raise NothingToShow(f"{who} dev value.")
+    if missing := " and ".join(trial.trial for trial in findings.pair if not trial.artifacts):
         raise NothingToShow(f"There are no values of single queries yet: they come with the end of {missing}.")
-    files = [[resolve_recorded(str(trial.artifacts), folder) / "dev.per_query.tsv" for trial in pair] for pair in ended]
-    seeds = "one seed" if len(ended) == 1 else f"means over {counted(len(ended), 'seed')}"
-    return "dev", f"{words(ended[0][0])}, {seeds}", [best for best, _ in files], [plain for _, plain in files]
-
-
-def _unpaired(findings: Findings) -> str:
-    if not findings.baseline:
-        return "The baseline has given no dev value."
-    if not findings.ranked:
-        return "No trial besides the baseline has given a dev value."
-    return "The best configuration and the baseline have no dev values of one seed."
+    best, baseline = (resolve_recorded(str(one.artifacts), folder) / "dev.per_query.tsv" for one in findings.pair)
+    return "dev", f"{words(findings.pair[0])}, one seed", [best], [baseline]
 
 
 def _tables(entry: Document, folder: Path) -> list[Path]:
@@ -290,7 +280,7 @@ Ended = list[tuple[TrialState, Dev]]
 def ranking_section(findings: Findings) -> list[Markup]:
     """Rank correlation of the values at each rung with the final ones, over all trials that ran to the end."""
     ended = findings.ended
-    parts = [paragraph(_stopping(findings)), *_audit(findings)]
+    parts = [paragraph(_stopping(findings))]
     if len(ended) < FEWEST_ENDED:
         text = f"Too few trials ran to the end ({len(ended)}) to say how well early values ranked them: "
         return [*parts, paragraph(f"{text}at least {FEWEST_ENDED} are needed.")]
@@ -298,11 +288,6 @@ def ranking_section(findings: Findings) -> list[Markup]:
     parts.append(table(["rung (iteration)", "trials", "Kendall's τ", "95 % interval"], lines, [1, 2, 3]))
     parts.append(paragraph(_over_whom(findings)))
     return [*parts, *_splits(findings), *_slow(findings)]
-
-
-def audited(findings: Findings) -> Ended:
-    """Trials that the scheduler would have stopped, finished for the audit."""
-    return [(trial, at) for trial, at in findings.ended if trial.audit is not None]
 
 
 def _stopping(findings: Findings) -> str:
@@ -314,12 +299,8 @@ def _stopping(findings: Findings) -> str:
         return f"No scheduler stopped trials; the table says how well early values would have ranked them.{also}"
     stopped = len(ended) - others.total()
     text = f"Scheduler {search.scheduler} stopped {stopped} of {len(findings.state.trials)} trials early.{also}"
-    if finished := len(audited(findings)):
-        text += f" It would have stopped {finished} more, which were finished on purpose (search.audit)."
     if _compares_inside(findings):
         return f"{text} Trials were compared while still inside their curriculum, too."
-    if search.grace == "scaled":
-        return f"{text} Trials were compared after trainings that were planned for their rung, curriculum included."
     if search.grace == "curriculum":
         return f"{text} No trial was compared before its own curriculum was over."
     return f"{text} Trials could be compared while still inside their curriculum (search.grace: {search.grace})."
@@ -327,29 +308,7 @@ def _stopping(findings: Findings) -> str:
 
 def _compares_inside(findings: Findings) -> bool:
     """Whether the scheduler compares trials inside their curricula regardless of `search.grace`."""
-    scheduler = findings.experiment.search.scheduler
-    return scheduler == "pbt" or (scheduler == "model" and findings.experiment.setup.promotion)
-
-
-def _audit(findings: Findings) -> list[Markup]:
-    """What stopping would have cost, as far as the audited trials show."""
-    finished = audited(findings)
-    passed = [at.dev for trial, at in findings.ended if trial.audit is None and not trial.baseline]
-    if not finished or not passed:
-        return []
-    top, best = max(finished, key=lambda pair: pair[1].dev), max(passed)
-    above = sum(at.dev > best for _, at in finished)
-    usual = float(np.median(passed))
-    level = sum(at.dev > usual for _, at in finished)
-    text = (
-        f"Of the {len(finished)} audited trials {above} ended above the best trial that was let through "
-        f"({number(best)}), {level} above the median of those ({number(usual)}). "
-    )
-    if above:
-        text += f"Stopping would have lost {number(top[1].dev - best)} {findings.metric} ({words(top[0])})."
-    else:
-        text += f"Stopping lost nothing among them: the best of them ended at {number(top[1].dev)}."
-    return [paragraph(text)]
+    return findings.experiment.search.scheduler == "model" and findings.experiment.setup.promotion
 
 
 def _over_whom(findings: Findings) -> str:
@@ -357,28 +316,11 @@ def _over_whom(findings: Findings) -> str:
     search = findings.experiment.search
     if search.scheduler == "none":
         return text
-    if search.scheduler == "pbt":
-        return f"{text} None was stopped, but a copy of another trial went on with that one's weights."
-    if audited(findings):
-        return (
-            f"{text} The audited ones are a sample of the stopped, so each stands for several: the stopped "
-            "count for too little in τ."
-        )
-    text += " Only trials that were let through ran to the end: how the stopped ones would have ended is not known."
-    if search.grace == "scaled":
-        return f"{text} The values at a rung are those of the trainings planned for it; the baseline had none."
-    return f"{text} search.audit: N finishes up to N of them to find out."
+    return f"{text} Only trials that were let through ran to the end: how the others would have ended is not known."
 
 
 def _until(findings: Findings, trial: TrialState, rung: int) -> float:
-    """The best value up to the rung, under grace `scaled` of the training planned for it; NaN if there is none."""
-    if findings.experiment.search.grace == "scaled":
-        earlier = trial.before()
-        while earlier and max(earlier.dev(findings.metric), default=0) != rung:
-            earlier = earlier.before()
-        if earlier is None:
-            return math.nan
-        trial = earlier
+    """The best value up to the rung; NaN if there is none."""
     values = [value for _, value in takewhile(lambda item: item[0] <= rung, trial.dev(findings.metric).items())]
     return max((value for value in values if not math.isnan(value)), default=math.nan)
 
@@ -436,7 +378,7 @@ def _slow(findings: Findings) -> list[Markup]:
     search = findings.experiment.search
     if not biased:
         text += "no bias against them is shown."
-    elif search.scheduler in ("none", "pbt"):
+    elif search.scheduler == "none":
         text += "stopping early would be unfair to slow curricula."
     elif search.grace == "curriculum" and not _compares_inside(findings):
         text += "stopping early would be unfair to slow curricula without this grace (search.grace: curriculum)."

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from trainables.core.prose import counted
 from tune_cl.confirmation.request import Request
 from tune_cl.history.state import TrialState
 from tune_cl.report.charts import Line, Mark, Polyline, line_chart, parallel_chart, share_chart
@@ -29,7 +28,6 @@ from tune_cl.report.markup import (
     side_by_side,
     table,
 )
-from tune_cl.search.analysis import Priced, front, priced
 
 MOST_LINES = 250  # trials drawn; more would make the page slow and the chart unreadable
 KEYS = [("best", "best trial on dev"), ("baseline", "baseline"), ("trial", "other trials")]
@@ -177,8 +175,6 @@ def spent_section(findings: Findings) -> list[Markup]:
         ("CPU hours reserved by trials", forecast.get("cpu_hours_forecast"), cost.get("cpu_hours")),
         ("GPU hours reserved by trials", forecast.get("gpu_hours_forecast"), cost.get("gpu_hours")),
     ]
-    if "cost_forecast" in forecast:
-        lines.append(("cost of that, at search.price", forecast["cost_forecast"], cost.get("price")))
     shown = table(["", "forecast", "true"], [(name, _amount(before), _amount(after)) for name, before, after in lines],
                  [1, 2])  # fmt: skip
     notes = ["The forecast of the time leaves out what starting takes: Ray, its workers, and reading the data."]
@@ -240,8 +236,7 @@ def importances(findings: Findings) -> tuple[list[Importance], list[str]]:
     """The importances of opened parameters, largest first, and the keys for which none can be computed."""
     measured, skipped = [], []
     for key in findings.experiment.space.leaves:
-        present = [(trial.point[key], dev) for trial, dev, _ in findings.standings
-                   if key in trial.point and not trial.baseline]  # fmt: skip
+        present = [(trial.point[key], at.dev) for trial, at in findings.ranked if key in trial.point]
         values = [value for value, _ in present]
         one = importance(key, values, np.array([dev for _, dev in present]), [plain(value) for value in values])
         if one:
@@ -296,45 +291,6 @@ def repeat_section(findings: Findings) -> list[Markup]:
     ]
 
 
-SIGNS = [
-    ("curriculum", "a trial at its best"),
-    ("highlight", "in the Pareto set"),
-    ("level", "the baseline, at its best"),
-]
-
-
-def tradeoff_section(findings: Findings) -> list[Markup]:
-    """Each trial's best dev value over the seconds of training it took, and the Pareto set."""
-    trials = priced(findings.state)
-    if not trials:
-        return [paragraph("No trial has given a dev value yet.")]
-    pareto = front(trials)
-    others = [Line(trial.trial_id, "trial", _tip(findings, trial), [_at(trial)],
-                   [Mark(_at(trial), "curriculum", _tip(findings, trial))])
-              for trial in trials if trial not in pareto]  # fmt: skip
-    rings = [Mark(_at(trial), "highlight", _tip(findings, trial)) for trial in pareto]
-    line = Line("", "best", "Pareto set", [_at(trial) for trial in pareto], rings)
-    level = findings.baseline[1].dev if findings.baseline else None
-    chart = line_chart([*others, line], "seconds of training", f"best dev {findings.metric}", True, level, False)
-    rows = [(words(findings.state.trials[trial.trial_id]), number(trial.dev), trial.iterations, f"{trial.seconds:.1f}")
-            for trial in pareto]  # fmt: skip
-    shown = table(["Pareto set", f"dev {findings.metric}", "iterations", "seconds"], rows, [1, 2, 3])
-    note = paragraph(
-        "The Pareto set: no trial was better with as little training. Training until the best value was reached, "
-        "evaluation included; trials share the machine, so seconds differ by chance, iterations do not."
-    )
-    return [side_by_side(figure("Each trial at its best", chart, legend(SIGNS), note), shown)]
-
-
-def _at(trial: Priced) -> tuple[float, float]:
-    return trial.seconds, trial.dev
-
-
-def _tip(findings: Findings, trial: Priced) -> str:
-    reached = f"{number(trial.dev)} after {counted(trial.iterations, 'iteration')}, {trial.seconds:.1f} s"
-    return f"{words(findings.state.trials[trial.trial_id])}: {reached}"
-
-
 POINTS = 5  # equal parts of the training, at whose ends the two are compared
 TREES = "ranker.trees_per_iteration"
 
@@ -372,8 +328,8 @@ def _first(values: Mapping[int, float], level: float, trees: int) -> int | None:
 
 
 def trees_section(findings: Findings) -> list[Markup]:
-    """The best curriculum against plain training under the same seed if the search's rankers grow trees; else empty."""
-    best, baseline = next(iter(findings.pairs), (None, None))
+    """The best curriculum against plain training if the search's rankers grow trees; else empty."""
+    best, baseline = findings.pair or (None, None)
     if baseline is None or best is None or not {TREES} <= baseline.params.keys() & best.params.keys():
         return []
     rows = needed(best.dev(findings.metric), baseline.dev(findings.metric), best.params[TREES], baseline.params[TREES])

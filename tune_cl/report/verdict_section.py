@@ -48,13 +48,11 @@ def rows(findings: Findings) -> list[Row]:
     """The baseline, then the confirmed configurations or, without a confirmation, the best trials on dev."""
     if confirmed := findings.confirmation:
         return [confirmed_row(entry) for entry in (confirmed["baseline"], *confirmed["configurations"])]
+    level = findings.baseline and findings.baseline[1].dev
     return [
-        Row(
-            words(trial), dev, None, seeds,
-            difference=None if trial.baseline else findings.above(trial, dev),
-        )
-        for trial, dev, seeds in findings.standings[: MOST_ROWS + bool(findings.baseline)]
-    ]  # fmt: skip
+        Row(words(trial), at.dev, None, 1, difference=None if trial.baseline or level is None else at.dev - level)
+        for trial, at in findings.with_baseline[: MOST_ROWS + bool(findings.baseline)]
+    ]
 
 
 def confirmed_row(entry: Document) -> Row:
@@ -92,17 +90,15 @@ def _on_dev(findings: Findings) -> str:
     metric, ranked, baseline = findings.metric, findings.ranked, findings.baseline
     if not ranked:
         return "No trial besides the baseline has given a dev value."
-    trial, dev, seeds = findings.standings[1 if baseline else 0]
-    at = f"the mean over {seeds} seeds" if seeds > 1 else f"at iteration {ranked[0][1].iteration}"
-    text = f"Best on dev so far: {words(trial)}, {metric} {number(dev)} {at}"
-    difference = findings.above(trial, dev)
-    if difference is None:
+    trial, at = ranked[0]
+    text = f"Best on dev so far: {words(trial)}, {metric} {number(at.dev)} at iteration {at.iteration}"
+    if baseline is None:
         return f"{text}. The baseline gave no dev value, so there is nothing to compare with."
-    text += f", against {number(findings.standings[0][1])} of the baseline ({signed(difference)}). "
+    difference = at.dev - baseline[1].dev
+    text += f", against {number(baseline[1].dev)} of the baseline ({signed(difference)}). "
     if difference <= 0:
         return text + "No trial was above the baseline on dev."
-    caution = CAUTION.replace("one seed", "a few seeds") if seeds > 1 else CAUTION
-    return f"{text}It is the best of {len(ranked)} trials. {caution}"
+    return f"{text}It is the best of {len(ranked)} trials. {CAUTION}"
 
 
 OF_MORE_THAN_THE_CURRICULUM = {
@@ -209,7 +205,7 @@ def configurations_section(findings: Findings) -> list[Markup]:
         return [paragraph("No trial has given a dev value yet.")]
     if findings.confirmation:
         return _confirmed_section(findings, findings.confirmation, entries)
-    return _standings_section(findings, entries)
+    return _trials_section(findings, entries)
 
 
 def _confirmed_section(findings: Findings, confirmed: Document, entries: list[Row]) -> list[Markup]:
@@ -300,21 +296,18 @@ def _looks(confirmed: Document) -> list[Markup]:
     return [table(columns, lines, numeric=(0, 2, 3, 4)), paragraph(note)]
 
 
-def _standings_section(findings: Findings, entries: list[Row]) -> list[Markup]:
+def _trials_section(findings: Findings, entries: list[Row]) -> list[Markup]:
     """The best trials on dev beside the baseline, and how far each was trained: one stopped early might have become
     better."""
     best = best_row(entries)
     lines = [
         [_name(row), _value(row, row is best), signed(row.difference), _trained(trial, findings.metric)]
-        for row, (trial, _, _) in zip(entries, findings.standings, strict=False)
+        for row, (trial, _) in zip(entries, findings.with_baseline, strict=False)
     ]
-    missing = len(findings.standings) - len(entries)
+    missing = len(findings.with_baseline) - len(entries)
     more = f" Not shown: {missing} more; tune-cl report --format csv writes all." if missing else ""
-    several = max(row.seeds for row in entries) > 1
-    each = "the mean over its seeds where it has several" if several else "one seed each, so no SD and no test"
-    each += ", and the difference over the seeds that it has in common with the baseline" if several else ""
     columns = ["configuration", f"{findings.metric} on dev", "difference", "iterations"]
-    note = f"Best dev value of each trial, {each}. {CAUTION}{more}"
+    note = f"Best dev value of each trial, one seed each, so no SD and no test. {CAUTION}{more}"
     return [table(columns, lines, numeric=range(1, len(columns))), paragraph(note)]
 
 

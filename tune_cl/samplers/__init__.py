@@ -33,7 +33,6 @@ class Settings:
 
     points: Sequence[Flat] = ()
     startup_trials: int = 8
-    warm_discount: float = 0.5
 
 
 MakeSampler = Callable[[Space, int, Settings], Sampler]  # (space, seed, settings)
@@ -41,8 +40,7 @@ MakeSampler = Callable[[Space, int, Settings], Sampler]  # (space, seed, setting
 
 def modelled(kind: type[ModelSampler]) -> MakeSampler:
     def make(space: Space, seed: int, settings: Settings) -> Sampler:
-        first = tried_first(space, seed, settings.points)
-        return kind(space, seed, settings.startup_trials, first, settings.warm_discount)
+        return kind(space, seed, settings.startup_trials, tried_first(space, seed, settings.points))
 
     return make
 

@@ -45,23 +45,22 @@ class TrialResult:
         return cls(TrialState.COMPLETE, best, curve) if outcome == "completed" else cls(TrialState.PRUNED, None, curve)
 
 
+DISCOUNT = 0.5  # shrinks the distance from the mean of values of searches on other data
+
+
 class ModelSampler(RandomSampler, ABC):
     """Chooses at random until `startup_trials` have finished, observations of earlier searches included.
 
     If leaves have a prior, a share startup / (startup + finished) of the later trials is random too, and so follows it.
-    `discount`: shrinks the distance of a value that is not comparable from the mean.
     """
 
     purpose: ClassVar[str]
     needs_values = False  # whether Optuna's sampler passes over trials without a final value
 
-    def __init__(
-        self, space: Space, seed: int, startup_trials: int = 8, first: Sequence[Flat] = (), discount: float = 0.5
-    ):
+    def __init__(self, space: Space, seed: int, startup_trials: int = 8, first: Sequence[Flat] = ()):
         super().__init__(space, seed, first)
-        self.startup_trials, self.discount = startup_trials, discount
+        self.startup_trials = startup_trials
         self.results: dict[int, TrialResult] = {}
-        self.waited: dict[int, dict[int, float]] = {}  # number -> iteration at which it was stopped or paused -> best
         self.observations: list[Observation] = []
         self._frozen: dict[int, tuple[TrialResult, FrozenTrial]] = {}
         self._distributions: dict[str, BaseDistribution] = {}
@@ -72,9 +71,7 @@ class ModelSampler(RandomSampler, ABC):
         """A fresh sampler of Optuna's."""
 
     def tell(self, number: int, values: Mapping[int, float], outcome: Outcome) -> None:
-        result = self.results[number] = TrialResult.of(values, outcome)
-        if result.state == TrialState.PRUNED:
-            self.waited.setdefault(number, {})[max(result.curve)] = max(result.curve.values())
+        self.results[number] = TrialResult.of(values, outcome)
 
     def warm_up(self, observations: Sequence[Observation]) -> None:
         self.observations = list(observations)
@@ -113,7 +110,7 @@ class ModelSampler(RandomSampler, ABC):
         return study
 
     def _observed(self) -> list[FrozenTrial]:
-        """Values that are not comparable are put on this search's scale: mean + discount · SD · their standard score,
+        """Values that are not comparable are put on this search's scale: mean + DISCOUNT · SD · their standard score,
         with mean and SD of those that are (0 and 1 while there are fewer than two)."""
         own = [result.value for result in self.results.values() if result.value is not None]
         values = own + [seen.value for seen in self.observations if seen.comparable]
@@ -121,7 +118,7 @@ class ModelSampler(RandomSampler, ABC):
         return [
             self._make(seen.point, TrialResult(TrialState.COMPLETE, value, {1: value}))
             for seen in self.observations
-            for value in [seen.value if seen.comparable else mean + self.discount * spread * seen.value]
+            for value in [seen.value if seen.comparable else mean + DISCOUNT * spread * seen.value]
         ]
 
     def _trial(self, number: int) -> FrozenTrial:
@@ -136,13 +133,10 @@ class ModelSampler(RandomSampler, ABC):
         """A stopped trial as it would have ended: its best value, and what finished trials gained on average after as
         many iterations. Counts as running while none has finished that came by there."""
         at = max(stopped.curve)
-        early = {
-            number: self.waited.get(number, {}).get(at, result.curve.get(at)) for number, result in self.results.items()
-        }
         gains = [
-            result.value - value
-            for number, result in self.results.items()
-            if result.value is not None and (value := early[number]) is not None
+            result.value - result.curve[at]
+            for result in self.results.values()
+            if result.value is not None and at in result.curve
         ]
         if not gains:
             return TrialResult(TrialState.RUNNING)

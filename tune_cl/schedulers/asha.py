@@ -1,4 +1,4 @@
-"""Compares trials at a rung by their values on the same dev queries, averaged over the last evaluations."""
+"""Asynchronous successive halving (Li et al. 2020), and the brackets of it that make Hyperband (Li et al. 2018)."""
 
 from __future__ import annotations
 
@@ -6,43 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
-
-import numpy as np
 
 from tune_cl.schedulers.scheduler import Decision, Scheduler
-
-WINDOW = 3  # evaluations that are averaged
-LEVEL = 0.5  # how far a trial may be behind, in standard errors of the paired difference
-
-
-@dataclass
-class PairedValues:
-    """Each trial's dev values, query by query, and their means over the last WINDOW evaluations at a rung."""
-
-    evaluations: dict[str, list[np.ndarray]] = field(default_factory=dict)
-    recorded: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
-
-    def add(self, trial: str, queries: Sequence[float] | None) -> None:
-        """Adds one evaluation; raises ValueError if the values of the queries were not reported."""
-        if queries is None:
-            raise ValueError("search.compare: paired needs the dev queries' values with each result")
-        self.evaluations[trial] = [*self.evaluations.get(trial, [])[1 - WINDOW :], np.asarray(queries, np.float32)]
-
-    def record(self, trial: str, rung: int) -> float:
-        """Records the trial's values at a rung, averaged over the last evaluations; returns their mean over queries."""
-        values = self.recorded.setdefault((trial, rung), np.mean(self.evaluations[trial], axis=0))
-        return float(values.mean())
-
-    def may_be_better(self, trial: str, other: str, rung: int) -> bool:
-        """Whether the trial is at most LEVEL standard errors of the paired difference behind the other."""
-        difference = self.recorded[trial, rung] - self.recorded[other, rung]
-        error = float(difference.std(ddof=1)) / math.sqrt(len(difference)) if len(difference) > 1 else 0.0
-        return float(difference.mean()) + LEVEL * error >= 0
-
-    def forget(self, trial: str) -> None:
-        """Drops the evaluations of a training that has ended or starts again."""
-        self.evaluations.pop(trial, None)
 
 
 @dataclass
@@ -56,59 +21,31 @@ class Asha(Scheduler):
     value so far is among the best max(1, ⌊n/η⌋) of these n, itself included, or ties with them; else it ends.
 
     A trial within its grace is not recorded at a rung: its value does not yet show what it will become.
-    Under grace `scaled` a training is planned to end at its rung; a trial that goes on starts again for the next one.
     """
 
     first: int | None = None  # the lowest of the setup's rungs to use; None: all
     recorded: dict[int, dict[str, float]] = field(default_factory=dict)
     paused: dict[str, int] = field(default_factory=dict)  # trial -> its rung
-    budgets: dict[str, int] = field(default_factory=dict)
-    paired: PairedValues = field(default_factory=PairedValues)
 
     def __post_init__(self) -> None:
         self.rungs = [rung for rung in self.setup.rungs if rung >= (self.first or 0)]
         self.eta = self.setup.reduction_factor
 
-    def budget(self, trial: str) -> int:
-        if not self.setup.scaled:
-            return self.setup.max_iterations
-        return self.budgets.get(trial, self._after(0)) if trial in self.graces else self.setup.max_iterations
-
-    def decide(self, trial: str, iteration: int, queries: Sequence[float] | None) -> Decision:
-        if self.setup.compare == "paired":
-            self.paired.add(trial, queries)
-        if self.setup.scaled:
-            if iteration != self.budget(trial) or iteration == self.setup.max_iterations:
-                return Decision.GO_ON
-        elif iteration not in self.rungs or iteration < self.graces[trial]:
+    def decide(self, trial: str, iteration: int) -> Decision:
+        if iteration not in self.rungs or iteration < self.graces[trial]:
             return Decision.GO_ON
-        rung = self.recorded.setdefault(iteration, {})
-        rung.setdefault(trial, self._value(trial, iteration))
-        if not self.setup.promotion and not self._is_among_best(trial, iteration):
-            return Decision.STOP
-        if self.setup.promotion or self.setup.scaled:
+        values = self.recorded.setdefault(iteration, {})
+        value = values.setdefault(trial, self.best[trial])
+        if self.setup.promotion:
             self.paused[trial] = iteration
             return Decision.PAUSE
-        return Decision.GO_ON
-
-    def _value(self, trial: str, iteration: int) -> float:
-        """The value that ranks a trial at a rung."""
-        return self.paired.record(trial, iteration) if self.setup.compare == "paired" else self.best[trial]
-
-    def _is_among_best(self, trial: str, rung: int) -> bool:
-        values = self.recorded[rung]
-        limit = threshold(list(values.values()), self.eta)
-        if values[trial] >= limit or self.setup.compare != "paired":
-            return values[trial] >= limit
-        return self.paired.may_be_better(trial, next(t for t in values if values[t] == limit), rung)
+        return Decision.GO_ON if value >= threshold(list(values.values()), self.eta) else Decision.STOP
 
     @property
     def pauses(self) -> bool:
-        return self.setup.promotion or self.setup.scaled
+        return self.setup.promotion
 
     def next_paused(self, last: bool) -> str | None:
-        if not self.setup.promotion:
-            return next(iter(self.paused), None)  # first come, first served
         for rung in reversed(self.rungs):
             values = self.recorded.get(rung, {})
             count = math.floor(len(values) / self.eta)
@@ -118,30 +55,18 @@ class Asha(Scheduler):
                     return trial
         return None
 
-    def resumed(self, trial: str, point: dict[str, Any] | None = None) -> None:
-        rung = self.paused.pop(trial)
-        if self.setup.scaled:
-            self.budgets[trial] = self._after(rung)
-            self.best.pop(trial)
-            self.paired.forget(trial)
+    def resumed(self, trial: str) -> None:
+        del self.paused[trial]
 
     def ended(self, trial: str, completed: bool) -> None:
         self.paused.pop(trial, None)
-        self.paired.forget(trial)
 
     def forget(self, trial: str) -> None:
         super().forget(trial)
         for values in self.recorded.values():
             values.pop(trial, None)
 
-    def _after(self, rung: int) -> int:
-        """The next rung, or after the last one all iterations."""
-        return next((above for above in self.rungs if above > rung), self.setup.max_iterations)
-
     def expected_iterations(self, grace: int) -> float:
-        if self.setup.scaled:
-            ends = [*self.rungs, self.setup.max_iterations]
-            return sum(budget / self.eta**k for k, budget in enumerate(ends))
         return expected_iterations(grace, self.rungs, self.eta, self.setup.max_iterations)
 
 
@@ -175,26 +100,26 @@ class Hyperband(Scheduler):
         self.counts = [0] * len(self.brackets)
         self.weights = [self.setup.reduction_factor ** len(b.rungs) / (len(b.rungs) + 1) for b in self.brackets]
 
-    def start(self, trial: str, grace: int, end: int = 0, point: dict[str, Any] | None = None) -> None:
-        super().start(trial, grace, end, point)
+    def start(self, trial: str, grace: int, end: int = 0) -> None:
+        super().start(trial, grace, end)
         turn = min(range(len(self.brackets)), key=lambda b: (self.counts[b] + 1) / self.weights[b])
         self.counts[turn] += 1
         self.bracket_of[trial] = self.brackets[turn]
         self.bracket_of[trial].start(trial, grace)
 
-    def on_result(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Decision:
+    def on_result(self, trial: str, iteration: int, value: float) -> Decision:
         if trial not in self.bracket_of:
             return Decision.GO_ON
-        return self.bracket_of[trial].on_result(trial, iteration, value, queries)
+        return self.bracket_of[trial].on_result(trial, iteration, value)
 
     @property
     def pauses(self) -> bool:
-        return self.setup.promotion or self.setup.scaled
+        return self.setup.promotion
 
     def next_paused(self, last: bool) -> str | None:
         return next((trial for bracket in self.brackets if (trial := bracket.next_paused(last))), None)
 
-    def resumed(self, trial: str, point: dict[str, Any] | None = None) -> None:
+    def resumed(self, trial: str) -> None:
         self.bracket_of[trial].resumed(trial)
 
     def ended(self, trial: str, completed: bool) -> None:
@@ -204,9 +129,6 @@ class Hyperband(Scheduler):
     def forget(self, trial: str) -> None:
         if trial in self.bracket_of:
             self.bracket_of[trial].forget(trial)
-
-    def budget(self, trial: str) -> int:
-        return self.bracket_of[trial].budget(trial) if trial in self.bracket_of else self.setup.max_iterations
 
     def expected_iterations(self, grace: int) -> float:
         expected = [bracket.expected_iterations(grace) for bracket in self.brackets]

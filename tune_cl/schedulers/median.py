@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -25,16 +24,16 @@ class Median(Scheduler):
     sums: dict[str, tuple[float, int]] = field(default_factory=dict)  # trial -> sum and number of values that count
     means: dict[int, dict[str, float]] = field(default_factory=dict)  # iteration -> trial that came as far -> its mean
 
-    def on_result(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Decision:
+    def on_result(self, trial: str, iteration: int, value: float) -> Decision:
         means = self.means.setdefault(iteration, {})
         if trial in self.graces and iteration >= self.graces[trial] and trial not in means:
             total, count = self.sums.get(trial, (0.0, 0))
             if not math.isnan(value):
                 total, count = self.sums[trial] = total + value, count + 1
             means[trial] = total / count if count else -math.inf
-        return super().on_result(trial, iteration, value, queries)
+        return super().on_result(trial, iteration, value)
 
-    def decide(self, trial: str, iteration: int, queries: Sequence[float] | None) -> Decision:
+    def decide(self, trial: str, iteration: int) -> Decision:
         if iteration < max(self.graces[trial], self.setup.first):
             return Decision.GO_ON
         others = [mean for other, mean in self.means[iteration].items() if other != trial]

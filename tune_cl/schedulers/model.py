@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -194,16 +193,16 @@ class Model(Scheduler):
     def __post_init__(self) -> None:
         self.curves = CurveModel(self.setup.max_iterations)
 
-    def start(self, trial: str, grace: int, end: int = 0, point: dict[str, Any] | None = None) -> None:
-        super().start(trial, grace, end, point)
+    def start(self, trial: str, grace: int, end: int = 0) -> None:
+        super().start(trial, grace, end)
         self.curves.start(trial, end)
 
-    def on_result(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Decision:
+    def on_result(self, trial: str, iteration: int, value: float) -> Decision:
         if trial in self.graces:
             self.curves.add(trial, iteration, value)
-        return super().on_result(trial, iteration, value, queries)
+        return super().on_result(trial, iteration, value)
 
-    def decide(self, trial: str, iteration: int, queries: Sequence[float] | None) -> Decision:
+    def decide(self, trial: str, iteration: int) -> Decision:
         if iteration >= self.setup.max_iterations:
             return Decision.GO_ON
         if not self.setup.promotion:
@@ -247,7 +246,7 @@ class Model(Scheduler):
                 return waiting[index]
         return None
 
-    def resumed(self, trial: str, point: dict[str, Any] | None = None) -> None:
+    def resumed(self, trial: str) -> None:
         del self.paused[trial]
 
     def ended(self, trial: str, completed: bool) -> None:

@@ -1,16 +1,12 @@
-"""What schedulers share: their protocol, when a curriculum ends, and how it shrinks with a rung's budget."""
+"""What schedulers share: their protocol, and when a curriculum ends."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, TypeVar
 
 from trainables.config.objective import AnyRun
-
-Run = TypeVar("Run", bound=AnyRun)
 
 
 def curriculum_grace(run: AnyRun) -> int:
@@ -35,20 +31,6 @@ def curriculum_ends(run: AnyRun) -> dict[str, float]:
     return ends
 
 
-def scaled_run(run: Run, iterations: int) -> Run:
-    """The training with a whole budget of `iterations`, before which it does not end. m, and the trees before a switch,
-    shrink in proportion, to 1 at least; T, a network's switch, the warm-up and a falling rate are shares of all steps
-    and shrink by themselves."""
-    if iterations == run.training.max_iterations:
-        return run
-    share = iterations / run.training.max_iterations
-    patience = max(iterations, run.training.patience)
-    training = run.training.model_copy(update={"max_iterations": iterations, "patience": patience})
-    scaled = {"m": max(1.0, run.curriculum.m * share), "switch": max(1, round(run.curriculum.switch * share))}
-    curriculum = run.curriculum.model_copy(update=scaled)
-    return run.model_copy(update={"training": training, "curriculum": curriculum})
-
-
 class Decision(Enum):
     GO_ON = "go on"
     STOP = "stop"  # the trial ends early
@@ -64,14 +46,6 @@ class Setup:
     grace: str | int = "curriculum"
     first_rung: int = 1
     promotion: bool = False
-    compare: str = "value"
-    interval: int = 2
-    leaves: dict[str, Any] = field(default_factory=dict)  # the space's, by key
-    seed: int = 0
-
-    @property
-    def scaled(self) -> bool:
-        return self.grace == "scaled"
 
     @property
     def first(self) -> int:
@@ -93,14 +67,6 @@ def rungs(first: int, eta: float, max_iterations: int) -> list[int]:
     return sorted(set(values))
 
 
-@dataclass(frozen=True)
-class Change:
-    """How a paused trial goes on: from the checkpoint of trial `source`, under other values of opened keys."""
-
-    source: str
-    point: dict[str, Any]
-
-
 @dataclass
 class Scheduler:
     """Lets every trial go on to its end (`search.scheduler: none`); other schedulers override what they decide."""
@@ -110,19 +76,19 @@ class Scheduler:
     best: dict[str, float] = field(default_factory=dict)
     all_started: bool = False  # set from outside once no new configuration comes; some may still run
 
-    def start(self, trial: str, grace: int, end: int = 0, point: dict[str, Any] | None = None) -> None:
+    def start(self, trial: str, grace: int, end: int = 0) -> None:
         """A trial begins, not to be stopped before iteration `grace`; its curriculum ends with iteration `end`. Not
         called for a trial that is never stopped, such as the baseline."""
         self.graces[trial] = grace
 
-    def on_result(self, trial: str, iteration: int, value: float, queries: Sequence[float] | None = None) -> Decision:
-        """What becomes of the trial after an iteration (from 1) with `value`, which may be NaN. `queries`: the values
-        of the dev queries, if they are reported. Trials that were not started go on."""
+    def on_result(self, trial: str, iteration: int, value: float) -> Decision:
+        """What becomes of the trial after an iteration (from 1) with `value`, which may be NaN. Trials that were not
+        started go on."""
         best = self.best.get(trial, -math.inf)
         self.best[trial] = best if math.isnan(value) else max(best, value)
-        return self.decide(trial, iteration, queries) if trial in self.graces else Decision.GO_ON
+        return self.decide(trial, iteration) if trial in self.graces else Decision.GO_ON
 
-    def decide(self, trial: str, iteration: int, queries: Sequence[float] | None) -> Decision:
+    def decide(self, trial: str, iteration: int) -> Decision:
         """`on_result` for a trial that was started, after its value was recorded."""
         return Decision.GO_ON
 
@@ -131,23 +97,13 @@ class Scheduler:
         """Whether trials may pause."""
         return False
 
-    @property
-    def renews(self) -> bool:
-        """Whether a trial whose training has ended by itself may go on with another training."""
-        return self.setup.scaled
-
-    @property
-    def copies(self) -> bool:
-        """Whether a trial may go on from another one's checkpoint."""
-        return False
-
     def next_paused(self, last: bool) -> str | None:
         """The paused trial that is to go on before any new one starts. `last`: no new trial will come, and none
         runs."""
         return None
 
-    def resumed(self, trial: str, point: dict[str, Any] | None = None) -> None:
-        """A paused trial goes on, under the values `point` if they have changed."""
+    def resumed(self, trial: str) -> None:
+        """A paused trial goes on."""
 
     def ended(self, trial: str, completed: bool) -> None:
         """A trial has ended, whatever its outcome. `completed`: by itself, if only by patience."""
@@ -155,14 +111,6 @@ class Scheduler:
     def forget(self, trial: str) -> None:
         """A trial that has ended had failed: others are no longer compared with what it reported."""
         self.best.pop(trial, None)
-
-    def budget(self, trial: str) -> int:
-        """Iterations that the trial's present training is planned for; only under grace `scaled` fewer than all."""
-        return self.setup.max_iterations
-
-    def change(self, trial: str) -> Change | None:
-        """How a paused trial named by `next_paused` goes on; None if unchanged."""
-        return None
 
     def expected_iterations(self, grace: int) -> float:
         """Mean iterations of a trial with this grace, for the forecast."""

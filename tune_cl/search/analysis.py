@@ -1,51 +1,10 @@
-"""What a search's results say: the Pareto set of dev value and time, and how much selection flatters the best."""
+"""How much selection flatters the best of a search's results."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
-
-from tune_cl.history.state import SearchState
-
-
-@dataclass(frozen=True)
-class Priced:
-    """A trial's best dev value, and the iterations and seconds of training until it was reached."""
-
-    trial_id: str
-    dev: float
-    iterations: int
-    seconds: float
-
-
-def priced(state: SearchState) -> list[Priced]:
-    """Every trial that gave a dev value and did not fail, the baseline included, in order of number."""
-    entries = []
-    for trial in state.by_number():
-        at = trial.best(state.metric)
-        if at and trial.outcome != "failed":
-            reached = trial.offset + at.iteration  # counted over all its trainings
-            spent = [values["seconds"] for iteration, values in trial.results.items() if iteration <= reached]
-            entries.append(Priced(trial.trial, at.dev, reached, sum(spent)))
-    return entries
-
-
-def front(trials: list[Priced]) -> list[Priced]:
-    """The Pareto set, cheapest first: trials whose dev value no other reaches in as few seconds; of equals, one."""
-    best: list[Priced] = []
-    for trial in sorted(trials, key=lambda trial: (trial.seconds, -trial.dev)):
-        if not best or trial.dev > best[-1].dev:
-            best.append(trial)
-    return best
-
-
-def pareto(state: SearchState) -> list[dict[str, Any]]:
-    """The Pareto set as the result document shows it."""
-    return [asdict(trial) for trial in front(priced(state))]
-
 
 NEIGHBOURS = 1  # evaluations on either side of the best that are averaged with it
 FEWEST = 3  # trials

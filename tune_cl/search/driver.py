@@ -9,27 +9,22 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from trainables.config.objective import AnyRun
 from trainables.core.errors import DamagedCheckpoint
 from trainables.core.files import write_text
-from trainables.core.randomness import generator
 from trainables.core.storage import exists, patiently
 from trainables.evaluation.metrics import dev_key
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.forecast import expected_stops
 from tune_cl.history.journal import Event, Journal
 from tune_cl.history.search_folder import TRIALS
-from tune_cl.history.state import RAN_TO_THE_END, SearchState, TrialState, initial_state
+from tune_cl.history.state import SearchState, TrialState, initial_state
 from tune_cl.samplers import Outcome
 from tune_cl.schedulers import Decision
-from tune_cl.schedulers.scheduler import scaled_run
-from tune_cl.search.budget import ending, used_up
-from tune_cl.search.repeats import Repeats, seed_of
+from tune_cl.search.budget import used_up
 from tune_cl.search.throughput import Forecaster
 from tune_cl.search.warm_start import observation_of
 
@@ -42,33 +37,6 @@ ON_A_DEVICE = ("device_memory_mib",)  # reported only by trainings on a device
 log = logging.getLogger(__name__)
 
 
-@dataclass
-class Audit:
-    """A seeded sample of at most `wanted` of the trials that a scheduler stops, drawn as they are stopped.
-
-    A stopped trial is selected with probability (still wanted) / (stops still expected): selection sampling, Knuth, The
-    Art of Computer Programming, vol. 2, algorithm 3.4.2 S. `trials` and `reduction_factor` say how many are expected
-    (`expected_stops`). `selected`: iteration of the stop by trial.
-    """
-
-    wanted: int
-    seed: int
-    trials: int
-    reduction_factor: float
-    selected: dict[str, int] = field(default_factory=dict)
-    stopped: int = 0
-
-    def selects(self, trial: str, iteration: int) -> bool:
-        """Whether a trial that is stopped at this iteration goes on as part of the audit."""
-        missing = self.wanted - len(self.selected)
-        to_come = max(1.0, expected_stops(self.trials, self.reduction_factor) - self.stopped)
-        self.stopped += 1
-        if generator(self.seed, "audit", self.stopped).random() >= missing / to_come:
-            return False
-        self.selected[trial] = iteration
-        return True
-
-
 @dataclass(frozen=True)
 class Stop:
     """The decision to end a trial once it has reported `iteration`."""
@@ -79,19 +47,15 @@ class Stop:
 
 
 class Course:
-    """State, sampler, scheduler and repeats of a search, as its events have left them. `events`: all events so far, of
-    which the first is `search`."""
+    """State, sampler and scheduler of a search, as its events have left them. `events`: all events so far, of which the
+    first is `search`."""
 
     def __init__(self, experiment: Experiment, events: Iterator[Event]):
-        search = experiment.search
         self.metric = experiment.metric
         self.experiment = experiment
-        self.audit = Audit(search.audit, experiment.seed, experiment.trials, search.reduction_factor)
         self.sampler = experiment.sampler()
         self.scheduler = experiment.scheduler()
-        self.repeats = Repeats(search.repeats, BASELINE_TRIAL)
         self.stops: dict[str, Stop] = {}
-        self.asked: dict[str, int] = {}  # the sampler's number for each trial: 0 for the baseline, none for repeats
         self.state: SearchState = initial_state(next(events))
         for event in events:
             self.apply(event)
@@ -101,89 +65,57 @@ class Course:
         kind, trial = event["event"], event.get("trial", BASELINE_TRIAL)
         before = self.state.trials.get(trial)
         was_paused = before is not None and before.paused
-        repeated = kind == "result" and before is not None and event["iteration"] in before.results
+        known = kind == "result" and before is not None and event["iteration"] in before.results
         self.state.apply(event)
         if kind == "warm_start":
             self.sampler.warm_up([observation_of(recorded) for recorded in event["observations"]])
         elif kind == "trial" and before is None:
             self._trial_started(self.state.trials[trial])
-            self.scheduler.all_started = self._are_all_started()
+            self.scheduler.all_started = len(self.state.trials) >= self.experiment.trials
         elif kind == "trial" and was_paused:
             self.stops.pop(trial, None)
-            self.scheduler.resumed(trial, event["chosen"])
-        elif kind == "result" and not repeated:
+            self.scheduler.resumed(trial)
+        elif kind == "result" and not known:
             self._trial_reported(self.state.trials[trial], event)
         elif kind == "pause":
             self._tell(trial, "stopped_early")  # provisional, until the trial ends
         elif kind == "end":
             self._trial_ended(self.state.trials[trial])
 
-    def _are_all_started(self) -> bool:
-        """Whether no new configuration comes: all trials have started, repeats included, or the space is used up."""
-        combinations = self.experiment.space.combinations()
-        used_up = combinations is not None and len(self.asked) > combinations  # the baseline was asked for as well
-        return used_up or len(self.state.trials) >= self.experiment.trials
-
     def _trial_started(self, trial: TrialState) -> None:
-        if self.repeats.seeds > 1:
-            self.repeats.started(trial.trial, trial.configuration)
-        if trial.repeat_of:
-            return
-        number = self.asked[trial.trial] = len(self.asked)
         if trial.trial == BASELINE_TRIAL:
             return
-        self.sampler.replay(number, trial.point)
+        self.sampler.replay(trial.number, trial.point)
         grace, end = self.experiment.grace(trial.point), self.experiment.curriculum_end(trial.point)
-        self.scheduler.start(trial.trial, grace, end, trial.point)
+        self.scheduler.start(trial.trial, grace, end)
 
     def _trial_reported(self, trial: TrialState, event: Event) -> None:
-        if self.repeats.seeds > 1:
-            self.repeats.result(trial.trial, event["iteration"], event["queries"])
-        if trial.trial in self.asked and trial.trial != BASELINE_TRIAL and trial.trial not in self.audit.selected:
+        if trial.trial != BASELINE_TRIAL:
             self._ask_scheduler(trial.trial, event)
 
     def _trial_ended(self, trial: TrialState) -> None:
-        """Its configuration may train again; the sampler gets the result of configurations that will not."""
-        if trial.trial in self.audit.selected:  # the sampler got its result at the stop
+        if trial.trial == BASELINE_TRIAL:
             return
-        if trial.trial in self.asked and trial.trial != BASELINE_TRIAL:
-            self.scheduler.ended(trial.trial, trial.outcome == "completed")
-            if trial.outcome == "failed":
-                self.scheduler.forget(trial.trial)
-        best = trial.best(self.metric) if trial.outcome in RAN_TO_THE_END else None
-        iteration = best.iteration + trial.offset if best else None
-        if self.repeats.seeds > 1:
-            over = self.repeats.ended(trial.trial, trial.configuration, iteration)
-        else:
-            over = [trial.trial] if trial.trial != BASELINE_TRIAL else []
-        for configuration in over:  # unless it is named after this trial, its first training ran to the end
-            self._tell(configuration, str(trial.outcome) if configuration == trial.trial else "completed")
+        self.scheduler.ended(trial.trial, trial.outcome == "completed")
+        if trial.outcome == "failed":
+            self.scheduler.forget(trial.trial)
+        self._tell(trial.trial, str(trial.outcome))
 
     def _ask_scheduler(self, trial: str, event: Event) -> None:
         """Decides what a new result means for its trial."""
         at, value = event["iteration"], event["metrics"][dev_key(self.metric)]
-        decision = self.scheduler.on_result(trial, at - self.state.trials[trial].offset, value, event.get("queries"))
-        if event.get("done") and not self.scheduler.renews:  # ended by itself: nothing to stop
+        decision = self.scheduler.on_result(trial, at, value)
+        if event.get("done"):  # ended by itself: nothing to stop
             return
         if decision is Decision.PAUSE:
             self.stops[trial] = Stop(at, PAUSED, f"waits at iteration {at}")
         elif decision is Decision.STOP:
-            self._stop(trial, at)
-
-    def _stop(self, trial: str, iteration: int) -> None:
-        """Stops a trial, unless the audit selects it: then it goes on, but ends here for sampler and scheduler."""
-        if self.audit.selects(trial, iteration):
-            self.scheduler.ended(trial, completed=False)
-            self._tell(trial, "stopped_early")
-        else:
-            self.stops[trial] = Stop(iteration, "stopped_early", f"not among the best at iteration {iteration}")
+            self.stops[trial] = Stop(at, "stopped_early", f"not among the best at iteration {at}")
 
     def _tell(self, trial: str, outcome: str) -> None:
-        """Gives the sampler a configuration's curve or, if it was repeated, its trainings' mean best value."""
-        dev = self.state.trials[trial].dev(self.metric)
-        finals = self.state.finals().get(trial, []) if self.repeats.seeds > 1 else []
-        values = {max(dev): fmean(finals)} if len(finals) > 1 else dev
-        self.sampler.tell(self.asked[trial], values, OUTCOMES[outcome])
+        """Gives the sampler a trial's curve."""
+        state = self.state.trials[trial]
+        self.sampler.tell(state.number, state.dev(self.metric), OUTCOMES[outcome])
 
 
 @dataclass(frozen=True)
@@ -195,8 +127,6 @@ class Plan:
     checkpoint: str | None
     threads: int
     gpu: float  # GPUs that a trial reserves, or a share of one
-    queries: bool = False  # whether results hold the dev queries' values
-    adopt: bool = False  # whether the checkpoint comes from another configuration
 
     def as_config(self) -> dict[str, Any]:
         """What the trainable and Ray's callbacks get."""
@@ -219,8 +149,8 @@ class Search:
         self.ended_by: str | None = None
         self.forecaster = Forecaster(self.experiment)
         self.course = Course(self.experiment, self.journal.events())
-        self.state, self.stops, self.repeats = self.course.state, self.course.stops, self.course.repeats
-        self.sampler, self.scheduler, self.audit = self.course.sampler, self.course.scheduler, self.course.audit
+        self.state, self.stops = self.course.state, self.course.stops
+        self.sampler, self.scheduler = self.course.sampler, self.course.scheduler
         self.ended_since = [trial.trial for trial in self.state.by_number() if trial.outcome]
         """Trials that have ended since somebody last emptied this list: their checkpoints may be in the way."""
         self.waiting = [trial for trial in self.state.open_trials() if not trial.paused]
@@ -239,41 +169,31 @@ class Search:
             if stop and stop.iteration <= iteration:  # killed between the decision and its record
                 self.ended(trial.trial)
                 continue
-            return self._again(trial, checkpoint)
+            return self._plan(trial.number, trial.point, checkpoint)
         return self._new_or_paused()
 
     def _stop_where_used_up(self, trial: TrialState) -> None:
         """Stops a trial at its last result if that used up a budget, and a kill kept the stop from taking effect."""
-        at, last = max(trial.results, default=0), trial.offset + self.scheduler.budget(trial.trial)
+        at, last = max(trial.results, default=0), self.experiment.max_iterations
         if trial.trial != BASELINE_TRIAL and 0 < at < last and (end := used_up(self.experiment, self.state)):
             self.stops.setdefault(trial.trial, Stop(at, "stopped_early", end))
 
     def _new_or_paused(self) -> Plan | str:
-        """A configuration that is to train again, else a paused trial that may go on, else a new configuration."""
+        """A paused trial that may go on, else a new configuration."""
         number = len(self.state.trials)
-        if end := ending(self.experiment, self.state) if number else None:
+        if end := used_up(self.experiment, self.state) if number else None:
             self.ended_by = end
         if self.ended_by:
             return self._last_paused()
-        more_trials = number < self.experiment.trials
-        if more_trials and self.repeats.due:
-            return self._repeat(self.state.trials[self.repeats.due[0]])
         if paused := self.scheduler.next_paused(last=False):
-            return WAIT if self._still_saves(paused) else self._go_on(paused)
-        return (self._new(number) if more_trials else None) or self._last_paused()
+            still_saves = paused in self.running  # Tune asks for further trials as soon as it has passed a result on
+            return WAIT if still_saves else self._go_on(paused)
+        return (self._new(number) if number < self.experiment.trials else None) or self._last_paused()
 
-    def _still_saves(self, paused: str) -> bool:
-        """Whether a paused trial, or the one whose weights it goes on from, has yet to save and leave its slot: Tune
-        asks for further trials as soon as it has passed a result on."""
-        change = self.scheduler.change(paused)
-        return not self.running.isdisjoint({paused, *([change.source] if change else [])})
-
-    def _new(self, number: int) -> Plan | str | None:
+    def _new(self, number: int) -> Plan | None:
         """The baseline, then what the sampler answers; None when every configuration has been tried."""
-        point = self.sampler.ask(len(self.course.asked)) if number else self.experiment.baseline_values()
-        if point is not None:
-            return self._plan(number, point, None)
-        return WAIT if self.running and self.repeats.seeds > 1 else None  # a running one may yet be repeated
+        point = self.sampler.ask(number) if number else self.experiment.baseline_values()
+        return None if point is None else self._plan(number, point, None)
 
     def _last_paused(self) -> Plan | str:
         """When no new trial comes: a paused one that may still go on, or else the end of all paused ones."""
@@ -289,12 +209,12 @@ class Search:
 
     def result(self, trial: str, metrics: dict[str, Any]) -> bool:
         """Records one iteration's metrics, unless they are recorded already; returns whether the trial may go on."""
-        iteration = self.state.trials[trial].offset + metrics["iteration"]
+        iteration = metrics["iteration"]
         if "failed" in metrics:
             self.stops[trial] = Stop(iteration, "failed", self._with_traceback(trial, metrics))
         elif iteration not in self.state.trials[trial].results:
             event = {"event": "result", "trial": trial, "iteration": iteration, "metrics": self._recorded(metrics)}
-            self.record(event | {key: metrics[key] for key in ("queries", "done") if metrics.get(key)})
+            self.record(event | ({"done": True} if metrics.get("done") else {}))
             self._forecast(trial)
             if trial != BASELINE_TRIAL and not metrics.get("done") and (end := used_up(self.experiment, self.state)):
                 self.stops.setdefault(trial, Stop(iteration, "stopped_early", end))
@@ -315,7 +235,6 @@ class Search:
         self.record({"event": "machine", "trial": trial, "text": text})
 
     def checkpoint(self, trial: str, iteration: int, path: str) -> None:
-        iteration += self.state.trials[trial].offset
         self.record({"event": "checkpoint", "trial": trial, "iteration": iteration, "path": path})
 
     def ended(self, trial: str) -> None:
@@ -353,35 +272,12 @@ class Search:
         return self.journal.path.parent / TRIALS / trial
 
     def _go_on(self, name: str) -> Plan:
-        """A paused trial's plan: from its checkpoint, another's (pbt) or the start (`scaled`: more iterations)."""
+        """A paused trial's plan: from its checkpoint."""
         trial = self.state.trials[name]
-        if self.experiment.search.grace == "scaled":
-            return self._again(trial, None, anew=True)
-        if change := self.scheduler.change(name):
-            iteration = self.stops[name].iteration  # at which both were compared: either may have other checkpoints
-            checkpoint = self.state.trials[change.source].checkpoints.get(iteration)
-            if checkpoint and patiently(lambda: exists(checkpoint)):
-                copied = {"trial": change.source, "iteration": iteration, "checkpoint": checkpoint}
-                return self._plan(trial.number, change.point, checkpoint, adopted=copied)
-            lost = f"the checkpoint of {change.source} after iteration {iteration} is not there to copy"
-            self.note(name, f"{lost}; the trial goes on from its own")
-        return self._again(trial, self.last_checkpoint(trial)[0])
+        return self._plan(trial.number, trial.point, self.last_checkpoint(trial)[0])
 
-    def _again(self, trial: TrialState, checkpoint: str | None, **how: Any) -> Plan:
-        """A plan for a trial that has started before."""
-        how |= {"repeat_of": trial.repeat_of} if trial.repeat_of else {}
-        how |= {"changed": True} if trial.copied_from else {}
-        return self._plan(trial.number, trial.point, checkpoint, trial.seed, **how)
-
-    def _repeat(self, first: TrialState) -> Plan:
-        """A new trial of the configuration of `first`, under its next seed."""
-        seed = seed_of(self.experiment.seed, self.repeats.trainings[first.trial])
-        return self._plan(len(self.state.trials), first.point, None, seed, repeat_of=first.trial)
-
-    def _plan(
-        self, number: int, point: dict[str, Any], checkpoint: str | None, seed: int | None = None, **how: Any
-    ) -> Plan:
-        run, trial = self.experiment.training_run(point, seed), trial_id(number)
+    def _plan(self, number: int, point: dict[str, Any], checkpoint: str | None) -> Plan:
+        run, trial = self.experiment.training_run(point), trial_id(number)
         event = {
             "event": "trial",
             "trial": trial,
@@ -389,36 +285,28 @@ class Search:
             "params": run.in_force(),
             "chosen": point,
             "seed": run.seed,
-            "baseline": how.get("repeat_of", trial) == BASELINE_TRIAL,
+            "baseline": trial == BASELINE_TRIAL,
         }
-        self.record(event | how)
+        self.record(event)
         self.running.add(trial)
-        search, state = self.experiment.search, self.state.trials[trial]
-        queries = search.compare == "paired" or search.repeats > 1
-        adopts = state.copied_from is not None and state.copied_from["checkpoint"] == checkpoint
-        threads, gpu = search.resources.threads, search.resources.gpu
-        return Plan(trial, self.run_of(state), checkpoint, threads, gpu, queries, adopts)
+        resources = self.experiment.search.resources
+        return Plan(trial, run, checkpoint, resources.threads, resources.gpu)
 
     def run_of(self, trial: TrialState) -> AnyRun:
-        """The training of a trial that counts: under grace `scaled` the one planned for its rung."""
-        budget = trial.until - trial.offset if trial.until else self.scheduler.budget(trial.trial)
-        return scaled_run(self.experiment.training_run(trial.point, trial.seed), budget)
+        """The training of a trial."""
+        return self.experiment.training_run(trial.point)
 
     @staticmethod
     def checkpoints(trial: TrialState) -> Iterator[tuple[str, int]]:
-        """The present training's checkpoints that still exist, each with its iteration, newest first."""
-        copied = trial.copied_from or {"iteration": trial.offset, "checkpoint": None}
+        """A trial's checkpoints that still exist, each with its iteration, newest first."""
         for iteration, path in sorted(trial.checkpoints.items(), reverse=True):
-            own = trial.counts(iteration) and iteration > copied["iteration"]
-            if own and patiently(lambda path=path: exists(path)):
+            if patiently(lambda path=path: exists(path)):
                 yield path, iteration
-        if copied["checkpoint"]:
-            yield copied["checkpoint"], copied["iteration"]
 
     @classmethod
     def last_checkpoint(cls, trial: TrialState) -> tuple[str | None, int]:
-        """The newest of `checkpoints`; without one, None and the iteration after which the present training began."""
-        return next(cls.checkpoints(trial), (None, trial.offset))
+        """The newest of `checkpoints`; without one, None and 0."""
+        return next(cls.checkpoints(trial), (None, 0))
 
     def from_sound_checkpoint(self, trial: TrialState, write: Callable[[str], Path | None]) -> str | None:
         """What `write` makes of the trial's newest sound checkpoint, else None; a note names each damaged one."""
@@ -439,8 +327,6 @@ class Search:
 
     def _end(self, trial: str, outcome: str, reason: str | None) -> None:
         state = self.state.trials[trial]
-        before = self._better_before(state) if outcome == "stopped_early" else None
-        state = before or state
         run, folder = self.run_of(state), None
         if outcome != "failed":
             folder = self.from_sound_checkpoint(state, lambda checkpoint: self.artifacts(trial, checkpoint, run))
@@ -454,23 +340,11 @@ class Search:
                 "trial": trial,
                 "outcome": outcome,
                 "reason": reason,
-                "audit": self.audit.selected.get(trial),
                 "artifacts": folder,
                 "best": {"iteration": best.iteration, "dev": best.dev} if best else None,
             }
-            | ({"back": True} if before else {})
         )
         self.ended_since.append(trial)
-
-    def _better_before(self, trial: TrialState) -> TrialState | None:
-        """If a trial's new training was cut short without a higher value: the trial as it was after the training
-        before, which went through its whole curriculum."""
-        cut_short = max(trial.results, default=0) - trial.offset < self.scheduler.budget(trial.trial)
-        before, metric = trial.before() if cut_short else None, self.experiment.metric
-        if before is None or (reached := before.best(metric)) is None:
-            return None
-        now = trial.best(metric)
-        return before if now is None or reached.dev >= now.dev else None
 
     def record(self, event: Event) -> None:
         """Appends an event to the journal, of now if it has no `time`, and updates the state with it."""

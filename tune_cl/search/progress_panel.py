@@ -197,7 +197,6 @@ def more(trials: list[TrialState]) -> str:
 
 def label(trial: TrialState) -> str:
     """The trial's choices on one line."""
-    again = f", again with seed {trial.seed}" if trial.repeat_of else ""
     if trial.baseline:
-        return f"baseline: {curriculum(trial.params) or 'no curriculum'}{again}"
-    return trial_words(trial.point, trial.params) + again
+        return f"baseline: {curriculum(trial.params) or 'no curriculum'}"
+    return trial_words(trial.point, trial.params)

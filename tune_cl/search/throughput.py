@@ -15,7 +15,6 @@ from trainables.config.keys import TrainingRun, flatten
 from trainables.core.randomness import generator
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import Span, forecast_of, within_budgets
-from tune_cl.experiment.search_keys import price_of_an_hour
 from tune_cl.history.journal import Event
 from tune_cl.history.state import SearchState, TrialState
 from tune_cl.samplers import tried_first
@@ -49,22 +48,21 @@ class Pace:
 @dataclass(frozen=True)
 class Paces:
     """Paces in seconds an iteration: the baseline's, the mean of the other trials, and that of each kind measured,
-    slowest first. `seeds`: trainings of the baseline."""
+    slowest first."""
 
     baseline: float
     others: float
     kinds: tuple[Pace, ...]
-    seeds: int = 1
 
     def hours(self, iterations: int, most: int) -> float:
-        """Hours of so many iterations of a search, `most` of them by each training of the baseline."""
-        first = min(iterations, most * self.seeds)
+        """Hours of so many iterations of a search, `most` of them by the baseline."""
+        first = min(iterations, most)
         return (first * self.baseline + (iterations - first) * self.others) / 3600
 
     def longest(self, iterations: int, most: int, trials: int) -> float:
         """Hours of the longest of so many trainings, which no number of slots makes shorter: the baseline's, or one of
         the slowest kind to be expected, of as many iterations as the others make on average."""
-        others = max(0, iterations - most * self.seeds) / max(1, trials - self.seeds)
+        others = max(0, iterations - most) / max(1, trials - 1)
         slowest = max([self.others, *(pace.seconds_per_iteration for pace in self.kinds if pace.trials >= 0.5)])
         return max(min(iterations, most) * self.baseline, others * slowest) / 3600
 
@@ -89,12 +87,11 @@ def paces_of(experiment: Experiment, measure: Callable[[TrainingRun], float]) ->
 @dataclass(frozen=True)
 class Kinds:
     """The kinds of trainings in a search, by the values of `keys`. `shares`: of each kind among the `others`, the
-    trials beside the baseline's; `seeds`: trainings of the baseline."""
+    trials beside the baseline."""
 
     keys: list[str]
     baseline: Kind
     shares: Mapping[Kind, float]
-    seeds: int
     others: int
 
     @classmethod
@@ -103,7 +100,7 @@ class Kinds:
         while len(shares := _shares(experiment, keys)) > MOST:
             keys.pop()
         baseline = _kind(keys, experiment.baseline_values())
-        return cls(keys, baseline, shares, _seeds(experiment), _others(experiment))
+        return cls(keys, baseline, shares, experiment.trials - 1)
 
     def of_trial(self, trial: TrialState) -> Kind:
         return self.baseline if trial.baseline else _kind(self.keys, trial.point)
@@ -112,19 +109,19 @@ class Kinds:
         """`seconds`: of an iteration by kind, of the baseline's at least, which stands in for missing kinds."""
         usual = seconds[self.baseline]
         paces = [
-            Pace(dict(kind), pace, self.others * self.shares.get(kind, 0.0) + self.seeds * (kind == self.baseline))
+            Pace(dict(kind), pace, self.others * self.shares.get(kind, 0.0) + (kind == self.baseline))
             for kind, pace in seconds.items()
         ]
         paces.sort(key=lambda pace: -pace.seconds_per_iteration)
         mean = sum(share * seconds.get(kind, usual) for kind, share in self.shares.items())
-        return Paces(usual, mean, tuple(paces), self.seeds)
+        return Paces(usual, mean, tuple(paces))
 
 
 def forecast_by(paces: Paces, experiment: Experiment, iterations: int, slots: int) -> tuple[Span, dict[str, float]]:
     """The hours of a search whose trials would make so many iterations, `slots` at a time, if its budgets let them; and
-    what the user sees: the iterations within the budgets, their mean pace and, where there is a price, the cost."""
+    what the user sees: the iterations within the budgets, and their mean pace."""
     search, most = experiment.search, experiment.max_iterations
-    hours, price = paces.hours(iterations, most), price_of_an_hour(search)
+    hours = paces.hours(iterations, most)
     longest = paces.longest(iterations, most, experiment.trials)
     filled = min(slots, hours / longest) if longest else slots  # on average; no more than there are trials
     span = within_budgets(search, hours, most * paces.baseline / 3600, filled)
@@ -132,7 +129,7 @@ def forecast_by(paces: Paces, experiment: Experiment, iterations: int, slots: in
         "iterations_expected": round(iterations * span.training / hours) if span.ends else iterations,
         "seconds_per_iteration": hours * 3600 / iterations,
     }
-    return span, figures | ({"cost_forecast": span.training * price} if price else {})
+    return span, figures
 
 
 class Forecaster:
@@ -177,16 +174,6 @@ class Forecaster:
         }
 
 
-def _seeds(experiment: Experiment) -> int:
-    """Trainings of the baseline."""
-    return min(experiment.search.repeats, experiment.trials)
-
-
-def _others(experiment: Experiment) -> int:
-    """Trials that are not the baseline's."""
-    return experiment.trials - _seeds(experiment)
-
-
 def _kind(keys: list[str], point: Mapping[str, Any]) -> Kind:
     return tuple((key, point[key]) for key in keys if key in point)
 
@@ -195,7 +182,7 @@ def _shares(experiment: Experiment, keys: list[str]) -> dict[Kind, float]:
     """The share of each kind among the trials beside the baseline. For a grid, or a space that will be used up, it is
     counted over the combinations to be tried if these are at most DRAWS; else over the configurations tried first and
     random draws."""
-    space, number = experiment.space, _others(experiment)
+    space, number = experiment.space, experiment.trials - 1
     if not number or not keys:
         return {(): 1.0} if number else {}
     in_order = experiment.search.searcher == "grid" or (space.combinations() or math.inf) <= number

@@ -38,7 +38,7 @@ def warm_start_event(experiment: Experiment, digest: str, storage: Path) -> Even
     for journal in journals:
         state = replay(read_events(journal))
         seen = observed(experiment, digest, state)
-        finished = sum(trial.outcome in RAN_TO_THE_END and not trial.repeat_of for trial in state.trials.values())
+        finished = sum(trial.outcome in RAN_TO_THE_END for trial in state.trials.values())
         counts = {"observations": len(seen), "dropped": finished - len(seen)}
         sources.append({"search": state.name, "seeds": sorted(state.search_seeds), **counts})
         observations += [_recorded(observation) for observation in seen]
@@ -64,13 +64,12 @@ def notes_of(event: Event) -> list[str]:
 
 
 def observed(experiment: Experiment, digest: str, state: SearchState) -> list[Observation]:
-    """The finished trials of an earlier search that lie in the space; a repeated configuration counts once, by its
-    mean.
+    """The finished trials of an earlier search that lie in the space.
 
     Parameters that the space does not open are ignored. Values stay as they are if both searches have the same data,
     ranker, metric, evaluation and iterations; else they become standard scores within their search.
     """
-    trials = [(state.trials[name], fmean(values)) for name, values in state.finals().items()]
+    trials = [(trial, at.dev) for trial, at in state.finished()]
     comparable = _comparable(experiment, digest, state)
     values = [dev for _, dev in trials]
     mean, spread = (0.0, 1.0) if comparable or not values else (fmean(values), pstdev(values))

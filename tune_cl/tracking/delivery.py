@@ -164,13 +164,9 @@ class Delivery:
 
     def begin_trial(self, event: Event) -> None:
         key = event["trial"]
-        resumed, source = key in self.cursor.runs, event.get("adopted")
-        initial = not (source or event.get("changed"))  # MLflow's parameters cannot change
+        resumed = key in self.cursor.runs
         run = self.child(key, layout.trial_name(event), layout.trial_tags(self.search, event), event["time"])
-        if source:
-            self.store.log_tags(run, layout.copied_weights_tags(source, event["chosen"]))
-        if initial:
-            self.store.log_params(run, layout.parameters(event["params"]))
+        self.store.log_params(run, layout.parameters(event["params"]))
         if resumed:
             self.store.set_status(run, "RUNNING")
         if key not in self.cursor.open:
@@ -201,9 +197,7 @@ class Delivery:
             self.cursor.open.remove(key)
         run = self.run_of(key)
         self.store.log_metrics(run, self.best(event.get("best"), event["time"]))
-        audited = None if event.get("audit") is None else True
-        values = {"outcome": event["outcome"], "reason": event.get("reason"), "audit": audited}
-        self.store.log_tags(run, layout.tags(values))
+        self.store.log_tags(run, layout.tags({"outcome": event["outcome"], "reason": event.get("reason")}))
         if event.get("artifacts"):
             self.owe(key, event["artifacts"], None)
         self.store.finish(run, layout.STATUS.get(event["outcome"], "FINISHED"), milliseconds(event["time"]))
@@ -213,9 +207,6 @@ class Delivery:
         self.store.log_metrics(run, self.best(best, event["time"]))
         values = {"best_trial": best.get("trial_id"), "cost": event["cost"] | {"seconds": event["seconds"]}}
         self.store.log_tags(run, layout.tags(values) | {"mlflow.note.content": layout.summary(self.search, event)})
-        for priced in event.get("pareto", []):
-            with self.skip_refused(f"tag of {priced['trial_id']}"):
-                self.store.log_tags(self.run_of(priced["trial_id"]), layout.tags({"pareto": True}))
         if event.get("checkpoint"):
             self.owe(PARENT, event["checkpoint"], BEST_CHECKPOINT)
         self.store.finish(run, "FINISHED", milliseconds(event["time"]))

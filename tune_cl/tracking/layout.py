@@ -104,14 +104,8 @@ def trial_tags(search: Event, trial: Event) -> dict[str, str]:
     """Tags of a child run from the event `trial`."""
     cut_keys = cut_parameters(trial["params"])
     values = {"kind": "trial", "trial_id": trial["trial"], "seed": trial["seed"], "baseline": trial["baseline"]}
-    values |= {"cut_parameters": ", ".join(cut_keys) if cut_keys else None, "repeat_of": trial.get("repeat_of")}
+    values |= {"cut_parameters": ", ".join(cut_keys) if cut_keys else None}
     return tags(values) | child_tags(search, trial["trial"])
-
-
-def copied_weights_tags(source: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, str]:
-    """A tag for a trial that goes on from another one's weights: which trial, and its values from then on."""
-    values = ", ".join(f"{key}={text(value)}" for key, value in point.items())
-    return tags({f"from_iteration_{source['iteration']:05d}": f"weights of {source['trial']}; {values}"})
 
 
 def confirmation_tags(search: Event, confirmation: Event) -> dict[str, str]:
@@ -131,9 +125,8 @@ def confirmation_key(confirmation: Event) -> str:
 
 def trial_name(trial: Event) -> str:
     """Run name: the trial id and the trial's words as on the terminal, e.g. `t0003 knrm root 2 lr=0.0005`."""
-    again = f" seed {trial['seed']}" if trial.get("repeat_of") else ""
     words = "baseline" if trial["baseline"] else trial_words(trial.get("chosen", {}), trial["params"])
-    return f"{trial['trial']} {words}{again}"
+    return f"{trial['trial']} {words}"
 
 
 def confirmation_name(confirmation: Event) -> str:

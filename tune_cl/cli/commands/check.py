@@ -13,8 +13,9 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from trainables.config.keys import TeacherConfig, TrainingConfig, TrainingRun
+from trainables.config.keys import TrainingRun
 from trainables.core.prose import counted, say
+from trainables.curriculum.scoring import EARLY_ITERATIONS, EARLY_TEACHERS, FOLDS
 from tune_cl.cli.options import (
     add_experiment,
     add_objective,
@@ -51,7 +52,7 @@ def _of_function(experiment: Experiment) -> dict[str, Any]:
     """What `_of_rankers` returns, without seconds: only the user's function itself could tell."""
     for note in experiment.notes:
         say(f"note: {note}")
-    unmeasured = dict.fromkeys(("cost_forecast", "hours_forecast", "gpu_hours_forecast", "seconds_per_iteration"))
+    unmeasured = dict.fromkeys(("hours_forecast", "gpu_hours_forecast", "seconds_per_iteration"))
     return (
         describe(experiment, _at_a_time(experiment.search))
         | _in_short(experiment)
@@ -78,7 +79,7 @@ def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
     teacher = teacher_run(run, materials.data.task)
     teaching_iterations = (
         teacher.training.max_iterations if experiment.needs_teacher and materials.teacher is None else 0
-    ) + sum(_course_iterations(need, teacher.training, run.curriculum.teacher) for need in experiment.courses)
+    ) + sum(_course_iterations(need, teacher.training.max_iterations) for need in experiment.courses)
     notes = [*experiment.notes, *warmed]  # printed only now that the data is known to fit
     if resources.gpu and device == "cpu" and not run.grows_trees:
         notes.append("a trial reserves a GPU, but this machine has none: a step is measured on its CPU")
@@ -103,22 +104,21 @@ def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
     }
 
 
-def _course_iterations(need: str, training: TrainingConfig, keys: TeacherConfig) -> int:
-    """Iterations of the teachers of which a scoring reads the course."""
+def _course_iterations(need: str, most: int) -> int:
+    """Iterations of the teachers of which a scoring reads the course; each makes `most`, if it is a whole training."""
     if need == "early_teachers":
-        return keys.runs * min(keys.early_iterations, training.max_iterations)
-    return training.max_iterations * (keys.folds if need == "cross_fitted" else 1)
+        return EARLY_TEACHERS * min(EARLY_ITERATIONS, most)
+    return most * (FOLDS if need == "cross_fitted" else 1)
 
 
 def _spent(experiment: Experiment, iterations: int, paces: Paces, before: float) -> dict[str, Any]:
     """The cost of a search whose trials make so many iterations, and the budget that ends it. `before`: hours before
     the first trial, which no budget counts."""
     search = experiment.search
-    span, costs = forecast_by(paces, experiment, iterations, _at_a_time(search))
+    span, figures = forecast_by(paces, experiment, iterations, _at_a_time(search))
     used_up = search.iterations is not None and iterations >= search.iterations
     return {
-        "cost_forecast": None,
-        **costs,
+        **figures,
         "hours_forecast": before + span.hours,
         "gpu_hours_forecast": before * search.resources.gpu + span.training * search.resources.gpus,
         "budgets": budgets(search),
@@ -187,13 +187,10 @@ def _compared_when(experiment: Experiment) -> str | None:
     search = experiment.search
     if search.scheduler == "none":
         return None
-    if search.scheduler == "pbt":
-        return f"every {search.interval} iterations"
     if search.scheduler == "model" and experiment.setup.promotion:
         return "after every iteration, inside its curriculum too"
     return {
         "curriculum": "not before its own curriculum is over",
-        "scaled": "after a training planned for its rung, curriculum included",
         "none": "whether or not its curriculum is over",
     }.get(str(search.grace), f"not before iteration {search.grace}")
 
@@ -228,7 +225,6 @@ def _by_topic(document: dict[str, Any]) -> dict[str, str]:
         "time here": _time_here(document),
         "an iteration": _paces(document["paces"]),
         "budgets": _budgets(document),
-        "cost": f"{document['cost_forecast']:.3g} at search.price" if document["cost_forecast"] is not None else "",
         "GPU": f"{document['gpu_hours_forecast']:.3g} hours" if document["gpu_hours_forecast"] else "",
     }
 

@@ -4,11 +4,11 @@
 
 Trains the K configurations that were best on dev, and the baseline, with N new seeds each; applies each best dev
 checkpoint to the split once, and tests whether the differences hold for new queries and new trainings. Asked again with
-more seeds, it trains those that are missing. With --race, configurations that can no longer be the best on dev get no
-more seeds. With --until-settled it trains one seed at a time and looks after each from the third on: it ends once the
-verdict is clear or hopeless, and all looks together err no more often than a single one. With --ablate, each
-configuration is also compared with itself without its curriculum: where the search opened more than the curriculum,
-that shows what the curriculum is worth. With --against, present rankers or their runs are compared too.
+more seeds, it trains those that are missing. With --until-settled it trains one seed at a time and looks after each
+from the third on: it ends once the verdict is clear or hopeless, and all looks together err no more often than a single
+one. With --ablate, each configuration is also compared with itself without its curriculum: where the search opened more
+than the curriculum, that shows what the curriculum is worth. With --against, present rankers or their runs are compared
+too.
 docs/explanation/verdict.md explains how the verdict is made."""
 
 from __future__ import annotations
@@ -54,7 +54,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--split", default="test", choices=("test", "dev"), help="what is compared on (default test)")
     names = f"{', '.join(CORRECTIONS)} (default %(default)s); bh is short for benjamini-hochberg"
     parser.add_argument("--correction", default="holm", help=names)
-    parser.add_argument("--race", action="store_true", help="no more seeds for those that can no longer win on dev")
     parser.add_argument("--ablate", action="store_true", help="train each configuration without its curriculum too")
     present = "a TREC run or a ranker (a folder, or a cross-encoder's hub name) to compare with (repeatable)"
     parser.add_argument("--against", action="append", default=[], metavar="RUN|MODEL", help=present)
@@ -82,7 +81,6 @@ def _request(options: Namespace) -> Request:
         top=options.top,
         split=options.split,
         correction=options.correction,
-        race=options.race,
         ablate=options.ablate,
         until_settled=options.until_settled,
         against=tuple(options.against),

@@ -1,22 +1,20 @@
 """Examples:
   tune-cl plan quickstart --pilot 3
-  tune-cl plan quickstart --difference .01 --plot plan.svg
+  tune-cl plan quickstart --difference .01
 
 How many seeds does `tune-cl confirm` need? A table of seeds and queries with the smallest difference that each design
 would show, and the hours of its trainings, one after another. How much seeds and queries vary is taken from the last
-confirmation of the search, else from its repeats (search.repeats), or measured: --pilot N trains the baseline N times
-and evaluates it on dev; `tune-cl confirm` reuses these trainings."""
+confirmation of the search, or measured: --pilot N trains the baseline N times and evaluates it on dev; `tune-cl
+confirm` reuses these trainings."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from pathlib import Path
 from typing import Any
 
 from trainables.core.prose import counted, wrapped
 from tune_cl.api.search import open_search
 from tune_cl.cli.options import add_name, add_objective, objective_option
-from tune_cl.cli.plots import require_format, save_figure
 from tune_cl.cli.tables import table
 from tune_cl.confirmation.request import Request
 from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP
@@ -28,7 +26,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--power", type=power, default=0.8, help="the chance to show it (default .8)")
     parser.add_argument("--top", type=int, default=Request.top, metavar="K", help="configurations (default 3)")
     parser.add_argument("--pilot", type=int, metavar="N", help="train the baseline N times first, on dev")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="PNG or SVG of the table")
     parser.add_argument("--storage", default=DEFAULT_STORAGE, help=STORAGE_HELP)
     parser.add_argument("--address", help="of a Ray cluster for --pilot: auto, or host:port (default: a local Ray)")
     add_objective(parser)
@@ -50,34 +47,9 @@ def power(text: str) -> float:
 
 
 def execute(options: Namespace) -> dict[str, Any]:
-    if options.plot:
-        require_format(options.plot)
     search = open_search(options.name, options.storage)
     names = ("difference", "power", "top", "pilot", "address", "allow_open_ray")
-    document = search.plan(**{name: getattr(options, name) for name in names}, objective=objective_option(options))
-    if options.plot:
-        _plot(options.plot, document)
-    return document
-
-
-def _plot(path: Path, document: dict[str, Any]) -> None:
-    """Draws the table: a line for each number of queries."""
-    from matplotlib.figure import Figure  # here: it loads slowly, and few ask for a picture
-
-    figure = Figure(figsize=(7.2, 4), layout="constrained")
-    axes = figure.add_subplot(xlabel="seeds", ylabel=f"difference in {document['metric']}")
-    axes.set_title(f"Smallest difference shown with probability {document['power']:g}", loc="left")
-    for queries in sorted({row["queries"] for row in document["table"]}):
-        points = [(row["seeds"], row["detectable"]) for row in document["table"] if row["queries"] == queries]
-        own = queries == document["queries"]
-        label = counted(queries, "query") + (" (the split)" if own else "")
-        axes.plot(*zip(*points, strict=True), marker="o", lw=3 if own else 1.2, label=label)
-    if document["difference"]:
-        axes.axhline(document["difference"], color="gray", ls="--", lw=1)
-    axes.set_ylim(bottom=0)
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside right center", frameon=False)
-    save_figure(figure, path)
+    return search.plan(**{name: getattr(options, name) for name in names}, objective=objective_option(options))
 
 
 def render(document: dict[str, Any]) -> str:
@@ -88,11 +60,9 @@ def render(document: dict[str, Any]) -> str:
     for each in seeds:
         first = cells[each, queries[0]]
         spent = [f"{first['hours']:.2g}"] if first["hours"] is not None else []
-        spent += [f"{first['cost']:.2f}"] if "cost" in first else []
         rows.append((str(each), *(f"{cells[each, one]['detectable']:.4f}" for one in queries), *spent))
     headings = ["seeds", *(counted(one, "query") for one in queries)]
     headings += ["hours"] if document["table"][0]["hours"] is not None else []
-    headings += ["cost"] if "cost" in document["table"][0] else []
     question = (
         f"Smallest difference in {document['metric']} shown with probability {document['power']:g}, Holm over "
         f"{counted(document['configurations'], 'configuration')}. Variances from {document['source']}."

@@ -1,10 +1,9 @@
 """Example: tune-cl score docstrings context_words --output difficulty.tsv
 
-Writes one line an instance: query id, document id(s), difficulty (higher = harder); with --plot also a picture. An
-instance is a query with one of its relevant documents, whose negatives are drawn in training. With --set
-training.negatives=all every pair of a relevant document and a lower-graded one is an instance, and with --set
-training.loss=pointwise as well every candidate. --set training.loss=pointwise alone gives two instances a relevant
-document: itself, and one drawn negative."""
+Writes one line an instance: query id, document id(s), difficulty (higher = harder). An instance is a query with one of
+its relevant documents, whose negatives are drawn in training. With --set training.negatives=all every pair of a
+relevant document and a lower-graded one is an instance, and with --set training.loss=pointwise as well every candidate.
+--set training.loss=pointwise alone gives two instances a relevant document: itself, and one drawn negative."""
 
 from __future__ import annotations
 
@@ -22,7 +21,6 @@ from trainables.curriculum.sampler import easy_first
 from trainables.data.columns import RankingData, Split
 from trainables.data.instances import DRAWN, NONE, Instances
 from tune_cl.cli.options import DATA_HELP, add_overrides, add_split
-from tune_cl.cli.plots import require_format, save_figure
 from tune_cl.cli.tables import table
 
 if TYPE_CHECKING:
@@ -31,9 +29,7 @@ if TYPE_CHECKING:
 SHOWN = 3
 NOT_FIXED = "(drawn each time from the less relevant candidates)"
 LETTERS = 300  # of a text
-BINS = 40
 WIDTH = 110  # of the printed examples
-PICTURE_WIDTH, PICTURE_LINES = 62, 3  # of a text in the picture
 
 
 @dataclass(frozen=True)
@@ -86,46 +82,11 @@ def _indented(label: str, text: str) -> list[str]:
     return wrap(label + text, WIDTH, initial_indent="    ", subsequent_indent="      ")
 
 
-def plot_difficulty(path: Path, name: str, values: np.ndarray, examples: Mapping[str, list[Example]]) -> None:
-    """Writes a histogram of the values, above the examples as text, as PNG or SVG."""
-    from matplotlib.figure import Figure  # here: it loads slowly, and few ask for a picture
-
-    figure = Figure(figsize=(10, 7.5), layout="constrained")
-    axes = figure.subplot_mosaic([["values", "values"], ["easiest", "hardest"]], height_ratios=[1, 1.3])
-    _histogram(axes["values"], values)
-    axes["values"].set(xlabel=f"{name} (higher = harder)", ylabel="instances")
-    axes["values"].set_title(f"Difficulty {name} of {len(values):,} instances", loc="left")
-    for side, shown in examples.items():
-        axes[side].set_axis_off()
-        axes[side].set_title(side, loc="left")
-        axes[side].text(0, 1, "\n\n".join(map(_caption, shown)), va="top", fontsize=8, parse_math=False)
-    save_figure(figure, path)
-
-
-def _histogram(axes: Any, values: np.ndarray) -> None:
-    """A histogram; if there are few distinct values, such as numbers of turns, a bar at each."""
-    distinct, counts = np.unique(values, return_counts=True)
-    if len(distinct) <= BINS:
-        gap = np.diff(distinct).min(initial=np.inf)
-        axes.bar(distinct, counts, width=0.8 * (gap if np.isfinite(gap) else 1.0))
-    else:
-        axes.hist(values, BINS)
-    axes.spines[["top", "right"]].set_visible(False)
-
-
-def _caption(example: Example) -> str:
-    lines = [f"{example.value:.4g}  {example.query_id}"]
-    for label, text in (("query", example.query), (example.label, example.document)):
-        lines += wrap(f"{label}: {text}", PICTURE_WIDTH, max_lines=PICTURE_LINES, placeholder=" ...")
-    return "\n".join(lines)
-
-
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("data", metavar="DATA", help=DATA_HELP)
     parser.add_argument("scoring", metavar="SCORING", help="see tune-cl list scorings")
     add_split(parser, "train", "instances are scored")
     parser.add_argument("--output", type=Path, help="TSV file (default: SCORING.SPLIT.tsv)")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="PNG or SVG: the distribution, and examples as text")
     add_overrides(parser)
 
 
@@ -133,8 +94,6 @@ def execute(options: Namespace) -> dict[str, Any]:
     from trainables.loops.instances import difficulties, instances_of
     from tune_cl.experiment.load import load_training_run
 
-    if options.plot:
-        require_format(options.plot)
     output = options.output or Path(f"{options.scoring}.{options.split}.tsv")
     require_file("--output", output)
     part = instances_of(load_training_run(None, options.overrides, options.data), options.split, options.scoring)
@@ -143,8 +102,6 @@ def execute(options: Namespace) -> dict[str, Any]:
     with output_file(output) as file:
         write_text(file, "".join(_lines(part, values)))
     examples = extremes(data, split, instances, values)
-    if options.plot:
-        plot_difficulty(options.plot, options.scoring, values, examples)
     return {
         "count": len(values),
         "min": float(values.min()),
@@ -153,7 +110,6 @@ def execute(options: Namespace) -> dict[str, Any]:
         "seconds": scored.seconds,
         "cached": scored.cached,
         "output": str(output),
-        "plot": str(options.plot) if options.plot else None,
         "examples": {name: [asdict(one) for one in side] for name, side in examples.items()},
     }
 

@@ -1,38 +1,11 @@
-"""Recorded curves on disk, and how much the best of many dev values flatters."""
+"""How much the best of many dev values flatters."""
 
 from __future__ import annotations
-
-import gzip
-import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks.recorded import Curve, append_curve, read_curves
-from trainables.config.keys import TrainingRun
 from tune_cl.search.analysis import selection_bias
-
-
-def run_of(**curriculum: object) -> TrainingRun:
-    return TrainingRun.model_validate({"curriculum": curriculum, "training": {"lr": 0.002}, "seed": 3})
-
-
-def test_a_curve_reads_back(tmp_path: Path) -> None:
-    values = np.random.default_rng(0).random((4, 7))
-    run = run_of(pacing="linear", T=0.5)
-    append_curve(tmp_path / "a.jsonl", Curve.of(run, 4, values, 1.234))
-    append_curve(tmp_path / "a.jsonl", Curve.of(run_of(), 4, values[:2], 1))
-    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress((tmp_path / "a.jsonl").read_bytes()))
-    assert read_curves(tmp_path / "a.jsonl") == read_curves(tmp_path / "b.jsonl.gz")
-    whole, part = read_curves(tmp_path / "a.jsonl")
-    assert whole.dev == pytest.approx(values.mean(1), abs=1e-6) and len(part.dev) == 2
-    assert whole.values() == pytest.approx(values, abs=0.5 / 255 + 1e-9)
-    assert whole.settings["curriculum.T"] == 0.5 and whole.settings["training.lr"] == 0.002 and whole.seed == 3
-    assert "curriculum.T" not in part.settings
-    assert whole.same_training(run, 4)
-    assert not whole.same_training(run, 3) and not whole.same_training(run_of(pacing="linear", T=0.4), 4)
-    assert read_curves(tmp_path / "none.jsonl") == []
 
 
 def test_the_best_of_equal_trials_is_pulled_back_to_their_mean() -> None:
@@ -80,24 +53,3 @@ def test_a_best_at_the_edge_is_known_less_well() -> None:
 def test_levels_that_noise_alone_would_part_are_taken_for_one() -> None:
     curves = {name: [0.5, 0.7 + more, 0.5, 0.7] for name, more in (("a", 0.0), ("b", 0.01), ("c", 0.02))}
     assert selection_bias(curves) == pytest.approx(0.72 - (0.5 + 0.71 + 0.5) / 3)
-
-
-CURVES = sorted((Path(__file__).parents[1] / "benchmarks" / "curves").glob("*.jsonl.gz"))
-
-
-@pytest.mark.parametrize("file", CURVES, ids=lambda file: file.name)
-def test_the_recorded_curves_are_whole(file: Path) -> None:
-    curves = read_curves(file)
-    wide = file.name.endswith("-wide.jsonl.gz")
-    assert {curve.budget for curve in curves} <= ({18, 27} if wide else {3, 6, 12})
-    longest = max(curve.budget for curve in curves)
-    whole = {(json.dumps(dict(curve.settings)), curve.seed) for curve in curves if curve.budget == longest}
-    settings = {of for of, _ in whole}
-    assert len(settings) == (60 if wide else 30) and whole == {(of, seed) for of in settings for seed in (0, 1, 2)}
-    for curve in curves:
-        assert len(curve.dev) == curve.budget
-        assert curve.values().mean(axis=1) == pytest.approx(curve.dev, abs=0.5 / 255)
-
-
-def test_there_are_recorded_curves() -> None:
-    assert len(CURVES) == 8
