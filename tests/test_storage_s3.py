@@ -1,4 +1,4 @@
-"""Searches whose storage is an S3 bucket: a real HTTP server of S3 on this machine (moto)."""
+"""Folders and searches in an S3 bucket, also one whose server hangs: a real HTTP server of S3 (moto)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,24 @@ import json
 import os
 import shutil
 import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
+import boto3
 import pytest
+from botocore.config import Config
 
 from tests.support.builders import tiny_data
-from tests.support.commands import UNHURRIED, finish, start, wait_for_events
-from tests.support.s3_cases import s3, server
+from tests.support.commands import SPACE, UNHURRIED, finish, start, wait_for_events
+from tests.support.s3_cases import BUCKET, s3, server
+from tests.support.tracking_cases import assert_complete
 from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun
 from trainables.core import storage
@@ -24,6 +34,7 @@ from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import existing_search_folder, search_folder_of
 from tune_cl.history.state import replay
 from tune_cl.ray import confirmation as remote
+from tune_cl.ray.tuner import CHECKPOINTS_PER_TRIAL, background_deletion
 
 pytestmark = pytest.mark.slow
 
@@ -44,6 +55,13 @@ def test_a_folder_comes_back_as_it_went(s3: str, tmp_path: Path) -> None:
     assert not part.exists()
     with pytest.raises(FileNotFoundError), storage.fetched(storage.joined(s3, "nothing")):
         pass
+    assert list(storage.states_below(address)) == ["deep er/x=1 %.bin", "result.json"], "the oldest first"
+    assert storage.folders_in(address) == ["deep er"]
+    gone = storage.joined(address, "gone")
+    assert storage.read(gone) is None and storage.size(gone) is None
+    storage.remove(gone)
+    storage.remove(storage.joined(address, "result.json"))
+    assert list(storage.files_below(address)) == ["deep er/x=1 %.bin"]
 
 
 @pytest.mark.parametrize("in_s3", [True, False])
@@ -128,9 +146,111 @@ def test_a_search_goes_on_from_the_storage_alone(
     assert (document["storage"], document["trials"], document["errored"]) == (s3, 2, 0)
     after = replay(read_events(search_folder.journal))
     assert after.trials["t0000"].results.items() >= before.trials["t0000"].results.items()
+    assert_complete(f"sqlite:///{tmp_path / 'mlflow.db'}", "toy", after)
     assert storage.read(search_folder.below("journal.jsonl")) == search_folder.journal.read_bytes()
     monkeypatch.chdir(tmp_path)
     assert main(["report", "toy", "--storage", s3]) == 0
     assert {"report.html", "trials/t0001/dev.run.txt", "trials/best-ranker/model.safetensors"} <= set(
         storage.files_below(search_folder.below())
     )
+
+
+# -- a server that hangs: it takes connections and answers none -----------------------------------------------------
+
+CHECKPOINT = b'"event": "checkpoint"'
+ATTEMPTS = 3  # of the S3 client per request, some 10 s together
+
+
+@pytest.fixture
+def listening() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as made:
+        yield made
+
+
+def address_of(port: int) -> str:
+    return f"s3://{BUCKET}/frozen?endpoint_override=127.0.0.1:{port}&scheme=http"
+
+
+@pytest.fixture
+def stoppable(s3: str, listening: socket.socket) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """A server in a process of its own, and the address of a storage on it. `s3` has set the keys."""
+    port = listening.getsockname()[1]
+    listening.close()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        patient = Config(retries={"mode": "standard", "total_max_attempts": 30})
+        client = boto3.client("s3", endpoint_url=f"http://127.0.0.1:{port}", region_name="us-east-1", config=patient)
+        client.create_bucket(Bucket=BUCKET)
+        yield process, address_of(port)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_request_that_nobody_answers_fails_after_three_attempts(listening: socket.socket) -> None:
+    """PyArrow would make eleven attempts, for 99 s, in which not even Ctrl-C is noticed."""
+    connections = []
+
+    def take() -> None:
+        while True:
+            connections.append(listening.accept())
+
+    threading.Thread(target=take, daemon=True).start()
+    with pytest.raises(OSError, match="NETWORK_CONNECTION"):
+        storage.exists(address_of(listening.getsockname()[1]))
+    assert len(connections) == ATTEMPTS
+
+
+def test_an_old_checkpoint_is_deleted_when_its_storage_answers_again(
+    stoppable: tuple[subprocess.Popen[bytes], str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    process, address = stoppable
+    (tmp_path / "weights").write_bytes(bytes(1000))
+    storage.upload(tmp_path, storage.joined(address, "old"))
+    process.send_signal(signal.SIGSTOP)
+    with background_deletion() as old:
+        old.put(storage.joined(address, "old"))
+        old.put(storage.joined(address, "old-that-is-gone"))
+        while "out of reach" not in caplog.text:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGCONT)
+    assert storage.files_below(address) == {} and "could not be deleted" not in caplog.text
+
+
+def test_a_search_whose_storage_hangs_goes_on_with_it(
+    stoppable: tuple[subprocess.Popen[bytes], str], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server stops for longer than a client waits, when an old checkpoint is to be deleted."""
+    process, address = stoppable
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "toy.yaml").write_text(SPACE.replace("max_concurrent: 1", "max_concurrent: 2"))
+    options = ["--data", str(data), "--trials", "3", "--max-iterations", "5", "--storage", address, "--json"]
+    running = start(tmp_path, "run", "toy.yaml", *options)
+    search_folder = search_folder_of(address, "toy")
+    wait_for_events(running, search_folder.journal, "checkpoint", 3)
+    known = search_folder.journal.read_bytes().count(CHECKPOINT)
+    while search_folder.journal.read_bytes().count(CHECKPOINT) < known + 1:  # no sleep: deletions come at once
+        assert running.poll() is None
+    process.send_signal(signal.SIGSTOP)
+    with pytest.raises(OSError, match="NETWORK_CONNECTION"):
+        storage.exists(address)
+    time.sleep(2.0)  # for clients whose requests began somewhat later
+    process.send_signal(signal.SIGCONT)
+    out, err = finish(running)
+    assert "Traceback" not in err
+    document, events = json.loads(out), list(read_events(search_folder.journal))
+    assert (document["trials"], document["errored"]) == (3, 0)
+    results = [(event["trial"], event["iteration"]) for event in events if event["event"] == "result"]
+    assert len(results) == len(set(results)) == document["iterations"]
+    for trial in replay(events).by_number():
+        assert sorted(trial.results) == list(range(1, trial.iterations + 1)) and trial.outcome != "failed"
+    assert storage.read(search_folder.below("journal.jsonl")) == search_folder.journal.read_bytes()
+    checkpoints = defaultdict(set)
+    for file in map(PurePosixPath, storage.files_below(search_folder.below("ray"))):
+        if file.match("*/*/checkpoint_*/*"):
+            checkpoints[file.parts[1]].add(file.parts[2])
+    assert checkpoints and all(len(kept) <= CHECKPOINTS_PER_TRIAL for kept in checkpoints.values()), checkpoints

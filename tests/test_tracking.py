@@ -10,6 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from mlflow.exceptions import MlflowException, RestException
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from requests import HTTPError, Response
 
 from tests.support.tracking_cases import search_event
@@ -18,7 +20,7 @@ from tune_cl.history.journal import CURSOR, Journal
 from tune_cl.history.tracking_uri import artifact_location, masked, resolve_tracking_uri
 from tune_cl.tracking import layout
 from tune_cl.tracking.cursor import Cursor, load
-from tune_cl.tracking.mlflow_store import Refused, RunStore
+from tune_cl.tracking.mlflow_store import RunStore
 from tune_cl.tracking.writer import MlflowWriter, finish
 
 
@@ -125,18 +127,16 @@ def test_a_writer_that_was_stopped_before_it_started_hides_no_exception(
     assert "MLFLOW_HTTP_REQUEST_TIMEOUT" not in os.environ
 
 
-@pytest.mark.parametrize(("status", "refused"), [(413, Refused), (503, HTTPError)])
-def test_a_file_too_large_for_the_server_is_not_tried_again(
-    status: int, refused: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(("status", "refused"), [(413, True), (503, False)])
+def test_a_file_too_large_for_the_server_is_not_tried_again(status: int, refused: bool) -> None:
     """As refused by a proxy before the server."""
     response = Response()
     response.status_code = status
     store = RunStore("http://127.0.0.1:1", None)
-    monkeypatch.setattr(store.client, "log_artifact", lambda *_: response.raise_for_status())
-    (tmp_path / "large").write_text("x")
-    with pytest.raises(refused):
-        store.log_artifact("run", tmp_path / "large", None)
+    assert (store.refusal(HTTPError(response=response)) is not None) == refused
+    denied = {"error_code": "INVALID_PARAMETER_VALUE", "message": "too long"}
+    assert store.refusal(RestException(denied)) == "too long"
+    assert store.refusal(MlflowException("no", error_code=INVALID_PARAMETER_VALUE)) is None, "a proxy's answer"
 
 
 # -- its address ----------------------------------------------------------------------------------------------------

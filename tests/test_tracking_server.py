@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlflow.entities import Run
-from mlflow.tracking import MlflowClient
 
 from tests.support.builders import tiny_data
 from tests.support.commands import SPACE, finish, start, wait_for_events
@@ -26,6 +24,7 @@ from tests.support.tracking_cases import (
     SECRET,
     Server,
     Snapshot,
+    assert_complete,
     caught_up,
     database,
     events,
@@ -38,7 +37,7 @@ from tests.support.tracking_cases import (
 from tests.support.trec_folder import write_trec_folder
 from tune_cl.api.rankers import load_ranker
 from tune_cl.history.journal import FILE, Journal, read_events
-from tune_cl.history.state import SearchState, replay
+from tune_cl.history.state import replay
 from tune_cl.tracking import writer as mlflow_writer
 from tune_cl.tracking.layout import search_id
 from tune_cl.tracking.writer import MlflowWriter
@@ -184,24 +183,6 @@ def test_a_search_before_a_frozen_server_ends_and_resume_completes_mlflow(proxy:
     state = replay(read_events(journal))
     assert document["trials"] == len(state.trials) == 2 and document["errored"] == 0
     assert_complete(proxy.uri, "frozen", state)
-
-
-def assert_complete(uri: str, space: str, state: SearchState) -> None:
-    """Checks that MLflow has every trial's parameters, values, files and end, once, and the search's."""
-    client = MlflowClient(uri)
-    experiment = client.get_experiment_by_name(space)
-    assert experiment is not None
-    runs: list[Run] = list(client.search_runs([experiment.experiment_id]))
-    assert {run.info.status for run in runs} == {"FINISHED"} and len(runs) == len(state.trials) + 1
-    by_trial = {run.data.tags.get("tune_cl.trial_id"): run for run in runs}
-    for trial in state.by_number():
-        run = by_trial[trial.trial]
-        points: list[Any] = client.get_metric_history(run.info.run_id, "dev_map")
-        assert [(point.step, point.value) for point in points] == sorted(trial.dev("map").items())
-        assert set(run.data.params) == set(trial.params) and run.data.tags["tune_cl.outcome"] == trial.outcome
-        assert {file.path for file in client.list_artifacts(run.info.run_id)} >= {"dev.run.txt", "config.yaml"}
-    left = {file.path for file in client.list_artifacts(by_trial[None].info.run_id)}
-    assert left == {"report.html", "search.yaml", "best_checkpoint"}
 
 
 # -- what a server shows --------------------------------------------------------------------------------------------

@@ -100,8 +100,11 @@ class Delivery:
         """Logs what MLflow refuses for good and skips it, so that the rest still arrives."""
         try:
             yield
-        except Refused as refusal:
-            log.warning("MLflow refuses %s: %s", what, masked(str(refusal)))
+        except Exception as error:
+            refusal = self.store.refusal(error)
+            if refusal is None:
+                raise
+            log.warning("MLflow refuses %s: %s", what, masked(refusal))
 
     def run(self, key: str, name: str, tags: Callable[[], dict[str, str]], start: float) -> str:
         """Id of the key's run: from the cursor, else found by its tag, else a new one."""
