@@ -1,4 +1,4 @@
-"""Addresses in S3, and in which order and how whole files come and go: the file system is replaced."""
+"""Addresses in S3, and in which order and how whole files come and go; without a server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow.fs
 import pytest
-from pyarrow.fs import FileType
 
 from trainables.core import storage
 
@@ -38,41 +37,6 @@ def test_a_storage_that_is_away_is_tried_every_other_second_for_two_minutes(monk
     assert slept == [2.0] * 60
 
 
-class System:
-    """A file system with these files: time of the last change by path; `missing`: all else."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, files: dict[str, int]):
-        self.files, self.deleted = files, []
-        monkeypatch.setattr(storage, "opened", lambda address: (self, address))
-
-    def get_file_info(self, asked: Any) -> Any:
-        if isinstance(asked, str):
-            kind = FileType.File if asked in self.files else FileType.NotFound
-            return SimpleNamespace(type=kind, size=None)
-        found = [(path, FileType.File, when) for path, when in self.files.items()] + [("root/f", FileType.Directory, 0)]
-        return [
-            SimpleNamespace(path=path, type=kind, size=3, mtime_ns=when, base_name=path.rpartition("/")[2])
-            for path, kind, when in found
-        ]
-
-    def delete_file(self, path: str) -> None:
-        self.deleted.append(path)
-
-
-def test_what_is_listed_is_files_or_folders_the_oldest_file_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    System(monkeypatch, {"root/a": 3, "root/f/b": 1, "root/c": 2})
-    assert list(storage.states_below("root").items()) == [("f/b", (3, 1)), ("c", (3, 2)), ("a", (3, 3))]
-    assert list(storage.files_below("root")) == ["f/b", "c", "a"] and storage.folders_in("root") == ["f"]
-
-
-def test_what_is_not_there_is_neither_read_nor_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
-    system = System(monkeypatch, {"there": 1})
-    assert storage.read("gone") is None and storage.size("gone") is None
-    storage.remove("gone")
-    storage.remove("there")
-    assert system.deleted == ["there"]
-
-
 def test_files_that_mark_a_folder_as_complete_come_last_and_in_their_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,7 +50,7 @@ def test_files_that_mark_a_folder_as_complete_come_last_and_in_their_order(
 
 
 def test_a_file_that_comes_only_in_part_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    System(monkeypatch, {})
+    monkeypatch.setattr(storage, "opened", lambda address: (None, address))
     (tmp_path / "f").mkdir()
     (tmp_path / "f" / "a").write_text("old")
 

@@ -1,4 +1,4 @@
-"""Searches whose storage is an S3 bucket: a real HTTP server of S3 on this machine (moto)."""
+"""Folders and searches in an S3 bucket, also one whose server hangs: a real HTTP server of S3 (moto)."""
 
 from __future__ import annotations
 
@@ -6,50 +6,40 @@ import json
 import os
 import shutil
 import signal
+import socket
+import subprocess
+import sys
+import threading
 import time
+from collections import defaultdict
+from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
+import boto3
 import pytest
+from botocore.config import Config
 
 from tests.support.builders import tiny_data
-from tests.support.commands import UNHURRIED, finish, start, wait_for_events
+from tests.support.commands import SPACE, UNHURRIED, finish, start, wait_for_events
 from tests.support.confirm_cases import confirm_run
-from tests.support.s3_cases import events, on_another_machine, s3, server
+from tests.support.s3_cases import BUCKET, s3, server
+from tests.support.tracking_cases import assert_complete
 from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun
 from trainables.core import storage
-from trainables.core.cache import cache_root
-from trainables.core.errors import ConfigError, WorkFailed
 from trainables.training.materials import materials_for
 from trainables.training.trainer import Training
 from tune_cl.cli import main
 from tune_cl.confirmation.training import fetch_results, read_values, result_of
-from tune_cl.history import s3_mirror as mirror
-from tune_cl.history.journal import parse, read_events
-from tune_cl.history.s3_mirror import MirroredJournal
-from tune_cl.history.search_folder import (
-    SearchFolder,
-    existing_search_folder,
-    new_search_folder,
-    resolve_recorded,
-    search_folder_of,
-)
+from tune_cl.history.journal import read_events
+from tune_cl.history.search_folder import existing_search_folder, search_folder_of
 from tune_cl.history.state import replay
+from tune_cl.ray.tuner import CHECKPOINTS_PER_TRIAL, background_deletion
 
 pytestmark = pytest.mark.slow
 
 __all__ = ["s3", "server"]
-
-
-def begin(search_folder: SearchFolder, count: int = 3) -> list[dict]:
-    """A search with some events and a file."""
-    with search_folder.open() as journal:
-        for event in events(count):
-            journal.append(event)
-        (search_folder.folder / "trials" / "t0001").mkdir(parents=True)
-        (search_folder.folder / "trials" / "t0001" / "config.yaml").write_text("seed: 1\n")
-    return events(count)
 
 
 def test_a_folder_comes_back_as_it_went(s3: str, tmp_path: Path) -> None:
@@ -66,6 +56,13 @@ def test_a_folder_comes_back_as_it_went(s3: str, tmp_path: Path) -> None:
     assert not part.exists()
     with pytest.raises(FileNotFoundError), storage.fetched(storage.joined(s3, "nothing")):
         pass
+    assert list(storage.states_below(address)) == ["deep er/x=1 %.bin", "result.json"], "the oldest first"
+    assert storage.folders_in(address) == ["deep er"]
+    gone = storage.joined(address, "gone")
+    assert storage.read(gone) is None and storage.size(gone) is None
+    storage.remove(gone)
+    storage.remove(storage.joined(address, "result.json"))
+    assert list(storage.files_below(address)) == ["deep er/x=1 %.bin"]
 
 
 @pytest.mark.parametrize("in_s3", [True, False])
@@ -83,118 +80,6 @@ def test_earlier_checkpoints_are_those_of_the_same_trial(s3: str, tmp_path: Path
         with suppress(FileNotFoundError):
             storage.remove_folder(at[2])
         assert storage.earlier(at[10]) == [at[0]]
-
-
-def test_a_session_leaves_all_of_it_in_the_storage(s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    search_folder = new_search_folder(s3, "toy", "toy")
-    known = begin(search_folder)
-    assert set(storage.files_below(search_folder.below())) == {
-        "journal.jsonl",
-        "trials/t0001/config.yaml",
-    }  # no lease is left
-    on_another_machine(monkeypatch, tmp_path / "other")
-    with pytest.raises(ConfigError, match="a search 'toy' exists in s3://"):
-        new_search_folder(s3, "toy", "toy")
-    assert new_search_folder(s3, None, "toy").name == "toy-2"
-    again = existing_search_folder(s3, "toy")
-    assert again.folder != search_folder.folder and (again.folder / "trials" / "t0001" / "config.yaml").is_file()
-    with again.open() as journal:
-        assert list(journal.events()) == known
-        journal.append({"event": "interrupted", "time": 1.0})
-    recorded = str(search_folder.folder / "trials" / "t0001")
-    shutil.rmtree(search_folder.folder)
-    assert resolve_recorded(recorded, again.folder) == again.folder / "trials" / "t0001"
-
-
-def test_a_copy_left_behind_catches_up_and_one_that_went_its_own_way_is_refused(
-    s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    search_folder = new_search_folder(s3, "toy", "toy")
-    begin(search_folder)
-    first = search_folder.journal.read_bytes()
-    home = cache_root().parent
-    on_another_machine(monkeypatch, tmp_path / "other")
-    with existing_search_folder(s3, "toy").open() as journal:
-        journal.append({"event": "interrupted", "time": 1.0})
-        ahead = journal.path.read_bytes()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(home))
-    assert existing_search_folder(s3, "toy").journal.read_bytes() == ahead
-    search_folder.journal.write_bytes(first + b'{"event": "interrupted", "time": 2.0}\n')
-    with pytest.raises(ConfigError, match="diverged"):
-        existing_search_folder(s3, "toy")
-    with pytest.raises(ConfigError, match="diverged"):
-        search_folder.open()
-    assert storage.read(search_folder.below("journal.jsonl")) == ahead
-    shutil.rmtree(search_folder.folder)
-    existing_search_folder(s3, "toy").open().close()  # the refused driver left no lease
-
-
-def test_events_reach_the_storage_while_the_session_runs(s3: str, tmp_path: Path) -> None:
-    search_folder = new_search_folder(s3, "toy", "toy")
-    assert search_folder.remote_folder
-    with MirroredJournal(search_folder.folder, search_folder.remote_folder, every=0.05) as journal:
-        for event in events(3):
-            journal.append(event)
-        with journal.path.open("ab") as torn:
-            torn.write(b'{"event": "no')
-        sent = b""
-        while sent.count(b"\n") < 3:
-            time.sleep(0.05)
-            sent = storage.read(search_folder.below("journal.jsonl")) or b""
-        assert [parse(line, "") for line in sent.splitlines(keepends=True)] == events(3)
-
-
-def test_a_second_driver_is_refused_and_a_dead_one_outwaited(
-    s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    search_folder = new_search_folder(s3, "toy", "toy")
-    assert search_folder.remote_folder
-    with MirroredJournal(search_folder.folder, search_folder.remote_folder, every=0.05) as journal:
-        on_another_machine(monkeypatch, tmp_path / "other")
-        second = search_folder_of(s3, "toy")
-        with pytest.raises(ConfigError, match="in use by process"):
-            second.open(watch=5.0)
-        with pytest.raises(ConfigError, match="in use by process"):
-            second.open(watch=0)
-        journal._closing.set()  # the first driver's process is stopped, and no longer renews its lease
-        journal._thread.join()
-        journal._lease.rest()
-        with second.open(watch=0.2) as taken:
-            taken.append({"event": "interrupted", "time": 1.0})
-            taken_over = taken.path.read_bytes()
-        journal._attempt()  # the process wakes up
-        with pytest.raises(WorkFailed, match="another driver has taken over"):
-            journal.append({"event": "interrupted", "time": 2.0})
-    assert storage.read(search_folder.below("journal.jsonl")) == taken_over
-
-
-def test_an_outage_loses_nothing(s3: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    search_folder = new_search_folder(s3, "toy", "toy")
-
-    def away(*_: object) -> None:
-        raise OSError("no route to host")
-
-    with search_folder.open() as journal:
-        with monkeypatch.context() as outage:
-            outage.setattr(mirror.storage, "write", away)
-            journal.append(events(1)[0])
-            assert not journal._attempt() and not journal._attempt()
-        assert storage.read(search_folder.below("journal.jsonl")) is None
-    assert caplog.text.count("out of reach") == 1
-    assert parse(storage.read(search_folder.below("journal.jsonl")) or b"", "") == events(1)[0]
-
-
-@pytest.mark.parametrize(
-    ("address", "wrong"),
-    [
-        ("s3://no-such-bucket/x", "there is no bucket 'no-such-bucket'"),
-        ("s3://id:secret@searches/x", "has a key in it"),
-    ],
-)
-def test_bad_addresses(s3: str, address: str, wrong: str) -> None:
-    with pytest.raises(ConfigError, match=wrong) as refused:
-        search_folder_of(f"{address}?{s3.partition('?')[2]}", "toy")
-    assert "secret" not in str(refused.value)
 
 
 @pytest.fixture(scope="module")
@@ -250,9 +135,111 @@ def test_a_search_goes_on_from_the_storage_alone(
     assert (document["storage"], document["trials"], document["errored"]) == (s3, 2, 0)
     after = replay(read_events(search_folder.journal))
     assert after.trials["t0000"].results.items() >= before.trials["t0000"].results.items()
+    assert_complete(f"sqlite:///{tmp_path / 'mlflow.db'}", "toy", after)
     assert storage.read(search_folder.below("journal.jsonl")) == search_folder.journal.read_bytes()
     monkeypatch.chdir(tmp_path)
     assert main(["report", "toy", "--storage", s3]) == 0
     assert {"report.html", "trials/t0001/dev.run.txt", "trials/best-ranker/model.safetensors"} <= set(
         storage.files_below(search_folder.below())
     )
+
+
+# -- a server that hangs: it takes connections and answers none -----------------------------------------------------
+
+CHECKPOINT = b'"event": "checkpoint"'
+ATTEMPTS = 3  # of the S3 client per request, some 10 s together
+
+
+@pytest.fixture
+def listening() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as made:
+        yield made
+
+
+def address_of(port: int) -> str:
+    return f"s3://{BUCKET}/frozen?endpoint_override=127.0.0.1:{port}&scheme=http"
+
+
+@pytest.fixture
+def stoppable(s3: str, listening: socket.socket) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """A server in a process of its own, and the address of a storage on it. `s3` has set the keys."""
+    port = listening.getsockname()[1]
+    listening.close()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        patient = Config(retries={"mode": "standard", "total_max_attempts": 30})
+        client = boto3.client("s3", endpoint_url=f"http://127.0.0.1:{port}", region_name="us-east-1", config=patient)
+        client.create_bucket(Bucket=BUCKET)
+        yield process, address_of(port)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_request_that_nobody_answers_fails_after_three_attempts(listening: socket.socket) -> None:
+    """PyArrow would make eleven attempts, for 99 s, in which not even Ctrl-C is noticed."""
+    connections = []
+
+    def take() -> None:
+        while True:
+            connections.append(listening.accept())
+
+    threading.Thread(target=take, daemon=True).start()
+    with pytest.raises(OSError, match="NETWORK_CONNECTION"):
+        storage.exists(address_of(listening.getsockname()[1]))
+    assert len(connections) == ATTEMPTS
+
+
+def test_an_old_checkpoint_is_deleted_when_its_storage_answers_again(
+    stoppable: tuple[subprocess.Popen[bytes], str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    process, address = stoppable
+    (tmp_path / "weights").write_bytes(bytes(1000))
+    storage.upload(tmp_path, storage.joined(address, "old"))
+    process.send_signal(signal.SIGSTOP)
+    with background_deletion() as old:
+        old.put(storage.joined(address, "old"))
+        old.put(storage.joined(address, "old-that-is-gone"))
+        while "out of reach" not in caplog.text:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGCONT)
+    assert storage.files_below(address) == {} and "could not be deleted" not in caplog.text
+
+
+def test_a_search_whose_storage_hangs_goes_on_with_it(
+    stoppable: tuple[subprocess.Popen[bytes], str], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server stops for longer than a client waits, when an old checkpoint is to be deleted."""
+    process, address = stoppable
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "toy.yaml").write_text(SPACE.replace("max_concurrent: 1", "max_concurrent: 2"))
+    options = ["--data", str(data), "--trials", "3", "--max-iterations", "5", "--storage", address, "--json"]
+    running = start(tmp_path, "run", "toy.yaml", *options)
+    search_folder = search_folder_of(address, "toy")
+    wait_for_events(running, search_folder.journal, "checkpoint", 3)
+    known = search_folder.journal.read_bytes().count(CHECKPOINT)
+    while search_folder.journal.read_bytes().count(CHECKPOINT) < known + 1:  # no sleep: deletions come at once
+        assert running.poll() is None
+    process.send_signal(signal.SIGSTOP)
+    with pytest.raises(OSError, match="NETWORK_CONNECTION"):
+        storage.exists(address)
+    time.sleep(2.0)  # for clients whose requests began somewhat later
+    process.send_signal(signal.SIGCONT)
+    out, err = finish(running)
+    assert "Traceback" not in err
+    document, events = json.loads(out), list(read_events(search_folder.journal))
+    assert (document["trials"], document["errored"]) == (3, 0)
+    results = [(event["trial"], event["iteration"]) for event in events if event["event"] == "result"]
+    assert len(results) == len(set(results)) == document["iterations"]
+    for trial in replay(events).by_number():
+        assert sorted(trial.results) == list(range(1, trial.iterations + 1)) and trial.outcome != "failed"
+    assert storage.read(search_folder.below("journal.jsonl")) == search_folder.journal.read_bytes()
+    checkpoints = defaultdict(set)
+    for file in map(PurePosixPath, storage.files_below(search_folder.below("ray"))):
+        if file.match("*/*/checkpoint_*/*"):
+            checkpoints[file.parts[1]].add(file.parts[2])
+    assert checkpoints and all(len(kept) <= CHECKPOINTS_PER_TRIAL for kept in checkpoints.values()), checkpoints

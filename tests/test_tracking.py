@@ -1,262 +1,145 @@
-"""MLflow shows the journal, complete and once, whatever fails in between: real servers, real databases."""
+"""Tracking without a server: its address, the cursor, and the thread that sends. A delivery stands in for MLflow."""
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import shutil
-from contextlib import suppress
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from mlflow.tracking import MlflowClient
-from mlflow.tracking._tracking_service.utils import _artifact_repos_cache
+from mlflow.exceptions import MlflowException, RestException
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
+from requests import HTTPError, Response
 
-from tests.support.tracking_cases import (
-    SECRET,
-    Snapshot,
-    at_home,
-    caught_up,
-    database,
-    delivered,
-    delivery_of,
-    end_event,
-    events,
-    expected,
-    journal_of,
-    one_trial,
-    result_event,
-    search_event,
-    snapshot,
-    trial_event,
-)
+from tests.support.tracking_cases import search_event
 from trainables.core.errors import ConfigError
-from tune_cl.history.journal import Journal
+from tune_cl.history.journal import CURSOR, Journal
 from tune_cl.history.tracking_uri import artifact_location, masked, resolve_tracking_uri
 from tune_cl.tracking import layout
+from tune_cl.tracking.cursor import Cursor, load
 from tune_cl.tracking.mlflow_store import RunStore
-
-pytestmark = pytest.mark.slow
-
-__all__ = ["database", "expected"]  # fixtures
+from tune_cl.tracking.writer import MlflowWriter, finish
 
 
-class Killed(BaseException):
-    """The death of the process: nothing catches it."""
+def test_a_cursor_is_of_one_target_and_no_longer_journal(tmp_path: Path) -> None:
+    """A folder that is copied while its search runs may have a journal older than the cursor."""
+    journal = tmp_path / "journal.jsonl"
+    journal.write_bytes(b"first\nsecond\n")
+    Cursor("here", offset=13, runs={"search": "r"}).save(tmp_path)
+    assert load(journal, "here").runs == {"search": "r"}
+    assert load(journal, "there") == Cursor("there")
+    journal.write_bytes(b"first\n")
+    assert load(journal, "here") == Cursor("here")
 
 
-METHODS = (
-    "create_experiment",
-    "create_run",
-    "log_batch",
-    "update_run",
-    "set_terminated",
-    "log_artifact",
-    "log_artifacts",
+def test_a_cursor_reads_back_as_it_was(tmp_path: Path) -> None:
+    """Including the artifacts: a list instead of a tuple would be sent twice, and never removed."""
+    owed: list[tuple[str, str, str | None]] = [("t0001", "trials/t0001", None), ("search", "best.pt", "checkpoint")]
+    journal = tmp_path / "journal.jsonl"
+    journal.write_bytes(b"first\n")
+    runs, reached = {"search": "r"}, {"t0001": 3}
+    cursor = Cursor("here", offset=6, experiment="1", runs=runs, reached=reached, open=["t0001"], owed=owed)
+    cursor.save(tmp_path)
+    assert load(journal, "here") == cursor
+
+
+@pytest.mark.parametrize(
+    "held",
+    ["", "[]", "{}", '{"target": "here", "owed": [["t0001"]]}', '{"target": "here", "offset": 5, "owed": []}', None],
 )
+def test_a_cursor_that_cannot_be_read_is_a_fresh_one(held: str | None, tmp_path: Path) -> None:
+    if held is not None:
+        (tmp_path / CURSOR).write_text(held)
+    assert load(tmp_path / "journal.jsonl", "here") == Cursor("here")
 
 
-def mortal(fatal_call: int) -> type[RunStore]:
-    """A store whose process dies right after its n-th writing call took effect, before anything could record it."""
-
-    class Mortal(RunStore):
-        def __init__(self, uri: str, artifacts: str | None):
-            super().__init__(uri, artifacts)
-            self.calls = 0
-            for name in METHODS:
-                setattr(self.client, name, self.counted(getattr(self.client, name)))
-
-        def counted(self, method: Any) -> Any:
-            def call(*args: Any, **options: Any) -> Any:
-                self.calls += 1
-                answer = method(*args, **options)
-                if self.calls == fatal_call:
-                    raise Killed
-                return answer
-
-            return call
-
-    return Mortal
+# -- the thread that sends ------------------------------------------------------------------------------------------
 
 
-def test_death_after_any_call_loses_and_repeats_nothing(database: Path, tmp_path: Path) -> None:
-    """One search per writing call: the writer dies there, another goes on. One trial is enough for every call."""
-    uri, call = resolve_tracking_uri(database), 0
-    delivered(journal_of(tmp_path / "whole", one_trial("whole", database)), uri)
-    while True:
-        call += 1
-        space = f"death-{call}"
-        journal = journal_of(tmp_path / space, one_trial(space, database))
-        try:
-            delivered(journal, uri, mortal(call))
-            break  # there are fewer calls than that
-        except Killed:
-            delivered(journal, uri)
-        assert snapshot(uri, space) == snapshot(uri, "whole"), f"death {call}"
-    assert call > 20
+class Away:
+    """Stands in for a delivery: each step raises or returns what is `left`."""
+
+    def __init__(self, *left: Any) -> None:
+        self.cursor = SimpleNamespace(runs={}, owed=[])
+        self.left = list(left)
+
+    def step(self) -> bool:
+        told = self.left.pop(0)
+        if isinstance(told, Exception):
+            raise told
+        return told
+
+    def pending(self) -> int:
+        return len(self.left)
 
 
-def test_mlflow_keeps_nothing_of_runs_whose_artifacts_it_has(database: Path, tmp_path: Path) -> None:
-    uri = resolve_tracking_uri(database)
-    store = RunStore(uri, artifact_location(uri, tmp_path))
-    run = store.create(store.experiment("artifacts"), "one", {}, 1000)
-    (tmp_path / "a.txt").write_text("a")
-    store.log_artifact(run, tmp_path / "a.txt", None)
-    assert [file.path for file in store.client.list_artifacts(run)] == ["a.txt"]
-    store.log_artifact(run, tmp_path / "a.txt", "again")
-    assert run not in _artifact_repos_cache
+def writer_of(delivery: Away) -> MlflowWriter:
+    journal: Any = SimpleNamespace(settled=1, path=Path(__file__))
+    writer = MlflowWriter(journal, "http://here")
+    writer._delivery = delivery  # type: ignore[assignment]
+    return writer
 
 
-def test_request_that_takes_effect_after_it_was_given_up_leaves_no_run(
-    database: Path, expected: Snapshot, tmp_path: Path
+def test_an_outage_is_said_once_and_over_when_all_is_sent(caplog: pytest.LogCaptureFixture) -> None:
+    writer = writer_of(Away(OSError("away"), OSError("away"), True, False))
+    assert [writer.attempt(), writer.attempt()] == [False, False] and writer.trouble == "OSError: away"
+    assert not writer.all_sent() and writer.attempt() and writer.trouble is None
+    assert not writer.attempt() and writer.all_sent()
+    assert [record.getMessage() for record in caplog.records] == [
+        "tracking waits for MLflow at http://here: OSError: away", "tracking goes on after 2 failed attempts"
+    ]  # fmt: skip
+
+
+def test_an_artifact_that_cannot_be_stored_is_said_once_and_no_event_in_between_ends_that(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Every run's first request times out, and creates its run only after the second one did."""
-
-    class Late(RunStore):
-        def create(self, *request: Any) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
-            if request not in self.given_up:
-                self.given_up.append(request)
-                raise TimeoutError
-            run = super().create(*request)
-            super().create(*request)
-            return run
-
-        given_up: list[Any] = []  # noqa: RUF012 - of one test
-
-    uri = resolve_tracking_uri(database)
-    with Journal(journal_of(tmp_path / "pacing", events("late", database)[:-1]).parent) as journal:
-        delivery = delivery_of(journal, uri, Late)
-        while delivery.pending():
-            with suppress(TimeoutError):
-                delivery.step()
-    assert len(Late.given_up) == 5
-    assert snapshot(uri, "late") == {name: run for name, run in expected.items() if " seed 8 " not in name}
+    delivery = Away(OSError("403"), True, OSError("403"), True, OSError("403"), True)
+    writer, delivery.cursor.owed = writer_of(delivery), ["artifact"]
+    assert [writer.attempt() for _ in range(5)] == [False, True, False, True, False]
+    assert writer.trouble == "OSError: 403" and not writer.all_sent() and len(caplog.records) == 1
+    delivery.cursor.owed.clear()  # the last step stores the artifact
+    assert writer.attempt() and writer.trouble is None and writer.all_sent()
 
 
-def test_events_as_they_come_give_the_same(database: Path, expected: Snapshot, tmp_path: Path) -> None:
-    uri = resolve_tracking_uri(database)
-    told = events("live", database)
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_writer_that_was_stopped_before_it_started_hides_no_exception(
+    removed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Nor does one whose journal was removed."""
+
+    def interrupted(_: threading.Thread) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
     with Journal(tmp_path / "pacing") as journal:
-        journal.append(told[0])
-        delivery = delivery_of(journal, uri)
-        for event in told[1:]:
-            journal.append(at_home(event, tmp_path / "pacing"))
-            delivery.step()
-        while delivery.pending():
-            delivery.step()
-    assert snapshot(uri, "live") == expected
+        journal.append(search_event("never"))
+        writer = MlflowWriter(journal, "sqlite://")
+        with pytest.raises(KeyboardInterrupt):
+            writer.start()
+        if removed:
+            journal.path.unlink()
+        finish(writer, "tune-cl resume pacing")
+    unsent = "1 events have not reached MLflow (there was no time); send them later with: tune-cl resume pacing\n"
+    assert capfd.readouterr().err == ("" if removed else unsent)
+    assert "MLFLOW_HTTP_REQUEST_TIMEOUT" not in os.environ
 
 
-def test_an_event_that_is_taken_back_is_not_sent(
-    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ctrl-C in a write whose line the writer could see: had it been sent, the cursor would be past the next event."""
-    uri = resolve_tracking_uri(database)
-    with Journal(tmp_path / "pacing") as journal:
-        for event in events("taken", database)[:4]:
-            journal.append(event)
-        delivery = delivery_of(journal, uri)
-
-        def interrupted(_: int) -> None:
-            assert b'"result"' in journal.path.read_bytes()
-            while delivery.step():
-                pass
-            raise KeyboardInterrupt
-
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(os, "fsync", interrupted)
-            journal.append(result_event(0, 1, 0.25) | {"queries": ["q"] * 100})
-        journal.append({"event": "interrupted", "time": 1020.0})
-        while delivery.pending():
-            delivery.step()
-    runs = snapshot(uri, "taken")
-    assert {run["status"] for run in runs.values()} == {"KILLED"}
-    assert not any(run["metrics"] for run in runs.values())
+@pytest.mark.parametrize(("status", "refused"), [(413, True), (503, False)])
+def test_a_file_too_large_for_the_server_is_not_tried_again(status: int, refused: bool) -> None:
+    """As refused by a proxy before the server."""
+    response = Response()
+    response.status_code = status
+    store = RunStore("http://127.0.0.1:1", None)
+    assert (store.refusal(HTTPError(response=response)) is not None) == refused
+    denied = {"error_code": "INVALID_PARAMETER_VALUE", "message": "too long"}
+    assert store.refusal(RestException(denied)) == "too long"
+    assert store.refusal(MlflowException("no", error_code=INVALID_PARAMETER_VALUE)) is None, "a proxy's answer"
 
 
-@pytest.mark.parametrize("keep", [None, 0, 5])
-def test_older_cursor_or_none_repeats_nothing(
-    database: Path, expected: Snapshot, keep: int | None, tmp_path: Path
-) -> None:
-    uri, space = resolve_tracking_uri(database), f"cursor-{keep}"
-    told = events(space, database)
-    folder = tmp_path / "pacing"
-    if keep is not None:
-        delivered(journal_of(folder, told[: keep + 1]), uri)
-        shutil.copy(folder / "tracking.json", tmp_path)
-        told = told[keep + 1 :]
-    journal = journal_of(folder, told)
-    delivered(journal, uri)
-    if keep is None:
-        (folder / "tracking.json").unlink()
-    else:
-        shutil.copy(tmp_path / "tracking.json", folder)
-    delivered(journal, uri)
-    assert snapshot(uri, space) == expected
-
-
-def test_restart_on_a_delivered_journal_sends_nothing(database: Path, tmp_path: Path) -> None:
-    uri = resolve_tracking_uri(database)
-    journal = journal_of(tmp_path / "pacing", events("restart", database))
-    delivered(journal, uri)
-    delivered(journal, uri, mortal(1))  # any writing call would raise
-
-
-def test_database_that_was_replaced_is_filled_again(expected: Snapshot, database: Path, tmp_path: Path) -> None:
-    """First by another database at the same address, then by one at another address."""
-    journal = journal_of(tmp_path / "pacing", events("replaced", database))
-    uri, other = resolve_tracking_uri(tmp_path), resolve_tracking_uri(database)
-    for _ in range(2):
-        shutil.copy(database / "mlflow.db", tmp_path / "mlflow.db")
-        delivered(journal, uri)
-        assert snapshot(uri, "replaced") == expected
-    delivered(journal, other)
-    assert snapshot(other, "replaced") == expected
-
-
-def test_what_mlflow_refuses_does_not_hold_up_the_rest(
-    database: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    uri = resolve_tracking_uri(database)
-    told = events("refused", database)
-    folder = tmp_path / "pacing"
-    first = delivered(journal_of(folder, told[:6]), uri)
-    first.store.delete(first.cursor.runs["t0001"])
-    gone = {"event": "artifact", "path": str(folder / "gone.html")}
-    delivered(journal_of(folder, [*told[6:], gone]), uri)
-    runs = snapshot(uri, "refused")
-    assert "t0001 root 2 turns anti" not in runs and runs["t0002 kde m=inf"]["status"] == "FINISHED"
-    assert "MLflow refuses results of t0001" in caplog.text or "event 'interrupted'" in caplog.text
-    assert "gone.html: it is not there any more" in caplog.text
-
-
-def test_secrets_stay_out_of_the_runs_and_of_the_space_beside_them(database: Path, tmp_path: Path) -> None:
-    uri = resolve_tracking_uri(database)
-    address = f"http://me:{SECRET}@mlflow.example.org"
-    told = [
-        search_event("secrets", yaml=f"data: {address}/x\n", tracking_uri=address),
-        trial_event(0, {"data.source": f"{address}/data"}),
-        end_event(0, "failed", None) | {"reason": f"cannot read {address}/data"},
-    ]
-    delivered(journal_of(tmp_path / "pacing", told), uri)
-    runs = snapshot(uri, "secrets")
-    assert SECRET not in str(runs)
-    assert runs["t0000 baseline"]["params"] == {"data.source": "http://***@mlflow.example.org/data"}
-    assert (tmp_path / "pacing" / "search.yaml").read_text() == "data: http://***@mlflow.example.org/x\n"
-    assert runs["t0000 baseline"]["tags"]["tune_cl.reason"] == "cannot read http://***@mlflow.example.org/data"
-
-
-def test_wide_trials_go_in_several_requests(database: Path, tmp_path: Path) -> None:
-    uri = resolve_tracking_uri(database)
-    params = {f"key.{number}": number for number in range(250)} | {"long": "x" * 7000}
-    results = [result_event(0, iteration, 0.5) for iteration in range(1, 401)]
-    delivered(journal_of(tmp_path / "pacing", [search_event("wide"), trial_event(0, params), *results]), uri)
-    run = snapshot(uri, "wide")["t0000 baseline"]
-    assert len(run["params"]) == 251 and len(run["params"]["long"]) == 6000
-    assert run["tags"]["tune_cl.cut_parameters"] == "long"
-    assert [step for step, _ in run["metrics"]["train_loss"]] == list(range(1, 401))
+# -- its address ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -280,37 +163,41 @@ def test_tracking_uri_flag_then_environment_then_storage(tmp_path: Path, monkeyp
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///rel.db?timeout=3")  # other commands may start elsewhere
     assert resolve_tracking_uri(Path("runs")) == f"sqlite:///{tmp_path}/rel.db?timeout=3"
     in_memory = ("sqlite://", "sqlite:///:memory:", "sqlite:///file:runs?mode=memory&uri=true")
-    for same in ("sqlite:////abs/rel.db", *in_memory, "postgresql:///runs"):
+    for same in ("sqlite:////abs/rel.db", *in_memory, "postgresql:///runs", "databricks"):
         assert resolve_tracking_uri(Path("runs"), same) == same
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://server:5000")
-    assert resolve_tracking_uri(Path("runs")) == "http://server:5000"
-    assert resolve_tracking_uri(Path("runs"), "databricks") == "databricks"
-    with pytest.raises(ConfigError, match=r"--tracking-uri: the search's journal names postgresql://db/x, .*; --tr"):
-        resolve_tracking_uri(Path("runs"), None, "postgresql://db/x")
     for own in ("http://server:5000", f"sqlite:///{tmp_path}/runs/mlflow.db"):
         assert resolve_tracking_uri(Path("runs"), None, own) == own
     hidden = "postgresql://***@db/x"  # as in a journal: without the secret
-    assert resolve_tracking_uri(Path("runs"), None, hidden) == "http://server:5000"
+    assert (
+        resolve_tracking_uri(Path("runs")) == resolve_tracking_uri(Path("runs"), None, hidden) == "http://server:5000"
+    )
     for server in ("http://server:5000", "https://server", "databricks", "databricks://profile"):
         assert artifact_location(server, Path("runs")) is None, "the server decides"
-    with pytest.raises(ConfigError, match=r"--tracking-uri: MLflow knows no 'foo://server'"):
-        resolve_tracking_uri(Path("runs"), "foo://server")
-    with pytest.raises(ConfigError, match=r"--tracking-uri: './mlruns' is a folder"):
-        resolve_tracking_uri(Path("runs"), "./mlruns")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "file:///x")
-    with pytest.raises(ConfigError, match="MLFLOW_TRACKING_URI: 'file:///x' is a folder"):
-        resolve_tracking_uri(Path("runs"))
 
 
-@pytest.mark.parametrize("name", ["a?b", "a%20b"])
-def test_a_storage_where_mlflow_would_not_find_its_database_is_refused(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("given", "recorded", "variable", "location"),
+    [
+        (None, "postgresql://db/x", "", "--tracking-uri"),
+        ("foo://server", "", "", "--tracking-uri"),
+        ("./mlruns", "", "", "--tracking-uri"),
+        (None, "", "file:///x", "MLFLOW_TRACKING_URI"),
+        (None, "", "", "--storage"),
+    ],
+)
+def test_addresses_that_are_refused(
+    given: str | None, recorded: str, variable: str, location: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    with pytest.raises(ConfigError, match=r"--storage: MLflow would not find .*; a folder without, or --tracking-uri"):
-        resolve_tracking_uri(tmp_path / name)
-    assert resolve_tracking_uri(tmp_path / name, "http://server:5000") == "http://server:5000"
-    resolve_tracking_uri(tmp_path / "100% a#b")
+    """A stranger's, one that MLflow does not know, folders, and a storage whose path MLflow would not find."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", variable)
+    for name in ("a?b", "a%20b"):
+        with pytest.raises(ConfigError) as refused:
+            resolve_tracking_uri(tmp_path / name, given, recorded)
+        [problem] = refused.value.problems
+        assert problem.location == location and (given or recorded or variable or name) in problem.wrong
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    assert resolve_tracking_uri(tmp_path / "100% a#b") == f"sqlite:///{tmp_path}/100% a#b/mlflow.db"
 
 
 @pytest.mark.parametrize(
@@ -321,20 +208,7 @@ def test_parameter_values_read_as_yaml(value: object, shown: str) -> None:
     assert layout.parameters({"key": value}) == {"key": shown}
 
 
-def test_prepared_view_lists_the_trials_of_this_search_best_first(database: Path, tmp_path: Path) -> None:
-    """Two searches share the experiment; each has a view of its own, whose filter and order MLflow understands."""
-    uri = resolve_tracking_uri(database)
-    other = [event | ({"storage": "elsewhere", "name": "other"} if event["event"] == "search" else {})
-             for event in events("view", database)]  # fmt: skip
-    for name, told in (("pacing", events("view", database)), ("other", other)):
-        assert caught_up(journal_of(tmp_path / name, told), uri) == 0
-    client = MlflowClient(tracking_uri=uri)
-    experiment = client.get_experiment_by_name("view")
-    assert experiment is not None
-    tag, _ = layout.view(other[0])
-    view = json.loads(experiment.tags[tag])
-    order = f"{view['orderByKey']} {'ASC' if view['orderByAsc'] else 'DESC'}"
-    found = client.search_runs([experiment.experiment_id], view["searchFilter"], order_by=[order])
-    assert [run.data.tags["tune_cl.trial_id"] for run in found] == ["t0001", "t0000", "t0002", "t0003"]
-    assert {run.data.tags["tune_cl.search"] for run in found} == {"other"}
-    assert layout.view_path(other[0], "3").startswith(f"#/experiments/3/runs?viewStateShareKey={tag.split('.')[-1]}&")
+@pytest.mark.parametrize("key", ["name", "storage", "time"])
+def test_a_search_is_told_from_others_by_name_storage_and_time(key: str) -> None:
+    search = {"name": "a", "storage": "runs", "time": 1.0}
+    assert layout.search_id(search) == layout.search_id(dict(search)) != layout.search_id(search | {key: 2.0})

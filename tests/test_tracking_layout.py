@@ -7,26 +7,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tests.support.tracking_cases import (
-    database,
-    delivered,
-    journal_of,
-    root,
-    search_event,
-    snapshot,
-    trial_event,
-)
+from tests.support.tracking_cases import root, search_event, trial_event
 from tune_cl import run_search as runner
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Event
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import replay
-from tune_cl.history.tracking_uri import resolve_tracking_uri
 from tune_cl.search.progress_panel import label
 from tune_cl.space.wording import curriculum
 from tune_cl.tracking import layout
-
-__all__ = ["database"]  # a fixture
 
 
 def test_the_view_has_a_column_for_each_key_that_the_search_opens() -> None:
@@ -41,6 +30,8 @@ def test_the_view_has_a_column_for_each_key_that_the_search_opens() -> None:
     opened = ["training.lr", "curriculum.scoring", "ranker.filters", "ranker.name"]
     assert columns(opened) == ["ranker.name", "curriculum.scoring", "training.lr", "ranker.filters"]
     assert columns(["training.lr"]) == ["training.lr", *usual]
+    three = ["training.lr", "ranker.filters", "ranker.name"]
+    assert sorted(columns(three)) == sorted(three), "these are enough"
     many = columns([f"ranker.key{number}" for number in range(60)])
     assert len(many) == layout.MOST_COLUMNS and len(layout.view(search_event("v", opened=many))[1]) < layout.TAG_LENGTH
 
@@ -62,24 +53,6 @@ def test_the_name_of_a_trial_tells_what_the_terminal_tells_of_it() -> None:
     assert named({"ranker.dropout": 0}) == "t0001 dropout=0"
     assert named(lr, number=0) == "t0000 baseline"
     assert layout.trial_name(trial_event(1, root(2))) == "t0001 root 2 turns anti", "of an older journal"
-
-
-def test_a_name_is_no_longer_than_every_server_takes(database: Path, tmp_path: Path) -> None:
-    keys = {f"ranker.key{number}": number for number in range(90)}
-    uri = resolve_tracking_uri(database)
-    delivered(journal_of(tmp_path / "s", [search_event("long"), trial_event(1, keys) | {"chosen": keys}]), uri)
-    [name] = snapshot(uri, "long").keys() - {"pacing"}
-    assert name.startswith("t0001 key0=0 key1=1 ") and len(name) == layout.NAME_LENGTH
-
-
-def test_a_run_that_an_older_version_named_otherwise_is_found_again(database: Path, tmp_path: Path) -> None:
-    uri = resolve_tracking_uri(database)
-    journal = journal_of(tmp_path / "s", [search_event("older"), trial_event(1, root(2)) | {"chosen": {"n": 2}}])
-    first = delivered(journal, uri)
-    first.store.client.update_run(first.cursor.runs["t0001"], name="t0001 as before")
-    (journal.parent / "tracking.json").unlink()
-    delivered(journal, uri)
-    assert snapshot(uri, "older").keys() == {"pacing", "t0001 as before"}
 
 
 def test_all_rankers_that_were_searched_are_named() -> None:
@@ -108,8 +81,9 @@ def test_the_words_of_a_curriculum_name_its_scoring_wherever_it_counts() -> None
 # -- values ------------------------------------------------------------------------------------------------------
 
 
-def test_times_are_kept_to_the_millisecond() -> None:
-    assert layout.milliseconds(12.3456) == 12346
+def test_times_are_kept_to_the_millisecond_and_after_1970() -> None:
+    """A clock may be wrong; MLflow refuses points from before, and reads an end at 0 as now."""
+    assert [layout.milliseconds(seconds) for seconds in (12.3456, 0.0, -5.0)] == [12346, 1, 1]
 
 
 def test_a_value_that_fits_is_whole_and_a_longer_one_is_named_as_cut() -> None:
@@ -125,13 +99,6 @@ def test_a_value_that_fits_is_whole_and_a_longer_one_is_named_as_cut() -> None:
 def test_confirmations_are_told_apart_by_label_and_by_seed() -> None:
     events: list[Event] = [{"label": label, "seed": seed} for label in ("root 2", "linear") for seed in (1, 2)]
     assert len({layout.confirmation_key(event) for event in events}) == 4
-
-
-def test_three_opened_keys_are_enough_columns() -> None:
-    opened = ["training.lr", "ranker.filters", "ranker.name"]
-    told = json.loads(layout.view(search_event("s", opened=opened))[1])
-    assert len(told["selectedColumns"]) == 5 and told["orderByAsc"] is False
-    assert "tags.`tune_cl.kind` = 'trial'" in told["searchFilter"]
 
 
 def test_the_commit_of_a_search_is_where_mlflow_looks_for_it() -> None:

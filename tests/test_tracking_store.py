@@ -1,30 +1,101 @@
-"""What is asked of MLflow's stores: experiments in the trash, many runs, databases that are being made."""
+"""MLflow's SQLite store: what may be done twice, how databases are made, and how a search looks in one."""
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from alembic.operations.batch import ApplyBatchImpl
+from mlflow import MlflowClient
+from mlflow.entities import Metric
+from mlflow.exceptions import MlflowException
+from mlflow.tracking._tracking_service.utils import _artifact_repos_cache
 
-from tests.support.tracking_cases import fresh_database
+from tests.support.tracking_cases import (
+    Snapshot,
+    at_home,
+    caught_up,
+    database,
+    delivery_of,
+    events,
+    expected,
+    fresh_database,
+    journal_of,
+    search_event,
+    snapshot,
+)
+from tune_cl.history.journal import Journal
 from tune_cl.history.tracking_uri import resolve_tracking_uri
+from tune_cl.tracking import layout
 from tune_cl.tracking import mlflow_store as module
-from tune_cl.tracking.mlflow_store import RunStore
+from tune_cl.tracking.mlflow_store import METRICS, RunStore
+from tune_cl.tracking.writer import MlflowWriter
 
 pytestmark = pytest.mark.slow
 
+__all__ = ["database", "expected"]  # fixtures
 TAG = "tune_cl.search_id"
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
-    folder = fresh_database(tmp_path_factory.mktemp("store"))
-    return RunStore(resolve_tracking_uri(folder), (folder / "artifacts").as_uri())
+def store(database: Path) -> RunStore:
+    return RunStore(resolve_tracking_uri(database), (database / "artifacts").as_uri())
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_what_is_done_again_changes_nothing(store: RunStore, times: int, tmp_path: Path) -> None:
+    """Delivery relies on it, also for values that are no numbers, and for batches in several requests."""
+    (tmp_path / "a.txt").write_text("a")
+    values = [math.nan, math.inf, -math.inf, -0.0, 5e-324, 1 / 3, *map(float, range(METRICS))]
+    points = [Metric("dev_map", value, 1000 + step, step) for step, value in enumerate(values)]
+    params = {f"key.{number}": str(number) for number in range(250)}
+    data = {"name": "docstrings", "digest": "sha-1", "source_type": "local", "source": "{}"}
+    experiment = store.experiment(f"again-{times}")
+    run = store.create(experiment, "t0000", {TAG: "own"}, 1000)
+    for part in [points[:3], points, points[1:]][: 3 if times == 2 else 2]:
+        store.log_metrics(run, part)
+    for _ in range(times):
+        assert store.experiment(f"again-{times}") == experiment
+        store.tag_experiment(experiment, "tag", "value")
+        store.log_params(run, params)
+        store.log_tags(run, params)
+        store.log_data(run, data)
+        store.log_artifact(run, tmp_path / "a.txt", None)
+        store.set_status(run, "RUNNING")
+        store.finish(run, "FINISHED", layout.milliseconds(-5.0))
+    [found] = store.tagged(experiment, TAG, "own")
+    history = sorted(store.client.get_metric_history(run, "dev_map"), key=lambda point: point.step)
+    assert [point.step for point in history] == list(range(len(points))) and history[5].value == 1 / 3
+    assert math.isnan(history[0].value) and found.data.params == params and found.data.tags.items() >= params.items()
+    assert (found.info.status, found.info.start_time, found.info.end_time) == ("FINISHED", 1000, 1)
+    assert len(found.inputs.dataset_inputs) == 1
+    assert [file.path for file in store.client.list_artifacts(run)] == ["a.txt"]
+    store.log_artifact(run, tmp_path / "a.txt", "again")
+    assert run not in _artifact_repos_cache, "MLflow would keep 10 KiB a run"
+
+
+def test_what_may_never_be_done_is_refused(store: RunStore) -> None:
+    run = store.create(store.experiment("refusals"), "t0000", {}, 1)
+    store.log_params(run, {"n": "1"})
+    for impossible in (
+        lambda: store.log_params(run, {"n": "2"}),
+        lambda: store.log_metrics("no-such-run", [Metric("dev_map", 0.5, 1, 1)]),
+    ):
+        with pytest.raises(MlflowException) as refused:
+            impossible()
+        assert store.refusal(refused.value) is not None
+    assert store.exists(run) and not store.exists("no-such-run")
 
 
 def test_an_experiment_in_the_trash_is_taken_out_again(store: RunStore) -> None:
@@ -49,7 +120,10 @@ def test_all_runs_with_a_tag_are_found_page_by_page(store: RunStore, monkeypatch
     assert set(found) == own and len(found) == 5
 
 
-def refuse(error: type[OSError], meanwhile: Any, *_: object) -> None:
+# -- databases that are made ----------------------------------------------------------------------------------------
+
+
+def refuse(error: type[OSError], meanwhile: Callable[[], None], *_: object) -> None:
     meanwhile()
     raise error
 
@@ -74,9 +148,128 @@ def test_a_database_that_another_search_made_meanwhile_stays(tmp_path: Path, mon
         assert database.execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
 
 
+def test_a_database_whose_creation_is_cut_short_is_created_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a kill or a full disk: MLflow would not go on with half of its tables, ever."""
+
+    def half(self: Any, operations: Any) -> None:
+        self._transfer_elements_to_new_table()
+        operations.create_table(self.new_table)
+        raise OSError("cut short")
+
+    uri = f"sqlite:///{tmp_path}/storage/mlflow.db?timeout=3"
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="cut short"):
+        patch.setattr(ApplyBatchImpl, "_create", half)
+        RunStore(uri, None)
+    made = RunStore(uri, None).experiment("pacing")
+    assert RunStore(uri, None).experiment("pacing") == made
+    assert [path.name for path in (tmp_path / "storage").iterdir()] == ["mlflow.db"]
+
+
 @pytest.mark.parametrize("address", ["sqlite:///:memory:", "sqlite:///{}/a%20b/mlflow.db", "postgresql://{}/mlflow.db"])
 def test_of_other_addresses_no_file_is_made(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """MLflow reads a % in its own ways, and no file belongs to the others."""
     monkeypatch.chdir(tmp_path)
     module.create_database(address.format(tmp_path))
     assert not os.listdir(tmp_path)
+
+
+def test_a_fresh_database_is_made_quietly_beside_the_runs(tmp_path: Path) -> None:
+    """In a process of its own, started elsewhere: nothing on stderr, nothing in the working directory."""
+    journal = journal_of(tmp_path / "runs" / "pacing", events("fresh", tmp_path))
+    (tmp_path / "elsewhere").mkdir()
+    program = (
+        "import sys, pathlib; from tune_cl.history.journal import Journal; "
+        "from tune_cl.tracking.writer import MlflowWriter; "
+        "assert 'mlflow' not in sys.modules, 'the driver would wait for the import'; "
+        "writer = MlflowWriter(Journal(pathlib.Path(sys.argv[1]).parent), sys.argv[2]); writer.start(); "
+        "sys.exit(writer.close())"
+    )
+    uri = resolve_tracking_uri(tmp_path / "runs")
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(journal), uri], cwd=tmp_path / "elsewhere", capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert not list((tmp_path / "elsewhere").iterdir())
+    kept = sorted(path.name for path in (tmp_path / "runs" / "mlartifacts").glob("*/artifacts/*"))
+    assert kept == ["best_checkpoint", "run.dev.txt", "search.yaml"]
+
+
+def test_what_a_database_refuses_is_said_once_in_its_own_words(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """MLflow would print a traceback at each attempt, and SQLAlchemy puts advice to programmers before the reason."""
+    uri = resolve_tracking_uri(fresh_database(tmp_path))
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as broken:
+        broken.execute("DROP TABLE runs")
+    with Journal(tmp_path / "pacing") as journal:
+        journal.append(search_event("never"))
+        writer = MlflowWriter(journal, uri)
+        assert not writer.attempt() and not writer.attempt()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"tracking waits for MLflow at {uri}: OperationalError: no such table: runs"
+    ]
+    assert "Traceback" not in capfd.readouterr().err
+
+
+# -- a search in MLflow ---------------------------------------------------------------------------------------------
+
+
+def test_events_as_they_come_give_the_same_and_a_deleted_run_takes_nothing_else(
+    database: Path, expected: Snapshot, tmp_path: Path
+) -> None:
+    uri = resolve_tracking_uri(database)
+    told = events("live", database)
+    with Journal(tmp_path / "pacing") as journal:
+        journal.append(told[0])
+        delivery = delivery_of(journal, uri)
+        for event in told[1:]:
+            journal.append(at_home(event, tmp_path / "pacing"))
+            delivery.step()
+            if event["event"] == "interrupted":
+                delivery.store.delete(delivery.cursor.runs["t0001"])  # as a user does
+        while delivery.pending():
+            delivery.step()
+    assert snapshot(uri, "live") == {name: run for name, run in expected.items() if name != "t0001 root 2 turns anti"}
+
+
+def test_prepared_view_lists_the_trials_of_this_search_best_first(database: Path, tmp_path: Path) -> None:
+    """Two searches share the experiment; each has a view of its own, whose filter and order MLflow understands."""
+    uri = resolve_tracking_uri(database)
+    other = [event | ({"storage": "elsewhere", "name": "other"} if event["event"] == "search" else {})
+             for event in events("view", database)]  # fmt: skip
+    for name, told in (("pacing", events("view", database)), ("other", other)):
+        assert caught_up(journal_of(tmp_path / name, told), uri) == 0
+    client = MlflowClient(tracking_uri=uri)
+    experiment = client.get_experiment_by_name("view")
+    assert experiment is not None
+    tag, _ = layout.view(other[0])
+    view = json.loads(experiment.tags[tag])
+    order = f"{view['orderByKey']} {'ASC' if view['orderByAsc'] else 'DESC'}"
+    found = client.search_runs([experiment.experiment_id], view["searchFilter"], order_by=[order])
+    assert [run.data.tags["tune_cl.trial_id"] for run in found] == ["t0001", "t0000", "t0002", "t0003"]
+    assert {run.data.tags["tune_cl.search"] for run in found} == {"other"}
+    assert layout.view_path(other[0], "3").startswith(f"#/experiments/3/runs?viewStateShareKey={tag.split('.')[-1]}&")
+
+
+def test_a_search_whose_user_asks_for_system_metrics_has_them(
+    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", "true")
+    monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.2")
+    uri = resolve_tracking_uri(database)
+    with Journal(tmp_path / "pacing") as journal:
+        journal.append(search_event("watched"))
+        writer = MlflowWriter(journal, uri, poll=0.1)
+        writer.start()
+        deadline = time.monotonic() + 60
+        while not (writer.run_id and system_metrics(uri, writer.run_id)) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert writer.run_id and "system/cpu_utilization_percentage" in system_metrics(uri, writer.run_id)
+        assert writer.close() == 0 and writer.trouble is None
+
+
+def system_metrics(uri: str, run: str) -> list[str]:
+    return [name for name in MlflowClient(uri).get_run(run).data.metrics if name.startswith("system/")]

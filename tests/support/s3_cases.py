@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
-import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
@@ -13,7 +14,7 @@ from moto.server import ThreadedMotoServer
 
 from trainables.core import storage
 from tune_cl.history import s3_mirror as mirror
-from tune_cl.history.journal import parse
+from tune_cl.history.journal import Journal, parse
 from tune_cl.history.s3_mirror import MirroredJournal
 from tune_cl.history.search_folder import SearchFolder, new_search_folder
 
@@ -78,16 +79,13 @@ def in_storage(search_folder: SearchFolder) -> list[dict]:
     return [parse(line, "the storage's journal") for line in lines]
 
 
-class Gate:
-    """Holds up the sending of a file until it is opened."""
+def lease_of(search_folder: SearchFolder) -> dict[str, Any] | None:
+    held = storage.read(search_folder.below("driver.json"))
+    return None if held is None else json.loads(held)
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str):
-        self.reached, self.opened, self.name = threading.Event(), threading.Event(), name
-        self.upload = storage.upload_file
-        monkeypatch.setattr(mirror.storage, "upload_file", self)
 
-    def __call__(self, path: Path, address: str) -> None:
-        if path.name == self.name:
-            self.reached.set()
-            assert self.opened.wait(90)
-        self.upload(path, address)
+def lose(journal: MirroredJournal) -> None:
+    """Ends a driver as a kill does: it sends nothing more, and its lease stays."""
+    journal._end_mirror()
+    journal._end_renewal()
+    Journal.close(journal)

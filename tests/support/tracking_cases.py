@@ -18,6 +18,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from tune_cl.history.journal import Event, Journal
+from tune_cl.history.state import SearchState
 from tune_cl.history.tracking_uri import artifact_location, resolve_tracking_uri
 from tune_cl.tracking.delivery import Delivery
 from tune_cl.tracking.mlflow_store import RunStore
@@ -219,3 +220,21 @@ def undisturbed(database: Path) -> Snapshot:
 
 def one_trial(space: str, folder: Path) -> list[Event]:
     return [event for event in events(space, folder) if event.get("trial", "t0001") == "t0001"]
+
+
+def assert_complete(uri: str, space: str, state: SearchState) -> None:
+    """Checks that MLflow has every trial's parameters, values, files and end, once, and the search's."""
+    client = MlflowClient(uri)
+    experiment = client.get_experiment_by_name(space)
+    assert experiment is not None
+    runs = list(client.search_runs([experiment.experiment_id]))
+    assert {run.info.status for run in runs} == {"FINISHED"} and len(runs) == len(state.trials) + 1
+    by_trial = {run.data.tags.get("tune_cl.trial_id"): run for run in runs}
+    for trial in state.by_number():
+        run = by_trial[trial.trial]
+        points: list[Any] = client.get_metric_history(run.info.run_id, "dev_map")
+        assert [(point.step, point.value) for point in points] == sorted(trial.dev("map").items())
+        assert set(run.data.params) == set(trial.params) and run.data.tags["tune_cl.outcome"] == trial.outcome
+        assert {file.path for file in client.list_artifacts(run.info.run_id)} >= {"dev.run.txt", "config.yaml"}
+    left = {file.path for file in client.list_artifacts(by_trial[None].info.run_id)}
+    assert left == {"report.html", "search.yaml", "best_checkpoint"}

@@ -65,9 +65,6 @@ class Journal:
     Raises ConfigError if another process has locked the search, DataError if the file is damaged.
     """
 
-    complete = True
-    """Whether MLflow has no events that this journal lacks, such as the last ones of a lost machine."""
-
     def __init__(self, folder: Path, patience: float = PATIENCE):
         folder.mkdir(parents=True, exist_ok=True)
         self.patience = patience
@@ -114,6 +111,15 @@ class Journal:
             self._file.truncate(self.size)
             raise
         self.size += len(line)
+
+    @property
+    def settled(self) -> int:
+        """Bytes that the search keeps whatever happens to this machine; MLflow gets no event behind them."""
+        return self.size
+
+    def settle(self) -> bool:
+        """Has all events settled; False if that failed for now."""
+        return True
 
     def events(self) -> Iterator[Event]:
         """Every event so far, oldest first."""

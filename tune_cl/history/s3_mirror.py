@@ -3,8 +3,8 @@
 The search uses the copy like any folder. Every `SYNC_SECONDS` a thread uploads what has changed: the files first, then
 the journal as it was before them, so that the storage has every file that its journal mentions. A lease in the storage,
 which another thread renews, keeps a second driver out. A machine that slept through its lease sees that the journal in
-the storage is not its own, and does not overwrite it. If two drivers have worked at once all the same, neither of the
-journals, in copy and storage, begins with the other. The nodes write Ray's checkpoints to the storage themselves.
+the storage is not the beginning of its own, and does not overwrite it. The nodes write Ray's checkpoints to the storage
+themselves.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from stat import S_ISREG
@@ -28,7 +28,7 @@ from trainables.core.files import read_text, write_text
 from trainables.core.prose import say
 from tune_cl.history.journal import CURSOR, FILE, LOCK, Event, Journal, in_use
 
-LEASE, SENT, FETCHED = "driver.json", ".mirrored.json", ".fetched.json"
+LEASE, STATES = "driver.json", ".mirrored.json"
 SYNC_SECONDS = 5.0
 WATCH_SECONDS = 3 * SYNC_SECONDS  # a lease that does not change for so long is of a driver that died
 SETTLED_NS = 2 * 10**9  # S3 may tell times in whole seconds, in which an object may be replaced by one of its size
@@ -38,30 +38,43 @@ OF_COPY_ONLY = {FILE, LOCK, CURSOR}  # the journal goes by itself, the cursor is
 log = logging.getLogger(__name__)
 
 
+def repeated(work: Callable[[], object], every: float) -> Callable[[], None]:
+    """Does the work every so many seconds, in a thread; returns what ends that."""
+    ended = threading.Event()
+
+    def run() -> None:
+        while not ended.wait(every):
+            work()
+
+    def end() -> None:
+        ended.set()
+        thread.join()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return end
+
+
 @dataclass
 class Lease:
     """Who drives the search: {holder, token, process, beat}, at `address`. A driver is alive while this content
-    changes, so the machines' clocks need not agree. A separate thread renews it, because other work may take long."""
+    changes, so the machines' clocks need not agree; its length stays, as PyArrow asks for that before it reads."""
 
     address: str
     holder: str
     lost: bool = False
     """Whether another driver has it now."""
     token: str = field(default_factory=lambda: uuid4().hex)
-    beat: int = 0
-    _released: bool = False
-    _ended: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
+    process: str = field(default_factory=lambda: f"process {os.getpid()} on {socket.gethostname()}")
+    released: bool = False
 
     def acquire(self, name: str, watch: float) -> None:
         """Takes the lease. Raises ConfigError if another copy's driver renews it within `watch` seconds, or with 0 if
         one holds it at all."""
         content = storage.read(self.address)
-        if (
-            content is not None and json.loads(content)["holder"] != self.holder
-        ):  # for one copy, the journal's lock decides
+        if content and json.loads(content)["holder"] != self.holder:  # for one copy, the journal's lock decides
             self._outwait(content, name, watch)
-        self.renew(taking=True)
+        self._write()
 
     def _outwait(self, content: bytes, name: str, watch: float) -> None:
         process = json.loads(content)["process"]
@@ -75,80 +88,59 @@ class Lease:
                 return
             time.sleep(min(1.0, watch / 10))
 
-    def keep(self, every: float) -> None:
-        """Renews the lease from now on."""
-        self._thread = threading.Thread(target=self._renew, args=(every,), name="lease", daemon=True)
-        self._thread.start()
-
-    def _renew(self, every: float) -> None:
-        while not self._ended.wait(every) and not self.lost:
-            with suppress(OSError):  # the next attempt may succeed
-                self.renew()
-
     def is_ours(self) -> bool:
         """Whether the lease is still this driver's."""
         if not self.lost:
-            content = storage.read(self.address)
-            released = content is None and self._released  # by us, though the answer was lost
-            self.lost = not released and (content is None or json.loads(content)["token"] != self.token)
+            content = storage.read(self.address)  # none: another driver had it, or our release was not answered
+            self.lost = json.loads(content)["token"] != self.token if content else not self.released
         return not self.lost
 
-    def renew(self, taking: bool = False) -> bool:
-        """Shows that this driver is alive; False if another one has the lease."""
-        if not taking and not self.is_ours():
-            return False
-        self.beat += 1
-        process = f"process {os.getpid()} on {socket.gethostname()}"
-        content = {"holder": self.holder, "token": self.token, "process": process, "beat": self.beat}
-        storage.write(self.address, json.dumps(content).encode())
-        return True
+    def renew(self) -> None:
+        """Shows that this driver is alive. An outage is waited for: the next attempt may succeed."""
+        with suppress(OSError):
+            if self.is_ours():
+                self._write()
 
-    def rest(self) -> None:
-        """Stops renewing the lease."""
-        self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
+    def _write(self) -> None:
+        content = {"holder": self.holder, "token": self.token, "process": self.process, "beat": time.time_ns()}
+        storage.write(self.address, json.dumps(content).encode())
 
     def release(self) -> None:
         """Gives the lease up for another driver."""
-        self.rest()
         if self.is_ours():
-            self._released = True
+            self.released = True
             storage.remove(self.address)
 
 
 class MirroredJournal(Journal):
-    """The journal of a search in S3, with the thread that mirrors the copy's folder there.
+    """The journal of a search in S3, with the threads that mirror the copy's folder there, and renew the lease however
+    long that takes.
 
     Raises ConfigError if another driver has the search, or if this copy and the storage have diverged; OSError if the
     storage is out of reach.
     """
 
-    complete = False
-
     def __init__(self, folder: Path, remote: str, watch: float = WATCH_SECONDS, every: float = SYNC_SECONDS):
         super().__init__(folder)
-        self.remote, self.every = remote, every
-        self._closing = threading.Event()
-        self._failing = False
+        self.remote, self._sending, self._failing = remote, threading.Lock(), False
         self._broken: Exception | None = None
-        """An error that no waiting mends; nothing is sent after it."""
+        """An error that no waiting mends."""
         self._lease = Lease(storage.joined(remote, LEASE), f"{socket.gethostname()}:{folder}")
-        self._thread = threading.Thread(target=self._run, name="mirror", daemon=True)
-        try:
+        with ExitStack() as undone:
+            undone.callback(super().close)
+            undone.callback(self._lease.release)
             self._lease.acquire(folder.name, watch)
-            self._lease.keep(every)
-            self._journal_sent = pull_into(self, remote)
-            self._ours = {self._journal_sent}
-            """Bytes that the journal in the storage may have if nobody else wrote it."""
-            self._sent = _read_states(folder / SENT)
-        except BaseException:
-            try:
-                self._lease.release()
-            finally:
-                super().close()
-            raise
-        self._thread.start()
+            self._end_renewal = repeated(self._lease.renew, every)
+            undone.callback(self._end_renewal)
+            self._settled = pull_into(self, remote)
+            self._sent = _read_states(folder)
+            undone.pop_all()
+        self._end_mirror = repeated(self.settle, every)
+
+    @property
+    def settled(self) -> int:
+        """Bytes of the journal in the storage, from where another machine would go on."""
+        return self._settled
 
     def append(self, event: Event, patience: float | None = None) -> None:
         """Like Journal.append; the event reaches the storage some seconds later. Raises WorkFailed if another driver
@@ -165,77 +157,72 @@ class MirroredJournal(Journal):
 
     def close(self) -> None:
         """Sends the last changes to the storage, then lets another driver hold the search."""
-        self._closing.set()
-        self._thread.join()
+        self._end_mirror()
         deadline = time.monotonic() + CLOSING_SECONDS
         try:
-            while not self._attempt(last=True):
-                if self._lease.lost:
-                    log.warning("%s", self._lost_message())
-                    break
-                if time.monotonic() > deadline:
-                    log.warning("%s lacks the last changes; tune-cl resume on this machine sends them", self.remote)
-                    break
+            while not (self.settle(last=True) or self._lease.lost or time.monotonic() > deadline):
                 time.sleep(1.0)
         finally:
-            self._lease.rest()
+            self._end_renewal()
             super().close()
+        if self._lease.lost:
+            log.warning("%s", self._lost_message())
+        elif not self._lease.released:
+            log.warning("%s lacks the last changes; tune-cl resume on this machine sends them", self.remote)
 
-    def _run(self) -> None:
+    def settle(self, last: bool = False) -> bool:
+        """Sends what changed and, the `last` time, releases the lease; False if that failed. An outage is logged once;
+        another error is raised by the next event."""
         try:
-            while not self._closing.wait(self.every) and not self._lease.lost:
-                self._attempt()
-        except Exception as error:  # noqa: BLE001 - the search hears it with its next event
-            self._broken = error
-
-    def _attempt(self, last: bool = False) -> bool:
-        """Sends what changed if the lease is ours; False if that failed. An outage is logged once."""
-        try:
-            if not self._lease.is_ours():
-                return False
-            self._send()
-            if last and not self._lease.lost:
-                self._lease.release()
-        except OSError as error:
+            with self._sending:
+                if self._lease.is_ours():
+                    self._send()
+                if last:
+                    self._end_renewal()
+                    self._lease.release()
+            self._failing = False
+            return not self._lease.lost
+        except Exception as error:  # noqa: BLE001 - the search hears it
             if not self._failing:
                 log.warning("%s is out of reach, trying again: %s", self.remote, error)
             self._failing = True
+            if not isinstance(error, OSError):
+                self._broken = error
             return False
-        self._failing = False
-        return not self._lease.lost
 
     def _send(self) -> None:
-        """Sends what changed; stops if the lease is lost."""
-        journal = self.content() if self.size != self._journal_sent else None  # which only grows
-        news = changed(self.path.parent, self._sent)
+        """Sends what changed: all files, then the journal as it was before; stops if the lease is lost."""
+        journal = self.content() if self.size != self._settled else None  # which only grows
+        folder = self.path.parent
+        news = changed(folder, self._sent)
         for name, state in news.items():
             if self._lease.lost:
                 return
-            storage.upload_file(self.path.parent / name, storage.joined(self.remote, *PurePosixPath(name).parts))
+            storage.upload_file(folder / name, storage.joined(self.remote, *PurePosixPath(name).parts))
             self._sent[name] = state
         if news:
-            _write_states(self.path.parent / SENT, self._sent)
+            _write_states(folder, self._sent)
         if journal is not None:
             self._send_journal(journal)
 
     def _send_journal(self, journal: bytes) -> None:
-        """Sends the journal, unless another driver has written one: this machine may have slept since it began to send,
-        and then renewed the other's lease. What that driver wrote stays, and this one has lost the search."""
+        """Sends the journal, unless that in the storage is another driver's: this machine may have slept since it began
+        to send, and then renewed the other's lease. What that driver wrote stays, and this one has lost the search; so
+        it has if somebody deleted the journal there."""
         address = storage.joined(self.remote, FILE)
-        if (storage.size(address) or 0) not in self._ours:
-            self._lease.lost = True
+        there = storage.size(address) or 0
+        if there != self._settled and not (there and journal.startswith(storage.read(address) or b"")):
+            self._lease.lost = True  # not our own, of a write that was not answered
         if self._lease.is_ours():
-            self._ours.add(len(journal))  # before writing: even a write that reports failure may have succeeded
             storage.write(address, journal)
-            self._ours.discard(0)  # from now on, if there is none, somebody deleted it
-            self._journal_sent = len(journal)
+            self._settled = len(journal)
 
 
-State = tuple[int, ...]  # size in bytes, time of the last change in ns
+State = tuple[int, ...]  # size in bytes, time of the last change in ns; after a fetch also those of the object
 
 
-def changed(folder: Path, sent: dict[str, State]) -> dict[str, State]:
-    """The folder's files that differ from what was sent, and their states; hidden ones are still being written."""
+def changed(folder: Path, known: Mapping[str, State]) -> dict[str, State]:
+    """The folder's files that differ from what is known, and their states; hidden ones are still being written."""
     states = {}
     for path in folder.rglob("*"):
         name = path.relative_to(folder)
@@ -247,7 +234,7 @@ def changed(folder: Path, sent: dict[str, State]) -> dict[str, State]:
             continue
         if S_ISREG(status.st_mode):
             states[name.as_posix()] = (status.st_size, status.st_mtime_ns)
-    return {name: state for name, state in states.items() if sent.get(name) != state}
+    return {name: state for name, state in states.items() if known.get(name, ())[:2] != state}
 
 
 def pull(folder: Path, remote: str) -> None:
@@ -278,27 +265,26 @@ def pull_into(journal: Journal, remote: str) -> int:
     if not there.startswith(here):
         wrong = f"the copy {folder} and {remote} have diverged: two drivers worked at once"
         raise ConfigError(Problem("--storage", wrong, "remove the copy to go on from the storage"))
-    listed = storage.states_below(remote)
-    names = [name for name in listed if not OF_STORAGE_ONLY & set(PurePosixPath(name).parts)]
-    fetched, now = _read_states(folder / FETCHED), changed(folder, {})
-    unchanged = {name for name in names if name in now and fetched.get(name) == (*now[name], *listed[name])}
-    storage.download(remote, folder, [name for name in names if name != FILE and name not in unchanged])
-    sent = {name: state for name, state in changed(folder, {}).items() if name in names}
-    _write_states(folder / SENT, sent)
-    settled = max(when for _, when in listed.values()) - SETTLED_NS  # by the storage's own clock
-    _write_states(folder / FETCHED, {name: (*sent[name], *listed[name]) for name in sent if listed[name][1] < settled})
+    objects = storage.states_below(remote)
+    young = max(when for _, when in objects.values()) - SETTLED_NS  # by the storage's own clock
+    listed = {name: state for name, state in objects.items() if not OF_STORAGE_ONLY & set(PurePosixPath(name).parts)}
+    known, now = _read_states(folder), changed(folder, {})
+    names = [name for name in listed if name not in now or known.get(name) != (*now[name], *listed[name])]
+    storage.download(remote, folder, [name for name in names if name != FILE])
+    now = {name: state for name, state in changed(folder, {}).items() if name in listed}
+    settled = {name: (*state, *listed[name]) for name, state in now.items() if listed[name][1] < young}
+    _write_states(folder, now | settled)
     journal.extend(there[len(here) :])
     return len(there)
 
 
-def _read_states(path: Path) -> dict[str, State]:
-    """What the storage has of the folder (SENT), or what came from there (FETCHED: its state here, then there). Empty
-    without a record: then all is sent or fetched again."""
+def _read_states(folder: Path) -> dict[str, State]:
+    """The states of the files as the storage has them. Empty without a record: then all is sent or fetched again."""
     try:
-        return {name: tuple(state) for name, state in json.loads(read_text(path)).items()}
+        return {name: tuple(state) for name, state in json.loads(read_text(folder / STATES)).items()}
     except FileNotFoundError:
         return {}
 
 
-def _write_states(path: Path, states: Mapping[str, State]) -> None:
-    write_text(path, json.dumps(states))
+def _write_states(folder: Path, states: Mapping[str, State]) -> None:
+    write_text(folder / STATES, json.dumps(states))

@@ -1,11 +1,10 @@
-"""MLflow's runs, behind operations that may be repeated and that tell lasting refusals from passing failures."""
+"""MLflow's runs, behind operations that may be repeated, and what tells lasting refusals from passing failures."""
 
 from __future__ import annotations
 
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
@@ -35,9 +34,10 @@ class Refused(Exception):
 
 
 class RunStore:
-    """Runs of one tracking server or database.
+    """Runs of one tracking server or database. Every method may be repeated, and changes nothing if it has had its
+    effect; of a metric's points, MLflow keeps one of those that are identical.
 
-    Every method may raise Refused; any other error means that the outcome is unknown and the call is to be repeated.
+    `refusal` tells errors that repeating cannot change from those after which the outcome is unknown.
     `artifacts`: where new experiments keep artifacts (None: as the server decides).
     """
 
@@ -47,41 +47,36 @@ class RunStore:
         self.artifacts = artifacts
         self.remote = uri.startswith("http")
 
-    @contextmanager
-    def refusals(self) -> Iterator[None]:
-        """Tells refusals from outages. An answer by a proxy in place of the server is no refusal."""
-        try:
-            yield
-        except MlflowException as error:
-            answered = isinstance(error, RestException) or not self.remote
-            if answered and error.error_code in REFUSALS:
-                raise Refused(error.message) from error
-            raise
-        except HTTPError as error:
-            if error.response is not None and error.response.status_code == TOO_LARGE:
-                raise Refused(f"it is larger than the server takes ({error.response.status_code})") from error
-            raise
+    def refusal(self, error: Exception) -> str | None:
+        """Why MLflow will never do what was asked; None for an outage. What a proxy answers in place of the server is
+        no refusal, unless a file is too large for it."""
+        if isinstance(error, Refused):
+            return str(error)
+        if isinstance(error, MlflowException) and error.error_code in REFUSALS:
+            return error.message if isinstance(error, RestException) or not self.remote else None
+        if isinstance(error, HTTPError) and error.response is not None and error.response.status_code == TOO_LARGE:
+            return f"it is larger than the server takes ({TOO_LARGE})"
+        return None
 
     def experiment(self, name: str) -> str:
         """The experiment's id; it is created, or restored from the trash, if need be."""
-        with self.refusals():
-            existing = self.client.get_experiment_by_name(name)
-            if existing is None:
-                return identified(self.client.create_experiment(name, self.artifacts))
-            if existing.lifecycle_stage == "deleted":
-                self.client.restore_experiment(existing.experiment_id)
-            return identified(existing.experiment_id)
+        existing = self.client.get_experiment_by_name(name)
+        if existing is None:
+            return identified(self.client.create_experiment(name, self.artifacts))
+        if existing.lifecycle_stage == "deleted":
+            self.client.restore_experiment(existing.experiment_id)
+        return identified(existing.experiment_id)
 
     def tag_experiment(self, experiment: str, key: str, value: str) -> None:
-        with self.refusals():
-            self.client.set_experiment_tag(experiment, key, value)
+        self.client.set_experiment_tag(experiment, key, value)
 
     def exists(self, run: str) -> bool:
         """Whether the run exists, perhaps in the trash."""
         try:
-            with self.refusals():
-                self.client.get_run(run)
-        except Refused:
+            self.client.get_run(run)
+        except MlflowException as error:
+            if self.refusal(error) is None:
+                raise
             return False
         return True
 
@@ -89,57 +84,40 @@ class RunStore:
         """All runs with the tag, except those in the trash."""
         runs: list[Run] = []
         where, token = f"tags.`{tag}` = '{value}'", None
-        with self.refusals():
-            while True:
-                page = self.client.search_runs([experiment], where, ViewType.ACTIVE_ONLY, 1000, page_token=token)
-                runs += page
-                token = page.token
-                if not token:
-                    return runs
+        while True:
+            page = self.client.search_runs([experiment], where, ViewType.ACTIVE_ONLY, 1000, page_token=token)
+            runs += page
+            token = page.token
+            if not token:
+                return runs
 
     def create(self, experiment: str, name: str, tags: Mapping[str, str], start: int) -> str:
-        """Creates a run, begun at `start` (milliseconds); returns its id."""
-        with self.refusals():
-            return identified(self.client.create_run(experiment, start, dict(tags), name).info.run_id)
+        """Creates a run, begun at `start` (milliseconds); returns its id. This alone may not be repeated blindly."""
+        return identified(self.client.create_run(experiment, start, dict(tags), name).info.run_id)
 
     def log_params(self, run: str, params: Mapping[str, str]) -> None:
-        with self.refusals():
-            for part in parts(params.items(), PARAMS):
-                self.client.log_batch(run, params=[Param(*pair) for pair in part], synchronous=True)
+        for part in parts(params.items(), PARAMS):
+            self.client.log_batch(run, params=[Param(*pair) for pair in part], synchronous=True)
 
     def log_tags(self, run: str, tags: Mapping[str, str]) -> None:
-        with self.refusals():
-            for part in parts(tags.items(), TAGS):
-                self.client.log_batch(run, tags=[RunTag(*pair) for pair in part], synchronous=True)
+        for part in parts(tags.items(), TAGS):
+            self.client.log_batch(run, tags=[RunTag(*pair) for pair in part], synchronous=True)
 
     def log_data(self, run: str, fields: Mapping[str, str]) -> None:
-        """Names the data that a run trains on; again, it changes nothing. `fields`: of mlflow.entities.Dataset."""
+        """Names the data that a run trains on. `fields`: of mlflow.entities.Dataset."""
         context = InputTag(MLFLOW_DATASET_CONTEXT, "training")
-        with self.refusals():
-            self.client.log_inputs(run, datasets=[DatasetInput(Dataset(**fields), [context])])
+        self.client.log_inputs(run, datasets=[DatasetInput(Dataset(**fields), [context])])
 
-    def log_metrics(self, run: str, metrics: Sequence[Metric], check: bool) -> bool:
-        """Adds points; with `check` only those that MLflow does not have. Returns whether it had none of them."""
-        missing = metrics
-        with self.refusals():
-            if check:
-                steps = {key: self.steps(run, key) for key in {metric.key for metric in metrics}}
-                missing = [metric for metric in metrics if metric.step not in steps[metric.key]]
-            for part in parts(missing, METRICS):
-                self.client.log_batch(run, metrics=part, synchronous=True)
-        return len(missing) == len(metrics)
-
-    def steps(self, run: str, key: str) -> set[int]:
-        """The steps at which the run has a point of the metric."""
-        return {point.step for point in self.client.get_metric_history(run, key)}
+    def log_metrics(self, run: str, metrics: Sequence[Metric]) -> None:
+        for part in parts(metrics, METRICS):
+            self.client.log_batch(run, metrics=part, synchronous=True)
 
     def log_artifact(self, run: str, path: Path, folder: str | None) -> None:
         """Copies a file, or everything in a folder, to `folder` among the run's artifacts."""
-        with self.refusals():
-            copy = self.client.log_artifacts if path.is_dir() else self.client.log_artifact
-            copy(run, str(path), folder)
-            if self.remote and not self.lists(run, path, folder):
-                raise ConnectionError(f"not all of {path.name} arrived")
+        copy = self.client.log_artifacts if path.is_dir() else self.client.log_artifact
+        copy(run, str(path), folder)
+        if self.remote and not self.lists(run, path, folder):
+            raise ConnectionError(f"not all of {path.name} arrived")
         _artifact_repos_cache.pop(run, None)  # else MLflow caches 1024 runs' repositories of 10 KiB, each used once
 
     def lists(self, run: str, path: Path, folder: str | None) -> bool:
@@ -154,18 +132,15 @@ class RunStore:
 
     def set_status(self, run: str, status: str) -> None:
         """Sets the status and leaves the end time as it is."""
-        with self.refusals():
-            self.client.update_run(run, status=status)
+        self.client.update_run(run, status=status)
 
     def finish(self, run: str, status: str, end: int) -> None:
         """Ends the run at `end` (milliseconds)."""
-        with self.refusals():
-            self.client.set_terminated(run, status, end)
+        self.client.set_terminated(run, status, end)
 
     def delete(self, run: str) -> None:
         """Moves the run to the trash."""
-        with self.refusals():
-            self.client.delete_run(run)
+        self.client.delete_run(run)
 
 
 def identified(name: str) -> str:

@@ -95,6 +95,7 @@ class MlflowWriter(threading.Thread):
 
         What remains is sent by the next writer on this journal.
         """
+        self.journal.settle()
         self._deadline = time.monotonic() + timeout
         self._closing.set()
         if self.ident is not None:  # None if an exception came before the start
@@ -118,7 +119,7 @@ class MlflowWriter(threading.Thread):
         """One step; returns whether another should follow at once. An outage is logged once, not at each attempt. It is
         over only when all artifacts are sent too: events may get through while an artifact does not."""
         try:
-            moved = self.delivery().step() if self.journal.size else False
+            moved = self.delivery().step() if self.journal.settled else False
             self._watch_machine()
         except Exception as error:  # noqa: BLE001 - no error of tracking stops the search; the next attempt repairs it
             self._failures += 1
