@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from tests.support.builders import tiny_data
 from tests.support.cli_calls import document
 from tests.support.data_folders import (
+    beir_files,
     conversation_files,
     letor_files,
     sick_files,
     trec_files,
+    triple_files,
     wikiqa_files,
     write_folder,
 )
@@ -128,6 +130,30 @@ def test_the_command_shows_what_json_holds(files: dict[str, str], tmp_path: Path
     assert all(len(examples) == 2 for examples in told["examples"].values())
     assert all(example["query"] in text for examples in told["examples"].values() for example in examples)
     assert all(note in text for note in told["notes"])
+
+
+EMPTY = {"query": "who ?", "positive": "", "negative_1": "a cat", "negative_2": "a dog"}
+LEFT_OUT = {
+    "beir": ("corpus.jsonl", beir_files(runs=False), '{"_id": "d9", "text": ""}\n', "1 document without text left out"),
+    "pairs": ("dev.jsonl", triple_files("jsonl"), json.dumps(EMPTY) + "\n", "1 row with an empty text left out"),
+    "trec": ("qrels.test.txt", trec_files(runs=False), "nobody 0 d1 1\n", "1 row of an unknown query left out"),
+}
+
+
+@pytest.mark.parametrize("form", LEFT_OUT)
+def test_the_form_what_is_left_out_and_rows_as_read_are_told(form: str, tmp_path: Path, capfd: Capture) -> None:
+    name, files, row, left_out = LEFT_OUT[form]
+    files = files | {name: files[name] + row}
+    told, lines = found(files, tmp_path, capfd), shown(files, tmp_path, capfd)
+    assert told["form"] == form and told["recognised_by"] and name in told["files"]
+    assert f"read as {form} ({told['recognised_by']})" in lines and lines[2].startswith("from ") and name in lines[2]
+    [note] = [note for note in told["notes"] if left_out in note]
+    assert note.startswith(f"{name}: ") and f"note: {note}" in lines
+    for split, examples in told["examples"].items():
+        example, candidate = examples[0], examples[0]["candidates"][0]
+        assert example["query"].startswith(split) and example["utterances"][0] and candidate["grade"] == 1
+        assert f"{split} {example['query']}: {example['utterances'][0]}" in lines
+        assert f"   1  {candidate['document']}: {candidate['text']}" in lines
 
 
 def test_a_row_holds_what_its_name_says(tmp_path: Path, capfd: Capture) -> None:

@@ -376,6 +376,10 @@ OURS: dict[str, tuple[Files, Read]] = {
     ),
     "a run of another name": (TREC | {"run.test.run": "x"}, Read(EIGHT, "run.test.run", grades=(-1, 1))),
     "train.json beside a TREC folder": (TREC | {"train.json": TRIPLES}, Read(EIGHT, "train.json", grades=(-1, 1))),
+    "quadruples without a header": (
+        {f"triples.{s}.small.tsv": ROWS.replace("\n", "\tanother one\n") for s in ALL},
+        Read(same(4, 12, 4), "others from negative to negative_2"),
+    ),
     # without a dev split
     "pairs without dev": (
         of_splits("jsonl", TRIPLES, "train", "test"),
@@ -412,6 +416,15 @@ OURS: dict[str, tuple[Files, Read]] = {
             for s in ALL
         },
         Read(EIGHT, grades=(-1, 1)),
+    ),
+    "top1000.dev of a dev set alone": (
+        {
+            "collection.tsv": TREC["collection.tsv"],
+            "queries.dev.small.tsv": TREC["queries.dev.tsv"],
+            "qrels.dev.small.tsv": TREC["qrels.dev.txt"].replace(" ", "\t"),
+            "top1000.dev": "".join(f"dev-{q}\td{n}\tquery one\tdocument {n}\n" for q in (1, 2) for n in (1, 2, 5)),
+        },
+        Read(same(2, 6, 2, "dev"), grades=(-1, 1)),
     ),
 }
 
@@ -455,6 +468,16 @@ WRONG: dict[str, tuple[Files, str, str]] = {
     "equal scores within queries": (run_of(lambda n: "2.5"), "run.train.txt", "equal"),
     "equal scores that differ between queries": (run_of(lambda n: "0"), "run.train.txt", "equal"),
     "UTF-16 lines": (of_splits("jsonl", lines(TRIPLES).decode().encode("utf-16")), "train.jsonl:1", "UTF-16"),
+    "a score behind a triple": (
+        {f"triples.{s}.small.tsv": ROWS.replace("\n", "\t3.5\n") for s in ALL},
+        "",
+        "no known form",
+    ),
+    "ids before a triple": (
+        {f"triples.{s}.small.tsv": "7\t" + ROWS.replace("\nq", "\n7\tq") for s in ALL},
+        "",
+        "no known form",
+    ),
     "an array that is cut off": (of_splits("json", json.dumps(TRIPLES, indent=1)[:-20]), "train.json:1", "JSON"),
     "two sets of Yahoo": ({f"set{k}.train.txt": LETOR_ROWS for k in (1, 2)}, "", "set1.train.txt and set2.train.txt"),
     "broken Zstandard": (of_splits("csv.zst", b"no"), "train.csv.zst:1", "Zstandard data is broken"),

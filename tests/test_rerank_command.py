@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.builders import tiny_data
 from tests.support.cli_calls import SMALL_OPTIONS, assert_refused, document
-from tests.support.data_folders import letor_files, quora_files, trec_files, write_folder
+from tests.support.data_folders import FORMS, letor_files, quora_files, trec_files, write_folder
 from tests.support.pair_data import pair_folder
 from tests.support.trec_folder import write_trec_folder
 from trainables.rankers.word_vectors import WordRanker
@@ -105,6 +105,24 @@ def test_what_is_no_query_or_no_file_is_refused(rankers: Path, capfd: Capture) -
     assert_refused(capfd, [*command, "--query", " "], ["--query: empty"])
     assert_refused(capfd, [*command, "--query", "w1", "--output", "answer.txt"], ["--output: data"])
     assert_refused(capfd, [*command[:-1], "-", "--query", "w1"], ["-: /dev/stdin"])
+
+
+@pytest.mark.parametrize("form", ["trec", "beir", "triples"])
+def test_data_of_a_test_split_alone_is_ranked_as_with_others(form: str, rankers: Path, capfd: Capture) -> None:
+    whole = FORMS[form]
+    alone = {name: text for name, text in whole.items() if "train" not in name and "dev" not in name}
+    runs = []
+    for name, files in (("whole", whole), ("alone", alone)):
+        folder = write_folder(Path(name) / "data", files)
+        found = document(
+            capfd, *asked(rankers / "of-data" / "ranker", "--data", str(folder), "--output", f"{name}.txt")
+        )
+        runs.append([row.split() for row in Path(found["run_file"]).read_text().splitlines()])
+    with_texts = form == "triples"  # whose documents are numbered by their order in all splits
+    assert [row[with_texts * 3 :] for row in runs[0]] == [row[with_texts * 3 :] for row in runs[1]] != []
+    if qrels := [name for name in alone if "qrels" in name]:
+        [run] = document(capfd, "evaluate", str(Path("alone/data") / qrels[0]), "alone.txt")["runs"]
+        assert run["queries_missing"] == 0 and 0 < run["metrics"]["map"] <= 1
 
 
 def test_a_class_is_shown_with_its_probability(rankers: Path, capfd: Capture) -> None:

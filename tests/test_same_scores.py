@@ -12,9 +12,14 @@ import pytest
 import torch
 import transformers
 from tokenizers import processors
+from torch import nn
 
 import tune_cl
+from tests.support.builders import tiny_data
+from trainables.config.keys import TrainingRun
 from trainables.rankers.encoders import train_wordpiece
+from trainables.training.materials import prepare
+from trainables.training.trainer import Training
 
 QUERY = "where does the otter live"
 DOCUMENTS = ["the otter lives in rivers", "a kestrel hovers", "otters eat fish and crabs ; they live in holts", "x"]
@@ -80,34 +85,103 @@ def test_of_a_cross_encoder(architecture: str, labels: int, typed: bool, tmp_pat
     assert order == np.argsort(-expected, kind="stable").tolist()
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls"])
-@pytest.mark.parametrize("normalised", [True, False])
-@pytest.mark.parametrize("prompts", [{}, {"query": "find : ", "document": "text : "}, {"query": "where "}])
-def test_of_a_sentence_transformer(pooling: str, normalised: bool, prompts: dict[str, str], tmp_path: Path) -> None:
+def sentence_transformer(folder: Path, *following: tuple[str, dict[str, Any]], **keys: Any) -> Any:
+    """A small SentenceTransformer, saved in `folder / "whole"`. `following`: the modules after the encoder, each the
+    name of a class and its arguments."""
     sentences = pytest.importorskip("sentence_transformers")
-    encoder, folder = tmp_path / "encoder", tmp_path / "whole"
-    size = save_tokenizer(encoder, True, False)
+    models = import_module("sentence_transformers.models")
+    size = save_tokenizer(folder / "encoder", True, False)
     torch.manual_seed(1)
     shape: dict[str, Any] = {"vocab_size": size, "initializer_range": 0.4, **SMALL}
-    transformers.BertModel(transformers.BertConfig(**shape)).save_pretrained(encoder)
-    models = import_module("sentence_transformers.models")
-    parts = [models.Transformer(str(encoder)), models.Pooling(32, pooling_mode=pooling)]
+    transformers.BertModel(transformers.BertConfig(**shape)).save_pretrained(folder / "encoder")
+    made = [getattr(models, name)(**given) for name, given in following]
     whole = sentences.SentenceTransformer(
-        modules=[*parts, *([models.Normalize()] if normalised else [])], prompts=prompts, device="cpu"
+        modules=[models.Transformer(str(folder / "encoder")), *made], device="cpu", **keys
     )
-    whole.save(str(folder))
-    asked, read = whole.encode_query([QUERY]), whole.encode_document(DOCUMENTS)
-    expected = whole.similarity(asked, read)[0].numpy()
+    whole.save(str(folder / "whole"))
+    return whole
+
+
+def assert_same_scores(theirs: Any, folder: Path) -> None:
+    expected = theirs.similarity(theirs.encode_query([QUERY]), theirs.encode_document(DOCUMENTS))[0].numpy()
     scores = tune_cl.load_ranker(folder).predict([(QUERY, document) for document in DOCUMENTS])
     np.testing.assert_allclose(scores, expected, atol=1e-4)
 
 
-def test_a_sentence_transformer_with_a_dense_layer_is_refused(tmp_path: Path) -> None:
-    modules = [{"idx": n, "name": str(n), "path": f"{n}_{kind}", "type": f"sentence_transformers.models.{kind}"}
-               for n, kind in enumerate(("Transformer", "Pooling", "Dense"))]  # fmt: skip
-    (tmp_path / "modules.json").write_text(json.dumps(modules))
-    with pytest.raises(tune_cl.ConfigError, match="is made of Transformer, Pooling, Dense"):
-        tune_cl.load_ranker(tmp_path)
+NORMALIZE: tuple[str, dict[str, Any]] = ("Normalize", {})
+
+
+def pooling(mode: str) -> tuple[str, dict[str, Any]]:
+    return "Pooling", {"embedding_dimension": 32, "pooling_mode": mode}
+
+
+@pytest.mark.parametrize("mode", ["mean", "cls"])
+@pytest.mark.parametrize("normalised", [True, False])
+@pytest.mark.parametrize("prompts", [{}, {"query": "find : ", "document": "text : "}, {"query": "where "}])
+def test_of_a_sentence_transformer(mode: str, normalised: bool, prompts: dict[str, str], tmp_path: Path) -> None:
+    following = [pooling(mode), *([NORMALIZE] if normalised else [])]
+    assert_same_scores(sentence_transformer(tmp_path, *following, prompts=prompts), tmp_path / "whole")
+
+
+def dense(given: int, out: int, **keys: Any) -> tuple[str, dict[str, Any]]:
+    return "Dense", {"in_features": given, "out_features": out} | keys
+
+
+DENSE: dict[str, tuple[list[tuple[str, dict[str, Any]]], dict[str, Any]]] = {
+    "tanh": ([dense(32, 16)], {}),  # as distiluse
+    "tanh, same size, normalised": ([dense(32, 32), NORMALIZE], {}),  # as LaBSE
+    "identity without bias": ([dense(32, 16, bias=False, activation_function=nn.Identity()), NORMALIZE], {}),  # as GTR
+    "two layers": ([dense(32, 64, activation_function=nn.Identity()), dense(64, 8), NORMALIZE], {}),
+    "relu, by dot product": ([dense(32, 16, activation_function=nn.ReLU())], {"similarity_fn_name": "dot"}),
+    "gelu with a prompt": ([dense(32, 16, activation_function=nn.GELU())], {"prompts": {"query": "find : "}}),
+    "prelu, which has a weight": ([dense(32, 16, activation_function=nn.PReLU())], {}),
+    "residual": ([dense(32, 32, use_residual=True)], {}),
+    "residual of another size": ([dense(32, 16, use_residual=True), NORMALIZE], {}),
+}
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_of_a_sentence_transformer_with_dense_layers(name: str, tmp_path: Path) -> None:
+    layers, keys = DENSE[name]
+    assert_same_scores(sentence_transformer(tmp_path, pooling("mean"), *layers, **keys), tmp_path / "whole")
+
+
+def test_dense_layers_are_trained_and_saved(tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    sentence_transformer(tmp_path, pooling("cls"), dense(32, 16), NORMALIZE, prompts={"query": "find : "})
+    keys = {"name": "bi_encoder", "model": str(tmp_path / "whole"), "pooling": "cls"}
+    run = TrainingRun.model_validate({"ranker": keys, "training": {"max_length": 16, "batches_per_iteration": 2}})
+    training = Training(run, prepare(run, tiny_data(queries=4)), device="cpu")
+    started = training.module.state_dict()["dense.0.linear.weight"].clone()
+    training.iterate()
+    assert not torch.equal(training.module.state_dict()["dense.0.linear.weight"], started)
+    training.save_ranker(tmp_path / "trained")
+    assert_same_scores(SentenceTransformer(str(tmp_path / "trained"), device="cpu"), tmp_path / "trained")
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        ({"activation_function": "os.system"}, "activation 'os.system'"),
+        ({"activation_function": "torch.nn.modules.linear.Linear"}, "cannot be read"),
+        ({"activation_function": "mine.Swish"}, "activation 'mine.Swish'"),
+        ({"module_input_name": "token_embeddings"}, "something else than the vector of a text"),
+        ({"in_features": 31}, "size mismatch"),
+        ({"in_features": None}, "cannot be read"),
+    ],
+)
+def test_a_dense_layer_that_cannot_be_computed_is_refused(change: dict[str, Any], wrong: str, tmp_path: Path) -> None:
+    sentence_transformer(tmp_path, pooling("mean"), dense(32, 16))
+    [config] = (tmp_path / "whole").glob("*_Dense/config.json")
+    right = json.loads(config.read_text())
+    config.write_text(json.dumps(right | change))
+    with pytest.raises(tune_cl.ConfigError, match=rf"error: ranker\.model: .* has a dense layer .*{wrong}"):
+        tune_cl.load_ranker(tmp_path / "whole")
+    (config.parent / "model.safetensors").rename(config.parent / "pytorch_model.bin")
+    config.write_text(json.dumps(right))
+    with pytest.raises(tune_cl.ConfigError, match=r"has a dense layer .*no model\.safetensors"):
+        tune_cl.load_ranker(tmp_path / "whole")
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,10 @@
 """Bi-encoders: a Transformer encoder reads query and document apart, and the score is the similarity of both vectors
 (Sentence-BERT: Reimers & Gurevych 2019; dense retrieval: Karpukhin et al. 2020).
 
-A text's vector is the mean of its tokens' last vectors, special tokens included, or that of [CLS]; under
-`ranker.similarity: cosine` at unit length. Texts are cut at `training.max_length` tokens each: documents lose their
-last tokens, and so do queries, except for queries of several utterances under `ranker.keep: latest`.
+A text's vector is the mean of its tokens' last vectors, special tokens included, or that of [CLS]; then what the dense
+layers of a SentenceTransformer make of it; under `ranker.similarity: cosine` at unit length. Texts are cut at
+`training.max_length` tokens each: documents lose their last tokens, and so do queries, except for queries of several
+utterances under `ranker.keep: latest`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 from tokenizers import Tokenizer
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
@@ -27,15 +28,24 @@ from trainables.core.errors import ConfigError, Problem
 from trainables.data.columns import RankingData
 from trainables.rankers.bert import EncoderRanker, hub_files, require_positions, save_activations
 from trainables.rankers.classifier_folder import CONFIG, PAIRS, TOKENIZER
+from trainables.rankers.dense_layers import DenseLayer
 from trainables.rankers.encoders import first_position, new_encoder, pop_pooler, pretrained_encoder
 from trainables.rankers.fast.cpu import speed_up
 from trainables.rankers.fast.packing import GROUP_COST, PACKED, cls_vectors, mean_vectors, pack, pack_encoder
 from trainables.rankers.ranker import DualEncoder, RankerModule, TextSide, Tokens, padded_rows
-from trainables.rankers.sentence_folder import Sentences, encoder_of, read_sentences, read_weights, write_sentences
+from trainables.rankers.sentence_folder import (
+    Sentences,
+    dense_layers,
+    encoder_of,
+    read_sentences,
+    read_weights,
+    write_sentences,
+)
 from trainables.rankers.settings import TINY, BiEncoderSettings
 from trainables.rankers.text_pairs import PairTemplate, cached_text_side, keeps_latest
 
 PROMPTS = "prompts.json"  # among the text files: what stands before queries and before documents
+LAYERS = "dense.json"  # among the text files: the configurations of the dense layers
 
 
 @dataclass(frozen=True)
@@ -83,15 +93,23 @@ class TextTemplate:
 
 
 class BiEncoderModule(DualEncoder):
-    """Scores [B] of pairs, from the vectors of their texts. `encoder`: a transformers encoder, as loaded."""
+    """Scores [B] of pairs, from the vectors of their texts. `encoder`: a transformers encoder, as loaded. `dense`: the
+    layers after pooling."""
 
     tolerates_bf16 = True
 
-    def __init__(self, encoder: PreTrainedModel, template: TextTemplate, settings: BiEncoderSettings, max_length: int):
+    def __init__(
+        self,
+        encoder: PreTrainedModel,
+        dense: nn.Sequential,
+        template: TextTemplate,
+        settings: BiEncoderSettings,
+        max_length: int,
+    ):
         super().__init__()
         self.template, self.settings, self.max_length = template, settings, max_length
         pop_pooler(encoder)
-        self.encoder, self.first_position = encoder, first_position(encoder)
+        self.encoder, self.dense, self.first_position = encoder, dense, first_position(encoder)
         self.packs = encoder.config.model_type in PACKED
         if self.packs:
             pack_encoder(encoder, cls_alone=settings.pooling == "cls")
@@ -119,7 +137,7 @@ class BiEncoderModule(DualEncoder):
         states = self.encoder(**inputs).last_hidden_state
         # In bf16, vectors would have 8 bits, and scores would tie.
         with torch.autocast(states.device.type, enabled=False):
-            vectors = self._pooled(states.to(next(self.parameters()).dtype), packed_index, inputs)
+            vectors = self.dense(self._pooled(states.to(next(self.parameters()).dtype), packed_index, inputs))
             return functional.normalize(vectors, dim=1) if self.settings.similarity == "cosine" else vectors
 
     def _pooled(self, states: Tensor, packed_index: Tensor | None, inputs: Mapping[str, Any]) -> Tensor:
@@ -137,10 +155,10 @@ class BiEncoder(EncoderRanker):
         return encoder_of(model)
 
     def prepare(self, data: RankingData, settings: Any, seed: int) -> TextSide:
-        prompts = _prompts_file(read_sentences(settings.model))
-        if not prompts:
+        own = _form_files(read_sentences(settings.model))
+        if not own:
             return super().prepare(data, settings, seed)
-        files = hub_files(self.location(settings.model), keeps_latest(data, settings.keep)) | prompts
+        files = hub_files(self.location(settings.model), keeps_latest(data, settings.keep)) | own
         return cached_text_side(
             "bert",
             digest_of(data.digest, files),
@@ -166,14 +184,16 @@ class BiEncoder(EncoderRanker):
             return self.restore(text.files, settings, max_length, outputs)
         _require_scores(outputs)
         _require_pooling(settings)
-        encoder = pretrained_encoder(encoder_of(settings.model))
-        return BiEncoderModule(encoder, template, settings, max_length)
+        encoder, dense = pretrained_encoder(encoder_of(settings.model)), dense_layers(settings.model)
+        return BiEncoderModule(encoder, dense, template, settings, max_length)
 
     def restore(
         self, files: Mapping[str, str], settings: BiEncoderSettings, max_length: int, outputs: int = 1
     ) -> BiEncoderModule:
         _require_scores(outputs)
-        return BiEncoderModule(new_encoder(json.loads(files[CONFIG])), TextTemplate.of(files), settings, max_length)
+        dense = nn.Sequential(*map(DenseLayer, _dense_configs(files)))
+        encoder = new_encoder(json.loads(files[CONFIG]))
+        return BiEncoderModule(encoder, dense, TextTemplate.of(files), settings, max_length)
 
     def write(
         self, module: RankerModule, files: Mapping[str, str], classes: Sequence[str], folder: Path
@@ -182,17 +202,26 @@ class BiEncoder(EncoderRanker):
         assert isinstance(module, BiEncoderModule)
         settings = module.settings
         prompts = json.loads(files[PROMPTS]) if PROMPTS in files else ("", "")
-        form = Sentences(settings.pooling, settings.similarity, module.max_length, prompts)
-        write_sentences(module.encoder.state_dict(), module.encoder.config.hidden_size, form, files, folder)
-        kept = (CONFIG, PAIRS, PROMPTS)  # the encoder's configuration, as it came
+        dense = tuple(_dense_configs(files))
+        form = Sentences(settings.pooling, settings.similarity, module.max_length, prompts, dense)
+        write_sentences(module.encoder, module.dense, module.encoder.config.hidden_size, form, files, folder)
+        kept = (CONFIG, PAIRS, PROMPTS, LAYERS)  # the encoder's configuration, as it came
         return {name: files[name] for name in kept if name in files}
 
     def read(self, folder: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
         return read_weights(folder)
 
 
-def _prompts_file(form: Sentences | None) -> dict[str, str]:
-    return {PROMPTS: json.dumps(form.prompts)} if form is not None and any(form.prompts) else {}
+def _form_files(form: Sentences | None) -> dict[str, str]:
+    """Text files of what a SentenceTransformer has beside its encoder."""
+    if form is None:
+        return {}
+    prompts = {PROMPTS: json.dumps(form.prompts)} if any(form.prompts) else {}
+    return prompts | ({LAYERS: json.dumps(form.dense)} if form.dense else {})
+
+
+def _dense_configs(files: Mapping[str, str]) -> list[dict[str, Any]]:
+    return json.loads(files.get(LAYERS, "[]"))
 
 
 def _behind_prompt(files: Mapping[str, str], side: int, texts: Iterable[str]) -> Iterable[str]:
@@ -206,7 +235,7 @@ def read_bi_encoder(model: str) -> tuple[BiEncoderSettings, BiEncoderModule, dic
     that a bi_encoder lacks."""
     form, files = read_sentences(model), hub_files(encoder_of(model), from_front=False)
     assert form is not None, f"{model} is no SentenceTransformer"
-    files |= _prompts_file(form)
+    files |= _form_files(form)
     settings = BiEncoderSettings.model_validate(
         {"model": model, "pooling": form.pooling, "similarity": form.similarity}
     )

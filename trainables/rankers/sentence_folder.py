@@ -1,7 +1,8 @@
 """A bi-encoder as a folder of sentence-transformers, which `SentenceTransformer` loads.
 
 The encoder's own files are as transformers has them. `MODULES` lists what follows the encoder, each with a folder of
-its own: pooling, and for cosines a normalisation. `SETTINGS` names the similarity, `CUT` the length of a text.
+its own: pooling, dense layers if there are any, and for cosines a normalisation. `SETTINGS` names the similarity, `CUT`
+the length of a text.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 from transformers.utils.hub import cached_file
 
 from trainables.core.errors import ConfigError, Problem
@@ -28,13 +30,14 @@ from trainables.rankers.classifier_folder import (
     tokenizer_config,
 )
 from trainables.rankers.classifier_heads import OURS
+from trainables.rankers.dense_layers import KEYS, DenseLayer
 from trainables.rankers.hub import hub_answers
 from trainables.rankers.settings import TINY
 
 MODULES, SETTINGS, CUT = "modules.json", "config_sentence_transformers.json", "sentence_bert_config.json"
 TYPES = "sentence_transformers.models."  # names that all versions of the library know
 POOLED = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token"}
-FOLLOWING = {"Pooling": "1_Pooling", "Normalize": "2_Normalize"}
+DENSE, DENSE_TENSORS = "Dense", "dense."  # a kind of part; prefix of its tensors in our module
 OTHER_POOLING = (  # of the form of earlier versions, a key for each
     "pooling_mode_max_tokens",
     "pooling_mode_mean_sqrt_len_tokens",
@@ -52,20 +55,21 @@ Similarity = Literal["cosine", "dot"]
 @dataclass(frozen=True)
 class Sentences:
     """What a SentenceTransformer makes of an encoder's vectors. `max_length`: tokens of a text; None: all that the
-    encoder reads. `prompts`: what stands before a query, and before a document."""
+    encoder reads. `prompts`: what stands before a query, and before a document. `dense`: configurations of the dense
+    layers after pooling."""
 
     pooling: Pooling
     similarity: Similarity
     max_length: int | None
     prompts: tuple[str, str] = ("", "")
+    dense: tuple[Mapping[str, Any], ...] = ()
 
 
 def write_sentences(
-    encoder: Mapping[str, Tensor], size: int, form: Sentences, files: Mapping[str, str], folder: Path
+    encoder: nn.Module, layers: nn.Sequential, size: int, form: Sentences, files: Mapping[str, str], folder: Path
 ) -> None:
     """Writes an encoder's tensors and text files, and what follows it. `size`: of its vectors."""
-    here = {name: tensor.detach().cpu().contiguous() for name, tensor in encoder.items()}
-    save_file(here, folder / WEIGHTS, {"format": "pt"})
+    _save(encoder, folder)
     config, longest = json.loads(files[CONFIG]), json.loads(files[PAIRS])["longest"]
     length = form.max_length or longest
     _write(folder / CONFIG, config | {OURS: {"longest": longest}})
@@ -74,16 +78,26 @@ def write_sentences(
     _write(folder / CUT, {"max_seq_length": length, "do_lower_case": False})
     prompts = dict(zip(("query", "document"), form.prompts, strict=True)) if any(form.prompts) else None
     _write(folder / SETTINGS, {"similarity_fn_name": form.similarity} | ({"prompts": prompts} if prompts else {}))
-    names = ["Transformer", "Pooling", *(["Normalize"] if form.similarity == "cosine" else [])]
+    normalised = ["Normalize"] if form.similarity == "cosine" else []
+    names = ["Transformer", "Pooling", *[DENSE] * len(form.dense), *normalised]
+    paths = ["", *(f"{index}_{name}" for index, name in enumerate(names[1:], 1))]
     modules = [
-        {"idx": index, "name": str(index), "path": FOLLOWING.get(name, ""), "type": TYPES + name}
-        for index, name in enumerate(names)
+        {"idx": index, "name": str(index), "path": path, "type": TYPES + name}
+        for index, (name, path) in enumerate(zip(names, paths, strict=True))
     ]
     (folder / MODULES).write_text(json.dumps(modules, indent=2) + "\n", encoding="utf-8")
-    for name in names[1:]:
-        (folder / FOLLOWING[name]).mkdir()
+    for path in paths[1:]:
+        (folder / path).mkdir()
     pooling = {key: pooled == form.pooling for pooled, key in POOLED.items()}
-    _write(folder / FOLLOWING["Pooling"] / CONFIG, {"word_embedding_dimension": size, **pooling})
+    _write(folder / paths[1] / CONFIG, {"word_embedding_dimension": size, **pooling})
+    for path, config, layer in zip(paths[2:], form.dense, layers, strict=False):
+        _write(folder / path / CONFIG, config)
+        _save(layer, folder / path)
+
+
+def _save(module: nn.Module, folder: Path) -> None:
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
+    save_file(tensors, folder / WEIGHTS, {"format": "pt"})
 
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:
@@ -92,10 +106,38 @@ def _write(path: Path, document: Mapping[str, Any]) -> None:
 
 def read_weights(folder: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
     """The tokenizer's file and the module's tensors of a folder by `write_sentences`."""
-    with opened(folder / WEIGHTS):  # safetensors reports every file that it cannot open as missing
-        tensors = load_file(folder / WEIGHTS)
-    files = {TOKENIZER: read_text(folder / TOKENIZER)}
-    return files, {ENCODER + name: tensor for name, tensor in tensors.items()}
+    parts = _modules(str(folder)) or []
+    dense = [folder / path for kind, path in parts if kind == DENSE]
+    prefixes = {ENCODER: folder, **{f"{DENSE_TENSORS}{index}.": path for index, path in enumerate(dense)}}
+    tensors = {
+        prefix + name: tensor for prefix, path in prefixes.items() for name, tensor in _tensors(path / WEIGHTS).items()
+    }
+    return {TOKENIZER: read_text(folder / TOKENIZER)}, tensors
+
+
+def _tensors(path: Path) -> dict[str, Tensor]:
+    with opened(path):  # safetensors reports every file that it cannot open as missing
+        return load_file(path)
+
+
+def dense_layers(model: str) -> nn.Sequential:
+    """The dense layers of a SentenceTransformer's folder or hub name, with their weights; none of other models. Raises
+    ConfigError if one is not whole."""
+    paths = [path for kind, path in _modules(model) or [] if kind == DENSE]
+    return nn.Sequential(*(_dense_layer(model, path) for path in paths))
+
+
+def _dense_layer(model: str, path: str) -> DenseLayer:
+    config = _document(model, f"{path}/{CONFIG}")
+    try:
+        layer = DenseLayer(config)
+        if (file := _file(model, f"{path}/{WEIGHTS}")) is None:
+            raise ValueError(f"no {WEIGHTS}")
+        layer.load_state_dict(load_file(file))
+    except (TypeError, KeyError, ValueError, RuntimeError, OSError, SafetensorError) as error:
+        wrong = f"has a dense layer {path[:80]!r} that cannot be read ({' '.join(str(error).split())[:200]})"
+        raise _lacking(model, wrong, "a dense layer as sentence-transformers writes it") from None
+    return layer
 
 
 def read_sentences(model: str) -> Sentences | None:
@@ -105,8 +147,10 @@ def read_sentences(model: str) -> Sentences | None:
     names = [name for name, _ in modules]
     if "Pooling" not in names:
         return None
-    if names[:2] != ["Transformer", "Pooling"] or names[2:] not in ([], ["Normalize"]):
-        raise _lacking(model, f"is made of {', '.join(names)}", "Transformer, Pooling and possibly Normalize")
+    normalised = names[-1] == "Normalize"
+    if names[:2] != ["Transformer", "Pooling"] or set(names[2 : len(names) - normalised]) - {DENSE}:
+        right = "Transformer, Pooling and possibly Dense and Normalize"
+        raise _lacking(model, f"is made of {', '.join(names)}", right)
     pooling = _document(model, f"{modules[1][1]}/{CONFIG}") or {}
     named = pooling.get("pooling_mode") or [name for name, key in POOLED.items() if pooling.get(key)]
     modes = [named] if isinstance(named, str) else list(named)
@@ -121,7 +165,9 @@ def read_sentences(model: str) -> Sentences | None:
     if similarity not in ("cosine", "dot"):
         raise _lacking(model, f"compares by {str(similarity)[:80]!r}", "similarity cosine or dot")
     cut = (_document(model, _joined(modules[0][1], CUT)) or {}).get("max_seq_length")
-    return Sentences(pooled, "cosine" if names[2:] else similarity, cut, prompts)
+    dense = [_document(model, f"{path}/{CONFIG}") or {} for kind, path in modules if kind == DENSE]
+    layers = tuple({key: config[key] for key in KEYS if key in config} for config in dense)
+    return Sentences(pooled, "cosine" if normalised else similarity, cut, prompts, layers)
 
 
 def _prompt(settings: Mapping[str, Any], names: Sequence[str]) -> str:
@@ -154,14 +200,20 @@ def _modules(model: str) -> list[tuple[str, str]] | None:
 
 def _document(model: str, name: str) -> Any:
     """A JSON file of a folder or of a hub name; None if there is none."""
+    try:
+        path = _file(model, name)
+        return None if path is None else json.loads(read_text(path))
+    except ValueError as error:
+        raise _lacking(model, f"has a {name} that cannot be read ({error})", "a whole folder") from None
+
+
+def _file(model: str, name: str) -> Path | None:
+    """A file of a folder or of a hub name; None if there is none."""
     if model == TINY:
         return None
     folder = Path(model)
-    try:
-        path = folder / name if folder.is_dir() else Path(_of_hub(model, name) or "/")
-        return json.loads(read_text(path)) if path.is_file() else None
-    except ValueError as error:
-        raise _lacking(model, f"has a {name} that cannot be read ({error})", "a whole folder") from None
+    path = folder / name if folder.is_dir() else Path(_of_hub(model, name) or "/")
+    return path if path.is_file() else None
 
 
 def _of_hub(model: str, name: str) -> str | None:

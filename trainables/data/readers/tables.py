@@ -133,7 +133,7 @@ def _next(text: str, at: int) -> int:
 
 class TsvTable(Lines):
     """Tabs between fields, without quoting; the first row names the columns. Without such a row, they are those of a
-    triple, or of a pair with its grade."""
+    triple with one negative or more, or of a pair with its grade."""
 
     needs_header = False
 
@@ -170,12 +170,15 @@ class TsvTable(Lines):
 
 def columns_without_header(rows: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
     """The columns of rows that begin with a text, without a header; None if these are other rows. Conversations and
-    Quora's pairs begin with a label; a header is made of names."""
-    if any(len(row) != 3 or row[0] in ("0", "1") for row in rows) or all(map(NAME.fullmatch, rows[0])):
+    Quora's pairs begin with a label; a header is made of names. A fourth field may be an id or a score: only texts of
+    several words are documents."""
+    count = len(rows[0])
+    if count < 3 or any(len(row) != count or row[0] in ("0", "1") for row in rows):
         return None
-    if not all(" " in text for text in rows[0][:2]):
+    if not all(" " in text for text in (rows[0][:2] if count == 3 else rows[0])):
         return None
-    return GRADED if all(whole_number(row[2]) is not None for row in rows) else TRIPLE
+    graded = count == 3 and all(whole_number(row[2]) is not None for row in rows)
+    return GRADED if graded else (*TRIPLE, *(f"{TRIPLE[-1]}_{number}" for number in range(2, count - 1)))
 
 
 class CsvTable(TsvTable):
