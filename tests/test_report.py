@@ -29,7 +29,7 @@ def test_every_section_is_there_and_the_verdict_is_first(tmp_path: Path) -> None
     found, _ = report(whole(tmp_path))
     assert list(found.sections) == list(TITLES)
     assert all(len(text) > 80 for text in found.sections.values())
-    assert found.tags.count("svg") == 8  # curves, 2 costs, choices, importance, length, pacing, differences
+    assert found.tags.count("svg") == 6  # curves, 2 costs, length, pacing, differences
 
 
 def test_the_page_loads_nothing_and_runs_only_its_own_script(tmp_path: Path) -> None:
@@ -78,13 +78,12 @@ def test_a_baseline_alone_is_enough(tmp_path: Path, ended: bool) -> None:
     assert "Too few trials ran to the end (1)" in found.sections["ranking"]
 
 
-def test_one_trial_beside_the_baseline_is_reported_without_importance(tmp_path: Path) -> None:
+def test_one_trial_beside_the_baseline_is_reported(tmp_path: Path) -> None:
     case = Case(tmp_path)
     case.add([0.5, 0.6], "baseline")
     case.add([0.3, 0.4], "completed")
     found, _ = report(case)
     assert "No trial was above the baseline" in found.sections["verdict"]
-    assert "Not computed" in found.sections["parameters"]
 
 
 @pytest.mark.parametrize("outcome", ["failed", "completed"])

@@ -28,7 +28,6 @@ from tune_cl.report.charts import (
     scale,
     strip_chart,
 )
-from tune_cl.space.parameters import Choice, Integer, Uniform
 
 Found = list[dict[str, str]]
 
@@ -158,8 +157,3 @@ def test_many_queries_share_bars_the_last_of_which_ends_with_them() -> None:
     assert heights[0] == MOST_BARS + 0.5 and heights[-1] == 1
     gain = corners(elements(strip_chart(differences, "map"), "path", "gain")[0]["d"])
     assert max(x for x, _ in gain) == pytest.approx(RIGHT, abs=0.11) and gain[4][0] == gain[3][0]
-
-
-# -- parallel coordinates ----------------------------------------------------------------------------------------
-
-LEAVES = {"pacing": Choice(options=("linear", "root")), "n": Integer(low=1, high=3), "delta": Uniform(low=0, high=1)}

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from pathlib import Path
 
 import numpy as np
 
-from tests.support.report_cases import whole
 from tune_cl.report.charts import (
     Scale,
     _queries,
     path,
     strip_chart,
 )
-from tune_cl.report.findings import gather
 from tune_cl.report.markup import cut, number, p_value, plain
-from tune_cl.report.page import page
 
 
 def test_ticks_are_a_fifth_of_one_apart() -> None:
@@ -36,13 +32,6 @@ def test_queries_that_gained_and_lost_are_counted_and_drawn_above_and_below_zero
         re.search(rf'd="([^"]*)" class="{role}"', strip_chart(differences, "map")) for role in ("gain", "loss")
     )
     assert gain and loss and (gain[1].count("M"), loss[1].count("M")) == (2, 1)
-
-
-def test_the_best_trial_has_the_strongest_colour(tmp_path: Path) -> None:
-    findings = gather(whole(tmp_path).write())
-    strongest = re.findall(r'style="--mix:100%" data-trial="(\w+)"', page(findings))
-    assert strongest == [findings.ranked[0][0].trial]
-    assert f"{findings.state.iterations} iterations, searched by random" in page(findings)
 
 
 def test_numbers_for_reading() -> None:

@@ -99,12 +99,6 @@ def test_latex_has_a_table_of_ablations_where_there_are_any(tmp_path: Path) -> N
     assert row in text.splitlines()
 
 
-def test_a_parameter_has_one_name_in_its_section(tmp_path: Path) -> None:
-    found, _ = report(whole(tmp_path))
-    section = found.sections["parameters"]
-    assert "delta" in section and "curriculum." not in section
-
-
 def test_tables_break_no_words_and_hint_at_what_is_cut() -> None:
     rules = dict(re.findall(r"^([^\n{@]+?) \{([^}]*)\}", STYLE, re.MULTILINE))
     assert "anywhere" not in rules[".wide"]
