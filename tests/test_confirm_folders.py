@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,30 +20,49 @@ from trainables.training.saves import DAMAGED
 from trainables.training.trainer import Training
 from tune_cl.confirmation.training import ended_result, is_trained, read_values, result_of
 
-KEYS = {
-    "ranker": {"name": "conv_knrm", "vector_size": 8, "filters": 4},
-    "training": {"batch_size": 8, "batches_per_iteration": 2, "max_iterations": 9, "patience": 2},
-    "metric": "ndcg@10",
-}
+RUN = TrainingRun.model_validate(
+    {
+        "ranker": {"name": "conv_knrm", "vector_size": 8, "filters": 4},
+        "training": {"batch_size": 8, "batches_per_iteration": 2, "max_iterations": 9, "patience": 2},
+        "metric": "ndcg@10",
+    }
+)
 
 
-@pytest.fixture
-def run() -> TrainingRun:
-    return TrainingRun.model_validate(KEYS)
-
-
-@pytest.fixture
+@pytest.fixture(scope="module")
 def data() -> RankingData:
     return tiny_data(queries=10, candidates=5)
 
 
+@pytest.fixture(scope="module")
+def materials(data: RankingData) -> Materials:
+    return prepare(RUN, data)
+
+
+@pytest.fixture(scope="module")
+def trained(materials: Materials, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A training that was applied to test."""
+    folder = tmp_path_factory.mktemp("trained")
+    confirm_run(RUN, materials, folder, "test")
+    return folder
+
+
 @pytest.fixture
-def materials(run: TrainingRun, data: RankingData) -> Materials:
-    return prepare(run, data)
+def broken(trained: Path, tmp_path: Path) -> Path:
+    """A copy for a test to damage."""
+    return shutil.copytree(trained, tmp_path / "broken")
+
+
+@pytest.fixture(scope="module")
+def on_dev(materials: Materials, trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The result of the same training on dev."""
+    folder = shutil.copytree(trained, tmp_path_factory.mktemp("dev") / "trained")
+    confirm_run(RUN, materials, folder, "dev")
+    return ended_result(folder, "dev")
 
 
 def test_the_result_is_of_the_best_iteration_and_of_all_that_were_trained(
-    run: TrainingRun, materials: Materials, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    materials: Materials, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     iterate, made = Training.iterate, []
 
@@ -52,7 +72,7 @@ def test_the_result_is_of_the_best_iteration_and_of_all_that_were_trained(
         return made[-1]
 
     monkeypatch.setattr(Training, "iterate", of_two_seconds)
-    confirm_run(run, materials, tmp_path, "test")
+    confirm_run(RUN, materials, tmp_path, "test")
     dev = [metrics["dev_ndcg@10"] for metrics in made]
     assert 1 < len(dev) < 9 and dev.index(max(dev)) == len(dev) - 3, "patience ended it"
     result = ended_result(tmp_path, "test")
@@ -61,24 +81,21 @@ def test_the_result_is_of_the_best_iteration_and_of_all_that_were_trained(
     assert result["seconds"] == 2.0 * len(dev)
 
 
-def test_files_of_a_split_name_its_queries_every_metric_and_the_ranker(
-    run: TrainingRun, materials: Materials, data: RankingData, tmp_path: Path
-) -> None:
-    confirm_run(run, materials, tmp_path, "test")
-    result = ended_result(tmp_path, "test")
-    ranked = [line.split() for line in (tmp_path / "test" / result["run_file"]).read_text().splitlines()]
+def test_files_of_a_split_name_its_queries_every_metric_and_the_ranker(trained: Path, data: RankingData) -> None:
+    result = ended_result(trained, "test")
+    ranked = [line.split() for line in (trained / "test" / result["run_file"]).read_text().splitlines()]
     assert {row[5] for row in ranked} == {"conv_knrm"}
-    table = (tmp_path / "test" / "test.per_query.tsv").read_text().splitlines()
+    table = (trained / "test" / "test.per_query.tsv").read_text().splitlines()
     header, *rows = [line.split("\t") for line in table]
     asked = [data.query_ids[query] for query in data.splits["test"].query]
     assert [row[0] for row in rows] == asked and {row[0] for row in ranked} == set(asked)
     assert header[1:] == list(result["metrics"])
     for name, mean in result["metrics"].items():
-        assert read_values(tmp_path, "test", name).mean() == pytest.approx(mean)
+        assert read_values(trained, "test", name).mean() == pytest.approx(mean)
 
 
 def test_a_training_killed_before_its_result_is_not_trained_again(
-    run: TrainingRun, materials: Materials, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    materials: Materials, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By then its ranker and its record are there."""
 
@@ -89,10 +106,10 @@ def test_a_training_killed_before_its_result_is_not_trained_again(
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(module, "write_json", killed)
-        confirm_run(run, materials, tmp_path, "test")
+        confirm_run(RUN, materials, tmp_path, "test")
     assert (tmp_path / "ranker").is_dir() and is_trained(tmp_path) and not result_of(tmp_path, "test")
     monkeypatch.setattr(Training, "iterate", lambda training: pytest.fail("trained again"))
-    confirm_run(run, materials, tmp_path, "test")
+    confirm_run(RUN, materials, tmp_path, "test")
     assert result_of(tmp_path, "test")
 
 
@@ -111,32 +128,26 @@ def emptied(path: Path) -> None:
 @pytest.mark.parametrize("damage", [flipped, emptied, Path.unlink])
 @pytest.mark.parametrize("name", ["training.json", "ranker/model.safetensors"])
 def test_a_training_whose_ranker_or_record_is_damaged_is_made_again_with_the_same_values(
-    name: str, damage: Any, run: TrainingRun, materials: Materials, tmp_path: Path
+    name: str, damage: Any, materials: Materials, broken: Path, on_dev: dict[str, Any]
 ) -> None:
-    confirm_run(run, materials, tmp_path / "whole", "dev")
-    confirm_run(run, materials, tmp_path / "broken", "test")
-    damage(tmp_path / "broken" / name)
-    notes = confirm_run(run, materials, tmp_path / "broken", "dev")
-    result, whole = (ended_result(tmp_path / folder, "dev") for folder in ("broken", "whole"))
+    damage(broken / name)
+    notes = confirm_run(RUN, materials, broken, "dev")
     lost = name == "training.json" and damage is Path.unlink  # there is no record then that it has ended
-    assert len(notes) == (not lost)
-    assert all("is damaged" in note and "the training starts again" in note for note in notes)
-    assert result | {"seconds": 0.0} == whole | {"seconds": 0.0}
+    assert len(notes) == (not lost) and all("is damaged" in note for note in notes)
+    assert ended_result(broken, "dev") | {"seconds": 0.0} == on_dev | {"seconds": 0.0}
 
 
 @pytest.mark.parametrize("damage", [flipped, emptied, Path.unlink])
 @pytest.mark.parametrize("name", ["result.json", "test.per_query.tsv", "test.run.txt"])
 def test_a_result_that_is_damaged_is_none(
-    name: str, damage: Any, run: TrainingRun, materials: Materials, tmp_path: Path
+    name: str, damage: Any, materials: Materials, trained: Path, broken: Path
 ) -> None:
-    confirm_run(run, materials, tmp_path, "test")
-    whole, values = result_of(tmp_path, "test"), read_values(tmp_path, "test", "map")
-    damage(tmp_path / "test" / name)
+    damage(broken / "test" / name)
     if name == "result.json" and damage is Path.unlink:
-        assert result_of(tmp_path, "test") is None
+        assert result_of(broken, "test") is None
     else:
         with pytest.raises(DAMAGED):
-            result_of(tmp_path, "test")
-    confirm_run(run, materials, tmp_path, "test")
-    assert result_of(tmp_path, "test") == whole
-    assert read_values(tmp_path, "test", "map").tolist() == values.tolist()
+            result_of(broken, "test")
+    confirm_run(RUN, materials, broken, "test")
+    assert result_of(broken, "test") == result_of(trained, "test")
+    assert read_values(broken, "test", "map").tolist() == read_values(trained, "test", "map").tolist()

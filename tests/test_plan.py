@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.confirm_cases import confirm, crew, data, search_folder
+from tests.support.confirm_cases import confirm, confirmed, confirmed_folder, crew, data, search_folder
 from trainables.core.errors import ConfigError
 from trainables.core.randomness import generator
 from trainables.evaluation.significance import Components, detectable
+from trainables.training.trainer import Training
 from tune_cl import run_confirmation as runner
 from tune_cl.cli import main
 from tune_cl.confirmation.plan import Variances, of_pilot, plan_of
@@ -19,7 +20,7 @@ from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.run_confirmation import pilot
 
-__all__ = ["crew", "data", "search_folder"]
+__all__ = ["confirmed", "confirmed_folder", "crew", "data", "search_folder"]  # fixtures
 KNOWN = Components(of_seed=1e-4, of_query=9e-4, residual=0.02)
 
 
@@ -47,26 +48,41 @@ def test_a_pilot_gives_twice_the_variance_of_one_training() -> None:
 
 
 def test_a_confirmation_is_planned_from(
-    search_folder: SearchFolder, crew: Any, capfd: pytest.CaptureFixture[str]
+    confirmed_folder: SearchFolder, crew: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """At its own number of seeds and queries the table says what the confirmation's document says."""
-    document = confirm(search_folder, seeds=3, top=2)
-    arguments = ["plan", "toy", "--storage", str(search_folder.storage), "--top", "2", "--difference", ".2"]
+    document = confirm(confirmed_folder, seeds=3, top=2)
+    arguments = ["plan", "toy", "--storage", str(confirmed_folder.storage), "--top", "2", "--difference", ".2"]
     assert main([*arguments, "--json"]) == 0
     plan = json.loads(capfd.readouterr().out)
-    own = {(row["seeds"], row["queries"]): row for row in plan["table"]}[3, document["queries"]]
+    own = {(row["seeds"], row["queries"]): row for row in plan["table"]}[3, 12]
     assert own["detectable"] == pytest.approx(document["detectable"])
     assert plan["seeds_needed"] is not None and own["hours"] > 0
     assert main(arguments) == 0
     assert f"{plan['seeds_needed']} seeds" in capfd.readouterr().out
 
 
-def test_a_pilot_trains_the_baseline_alone(search_folder: SearchFolder, crew: Any) -> None:
-    values = pilot(search_folder, 2, None)
-    assert values.shape == (2, 12) and crew.trained == ["baseline, seed 1", "baseline, seed 3"]
+def test_a_pilot_trains_the_baseline_alone_once(search_folder: SearchFolder, crew: Any) -> None:
+    """Even of a search of the baseline alone, which has nothing to confirm."""
+    events = [event for event in read_events(search_folder.journal) if event.get("trial", "t0000") == "t0000"]
+    search_folder.journal.unlink()
+    with Journal(search_folder.folder) as journal:
+        for event in events:
+            journal.append(event)
+    assert pilot(search_folder, 2, None).shape == (2, 12)
+    assert crew.trained == ["baseline, seed 1", "baseline, seed 3"]
+    with pytest.raises(ConfigError, match="no configuration"):
+        confirm(search_folder, seeds=2, top=1)
+
+
+def test_a_pilot_and_a_confirmation_share_their_trainings(
+    confirmed_folder: SearchFolder, crew: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Training, "iterate", lambda self: pytest.fail("trained again"))
+    assert pilot(confirmed_folder, 2, None).shape == (2, 12)
     crew.trained.clear()
-    confirm(search_folder, seeds=2, top=1, split="dev")
-    assert not any(name.startswith("baseline") for name in crew.trained), "its trainings are reused"
+    confirm(confirmed_folder, seeds=2, top=1, split="dev")
+    assert crew.trained and not any(name.startswith("baseline") for name in crew.trained)
 
 
 def test_values_that_do_not_vary_are_named(
@@ -74,18 +90,7 @@ def test_values_that_do_not_vary_are_named(
 ) -> None:
     monkeypatch.setattr(runner, "pilot", lambda *given: np.full((3, 12), 0.5))
     assert main(["plan", "toy", "--storage", str(search_folder.storage), "--pilot", "3"]) == 2
-    assert "NAME: the values do not vary: 3 trainings of the baseline on dev; " in capfd.readouterr().err
-
-
-def test_a_search_of_the_baseline_alone_has_a_pilot(search_folder: SearchFolder, crew: Any) -> None:
-    events = [event for event in read_events(search_folder.journal) if event.get("trial", "t0000") == "t0000"]
-    search_folder.journal.unlink()
-    with Journal(search_folder.folder) as journal:
-        for event in events:
-            journal.append(event)
-    assert pilot(search_folder, 2, None).shape == (2, 12)
-    with pytest.raises(ConfigError, match="no configuration to confirm"):
-        confirm(search_folder, seeds=2, top=1)
+    assert "NAME: the values do not vary" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,8 @@
-"""What the report says about single queries and kinds of queries, and its tables for people and for papers."""
+"""The facts of the report about kinds of queries, single queries, and how fair early stopping was."""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -15,19 +13,25 @@ import numpy as np
 import pytest
 
 from tests.support.report_cases import QUERIES, Case, whole
-from tests.support.report_pages import report
+from tests.support.report_pages import tables, text
 from tests.support.scored_data import make_data
+from trainables.core.errors import WorkFailed
 from trainables.core.randomness import generator
 from trainables.evaluation.trec_files import write_per_query
-from tune_cl.history.journal import read_events
 from tune_cl.report import queries
-from tune_cl.report import queries as per_query
-from tune_cl.report.charts import MOST_BARS
-from tune_cl.report.findings import Findings, gather, words
-from tune_cl.report.formats import latex, latex_table, trials_csv
-from tune_cl.report.queries import PerQuery, by_domain, by_length, by_turns
-from tune_cl.report.verdict_section import rows
-from tune_cl.tracking.layout import trial_name
+from tune_cl.report.charts import MOST_BARS, Line, Mark, Scale, bars, frame, line_chart, path, scale, strip_chart
+from tune_cl.report.findings import Findings, gather
+from tune_cl.report.queries import (
+    Groups,
+    PerQuery,
+    by_domain,
+    by_length,
+    by_turns,
+    changes_section,
+    groups_section,
+    per_query,
+    ranking_section,
+)
 
 RANKED = [("zero", 0), ("one", 1), ("two", 2)]
 
@@ -38,11 +42,11 @@ def values_of(contexts: list[list[str]], best: list[float], baseline: list[float
     return PerQuery(data, "train", "the best", np.arange(len(contexts)), np.array(best), np.array(baseline))
 
 
-def members(groups: per_query.Groups) -> dict[str, list[int]]:
+def members(groups: Groups) -> dict[str, list[int]]:
     return {name: np.flatnonzero(member).tolist() for name, member in groups}
 
 
-# -- kinds of queries --------------------------------------------------------------------------------------------
+# -- kinds of queries ----------------------------------------------------------------------------------------------
 
 
 def test_eight_turns_and_more_are_one_group() -> None:
@@ -73,47 +77,36 @@ def test_lengths_are_mean_words_of_an_utterance_in_thirds() -> None:
 
 def test_groups_show_the_best_beside_plain_training() -> None:
     values = values_of([["a"], ["a"], ["a", "b"]], [0.5, 0.7, 0.9], [0.1, 0.3, 0.2])
-    findings = SimpleNamespace(metric="map")
-    shown = "".join(queries.groups_section(cast(Findings, findings), values))
+    shown = "".join(groups_section(cast(Findings, SimpleNamespace(metric="map")), values))
     assert "1 turn (2), best: 0.6000" in shown and "1 turn (2), baseline: 0.2000" in shown
-    assert "2 turns (1), best: 0.9000" in shown
+    assert "2 turns (1), best: 0.9000" in shown and "3 queries of train" in shown
     assert shown.count("<figure") == 1, "a chart of turns, the only kind with two groups"
-    assert "By domain: all queries are in one group (all)." in shown and "By number of turns: all" not in shown
 
 
-# -- single queries ----------------------------------------------------------------------------------------------
+# -- single queries ------------------------------------------------------------------------------------------------
 
 
-def changes(values: PerQuery, level: int) -> str:
+def changes(values: PerQuery, level: int = 1) -> str:
     run = SimpleNamespace(evaluation=SimpleNamespace(relevance_level=level))
     findings = SimpleNamespace(metric="map", experiment=SimpleNamespace(base_ranker=lambda: run, objective=None))
-    return "".join(queries.changes_section(cast(Findings, findings), values))
+    return "".join(changes_section(cast(Findings, findings), values))
 
 
 def test_the_five_that_gained_and_lost_most_are_told_and_none_that_did_not() -> None:
     best = [0.9, 0.8, 0.7, 0.6, 0.55, 0.52, 0.5, 0.4, 0.2]
-    shown = changes(values_of([["text"]] * 9, best, [0.5] * 9), 1)
-    gained, lost = shown.split("Lost most")
+    gained, lost = changes(values_of([["text"]] * 9, best, [0.5] * 9)).split("Lost most")
     assert re.findall(r">q(\d), 1 turn<", gained) == ["0", "1", "2", "3", "4"]
     assert re.findall(r">q(\d), 1 turn<", lost) == ["8", "7"]
     assert "+0.400" in gained and "(0.500 → 0.900)" in gained and "-0.300" in lost and "(0.500 → 0.200)" in lost
-    assert "Lost most: none." in changes(values_of([["text"]], [0.6], [0.5]), 1)
-    few = changes(values_of([["text"]] * 3, [0.6, 0.5, 0.4], [0.5] * 3), 1)
+    few = changes(values_of([["text"]] * 3, [0.6, 0.5, 0.4], [0.5] * 3))
     assert re.findall(r">q(\d), 1 turn<", few) == ["0", "2"], "one that gained, one that lost"
+    many = changes(values_of([["text"]] * 40, [0.9, 0.6] * 20, [0.5] * 40))
+    assert re.findall(r">q(\d+), 1 turn<", many) == ["0", "2", "4", "6", "8"], "equal ones in the order of the data"
 
 
-@pytest.mark.parametrize(("level", "text"), [(1, "one"), (2, "two"), (3, "no candidate of this query is relevant")])
-def test_the_relevant_text_is_the_first_of_the_configured_level(level: int, text: str) -> None:
-    assert f"<b>Relevant </b>{text}</p>" in changes(values_of([["text"]], [0.6], [0.5]), level)
-
-
-def test_values_of_several_seeds_are_their_mean_where_all_have_the_query(tmp_path: Path) -> None:
-    files = [tmp_path / f"{seed}.tsv" for seed in (1, 2)]
-    for file, names, values in zip(files, (["a", "b"], ["b", "a", "c"]), ([0.2, 0.4], [0.8, 0.6, 1.0]), strict=True):
-        write_per_query(file, names, {"map": np.array(values), "p@1": np.ones(len(names))})
-    assert per_query._mean(files, "map") == pytest.approx({"a": 0.4, "b": 0.6})
-    assert per_query._mean(files[::-1], "map") == pytest.approx({"a": 0.4, "b": 0.6})
-    assert per_query._mean(files[1:], "map") == {"b": 0.8, "a": 0.6, "c": 1.0}
+@pytest.mark.parametrize(("level", "shown"), [(1, "one"), (2, "two"), (3, "no candidate")])
+def test_the_relevant_text_is_the_first_of_the_configured_level(level: int, shown: str) -> None:
+    assert f"<b>Relevant </b>{shown}" in changes(values_of([["text"]], [0.6], [0.5]), level)
 
 
 def test_values_and_texts_are_those_of_the_query_though_not_every_one_has_values() -> None:
@@ -123,57 +116,66 @@ def test_values_and_texts_are_those_of_the_query_though_not_every_one_has_values
     data = make_data(contexts, candidates)
     split = replace(data.splits["train"], query=np.array([3, 2, 1, 0], np.int32))
     values = PerQuery(replace(data, splits={"train": split}), "train", "", np.array([1, 3]), np.ones(2), np.zeros(2))
-    shown = changes(values, 1)
+    shown = changes(values)
     assert re.findall(r">(q\d, \d turns?)<", shown) == ["q2, 3 turns", "q0, 1 turn"]
     assert re.findall(r"<b>Query </b>(.*?)</p>", shown) == ["third third third", "first"]
     assert re.findall(r"<b>Relevant </b>(.*?)</p>", shown) == [f"right {row} {'x' * 90}" for row in (1, 3)], "all of it"
-    findings = SimpleNamespace(metric="map")
-    assert "; 2 queries of train." in "".join(queries.groups_section(cast(Findings, findings), values))
 
 
 def test_a_pair_is_told_by_its_class_and_its_second_sentence() -> None:
     data = make_data([["one"], ["two"]], [[("like one", 1)], [("unlike two", 0)]])
     data = replace(data, task="classification", classes=("different", "duplicate"))
-    shown = changes(PerQuery(data, "train", "", np.arange(2), np.array([0.9, 0.8]), np.zeros(2)), 1)
+    shown = changes(PerQuery(data, "train", "", np.arange(2), np.array([0.9, 0.8]), np.zeros(2)))
     assert "<b>Duplicate </b>like one</p>" in shown and "<b>Different </b>unlike two</p>" in shown
 
 
-def test_queries_with_equal_changes_keep_the_order_of_the_data() -> None:
-    shown = changes(values_of([["text"]] * 40, [0.9, 0.6] * 20, [0.5] * 40), 1)
-    assert re.findall(r">q(\d+), 1 turn<", shown) == ["0", "2", "4", "6", "8"]
-
-
 def test_many_queries_share_bars_and_the_title_says_how_many() -> None:
-    assert "Each query of train" in changes(values_of([["text"]] * 2, [0.6] * 2, [0.5] * 2), 1)
-    many = values_of([["text"]] * (MOST_BARS + 1), [0.6] * (MOST_BARS + 1), [0.5] * (MOST_BARS + 1))
-    assert "Queries of train: each bar is the mean of 2 neighbouring queries" in changes(many, 1)
+    count = MOST_BARS + 1
+    many = values_of([["text"]] * count, [0.6] * count, [0.5] * count)
+    assert "mean of 2 neighbouring" in changes(many)
     few = replace(many, row=many.row[:9], best=many.best[:9], baseline=many.baseline[:9])
-    assert "Each query of train" in changes(few, 1), "as many as have values"
+    assert "neighbouring" not in changes(few), "as many as have values"
+    heights = bars(np.arange(1.0, count + 1))
+    assert (len(heights), heights[0], heights[-1]) == (MOST_BARS // 2 + 1, MOST_BARS + 0.5, 1), "one in the last"
+    assert bars(np.array([1.0, -2.0, 4.0, 0.0, 3.0])) == [4, 3, 1, 0, -2], "the largest gain first"
 
 
-# -- where they come from ----------------------------------------------------------------------------------------
+# -- where they come from ------------------------------------------------------------------------------------------
 
 
 def test_a_confirmation_s_best_is_held_against_its_baseline(tmp_path: Path) -> None:
+    """By means over the seeds, of the queries that all files have."""
     case = whole(tmp_path, others=2)
     case.confirm()
-    found = per_query.per_query(gather(case.write()))
+    findings = gather(case.write())
 
     def mean(place: int) -> np.ndarray:
         return np.mean([generator(10 * place + seed, "per query").random(QUERIES) for seed in (1, 2, 3)], axis=0)
 
-    assert (found.split, found.label) == ("test", "root n=2, turns, means over 3 seeds")
+    found = per_query(findings)
+    assert found.split == "test" and found.label.startswith("root n=2, turns") and "3 seeds" in found.label
     assert found.best == pytest.approx(mean(1)) and found.baseline == pytest.approx(mean(0))
+    lacking = case.search_folder.folder / "trials" / "confirmed-1-2" / "test.per_query.tsv"
+    lacking.write_text("".join(line for line in lacking.open() if not line.startswith("test-0\t")))
+    found = per_query(findings)
+    assert found.row.tolist() == list(range(1, QUERIES)) and found.best == pytest.approx(mean(1)[1:])
 
 
-def test_data_that_changed_since_the_search_is_not_shown_beside_its_values(tmp_path: Path) -> None:
+def test_data_that_changed_or_cannot_be_had_is_not_shown_beside_the_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     case = whole(tmp_path, others=2)
-    read = case.events[0]["data"]["digest"]
-    findings = gather(case.write())
+    read, findings = case.events[0]["data"]["digest"], gather(case.write())
     for digest, fits in ((read, True), ("another", False), (None, True)):
         findings.state.data["digest"] = digest
         told = queries.values_of(findings)
-        assert isinstance(told, PerQuery) == fits and (fits or "has changed since the search" in str(told))
+        assert isinstance(told, PerQuery) == fits and (fits or "has changed" in str(told))
+
+    def away(*_: Any) -> None:
+        raise WorkFailed("ir_datasets: no network")
+
+    monkeypatch.setattr(queries, "load_data", away)
+    assert "no network" in str(queries.values_of(findings))
 
 
 def one_beside_the_baseline(folder: Path, names: list[str]) -> Findings:
@@ -182,130 +184,198 @@ def one_beside_the_baseline(folder: Path, names: list[str]) -> Findings:
     case.add([0.5], "baseline")
     case.add([0.6], "completed")
     file = case.search_folder.folder / "trials" / "t0000" / "dev.per_query.tsv"
-    write_per_query(file, names, {"map": np.full(len(names), 0.25)})
+    write_per_query(file, names, {"p@1": np.zeros(len(names)), "map": np.full(len(names), 0.25)})
     return gather(case.write())
 
 
-def test_only_queries_that_both_have_are_compared(tmp_path: Path) -> None:
-    found = per_query.per_query(one_beside_the_baseline(tmp_path, ["dev-7", "dev-2"]))
+def test_only_queries_that_both_have_are_compared_by_the_metric_of_the_search(tmp_path: Path) -> None:
+    found = per_query(one_beside_the_baseline(tmp_path, ["dev-7", "dev-2"]))
     assert found.row.tolist() == [2, 7] and found.baseline.tolist() == [0.25, 0.25]
     assert [found.data.query_ids[query] for query in found.query] == ["dev-2", "dev-7"]
+    assert found.differences == pytest.approx(found.best - 0.25)
 
 
 def test_files_of_other_queries_are_told(tmp_path: Path) -> None:
-    told = queries.values_of(one_beside_the_baseline(tmp_path, ["other"]))
-    assert "dev.per_query.tsv: holds no query of dev; files of a search on this data." in str(told)
+    assert "dev.per_query.tsv: holds no query" in str(queries.values_of(one_beside_the_baseline(tmp_path, ["other"])))
 
 
-def test_queries_are_read_by_the_metric_of_the_search(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("ends", "who"),
+    [(("failed", "completed"), "The baseline"), (("baseline",), "besides the baseline"), (("baseline", None), "t0001")],
+)
+def test_why_there_are_no_single_queries_is_told(ends: tuple[str | None, ...], who: str, tmp_path: Path) -> None:
     case = Case(tmp_path)
-    case.add([0.5], "baseline")
-    best = case.add([0.6], "completed")
-    for trial, value in (("t0000", 0.25), (best, 0.75)):
-        file = case.search_folder.folder / "trials" / trial / "dev.per_query.tsv"
-        names = [f"dev-{number}" for number in range(12)]
-        write_per_query(file, names, {"map": np.full(12, value), "p@1": np.zeros(12)})
-    found = per_query.per_query(gather(case.write()))
-    assert found.differences == pytest.approx([0.5] * 12)
+    for outcome in ends:
+        case.add([0.3], outcome)
+    assert who in str(queries.values_of(gather(case.write())))
 
 
-# -- tables ------------------------------------------------------------------------------------------------------
+# -- fairness ------------------------------------------------------------------------------------------------------
 
 
-def test_before_a_confirmation_ten_trials_stand_beside_the_baseline(tmp_path: Path) -> None:
-    sections, findings = report(whole(tmp_path))
-    best = [trial.trial for trial, _ in findings.ranked]
-    assert [row.label.split()[0] for row in rows(findings)] == ["t0000", *best[:10]]
-    assert f"Not shown: {len(best) - 10} more; " in sections.sections["configurations"]
-    assert "one seed each, so no SD and no test" in sections.sections["configurations"]
-    assert f"It is the best of {len(best)} trials." in sections.sections["verdict"]
-
-
-def test_without_a_baseline_ten_trials_stand_alone(tmp_path: Path) -> None:
-    case = Case(tmp_path)
-    case.add([0.9], "failed", "it broke")
-    for number in range(11):
-        case.add([0.3 + number / 100], "completed")
-    found = rows(gather(case.write()))
-    assert len(found) == 10 and all(row.difference is None for row in found)
-
-
-def test_trials_are_told_apart_by_what_the_space_opens(tmp_path: Path) -> None:
-    """In the words of the terminal and of MLflow."""
-    findings = gather(whole(tmp_path, others=2).write())
-    for event in (event for event in read_events(findings.search_folder.journal) if event["event"] == "trial"):
-        assert words(findings.state.trials[event["trial"]]) == trial_name(event)
-    labels = [row.label for row in rows(findings)]
-    assert labels[0] == "t0000 baseline" and "delta=" in labels[1]
-
-
-def test_a_tie_with_plain_training_is_not_above_it(tmp_path: Path) -> None:
-    case = Case(tmp_path)
-    case.add([0.5], "baseline")
-    case.add([0.5], "completed")
-    verdict = report(case)[0].sections["verdict"]
-    assert "against 0.5000 of the baseline (+0.0000). No trial was above the baseline on dev." in verdict
-
-
-def test_a_p_of_exactly_a_twentieth_is_shown_for_new_seeds(tmp_path: Path) -> None:
-    case = whole(tmp_path)
-    case.confirm(p_new=0.05)
-    verdict = report(case)[0].sections["verdict"]
-    assert verdict.startswith("VerdictYes: 'root n=2, turns' is better than the baseline, by 0.1000 map ")
-
-
-def test_no_is_said_of_a_curriculum_that_is_worse_than_without_it(tmp_path: Path) -> None:
-    case = whole(tmp_path)
-    case.confirm(verdict="worse")
-    file = case.search_folder.folder / "confirmation" / "test.json"
-    document = json.loads(file.read_text())
-    ablation = {"label": "baseline", "difference": -0.2, "p_adjusted": 0.001, "p_new_adjusted": 0.01, "mean": 0.6}
-    ablation |= {"trial_id": "t0000", "sd": 0.0, "runs": [{}] * 3, "ci95_new": [-0.3, -0.1]}
-    worse = {"difference": -0.1, "marks": "", "also_differs": ["training.lr"], "ablation": ablation}
-    document["configurations"] = [document["configurations"][0] | worse]
-    file.write_text(json.dumps(document))
-    sections = report(case)[0].sections
-    assert sections["verdict"].startswith("VerdictNo: 'root n=2, turns' is worse than the baseline")
-    assert sections["configurations"].startswith("Configurationsconfigurationmap on test")
-    assert sections["configurations"].count("worth") == 1, "the ablation stands in the second table alone"
-
-
-def test_what_is_no_other_curriculum_is_said_to_be_none(tmp_path: Path) -> None:
-    case = whole(tmp_path)
-    case.confirm()
-    file = case.search_folder.folder / "confirmation" / "test.json"
-    document = json.loads(file.read_text())
-    document["configurations"][0] |= {"also_differs": ["training.lr"], "has_curriculum": False}
-    file.write_text(json.dumps(document))
-    told = "It has no other curriculum than the baseline: what differs is training.lr."
-    assert told in report(case)[0].sections["verdict"]
-
-
-def test_latex_escapes_what_it_would_read() -> None:
-    assert latex("a_b 50% {x} #1 $2 ~^\\") == (
-        r"a\_b 50\% \{x\} \#1 \$2 \textasciitilde{}\textasciicircum{}\textbackslash{}"
+def trials(
+    *dev: list[float],
+    past: list[int] | None = None,
+    scheduler: str = "asha",
+    grace: str = "none",
+    reasons: list[str] | None = None,
+    **params: list[Any],
+) -> Findings:
+    """Trials that ran to the end with these curves under a scheduler with rungs at 1, 2 and 4; `reasons`: why others
+    were stopped early."""
+    ended = []
+    for place, values in enumerate(dev):
+        point = {f"curriculum.{key}": of_trials[place] for key, of_trials in params.items()}
+        trial = SimpleNamespace(
+            trial=f"t{place}", params=point, point=point, baseline=False,
+            past=past[place] if past else 0, outcome="completed", reason=None,
+            dev=lambda metric, values=values: dict(enumerate(values, 1)),
+        )  # fmt: skip
+        ended.append((trial, SimpleNamespace(dev=max(value for value in values if value == value))))
+    stopped = [SimpleNamespace(outcome="stopped_early", reason=reason) for reason in reasons or []]
+    everyone = [*(trial for trial, _ in ended), *stopped]
+    state = SimpleNamespace(trials=everyone, by_number=lambda: everyone)
+    experiment = SimpleNamespace(
+        rungs=[1, 2, 4], search=SimpleNamespace(scheduler=scheduler, grace=grace),
+        setup=SimpleNamespace(promotion=True), space=SimpleNamespace(leaves=[f"curriculum.{key}" for key in params]),
+    )  # fmt: skip
+    made = SimpleNamespace(
+        metric="map", experiment=experiment, ended=ended, state=state, past_curriculum=lambda trial: trial.past
     )
+    return cast(Findings, made)
 
 
-def test_latex_names_the_split_and_sets_the_highest_mean_bold(tmp_path: Path) -> None:
-    case = whole(tmp_path)
-    assert "& map (dev) &" in latex_table(gather(case.write()))
-    case.confirm()
-    text = latex_table(gather(case.search_folder))
-    assert "& map (test) &" in text and "% search toy; seeds 1, 2, 3\n" in text
-    assert re.findall(r"\\textbf\{([\d.]+)\}", text) == ["0.6000"]
+def ranking(found: Findings) -> list[list[list[str]]]:
+    """The rows of the tables, without their heads."""
+    return [rows[1:] for rows in tables("".join(ranking_section(found)))]
 
 
-def test_csv_has_facts_and_parameters_to_the_last_digit(tmp_path: Path) -> None:
-    findings = gather(whole(tmp_path).write())
-    text = trials_csv(findings)
-    lines = list(csv.DictReader(io.StringIO(text)))
-    head = text.splitlines()[0].split(",")
-    assert len(set(head)) == len(head) and head[:8] == [
-        "trial", "outcome", "reason", "seed", "baseline", "iterations", "best_dev", "best_iteration",
-    ]  # fmt: skip
-    first, second = lines[0], lines[1]
-    assert (first["seed"], first["baseline"], first["iterations"], first["best_iteration"]) == ("0", "true", "8", "3")
-    assert second["baseline"] == "false"
-    params = findings.state.trials[second["trial"]].params
-    assert float(second["curriculum.delta"]) == params["curriculum.delta"]
+def test_a_rung_knows_the_best_value_up_to_it_and_none_behind_it() -> None:
+    curves = [[(5 - place) / 10, 0.0, math.nan, 1.0 + place] for place in range(5)]
+    assert [row[2] for row in ranking(trials(*curves))[0]] == ["-1.00", "-1.00", "1.00"]
+
+
+def test_the_table_of_rungs_counts_trials_with_a_value_and_their_tau() -> None:
+    """At 1 two of ten pairs are in the wrong order; the sixth trial has no value until 2."""
+    early = [[0.2], [0.1], [0.3], [0.5], [0.4], [math.nan]]
+    first, second, _ = ranking(trials(*([*each, 0.6 + place / 10] for place, each in enumerate(early))))[0]
+    assert first[:3] == ["1", "5", "0.60"] and second[:3] == ["2", "6", "1.00"]
+    low, high = (float(end) for end in first[3].strip("[]").split(", "))
+    assert low < 0.6 < high
+    few = trials(*([*each, 0.6 + place / 10] for place, each in enumerate([*early[1:], [math.nan]])))
+    assert ranking(few)[0][0][:3] == ["1", "4", "–"]
+
+
+def test_groups_of_five_and_more_are_split_by_pacing_and_by_m() -> None:
+    pacing, m = ["root"] * 5 + ["linear"] * 4, [2.0] * 4 + [4.0] * 5
+    found = trials(*([place / 10, place / 5] for place in range(9)), pacing=pacing, m=m)
+    assert [row[:3] for row in ranking(found)[1]] == [
+        [group, rung, "5"] for group in ("m 4", "pacing root") for rung in ("1", "2", "4")
+    ]
+    found.ended[0][0].baseline = True  # plain training is in no group
+    assert [row[0] for row in ranking(found)[1]] == ["m 4"] * 3
+    few = trials(*([place / 10] for place in range(5)), objective_switch=["mse"] * 4 + ["pointwise"])
+    assert len(ranking(few)) == 1 and "No split by objective_switch" in text(*ranking_section(few))
+
+
+@pytest.mark.parametrize(
+    ("early", "grace", "scheduler", "shown"),
+    [
+        ([0.6, 0.7, 0.8, 0.9, 0.1, 0.2, 0.3, 0.4], "none", "asha", "8.0 ranks worse .*: .* is unfair"),
+        ([0.6, 0.7, 0.8, 0.9, 0.1, 0.2, 0.3, 0.4], "curriculum", "asha", "would be unfair .* without this grace"),
+        ([0.6, 0.7, 0.8, 0.9, 0.1, 0.2, 0.3, 0.4], "none", "none", "would be unfair .*curricula.$"),
+        ([0.6, 0.7, 0.8, 0.9, 0.1, 0.2, 0.3, 0.4], "curriculum", "model", "stopping early is unfair"),
+        ([0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9], "none", "asha", "0.0 ranks better .*: no bias"),
+        ([0.1, 0.5, 0.2, 0.6, 0.3, 0.7, 0.4, 0.8], "none", "asha", r"ranks worse .*p 0\.[1-4].*: no bias"),
+    ],
+)
+def test_slow_curricula_are_compared_at_the_first_rung(
+    early: list[float], grace: str, scheduler: str, shown: str
+) -> None:
+    """The slow four end above the quick four. At iteration 1 they are below them, or not; later it does not matter."""
+    curves = [[value, 1 + place / 10] for place, value in enumerate(early)]
+    found = trials(*curves, past=[1] * 4 + [8] * 4, scheduler=scheduler, grace=grace)
+    told = text(*ranking_section(found))
+    assert "At iteration 1 the 4 trials" in told and re.search(shown, told)
+    assert ("is not known" in told) == (scheduler != "none")
+
+
+def test_a_bias_for_slow_curricula_is_none_against_them() -> None:
+    curves = [[value, 1 - place / 10] for place, value in enumerate([0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9])]
+    told = text(*ranking_section(trials(*curves, past=[1] * 4 + [8] * 4)))
+    assert "ranks better" in told and "p 0.0" in told and "no bias" in told
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "grace", "promotion", "told"),
+    [
+        ("asha", "curriculum", True, "No trial was"),
+        ("asha", "2", True, "search.grace: 2"),
+        ("model", "curriculum", True, "Trials were compared"),
+        ("model", "2", False, "search.grace: 2"),
+    ],
+)
+def test_it_says_when_trials_were_compared_and_budgets_are_not_the_scheduler(
+    scheduler: str, grace: str, promotion: bool, told: str
+) -> None:
+    reasons = ["not among the best"] * 4 + ["search.iterations are used up"]
+    found = trials([0.5], scheduler=scheduler, grace=grace, reasons=reasons)
+    found.experiment.setup.promotion = promotion  # type: ignore[misc]
+    shown = text(*ranking_section(found))
+    assert "stopped 4 of 6" in shown and "1 more ended" in shown and told in shown
+
+
+@pytest.mark.parametrize("others", [3, 4])
+def test_five_trials_that_ran_to_the_end_are_ranked_and_stopped_ones_do_not_count(others: int, tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.add([0.1, 0.2, 0.3], "baseline")
+    for place in range(others):
+        case.add([place / 10, place / 5], "completed")
+    case.add([0.9], "stopped_early")
+    case.add([0.8])
+    found = gather(case.write())
+    assert len(found.ended) == others + 1 and bool(ranking(found)) == (others == 4)
+
+
+# -- drawings ------------------------------------------------------------------------------------------------------
+
+
+def test_lines_break_where_there_is_no_value() -> None:
+    assert path([(0, 1), (1, math.nan), (2, 3), (3, math.inf), (4, 5), (5, 6)]) == "M0 1M2 3M4 5L5 6"
+    assert path([(0, 1), (2, 3)], stepped=True) == "M0 1H2V3", "sideways first"
+
+
+def test_axes_hold_one_value_no_value_and_an_infinite_one() -> None:
+    one, none, endless = scale([1000.0], 0, 100), scale([], 0, 100), scale([1.0, math.inf, math.nan, 2.0], 0, 100)
+    assert one(1000.0) == 50 == none(0.5) and 0 < endless(1.0) < endless(2.0) < 100
+
+
+@pytest.mark.parametrize("span", [(0, 1), (0.41, 0.47), (1, 130), (-3e-7, 2e-7), (0.5, 0.5)])
+def test_ticks_are_round_and_inside(span: tuple[float, float]) -> None:
+    axis = scale(span, 0, 100)
+    ticks = axis.ticks()
+    assert 2 <= len(ticks) <= 6 and all(axis.low <= tick <= axis.high for tick in ticks)
+
+
+def test_ticks_are_one_two_or_five_apart_and_counts_have_whole_ones() -> None:
+    assert Scale(0.5, 9.5, 0, 100).ticks(5) == [2, 4, 6, 8]
+    assert Scale(0.3, 0.9, 0, 100).ticks(3) == [0.4, 0.6, 0.8], "a third of it is a hair above .2 in floating point"
+    few = scale([1, 2, 3], 0, 100)
+    for integers, shown in ((True, ["1", "2", "3"]), (False, ["1", "1.5", "2", "2.5", "3"])):
+        parts = "".join(frame(few, scale([0.0, 1.0], 250, 0), "iteration", "map", 250, integers))
+        assert re.findall(r'text-anchor="middle">([^<]*)<', parts) == shown
+
+
+def test_the_best_lies_above_plain_training_and_that_above_the_others() -> None:
+    marks = [Mark((1, 0.1), "curriculum", "over"), Mark((2, math.nan), "curriculum", "never")]
+    roles = ["best", "failed", "baseline", "trial"]
+    chart = line_chart([Line(role, role, "", [(1, 0.1), (2, 0.2)], marks) for role in roles], "iteration", "map")
+    assert re.findall(r'data-trial="(\w+)"', chart) == ["failed", "trial", "baseline", "best"], "drawn later, on top"
+    assert "over" in chart and "never" not in chart and "nan" not in chart
+
+
+def test_queries_that_gained_and_lost_are_counted_and_drawn_above_and_below_zero() -> None:
+    drawn = strip_chart(np.array([0.1, 0.0, -0.2, 0.0, 0.3, 0.0]), "map")
+    assert "2 queries gained, 1 lost, 3 unchanged" in drawn
+    gain, loss = (re.findall(rf'd="([^"]*)" class="{role}"', drawn)[0] for role in ("gain", "loss"))
+    assert (gain.count("M"), loss.count("M")) == (2, 1)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +56,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def search_folder(tmp_path: Path, data: Path) -> SearchFolder:
+    return ended_search(tmp_path, data)
+
+
+def ended_search(folder: Path, data: Path) -> SearchFolder:
     """A search that has ended: the baseline, linear, root twice, and a failed trial with the highest dev value."""
-    (tmp_path / "toy.yaml").write_text(SPACE)
-    experiment = load_experiment(str(tmp_path / "toy.yaml"), data=str(data))
-    search_folder = SearchFolder(tmp_path / "runs", "toy")
+    (folder / "toy.yaml").write_text(SPACE)
+    experiment = load_experiment(str(folder / "toy.yaml"), data=str(data))
+    search_folder = SearchFolder(folder / "runs", "toy")
     with Journal(search_folder.folder) as journal:
         for event in searched(experiment, load_data(experiment.base_ranker().data).digest, search_folder):
             journal.append(event)
@@ -172,20 +178,51 @@ class NoWriter:
         return 0
 
 
-@pytest.fixture
-def crew(monkeypatch: pytest.MonkeyPatch) -> type[LocalCrew]:
+@contextmanager
+def local_crew() -> Iterator[type[LocalCrew]]:
     """The crew that stands in for Ray; MLflow is left out."""
 
     @contextmanager
     def no_ray(address: str | None) -> Iterator[None]:
         yield
 
-    monkeypatch.setattr(runner, "run_trials", LocalCrew.run_trials)
-    monkeypatch.setattr(runner, "ray_session", no_ray)
-    monkeypatch.setattr(runner, "MlflowWriter", NoWriter)
-    for name, value in (("fails", {}), ("left", 1000), ("trained", [])):
-        monkeypatch.setattr(LocalCrew, name, value)
-    return LocalCrew
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runner, "run_trials", LocalCrew.run_trials)
+        patch.setattr(runner, "ray_session", no_ray)
+        patch.setattr(runner, "MlflowWriter", NoWriter)
+        for name, value in (("fails", {}), ("left", 1000), ("trained", [])):
+            patch.setattr(LocalCrew, name, value)
+        yield LocalCrew
+
+
+@pytest.fixture
+def crew() -> Iterator[type[LocalCrew]]:
+    with local_crew() as own:
+        yield own
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """A search with its confirmation: both configurations with their ablations, two seeds. `trained`: in this order."""
+
+    search_folder: SearchFolder
+    document: dict[str, Any]
+    trained: list[str]
+
+
+@pytest.fixture(scope="module")
+def confirmed(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Confirmed:
+    search_folder = ended_search(tmp_path_factory.mktemp("confirmed"), data)
+    with local_crew() as own:
+        return Confirmed(search_folder, confirm(search_folder, seeds=2, ablate=True), list(own.trained))
+
+
+@pytest.fixture
+def confirmed_folder(confirmed: Confirmed, tmp_path: Path) -> SearchFolder:
+    """A copy of the confirmed search, for a test to go on with."""
+    storage = tmp_path / "confirmed"
+    shutil.copytree(confirmed.search_folder.storage, storage)
+    return SearchFolder(storage, "toy")
 
 
 def confirm(search_folder: SearchFolder, **options: Any) -> dict[str, Any]:

@@ -1,0 +1,475 @@
+"""What is confirmed, under which labels and with which ablations, and what a confirmation's document says in words."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from tests.support.confirm_cases import LABELS, data, search_folder, state_of
+from tests.support.confirm_documents import document_of, row_of
+from tests.support.terminal import Terminal
+from tests.support.tracking_cases import journal_of, search_event
+from trainables.config.keys import validated
+from trainables.core.errors import ConfigError, DataError, WorkFailed
+from trainables.evaluation.significance import CORRECTIONS
+from trainables.evaluation.trec_files import write_per_query
+from tune_cl import run_confirmation as runner
+from tune_cl.cli import main
+from tune_cl.cli.commands.confirm import in_words, of_curriculum, render
+from tune_cl.confirmation.document import Compared, ablations
+from tune_cl.confirmation.request import (
+    Configuration,
+    Request,
+    baseline_configuration,
+    best_configurations,
+    label_of,
+    looks_before,
+    new_seeds,
+)
+from tune_cl.confirmation.verdict import compare, corrected_tests, leader, notes_of, verdict_of
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.load import from_yaml, load_experiment
+from tune_cl.history.search_folder import SearchFolder
+from tune_cl.history.state import SearchState, TrialState, differences, replay, seedless
+from tune_cl.inputs import RankerInputs
+from tune_cl.tracking.layout import confirmation_name
+
+__all__ = ["data", "search_folder"]  # fixtures
+
+Searched = tuple[SearchState, Experiment, Configuration]
+SHOWN_NONE = "no difference shown"
+
+
+@pytest.fixture
+def searched(search_folder: SearchFolder) -> Searched:
+    """State, experiment and baseline of a search that has ended."""
+    state = state_of(search_folder)
+    experiment = from_yaml(state.yaml)
+    return state, experiment, baseline_configuration(state, experiment)
+
+
+# -- what is asked for ---------------------------------------------------------------------------------------------
+
+
+def test_a_request_has_defaults_and_says_how_it_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal_of(tmp_path / "toy", [search_event("toy", name="toy", tracking_uri="")])
+    asked: list[Request] = []
+    monkeypatch.setattr(runner, "confirm_search", lambda search_folder, request, *_: asked.append(request) or {})
+    monkeypatch.setattr("tune_cl.cli.commands.confirm.render", lambda document: "")
+    assert main(["confirm", "toy", "--storage", str(tmp_path)]) == 0
+    assert asked == [Request()] == [Request(3, 5, "test", "holm", ablate=False)]
+    folder = SearchFolder(Path("/runs"), "toy")
+    line = Request(2, 4, "dev", "bh", ablate=True).command(folder, "head:6379")
+    options = "--address head:6379 --top 2 --seeds 4 --split dev --correction bh --ablate"
+    assert line.endswith(f"confirm toy --storage /runs {options}")
+    assert Request(2, 4, "dev", "bh").command(folder, None).endswith("bh")
+    assert "--until-settled --max-seeds 7" in Request(until_settled=True, max_seeds=7).command(folder, None)
+    with pytest.raises(ConfigError):
+        Request(until_settled=True, max_seeds=101)
+
+
+@pytest.mark.parametrize(
+    ("options", "keys"),
+    [
+        (["--top", "0", "--seeds", "0", "--correction", "holms"], ["--top", "--seeds", "--correction"]),
+        (["--until-settled", "--seeds", "4"], ["--seeds"]),
+        (["--until-settled", "--max-seeds", "2"], ["--max-seeds"]),
+        (["--max-seeds", "9"], ["--max-seeds"]),
+    ],
+)
+def test_wrong_options_are_reported_together(
+    options: list[str], keys: list[str], search_folder: SearchFolder, capsys: Any
+) -> None:
+    assert main(["confirm", "toy", "--storage", str(search_folder.storage), *options]) == 2
+    assert [line.split(":")[1].strip() for line in capsys.readouterr().err.splitlines()] == keys
+    assert not (search_folder.folder / "confirmation").exists()
+
+
+@pytest.mark.parametrize("given", [[], ["--tracking-uri", "sqlite:////given.db"]])
+@pytest.mark.parametrize("moved", [False, True])
+def test_confirm_tells_mlflow_where_the_search_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: list[str], moved: bool
+) -> None:
+    """The search's own address precedes the environment's, and one given precedes both; a storage that was moved has
+    its database with it."""
+    own = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    told = {"tracking_uri": "sqlite:////old/runs/mlflow.db", "storage": "/old/runs"} if moved else {"tracking_uri": own}
+    journal_of(tmp_path / "toy", [search_event("toy", name="toy", **told)])
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////environment.db")
+    if moved:
+        monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    used: list[str] = []
+    monkeypatch.setattr(runner, "confirm_search", lambda search_folder, request, uri, *_: used.append(uri) or {})
+    monkeypatch.setattr("tune_cl.cli.commands.confirm.render", lambda document: "")
+    assert main(["confirm", "toy", "--storage", str(tmp_path), *given]) == 0
+    assert used == (given[1:] or [own])
+
+
+def test_a_split_of_one_query_is_too_small_for_a_test(searched: Searched) -> None:
+    inputs = RankerInputs(searched[1])
+    [(key, materials)] = inputs.by_key.items()
+    split = materials.data.splits["test"]
+
+    def with_queries(count: int) -> RankerInputs:
+        data = replace(materials.data, splits={"test": replace(split, query=split.query[:count])})
+        inputs.by_key = {key: replace(materials, data=data)}
+        return inputs
+
+    with_queries(2).require_queries("test")
+    with pytest.raises(DataError, match=r"--split: 'test' has one"):
+        with_queries(1).require_queries("test")
+
+
+def test_seeds_begin_alike_and_pass_over_the_search_s() -> None:
+    assert new_seeds(3, {0}) == [1, 2, 3]
+    assert new_seeds(5, {2, 4}) == [1, 3, 5, 6, 7]
+    assert new_seeds(2, {2}) == new_seeds(5, {2})[:2]
+
+
+@pytest.mark.parametrize(
+    ("ranker", "drawn"),
+    [("conv_knrm", True), ("lambdamart", False), ({"name": "lambdamart", "feature_fraction": 0.5}, True)],
+)
+def test_only_trees_on_everything_draw_nothing(ranker: Any, drawn: bool) -> None:
+    assert validated({"ranker": ranker}).draws is drawn
+
+
+# -- configurations and labels -------------------------------------------------------------------------------------
+
+
+def named(state: SearchState, baseline: Configuration, top: int = 5) -> list[tuple[str, str]]:
+    return [(one.label, one.trial) for one in best_configurations(state, baseline, top)]
+
+
+def test_the_best_configurations_are_distinct_sound_and_labelled_by_what_they_change(searched: Searched) -> None:
+    state, _, baseline = searched
+    assert named(state, baseline) == [(LABELS[0], "t0002"), (LABELS[1], "t0001")]
+    assert named(state, baseline, 1) == [(LABELS[0], "t0002")]
+    best = best_configurations(state, baseline, 5)
+    assert best[0].folder == "t0002-root_n=2_context_words_lr=0.02"
+    assert "seed" not in best[0].params and "curriculum.n" not in best[1].params
+    only = SearchState(**{**vars(state), "trials": {"t0000": state.trials["t0000"], "t0003": state.trials["t0003"]}})
+    with pytest.raises(ConfigError, match="no configuration"):
+        best_configurations(only, baseline, 1)
+
+
+def test_a_configuration_goes_by_its_first_sound_trial_and_stands_where_its_best_one_does(searched: Searched) -> None:
+    """Two trials may come to the same training; of t0001 the first has the lower value."""
+    state, _, baseline = searched
+    state.trials["t0002"].outcome = "failed"
+    assert named(state, baseline) == [(LABELS[0], "t0004"), (LABELS[1], "t0001")]
+    again = replace(state.trials["t0001"], trial="t0009", number=9, results={1: {"dev_map": 0.99, "seconds": 1.0}})
+    state.trials["t0009"] = again
+    assert named(state, baseline) == [(LABELS[1], "t0001"), (LABELS[0], "t0004")]
+
+
+def test_configurations_and_ablations_of_one_label_are_told_apart_by_their_trials(searched: Searched) -> None:
+    """Two learning rates that look alike in a label are still two trainings."""
+    state, experiment, baseline = searched
+    near = state.trials["t0002"].point | {"training.lr": 0.02000001}
+    state.trials["t0004"].params, state.trials["t0004"].point = experiment.training_run(near).in_force(), near
+    assert [label for label, _ in named(state, baseline)] == [LABELS[0], f"{LABELS[0]} (t0004)", LABELS[1]]
+    found = ablations(state, baseline, experiment)
+    labels = {name: one.label for name, one in found.items() if one and one.label != "baseline"}
+    assert labels == {LABELS[0]: "plain, lr=0.02", f"{LABELS[0]} (t0004)": "plain, lr=0.02 (t0004)"}
+
+
+def test_folders_have_names_that_file_systems_take() -> None:
+    opened = [f"ranker.some_long_name_{number}=0.123" for number in range(20)]
+    names = [Configuration(", ".join([*opened, last]), "t0001", {}, {}).folder for last in ("a=1", "a=2")]
+    assert len(set(names)) == 2 and all(len(name) <= 128 and name.startswith("t0001-ranker.") for name in names)
+
+
+@pytest.mark.parametrize(
+    ("params", "chosen", "label"),
+    [
+        ({"curriculum.pacing": "root", "curriculum.n": 2, "curriculum.scoring": "turns"}, {}, "root n=2, turns"),
+        ({"curriculum.weighting": "kde", "curriculum.m": 20.0, "curriculum.anti": True}, {}, "anti"),
+        ({"curriculum.weighting": "kde", "curriculum.m": math.inf}, {}, "m=inf"),
+        ({"curriculum.pacing": "linear", "curriculum.delta": 0.25}, {"curriculum.delta": 0.25}, "linear, delta=0.25"),
+        ({"training.lr": 0.02}, {"curriculum.pacing": "none"}, "t0007"),
+        ({"training.lr": 0.02}, {"training.lr": 0.02}, "lr=0.02"),
+        (
+            {"curriculum.objective_switch": "mse", "curriculum.subset": "none", "curriculum.switch": 40},
+            {"curriculum.objective_switch": "mse", "curriculum.subset": "none", "curriculum.switch": 40},
+            "mse switch=40",
+        ),
+    ],
+)
+def test_a_label_is_what_sets_a_trial_apart_from_the_baseline(
+    params: dict[str, Any], chosen: dict[str, Any], label: str
+) -> None:
+    baseline = {"curriculum.pacing": "none", "curriculum.weighting": "kde", "curriculum.m": 20.0, "training.lr": 0.01}
+    trial = SimpleNamespace(trial="t0007", params=baseline | params, point=chosen)
+    assert label_of(cast(TrialState, trial), baseline) == label
+
+
+RANKERS = """
+ranker: {name: {choice: [conv_knrm, knrm]}}
+curriculum: {pacing: {choice: [none, linear]}, T: 0.3}
+training: {lr: {choice: [0.01, 0.02]}}
+baseline: {curriculum.pacing: none, training.lr: 0.01, ranker.name: conv_knrm}
+"""
+
+
+def test_a_ranker_stands_in_a_label_by_its_name_alone(tmp_path: Path) -> None:
+    (tmp_path / "rankers.yaml").write_text(RANKERS)
+    experiment = load_experiment(str(tmp_path / "rankers.yaml"))
+    head = {"name": "x", "data": {}, "ranker": "conv_knrm", "rankers": ["conv_knrm"], "metric": "map"}
+    head |= {"seed": 0, "baseline": "t0000"}
+    events: list[dict[str, Any]] = [{"event": "search", "yaml": experiment.to_yaml(), "time": 0.0, **head}]
+    other = {"ranker.name": "knrm", "curriculum.pacing": "linear", "training.lr": 0.02}
+    for number, choice in enumerate([experiment.baseline_values(), other]):
+        name, params = {"trial": f"t000{number}"}, experiment.training_run(choice).in_force()
+        told = {"number": number, "params": params, "chosen": choice, "seed": 0, "baseline": not number}
+        events += [{"event": "trial", **name, **told}, {"event": "end", "outcome": "completed", **name}]
+        events.insert(-1, {"event": "result", "iteration": 1, "metrics": {"dev_map": 0.5, "seconds": 1.0}, **name})
+    state = replay(events)
+    baseline = baseline_configuration(state, experiment)
+    [found] = best_configurations(state, baseline, 5)
+    assert found.label.split(", ")[-2:] == ["knrm", "lr=0.02"] and "name=" not in found.label
+    [ablation] = ablations(state, baseline, experiment).values()
+    assert ablation is not None and ablation.label == "plain, knrm, lr=0.02"
+
+
+# -- ablations -----------------------------------------------------------------------------------------------------
+
+
+def test_configurations_that_are_the_same_without_their_curricula_share_an_ablation(searched: Searched) -> None:
+    state, experiment, baseline = searched
+    linear = {"curriculum.pacing": "linear", "training.lr": 0.02}
+    state.trials["t0001"].params, state.trials["t0001"].point = experiment.training_run(linear).in_force(), linear
+    found = ablations(state, baseline, experiment)
+    one, other = found[LABELS[0]], found["linear, context_words, lr=0.02"]
+    assert one is not None and one is other
+
+
+def test_a_configuration_without_a_curriculum_has_no_ablation(searched: Searched) -> None:
+    state, experiment, baseline = searched
+    plain = {"curriculum.pacing": "none", "training.lr": 0.02}
+    state.trials["t0001"].params, state.trials["t0001"].point = experiment.training_run(plain).in_force(), plain
+    found = ablations(state, baseline, experiment)
+    assert found["lr=0.02"] is None
+    assert found[LABELS[0]] is not None and found[LABELS[0]].label == "lr=0.02", "a configuration of the search itself"
+    [own] = [one for one in best_configurations(state, baseline, 5) if one.label == "lr=0.02"]
+    assert differences(own.params, baseline.params) == {"has_curriculum": False, "also_differs": ["training.lr"]}
+
+
+def test_a_key_that_one_of_two_lacks_sets_them_apart() -> None:
+    """A margin is in force only under loss hinge."""
+    ours, theirs = {"training.loss": "hinge", "training.margin": 1.0}, {"training.loss": "pairwise"}
+    for one, other in ((ours, theirs), (theirs, ours)):
+        assert differences(one, other)["also_differs"] == ["training.loss", "training.margin"]
+    assert seedless({"ranker.hidden": (200, 64), "seed": 1}) == {"ranker.hidden": [200, 64]}, "as in the journal"
+
+
+# -- figures -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shape", "reference", "value"),
+    [((1, 3, 5), (3, 4), 0.5), ((3, 5), (3, 5), 0.5), ((1, 3, 1), (3, 1), 0.5), ((1, 3, 5), (3, 5), np.nan)],
+)
+def test_compare_refuses_what_it_cannot_test(shape: tuple[int, ...], reference: tuple[int, ...], value: float) -> None:
+    with pytest.raises(ValueError, match=r"\[K, N, Q\]|not numbers"):
+        compare(np.full(shape, value), np.full(reference, 0.5))
+
+
+def test_one_seed_gives_no_verdict_however_sure_its_queries_are() -> None:
+    values, baseline = np.linspace(0.05, 0.1, 12)[None], np.zeros((1, 12))
+    [one] = corrected_tests([(values, baseline)], "holm")
+    assert math.isnan(one.p_new_adjusted) and one.marks == "" and one.p_adjusted < 0.01
+    assert (verdict_of([one], one), verdict_of([one], one, new_seeds=False)) == (SHOWN_NONE, "better")
+
+
+def test_a_value_that_is_no_number_is_named_and_gives_no_verdict(tmp_path: Path) -> None:
+    run: Any = SimpleNamespace(folder=tmp_path, name="baseline, seed 1")
+    (tmp_path / "test").mkdir()
+    write_per_query(tmp_path / "test" / "test.per_query.tsv", ["q1", "q2"], {"map": np.array([0.5, np.nan])})
+    with pytest.raises(WorkFailed, match="baseline, seed 1: map on test is not a number for 1 query "):
+        _ = Compared({"baseline": [run]}, "test", "map", "holm").values
+
+
+def test_p_new_is_corrected_over_those_that_got_no_more_seeds_too() -> None:
+    """p_new has as many tests as there were configurations at the start; p_value takes the seeds as given."""
+    wave = np.tile([1.0, -1.0], 50)
+    pair = np.array([0.3, 0.32])[:, None] + wave, np.zeros((2, 100))
+    for correction in ("holm", "bh", "bonferroni"):
+        [one] = corrected_tests([pair], correction, dropped=2)
+        assert one.p_adjusted == one.test.p_value and 0 < one.test.new.p < 1 / 3
+        assert one.p_new_adjusted == pytest.approx(3 * one.test.new.p)
+    [one] = corrected_tests([pair], "holm", [False], dropped=2)
+    assert one.p_new_adjusted == one.p_adjusted, "where the seed changes nothing none was chosen by its seeds"
+    [one] = corrected_tests([(pair[0][:1], pair[1][:1])], "holm", dropped=2)
+    assert np.isnan(one.p_new_adjusted)
+
+
+# -- what was seen before ------------------------------------------------------------------------------------------
+
+
+def seen(seeds: int, *labels: str, dropped: tuple[str, ...] = (), **values: Any) -> dict[str, Any]:
+    return {
+        "split": "test", "seeds": list(range(1, seeds + 1)), "configurations": [{"label": label} for label in labels],
+        "dropped": [{"label": label, "seeds": [1]} for label in dropped], "correction": "holm", "verdict": SHOWN_NONE,
+    } | values  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "later",
+    [seen(5, "a", "b"), seen(2, "a"), seen(2, "a", "c"), seen(2, "a", dropped=("b",)),
+     seen(2, "a", "b", correction="none")],
+)  # fmt: skip
+def test_another_request_remembers_what_was_seen(later: dict[str, Any]) -> None:
+    [look] = looks_before(seen(2, "a", "b"), later)
+    assert look == {"seeds": [1, 2], "configurations": ["a", "b"], "dropped": [], "correction": "holm",
+                    "verdict": SHOWN_NONE}  # fmt: skip
+    assert looks_before(None, later) == []
+
+
+def test_the_same_request_again_is_no_further_look() -> None:
+    first, second = seen(2, "a", "b"), seen(4, "a", "b")
+    second |= {"earlier": looks_before(first, second)}
+    assert looks_before(second, second) == second["earlier"]
+    third = seen(2, "a", "b")
+    assert [len(look["seeds"]) for look in looks_before(second, third)] == [4], "the first is this one"
+
+
+def test_looks_add_up() -> None:
+    known = seen(1, "a")
+    for seeds in (2, 3, 4):
+        known = seen(seeds, "a") | {"earlier": looks_before(known, seen(seeds, "a"))}
+    assert [len(look["seeds"]) for look in known["earlier"]] == [1, 2, 3]
+    assert "test was read 3 times before, last with 3 seeds and 1 configuration: no diff" in notes_of(known)[0]
+    [once] = notes_of(seen(2, "a") | {"earlier": known["earlier"][:1]})
+    assert "1 time" not in once
+    [on_dev] = notes_of(known | {"split": "dev"})
+    assert "was read" not in on_dev, "it chose the configurations anyway"
+
+
+# -- the verdict in words ------------------------------------------------------------------------------------------
+
+
+def test_better_and_worse_are_told_with_what_they_were_corrected_for() -> None:
+    better = in_words(document_of(row_of(0.0123, 0.01, 0.003, marks="‡", ci95_new=[0.004, 0.0206]), row_of(0.001, 0.9)))
+    assert better.startswith("Yes: 'root'") and "by 0.0123 map [+0.0040, +0.0206]" in better
+    assert "(p = 0.003, 3 seeds, 12 queries; Holm over 2 configurations)" in better and "new trainings" in better
+    worse = row_of(-0.0123, 0.02, 0.03, ci95_new=[-0.02, -0.004])
+    told = in_words(document_of(worse, verdict="worse", correction="bh"))
+    assert told.startswith("No: 'root'") and "by 0.0123 map [-0.0200, -0.0040]" in told
+    assert "(p = 0.03, 3 seeds, 12 queries; Benjamini-Hochberg over 1 configuration)" in told
+    same = row_of(0.01, 0.02, p_new=0.02, runs=1, marks="†", seed_matters=False)
+    assert "new trainings" not in in_words(document_of(same))
+
+
+@pytest.mark.parametrize(("needed", "more"), [(9, "; this one would take 9 seeds."), (None, ".")])
+def test_what_is_not_shown_is_told_with_what_could_be(needed: int | None, more: str) -> None:
+    document = document_of(row_of(0.0123, 0.01, 0.2), verdict=SHOWN_NONE) | {"these_seeds": "better"}
+    told = in_words(document | {"detectable": 0.018, "seeds_needed": needed})
+    assert told.startswith("Not shown: 'root', the best on dev, is +0.0123 map ")
+    assert f"from 0.0180 on{more} For the trainings with these 3 seeds alone 'root' is better (p = 0.01)" in told
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, "anything from -0.0172 to +0.0011"),
+        ({"ci95_new": [-0.0172, -0.0011], "p_new_adjusted": 0.076}, "-0.0172 to -0.0011, is uncorrected"),
+        ({"ci95_new": [-0.0172, -0.0011], "p_new_adjusted": 0.02}, "named another"),
+        ({"ci95_new": [0.0011, 0.0172], "p_new_adjusted": 0.076}, "+0.0011 to +0.0172, is uncorrected"),
+        ({"ci95_new": [0.0, 0.0], "p_new_adjusted": 1.0}, "all equal"),
+        ({"ci95_new": [math.nan, math.nan], "p_new_adjusted": math.nan}, "all equal"),
+        ({"ci95_new": [None, None], "p_new_adjusted": None, "runs": [{}]}, "; one seed says"),
+    ],
+)
+def test_where_no_difference_is_shown_the_interval_does_not_say_that_one_is(changes: dict[str, Any], told: str) -> None:
+    """The interval is of one configuration, the test of all. NaN, or null where the document was read from its file."""
+    row = row_of(-0.0092, 0.3, 0.09, ci95_new=[-0.0172, 0.0011]) | changes
+    said = in_words(document_of(row, row, verdict=SHOWN_NONE))
+    assert told in said and ("p = " in said) == bool(row["p_new_adjusted"] and row["p_new_adjusted"] > 0)
+
+
+def test_no_difference_is_told_of_the_configuration_that_dev_chose() -> None:
+    """Not of the one that happens to be highest on test, which is mentioned too."""
+    first = row_of(-0.009, 0.3, 0.08, ci95_new=[-0.017, -0.001])
+    second = row_of(0.002, 0.3, 0.08, label="step", trial_id="t0002", ci95_new=[-0.01, 0.014])
+    document = document_of(first, second, verdict=SHOWN_NONE)
+    assert leader(document) == first and leader(document | {"configurations": [second]}) == second
+    told = in_words(document)
+    assert told.startswith("Not shown: 'root', the best on dev, is -0.0090 map ") and "is uncorrected" in told
+    assert told.endswith("'step' (+0.0020).")
+    assert "highest" not in in_words(document | {"configurations": [first]})
+    assert "of those tested" not in told and "of those tested" in in_words(document | {"failed": [{"label": "best"}]})
+
+
+@pytest.mark.parametrize(("p", "open_"), [(0.05, False), (0.0501, True), (math.nan, True), (None, True)])
+def test_what_a_curriculum_is_worth_is_shown_at_95_percent(p: float | None, open_: bool) -> None:
+    ablation = row_of(0.01, 0.001, label="plain") | {"p_new_adjusted": p}
+    told = of_curriculum(row_of(0.01, 0.001, also_differs=["training.lr"], ablation=ablation), "map")
+    assert "'plain'" in told and "+0.0100 map" in told and ("not shown" in told) == open_
+
+
+def test_of_many_other_keys_four_are_named() -> None:
+    keys = [f"training.k{number}" for number in range(6)]
+    many = of_curriculum(row_of(0.01, 0.001, also_differs=keys), "map")
+    assert "training.k3 and 2 more keys" in many and "--ablate" in many
+    four = of_curriculum(row_of(0.01, 0.001, also_differs=keys[:4]), "map")
+    assert "training.k2, training.k3 too" in four and "more" not in four
+    assert of_curriculum(row_of(0.01, 0.001), "map") == ""
+    none = of_curriculum(row_of(0.01, 0.001, also_differs=keys[:1], has_curriculum=False), "map", curricula=False)
+    assert none == " What differs is training.k0."
+
+
+@pytest.mark.parametrize(
+    ("rows", "correction", "told"), [(1, "holm", False), (2, "none", False), (2, "holm", True), (3, "bh", True)]
+)
+def test_where_p_is_corrected_and_intervals_are_not_it_is_said(rows: int, correction: str, told: bool) -> None:
+    ablation = row_of(0.01, 0.001, label="plain")
+    shown = render(document_of(*[row_of(0.01, 0.02, ablation=ablation)] * rows, correction=correction))
+    assert (f"corrected for all {rows}." in shown) == told
+    assert "0.5123 ± 0.0125" in shown and "+0.0100 [-0.0200, +0.0400]" in shown
+    heads = [line.rstrip() for line in shown.splitlines() if line.startswith(("configuration", "trial "))]
+    column = "p" if correction == "none" else "p adjusted"
+    assert len(heads) == 2 and all(line.endswith(f"  {column}   these seeds") for line in heads)
+    of_one_seed = render(document_of(row_of(0.01, 0.02, runs=1)))
+    assert "±" not in of_one_seed.partition("mean ± sd")[2], "one seed has no spread"
+
+
+def test_who_was_not_tested_is_told() -> None:
+    document = document_of(row_of(0.01, 0.02)) | {"dropped": [{"label": "step", "seeds": [1, 3]}]}
+    shown = render(document | {"failed": [{"label": "best", "seed": 3, "reason": "the loss became nan"}]})
+    assert "best, seed 3: not tested" in shown and "the loss became nan" in shown
+    assert "step: not tested" in shown and "[1, 3]" in shown and "over 2 configurations" in shown
+
+
+def test_the_help_and_the_page_on_verdicts_name_every_correction(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["confirm", "--help"])
+    page = Path(__file__).parents[1].joinpath("docs", "explanation", "verdict.md").read_text()
+    told = capsys.readouterr().out
+    assert all(name in told and f"`{name}`" in page.replace("--correction ", "`") for name in CORRECTIONS)
+
+
+def test_the_verdict_is_broken_between_words_and_the_command_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    document = document_of(row_of(0.0123, 0.01, 0.2), verdict=SHOWN_NONE)
+    whole = render(document)
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    shown = render(document)
+    verdict, told = whole.partition("\n\n")[0].splitlines(), shown.partition("\n\n")[0].splitlines()
+    assert len(verdict[0]) > 60 >= max(map(len, told)) and " ".join(told) == " ".join(verdict)
+    assert shown.splitlines()[-1] == whole.splitlines()[-1]
+
+
+def test_its_runs_in_mlflow_begin_with_what_tells_them_apart() -> None:
+    event = {"label": "root n=2, turns", "trial": "t0005", "seed": 2}
+    assert confirmation_name(event).startswith("t0005 seed 2 ")
+    assert confirmation_name(event | {"trial": None}).startswith("confirm seed 2 ")
