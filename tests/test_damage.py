@@ -165,33 +165,52 @@ def test_a_training_of_a_confirmation_whose_state_is_damaged_starts_again(
     assert note.startswith("note: ") and str(state) in note and "is damaged" in note
 
 
-@pytest.mark.parametrize("damage", [spoil, lambda folder: (folder / "state.json").write_text("")])
-def test_a_training_alone_whose_state_is_damaged_starts_again(
-    damage: Callable[[Path], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A command that trains alone in the folder `here`, and was stopped after an iteration; its output is `cut`."""
     made = tiny_data(queries={"train": 10, "dev": 5, "test": 5}, candidates=5, turns=1)
-    folder = write_trec_folder(made, tmp_path / "data")
-    given = ["train", "--data", str(folder), *SMALL_OPTIONS, "--json", "--output"]
+    write_trec_folder(made, tmp_path / "here" / "data")
+    given = ["train", "--data", "data", *SMALL_OPTIONS, "--json", "--output", "cut"]
 
     def stop(*_: object) -> str:
         raise KeyboardInterrupt
 
-    def numbers(output: str) -> dict[str, Any]:
-        assert main([*given, str(tmp_path / output)]) == DONE
-        found = json.loads(capfd.readouterr().out)
-        return {key: found[key] for key in ("dev", "best_iteration", "test")}
-
+    monkeypatch.chdir(tmp_path / "here")
     with monkeypatch.context() as patch:
         patch.setattr("tune_cl.run_training._progress", stop)
-        assert main([*given, str(tmp_path / "cut")]) == INTERRUPTED
-    state = latest_iteration(tmp_path / "cut" / "state")
+        assert main(given) == INTERRUPTED
+    return given
+
+
+def test_a_training_alone_whose_state_is_damaged_starts_again(
+    given: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    state = latest_iteration(Path("cut/state").absolute())
     assert state is not None
-    damage(state)
-    capfd.readouterr()
-    assert main([*given, str(tmp_path / "cut")]) == DONE
-    told = capfd.readouterr().err
-    assert f"note: {state} is damaged" in told and "going on" not in told
-    assert numbers("cut") == numbers("whole")
+    spoil(state)
+    found = []
+    for output in ("cut", "whole"):
+        capfd.readouterr()
+        assert main([*given[:-1], output]) == DONE
+        out, told = capfd.readouterr()
+        assert (f"{state.name} is damaged" in told) == (output == "cut") and "going on" not in told
+        found.append({key: json.loads(out)[key] for key in ("dev", "best_iteration", "test")})
+    assert found[0] == found[1]
+
+
+def test_a_training_that_was_moved_goes_on_and_one_of_another_version_is_kept(
+    given: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "here").rename(tmp_path / "there")
+    monkeypatch.chdir(tmp_path / "there")
+    state = next(Path("cut/state").glob("*/state.json"))
+    ours = state.read_text()
+    state.write_text(ours.replace('"run": {', '"run": {"later": 1, '))
+    assert state.read_text() != ours and main(given) == BAD_INPUT
+    assert state.exists() and "cut contains another training" in capfd.readouterr().err
+    state.write_text(ours)
+    assert main(given) == DONE
+    assert "going on after iteration 1" in capfd.readouterr().err
 
 
 class Taken(ThreeIterations):
@@ -233,29 +252,3 @@ def test_a_state_that_is_damaged_is_removed_and_no_other(error: Exception | None
             take_up()
     damaged = error is not None and isinstance(error, DAMAGED)
     assert folder.exists() is not damaged and len(told) == damaged and len(made) == 1 - damaged
-
-
-def test_a_training_that_was_moved_goes_on_and_one_of_another_version_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    made = tiny_data(queries={"train": 10, "dev": 5, "test": 5}, candidates=5, turns=1)
-    write_trec_folder(made, tmp_path / "here" / "data")
-    given = ["train", "--data", "data", *SMALL_OPTIONS, "--output", "cut"]
-
-    def stop(*_: object) -> str:
-        raise KeyboardInterrupt
-
-    monkeypatch.chdir(tmp_path / "here")
-    with monkeypatch.context() as patch:
-        patch.setattr("tune_cl.run_training._progress", stop)
-        assert main(given) == INTERRUPTED
-    (tmp_path / "here").rename(tmp_path / "there")
-    monkeypatch.chdir(tmp_path / "there")
-    state = next(Path("cut/state").glob("*/state.json"))
-    ours = state.read_text()
-    state.write_text(ours.replace('"run": {', '"run": {"later": 1, '))
-    assert state.read_text() != ours and main(given) == BAD_INPUT
-    assert state.exists() and "cut contains another training" in capfd.readouterr().err
-    state.write_text(ours)
-    assert main(given) == DONE
-    assert "going on after iteration 1" in capfd.readouterr().err

@@ -1,16 +1,16 @@
-"""Old checkpoints are deleted beside a search. If it ends well, it waits for all deletions; otherwise for none."""
+"""Old checkpoints are deleted beside a search, which waits for it only if it ends well; and those that earlier sessions
+left, but nobody else's."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
 
 from trainables.core import storage
-from tune_cl.ray.tuner import background_deletion
+from tune_cl.history.state import SearchState, TrialState
+from tune_cl.ray.tuner import CHECKPOINTS_PER_TRIAL, background_deletion, last_checkpoints
 
 
 class Slow:
@@ -58,6 +58,7 @@ def test_an_interrupted_search_leaves_the_rest_to_its_thread(tmp_path: Path, mon
         assert slow.reached.wait(60)
         raise KeyboardInterrupt
     assert (tmp_path / "old").is_dir()
+    assert all(thread.daemon for thread in deleters()), "storage that hangs would keep the process"
     slow.let_go()
     assert deleters() == [] and list(tmp_path.iterdir()) == []
 
@@ -73,30 +74,6 @@ def test_storage_that_stays_away_is_not_waited_for_for_ever(tmp_path: Path, monk
     assert deleters() == [] and list(tmp_path.iterdir()) == []
 
 
-INTERRUPTED = """
-import threading
-from trainables.core import storage
-from tune_cl.ray.tuner import background_deletion
-
-def hang(address):
-    reached.set()
-    threading.Event().wait()
-
-reached = threading.Event()
-storage.remove_folder = hang
-with background_deletion() as old:
-    old.put("old")
-    reached.wait()
-    raise SystemExit(3)
-"""
-
-
-@pytest.mark.slow
-def test_storage_that_hangs_does_not_keep_an_interrupted_process(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", INTERRUPTED], cwd=tmp_path, timeout=60, check=False)
-    assert done.returncode == 3
-
-
 def test_a_checkpoint_that_cannot_be_deleted_is_told_and_one_that_is_gone_is_not(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -109,3 +86,32 @@ def test_a_checkpoint_that_cannot_be_deleted_is_told_and_one_that_is_gone_is_not
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     [told] = caplog.messages
     assert told.startswith(f"the old checkpoint {tmp_path}/file/below could not be deleted: ")
+
+
+def test_a_checkpoint_is_let_go_of_though_another_one_of_its_iteration_was_written() -> None:
+    """A driver was killed between the last checkpoint of a trial and its end; so was the one after it."""
+    root = "/runs/toy/ray"
+    first = [storage.joined(root, "session-1", "t1-a", f"checkpoint_{number:06d}") for number in range(8)]
+    again = storage.joined(root, "session-2", "t1-b", "checkpoint_000000")
+    state = SearchState("toy", {}, "knrm", ["knrm"], "map", 1, "t0", "", 0.0)
+    state.trials["t1"] = TrialState("t1", 1, {}, 1, False)
+    for iteration, path in [*enumerate(first, 1), (8, again)]:
+        state.apply({"event": "checkpoint", "trial": "t1", "iteration": iteration, "path": path, "time": 0.0})
+    assert set(last_checkpoints(state.trials["t1"].every_checkpoint, root)) == {*first[-CHECKPOINTS_PER_TRIAL:], again}
+
+
+@pytest.mark.parametrize("root", ["/runs/toy/ray", "s3://b/runs/toy/ray?endpoint_override=host:1&scheme=http"])
+def test_only_checkpoints_of_the_search_itself_are_taken_from_a_journal(root: str) -> None:
+    """A journal may be a copy, or written by others."""
+    own = [storage.joined(root, "session-1", "t1-a", f"checkpoint_{number:06d}") for number in range(4)]
+    again = storage.joined(root, "session-2", "t1-b", "checkpoint_000000")
+    others = [
+        "/",
+        root,
+        storage.joined(root, "session-1"),
+        storage.joined(root, "..", "ray", "t1", "checkpoint_000000"),
+        storage.joined(root.replace("/toy/", "/toy-2/"), "session-1", "t1-a", "checkpoint_000009"),
+    ]
+    trial = TrialState("t1", 1, {}, 1, False, checkpoints=dict(enumerate([*own, again, *others])))
+    assert last_checkpoints(trial.every_checkpoint, root) == [*own[-CHECKPOINTS_PER_TRIAL:], again]
+    assert last_checkpoints(trial.every_checkpoint, "/elsewhere") == []

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import random
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,7 +26,6 @@ from tune_cl.history.journal import FILE, parse, read_events
 from tune_cl.history.tracking_uri import resolve_tracking_uri
 from tune_cl.inputs import RankerArtifacts as Artifacts
 
-ROOT = Path(__file__).resolve().parents[1]
 __all__ = ["experiment"]  # a fixture
 
 
@@ -52,7 +49,7 @@ def in_mlflow(uri: str, journal: Path) -> dict[str, list[tuple[int, float]]]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(4))
 def test_a_driver_killed_at_a_random_byte_goes_on_exactly(
     seed: int, experiment: Experiment, database: str, tmp_path: Path
 ) -> None:
@@ -75,45 +72,6 @@ def test_a_driver_killed_at_a_random_byte_goes_on_exactly(
     assert vars(resumed.search.scheduler) == vars(whole.search.scheduler)
     delivered(journal, database)
     assert in_mlflow(database, journal) == {trial: sorted(dev.items()) for trial, (*_, dev) in expected.items()}
-
-
-FULL_DISK = """
-import resource, signal, sys, threading
-from pathlib import Path
-from tune_cl.history import journal as module
-from tune_cl.history.journal import Journal
-
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-def disk(size):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
-
-module.RETRY_SECONDS = 0.05
-disk(1000)
-with Journal(Path(sys.argv[1]), patience=0.0) as journal:
-    written = 0
-    try:
-        while True:
-            journal.append({"event": "any", "number": written, "text": "x" * 50})
-            written += 1
-    except OSError as error:
-        print(written, type(error).__name__)
-    assert len(list(journal.events())) == written
-with Journal(Path(sys.argv[1]), patience=60.0) as journal:
-    assert journal.note is None
-    threading.Timer(0.3, disk, [resource.RLIM_INFINITY]).start()
-    journal.append({"event": "any", "number": written, "text": "x" * 50})
-    print([event["number"] for event in journal.events()] == list(range(written + 1)))
-"""
-
-
-@pytest.mark.slow
-def test_a_full_disk_tears_no_event_and_the_search_waits_for_space(tmp_path: Path) -> None:
-    """The same holds for storage that is away for a while: both are writes that fail."""
-    done = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, str(tmp_path / "s")], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.stdout == "9 OSError\nTrue\n", done.stderr
-    assert "cannot be written, trying again for 60 s" in done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -154,11 +112,6 @@ def dev(results: list[dict[str, Any]]) -> dict[int, float]:
     return {result["iteration"]: result["dev_map"] for result in results}
 
 
-def truncate(folder: Path) -> None:
-    weights = folder / "weights.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-7])
-
-
 def change_a_weight(folder: Path) -> None:
     """The file can still be read."""
     weights = folder / "weights.safetensors"
@@ -167,17 +120,13 @@ def change_a_weight(folder: Path) -> None:
     weights.write_bytes(content)
 
 
-def empty_state(folder: Path) -> None:
-    (folder / "state.json").write_text("")
-
-
 def plant_pickle(folder: Path) -> None:
     """A pickle that makes a folder when it is read."""
     for name in ("weights.safetensors", "optimizer.safetensors", "state.json"):
         (folder / name).write_bytes(f"cos\nmkdir\n(S'{folder}/executed'\ntR.".encode())
 
 
-@pytest.mark.parametrize("damage", [truncate, change_a_weight, empty_state, plant_pickle, shutil.rmtree])
+@pytest.mark.parametrize("damage", [change_a_weight, plant_pickle, shutil.rmtree])
 def test_a_damaged_checkpoint_costs_an_iteration_and_is_said(
     damage: Callable[[Path], None], config: dict[str, Any], tmp_path: Path
 ) -> None:

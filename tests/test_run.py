@@ -1,4 +1,4 @@
-"""Searches as users run them: real Ray, real MLflow on SQLite, stopped by Ctrl-C, by SIGTERM and by SIGKILL."""
+"""Searches and confirmations as users run them, on real Ray with MLflow on SQLite, stopped in every way."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 from mlflow import MlflowClient
+from mlflow.entities import Run
 
 from tests.support.builders import tiny_data
-from tests.support.commands import ROOT, UNHURRIED, finish, on_path, rewrite, start, wait_for_events
-from tests.support.faults import flip_the_last_bit
+from tests.support.commands import ROOT, UNHURRIED, finish, on_path, rewrite, start
+from tests.support.confirm_cases import essence
+from tests.support.kills import interrupt_the_job, kill_the_job, stopped, terminate
 from tests.support.trec_folder import write_trec_folder
 from tune_cl.cli import main
-from tune_cl.history.journal import read_events
+from tune_cl.history.journal import Event, read_events
 from tune_cl.history.state import SearchState, replay
+from tune_cl.history.tracking_uri import resolve_tracking_uri
 
 pytestmark = pytest.mark.slow
 
@@ -34,42 +36,61 @@ fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 from tune_cl.cli import console
 console()
 """
+CONFIRM = ["confirm", "toy", "--top", "1", "--seeds", "2", "--json", "--storage"]
 
 
 @pytest.fixture(scope="module")
 def workdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with data and a search space."""
-    folder = tmp_path_factory.mktemp("run")
+    """A folder with data and a search space. Its name, which Python's has too, is hard for a shell: Ray starts workers
+    with a shell line that has Python's path unquoted."""
+    folder = tmp_path_factory.mktemp("run") / "it's mine $HOME"
     write_trec_folder(tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1), folder / "data")
     (folder / "toy.yaml").write_text(UNHURRIED)
+    (folder / "venv").symlink_to(sys.prefix)
     return folder
 
 
-def search(workdir: Path, storage: str, command: str = "run") -> list[str]:
+def search(storage: str, command: str = "run") -> list[str]:
     if command == "resume":
         return ["resume", "toy", "--storage", storage, "--json"]
     return ["run", "toy.yaml", "--data", "data", "--storage", storage, "--json"]
 
 
+def begun(workdir: Path, *arguments: str) -> subprocess.Popen[str]:
+    return start(workdir, *arguments, python=str(workdir / "venv" / "bin" / "python"))
+
+
+def document_of(running: subprocess.Popen[str]) -> dict[str, Any]:
+    return json.loads(finish(running)[0])
+
+
+def journal_of(workdir: Path, storage: str) -> Path:
+    return workdir / storage / "toy" / "journal.jsonl"
+
+
+def events_of(workdir: Path, storage: str, kind: str) -> list[Event]:
+    return [event for event in read_events(journal_of(workdir, storage)) if event["event"] == kind]
+
+
 def state(workdir: Path, storage: str) -> SearchState:
-    return replay(read_events(workdir / storage / "toy" / "journal.jsonl"))
+    return replay(read_events(journal_of(workdir, storage)))
 
 
-def checkpoints(workdir: Path, storage: str) -> list[Path]:
-    """Those that are there and in the journal: one that is written in the moment of a stop is not."""
-    events = read_events(workdir / storage / "toy" / "journal.jsonl")
-    told = {event["path"] for event in events if event["event"] == "checkpoint"}
-    return [path for path in (workdir / storage).glob("toy/ray/*/*/checkpoint_*") if str(path) in told]
+def runs_of(workdir: Path, storage: str) -> tuple[MlflowClient, list[Run]]:
+    """MLflow's runs of a search."""
+    client = MlflowClient(resolve_tracking_uri(workdir / storage))
+    experiment = client.get_experiment_by_name("toy")
+    assert experiment is not None
+    return client, list(client.search_runs([experiment.experiment_id]))
 
 
-def wait_for_iterations(running: subprocess.Popen[str], workdir: Path, storage: str, session: int, count: int) -> None:
-    """Waits until the session (from 1) has reported `count` iterations. Results of earlier sessions do not count: a
-    signal sent at once would meet a process that has not yet set its handlers."""
-    journal = workdir / storage / "toy" / "journal.jsonl"
-    wait_for_events(running, journal, "session", session)
-    events = [event["event"] for event in read_events(journal)]
-    begin = [at for at, event in enumerate(events) if event == "session"][session - 1]
-    wait_for_events(running, journal, "result", events[:begin].count("result") + count)
+def assert_stopped_in_order(workdir: Path, storage: str) -> None:
+    events = list(read_events(journal_of(workdir, storage)))
+    assert events[-1]["event"] == "interrupted"
+    open_trials = {trial.trial for trial in replay(events).open_trials()}
+    for run in runs_of(workdir, storage)[1]:
+        open_ = run.data.tags.get("tune_cl.trial_id") in {None, *open_trials}
+        assert run.info.status == ("KILLED" if open_ else "FINISHED")
 
 
 def assert_stopped(workdir: Path, storage: str, said: tuple[str, str]) -> None:
@@ -81,16 +102,15 @@ def assert_stopped(workdir: Path, storage: str, said: tuple[str, str]) -> None:
     assert_stopped_in_order(workdir, storage)
 
 
-def assert_stopped_in_order(workdir: Path, storage: str) -> None:
-    events = list(read_events(workdir / storage / "toy" / "journal.jsonl"))
-    assert events[-1]["event"] == "interrupted"
-    client = MlflowClient(f"sqlite:///{workdir / storage / 'mlflow.db'}")
-    experiment = client.get_experiment_by_name("toy")
-    assert experiment is not None
-    open_trials = {trial.trial for trial in replay(events).open_trials()}
-    for run in client.search_runs([experiment.experiment_id]):
-        stopped = run.data.tags.get("tune_cl.trial_id") in {None, *open_trials}
-        assert run.info.status == ("KILLED" if stopped else "FINISHED")
+def assert_points_in_mlflow(workdir: Path, storage: str) -> None:
+    """One run of each trial, with each of its dev values once."""
+    client, runs = runs_of(workdir, storage)
+    trials = state(workdir, storage).trials
+    told = [run for run in runs if run.data.tags["tune_cl.kind"] == "trial"]
+    assert sorted(run.data.tags["tune_cl.trial_id"] for run in told) == sorted(trials)
+    for run in told:
+        points = [(point.step, point.value) for point in client.get_metric_history(run.info.run_id, "dev_map")]
+        assert sorted(points) == sorted(trials[run.data.tags["tune_cl.trial_id"]].dev("map").items())
 
 
 def numbers(searched: SearchState) -> dict[str, Any]:
@@ -98,15 +118,24 @@ def numbers(searched: SearchState) -> dict[str, Any]:
     return {trial.trial: (trial.params, trial.outcome, trial.dev("map")) for trial in searched.by_number()}
 
 
-def as_yaml(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+def left(workdir: Path, storage: str, kind: str = "checkpoint") -> set[str]:
+    """Whose checkpoints are still there, of those in the journal: one written in the moment of a stop is not."""
+    who = "trial" if kind == "checkpoint" else "training"
+    return {event[who] for event in events_of(workdir, storage, kind) if Path(event["path"]).is_dir()}
 
 
 @pytest.fixture(scope="module")
 def whole(workdir: Path) -> dict[str, Any]:
     """The document of an uninterrupted search."""
-    out, _ = finish(start(workdir, *search(workdir, "whole")))
-    return json.loads(out)
+    return document_of(begun(workdir, *search("whole")))
+
+
+@pytest.fixture(scope="module")
+def confirmed(workdir: Path, whole: dict[str, Any]) -> dict[str, Any]:
+    """The document of an uninterrupted confirmation of the search, whose checkpoints were removed."""
+    shutil.copytree(workdir / "whole", workdir / "light")
+    shutil.rmtree(workdir / "light" / "toy" / "ray")
+    return document_of(begun(workdir, *CONFIRM, "light"))
 
 
 def test_the_document_names_the_best_trial_and_the_baseline(workdir: Path, whole: dict[str, Any]) -> None:
@@ -119,197 +148,134 @@ def test_the_document_names_the_best_trial_and_the_baseline(workdir: Path, whole
     assert whole["baseline"]["dev"] == max(baseline.dev("map").values())
     assert whole["baseline"]["params"]["curriculum.pacing"] == "none"
     assert whole["best"]["dev"] == max(max(trial.dev("map").values()) for trial in searched.trials.values())
+    assert left(workdir, "whole") == {whole["best"]["trial_id"]}
 
 
 def test_mlflow_has_a_run_a_trial_under_the_search(workdir: Path, whole: dict[str, Any]) -> None:
-    client = MlflowClient(whole["tracking_uri"])
-    parent = client.get_run(whole["mlflow_run_id"])
-    assert parent.data.tags["tune_cl.kind"] == "search" and parent.info.status == "FINISHED"
-    children = client.search_runs([parent.info.experiment_id], f"tags.mlflow.parentRunId = '{parent.info.run_id}'")
-    left = {file.path for file in client.list_artifacts(parent.info.run_id)}
-    assert {"report.html", "search.yaml", "best_checkpoint"} <= left
-    assert float(parent.data.tags["tune_cl.cost.seconds"]) == pytest.approx(whole["seconds"], abs=0.01)
-    searched = state(workdir, "whole")
-    assert {run.data.tags["tune_cl.trial_id"] for run in children} == set(searched.trials)
-    for run in children:
-        trial = searched.trials[run.data.tags["tune_cl.trial_id"]]
-        assert run.data.tags["tune_cl.outcome"] == trial.outcome
-        assert run.data.params == {key: as_yaml(value) for key, value in trial.params.items()}
-        history = client.get_metric_history(run.info.run_id, "dev_map")
-        assert {point.step: point.value for point in history} == trial.dev("map") and len(history) == trial.iterations
-        files = {Path(file.path).name for file in client.list_artifacts(run.info.run_id)}
-        assert {"dev.run.txt", "dev.per_query.tsv", "config.yaml"} <= files
+    client, runs = runs_of(workdir, "whole")
+    [parent] = [run for run in runs if run.data.tags["tune_cl.kind"] == "search"]
+    assert (parent.info.run_id, parent.info.status) == (whole["mlflow_run_id"], "FINISHED")
+    files = {file.path for file in client.list_artifacts(parent.info.run_id)}
+    assert {"report.html", "search.yaml", "best_checkpoint"} <= files
+    assert_points_in_mlflow(workdir, "whole")
+    for run in runs:
+        if run is not parent:
+            trial = state(workdir, "whole").trials[run.data.tags["tune_cl.trial_id"]]
+            assert run.data.tags["mlflow.parentRunId"] == parent.info.run_id
+            assert run.data.tags["tune_cl.outcome"] == trial.outcome and run.data.params.keys() == trial.params.keys()
+            files = {Path(file.path).name for file in client.list_artifacts(run.info.run_id)}
+            assert {"dev.run.txt", "dev.per_query.tsv", "config.yaml"} <= files
 
 
 def test_the_best_ranker_ranks(workdir: Path, whole: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(workdir)
-    ranker = workdir / "whole" / "toy" / "trials" / "best-ranker"
-    assert main(["rerank", str(ranker), "--data", "data", "--split", "dev", "--output", "best.txt"]) == 0
-    trial = workdir / "whole" / "toy" / "trials" / whole["best"]["trial_id"]
-    ranked = [line.split()[:4] for line in Path("best.txt").read_text().splitlines()]
-    assert ranked == [line.split()[:4] for line in (trial / "dev.run.txt").read_text().splitlines()]
+    trials = workdir / "whole" / "toy" / "trials"
+    assert (
+        main(["rerank", str(trials / "best-ranker"), "--data", "data", "--split", "dev", "--output", "best.txt"]) == 0
+    )
+    found, expected = Path("best.txt"), trials / whole["best"]["trial_id"] / "dev.run.txt"
+    ranked, known = ([line.split()[:4] for line in file.read_text().splitlines()] for file in (found, expected))
+    assert ranked == known
 
 
-def test_names_of_folders_may_have_spaces_and_quotes(workdir: Path, whole: dict[str, Any]) -> None:
-    """Ray starts workers with a shell line that has Python's path unquoted."""
-    folder = workdir / "it's mine $HOME"
-    folder.mkdir()
-    (folder / "venv").symlink_to(sys.prefix)
-    shutil.copytree(workdir / "data", folder / "data")
-    shutil.copy(workdir / "toy.yaml", folder)
-    short = [*search(folder, "the runs"), "--trials", "1"]
-    out, _ = finish(start(folder, *short, python=str(folder / "venv" / "bin" / "python")))
-    baseline = json.loads(out)["baseline"] | {"params": ...}  # parameters name the data's folder
-    assert baseline == whole["baseline"] | {"params": ...}
-
-
-def test_resuming_on_changed_data_is_refused(workdir: Path, whole: dict[str, Any]) -> None:
-    """Trials before and after the change could not be compared."""
-    shutil.copytree(workdir / "whole", workdir / "changed")
-    journal = workdir / "changed" / "toy" / "journal.jsonl"
-    change_data(workdir, "changed")
-    journal.write_text("".join(line for line in journal.read_text().splitlines(True) if '"search_end"' not in line))
-    _, err = finish(start(workdir, *search(workdir, "changed", "resume")), status=2)
-    assert err.splitlines()[-1].startswith("error: data.source: the data has changed since the search began; ")
-
-
-def change_data(workdir: Path, storage: str) -> None:
-    """Has the journal name other data than there is."""
-    rewrite(workdir / storage / "toy" / "journal.jsonl", {state(workdir, storage).data["digest"]: "0" * 64})
-
-
-def test_a_search_that_is_resumed_on_a_damaged_cache_gives_the_same_numbers(
-    workdir: Path, whole: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    finish(start(workdir, "data", "data"))
-    shutil.copytree(workdir / "whole", workdir / "damaged")
-    journal = workdir / "damaged" / "toy" / "journal.jsonl"
-    lines = journal.read_text().splitlines(True)
-    journal.write_text("".join(lines[: len(lines) // 2]))  # as after a kill
-    [damaged] = tmp_path.glob("tune_cl/data/*/train.grade.npy")
-    flip_the_last_bit(damaged)
-    _, err = finish(start(workdir, *search(workdir, "damaged", "resume")))
-    assert "(train.grade.npy is not as it was written); it is built again" in err
-    assert numbers(state(workdir, "damaged")) == numbers(state(workdir, "whole"))
-
-
-def test_a_second_search_of_the_name_is_refused(
-    workdir: Path, whole: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(workdir)
-    assert main([*search(workdir, "whole"), "--name", "toy"]) == 2
-    err = capsys.readouterr().err
-    assert err.startswith("error: --name: a search 'toy' exists in ") and "tune-cl resume toy" in err
-
-
-def signal_the_job(running: subprocess.Popen[str], number: int) -> list[psutil.Process]:
-    """Sends a signal to the processes of a job, as Slurm does, and lets Ray's hear it before the driver: one whose
-    raylet has gone may end at once, with status 1. Returns Ray's."""
-    of_ray = psutil.Process(running.pid).children()
-    assert {"gcs_server", "raylet"} <= {process.name() for process in of_ray}
-    running.send_signal(signal.SIGSTOP)
-    os.killpg(running.pid, number)
-    return of_ray
-
-
-def assert_gone(of_ray: list[psutil.Process]) -> None:
-    """A driver takes Ray with it, even if it is killed."""
-    _, left = psutil.wait_procs(of_ray, timeout=20)
-    assert not left
+def at_a_terminal(workdir: Path, storage: str) -> tuple[subprocess.Popen[str], int]:
+    """A search whose terminal is the file descriptor."""
+    terminal, inside = pty.openpty()
+    running = subprocess.Popen(
+        [sys.executable, "-c", AT_A_TERMINAL, *search(storage)],
+        cwd=workdir, env=os.environ | {"PYTHONPATH": on_path(str(ROOT))}, text=True, start_new_session=True,
+        stdin=inside, stdout=inside, stderr=inside,
+    )  # fmt: skip
+    os.close(inside)
+    return running, terminal
 
 
 def test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search(
     workdir: Path, whole: dict[str, Any]
 ) -> None:
-    running = start(workdir, *search(workdir, "cut"))
-    wait_for_iterations(running, workdir, "cut", 1, 3)
-    with suppress(ProcessLookupError):
-        for _ in range(5):  # the third Ctrl-C of the impatient comes while Ray leaves the interpreter
-            os.killpg(running.pid, signal.SIGINT)  # a terminal's goes to the whole group
-            time.sleep(0.3)
-    out, err = finish(running, status=130)
-    assert out == "" and "tune-cl resume toy --storage" in err.rstrip().splitlines()[-1], err
+    """Its terminal is closed, as when a connection breaks: what the search says then can be written nowhere."""
+    journal = journal_of(workdir, "cut")
+    running, terminal = at_a_terminal(workdir, "cut")
 
-    running = start(workdir, *search(workdir, "cut", "resume"))
-    wait_for_iterations(running, workdir, "cut", 2, 2)
-    of_ray = signal_the_job(running, signal.SIGTERM)
-    time.sleep(2)  # longer than a raylet takes to leave
-    assert psutil.STATUS_ZOMBIE not in {process.status() for process in of_ray}
-    running.send_signal(signal.SIGCONT)
-    assert_stopped(workdir, "cut", finish(running, status=130))
-    assert_gone(of_ray)
+    def close_the_terminal(_: object) -> int:
+        os.close(terminal)
+        return 130
 
-    running = start(workdir, *search(workdir, "cut", "resume"))
-    wait_for_iterations(running, workdir, "cut", 3, 2)
-    of_ray = signal_the_job(running, signal.SIGKILL)
-    running.communicate()
-    assert_gone(of_ray)
-
-    resumed = json.loads(finish(start(workdir, *search(workdir, "cut", "resume")))[0])
+    stopped(lambda: running, journal, "result", 3, close_the_terminal)
+    assert_stopped_in_order(workdir, "cut")
+    for stop in (interrupt_the_job, kill_the_job):
+        out, err = stopped(lambda: begun(workdir, *search("cut", "resume")), journal, "result", 2, stop)
+        assert out == ""
+        assert stop is kill_the_job or "tune-cl resume toy --storage" in err.rstrip().splitlines()[-1], err
+    resumed = document_of(begun(workdir, *search("cut", "resume")))
     assert numbers(state(workdir, "cut")) == numbers(state(workdir, "whole"))
     assert resumed["best"] == whole["best"] and resumed["iterations"] == whole["iterations"]
-    for storage in ("whole", "cut"):  # of the trials that have ended, only the best one's are needed
-        left = {path.parent.name.partition("-")[0] for path in checkpoints(workdir, storage)}
-        assert left == {resumed["best"]["trial_id"]}
-    client = MlflowClient(resumed["tracking_uri"])
-    experiment = client.get_run(resumed["mlflow_run_id"]).info.experiment_id
-    runs = client.search_runs([experiment])
-    assert len(runs) == 1 + 5
-    for run in runs:
-        if trial := run.data.tags.get("tune_cl.trial_id"):
-            points = [(point.step, point.value) for point in client.get_metric_history(run.info.run_id, "dev_map")]
-            assert sorted(points) == sorted(state(workdir, "cut").trials[trial].dev("map").items())
+    assert left(workdir, "cut") == {resumed["best"]["trial_id"]}
+    assert_points_in_mlflow(workdir, "cut")
 
 
-def test_a_search_that_has_ended_is_resumed_reported_and_confirmed_without_its_checkpoints_and_data(
-    workdir: Path, whole: dict[str, Any]
+def test_stopped_and_killed_and_repeated_gives_the_numbers_of_an_unbroken_confirmation(
+    workdir: Path, confirmed: dict[str, Any]
 ) -> None:
-    shutil.copytree(workdir / "whole", workdir / "light")
-    shutil.rmtree(workdir / "light" / "toy" / "ray")
-    finish(start(workdir, "confirm", "toy", "--storage", "light", "--top", "1", "--seeds", "2"))
-    finish(start(workdir, "report", "toy", "--storage", "light"))
-    change_data(workdir, "light")  # a search that is done does not read its data
-    journal = workdir / "light" / "toy" / "journal.jsonl"
+    shutil.copytree(workdir / "whole", workdir / "copy")
+    journal = journal_of(workdir, "copy")
+    stopped(lambda: begun(workdir, *CONFIRM, "copy"), journal, "training_checkpoint", 1, kill_the_job)
+    assert events_of(workdir, "copy", "confirmation") == [], "it was killed inside its first training"
+    out, err = stopped(lambda: begun(workdir, *CONFIRM, "copy"), journal, "confirmation", 1, terminate)
+    assert out == "" and "tune-cl confirm toy --storage" in err.splitlines()[-1]
+    done = events_of(workdir, "copy", "confirmation")
+    assert essence(document_of(begun(workdir, *CONFIRM, "copy"))) == essence(confirmed)
+    told = events_of(workdir, "copy", "confirmation")
+    assert told[: len(done)] == done and len(done) < len(told) == 4
+    assert len({(event["label"], event["seed"]) for event in told}) == 4
+    saved: dict[str, list[int]] = {}
+    for event in events_of(workdir, "copy", "training_checkpoint"):
+        saved.setdefault(event["training"], []).append(event["iteration"])
+    assert all(iterations == sorted(set(iterations)) for iterations in saved.values()), "a training began again"
+    assert left(workdir, "copy", "training_checkpoint") == set()
+    names = [
+        run.info.run_name for run in runs_of(workdir, "copy")[1] if run.data.tags["tune_cl.kind"] == "confirmation"
+    ]
+    assert len(names) == len(set(names)) == 4
+
+
+def change_data(workdir: Path, storage: str) -> None:
+    """Has the journal name other data than there is."""
+    rewrite(journal_of(workdir, storage), {state(workdir, storage).data["digest"]: "0" * 64})
+
+
+def test_a_search_that_has_ended_is_resumed_and_confirmed_without_its_checkpoints_and_data(
+    workdir: Path,
+    whole: dict[str, Any],
+    confirmed: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """One that has not ended is refused: trials before and after the change could not be compared."""
+    assert len(confirmed["seeds"]) == 2
+    monkeypatch.chdir(workdir)
+    change_data(workdir, "light")
+    journal = journal_of(workdir, "light")
     before = journal.read_bytes()
-    again = json.loads(finish(start(workdir, *search(workdir, "light", "resume")))[0])
+    assert main(search("light", "resume")) == 0
     moved = {key: whole[key].replace("/whole", "/light") for key in ("storage", "tracking_uri", "best_ranker")}
-    assert again == whole | moved
+    assert json.loads(capfd.readouterr().out) == whole | moved
     assert journal.read_bytes() == before
-
-
-def test_a_search_whose_terminal_is_closed_stops_in_order(workdir: Path) -> None:
-    """As when a window is closed or a connection breaks: what the search says then can be written nowhere."""
-    terminal, inside = pty.openpty()
-    running = subprocess.Popen(
-        [sys.executable, "-c", AT_A_TERMINAL, *search(workdir, "closed")],
-        cwd=workdir, env=os.environ | {"PYTHONPATH": on_path(str(ROOT))}, text=True, start_new_session=True,
-        stdin=inside, stdout=inside, stderr=inside,
-    )  # fmt: skip
-    os.close(inside)
-    wait_for_iterations(running, workdir, "closed", 1, 3)
-    os.close(terminal)
-    assert running.wait(120) == 130
-    assert_stopped_in_order(workdir, "closed")
+    journal.write_text("".join(line for line in journal.read_text().splitlines(True) if '"search_end"' not in line))
+    assert main(search("light", "resume")) == 2
+    last = capfd.readouterr().err.splitlines()[-1]
+    assert last.startswith("error: data.source: the data has changed since the search began; ")
 
 
 def test_a_signal_while_ray_starts_is_heard_when_it_has_started(workdir: Path) -> None:
     """Python handles Ctrl-C by itself, so the signal that a scheduler sends is the harder case."""
-    running = start(workdir, *search(workdir, "starting"))
+    running = begun(workdir, *search("starting"))
     process = psutil.Process(running.pid)
     while not any(child.name() == "gcs_server" for child in process.children()):  # the first of Ray's processes
         assert running.poll() is None, running.communicate()[1]
         time.sleep(0.05)
     running.send_signal(signal.SIGTERM)
     assert_stopped(workdir, "starting", finish(running, status=130))
-
-
-def assert_stops_itself(program: str, workdir: Path, storage: str) -> None:
-    """Checks that a search is stopped that sends itself a signal; `program`: Python that runs `tune-cl` so."""
-    command = [sys.executable, "-c", program, *search(workdir, storage)]
-    done = subprocess.run(command, cwd=workdir, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 130, done.stderr
-    assert_stopped(workdir, storage, (done.stdout, done.stderr))
 
 
 STOPPED_AT_THE_END = """
@@ -333,47 +299,10 @@ sys.exit(main(sys.argv[1:]))
 
 def test_a_signal_at_the_end_of_rays_start_does_not_abort_the_driver(workdir: Path) -> None:
     """Ray's C++ core, which receives it there, gives the process 3 seconds."""
-    assert_stops_itself(STOPPED_AT_THE_END, workdir, "at-the-end")
-
-
-SWALLOWED_BETWEEN_RESULTS = """
-import os, signal, sys
-from contextlib import suppress
-from tune_cl.cli import main
-from tune_cl.search.driver import Search
-
-def then_a_signal(search, trial, result, known=Search.result):
-    kept = known(search, trial, result)
-    if result["iteration"] == 2:
-        with suppress(KeyboardInterrupt):  # as Python does while it collects garbage
-            os.kill(os.getpid(), signal.SIGTERM)
-    return kept
-
-Search.result = then_a_signal
-sys.exit(main(sys.argv[1:]))
-"""
-
-
-def test_a_signal_that_a_library_swallows_ends_the_search_at_rays_next_step(workdir: Path) -> None:
-    assert_stops_itself(SWALLOWED_BETWEEN_RESULTS, workdir, "swallowed")
-    assert state(workdir, "swallowed").iterations == 2
-
-
-def test_a_confirmation_ends_on_sigterm_with_what_is_done_saved(workdir: Path, whole: dict[str, Any]) -> None:
-    shutil.copytree(workdir / "whole", workdir / "copy")
-    confirm = ["confirm", "toy", "--storage", "copy", "--top", "1", "--json", "--seeds"]
-    running = start(workdir, *confirm, "60")
-    journal = workdir / "copy" / "toy" / "journal.jsonl"
-    wait_for_events(running, journal, "confirmation", 3)
-    running.terminate()  # as Kubernetes ends the first process of a pod
-    out, err = finish(running, status=130)
-    assert out == "" and "tune-cl confirm toy --storage" in err.splitlines()[-1]
-    done = replay(read_events(journal)).confirmations
-    assert 2 <= len(done) < 120  # an event whose write is interrupted is taken back and reported again
-    judged = json.loads(finish(start(workdir, *confirm, "2"))[0])
-    trained = replay(read_events(journal)).confirmations
-    assert trained[: len(done)] == done and len(judged["seeds"]) == 2
-    assert len({(event["label"], event["seed"]) for event in trained}) == len(trained) >= 4
+    command = [sys.executable, "-c", STOPPED_AT_THE_END, *search("at-the-end")]
+    done = subprocess.run(command, cwd=workdir, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 130, done.stderr
+    assert_stopped(workdir, "at-the-end", (done.stdout, done.stderr))
 
 
 LEAVING = """

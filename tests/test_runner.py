@@ -11,13 +11,11 @@ import pytest
 
 from tests.support.builders import tiny_data
 from tests.support.commands import SPACE
-from tests.support.report_cases import Case
 from tests.support.tracking_cases import journal_of, one_trial
 from tests.support.trec_folder import write_trec_folder
 from tests.support.unsent_events import LeftBehind
 from trainables.core.errors import ConfigError, Interrupted
 from tune_cl import run_search as runner
-from tune_cl.cli import INTERRUPTED, main
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Event, Journal, read_events
 from tune_cl.history.search_folder import SearchFolder, new_search_folder
@@ -82,22 +80,10 @@ def tiny_folder(tmp_path: Path) -> Path:
     return write_trec_folder(tiny_data(queries=6, candidates=4, turns=1), tmp_path / "data")
 
 
-class Closed(LeftBehind):
-    """Counts in `closed` how often a writer was closed."""
-
-    closed = 0
-
-    def close(self, timeout: float) -> int:
-        Closed.closed += 1
-        return super().close(timeout)
-
-
 @pytest.fixture
 def search_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SearchFolder:
     """A search whose trial has ended, while MLflow is away."""
-    monkeypatch.setattr(runner, "MlflowWriter", Closed)
-    monkeypatch.setattr(runner, "pareto", lambda state: [])  # the trial has no `seconds`
-    monkeypatch.setattr(Closed, "closed", 0)
+    monkeypatch.setattr(runner, "MlflowWriter", LeftBehind)
     found = SearchFolder(tmp_path, "toy")
     found.folder.mkdir()
     journal_of(found.folder, [event for event in one_trial("toy", found.folder) if event["event"] not in LATER])
@@ -120,32 +106,25 @@ def kinds(search_folder: SearchFolder) -> list[str]:
     return [event["event"] for event in read_events(search_folder.journal)]
 
 
-def test_a_search_that_is_interrupted_once_its_end_is_told_has_ended(
-    search_folder: SearchFolder, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("at_its_end", [True, False])
+def test_a_search_that_is_interrupted_is_told_to_be_so_unless_it_has_ended(
+    at_its_end: bool, search_folder: SearchFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the moment before `_run` returns the state: otherwise MLflow would show it as KILLED for ever."""
+    """Once its end is told, in the moment before `_run` returns the state, MLflow would show it as KILLED for ever. The
+    other one reads its journal."""
 
     def run(experiment: Any, search_folder: SearchFolder, journal: Journal, *_: Any) -> SearchState:
         journal.append(the_end(search_folder))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner, "_run", run)
-    with pytest.raises(Interrupted, match="tune-cl resume toy"):
-        sit(search_folder, ended=False)
-    assert kinds(search_folder)[-1] == "search_end" and Closed.closed == 1
-
-
-def test_a_search_that_is_interrupted_while_it_reads_its_journal_says_how_to_go_on(
-    search_folder: SearchFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
     def once(_: Any) -> SearchState:
         monkeypatch.setattr(runner, "replay", replay)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner, "replay", once)
+    monkeypatch.setattr(runner, *(("_run", run) if at_its_end else ("replay", once)))
     with pytest.raises(Interrupted, match="tune-cl resume toy"):
-        sit(search_folder)
-    assert kinds(search_folder)[-1] == "interrupted" and Closed.closed == 1
+        sit(search_folder, ended=not at_its_end)
+    assert kinds(search_folder)[-1] == ("search_end" if at_its_end else "interrupted")
 
 
 def test_what_trials_depend_on_is_recorded_as_it_is_compared_on_nodes() -> None:
@@ -201,21 +180,3 @@ def test_the_commit_is_of_the_checkout_that_the_program_runs_from(
         assert runner._git_commit(elsewhere / "runner.py") == commits["spaces"]
     monkeypatch.chdir(tmp_path)
     assert runner._git_commit(tmp_path / "runner.py") is None
-
-
-@pytest.mark.parametrize("done", [True, False])
-def test_before_it_loads_libraries_resume_says_that_a_search_is_done(
-    done: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def interrupted(*_: Any) -> None:
-        raise Interrupted("later")
-
-    case = Case(tmp_path)
-    case.add([0.3], "baseline")
-    if done:
-        case.finish()
-    place = case.write()
-    monkeypatch.setattr(runner, "resume_search", interrupted)
-    assert main(["resume", place.name, "--storage", str(place.storage)]) == INTERRUPTED
-    line = "'toy' is finished; completing its report and MLflow's records\n"
-    assert capsys.readouterr().err == line * done + "later\n"

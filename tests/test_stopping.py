@@ -122,12 +122,3 @@ def test_the_next_command_begins_unasked() -> None:
     stop_if_asked()
     with stoppable():
         stop_if_asked()
-
-
-def test_ctrl_c_stays_ignored_in_a_job_of_the_background() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with stoppable():
-        signal.raise_signal(signal.SIGINT)
-        stop_if_asked()
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGTERM)

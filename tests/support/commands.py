@@ -46,9 +46,11 @@ def finish(process: subprocess.Popen[str], status: int = 0) -> tuple[str, str]:
     return out, err
 
 
-def wait_for_events(running: subprocess.Popen[str], journal: Path, kind: str, count: int) -> None:
+def wait_for_events(running: subprocess.Popen[str], journal: Path, kind: str, count: int, known: int = 0) -> None:
+    """Waits until the journal has `count` events of the kind after the `known` ones of earlier sessions: a signal sent
+    at once would meet a process that has not yet set its handlers."""
     deadline = time.monotonic() + 120
-    while not journal.exists() or sum(event["event"] == kind for event in read_events(journal)) < count:
+    while not journal.exists() or sum(event["event"] == kind for event in list(read_events(journal))[known:]) < count:
         assert running.poll() is None, running.communicate()[1]
         assert time.monotonic() < deadline, f"the journal gets no further '{kind}'"
         time.sleep(0.05)
