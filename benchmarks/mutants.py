@@ -4,10 +4,10 @@
     python benchmarks/mutants.py make FILE... --count N --map MAP       draws N changes of each file, one a line
     python benchmarks/mutants.py run CHECKOUT [--only ID...] [--map MAP] [--update]
 
-`run` makes each change in a copy of the checkout and runs the tests that noticed it before. Where these are gone, or
-none of them notices it any more, it takes those that execute the line by the map, which is then needed. It ends with
-exit code 1 if a change survives that a test noticed before. A change is found by its function and the text of its line,
-so that it outlives moves; a line that was rewritten is `gone`.
+`run` makes each change in a copy of the checkout and runs the tests that noticed it before. Where these are gone, it
+takes tests of the same name; where none of them notices it, those that execute the line by the map, if there is one. A
+change is found by its function and the text of its line, so that it outlives moves; a line that was rewritten is
+`gone`. The exit code is 1 if a change survives that a test noticed before.
 
 One process imports the large libraries; each change is tested in a fork of it, which imports the project from its copy.
 """
@@ -49,7 +49,7 @@ LIBRARIES = ["gensim.models", "hypothesis", "lightgbm", "matplotlib.pyplot", "ml
              "sklearn", "torch", "transformers"]  # fmt: skip
 LIMIT = 60.0  # seconds for the tests of a change; endless loops count as noticed
 ENOUGH = 3  # tests that notice a change
-STAGES = ((25, 20.0, LIMIT), (250, 120.0, 4 * LIMIT))  # by the map: the most tests, their seconds, and the time limit
+STAGES = ((25, 20.0, LIMIT), (120, 60.0, 3 * LIMIT))  # by the map: the most tests, their seconds, and the time limit
 PACES = (0.3, 1.0, 4.0)  # seconds: tests as quick as each other go by what they are about
 T = TypeVar("T")
 
@@ -323,13 +323,17 @@ class Forks:
     def run(self, tasks: Iterable[Task]) -> Iterator[Task]:
         """Runs tasks, and yields each when it has ended."""
         waiting = list(tasks)[::-1]
-        while waiting or self.running:
-            while waiting and self.free:
-                self._start(waiting.pop(), self.free.pop())
-            for pid in list(self.running):
-                if task := self._ended(pid):
-                    yield task
-            time.sleep(0.02)
+        try:
+            while waiting or self.running:
+                while waiting and self.free:
+                    self._start(waiting.pop(), self.free.pop())
+                for pid in list(self.running):
+                    if task := self._ended(pid):
+                        yield task
+                time.sleep(0.02)
+        finally:
+            for pid in self.running:
+                end_group(pid)
 
     def _start(self, task: Task, copy: Path) -> None:
         """Python's cached bytecode knows a file by its time in seconds and its size: no two changes share a time."""
@@ -478,12 +482,12 @@ class Cover:
         return Counter(test for lines in self.lines.values() for tests in lines.values() for test in tests)
 
     def tests_of(self, source: Source, number: int, root: Path, most: int = 25, longest: float = 20.0) -> list[str]:
-        """The tests to run for a change of a line: short and specific ones first, and in turn from each file."""
+        """The tests to run for a change of a line: short and specific ones first, and not only parameters of one."""
         lines = self.lines.get(source.path.relative_to(root).as_posix(), {})
         tests = {test for line in source.executed_with(number) for test in lines.get(str(line), ())}
         ordered = sorted(tests, key=lambda test: (bisect(PACES, self.seconds[test]), self.sizes[test], test))
         chosen, seconds = [], 0.0
-        for test in in_turn(ordered, lambda test: self.tests[test].partition("::")[0], 4):
+        for test in in_turn(ordered, lambda test: self.tests[test].partition("[")[0], 2):
             seconds += self.seconds[test]
             if not chosen or (len(chosen) < most and seconds <= longest):
                 chosen.append(self.tests[test])
@@ -507,24 +511,35 @@ def extend_map(forks: Forks, path: Path, files: Iterable[str]) -> None:
 # -- run ----------------------------------------------------------------------------------------------------------
 
 
-def chunks(tests: list[str], size: int = 40) -> Iterator[list[str]]:
-    return (tests[start : start + size] for start in range(0, len(tests), size))
+def heirs_of(mutants: Iterable[Mutant], existing: Iterable[str]) -> dict[str, list[str]]:
+    """For each test that noticed a change before: itself, or where it is gone, some of the same name elsewhere."""
+    by_name: dict[str, list[str]] = defaultdict(list)
+    for test in sorted(existing):
+        by_name[test].append(test)
+        by_name[_name(test)].append(test)
+    wanted = {test for mutant in mutants for test in mutant.noticed_by}
+    return {test: by_name.get(test) or by_name[_name(test)][:ENOUGH] for test in wanted}
 
 
-def passing(forks: Forks, mutants: Iterable[Mutant]) -> set[str]:
-    """Those of the tests that noticed a change before which still exist and pass without any change."""
-    wanted = sorted({test for mutant in mutants for test in mutant.noticed_by})
+def _name(test: str) -> str:
+    return test.rpartition("::")[2].partition("[")[0]
+
+
+def passing_heirs(forks: Forks, mutants: Iterable[Mutant]) -> dict[str, list[str]]:
+    """`heirs_of` among the tests of the checkout, without those that fail without any change."""
     (collection,) = forks.run([Task(["--collect-only", "tests"], limit=600)])
-    existing = {test for record in collection.records for test in record.get("collected", ())}
-    tasks = [Task(tests, limit=1200) for tests in chunks([test for test in wanted if test in existing])]
-    return {record["test"] for task in forks.run(tasks) for record in task.passed()}
+    heirs = heirs_of(mutants, (test for record in collection.records for test in record.get("collected", ())))
+    tests = sorted({heir for some in heirs.values() for heir in some})
+    tasks = [Task(tests[start : start + 40], limit=1200) for start in range(0, len(tests), 40)]
+    passing = {record["test"] for task in forks.run(tasks) for record in task.passed()}
+    return {test: [heir for heir in some if heir in passing] for test, some in heirs.items()}
 
 
 def run(forks: Forks, root: Path, mutants: list[Mutant], cover: Cover | None) -> dict[str, tuple[str, list[str]]]:
     """What became of each mutant: noticed, survived or gone; and the tests that noticed it."""
     places = {mutant: located(root, mutant) for mutant in mutants}
     found: dict[str, tuple[str, list[str]]] = {mutant.id: ("gone", []) for mutant in mutants if places[mutant] is None}
-    known = passing(forks, mutants) if cover is None else set(cover.tests)
+    heirs = heirs_of(mutants, cover.tests) if cover else passing_heirs(forks, mutants)
     tried: dict[str, set[str]] = defaultdict(set)
     for stage in (None, *(STAGES if cover else ())):
         tasks = []
@@ -533,7 +548,7 @@ def run(forks: Forks, root: Path, mutants: list[Mutant], cover: Cover | None) ->
                 continue
             source, number = place
             if stage is None:
-                tests, limit = [test for test in mutant.noticed_by if test in known], LIMIT
+                tests, limit = [heir for test in mutant.noticed_by for heir in heirs[test]], LIMIT
             else:
                 assert cover is not None
                 limit = stage[2]
@@ -603,6 +618,7 @@ def parsed(argv: list[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     args = parsed()
     os.environ["OMP_NUM_THREADS"] = "1"
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if args.verb == "make":
         cover = Cover.read(args.map) if args.map else None
         for file in args.files:
