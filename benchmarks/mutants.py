@@ -46,10 +46,10 @@ LIST = Path("tests", "mutants.jsonl")
 PACKAGES = ("trainables", "tune_cl")
 LIBRARIES = ["gensim.models", "hypothesis", "lightgbm", "matplotlib.pyplot", "mlflow.tracking", "optuna", "pandas",
              "pyarrow", "pydantic", "ray.tune", "requests", "rich.console", "safetensors.torch", "scipy.stats",
-             "sklearn", "torch", "transformers"]  # fmt: skip
+             "sklearn", "torch._dynamo", "torch.distributed.fsdp", "transformers"]  # fmt: skip
 LIMIT = 60.0  # seconds for the tests of a change; endless loops count as noticed
 ENOUGH = 3  # tests that notice a change
-STAGES = ((25, 20.0, LIMIT), (120, 60.0, 3 * LIMIT))  # by the map: the most tests, their seconds, and the time limit
+STAGES = ((8, 8.0), (30, 25.0), (120, 60.0))  # by the map: the most tests, and their seconds; the last one if asked for
 PACES = (0.3, 1.0, 4.0)  # seconds: tests as quick as each other go by what they are about
 T = TypeVar("T")
 
@@ -481,7 +481,7 @@ class Cover:
         """Lines that each test executes: a test of few is about these."""
         return Counter(test for lines in self.lines.values() for tests in lines.values() for test in tests)
 
-    def tests_of(self, source: Source, number: int, root: Path, most: int = 25, longest: float = 20.0) -> list[str]:
+    def tests_of(self, source: Source, number: int, root: Path, most: int = 1, longest: float = 0.0) -> list[str]:
         """The tests to run for a change of a line: short and specific ones first, and not only parameters of one."""
         lines = self.lines.get(source.path.relative_to(root).as_posix(), {})
         tests = {test for line in source.executed_with(number) for test in lines.get(str(line), ())}
@@ -535,13 +535,16 @@ def passing_heirs(forks: Forks, mutants: Iterable[Mutant]) -> dict[str, list[str
     return {test: [heir for heir in some if heir in passing] for test, some in heirs.items()}
 
 
-def run(forks: Forks, root: Path, mutants: list[Mutant], cover: Cover | None) -> dict[str, tuple[str, list[str]]]:
-    """What became of each mutant: noticed, survived or gone; and the tests that noticed it."""
+Found = dict[str, tuple[str, list[str]]]  # by id: noticed, survived or gone; and the tests that noticed it
+
+
+def run(forks: Forks, root: Path, mutants: list[Mutant], cover: Cover | None, deep: bool) -> Found:
+    """What became of each mutant; `deep`: after all stages."""
     places = {mutant: located(root, mutant) for mutant in mutants}
-    found: dict[str, tuple[str, list[str]]] = {mutant.id: ("gone", []) for mutant in mutants if places[mutant] is None}
+    found: Found = {mutant.id: ("gone", []) for mutant in mutants if places[mutant] is None}
     heirs = heirs_of(mutants, cover.tests) if cover else passing_heirs(forks, mutants)
     tried: dict[str, set[str]] = defaultdict(set)
-    for stage in (None, *(STAGES if cover else ())):
+    for stage in (None, *(STAGES[: 2 + deep] if cover else ())):
         tasks = []
         for mutant, place in places.items():
             if place is None or mutant.id in found:
@@ -551,8 +554,7 @@ def run(forks: Forks, root: Path, mutants: list[Mutant], cover: Cover | None) ->
                 tests, limit = [heir for test in mutant.noticed_by for heir in heirs[test]], LIMIT
             else:
                 assert cover is not None
-                limit = stage[2]
-                tests = cover.tests_of(source, number, root, *stage[:2])
+                tests, limit = cover.tests_of(source, number, root, *stage), LIMIT + 2 * stage[1]
             if tests := [test for test in tests if test not in tried[mutant.id]]:
                 tried[mutant.id].update(tests)
                 changed = source.with_change(number, mutant.changed)
@@ -576,7 +578,7 @@ def write_list(path: Path, mutants: Iterable[Mutant]) -> None:
     path.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
 
 
-def report(mutants: list[Mutant], found: dict[str, tuple[str, list[str]]]) -> bool:
+def report(mutants: list[Mutant], found: Found) -> bool:
     """Prints what became of the mutants; returns whether each that was noticed before still is, or is gone."""
     table: dict[str, Counter[str]] = defaultdict(Counter)
     lost = []
@@ -611,6 +613,9 @@ def parsed(argv: list[str] | None = None) -> argparse.Namespace:
     running.add_argument("checkout", type=Path)
     running.add_argument("--only", nargs="+", default=[], help="numbers or beginnings of ids")
     running.add_argument("--map", type=Path)
+    running.add_argument(
+        "--deep", action="store_true", help="take more tests by the map where the first notice nothing"
+    )
     running.add_argument("--update", action="store_true", help="write noticed_by into the list")
     return parser.parse_args(argv)
 
@@ -636,7 +641,7 @@ def main() -> int:
             return 0
         mutants = read_list(root / LIST)
         asked = [one for one in mutants if not args.only or one.id.startswith(tuple(args.only))]
-        found = run(forks, root, asked, Cover.read(args.map) if args.map else None)
+        found = run(forks, root, asked, Cover.read(args.map) if args.map else None, args.deep)
     if args.update:
         new = {one.id: replace(one, noticed_by=tuple(found[one.id][1])) for one in asked}
         write_list(root / LIST, [new.get(one.id, one) for one in mutants])
