@@ -95,7 +95,8 @@ class Source:
             self._own(child, inside)
 
     def find(self, text: str) -> list[int]:
-        return [number for number, line in enumerate(self.lines, 1) if line.strip() == text]
+        """The lines with this code, whatever their indentation and comment."""
+        return [number for number, line in enumerate(self.lines, 1) if _code_of(line) == _code_of(text)]
 
     def with_change(self, number: int, changed: str) -> str:
         """The file's text with another line."""
@@ -124,6 +125,10 @@ class Source:
         return {node.lineno for node in self.statements if not names.isdisjoint(_names(node))}
 
 
+def _code_of(line: str) -> str:
+    return line.strip().partition("  #")[0]
+
+
 def _assigned(node: ast.stmt) -> set[str]:
     return {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
 
@@ -146,7 +151,7 @@ def located(root: Path, mutant: Mutant) -> tuple[Source, int] | None:
             return source, (own or lines)[0]
     name = mutant.function.rpartition(".")[2]
     paths = (path for package in PACKAGES for path in sorted((root / package).rglob("*.py")))
-    holding = [Source(path) for path in paths if mutant.line in path.read_text(encoding="utf-8")]
+    holding = [Source(path) for path in paths if _code_of(mutant.line) in path.read_text(encoding="utf-8")]
     found = [(source, n) for source in holding for n in source.find(mutant.line) if _last(source.owner[n]) == name]
     return found[0] if len(found) == 1 else None
 
