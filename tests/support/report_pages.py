@@ -28,7 +28,6 @@ class Reader(HTMLParser):
         self.scripts: list[str] = []
         self.loads: list[str] = []
         self.tags: list[str] = []
-        self.tips: list[str] = []
         self.feed(text)
         self.close()
         assert self.open == [], "tags left open"
@@ -38,7 +37,6 @@ class Reader(HTMLParser):
         self.tags.append(tag)
         if tag == "section":
             self.sections[str(given["id"])] = ""
-        self.tips += [str(given["data-tip"])] if "data-tip" in given else []
         assert not [key for key in given if key.startswith("on")], f"an event handler on {tag}"
         outside = [value for key, value in attrs if key in ("src", "href", "srcset") and not str(value).startswith("#")]
         self.loads += outside + ([tag] if tag in LOADING else [])
