@@ -53,13 +53,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path not in slow)
 
 
-@pytest.fixture(autouse=True)
-def cache_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="session", autouse=True)
+def cache_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """No test reads or writes the user's cache; one cache serves the whole test run, all its worker processes."""
     own = tmp_path_factory.getbasetemp()
     home = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "cache"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(home))
-    return home
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(home))
+        yield home
+
+
+@pytest.fixture(scope="module")
+def local_ray() -> Iterator[str]:
+    """The address of a Ray on this machine, which all searches of a file's tests use that run in this process."""
+    import ray
+
+    from tune_cl.ray.session import ray_session
+
+    with ray_session(None):
+        yield ray.get_runtime_context().gcs_address
 
 
 @pytest.fixture(autouse=True)
