@@ -121,7 +121,8 @@ def compare(options: argparse.Namespace) -> dict[str, Any]:
 
     some = spread(options.pyserini + 2)[1:-1]
     retrieve(data.documents, {SPLIT: ["index"]}, 0.9, 0.4, depth)  # builds the index
-    start = timed(lambda point: len(retrieve(data.documents, {SPLIT: ["start"]}, **point, top_k=depth)), some)
+    one = {SPLIT: ["start"]}
+    start = timed(lambda point: len(retrieve(data.documents, one, point["k1"], point["b"], depth)), some)
     lucene = measured(pyserini(data, depth), some)
     return {
         "queries": len(data.splits[SPLIT]),

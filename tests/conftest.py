@@ -63,6 +63,17 @@ def cache_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield home
 
 
+@pytest.fixture(scope="module")
+def local_ray() -> Iterator[str]:
+    """The address of a Ray on this machine, which all searches of a file's tests use that run in this process."""
+    import ray
+
+    from tune_cl.ray.session import ray_session
+
+    with ray_session(None):
+        yield ray.get_runtime_context().gcs_address
+
+
 @pytest.fixture(autouse=True)
 def unlimited_width(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables are as wide as their cells, whatever width the shell or an earlier test exports."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +27,9 @@ from tune_cl.confirmation.training import read_values
 from tune_cl.confirmation.trainings import Trainings
 from tune_cl.experiment.load import load_experiment
 from tune_cl.experiment.search_keys import Resources
-from tune_cl.history.journal import Journal, read_events
+from tune_cl.history.journal import FILE, Journal, read_events
 from tune_cl.history.state import SearchState
 from tune_cl.ray import tuner as ray_tune
-from tune_cl.ray.session import ray_session
 from tune_cl.search.driver import Search
 
 pytestmark = pytest.mark.slow
@@ -58,20 +57,14 @@ def materials() -> Materials:
 
 
 @pytest.fixture(scope="module")
-def session() -> Iterator[None]:
-    with ray_session(None):
-        yield
-
-
-@pytest.fixture(scope="module")
-def shared(session: None, materials: Materials) -> dict[str, Any]:
+def shared(local_ray: str, materials: Materials) -> dict[str, Any]:
     with_dropout = run_of("bi_encoder")
     made = {materials_key(run_of()): materials, materials_key(with_dropout): prepare(with_dropout, DATA)}
     return {key: ray.put(one) for key, one in made.items()}
 
 
 @pytest.fixture(scope="module")
-def workers(session: None) -> Iterator[Workers]:
+def workers(local_ray: str) -> Iterator[Workers]:
     made = Workers(Group(workers=2, cpu=1, gpu=0, threads=1), new_cleaner())
     yield made
     made.close()
@@ -141,8 +134,14 @@ search: {trials: 4, scheduler: asha, grace: 1, reduction_factor: 2, resources: {
 """
 
 
-def test_a_search_pauses_and_goes_on_with_trials_of_two_processes(workers: Workers, tmp_path: Path) -> None:
-    """And when the process that holds a trial dies. The numbers are those of trials of one process."""
+class Killed(Exception):
+    """The driver died."""
+
+
+def test_a_search_with_trials_of_two_processes_survives_the_loss_of_one_and_of_its_driver(
+    workers: Workers, tmp_path: Path
+) -> None:
+    """And pauses and goes on. The numbers are those of trials of one process."""
     killed: list[psutil.Process] = []
 
     def kill_once(state: SearchState) -> None:
@@ -150,20 +149,39 @@ def test_a_search_pauses_and_goes_on_with_trials_of_two_processes(workers: Worke
             killed.append(found[0])
             found[0].kill()
 
+    def die(state: SearchState) -> None:
+        kill_once(state)
+        if state.iterations == 6:
+            raise Killed
+
     workers.close()  # else it would wait for their cores
     (tmp_path / "space.yaml").write_text(SEARCH)
     experiment = load_experiment(str(tmp_path / "space.yaml"))
     materials = prepare(experiment.base_ranker(), DATA)
-    folder = tmp_path / "search"
-    with Journal(folder) as journal:
-        journal.append(search_event(experiment, folder))
-        search = Search(experiment, journal, 1, lambda trial, checkpoint, run: Path(checkpoint), kill_once)
-        shared, resources = {materials_key(experiment.base_ranker()): materials}, experiment.search.resources
-        ray_tune.run_trials(search, experiment.trials, shared, resources, str(folder), "session-1", lambda: 1)
-    assert len(killed) == 1
-    trials = search.state.by_number()
-    assert trials[0].outcome == "baseline" and len(trials) == 4
-    events = read_events(journal.path)
+    folder, shared = tmp_path / "search", {materials_key(experiment.base_ranker()): materials}
+
+    def session(watch: Callable[[SearchState], None]) -> SearchState:
+        with Journal(folder) as journal:
+            if not journal.path.stat().st_size:
+                journal.append(search_event(experiment, folder))
+            search = Search(experiment, journal, 1, lambda trial, checkpoint, run: Path(checkpoint), watch)
+            resources = experiment.search.resources
+            ray_tune.run_trials(
+                search,
+                experiment.trials,
+                shared,
+                resources,
+                str(folder),
+                f"session-{search.state.iterations}",
+                lambda: 1,
+            )
+            return search.state
+
+    with pytest.raises(Killed):
+        session(die)
+    trials = session(kill_once).by_number()
+    assert len(killed) == 1 and trials[0].outcome == "baseline" and len(trials) == 4
+    events = read_events(folder / FILE)
     assert any(event["event"] == "pause" for event in events), "no trial paused"
     assert any("processes: 2" in event["text"] for event in events if event["event"] == "machine")
     for trial in trials:
