@@ -283,10 +283,11 @@ def test_an_event_that_may_still_be_lost_is_not_sent(
         patch.setattr(os, "fsync", interrupted)
         begun.journal.append(result_event(0, 1, 0.25) | {"queries": ["q"] * 100})
     sent(begun, {"event": "interrupted", "time": 1020.0})
-    monkeypatch.setattr(Journal, "settled", begun.journal.size)
-    begun.journal.append(result_event(0, 1, 0.5))
-    assert not begun.step() and begun.pending() == 1
     assert not store.named("t0000").points and store.named("t0000").status == "KILLED"
+    begun.journal.append(result_event(0, 1, 0.5))
+    monkeypatch.setattr(Journal, "settled", begun.journal.size)
+    begun.journal.append(result_event(0, 2, 0.5))
+    assert begun.step() and not begun.step() and begun.pending() == 1 and dev(store.named("t0000")) == [(1, 0.5)]
 
 
 def test_a_request_that_takes_effect_after_it_was_given_up_leaves_no_run(begun: Delivery, store: Memory) -> None:
@@ -306,10 +307,16 @@ def test_a_request_that_takes_effect_after_it_was_given_up_leaves_no_run(begun: 
     assert [run.name for run in store.runs.values() if run.deleted] == ["t0000 late"]
 
 
-def test_a_step_takes_a_part_of_a_long_journal(begun: Delivery) -> None:
-    for number in range(module.CHUNK + 1):
+def test_a_step_takes_a_part_of_a_long_journal_and_two_seconds(begun: Delivery, store: Memory) -> None:
+    now, machine = [100.0], {"event": "machine", "trial": "t0000", "text": "cpu", "time": 1020.0}
+    last = sent(anew(begun, lambda: now[0]), trial_event(0, {}))
+    store.spend = lambda: now.__setitem__(0, now[0] + 1)
+    for _ in range(3):
+        begun.journal.append(machine)
+    assert last.step() and last.pending() == 1 and store.named("t0000").data.tags["tune_cl.machine"] == "cpu"
+    for number in range(module.CHUNK):
         begun.journal.append({"event": "note", "time": float(number)})
-    assert begun.step() and begun.pending() == 1
+    assert last.step() and last.pending() == 1
 
 
 def test_what_mlflow_refuses_is_said_and_holds_up_nothing_else(
@@ -416,11 +423,6 @@ def test_a_look_is_a_point_of_the_search_at_as_many_steps_as_seeds(begun: Delive
     assert {point[:3] for point in store.named("pacing").points} == {
         ("confirm_test_difference", 3, 0.5), ("confirm_test_p_new", 3, 0.25), ("confirm_test_boundary", 3, 0.125)
     }  # fmt: skip
-
-
-def test_what_a_trial_computes_with_is_told(begun: Delivery, store: Memory) -> None:
-    sent(begun, trial_event(1, {}), {"event": "machine", "trial": "t0001", "text": "precision: bf16", "time": 1020.0})
-    assert store.named("t0001").data.tags["tune_cl.machine"] == "precision: bf16"
 
 
 def test_secrets_stay_out_of_the_runs_and_of_the_space_beside_them(tmp_path: Path, store: Memory) -> None:
