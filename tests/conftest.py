@@ -26,6 +26,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SLOW = {"subprocess.Popen", "os.posix_spawn", "os.fork", "socket.bind"}  # Python's names of these events
 HARMLESS = {"git", "uname", "/sbin/ldconfig", "lscpu", "fc-list"}  # which libraries start to look at the machine
+VISIBLE = os.environ.get("CUDA_VISIBLE_DEVICES")  # before a trial in this process, such as a fixture's, hides them
 QUICK = False  # whether the test that runs is neither slow nor a smoke test
 
 
@@ -84,9 +85,8 @@ def unlimited_width(monkeypatch: pytest.MonkeyPatch) -> None:
 def no_gpu_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
     """All tests but those of GPUs compute on the CPU, wherever they run, and a trial leaves no reservation behind."""
     monkeypatch.setattr(device, "_reserved", 0)
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible or "")  # so that monkeypatch restores it
-    if visible is None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", VISIBLE or "")  # so that monkeypatch restores it
+    if VISIBLE is None:
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
 
 

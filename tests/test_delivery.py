@@ -52,18 +52,22 @@ class Memory(RunStore):
         return run
 
     def experiment(self, name: str) -> str:
-        return "1"
+        self.done("experiment")
+        return f"of {name}"
 
     def tag_experiment(self, experiment: str, key: str, value: str) -> None:
+        self.view = (key, value)
         self.done("tag_experiment")
 
     def exists(self, run: str) -> bool:
         return run in self.runs
 
     def tagged(self, experiment: str, tag: str, value: str) -> list[Any]:
+        assert experiment == "of memory"
         return [run for run in self.runs.values() if run.data.tags.get(tag) == value and not run.deleted]
 
     def create(self, experiment: str, name: str, tags: Mapping[str, str], start: int) -> str:
+        assert experiment == "of memory"
         key = f"r{len(self.runs)}"
         data = SimpleNamespace(tags=dict(tags), params={}, metrics={})
         self.runs[key] = SimpleNamespace(
@@ -257,7 +261,8 @@ def test_of_an_iteration_that_is_reported_twice_the_first_counts(begun: Delivery
 def test_a_trial_s_results_of_a_step_go_in_one_request(begun: Delivery, store: Memory) -> None:
     results = [result_event(number, iteration, 0.5) for iteration in range(1, 10) for number in (0, 1)]
     sent(begun, trial_event(0, {}), trial_event(1, {}), *results)
-    assert store.calls.count("log_metrics") == 2 and dev(store.named("t0001")) == [(at, 0.5) for at in range(1, 10)]
+    assert [store.calls.count(method) for method in ("experiment", "log_metrics")] == [1, 2]
+    assert dev(store.named("t0001")) == [(at, 0.5) for at in range(1, 10)]
 
 
 def test_a_result_has_all_its_values_at_its_iteration_and_time(begun: Delivery, store: Memory) -> None:
@@ -300,7 +305,7 @@ def test_a_request_that_takes_effect_after_it_was_given_up_leaves_no_run(begun: 
         ("unknown", late | {"tune_cl.key": layout.run_key(SEARCH, "t0007")}),
         ("other", layout.child_tags(others, "t0000")),
     ):
-        store.create("1", name, tags, 0)
+        store.create("of memory", name, tags, 0)
     (begun.folder / CURSOR).unlink()
     again = sent(anew(begun), CLOSING)
     assert store.runs[again.cursor.runs["t0000"]].name == "t0000 baseline"
@@ -365,12 +370,14 @@ def test_an_artifact_that_failed_comes_after_events_and_the_others_in_the_next_p
     assert again.step() and len(again.cursor.owed) == 2 and store.named("t0000")
 
 
-def test_the_space_beside_a_search_stays_as_it_is(tmp_path: Path, store: Memory) -> None:
+def test_the_space_beside_a_search_is_sent_as_it_is(tmp_path: Path, store: Memory) -> None:
+    space = tmp_path / "pacing" / "search.yaml"
     with Journal(tmp_path / "pacing") as journal:
         journal.append(SEARCH)
-        (tmp_path / "pacing" / "search.yaml").write_text("seed: 7  # mine\n")
+        space.write_text("seed: 7  # mine\n")
         sent(Delivery(journal, "sqlite://", store))
-    assert (tmp_path / "pacing" / "search.yaml").read_text() == "seed: 7  # mine\n"
+    assert space.read_text() == "seed: 7  # mine\n" and store.copied == [("r0", str(space), None)]
+    assert store.view == layout.view(SEARCH)
 
 
 # -- what is told ---------------------------------------------------------------------------------------------------
@@ -432,7 +439,7 @@ def test_secrets_stay_out_of_the_runs_and_of_the_space_beside_them(tmp_path: Pat
         end_event(0, "failed", None) | {"reason": f"no {address}"},
     ]
     with Journal(tmp_path / "pacing") as journal:
-        journal.append(search_event("secrets", yaml=f"data: {address}/x\n", tracking_uri=address))
+        journal.append(search_event("memory", yaml=f"data: {address}/x\n", tracking_uri=address))
         sent(Delivery(journal, address, store), *told)
         assert SECRET not in str(store.runs) + (journal.path.parent / CURSOR).read_text()
     run = store.named("t0000")

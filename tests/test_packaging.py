@@ -124,8 +124,8 @@ def test_the_wheel_searches_in_an_empty_folder(installed: Path, tmp_path: Path, 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_import_is_declared(package: str) -> None:
     owners = packages_distributions()
-    extra = PROJECT["optional-dependencies"]["pyterrier"]  # which one file of tune_cl.integrations needs
-    declared = distributions([*PROJECT["dependencies"], *extra])
+    extras = PROJECT["optional-dependencies"]  # each of which one file needs
+    declared = distributions([*PROJECT["dependencies"], *extras["pyterrier"], *extras["datasets"]])
     undeclared = {
         (file, module)
         for file, module in top_level_imports(package)

@@ -135,7 +135,7 @@ def test_a_file_too_large_for_the_server_is_not_tried_again(status: int, refused
     store = RunStore("http://127.0.0.1:1", None)
     assert (store.refusal(HTTPError(response=response)) is not None) == refused
     denied = {"error_code": "INVALID_PARAMETER_VALUE", "message": "too long"}
-    assert store.refusal(RestException(denied)) == "too long"
+    assert "too long" in (store.refusal(RestException(denied)) or "")
     assert store.refusal(MlflowException("no", error_code=INVALID_PARAMETER_VALUE)) is None, "a proxy's answer"
 
 
