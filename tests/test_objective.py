@@ -25,9 +25,9 @@ KEYS = {"ranker.name": "train", "metric": "mrr", "parameters.lr": 0.5, "training
 SPACE = {"parameters": {"lr": {"loguniform": [0.05, 1]}}, "metric": "mrr", "curriculum": {"pacing": "root"}}
 
 
-def training_of(function: Callable[..., Any], by_query: str | None = None, **keys: Any) -> ObjectiveTraining:
+def training_of(function: Callable[..., Any], **keys: Any) -> ObjectiveTraining:
     run = validated_objective({OBJECTIVE: "train", **KEYS, **keys})
-    return ObjectiveTraining(run, ObjectiveMaterials(objective_of(function), by_query=by_query))
+    return ObjectiveTraining(run, ObjectiveMaterials(objective_of(function)))
 
 
 def finished(training: ObjectiveTraining) -> ObjectiveTraining:
@@ -160,12 +160,10 @@ def test_a_report_that_is_wrong(report: dict[str, Any], wrong: str) -> None:
     assert wrong in str(caught.value)
 
 
-def test_a_report_with_no_folder_or_no_values_by_query() -> None:
+def test_a_report_with_no_folder_or_with_values_by_query() -> None:
     with pytest.raises(FunctionFailed, match="there is no folder"):
         training_of(lambda config, trial: trial.report({"mrr": 1}, "nowhere")).iterate()
-    with pytest.raises(FunctionFailed, match=r"search\.compare needs the dev value of each query"):
-        training_of(lambda config, trial: trial.report({"mrr": 1}), by_query="search.compare").iterate()
-    training = training_of(train, by_query="search.compare")
+    training = training_of(train)
     assert training.iterate()["dev_mrr"] == training.dev_values.mean()
     training.close()
 
