@@ -14,7 +14,7 @@ from trainables.training.checkpoint import write_json
 from trainables.training.progress import STATE, is_of
 from trainables.training.ranker_folder import recorded_run
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.load import from_yaml, load_experiment, require_whole
+from tune_cl.experiment.load import from_yaml, load_experiment, require_current
 from tune_cl.space.space_files import dump_yaml, parse_yaml
 
 GIVEN = [*((key, "1") for key in KEYS), *VALUES]
@@ -37,7 +37,7 @@ def test_what_is_gone_is_one_line(key: str, value: str) -> None:
 def test_a_search_that_left_it_at_its_default_is_whole() -> None:
     search = written_with({key: gone.default for key, gone in KEYS.items()})
     assert replace(search, notes=()) == replace(written_with({}), notes=())
-    require_whole(search, "resumed")
+    require_current(search, "resumed")
 
 
 @pytest.mark.parametrize(("key", "value"), GIVEN)
@@ -45,7 +45,7 @@ def test_a_search_that_used_it_is_read_but_not_resumed(key: str, value: str) -> 
     search = written_with({key: value})
     assert search.gone == (f"{key}={value}",)
     with pytest.raises(ConfigError, match=f"cannot be resumed.*{key}={value}"):
-        require_whole(search, "resumed")
+        require_current(search, "resumed")
 
 
 @pytest.fixture

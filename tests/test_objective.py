@@ -140,7 +140,7 @@ def test_iterations_that_are_repeated_count_once_and_a_difference_is_noted(tmp_p
 def test_what_the_function_raises_is_a_failure_with_its_traceback(tmp_path: Path) -> None:
     with pytest.raises(FunctionFailed, match="KeyError: 'no such column'") as caught:
         training_of(fails).iterate()
-    assert 'raise KeyError("no such column")' in caught.value.write(tmp_path).read_text()
+    assert 'raise KeyError("no such column")' in caught.value.trace
 
 
 @pytest.mark.parametrize(

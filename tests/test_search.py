@@ -114,7 +114,7 @@ class Tidy(Crew):
         for name in self.search.unneeded():
             assert self.search.state.trials[name].outcome
             shutil.rmtree(self.folder / name, ignore_errors=True)
-        self.most = max(self.most, len(self.search.kept))
+        self.most = max(self.most, len(self.search.best_ended))
         super().tick()
 
 

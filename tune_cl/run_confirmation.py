@@ -40,7 +40,7 @@ from tune_cl.confirmation.training import ended_result, fetch_results, is_traine
 from tune_cl.confirmation.trainings import Trainings
 from tune_cl.confirmation.verdict import notes_of
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.load import OF_TRAININGS, require_whole
+from tune_cl.experiment.load import OF_TRAININGS, require_current
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import TRIALS, SearchFolder, own_checkpoint, stopped
 from tune_cl.history.state import SearchState, experiment_of, replay
@@ -319,7 +319,7 @@ def prepared(
     """A confirmation, or a pilot, whose data is read."""
     state = replay(journal.events())
     experiment = experiment_of(state, same=True, objective=objective)
-    require_whole(experiment, "confirmed", OF_TRAININGS)
+    require_current(experiment, "confirmed", OF_TRAININGS)
     work = Confirmation(search_folder, state, experiment, request, address, pilot)
     work.prepare()
     return work

@@ -20,7 +20,7 @@ from trainables.core.prose import say
 from trainables.data import form_of
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import forecast_of
-from tune_cl.experiment.load import require_whole
+from tune_cl.experiment.load import require_current
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import TRIALS, SearchFolder, has_event, name_exists, stopped
 from tune_cl.history.state import SearchState, experiment_of, replay
@@ -91,7 +91,7 @@ def resume_search(
         state = replay(read_events(search_folder.journal))
         experiment = experiment_of(state, same=not state.end, objective=objective)
         if not state.end:
-            require_whole(experiment, "resumed")
+            require_current(experiment, "resumed")
         if address is None and not state.end:
             require_room(experiment.search.resources)
         inputs = None if state.end else inputs_of(experiment)

@@ -127,14 +127,20 @@ class LocalCrew:
             cls.trained.append(run)
 
 
-def train_here(trials: Trials, plan: Plan, materials: dict[str, Any], folder: Path) -> None:
-    """What Ray Tune does with a trial, in this process."""
+def here(plan: Plan, materials: dict[str, Any]) -> RankerTrainable:
+    """The trial of a plan, in this process."""
 
     class Here(RankerTrainable):
         def setup(self, config: dict[str, Any]) -> None:
             super().setup(config, materials)
 
-    training, goes_on = Here(plan.as_config()), True
+    return Here(plan.as_config())
+
+
+def train_here(trials: Trials, plan: Plan, materials: dict[str, Any], folder: Path) -> None:
+    """What Ray Tune does with a trial, in this process."""
+
+    training, goes_on = here(plan, materials), True
     while goes_on:
         result = training.train()
         goes_on = trials.result(plan.trial, result) and not result["done"]
@@ -152,12 +158,8 @@ def train_here(trials: Trials, plan: Plan, materials: dict[str, Any], folder: Pa
 def confirm_run(run: AnyRun, materials: Any, folder: str | Path, split: str) -> list[str]:
     """One training of a confirmation, in this process; returns its notes."""
 
-    class Here(RankerTrainable):
-        def setup(self, config: dict[str, Any]) -> None:
-            super().setup(config, {key_of(run): materials})
-
-    conclusion = Conclusion(str(folder), split)
-    training, notes, result = Here(Plan("t", run, None, 1, 0, conclusion).as_config()), [], {"done": False}
+    plan = Plan("t", run, None, 1, 0, Conclusion(str(folder), split))
+    training, notes, result = here(plan, {key_of(run): materials}), [], {"done": False}
     while not result["done"]:
         result = training.train()
         notes += [result["note"]] if "note" in result else []

@@ -94,6 +94,11 @@ def exists(address: str) -> bool:
     return _is_there(*opened(address))
 
 
+def is_there(address: str) -> bool:
+    """`exists`, waiting for storage that is out of reach."""
+    return patiently(lambda: exists(address))
+
+
 def _is_there(system: FileSystem, path: str) -> bool:
     from pyarrow.fs import FileType
 

@@ -38,7 +38,7 @@ class Conclusion:
     def is_trained(self) -> bool:
         """Whether an earlier confirmation has trained the ranker, whatever it has been applied to."""
         record = joined(self.folder, TRAINING) if is_remote(self.folder) else str(Path(self.folder) / TRAINING)
-        return patiently(lambda: storage.exists(record))
+        return storage.is_there(record)
 
     def apply_again(self, training: Progress, note: Callable[[str], None]) -> dict[str, Any] | None:
         """Leaves what the ranker that was trained before does on the split; returns the record of that training. None

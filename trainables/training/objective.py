@@ -20,7 +20,6 @@ import torch
 from trainables.config.function import Objective
 from trainables.config.objective import METRIC, ObjectiveRun
 from trainables.core.errors import ConfigError, Problem, UserError, WorkFailed, last_line
-from trainables.core.files import write_text
 from trainables.core.prose import counted
 from trainables.evaluation.metrics import dev_key
 from trainables.evaluation.per_query import values_file
@@ -31,7 +30,6 @@ from trainables.training.checkpoint import require_whole, seal, write_folder, wr
 from trainables.training.progress import STATE, Progress
 
 SECONDS = "seconds"  # of an iteration; measured here
-TRACEBACK = "traceback.txt"
 CHECKPOINT = "checkpoint"  # the folder of what `save_ranker` writes
 CLOSE = 1e-9  # two values of one iteration that differ by more, relative to them, are not of the same training
 Values = Mapping[str, float]
@@ -379,11 +377,6 @@ class FunctionFailed(WorkFailed):
         own = isinstance(error, UserError | WorkFailed)  # whose text says it all
         super().__init__(str(error) if own else f"{type(error).__name__}: {_last(error)}")
         self.trace = "".join(traceback.format_exception(error))
-
-    def write(self, folder: Path) -> Path:
-        """Leaves the traceback in a folder; returns its file."""
-        write_text(folder / TRACEBACK, self.trace)
-        return folder / TRACEBACK
 
 
 def _last(error: BaseException) -> str:

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from trainables.core.files import write_text
 from trainables.core.prose import say
-from trainables.core.storage import exists, patiently
+from trainables.core.storage import is_there
 from trainables.training.conclusion import Conclusion
 from tune_cl.confirmation.request import SeedRun
 from tune_cl.experiment.search_keys import Resources
 from tune_cl.history.journal import Journal
-from tune_cl.search.trials import FINISHED, WAIT, Plan
+from tune_cl.search.trials import FINISHED, WAIT, Plan, reason_of
 
 Ended = Callable[[SeedRun, str | None], None]
 CHECKPOINT = "training_checkpoint"  # the event of a training's checkpoint, as `checkpoint` is of a trial's
@@ -37,7 +36,7 @@ class Trainings:
     waiting: list[SeedRun] = field(default_factory=list)
     running: dict[str, SeedRun] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)  # why trainings fail that are about to end
-    over: list[str] = field(default_factory=list)  # trainings that have ended since `unneeded` was asked
+    just_ended: list[str] = field(default_factory=list)  # since `unneeded` was asked
 
     def next_trial(self) -> Plan | str:
         """The next training; WAIT if there is none right now, FINISHED if there are no more."""
@@ -62,15 +61,8 @@ class Trainings:
         """Notes a failure; returns whether the training may go on."""
         if "failed" not in metrics:
             return True
-        self.reasons[trial] = self._with_traceback(self.running[trial], metrics)
+        self.reasons[trial] = reason_of(metrics, self.running[trial].folder)
         return False
-
-    def _with_traceback(self, run: SeedRun, metrics: Mapping[str, Any]) -> str:
-        if "traceback" not in metrics:
-            return metrics["failed"]
-        path = run.folder / "traceback.txt"
-        write_text(path, metrics["traceback"])
-        return f"{metrics['failed']} (traceback: {path})"
 
     def note(self, trial: str, text: str) -> None:
         say(f"note: {self.running[trial].name}: {text}")
@@ -90,7 +82,7 @@ class Trainings:
         self._end(trial, reason)
 
     def _end(self, trial: str, reason: str | None) -> None:
-        self.over.append(trial)
+        self.just_ended.append(trial)
         self.ended_with(self.running.pop(trial), reason)
 
     def recorded(self) -> Mapping[str, list[str]]:
@@ -99,10 +91,5 @@ class Trainings:
 
     def unneeded(self) -> list[str]:
         """Trainings that have ended since the last call: their rankers are elsewhere."""
-        over, self.over = self.over, []
-        return over
-
-
-def is_there(checkpoint: str) -> bool:
-    """Whether a checkpoint has not been deleted."""
-    return patiently(lambda: exists(checkpoint))
+        ended, self.just_ended = self.just_ended, []
+        return ended

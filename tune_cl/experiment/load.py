@@ -126,7 +126,7 @@ def from_yaml(text: str, objective: Objective | None = None) -> Experiment:
     return replace(experiment, gone=tuple(gone))
 
 
-def require_whole(experiment: Experiment, use: str, heads: Sequence[str] = ()) -> None:
+def require_current(experiment: Experiment, use: str, heads: Sequence[str] = ()) -> None:
     """Raises ConfigError if a search of an earlier version, which is to be put to `use`, was written with keys that are
     gone. `heads`: beginnings of the keys that matter; without any, all do."""
     if lost := [text for text in experiment.gone if not heads or text.startswith(tuple(heads))]:

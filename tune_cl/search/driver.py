@@ -15,8 +15,7 @@ from typing import Any
 
 from trainables.config.objective import AnyRun
 from trainables.core.errors import DamagedCheckpoint
-from trainables.core.files import write_text
-from trainables.core.storage import exists, patiently
+from trainables.core.storage import is_there
 from trainables.evaluation.metrics import dev_key
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.journal import Event, Journal
@@ -26,7 +25,7 @@ from tune_cl.samplers import Outcome
 from tune_cl.schedulers import Decision
 from tune_cl.search.budget import used_up
 from tune_cl.search.throughput import Forecaster
-from tune_cl.search.trials import FINISHED, WAIT, Plan
+from tune_cl.search.trials import FINISHED, TRACEBACK, WAIT, Plan, reason_of
 from tune_cl.search.warm_start import observation_of
 
 BASELINE_TRIAL = "t0000"
@@ -136,8 +135,10 @@ class Search:
         self.course = Course(self.experiment, self.journal.events())
         self.state, self.stops = self.course.state, self.course.stops
         self.sampler, self.scheduler = self.course.sampler, self.course.scheduler
-        self.over = [trial.trial for trial in self.state.by_number() if trial.outcome]  # since `unneeded` was asked
-        self.kept: list[str] = []
+        self.just_ended = [
+            trial.trial for trial in self.state.by_number() if trial.outcome
+        ]  # since `unneeded` was asked
+        self.best_ended: list[str] = []
         self.waiting = [trial for trial in self.state.open_trials() if not trial.paused]
 
     # -- what Tune asks ------------------------------------------------------------------------------------------
@@ -196,7 +197,7 @@ class Search:
         """Records one iteration's metrics, unless they are recorded already; returns whether the trial may go on."""
         iteration = metrics["iteration"]
         if "failed" in metrics:
-            self.stops[trial] = Stop(iteration, "failed", self._with_traceback(trial, metrics))
+            self.stops[trial] = Stop(iteration, "failed", reason_of(metrics, self._files(trial)))
         elif iteration not in self.state.trials[trial].results:
             event = {"event": "result", "trial": trial, "iteration": iteration, "metrics": self._recorded(metrics)}
             self.record(event | ({"done": True} if metrics.get("done") else {}))
@@ -243,11 +244,11 @@ class Search:
     def unneeded(self) -> list[str]:
         """Trials that have ended, but for the best of them: the search's best ranker is copied from its checkpoint when
         the search ends."""
-        if not self.over:
+        if not self.just_ended:
             return []
-        before, self.over = [*self.kept, *self.over], []
-        self.kept = [trial.trial for trial, _ in self.state.ranked(before)][:1]
-        return [name for name in before if name not in self.kept]
+        before, self.just_ended = [*self.best_ended, *self.just_ended], []
+        self.best_ended = [trial.trial for trial, _ in self.state.ranked(before)][:1]
+        return [name for name in before if name not in self.best_ended]
 
     # -- inside --------------------------------------------------------------------------------------------------
 
@@ -257,14 +258,6 @@ class Search:
         ours = {key: metrics[key] for key in (dev_key(self.experiment.metric), *REPORTED)} if own is None else dict(own)
         on_a_device = {key: metrics[key] for key in ON_A_DEVICE if key in metrics}
         return {key: float(value) for key, value in (ours | on_a_device).items()}
-
-    def _with_traceback(self, trial: str, metrics: dict[str, Any]) -> str:
-        """Why a trial failed. Writes the traceback of a user's function, if it brings one, and says where it is."""
-        if "traceback" not in metrics:
-            return metrics["failed"]
-        path = self._files(trial) / "traceback.txt"
-        write_text(path, metrics["traceback"])
-        return f"{metrics['failed']} (traceback: {path})"
 
     def _files(self, trial: str) -> Path:
         return self.journal.path.parent / TRIALS / trial
@@ -298,7 +291,7 @@ class Search:
     def checkpoints(trial: TrialState) -> Iterator[tuple[str, int]]:
         """A trial's checkpoints that still exist, each with its iteration, newest first."""
         for iteration, path in sorted(trial.checkpoints.items(), reverse=True):
-            if patiently(lambda path=path: exists(path)):
+            if is_there(path):
                 yield path, iteration
 
     @classmethod
@@ -328,7 +321,7 @@ class Search:
         run, folder = self.run_of(state), None
         if outcome != "failed":
             folder = self.from_sound_checkpoint(state, lambda checkpoint: self.artifacts(trial, checkpoint, run))
-        elif (self._files(trial) / "traceback.txt").exists():
+        elif (self._files(trial) / TRACEBACK).exists():
             folder = str(self._files(trial))
         best = None if outcome == "failed" else state.best(self.experiment.metric)
         self.running.discard(trial)
@@ -342,7 +335,7 @@ class Search:
                 "best": {"iteration": best.iteration, "dev": best.dev} if best else None,
             }
         )
-        self.over.append(trial)
+        self.just_ended.append(trial)
 
     def record(self, event: Event) -> None:
         """Appends an event to the journal, of now if it has no `time`, and updates the state with it."""

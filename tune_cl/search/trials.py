@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from trainables.config.objective import AnyRun
+from trainables.core.files import write_text
 from trainables.training.conclusion import Conclusion
 
 WAIT, FINISHED = "wait", "finished"  # in place of a plan: none right now, none any more
+TRACEBACK = "traceback.txt"  # of a user's function, in the folder of its trial
 
 
 @dataclass(frozen=True)
@@ -70,3 +73,13 @@ class Trials(Protocol):
     def unneeded(self) -> list[str]:
         """Trials whose checkpoints nothing reads any more, since the last call."""
         ...
+
+
+def reason_of(metrics: Mapping[str, Any], folder: Path) -> str:
+    """Why a trial failed, of a result with `failed`. The traceback of a user's function, if it brings one, is written
+    into the folder, and the reason says where it is."""
+    if "traceback" not in metrics:
+        return metrics["failed"]
+    path = folder / TRACEBACK
+    write_text(path, metrics["traceback"])
+    return f"{metrics['failed']} (traceback: {path})"

@@ -8,12 +8,12 @@ import json
 import re
 import shutil
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 from trainables.core.errors import Problem, last_line
 from trainables.core.files import opened
@@ -30,6 +30,7 @@ from trainables.data.readers.rows import (
     whole_number,
 )
 
+T = TypeVar("T")
 FORMATS = ("jsonl", "csv", "tsv", "parquet")  # by the ending of a file's name
 Row = tuple[int, Sequence[Any]]
 _BATCH = 1 << 13  # rows of Parquet and Arrow in memory at once
@@ -70,7 +71,24 @@ class Table(Protocol):
         ...
 
 
-class JsonTable(Lines):
+def looked_at(problems: list[Problem], look: Callable[[], Iterable[T]]) -> list[T] | None:
+    """What a first look at a table finds; None for nothing. If there is anything, the problems that it notes are
+    dropped: `rows` notes them."""
+    noted = len(problems)
+    found = list(look())
+    if found:
+        del problems[noted:]
+    return found or None
+
+
+class LineTable(Lines):
+    """A table whose columns are named in its first line."""
+
+    def header_location(self) -> str:
+        return self.location(1)
+
+
+class JsonTable(LineTable):
     """A JSON object a line, or one array of objects; the columns are the keys of all of them. `keys`: what the objects
     should have."""
 
@@ -78,14 +96,7 @@ class JsonTable(Lines):
         super().__init__(path, "a JSON object" + (f" with {', '.join(keys)}" if keys else ""), problems)
 
     def names(self) -> list[str] | None:
-        noted = len(self.problems)
-        names = dict.fromkeys(name for _, row in self._objects() for name in row)
-        if names:
-            del self.problems[noted:]  # `rows` notes them
-        return list(names) or None
-
-    def header_location(self) -> str:
-        return self.location(1)
+        return looked_at(self.problems, lambda: dict.fromkeys(name for _, row in self._objects() for name in row))
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
         for number, row in self._objects():
@@ -131,7 +142,7 @@ def _next(text: str, at: int) -> int:
     return at
 
 
-class TsvTable(Lines):
+class TsvTable(LineTable):
     """Tabs between fields, without quoting; the first row names the columns. Without such a row, they are those of a
     triple with one negative or more, or of a pair with its grade."""
 
@@ -142,16 +153,11 @@ class TsvTable(Lines):
         self._bare: tuple[str, ...] | None = None  # names of the columns where there is no header
 
     def names(self) -> list[str] | None:
-        noted = len(self.problems)
-        rows = [fields for _, fields in islice(self._records(), _SAMPLE)]
+        rows = looked_at(self.problems, lambda: (fields for _, fields in islice(self._records(), _SAMPLE)))
         if not rows:
             return None
-        del self.problems[noted:]  # `rows` notes them
         self._bare = None if self.needs_header else columns_without_header(rows)
         return [name.strip() for name in self._bare or rows[0]]
-
-    def header_location(self) -> str:
-        return self.location(1)
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
         records = self._records()
@@ -343,12 +349,9 @@ class Pieces:
         return self._tables[0].header_location()
 
     def names(self) -> list[str] | None:
-        noted = len(self.problems)
-        named = [table.names() for table in self._tables]
-        union = list(dict.fromkeys(name for names in named for name in names or ()))
-        if union:
-            del self.problems[noted:]  # `rows` notes them
-        return union or None
+        return looked_at(
+            self.problems, lambda: dict.fromkeys(name for table in self._tables for name in table.names() or ())
+        )
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
         self._starts, last = [], 0
