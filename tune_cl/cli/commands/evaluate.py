@@ -134,11 +134,9 @@ def _parsed(names: list[str]) -> dict[str, Any]:
 
 
 def _measure_elsewhere(name: str) -> Any | None:
-    """A measure of ir_measures, by its own name or trec_eval's; None without the library, or if it knows none."""
-    try:
-        import ir_measures
-    except ImportError:
-        return None
+    """A measure of ir_measures, by its own name or trec_eval's; None if it knows none."""
+    import ir_measures
+
     for parse in (ir_measures.parse_measure, ir_measures.parse_trec_measure):
         try:
             found = parse(name)
