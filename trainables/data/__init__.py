@@ -8,13 +8,13 @@ from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
-from trainables.core.cache import cached, digest_of
+from trainables.core.cache import digest_of
 from trainables.core.errors import DataError, Problem
 from trainables.core.plugins import code_digest
 from trainables.core.registry import Entry, Registry
 from trainables.data.columns import RankingData, Task
 from trainables.data.combine import with_splits, with_training_share
-from trainables.data.data_cache import load_data_folder, save_data
+from trainables.data.data_cache import cached_data, save_data
 from trainables.data.labels import with_training_labels
 from trainables.data.readers import READERS, reader_for
 from trainables.data.readers.files import not_read
@@ -22,7 +22,6 @@ from trainables.data.settings import DataConfig
 from trainables.data.tables_in_memory import HUB, from_hub
 
 _FORMAT = 4  # raise it when a reader or the store would give other columns for the same files
-_COLUMNS = 3  # raise it when the store has another column for the same content: it is read again, its digest stays
 DOCSTRINGS = "docstrings"
 _IR_DATASETS = "ir_datasets:"
 _FORMS = f"a folder (tune-cl list data), {DOCSTRINGS}, {_IR_DATASETS}NAME or {HUB}NAME"
@@ -129,8 +128,8 @@ def _load_folder(folder: Path, config: DataConfig) -> RankingData:
     def build(entry: Path) -> None:
         save_data(_identified(reader.read(folder, config, entry), digest), entry)
 
-    key = digest_of(_COLUMNS, digest, *(["strict"] if config.strict else []))  # the same content, if it is not refused
-    data = load_data_folder(cached("data", key, build))
+    key = digest_of(digest, "strict") if config.strict else digest  # the same content, if it is not refused
+    data = cached_data(key, build)
     passed_over = not_read(folder, reader.files(folder))
     notes = (f"not read, though named like data: {', '.join(passed_over)}",) if passed_over else ()
     return replace(data, name=folder.resolve().name, notes=(*data.notes, *notes))
@@ -158,7 +157,7 @@ def _load_ir_datasets(source: str, config: DataConfig) -> RankingData:
     def build(entry: Path) -> None:
         save_data(_identified(ir_datasets_source.read_source(named, config, entry), digest), entry)
 
-    return load_data_folder(cached("data", digest_of(_COLUMNS, digest), build))
+    return cached_data(digest, build)
 
 
 def _identified(data: RankingData, digest: str) -> RankingData:

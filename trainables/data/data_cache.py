@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from itertools import accumulate, islice
 from pathlib import Path
@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
-from trainables.core.cache import load_array, load_arrays, save_arrays
+from trainables.core.cache import cached, digest_of, load_array, load_arrays, save_arrays
 from trainables.core.files import read_text
 from trainables.data.columns import RankingData, Split, TextColumn
 
+STORE = 3  # raise it when the store has another column for the same content: it is read again, its digest stays
 META = "meta.json"
 _TEXTS = ("document_ids", "documents", "query_ids", "utterances")
 _ARRAYS = ("utterance_offsets", "domain")
@@ -132,6 +133,11 @@ def _is_file(values: np.ndarray, folder: Path, name: str) -> bool:
     """Whether the array is a memory map of the very file that it would be written to."""
     file = values.base.filename if isinstance(values.base, np.memmap) else None
     return file is not None and Path(file).resolve() == (folder / f"{name}.npy").resolve()
+
+
+def cached_data(key: str, build: Callable[[Path], None]) -> RankingData:
+    """The data of a cache entry, which `build` writes with `save_data` if this version of the store has none."""
+    return load_data_folder(cached("data", digest_of(STORE, key), build))
 
 
 def load_data_folder(folder: Path) -> RankingData:

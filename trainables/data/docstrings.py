@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from trainables.core.cache import cached, digest_of
+from trainables.core.cache import digest_of
 from trainables.core.errors import WorkFailed
 from trainables.core.randomness import generator
 from trainables.data.bm25 import Bm25
 from trainables.data.columns import SPLITS, RankingData, Split, TextColumn
-from trainables.data.data_cache import load_data_folder, save_data
+from trainables.data.data_cache import cached_data, save_data
 from trainables.data.readers.assembly import ranks
 from trainables.data.settings import Bm25Config, DataConfig
 from trainables.data.words import WordRows, index_words, look_up, normalised, words
@@ -112,7 +112,7 @@ NEAREST = 10
 HELD_OUT = ("test", "dev")
 FOLD = 1000  # documentation strings in a held-out split; training is cut into folds of about that size
 MOST_CONTEXTS = {"test": 800, "dev": 400}
-_FORMAT = 4  # raise it when the construction or the store changes
+_FORMAT = 4  # raise it when the construction changes
 _SEED = 0  # one fixed data set, whatever the seed of a training
 
 
@@ -124,7 +124,7 @@ def load_docstrings(config: DataConfig) -> RankingData:
         docstrings = list(chain.from_iterable(map(read_package, PACKAGES)))
         save_data(replace(make_data(docstrings, config.bm25), digest=digest), folder)
 
-    return load_data_folder(cached("data", digest, build))
+    return cached_data(digest, build)
 
 
 @dataclass(frozen=True)
