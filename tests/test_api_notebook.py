@@ -77,7 +77,7 @@ of_rays_own = {"RAY_AUTH_MODE", "RAY_USAGE_STATS_ENABLED"}  # as after any ray.i
 left = sorted(name for name in changed - of_rays_own if name.startswith(("RAY_", "TUNE_", "MLFLOW_", "CUDA_", "OMP_")))
 left += [number for number, handler in zip((2, 15, 1), before[1]) if signal.getsignal(number) != handler]
 ray_left = ray.is_initialized()
-ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
+ray.init("local", num_cpus=1, include_dashboard=False, log_to_driver=False)
 verdict = search.confirm(seeds=2, top=1, progress=False)
 again = tune_cl.run("toy.yaml", data="data", storage="runs", trials=2, max_iterations=1, progress=False)
 print(json.dumps([search.finished, len(search.trials), left, ray_left, ray.is_initialized(), len(verdict.per_query),
