@@ -133,7 +133,7 @@ def test_the_sampler_hears_of_a_paused_trial_as_of_a_stopped_one_until_it_ends(
     training = crew.training(plan)
     while next(training, False):
         pass
-    sampler = crew.search.sampler
+    sampler = crew.search.course.arms["curriculum"].sampler
     assert isinstance(sampler, TpeSampler) and crew.search.state.trials["t0001"].paused
     assert sampler.results[1].state.name == "PRUNED" and sampler.results[1].curve.keys() == {1, 2}
     crew.journal.close()
@@ -211,7 +211,10 @@ def test_a_warm_start_is_read_from_the_journal(experiment: Experiment, tmp_path:
         journal.close()
     crew = Crew(tmp_path / "whole", experiment).work()
     Crew(tmp_path / "cold", experiment).work()
-    assert isinstance(crew.search.sampler, TpeSampler) and len(crew.search.sampler.observations) == 4
+    assert (
+        isinstance(crew.search.course.arms["curriculum"].sampler, TpeSampler)
+        and len(crew.search.sampler.observations) == 4
+    )
     assert summary(tmp_path / "whole") != summary(tmp_path / "cold")
     with pytest.raises(Killed):
         Crew(tmp_path / "cut", experiment, kill_after=30).work()
@@ -226,7 +229,7 @@ def test_the_scheduler_hears_when_no_new_configuration_comes(tmp_path: Path, opt
     path.write_text(SPACE)
     experiment = load_experiment(str(path), ["search.scheduler=model", *options])
     crew = Crew(tmp_path / "a", experiment, slots=2)
-    while not crew.search.scheduler.all_started:
+    while not crew.search.course.arms["curriculum"].scheduler.all_started:
         crew.ask()
         for trial, training in list(crew.running.items()):
             if not next(training, False):
@@ -234,7 +237,7 @@ def test_the_scheduler_hears_when_no_new_configuration_comes(tmp_path: Path, opt
     assert len(crew.search.state.trials) == trials
     crew.journal.close()
     again = Crew(tmp_path / "a", experiment, slots=2).work().search
-    assert again.scheduler.all_started and len(again.state.trials) == trials
+    assert again.course.arms["curriculum"].scheduler.all_started and len(again.state.trials) == trials
 
 
 def test_some_trials_are_ranked_as_among_all(experiment: Experiment, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import describe
 from tune_cl.experiment.load import from_yaml, load_experiment
 from tune_cl.samplers import GridSampler, RandomSampler, tried_first
-from tune_cl.search.warm_start import warm_start_event, within
+from tune_cl.search.warm_start import warm_start_event
 from tune_cl.space.parameters import Leaf, parse_leaf
 
 # -- priors --------------------------------------------------------------------------------------------------------
@@ -240,9 +240,9 @@ def test_a_search_to_learn_from_must_be_there(earlier: Case) -> None:
 def test_parameters_outside_the_space(tmp_path: Path) -> None:
     space = experiment(tmp_path).space
     params = {"curriculum.pacing": "linear", "curriculum.delta": 0.5, "curriculum.T": 0.5, "training.lr": 1e-3}
-    assert within(space, params) == {key: params[key] for key in list(params)[:3]}
-    assert within(space, params | {"curriculum.delta": 0.05}) is None
-    assert within(space, params | {"curriculum.pacing": "root"}) is None, "n is missing"
+    assert space.within(params) == {key: params[key] for key in list(params)[:3]}
+    assert space.within(params | {"curriculum.delta": 0.05}) is None
+    assert space.within(params | {"curriculum.pacing": "root"}) is None, "n is missing"
 
 
 def test_random_search_with_points_never_repeats(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Journal
 from tune_cl.history.state import replay
-from tune_cl.search.warm_start import notes_of, warm_start_event, within
+from tune_cl.search.warm_start import notes_of, warm_start_event
 from tune_cl.space.parameters import Choice
 from tune_cl.space.space import Space
 
@@ -81,4 +81,4 @@ def test_seeds_of_earlier_searches_are_known_along_a_chain(tmp_path: Path) -> No
 
 def test_a_parameter_that_may_be_null_must_still_be_known() -> None:
     space = Space({"x": Choice(options=(None, 5))})
-    assert within(space, {"x": None}) == {"x": None} and within(space, {}) is None
+    assert space.within({"x": None}) == {"x": None} and space.within({}) is None

@@ -14,13 +14,14 @@ from typing import Any
 import yaml
 
 from trainables.config.function import Objective
-from trainables.core.errors import Interrupted
+from trainables.core.errors import ConfigError, Interrupted, Problem
 from trainables.core.plugins import plugins_of, require_sendable
 from trainables.core.prose import say
 from trainables.data import form_of
-from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.forecast import forecast_of
+from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Experiment
+from tune_cl.experiment.forecast import arms_of, forecast_of
 from tune_cl.experiment.load import require_current
+from tune_cl.experiment.plain_tuning import leaves_to_tune
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import TRIALS, SearchFolder, has_event, name_exists, stopped
 from tune_cl.history.state import SearchState, experiment_of, replay
@@ -106,6 +107,31 @@ def resume_search(
         raise
     except KeyboardInterrupt:
         raise _stopped(search_folder, address) from None
+
+
+def tune_plain(
+    search_folder: SearchFolder,
+    trials: int | None,
+    tracking_uri: str,
+    address: str | None,
+    panel: PanelKind = Panel,
+    objective: Objective | None = None,
+) -> dict[str, Any]:
+    """Adds plain trials to a search and runs them; returns its document. `trials`: how many; None: as many as make the
+    arms equal. Raises ConfigError if there is nothing for them to search."""
+    state = replay(read_events(search_folder.journal))
+    experiment = experiment_of(state, same=True, objective=objective)
+    require_current(experiment, "tuned")
+    leaves = leaves_to_tune(experiment)
+    given = experiment.arm_trials
+    more = given[CURRICULUM] - given[PLAIN] if trials is None else trials
+    if more < 1:
+        wrong = f"{more} more plain trials: the search has {given[PLAIN]} beside {given[CURRICULUM]} others"
+        raise ConfigError(Problem("--trials", wrong, "1 or more"))
+    written = {key: leaf.document() for key, leaf in leaves.items()}
+    with search_folder.open() as journal:
+        journal.append({"event": "tune_plain", "trials": more, "leaves": written, "time": time.time()})
+    return resume_search(search_folder, tracking_uri, address, panel, objective)
 
 
 def _stopped(search_folder: SearchFolder, address: str | None) -> Interrupted:
@@ -214,6 +240,7 @@ def _search_event(
         "ranker": run.ranker["name"],
         "rankers": experiment.rankers,
         "opened": list(experiment.space.leaves),
+        "arms": arms_of(experiment),
         "metric": experiment.metric,
         "mode": "max",
         "seed": experiment.seed,

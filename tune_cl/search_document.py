@@ -6,6 +6,7 @@ from typing import Any
 
 from trainables.config.function import option_of
 from trainables.core.errors import WorkFailed
+from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Arm
 from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import TRIALS, SearchFolder
 from tune_cl.history.state import Dev, SearchState, TrialState, over_curricula, replay
@@ -25,8 +26,13 @@ def best_of(state: SearchState) -> dict[str, Any] | None:
 
 
 def best_curriculum_of(state: SearchState) -> dict[str, Any] | None:
-    """Like `best_of`, for the best trial that is not the baseline."""
-    best = next((pair for pair in state.ranked() if not pair[0].baseline), None)
+    """Like `best_of`, for the best trial that is not plain."""
+    return best_of_arm(state, CURRICULUM)
+
+
+def best_of_arm(state: SearchState, arm: Arm) -> dict[str, Any] | None:
+    """Like `best_of`, for the best trial of an arm."""
+    best = next(iter(state.ranked_of(arm)), None)
     return _reached(*best) if best else None
 
 
@@ -34,12 +40,22 @@ def _reached(trial: TrialState, at: Dev) -> dict[str, Any]:
     return {"trial_id": trial.trial, "params": trial.params, "dev": at.dev, "iteration": at.iteration}
 
 
-def baseline_result(state: SearchState) -> dict[str, Any] | None:
-    """The baseline as the result document shows it."""
+def default_result(state: SearchState) -> dict[str, Any] | None:
+    """The first trial, which has the space's own defaults, as the result document shows it."""
     trial = state.baseline_trial()
     if not trial or trial.outcome == "failed" or not (at := trial.best(state.metric)):
         return None
-    return {"params": trial.params, "dev": at.dev, "iteration": at.iteration}
+    return _reached(trial, at)
+
+
+def arms_document(state: SearchState) -> dict[str, Any]:
+    """Trials, iterations and searched keys of each arm."""
+    return {arm: _arm_document(state, arm) for arm in ARMS}
+
+
+def _arm_document(state: SearchState, arm: Arm) -> dict[str, Any]:
+    trials = [trial for trial in state.by_number() if trial.arm == arm]
+    return {"trials": len(trials), "iterations": state.iterations_of(arm), "opened": state.opened_in(arm)}
 
 
 def curves_of(state: SearchState) -> dict[str, list[float]]:
@@ -81,7 +97,9 @@ def search_document(
         "opened": list(dict.fromkeys(key for trial in state.by_number() for key in trial.point)),
         "over_curricula": over_curricula(state),
         "selection_bias": selection_bias(curves_of(state)),
-        "baseline": baseline_result(state),
+        "baseline": best_of_arm(state, PLAIN),
+        "default": default_result(state),
+        "arms": arms_document(state),
         "best_ranker": str(search_folder.folder / TRIALS / BEST_RANKER)
         if (state.end or {}).get("checkpoint")
         else None,

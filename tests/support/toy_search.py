@@ -96,7 +96,7 @@ class Crew:
         return answer
 
     def may_finish(self, running: int) -> bool:
-        return running < self.search.slots and not (running and self.search.scheduler.pauses)
+        return running < self.search.slots and not (running and self.search.course.arms["curriculum"].scheduler.pauses)
 
     def training(self, plan: Plan) -> Iterator[bool]:
         done = int(Path(plan.checkpoint).name) if plan.checkpoint else 0

@@ -22,6 +22,13 @@ def class_values() -> dict[str, list[str]]:
     return {"metric": [ACCURACY], "training.loss": class_losses()}
 
 
+def losses_like(run: TrainingRun) -> list[str]:
+    """The losses of the same kind as a training's that need no teacher, its own first: they read the same batches."""
+    own = LOSSES[run.training.loss]
+    others = [name for name, loss in LOSSES.items() if loss.kind == own.kind and not loss.reads_teacher]
+    return list(dict.fromkeys([run.training.loss, *others]))
+
+
 def require_fit(run: TrainingRun, task: Task) -> None:
     """Raises ConfigError with every key of a training that does not fit the data's task."""
     unfit = _unfit_for_classes if task == "classification" else _unfit_for_ranking

@@ -14,6 +14,7 @@ from trainables.data.tables_in_memory import Data, as_source
 from tune_cl.api.session import panel_kind, working
 from tune_cl.api.verdict import Verdict
 from tune_cl.confirmation.request import Request
+from tune_cl.experiment.experiment import PLAIN
 from tune_cl.experiment.load import Overrides, Source, requested_experiment
 from tune_cl.experiment.paths import in_any_folder
 from tune_cl.history.journal import read_events
@@ -29,7 +30,7 @@ from tune_cl.history.state import SearchState, TrialState, replay
 from tune_cl.history.tracking_uri import masked, resolve_tracking_uri
 from tune_cl.ray.access import require_ray
 from tune_cl.search.progress_panel import standing
-from tune_cl.search_document import BEST_RANKER, baseline_result, best_of, recorded_document
+from tune_cl.search_document import BEST_RANKER, best_of, best_of_arm, recorded_document
 from tune_cl.tracking.layout import metric_name
 
 if TYPE_CHECKING:
@@ -158,9 +159,9 @@ class Search:
 
     @property
     def trials(self) -> pd.DataFrame:
-        """A row for each trial: trial_id, outcome (completed, stopped_early, failed, baseline, running or paused), dev
-        and best_iteration (NaN without a value), iterations and seconds of training, and a column for each key that
-        the space opens (None where it has no effect)."""
+        """A row for each trial: trial_id, arm (plain or curriculum), outcome (completed, stopped_early, failed,
+        baseline, running or paused), dev and best_iteration (NaN without a value), iterations and seconds of training,
+        and a column for each key that the space opens (None where it has no effect)."""
         import pandas as pd
 
         state = self._state
@@ -189,10 +190,8 @@ class Search:
 
     @property
     def baseline(self) -> Trial | None:
-        """The trial without a curriculum; None if it gave no value."""
-        state = self._state
-        found = baseline_result(state)
-        return _trial({"trial_id": state.baseline, **found}) if found else None
+        """The best plain trial on dev; None if none gave a value."""
+        return _trial(best_of_arm(self._state, PLAIN))
 
     @property
     def best_ranker(self) -> Path | None:
@@ -219,6 +218,27 @@ class Search:
 
             uri, kind = self.search_folder.tracking_uri, panel_kind(progress)
             self._document = resume_search(self.search_folder, uri, address, kind, self._objective)
+        return self
+
+    def tune_plain(
+        self,
+        trials: int | None = None,
+        address: str | None = None,
+        progress: bool = True,
+        allow_open_ray: bool = False,
+        objective: Function | Objective | None = None,
+    ) -> Search:
+        """Adds plain trials, so that plain training is tuned as hard as the curricula: over the keys that the space
+        opens outside `baseline`, else over learning rate, loss and batch size. `trials`: how many; None: as many as
+        make the arms equal. Returns this search. Raises what `resume` raises, and ConfigError if nothing is left to
+        search."""
+        with working(progress):
+            self._remember(objective)
+            require_ray(address, allow_open_ray)
+            from tune_cl.run_search import tune_plain  # imports Ray and torch
+
+            uri, kind = self.search_folder.tracking_uri, panel_kind(progress)
+            self._document = tune_plain(self.search_folder, trials, uri, address, kind, self._objective)
         return self
 
     def _remember(self, objective: Function | Objective | None) -> None:
@@ -320,6 +340,7 @@ def _trial_row(state: SearchState, trial: TrialState, opened: Iterable[str]) -> 
     reached = (at.dev, at.iteration) if at else (float("nan"), float("nan"))
     return {
         "trial_id": trial.trial,
+        "arm": trial.arm,
         "outcome": standing(trial).replace(" ", "_"),
         "dev": reached[0],
         "best_iteration": reached[1],

@@ -28,6 +28,7 @@ from tune_cl.process import SIGNALS, program, silence, stoppable
 COMMANDS = {
     "run": "search a space of curricula and rankers",
     "resume": "continue a search after a stop, crash or kill",
+    "tune-plain": "add plain trials to a search, so that its curricula have a tuned opponent",
     "confirm": "did a curriculum beat the baseline? new seeds, paired tests, a verdict",
     "plan": "how many seeds a confirmation needs, and what it can show",
     "report": "the results of a search: an HTML page, a LaTeX table or CSV",
@@ -122,7 +123,7 @@ def _run(arguments: list[str]) -> int:
     if name not in COMMANDS:
         raise UserError(Problem("tune-cl", f"unknown command '{name}'", nearest(name, COMMANDS)))
     _require_values(rest)
-    command = import_module(f"tune_cl.cli.commands.{name}")
+    command = import_module(f"tune_cl.cli.commands.{name.replace('-', '_')}")
     from trainables.core.plugins import load_plugins  # here: it loads more than --version needs
 
     options = parser_of(name, command).parse_args(rest)

@@ -26,7 +26,7 @@ from tune_cl.confirmation.verdict import (
     verdict_of,
 )
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.history.state import CURRICULUM, SearchState, differences, seedless, training_key
+from tune_cl.history.state import OF_CURRICULUM, SearchState, differences, seedless, training_key
 from tune_cl.space.space import Flat
 
 Runs = Sequence[SeedRun]
@@ -188,6 +188,6 @@ def ablations(state: SearchState, baseline: Configuration, experiment: Experimen
 
 
 def _label(point: Flat, params: Flat, configuration: Configuration, others: Iterable[Configuration]) -> str:
-    opened = [key for key in point if key in params and not key.startswith(CURRICULUM)]
+    opened = [key for key in point if key in params and not key.startswith(OF_CURRICULUM)]
     label = ", ".join(["plain", *(setting(key, params[key]) for key in opened)])
     return f"{label} ({configuration.trial})" if any(one.label == label for one in others) else label

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
 
 from pydantic.fields import FieldInfo
 
@@ -18,7 +20,7 @@ from tune_cl.experiment.search_keys import SearchConfig
 from tune_cl.samplers import SEARCHERS, Sampler, Settings
 from tune_cl.schedulers import SCHEDULERS, Scheduler, Setup, promotes
 from tune_cl.schedulers.scheduler import curriculum_grace
-from tune_cl.space.parameters import Range
+from tune_cl.space.parameters import Leaf, Range
 from tune_cl.space.space import Flat, Space
 from tune_cl.space.space_files import dump_yaml
 
@@ -27,14 +29,31 @@ def _defaults(fields: Mapping[str, FieldInfo]) -> Flat:
     return {key: field.get_default(call_default_factory=True) for key, field in fields.items()}
 
 
+Arm = Literal["plain", "curriculum"]
+PLAIN: Arm = "plain"
+CURRICULUM: Arm = "curriculum"
+ARMS: tuple[Arm, Arm] = (PLAIN, CURRICULUM)
+
 DEFAULTS, OBJECTIVE_DEFAULTS = _defaults(configuration_fields(())), _defaults(objective_fields({}))
 
 
 @dataclass(frozen=True)
+class PlainTuning:
+    """What `tune-cl tune-plain` adds to a search: plain trials, and what they search."""
+
+    trials: int = 0
+    leaves: Mapping[str, Leaf] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Experiment:
-    """A checked search. `fixed`: flat keys; `baseline`: flat keys that make a training the baseline; `objective`: the
-    user's function that trains, if it is no ranker of ours; `gone`: what it used of an earlier version, as KEY=VALUE,
-    and this version does not have."""
+    """A checked search. `fixed`: flat keys; `baseline`: flat keys that make a training plain; `objective`: the user's
+    function that trains, if it is no ranker of ours; `gone`: what it used of an earlier version, as KEY=VALUE, and this
+    version does not have.
+
+    Trials have two arms. Plain trials have the baseline's values and search every other opened key; the others search
+    all opened keys.
+    """
 
     name: str
     fixed: Flat
@@ -46,6 +65,7 @@ class Experiment:
     notes: tuple[str, ...] = ()
     objective: Objective | None = None
     gone: tuple[str, ...] = ()
+    tuning: PlainTuning = PlainTuning()
 
     # -- trainings -----------------------------------------------------------------------------------------------
 
@@ -73,6 +93,15 @@ class Experiment:
         """
         return self._without_curriculum(self.baseline, {})
 
+    def plain_values(self, values: Mapping[str, Any]) -> Flat:
+        """The values of a plain trial. `values`: of keys of `plain_space`."""
+        return self._without_curriculum({**self.baseline, **values}, {})
+
+    def is_plain(self, point: Mapping[str, Any]) -> bool:
+        """Whether a trial with these values trains as one of the plain arm."""
+        own = {key: value for key, value in point.items() if key in self.plain_space.leaves}
+        return self.training_run(point).in_force() == self.training_run(self.plain_values(own)).in_force()
+
     def ablated(self, point: Mapping[str, Any]) -> Flat:
         """The configuration with the baseline's curriculum. Other opened keys have their values, not the baseline's."""
         off = {key: value for key, value in self.baseline.items() if key.startswith("curriculum.")}
@@ -87,7 +116,7 @@ class Experiment:
 
     def plain_run(self, values: Mapping[str, Any]) -> TrainingRun:
         """The baseline's training with these values of opened keys outside the curriculum."""
-        return self.ranker_run(self._without_curriculum({**self.baseline, **values}, {}))
+        return self.ranker_run(self.plain_values(values))
 
     def base_run(self) -> AnyRun:
         """The baseline's training."""
@@ -116,14 +145,20 @@ class Experiment:
         """The baseline and a training for each combination of opened keys, and of those that they depend on. Where that
         is more than there are trials, ranges with steps stay at their middle, as those without are anyway."""
         deciding = set(keys)
-        for key in list(self.space.leaves)[::-1]:
+        runs = [self.base_ranker(), *map(self.ranker_run, self._combinations_of(self.space, deciding))]
+        if self.tuning.leaves:  # else plain trials search keys that the others search, too
+            runs += map(self.plain_run, self._combinations_of(self.plain_space, deciding))
+        return runs
+
+    def _combinations_of(self, space: Space, keys: set[str]) -> Iterable[Flat]:
+        deciding = set(keys)
+        for key in list(space.leaves)[::-1]:
             if key in deciding:
-                deciding |= self.space.leaves[key].when.keys()
-        space = self.space.only(deciding)
-        if (space.combinations() or 0) > self.search.trials:  # a trial makes what it does not share
-            ranges = {key for key, leaf in self.space.leaves.items() if isinstance(leaf, Range)}
-            space = self.space.only(deciding - ranges)
-        return [self.base_ranker(), *map(self.ranker_run, space.grid())]
+                deciding |= space.leaves[key].when.keys()
+        few = space.only(deciding)
+        if (few.combinations() or 0) > self.search.trials:  # a trial makes what it does not share
+            few = space.only(deciding - {key for key, leaf in space.leaves.items() if isinstance(leaf, Range)})
+        return few.grid()
 
     def _text_keys(self) -> set[str]:
         """The `ranker.*` keys that decide which text preparation trials can share."""
@@ -181,14 +216,61 @@ class Experiment:
 
     def _values(self, key: str) -> list[Any]:
         """Every value that a key with options can take in trials, or the one that all have."""
-        leaf = self.space.leaves.get(key)
-        return list(leaf.samples()) if leaf else [self.value(key)]
+        leaves = [leaf for space in (self.space, self.plain_space) if (leaf := space.leaves.get(key))]
+        return list(dict.fromkeys(value for leaf in leaves for value in leaf.samples())) or [self.value(key)]
+
+    # -- the two arms --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def shared_leaves(self) -> dict[str, Leaf]:
+        """The opened keys that the baseline leaves open, those of the curriculum only where plain training reads
+        them: both arms search them."""
+        read = self.base_run().in_force()
+        leaves = self.space.leaves.items()
+        open_to_both = {key: leaf for key, leaf in leaves if key not in self.baseline}
+        return {key: leaf for key, leaf in open_to_both.items() if not key.startswith("curriculum.") or key in read}
+
+    @cached_property
+    def plain_space(self) -> Space:
+        """What plain trials search: `shared_leaves`, or what `tune-cl tune-plain` asked for."""
+        return Space(dict(self.tuning.leaves) or self.shared_leaves, {**self.space.context, **self.baseline})
+
+    @cached_property
+    def compares(self) -> bool:
+        """Whether the baseline sets the arms apart; else all trials are plain, such as those over a learning rate
+        alone."""
+        if len(self.shared_leaves) < len(self.space.leaves):
+            return True
+        defaults = OBJECTIVE_DEFAULTS if self.objective else DEFAULTS
+        return any(self.fixed.get(key, defaults.get(key, value)) != value for key, value in self.baseline.items())
+
+    @cached_property
+    def tunes_plain(self) -> bool:
+        """Whether the search itself has plain trials beside the first."""
+        auto = self.search.plain == "auto"
+        return bool(self.compares and self.shared_leaves) if auto else self.search.plain != 0
+
+    @property
+    def combinations(self) -> dict[Arm, float]:
+        """How many different trials each arm can have."""
+        plain = self.plain_space.combinations() if self.tunes_plain else 1
+        of_arms = {PLAIN: plain, CURRICULUM: self.space.combinations()}
+        return {arm: math.inf if most is None else most for arm, most in of_arms.items()}
+
+    @cached_property
+    def arm_trials(self) -> dict[Arm, int]:
+        """Trials of each arm, the baseline included in the plain one: no more than can be different."""
+        every, most = self.search.trials, self.combinations
+        share = 0.5 if self.search.plain == "auto" else self.search.plain
+        plain = min(max(1, math.ceil(every * share)), most[PLAIN])
+        others = min(every - plain, most[CURRICULUM])
+        plain = min(every - others, most[PLAIN])
+        return {PLAIN: int(plain) + self.tuning.trials, CURRICULUM: int(others)}
 
     @property
     def trials(self) -> int:
-        """Trials of the search, the baseline included: no more than can be different."""
-        combinations = self.space.combinations()
-        return self.search.trials if combinations is None else min(self.search.trials, combinations + 1)
+        """Trials of the search, of both arms."""
+        return sum(self.arm_trials.values())
 
     @property
     def rungs(self) -> list[int]:
@@ -211,17 +293,27 @@ class Experiment:
         """A new one, which has seen no trial."""
         return SCHEDULERS[self.search.scheduler](self.setup)
 
-    def sampler(self) -> Sampler:
-        """A new one, which has seen no trial."""
-        search = self.search
+    def sampler(self, arm: Arm = CURRICULUM) -> Sampler:
+        """A new one of an arm, which has seen no trial."""
+        search, searcher = self.search, self.search.searcher
+        if arm == PLAIN:
+            endless = searcher == "grid" and self.plain_space.continuous
+            make = SEARCHERS["random" if endless else searcher]
+            sampler = make(self.plain_space, self.seed, Settings((), search.startup_trials))
+            sampler.tell_apart(lambda values: self._effect(self.plain_values(values)), self.baseline_values())
+            return sampler
         settings = Settings(search.points, search.startup_trials)
-        sampler = SEARCHERS[search.searcher](self.space, self.seed, settings)
-        sampler.tell_apart(self._effect, self.baseline_values())
+        sampler = SEARCHERS[searcher](self.space, self.seed, settings)
+        sampler.tell_apart(self._effect_of_curriculum if self.compares else self._effect, self.baseline_values())
         return sampler
 
-    def _effect(self, point: Flat) -> str:
+    def _effect(self, point: Flat) -> Hashable:
         """Equal for points that train in the same way: only keys in force count."""
         return repr(sorted(self.training_run(point).in_force().items()))
+
+    def _effect_of_curriculum(self, point: Flat) -> Hashable:
+        """Like `_effect`; all plain trainings have the effect of the baseline, which no trial of this arm has."""
+        return PLAIN if self.is_plain(point) else self._effect(point)
 
     def grace(self, point: Mapping[str, Any]) -> int:
         """The iteration before which such a trial is not compared with others (`search.grace`)."""

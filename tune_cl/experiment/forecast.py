@@ -10,7 +10,7 @@ from typing import Any
 from trainables.config.keys import NEEDS, flatten, without_effect
 from trainables.core.randomness import generator
 from trainables.core.validation import with_needs
-from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Experiment
 from tune_cl.experiment.search_keys import SEARCH_NEEDS, SearchConfig, idle
 from tune_cl.schedulers import SCHEDULERS, WITH_RUNGS
 from tune_cl.schedulers.scheduler import curriculum_ends
@@ -57,8 +57,16 @@ def describe(experiment: Experiment, slots: int | None = None) -> dict[str, Any]
         "steps": [f"{key}: {steps}" for key, steps in space.steps.items()],
         "priors": [f"{key}: {on_a_line(prior)}" for key, prior in space.priors.items()],
         "points": len(experiment.search.points),
+        "arms": arms_of(experiment),
         **forecast_of(experiment, slots),
     }
+
+
+def arms_of(experiment: Experiment) -> dict[str, dict[str, Any]]:
+    """Of each arm: how many trials it gets, and the keys that they search."""
+    opened = {PLAIN: experiment.plain_space.leaves if experiment.arm_trials[PLAIN] > 1 else {}}
+    opened[CURRICULUM] = experiment.space.leaves
+    return {arm: {"trials": experiment.arm_trials[arm], "opened": list(opened[arm])} for arm in ARMS}
 
 
 def _iterations_at_most(experiment: Experiment, slots: int | None) -> int:

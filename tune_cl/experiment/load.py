@@ -18,7 +18,7 @@ from trainables.core.randomness import generator
 from trainables.data import require_source, task_of
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import ends_no_trial, unused
-from tune_cl.experiment.resolution import TEXTS, entries_of, map_all, resolve
+from tune_cl.experiment.resolution import OFF, TEXTS, entries_of, map_all, resolve
 from tune_cl.experiment.search_keys import misfits, remarks, search_config, unfit_space
 from tune_cl.space.space import Flat, Points, points_of
 from tune_cl.space.space_files import as_yaml_reads, find_space, parse_yaml, read_space
@@ -43,6 +43,8 @@ def load_experiment(
     if not experiment.space.leaves:
         right = "open a key, e.g. training.lr: {loguniform: [1e-5, 1e-3]}, or use tune-cl train"
         raise ConfigError(Problem(name if isinstance(space, Mapping) else str(space), "nothing to search", right))
+    if problems := unfit_arms(experiment):
+        raise ConfigError(problems)
     return experiment
 
 
@@ -122,6 +124,7 @@ def from_yaml(text: str, objective: Objective | None = None) -> Experiment:
     if objective and not record:
         wrong = f"the search trains rankers of ours, and not by {objective.name}"
         raise ConfigError(Problem(OBJECTIVE, wrong, "left out"))
+    tree.setdefault("search", {}).setdefault("plain", 0)  # a search of 0.1 has one plain trial
     experiment = build(tree["name"], tree, {}, objective=same(record, objective) if record and objective else record)
     return replace(experiment, gone=tuple(gone))
 
@@ -192,12 +195,31 @@ def parts(tree: Mapping[str, Any]) -> dict[str, Flat]:
 def misfits_of_parts(experiment: Experiment) -> list[Problem]:
     """Where the configuration, the space and the way it is searched do not fit together."""
     configurations = [experiment.space.sample(generator(0, "check", draw)) for draw in range(CHECKED_DRAWS)]
+    plain = [experiment.plain_space.sample(generator(0, "check plain", draw)) for draw in range(CHECKED_DRAWS)]
     points = [experiment.baseline_values(), *experiment.search.points, *configurations]
+    points += map(experiment.plain_values, plain)
     problems: list[Problem] = []
     with gathering(problems):
         map_all(lambda point: fitting(experiment.training_run(point)), points)
     unfit = *unfit_space(experiment.search, experiment.space), *unfit_workers(experiment)
     return [*problems, *unfit]
+
+
+def unfit_arms(experiment: Experiment) -> list[Problem]:
+    """What keeps plain trials from being an opponent."""
+    if experiment.baseline != OFF and not experiment.compares:
+        right = "a key that the space opens, or sets otherwise"
+        return [Problem("baseline", "leaves nothing to compare: all trials would be plain", right)]
+    share = experiment.search.plain
+    if share == "auto" or not share:
+        return []
+    if not (experiment.compares and experiment.shared_leaves):
+        wrong = "plain trials have nothing to search: the space opens no key outside baseline"
+        return [Problem("search.plain", wrong, "auto, or an opened key such as training.lr")]
+    if not all(experiment.arm_trials.values()):
+        wrong = f"{share:g} of {experiment.search.trials} trials leaves an arm without any"
+        return [Problem("search.plain", wrong, "another share, or more search.trials")]
+    return []
 
 
 def fitting(run: AnyRun) -> AnyRun:
@@ -211,7 +233,7 @@ def with_whole_grid(experiment: Experiment) -> Experiment:
     """The experiment; a grid whose `search.trials` is not given gets enough for all combinations."""
     search = experiment.search
     if search.searcher == "grid" and "trials" not in search.model_fields_set:
-        trials = (experiment.space.combinations() or 0) + 1
+        trials = int(sum(experiment.combinations.values()))
         return replace(experiment, search=search.model_copy(update={"trials": trials}))
     return experiment
 

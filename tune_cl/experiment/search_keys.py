@@ -70,6 +70,9 @@ class SearchConfig(Section):
         description="trials pause, the best go on later; null: with asha, hyperband and model",
     )
     trials: int = Field(default=16, ge=1, description="trials, the baseline included; default 16, for a grid all")
+    plain: Annotated[Literal["auto"] | Annotated[float, Field(ge=0, lt=1)], Field(union_mode="left_to_right")] = Field(
+        default="auto", description="share of plain trials; auto: half where they have keys to search, else one trial"
+    )
     max_concurrent: int | None = Field(default=None, ge=1, description="null: as many as the resources allow")
     hours: float | None = Field(default=None, gt=0, description="of all sessions together; null: no limit")
     iterations: int | None = Field(default=None, ge=1, description="of all trials together; null: no limit")

@@ -14,8 +14,9 @@ from trainables.core.errors import DataError, Problem
 from trainables.core.files import names_folder
 from trainables.core.plugins import require_plugins
 from trainables.evaluation.metrics import dev_key
-from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Arm, Experiment
 from tune_cl.experiment.load import from_yaml
+from tune_cl.experiment.plain_tuning import with_tuning
 from tune_cl.history.journal import Event
 from tune_cl.space.space import Flat, identity
 
@@ -45,7 +46,8 @@ class TrialState:
     number: int
     params: dict[str, Any]
     seed: int
-    baseline: bool
+    baseline: bool  # the first trial: the space's own defaults
+    arm: Arm
     point: dict[str, Any] = field(default_factory=dict)
     results: dict[int, dict[str, float]] = field(default_factory=dict)
     checkpoints: dict[int, str] = field(default_factory=dict)
@@ -93,6 +95,7 @@ class SearchState:
     time: float  # of the newest event
     objective: dict[str, Any] | None = None
     """The record of the function, for a search that trains by a user's."""
+    arms: dict[str, Any] = field(default_factory=dict)  # trials and opened keys; of 0.1: none
     tracking_uri: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     git_commit: str | None = None
@@ -109,6 +112,7 @@ class SearchState:
     looks: list[Event] = field(default_factory=list)
     training_checkpoints: dict[str, list[str]] = field(default_factory=dict)  # by training of a confirmation
     artifacts: set[str] = field(default_factory=set)  # paths of files for the parent run, since its end
+    tuning: list[Event] = field(default_factory=list)  # what `tune-cl tune-plain` added
     warm_seeds: set[int] = field(default_factory=set)  # of the searches that it was warm-started from, as far as told
 
     @property
@@ -127,6 +131,21 @@ class SearchState:
         sound = [trial for trial in asked if trial.outcome != "failed"]
         reached = [(trial, at) for trial in sound if (at := trial.best(self.metric))]
         return sorted(reached, key=lambda pair: -pair[1].dev)
+
+    def ranked_of(self, arm: Arm) -> list[tuple[TrialState, Dev]]:
+        """The trials of an arm in `ranked`."""
+        return [pair for pair in self.ranked() if pair[0].arm == arm]
+
+    def iterations_of(self, arm: Arm) -> int:
+        """Iterations of all trials of an arm."""
+        return sum(trial.iterations for trial in self.trials.values() if trial.arm == arm)
+
+    def opened_in(self, arm: Arm) -> list[str]:
+        """The keys that the trials of an arm search."""
+        if arm == PLAIN and self.tuning:
+            return list(self.tuning[0]["leaves"])
+        every = dict.fromkeys(key for trial in self.by_number() if trial.arm == CURRICULUM for key in trial.point)
+        return self.arms[arm]["opened"] if self.arms else [] if arm == PLAIN else list(every)
 
     def finished(self) -> list[tuple[TrialState, Dev]]:
         """The trials that ran to their end, in their order, with their best dev value."""
@@ -191,6 +210,9 @@ class SearchState:
                 self.training_checkpoints.setdefault(event["training"], []).append(event["path"])
             case "warm_start":
                 self.warm_seeds.update(*(source.get("seeds", ()) for source in event["sources"]))
+            case "tune_plain":
+                self.tuning.append(event)
+                self.end = None
             case "artifact":
                 self.artifacts.add(event["path"])
 
@@ -212,6 +234,7 @@ class SearchState:
         if not names_folder(event["trial"]):  # its files would lie elsewhere
             raise TypeError(f"trial {event['trial']!r} is no name of a folder")
         values = {key: event[key] for key in ("trial", "number", "seed", "baseline")}
+        values["arm"] = event.get("arm", PLAIN if event["baseline"] else CURRICULUM)  # 0.1 had one plain trial
         self.trials[event["trial"]] = TrialState(**values, params=params, point=point)
 
 
@@ -266,10 +289,10 @@ def experiment_of(state: SearchState, same: bool = False, objective: Objective |
     Raises ConfigError for another function, and naming each plug-in that it needs and that is not loaded; with `same`,
     DataError for one that has changed since the search began."""
     require_plugins(state.plugins, f"search '{state.name}'", same)
-    return from_yaml(state.yaml, objective)
+    return with_tuning(from_yaml(state.yaml, objective), state.tuning)
 
 
-CURRICULUM = "curriculum."
+OF_CURRICULUM = "curriculum."  # beginning of its keys
 
 
 def seedless(params: Mapping[str, Any]) -> Flat:
@@ -288,7 +311,7 @@ def differences(ours: Flat, theirs: Flat) -> dict[str, Any]:
     """Whether a configuration (`ours`) and the baseline (`theirs`) differ in their curricula, and the keys in force
     outside the curriculum in which they differ. Parameters are as from `seedless`."""
     differing = [key for key in {**ours, **theirs} if key not in ours or key not in theirs or ours[key] != theirs[key]]
-    also = [key for key in differing if not key.startswith(CURRICULUM)]
+    also = [key for key in differing if not key.startswith(OF_CURRICULUM)]
     return {"has_curriculum": len(also) < len(differing), "also_differs": also}
 
 
@@ -296,7 +319,7 @@ def over_curricula(state: SearchState) -> bool:
     """Whether trials chose among curricula or have another one than the baseline; else the search was over other keys
     only. True as long as there are no trials to tell."""
     baseline = state.baseline_trial()
-    others = [trial for trial in state.by_number() if not trial.baseline]
-    if not (baseline and others) or any(key.startswith(CURRICULUM) for trial in others for key in trial.point):
+    others = [trial for trial in state.by_number() if trial.arm == CURRICULUM]
+    if not (baseline and others) or any(key.startswith(OF_CURRICULUM) for trial in others for key in trial.point):
         return True
     return differences(seedless(others[0].params), seedless(baseline.params))["has_curriculum"]

@@ -7,7 +7,7 @@ before: a sampler rebuilt through these from a journal goes on exactly as the lo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Literal, Protocol
@@ -111,9 +111,13 @@ class Uninformed(ABC):
         return draw(0) if self.space.continuous else self._untried(number)
 
     def _untried(self, number: int) -> Flat | None:
-        tried = self.tried()
-        untried = [point for point in self.space.grid() if identity(point) not in tried]
+        untried = list(self.rest())
         return untried[generator(self.seed, "untried", number).integers(len(untried))] if untried else None
+
+    def rest(self) -> Iterator[Flat]:
+        """The configurations of a finite space that no trial has had, without those that train as the baseline."""
+        tried, out = self.tried(), {self.effect(point) for point in self.had}
+        return (point for point in self.space.grid() if identity(point) not in tried and self.effect(point) not in out)
 
 
 class RandomSampler(Uninformed):
@@ -130,5 +134,4 @@ class GridSampler(Uninformed):
     """Every combination once, in the order of the space file. Raises ConfigError for a continuous leaf."""
 
     def propose(self, number: int) -> Flat | None:
-        tried = self.tried()
-        return next((point for point in self.space.grid() if identity(point) not in tried), None)
+        return next(self.rest(), None)

@@ -17,20 +17,26 @@ from trainables.config.objective import AnyRun
 from trainables.core.errors import DamagedCheckpoint
 from trainables.core.storage import is_there
 from trainables.evaluation.metrics import dev_key
-from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Arm, Experiment
 from tune_cl.history.journal import Event, Journal
 from tune_cl.history.search_folder import TRIALS
-from tune_cl.history.state import SearchState, TrialState, initial_state
-from tune_cl.samplers import Outcome
-from tune_cl.schedulers import Decision
+from tune_cl.history.state import SearchState, TrialState, as_point, initial_state
+from tune_cl.samplers import Outcome, Sampler
+from tune_cl.schedulers import Decision, Scheduler
 from tune_cl.search.budget import used_up
 from tune_cl.search.throughput import Forecaster
 from tune_cl.search.trials import FINISHED, TRACEBACK, WAIT, Plan, reason_of
 from tune_cl.search.warm_start import observation_of
+from tune_cl.space.space import Flat
 
 BASELINE_TRIAL = "t0000"
 PAUSED = "paused"  # of a Stop, in place of an outcome
-OUTCOMES: dict[str, Outcome] = {"completed": "completed", "stopped_early": "pruned", "failed": "failed"}  # for samplers
+OUTCOMES: dict[str, Outcome] = {  # for samplers
+    "completed": "completed",
+    "baseline": "completed",
+    "stopped_early": "pruned",
+    "failed": "failed",
+}
 REPORTED = ("train_loss", "available_share", "mean_weight", "samples_per_second", "seconds")
 ON_A_DEVICE = ("device_memory_mib",)  # reported only by trainings on a device
 log = logging.getLogger(__name__)
@@ -45,16 +51,39 @@ class Stop:
     reason: str
 
 
+class ArmCourse:
+    """What is known of the trials of one arm. `numbers`: of its trials, as its sampler counts them: plain ones from 0,
+    for the baseline is the first, others from 1."""
+
+    def __init__(self, experiment: Experiment, arm: Arm):
+        self.arm: Arm = arm
+        self.sampler: Sampler = experiment.sampler(arm)
+        self.scheduler: Scheduler = experiment.scheduler()
+        self.trials = experiment.arm_trials[arm]
+        self.numbers: dict[str, int] = {}
+        self.replayed: set[str] = set()  # trials that the sampler knows
+        self.used_up = False  # no further configuration is left
+
+    @property
+    def next_number(self) -> int:
+        return len(self.numbers) + (self.arm == CURRICULUM)
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether a further trial is to begin."""
+        return not self.used_up and len(self.numbers) < self.trials
+
+
 class Course:
-    """State, sampler and scheduler of a search, as its events have left them. `events`: all events so far, of which the
-    first is `search`."""
+    """State, samplers and schedulers of a search, as its events have left them. `events`: all events so far, of which
+    the first is `search`."""
 
     def __init__(self, experiment: Experiment, events: Iterator[Event]):
         self.metric = experiment.metric
         self.experiment = experiment
-        self.sampler = experiment.sampler()
-        self.scheduler = experiment.scheduler()
+        self.arms: dict[Arm, ArmCourse] = {arm: ArmCourse(experiment, arm) for arm in ARMS}
         self.stops: dict[str, Stop] = {}
+        self.grace = 0  # of the newest curriculum
         self.state: SearchState = initial_state(next(events))
         for event in events:
             self.apply(event)
@@ -67,13 +96,14 @@ class Course:
         known = kind == "result" and before is not None and event["iteration"] in before.results
         self.state.apply(event)
         if kind == "warm_start":
-            self.sampler.warm_up([observation_of(recorded) for recorded in event["observations"]])
+            for arm in ARMS:
+                seen = [recorded for recorded in event["observations"] if recorded.get("arm", CURRICULUM) == arm]
+                self.arms[arm].sampler.warm_up([observation_of(recorded) for recorded in seen])
         elif kind == "trial" and before is None:
             self._trial_started(self.state.trials[trial])
-            self.scheduler.all_started = len(self.state.trials) >= self.experiment.trials
         elif kind == "trial" and was_paused:
             self.stops.pop(trial, None)
-            self.scheduler.resumed(trial)
+            self.scheduler_of(trial).resumed(trial)
         elif kind == "result" and not known:
             self._trial_reported(self.state.trials[trial], event)
         elif kind == "pause":
@@ -81,29 +111,68 @@ class Course:
         elif kind == "end":
             self._trial_ended(self.state.trials[trial])
 
+    def next_arm(self) -> ArmCourse | None:
+        """The arm of the next new trial: the two take turns, in proportion to their trials. None if neither is to begin
+        any more."""
+        plain, curriculum = self.arms[PLAIN], self.arms[CURRICULUM]
+        behind = len(plain.numbers) * curriculum.trials <= len(curriculum.numbers) * plain.trials
+        in_turn = (plain, curriculum) if behind else (curriculum, plain)
+        return next((arm for arm in in_turn if arm.wants_more), None)
+
+    def next_paused(self, last: bool) -> str | None:
+        """A paused trial that is to go on before any new one starts; if both arms have one, of that with fewer
+        iterations. `last`: no new trial will come, and none runs."""
+        in_turn = sorted(ARMS, key=self.state.iterations_of)
+        paused = (self.arms[arm].scheduler.next_paused(last) for arm in in_turn)
+        return next((trial for trial in paused if trial), None)
+
+    def scheduler_of(self, trial: str) -> Scheduler:
+        return self.arms[self.state.trials[trial].arm].scheduler
+
     def _trial_started(self, trial: TrialState) -> None:
-        if trial.trial == BASELINE_TRIAL:
-            return
-        self.sampler.replay(trial.number, trial.point)
-        grace, end = self.experiment.grace(trial.point), self.experiment.curriculum_end(trial.point)
-        self.scheduler.start(trial.trial, grace, end)
+        arm = self.arms[trial.arm]
+        arm.numbers[trial.trial] = arm.next_number
+        arm.scheduler.all_started = len(arm.numbers) >= arm.trials
+        if (point := self._searched(trial)) is not None:
+            arm.sampler.replay(arm.numbers[trial.trial], point)
+            arm.replayed.add(trial.trial)
+        if trial.trial != BASELINE_TRIAL:
+            arm.scheduler.start(trial.trial, self._grace(trial), self.experiment.curriculum_end(trial.point))
+
+    def _grace(self, trial: TrialState) -> int:
+        """A plain trial is stopped no sooner than the curriculum that began before it: both arms train as long."""
+        own = self.experiment.grace(trial.point)
+        if trial.arm == CURRICULUM:
+            self.grace = own
+        return max(own, self.grace)
+
+    def _searched(self, trial: TrialState) -> Flat | None:
+        """What its arm's sampler is told of a trial's values. None for the baseline if no plain trial follows it, or if
+        it lies outside of what these search."""
+        if trial.arm == CURRICULUM:
+            return trial.point
+        if trial.trial != BASELINE_TRIAL:
+            return {key: trial.point[key] for key in self.experiment.plain_space.leaves if key in trial.point}
+        values = as_point(trial.params) | trial.point
+        return self.experiment.plain_space.within(values) if self.arms[PLAIN].trials > 1 else None
 
     def _trial_reported(self, trial: TrialState, event: Event) -> None:
         if trial.trial != BASELINE_TRIAL:
             self._ask_scheduler(trial.trial, event)
 
     def _trial_ended(self, trial: TrialState) -> None:
-        if trial.trial == BASELINE_TRIAL:
-            return
-        self.scheduler.ended(trial.trial, trial.outcome == "completed")
-        if trial.outcome == "failed":
-            self.scheduler.forget(trial.trial)
-        self._tell(trial.trial, str(trial.outcome))
+        if trial.trial != BASELINE_TRIAL:
+            scheduler = self.scheduler_of(trial.trial)
+            scheduler.ended(trial.trial, trial.outcome == "completed")
+            if trial.outcome == "failed":
+                scheduler.forget(trial.trial)
+        if trial.trial in self.arms[trial.arm].replayed:
+            self._tell(trial.trial, str(trial.outcome))
 
     def _ask_scheduler(self, trial: str, event: Event) -> None:
         """Decides what a new result means for its trial."""
         at, value = event["iteration"], event["metrics"][dev_key(self.metric)]
-        decision = self.scheduler.on_result(trial, at, value)
+        decision = self.scheduler_of(trial).on_result(trial, at, value)
         if event.get("done"):  # ended by itself: nothing to stop
             return
         if decision is Decision.PAUSE:
@@ -112,9 +181,10 @@ class Course:
             self.stops[trial] = Stop(at, "stopped_early", f"not among the best at iteration {at}")
 
     def _tell(self, trial: str, outcome: str) -> None:
-        """Gives the sampler a trial's curve."""
+        """Gives the arm's sampler a trial's curve."""
         state = self.state.trials[trial]
-        self.sampler.tell(state.number, state.dev(self.metric), OUTCOMES[outcome])
+        arm = self.arms[state.arm]
+        arm.sampler.tell(arm.numbers[trial], state.dev(self.metric), OUTCOMES[outcome])
 
 
 @dataclass
@@ -134,7 +204,6 @@ class Search:
         self.forecaster = Forecaster(self.experiment)
         self.course = Course(self.experiment, self.journal.events())
         self.state, self.stops = self.course.state, self.course.stops
-        self.sampler, self.scheduler = self.course.sampler, self.course.scheduler
         self.just_ended = [
             trial.trial for trial in self.state.by_number() if trial.outcome
         ]  # since `unneeded` was asked
@@ -155,7 +224,7 @@ class Search:
             if stop and stop.iteration <= iteration:  # killed between the decision and its record
                 self.ended(trial.trial)
                 continue
-            return self._plan(trial.number, trial.point, checkpoint)
+            return self._plan(trial.number, trial.arm, trial.point, checkpoint)
         return self._new_or_paused()
 
     def _stop_where_used_up(self, trial: TrialState) -> None:
@@ -166,28 +235,36 @@ class Search:
 
     def _new_or_paused(self) -> Plan | str:
         """A paused trial that may go on, else a new configuration."""
-        number = len(self.state.trials)
-        if end := used_up(self.experiment, self.state) if number else None:
+        if end := used_up(self.experiment, self.state) if self.state.trials else None:
             self.ended_by = end
         if self.ended_by:
             return self._last_paused()
-        if paused := self.scheduler.next_paused(last=False):
+        if paused := self.course.next_paused(last=False):
             still_saves = paused in self.running  # Tune asks for further trials as soon as it has passed a result on
             return WAIT if still_saves else self._go_on(paused)
-        return (self._new(number) if number < self.experiment.trials else None) or self._last_paused()
+        return self._new() or self._last_paused()
 
-    def _new(self, number: int) -> Plan | None:
-        """The baseline, then what the sampler answers; None when every configuration has been tried."""
-        point = self.sampler.ask(number) if number else self.experiment.baseline_values()
-        return None if point is None else self._plan(number, point, None)
+    def _new(self) -> Plan | None:
+        """The baseline, then what the sampler of the arm whose turn it is answers; None when both arms have begun all
+        their trials, or tried every configuration."""
+        number = len(self.state.trials)
+        if not number:
+            return self._plan(number, PLAIN, self.experiment.baseline_values(), None)
+        while arm := self.course.next_arm():
+            values = arm.sampler.ask(arm.next_number)
+            if values is not None:
+                point = self.experiment.plain_values(values) if arm.arm == PLAIN else values
+                return self._plan(number, arm.arm, point, None)
+            arm.used_up = arm.scheduler.all_started = True
+        return None
 
     def _last_paused(self) -> Plan | str:
         """When no new trial comes: a paused one that may still go on, or else the end of all paused ones."""
-        if not self.scheduler.pauses:
+        if not any(arm.scheduler.pauses for arm in self.course.arms.values()):
             return FINISHED
         if self.running:  # their results may still decide which paused trial goes on
             return WAIT
-        if not self.ended_by and (paused := self.scheduler.next_paused(last=True)):
+        if not self.ended_by and (paused := self.course.next_paused(last=True)):
             return self._go_on(paused)
         for trial in self.state.open_trials():
             self._end(trial.trial, "stopped_early", self.ended_by or f"did not go on from iteration {trial.iterations}")
@@ -265,9 +342,9 @@ class Search:
     def _go_on(self, name: str) -> Plan:
         """A paused trial's plan: from its checkpoint."""
         trial = self.state.trials[name]
-        return self._plan(trial.number, trial.point, self.last_checkpoint(trial)[0])
+        return self._plan(trial.number, trial.arm, trial.point, self.last_checkpoint(trial)[0])
 
-    def _plan(self, number: int, point: dict[str, Any], checkpoint: str | None) -> Plan:
+    def _plan(self, number: int, arm: Arm, point: dict[str, Any], checkpoint: str | None) -> Plan:
         run, trial = self.experiment.training_run(point), trial_id(number)
         event = {
             "event": "trial",
@@ -277,6 +354,7 @@ class Search:
             "chosen": point,
             "seed": run.seed,
             "baseline": trial == BASELINE_TRIAL,
+            "arm": arm,
         }
         self.record(event)
         self.running.add(trial)

@@ -9,12 +9,11 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from trainables.core.errors import ConfigError, Problem, nearest
-from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.experiment import PLAIN, Arm, Experiment
 from tune_cl.history.journal import FILE, Event, read_events
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import RAN_TO_THE_END, SearchState, as_point, experiment_of, replay
 from tune_cl.samplers import Observation
-from tune_cl.space.space import Flat, Space
 
 
 def warm_start(experiment: Experiment, digest: str, search_folder: SearchFolder) -> Event | None:
@@ -41,7 +40,7 @@ def warm_start_event(experiment: Experiment, digest: str, storage: Path) -> Even
         finished = sum(trial.outcome in RAN_TO_THE_END for trial in state.trials.values())
         counts = {"observations": len(seen), "dropped": finished - len(seen)}
         sources.append({"search": state.name, "seeds": sorted(state.search_seeds), **counts})
-        observations += [_recorded(observation) for observation in seen]
+        observations += [{"arm": arm, **_recorded(observation)} for arm, observation in seen]
     return {"event": "warm_start", "sources": sources, "observations": observations}
 
 
@@ -63,8 +62,8 @@ def notes_of(event: Event) -> list[str]:
     ]
 
 
-def observed(experiment: Experiment, digest: str, state: SearchState) -> list[Observation]:
-    """The finished trials of an earlier search that lie in the space.
+def observed(experiment: Experiment, digest: str, state: SearchState) -> list[tuple[Arm, Observation]]:
+    """The finished trials of an earlier search that lie in the space of their arm.
 
     Parameters that the space does not open are ignored. Values stay as they are if both searches have the same data,
     ranker, metric, evaluation and iterations; else they become standard scores within their search.
@@ -77,21 +76,11 @@ def observed(experiment: Experiment, digest: str, state: SearchState) -> list[Ob
         return []
     observations = []
     for trial, dev in trials:
-        point = within(experiment.space, as_point(trial.params) | trial.point)
+        space = experiment.plain_space if trial.arm == PLAIN and experiment.tunes_plain else experiment.space
+        point = space.within(as_point(trial.params) | trial.point)
         if point is not None:
-            observations.append(Observation(point, (dev - mean) / spread, comparable))
+            observations.append((trial.arm, Observation(point, (dev - mean) / spread, comparable)))
     return observations
-
-
-def within(space: Space, params: Mapping[str, Any]) -> Flat | None:
-    """Flat parameters as a configuration of the space; None if one that exists there is missing or out of range."""
-    point: Flat = {}
-    for key, leaf in space.leaves.items():
-        if space.exists(key, point):
-            if key not in params or not leaf.allows(params[key]):
-                return None
-            point[key] = params[key]
-    return point
 
 
 def _comparable(experiment: Experiment, digest: str, state: SearchState) -> bool:

@@ -67,6 +67,16 @@ class Space:
                 point[key] = pick(key, leaf)
         return point
 
+    def within(self, params: Mapping[str, Any]) -> Flat | None:
+        """Flat parameters as a configuration of the space; None if one that exists there is missing or out of range."""
+        point: Flat = {}
+        for key, leaf in self.leaves.items():
+            if self.exists(key, point):
+                if key not in params or not leaf.allows(params[key]):
+                    return None
+                point[key] = params[key]
+        return point
+
     def sample(self, rng: np.random.Generator) -> Flat:
         """Flat values drawn at random."""
         return self.decide(lambda key, leaf: leaf.draw(rng))

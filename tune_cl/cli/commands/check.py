@@ -200,6 +200,13 @@ def render(document: dict[str, Any]) -> str:
     return table([f"space {document['space']}", ""], rows.items())
 
 
+def _plain(arm: dict[str, Any]) -> str:
+    """How the opponent of the curricula is tuned."""
+    if arm["trials"] < 2:
+        return "the baseline alone: plain training is not tuned"
+    return f"{arm['trials']}, the baseline included, over {', '.join(arm['opened'])}"
+
+
 def _by_topic(document: dict[str, Any]) -> dict[str, str]:
     """The document in words, by topic."""
     trials, most = document["trials"], document["iterations_at_most"]
@@ -217,6 +224,7 @@ def _by_topic(document: dict[str, Any]) -> dict[str, str]:
         "searcher": f"{document['searcher']}: {SEARCHERS.entries[document['searcher']].summary}",
         "tries first": counted(document["points"], "configuration") + " of search.points" if document["points"] else "",
         "trials": f"{trials}, the baseline included, of at most {document['max_iterations']} iterations",
+        "plain trials": _plain(document["arms"]["plain"]),
         "baseline": f"{baseline or 'as the configuration is by default'}; never stopped early",
         "scheduler": _scheduler(document),
         "iterations": f"{most:,} at most" + (f", about {expected:,} expected" if expected < most else ""),
