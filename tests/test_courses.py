@@ -92,7 +92,7 @@ def make_run(scoring: str = "el2n", **teacher: Any) -> TrainingRun:
         {
             "ranker": {"name": "conv_knrm", "vector_size": 16, "filters": 8},
             "training": {"max_iterations": 4, "batches_per_iteration": 3, "batch_size": 8, "lr": 1e-2},
-            "curriculum": {"pacing": "root", "scoring": scoring, "delta": 0.3, "teacher": teacher},
+            "curriculum": {"pacing": "root", "scoring": scoring, "delta": 0.3, "teacher": {"seed": 111} | teacher},
         }
     )
 

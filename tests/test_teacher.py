@@ -18,6 +18,7 @@ from trainables.data.columns import RankingData, required_split
 from trainables.data.instances import make_instances
 from trainables.training import pretrained as once
 from trainables.training.batching import scored_of
+from trainables.training.courses import completed
 from trainables.training.factory import make_training, training_notes
 from trainables.training.losses import LOSSES
 from trainables.training.materials import materials_key, prepare
@@ -33,7 +34,8 @@ def make_run(seed: int = 1, lr: float = 1e-2, **curriculum: Any) -> TrainingRun:
         {
             "ranker": RANKER,
             "training": {"max_iterations": 3, "batches_per_iteration": 4, "batch_size": 8, "lr": lr},
-            "curriculum": {"pacing": "root", "scoring": "model_margin", "delta": 0.3} | curriculum,
+            "curriculum": {"pacing": "root", "scoring": "model_margin", "delta": 0.3, "teacher": {"seed": 111}}
+            | curriculum,
             "seed": seed,
         }
     )
@@ -55,11 +57,11 @@ def trained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[TrainingRun
 
 
 def test_the_teacher_is_the_plain_training_under_its_own_keys() -> None:
-    run = make_run(teacher={"lr": 0.5, "max_iterations": 7, "ranker": "conv_knrm"}, weighting="kde")
+    run = make_run(teacher={"lr": 0.5, "max_iterations": 7, "ranker": "conv_knrm", "seed": 5}, weighting="kde")
     plain = teacher_run(run)
     assert plain.curriculum == CurriculumConfig()
     assert (plain.training.loss, plain.training.lr, plain.training.max_iterations) == ("pointwise", 0.5, 7)
-    assert (plain.ranker["filters"], plain.seed) == (128, 111)
+    assert (plain.ranker["filters"], plain.seed) == (128, 5)
     same = teacher_run(make_run())
     assert same.ranker == make_run().ranker and same.training.lr == 1e-2 and same.training.batch_size == 8
 
@@ -71,6 +73,17 @@ def test_the_teacher_is_trained_once_for_all_scorings_seeds_and_splits(data, tra
     assert np.array_equal(scores, again) and scores.dtype == np.float32
     assert scores.shape == required_split(data, "train").document.shape and not np.array_equal(scores, dev)
     assert len(trained) == 1
+
+
+def test_each_seed_of_a_training_has_a_teacher_of_its_own(data, trained) -> None:
+    """Unless one is fixed; whichever configuration comes first trains it as the baseline, and all share it."""
+    split, baseline = required_split(data, "train"), make_run(seed=9, teacher={})
+    materials = replace(prepare(baseline, data), taught_as=baseline)
+    other = make_run(seed=2, lr=5e-3, teacher={})
+    one, again, two = (completed(run, materials).teacher for run in (make_run(seed=2, teacher={}), other, baseline))
+    assert np.array_equal(one, again) and not np.array_equal(one, two) and len(trained) == 2
+    assert np.array_equal(one, teacher_scores(baseline.model_copy(update={"seed": 2}), data, split))
+    assert len({run.seed for run in trained} | {2, 9}) == 4, "no training's own seed"
 
 
 def test_other_settings_other_data_and_other_candidates_have_scores_of_their_own(data, trained) -> None:

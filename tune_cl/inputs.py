@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -18,13 +19,14 @@ from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, DamagedCheckpoint, DataError, Problem
 from trainables.core.files import write_text
 from trainables.core.storage import fetched, patiently
+from trainables.data import load_data
 from trainables.data.columns import required_split
 from trainables.evaluation.per_query import SplitEvaluator, evaluator_of, values_file, write_evaluated
 from trainables.evaluation.retrieval import with_retrieved
 from trainables.evaluation.trec_files import write_per_query
 from trainables.training.checkpoint import BEST, best_documents, best_scores, require_whole
 from trainables.training.factory import AnyMaterials, make_training, training_notes
-from trainables.training.materials import Materials, materials_for
+from trainables.training.materials import Materials, materials_for, materials_key
 from trainables.training.objective import ObjectiveMaterials
 from trainables.training.progress import STATE, read_state
 from trainables.training.saves import DAMAGED
@@ -174,6 +176,10 @@ class Inputs(ABC):
         """Adds what takes training, on the cluster at `address` or here."""
         return
 
+    def draw_noise(self, runs: Sequence[AnyRun]) -> None:
+        """Adds the data of trainings whose label noise is drawn anew."""
+        return
+
     def notes(self) -> list[str]:
         """What the user should know about the data."""
         return []
@@ -186,8 +192,8 @@ class Inputs(ABC):
 class RankerInputs(Inputs):
     """Data and text sides, by materials_key."""
 
-    def __init__(self, experiment: Experiment):
-        self.experiment = experiment
+    def __init__(self, experiment: Experiment, confirms: bool):
+        self.experiment, self.confirms = experiment, confirms
         self.by_key: dict[str, Materials] = untrained(experiment)
 
     @property
@@ -212,8 +218,18 @@ class RankerInputs(Inputs):
         return values_of(against, self.first.data, split, metric, level)
 
     def complete(self, address: str | None) -> None:
-        """Adds each ranker's pre-trained start and the search's one teacher."""
-        self.by_key = completed(self.experiment, self.by_key, address)
+        """Adds each ranker's pre-trained start and the search's one teacher; a confirmation has one for each seed."""
+        self.by_key = completed(self.experiment, self.by_key, address, self.confirms)
+
+    def draw_noise(self, runs: Sequence[AnyRun]) -> None:
+        """Adds the materials of trainings with noise of their own: the same texts under other training labels."""
+        for run in runs:
+            if isinstance(run, TrainingRun) and materials_key(run) not in self.by_key:
+                same_texts = run.model_copy(update={"data": self.experiment.base_ranker().data})
+                shared = materials_for(same_texts, self.by_key)
+                self.by_key[materials_key(run)] = replace(
+                    shared, data=load_data(run.data, run.evaluation.relevance_level)
+                )
 
     def notes(self) -> list[str]:
         return [*self.first.data.notes, *training_notes(self.experiment.base_ranker(), self.first)]
@@ -269,4 +285,5 @@ def digest_of_source(source: str | None) -> str:
 
 def inputs_of(experiment: Experiment, confirms: bool = False) -> Inputs:
     """The inputs of a search's trials or, with `confirms`, of its confirmation."""
-    return ObjectiveInputs(experiment, confirms) if experiment.objective else RankerInputs(experiment)
+    kind = ObjectiveInputs if experiment.objective else RankerInputs
+    return kind(experiment, confirms)

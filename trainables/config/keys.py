@@ -72,7 +72,9 @@ class TeacherConfig(Section):
     )
     lr: float | None = Field(default=None, gt=0, description="null: training.lr")
     max_iterations: int | None = Field(default=None, ge=1, description="null: training.max_iterations")
-    seed: int = Field(default=111, ge=0, description="of the teacher's training (Penha & Hauff's)")
+    seed: Annotated[Literal["training"] | Annotated[int, Field(ge=0)], Field(union_mode="left_to_right")] = Field(
+        default="training", description="training: a teacher for each seed of a training; a number: one for all"
+    )
 
 
 ForTrees = Annotated[T, ActiveIf("ranker lambdamart", lambda run: run.grows_trees)]

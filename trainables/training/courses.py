@@ -28,6 +28,7 @@ from trainables.training.pretrained import (
     prepare_teacher,
     pretrained_start,
     teacher_scores,
+    teacher_seed,
     with_start,
 )
 from trainables.training.saves import trained
@@ -105,12 +106,10 @@ def teacher_course(run: TrainingRun, data: RankingData, split: Split, compute: C
 
 
 def early_teachers(run: TrainingRun, data: RankingData, split: Split, compute: Compute = here) -> np.ndarray:
-    """The scores of EARLY_TEACHERS teachers, with seeds from `curriculum.teacher.seed` on, after their first
-    EARLY_ITERATIONS. Each is the beginning of a whole training."""
+    """The scores of EARLY_TEACHERS teachers, with seeds of their own, after their first EARLY_ITERATIONS. Each is the beginning of a whole training."""
     plain, materials = prepare_teacher(run, data)
     started = with_start(plain, plain, materials, compute)
-    first = run.curriculum.teacher.seed
-    seeded = [plain.model_copy(update={"seed": first + i}) for i in range(EARLY_TEACHERS)]
+    seeded = [plain.model_copy(update={"seed": teacher_seed(run, i)}) for i in range(EARLY_TEACHERS)]
     last = min(EARLY_ITERATIONS, plain.training.max_iterations)
     return np.stack([course_of(one, started, split, last, False, compute)[0] for one in seeded])
 
@@ -122,7 +121,7 @@ def cross_fitted(run: TrainingRun, data: RankingData, split: Split, compute: Com
     scored by the teacher of all training queries. Scores that the data gives are not read. Raises ConfigError for more
     folds than queries.
     """
-    train, seed = required_split(data, "train"), run.curriculum.teacher.seed
+    train, seed = required_split(data, "train"), teacher_seed(run)
     if split is not train:
         return teacher_scores(run, data, replace(split, teacher=None), compute)
     if len(train) < FOLDS:
@@ -168,11 +167,12 @@ def completed(run: TrainingRun, materials: Materials) -> Materials:
     now if neither the materials nor the cache have them."""
     if run.training.pretrain_data is not None and materials.start is None:
         materials = replace(materials, start=pretrained_start(run, materials.data))
+    taught = materials.taught_as.model_copy(update={"seed": run.seed}) if materials.taught_as else run
     if run.reads_teacher and materials.teacher is None:
         train = required_split(materials.data, "train")
-        materials = replace(materials, teacher=teacher_scores(run, materials.data, train))
+        materials = replace(materials, teacher=teacher_scores(taught, materials.data, train))
     missing = [need for need in run.courses if need not in materials.courses]
     found = {
-        need: OF_NEED[need](run, materials.data, required_split(materials.data, "train"), here) for need in missing
+        need: OF_NEED[need](taught, materials.data, required_split(materials.data, "train"), here) for need in missing
     }
     return replace(materials, courses={**materials.courses, **found})

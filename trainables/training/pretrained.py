@@ -143,9 +143,18 @@ def teacher_run(run: TrainingRun, task: Task = "ranking") -> TrainingRun:
             "ranker": keys.ranker or run.ranker,
             "curriculum": CurriculumConfig(),
             "training": run.training.model_copy(update=changed),
-            "seed": keys.seed,
+            "seed": teacher_seed(run),
         }
     )
+
+
+def teacher_seed(run: TrainingRun, number: int = 0) -> int:
+    """The seed of teacher `number` of a training: another one for each seed of the training, unless
+    `curriculum.teacher.seed` is a number."""
+    fixed = run.curriculum.teacher.seed
+    if fixed != "training":
+        return fixed + number
+    return int(generator(run.seed, "teacher", number).integers(2**31))
 
 
 def prepare_teacher(run: TrainingRun, data: RankingData) -> tuple[TrainingRun, Materials]:

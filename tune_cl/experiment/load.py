@@ -27,6 +27,7 @@ CHECKED_DRAWS = 16
 Source = str | Path | Mapping[str, Any]  # of a space: a shipped name, a YAML file, or the mapping itself
 Overrides = Sequence[str] | Mapping[str, Any]  # KEY=VALUE texts, or dotted keys with their values
 OF_TRAININGS = ("data.", "ranker.", "curriculum.", "training.", "evaluation.")  # beginnings of keys
+BEFORE_ARMS = {"search.plain": 0, "curriculum.teacher.seed": 111}  # searches of 0.1: one plain trial, one teacher
 OWN_SPACE, DEFAULTS = "search", "defaults"  # names of a mapping without one, and of no space at all
 
 
@@ -124,7 +125,8 @@ def from_yaml(text: str, objective: Objective | None = None) -> Experiment:
     if objective and not record:
         wrong = f"the search trains rankers of ours, and not by {objective.name}"
         raise ConfigError(Problem(OBJECTIVE, wrong, "left out"))
-    tree.setdefault("search", {}).setdefault("plain", 0)  # a search of 0.1 has one plain trial
+    if "search.plain" not in entries_of(parts(tree)["search"], []):
+        tree = {**tree, **BEFORE_ARMS}
     experiment = build(tree["name"], tree, {}, objective=same(record, objective) if record and objective else record)
     return replace(experiment, gone=tuple(gone))
 
