@@ -106,7 +106,8 @@ def teacher_course(run: TrainingRun, data: RankingData, split: Split, compute: C
 
 
 def early_teachers(run: TrainingRun, data: RankingData, split: Split, compute: Compute = here) -> np.ndarray:
-    """The scores of EARLY_TEACHERS teachers, with seeds of their own, after their first EARLY_ITERATIONS. Each is the beginning of a whole training."""
+    """The scores of EARLY_TEACHERS teachers, with seeds of their own, after their first EARLY_ITERATIONS. Each is the
+    beginning of a whole training."""
     plain, materials = prepare_teacher(run, data)
     started = with_start(plain, plain, materials, compute)
     seeded = [plain.model_copy(update={"seed": teacher_seed(run, i)}) for i in range(EARLY_TEACHERS)]
