@@ -172,8 +172,9 @@ class Inputs(ABC):
     def present(self, against: Sequence[str], split: str, metric: str) -> dict[str, np.ndarray]:
         """Per-query values [Q] of run files and rankers that are there already, by their names (`--against`)."""
 
-    def complete(self, address: str | None) -> None:
-        """Adds what takes training, on the cluster at `address` or here."""
+    def complete(self, address: str | None, new_noise: bool = False) -> None:
+        """Adds what takes training, on the cluster at `address` or here. `new_noise`: trainings draw their label noise
+        by their seeds."""
         return
 
     def draw_noise(self, runs: Sequence[AnyRun]) -> None:
@@ -217,9 +218,12 @@ class RankerInputs(Inputs):
         level = self.experiment.base_ranker().evaluation.relevance_level
         return values_of(against, self.first.data, split, metric, level)
 
-    def complete(self, address: str | None) -> None:
-        """Adds each ranker's pre-trained start and the search's one teacher; a confirmation has one for each seed."""
-        self.by_key = completed(self.experiment, self.by_key, address, self.confirms)
+    def complete(self, address: str | None, new_noise: bool = False) -> None:
+        """Adds each ranker's pre-trained start and the search's one teacher. In a confirmation the first training of a
+        seed trains the teacher of that seed, unless one is fixed and learns from the same labels."""
+        fixed = self.experiment.base_ranker().curriculum.teacher.seed != "training"
+        later = self.confirms and (new_noise or not fixed)
+        self.by_key = completed(self.experiment, self.by_key, address, later)
 
     def draw_noise(self, runs: Sequence[AnyRun]) -> None:
         """Adds the materials of trainings with noise of their own: the same texts under other training labels."""

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from trainables.config.function import Objective
-from trainables.core.errors import WorkFailed
-from trainables.core.prose import say
+from trainables.core.errors import ConfigError, Problem, WorkFailed
+from trainables.core.prose import counted, say
 from trainables.core.storage import patiently
 from trainables.evaluation.metrics import dev_key
 from trainables.training.checkpoint import write_json
 from trainables.training.saves import DAMAGED
-from tune_cl.confirmation.against import rows_of
-from tune_cl.confirmation.document import Compared, ablations, document_of, failure
+from tune_cl.confirmation.against import rows_of as present_rows
+from tune_cl.confirmation.document import Compared, ablations, document_of, failure, fair_of
 from tune_cl.confirmation.looks import Look, look_at
 from tune_cl.confirmation.request import (
     FIRST_LOOK,
@@ -29,17 +29,26 @@ from tune_cl.confirmation.request import (
     Request,
     SeedRun,
     baseline_configuration,
-    best_configurations,
     last_verdict,
     looks_before,
     new_seeds,
     seed_run,
     verdict_file,
 )
+from tune_cl.confirmation.selection import (
+    SEEDS,
+    SPLIT,
+    Candidate,
+    candidates_of,
+    champion,
+    in_words,
+    rows_of,
+    selection_seeds,
+)
 from tune_cl.confirmation.training import ended_result, fetch_results, is_trained, result_of
 from tune_cl.confirmation.trainings import Trainings
 from tune_cl.confirmation.verdict import notes_of
-from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Arm, Experiment
 from tune_cl.experiment.load import OF_TRAININGS, require_current
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import TRIALS, SearchFolder, own_checkpoint, stopped
@@ -59,7 +68,7 @@ from tune_cl.tracking.writer import MlflowWriter, finish
 class Confirmation:
     """What the steps of one confirmation share.
 
-    pilot    whether it trains the baseline alone
+    pilot    whether it trains the first trial's configuration alone
     failed   runs that failed, and why
     dropped  how many seeds a configuration had when a look found it hopeless
     """
@@ -74,28 +83,66 @@ class Confirmation:
     dropped: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.baseline = baseline_configuration(self.state, self.experiment)
-        self.best = [] if self.pilot else best_configurations(self.state, self.baseline, self.request.top)
+        self.default = baseline_configuration(self.state, self.experiment)
+        arms: dict[Arm, list[Configuration]] = {PLAIN: [self.default]}
+        if not self.pilot:
+            arms = candidates_of(self.state, self.default, self.request.top)
+        self.baseline, self.best = arms[PLAIN][0], arms.get(CURRICULUM, [])  # until the selection
+        every = [one for of_arm in arms.values() for one in of_arm]
+        self.draws = any(self._run(one, 1).run.draws for one in every)
+        self.candidates = [Candidate(arm, one, self._to_select(arm, one, arms)) for arm in arms for one in arms[arm]]
         self.seeds = new_seeds(self.request.most, self.state.search_seeds)
-        self.looks: list[Look] = []
-        own = ablations(self.state, self.baseline, self.experiment) if self.request.ablate else {}
-        self.ablations = {one.label: own[one.label] for one in self.best if one.label in own}
-        self.runs = {(one.label, seed): self._run(one, seed) for one in self.with_ablations for seed in self.seeds}
-        self.draws = any(run.run.draws for run in self.runs.values())
         if self.request.until_settled and not self.draws:
             self.seeds = self.seeds[:1]  # all others give the same trainings
+        self.looks: list[Look] = []
+        self.selection: list[dict[str, Any]] = []
+        self.ablations: dict[str, Configuration | None] = {}
+        self._set_out()
         self.reported = reported(self.state)
         self.recorded_looks = {text_of(look) for look in self.state.looks}
         self.last = last_verdict(self.search_folder.folder, self.request.split)
 
+    def _to_select(self, arm: Arm, one: Configuration, arms: Mapping[Arm, Sequence[Configuration]]) -> list[SeedRun]:
+        """The trainings by which a configuration's arm chooses its champion; none if there is no choice."""
+        tested_all = self.request.each and arm == CURRICULUM
+        if len(arms[arm]) < 2 or tested_all or not self.draws:
+            return []
+        seeds = selection_seeds(SEEDS, self.state.search_seeds)
+        return [self._run(one, seed, SPLIT) for seed in seeds]
+
+    def _set_out(self) -> None:
+        """The trainings of the test: those of the champions, or of all that are to be tested."""
+        own = ablations(self.state, self.default, self.experiment) if self.request.ablate else {}
+        self.ablations = {one.label: own[one.label] for one in self.best if one.label in own}
+        tested = [*self.with_ablations, *self.extra]
+        self.runs = {(one.label, seed): self._run(one, seed) for one in tested for seed in self.seeds}
+
+    @property
+    def selects(self) -> bool:
+        return any(one.runs for one in self.candidates)
+
+    @property
+    def extra(self) -> list[Configuration]:
+        """The first trial's configuration, where another plain one is the opponent: what tuning was worth."""
+        return [] if self.pilot or self.default.label == self.baseline.label else [self.default]
+
     def prepare(self) -> None:
         """Reads the data, and trains what all trainings share. Raises DataError if the data has changed, or the split
         is too small for a test."""
+        if self.selects and self.request.seeds < 2 and not self.request.until_settled:
+            right = "2 or more, or --top 1, which selects nothing"
+            raise ConfigError(Problem("--seeds", "1 cannot test the champions of a selection", right))
+        if self.request.new_noise and not self.experiment.value("data.label_noise.share"):
+            raise ConfigError(
+                Problem("--new-noise", "the data has no label noise", "left out, or data.label_noise.share")
+            )
         inputs = inputs_of(self.experiment, confirms=True)
         inputs.require_unchanged(self.state.data)
         inputs.require_queries(self.request.split)
         self.present = inputs.present(self.request.against, self.request.split, self.state.metric)
-        inputs.complete(self.address)
+        inputs.complete(self.address, self.request.new_noise)
+        if self.request.new_noise:
+            inputs.draw_noise([run.run for run in self._every_run()])
         self.materials = inputs.by_key
 
     @property
@@ -103,8 +150,15 @@ class Confirmation:
         """The baseline, then the configurations."""
         return [self.baseline, *self.best]
 
-    def _run(self, configuration: Configuration, seed: int) -> SeedRun:
-        return seed_run(self.experiment, configuration, seed, self.search_folder)
+    def _run(self, configuration: Configuration, seed: int, split: str | None = None) -> SeedRun:
+        on = split or self.request.split
+        return seed_run(self.experiment, configuration, seed, on, self.search_folder, self.request.new_noise)
+
+    def _every_run(self) -> list[SeedRun]:
+        """All trainings that there may be."""
+        configurations = [one.configuration for one in self.candidates]
+        tested = [self._run(one, seed) for one in configurations for seed in self.seeds]
+        return [*(run for one in self.candidates for run in one.runs), *tested]
 
     def train(self, journal: Journal) -> None:
         """Trains what has not been trained; starts Ray only if needed."""
@@ -112,26 +166,55 @@ class Confirmation:
         first = next(rounds, None)
         if first is None:
             return
-        resources, split = self.experiment.search.resources, self.request.split
+        resources = self.experiment.search.resources
         if self.address is None:
             require_room(resources)
         rounds, ended = chain([first], rounds), partial(self._ended, journal)
-        trainings = Trainings(rounds, journal, resources, split, self._own_checkpoints(), ended)
+        trainings = Trainings(rounds, journal, resources, self._own_checkpoints(), ended)
         with ray_session(self.address):
             networks = not self.experiment.base_run().grows_trees
             slots = Slots(resources, self.experiment.search.max_concurrent, self.address is not None, say, networks)
             storage, session = self.search_folder.below("ray"), f"confirmation-{round(time.time() * 1000)}"
-            run_trials(trainings, len(self.runs), self.materials, resources, storage, session, slots)
+            run_trials(trainings, len(self._every_run()), self.materials, resources, storage, session, slots)
 
     def _rounds(self, journal: Journal) -> Iterator[list[SeedRun]]:
-        """The trainings to do: all at once; with looks, seed after seed until the verdict is settled."""
+        """The trainings to do: those of the selection, then all of the test at once; with looks, seed after seed until
+        the verdict is settled. Then those that only say what tuning was worth."""
+        yield from self._selection(journal)
+        yield from self._test(journal)
+        if self.extra and (
+            missing := self._to_train(journal, [self.runs[self.default.label, seed] for seed in self.seeds])
+        ):
+            yield missing
+
+    def _selection(self, journal: Journal) -> Iterator[list[SeedRun]]:
+        if not self.selects:
+            return
+        runs = [run for one in self.candidates for run in one.runs]
+        if missing := self._to_train(journal, runs):
+            yield missing
+        failed = {run.configuration.label for run, _ in self.failed}
+        self.selection = rows_of(self.candidates, failed)
+        by_label = {(one.arm, one.configuration.label): one.configuration for one in self.candidates}
+        self.baseline = by_label[PLAIN, champion(self.selection, PLAIN)]
+        if not self.request.each:
+            self.best = [by_label[CURRICULUM, champion(self.selection, CURRICULUM)]]
+        say(in_words(self.selection, self.state.metric))
+        self._set_out()
+
+    def _to_train(self, journal: Journal, runs: Sequence[SeedRun]) -> list[SeedRun]:
+        """Those of the runs without a result, which are numbered as they end."""
+        missing = self._missing(journal, runs)
+        self.numbers = iter(f"{number}/{len(missing)}" for number in range(1, len(missing) + 1))
+        return missing
+
+    def _test(self, journal: Journal) -> Iterator[list[SeedRun]]:
         at_a_time = [self.seeds]
         if self.max_seeds:
             at_a_time = [self.seeds[:FIRST_LOOK], *([seed] for seed in self.seeds[FIRST_LOOK:])]
         for seeds in at_a_time:
             every = [self.runs[one.label, seed] for seed in seeds for one in self.with_ablations]
-            if missing := self._missing(journal, every):
-                self.numbers = iter(f"{number}/{len(missing)}" for number in range(1, len(missing) + 1))
+            if missing := self._to_train(journal, every):
                 yield missing
             seen = self.seeds.index(seeds[-1]) + 1
             if self.max_seeds and self._is_settled(journal, seen):
@@ -197,15 +280,15 @@ class Confirmation:
         if len(missing) > trained:
             say(f"{len(missing) - trained} of {len(runs)} trainings to do")
         if trained:
-            say(f"{trained} of {len(runs)} trained before: their checkpoints are applied to {self.request.split}")
+            say(f"{trained} of {len(runs)} trained before: their checkpoints are applied to {runs[0].split}")
         return missing
 
     def _has_result(self, run: SeedRun) -> bool:
         """Whether a run has a result; says so if that is damaged: it is made again."""
         try:
-            return result_of(run.folder, self.request.split) is not None
+            return result_of(run.folder, run.split) is not None
         except DAMAGED as error:
-            say(f"note: {run.folder / self.request.split} is damaged ({error}); {run.name} is judged again")
+            say(f"note: {run.folder / run.split} is damaged ({error}); {run.name} is judged again")
             return False
 
     @property
@@ -227,7 +310,7 @@ class Confirmation:
 
     def record(self, journal: Journal, run: SeedRun) -> dict[str, Any]:
         """Records what the journal does not have yet of an ended training's result; returns the result."""
-        split = self.request.split
+        split = run.split
         result = ended_result(run.folder, split)
         metrics = {f"{split}_{name}": value for name, value in result["metrics"].items()}
         metrics = {dev_key(self.state.metric): result["dev"], "seconds": result["seconds"], **metrics}
@@ -238,6 +321,23 @@ class Confirmation:
             event |= {"params": run.run.in_force(), "seed": run.seed, "metrics": news, "time": time.time()}
             journal.append(event | {"artifacts": str(run.folder / split)})
         return result
+
+    def _default_row(self) -> dict[str, Any] | None:
+        """The first trial's configuration against the plain champion; None if it is that."""
+        failed = {run.configuration.label for run, _ in self.failed}
+        if not self.extra or self.default.label in failed:
+            return None
+        compared = self.compared([self.baseline.label, self.default.label], self.seeds)
+        [test] = compared.tests({self.default.label: self.baseline.label}, 0).values()
+        return compared.row(self.default.label) | compared.comparison(self.default.label, self.baseline.label, test)
+
+    def _drawn(self) -> dict[str, str | None]:
+        """What of the trainings was drawn anew for each seed: `anew`, `once`, or None if there is none of it."""
+        teacher = None
+        if self.experiment.objective is None and (self.experiment.needs_teacher or self.experiment.courses):
+            teacher = "anew" if self.experiment.base_ranker().curriculum.teacher.seed == "training" else "once"
+        noisy = self.experiment.objective is None and self.experiment.value("data.label_noise.share")
+        return {"teachers": teacher, "noise": ("anew" if self.request.new_noise else "once") if noisy else None}
 
     def document(self) -> dict[str, Any]:
         """The document of `tune-cl confirm`. A configuration that failed under any seed, or got no more seeds, is
@@ -260,10 +360,12 @@ class Confirmation:
         if self.present:
             best = next((one for one in whole[1:] if one == self.best[0].label), whole[1])
             values = compared.values[whole[0]], compared.values[best]
-            document["against"] = rows_of(self.present, *values, best, self.request.correction)
+            document["against"] = present_rows(self.present, *values, best, self.request.correction)
         document["dropped"] = [{"label": label, "seeds": self.seeds[:seen]} for label, seen in self.dropped.items()]
         document["looks"] = [look.row for look in self.looks]
         document["failed"] = [failure(run, why) for run, why in self.failed]
+        document |= {"selection": self.selection, "default": self._default_row(), "fair": fair_of(self.state)}
+        document |= self._drawn()
         document["earlier"] = looks_before(self.last, document)
         return document | {"notes": notes_of(document)}
 
@@ -339,7 +441,7 @@ def pilot(
             work.train(journal)
             if work.failed:
                 raise WorkFailed("; ".join(f"{run.name}: {why}" for run, why in work.failed))
-            return work.compared([work.baseline.label], work.seeds).values[work.baseline.label]
+            return work.compared([work.default.label], work.seeds).values[work.default.label]
     except KeyboardInterrupt:
         command = f"{search_folder.command('plan', address)} --pilot {seeds}"
         raise stopped(command, search_folder.call("plan", pilot=seeds, address=address)) from None
@@ -350,7 +452,10 @@ def tell(state: SearchState, work: Confirmation) -> None:
     if not state.end:
         say(f"note: the search has not ended; the best of its {len(state.trials)} trials so far are confirmed")
     if len(work.best) < work.request.top:
-        say(f"note: the search has {len(work.best)} distinct configurations, fewer than --top {work.request.top}")
+        say(f"note: the search has {len(work.best)} distinct curricula, fewer than --top {work.request.top}")
+    if work.selects:
+        several = [counted(sum(one.arm == arm for one in work.candidates), f"{arm} configuration") for arm in ARMS]
+        say(f"selection on dev: {' and '.join(several)}, {SEEDS} new seeds each; the best of each arm meet on test")
     for note in notes_of({"split": work.request.split}):
         say(f"note: {note}")
     if work.request.most < 2 and work.draws:

@@ -255,15 +255,20 @@ class Search:
         max_seeds: int = Request.max_seeds,
         ablate: bool = False,
         against: Sequence[str] = (),
+        each: bool = False,
+        new_noise: bool = False,
         address: str | None = None,
         progress: bool = True,
         allow_open_ray: bool = False,
         objective: Function | Objective | None = None,
     ) -> Verdict:
-        """Trains the `top` best configurations and the baseline with new seeds, and tests on the split whether their
-        differences hold for new queries and new trainings. Trainings that an earlier call finished are used again.
+        """Selects the best of the `top` best configurations of each arm on dev, with new seeds; then tests on the split
+        whether the difference of the two holds for new queries and new trainings. Trainings that an earlier call
+        finished are used again.
 
         until_settled  one more seed at a time, at most `max_seeds`, until the verdict is clear
+        each           tests all `top` curricula instead of the selected one
+        new_noise      draws the label noise of the data anew for each seed
         ablate         trains each configuration without its curriculum, too
         against        TREC runs, or folders or hub names of cross-encoders, that the best on dev is compared with
         objective      the function of a search that trains by one, if this is not what `run` returned
@@ -271,7 +276,9 @@ class Search:
         Raises ConfigError for values that make no sense, DataError if the data has changed, WorkFailed if too many
         trainings failed, Interrupted (a KeyboardInterrupt) when stopped: the same call goes on.
         """
-        request = Request(top, seeds, split, correction, ablate, until_settled, max_seeds, tuple(against))
+        request = Request(
+            top, seeds, split, correction, ablate, until_settled, max_seeds, tuple(against), each, new_noise
+        )
         with working(progress):
             self._remember(objective)
             require_ray(address, allow_open_ray)

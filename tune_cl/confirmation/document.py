@@ -25,7 +25,7 @@ from tune_cl.confirmation.verdict import (
     power_of,
     verdict_of,
 )
-from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.experiment import ARMS, PLAIN, Experiment
 from tune_cl.history.state import OF_CURRICULUM, SearchState, differences, seedless, training_key
 from tune_cl.space.space import Flat
 
@@ -158,6 +158,12 @@ def _run(run: SeedRun, value: float, split: str) -> dict[str, Any]:
     result = ended_result(run.folder, split)
     reached = {key: result[key] for key in ("dev", "best_iteration", "iterations", "seconds", "metrics")}
     return {"seed": run.seed, "value": value, "run_file": str(run.folder / split / result["run_file"]), **reached}
+
+
+def fair_of(state: SearchState) -> dict[str, Any]:
+    """How hard the opponent was tuned."""
+    trials = {arm: sum(trial.arm == arm for trial in state.trials.values()) for arm in ARMS}
+    return {"tuned": trials[PLAIN] > 1, "keys": state.opened_in(PLAIN), "trials": trials}
 
 
 def failure(run: SeedRun, reason: str) -> dict[str, Any]:

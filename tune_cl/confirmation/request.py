@@ -16,9 +16,9 @@ from trainables.config.objective import AnyRun
 from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.core.files import read_text
 from trainables.evaluation.significance import CORRECTIONS, MOST_SEEDS
-from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Experiment
 from tune_cl.history.search_folder import SearchFolder
-from tune_cl.history.state import SearchState, TrialState, seedless, training_key
+from tune_cl.history.state import OF_CURRICULUM, SearchState, TrialState, seedless, training_key
 from tune_cl.space.space import Flat, short
 from tune_cl.space.wording import NAMED, off
 
@@ -41,6 +41,8 @@ class Request:
     until_settled: bool = False
     max_seeds: int = 20
     against: tuple[str, ...] = ()
+    each: bool = False
+    new_noise: bool = False
 
     def __post_init__(self) -> None:
         flags = {"--top": self.top, "--seeds": self.seeds}
@@ -65,7 +67,9 @@ class Request:
         """What a user types to ask for it."""
         seeds = f"--until-settled --max-seeds {self.max_seeds}" if self.until_settled else f"--seeds {self.seeds}"
         options = f"--top {self.top} {seeds} --split {self.split} --correction {self.correction}"
-        flags = " --ablate" if self.ablate else ""
+        flags = "".join(
+            f" --{name.replace('_', '-')}" for name in ("ablate", "each", "new_noise") if getattr(self, name)
+        )
         flags += "".join(f" --against {quote(name)}" for name in self.against)
         return f"{search_folder.command('confirm', address)} {options}{flags}"
 
@@ -126,6 +130,7 @@ def _look(document: Document) -> dict[str, Any]:
 
 
 BASELINE = "baseline"
+NOISE_SEED = "data.label_noise.seed"
 ONE_TRAINING = (
     "A present ranker is one training: its p-values are over queries alone, and say nothing of new trainings."
 )
@@ -152,12 +157,13 @@ class Configuration:
 
 @dataclass(frozen=True)
 class SeedRun:
-    """One training of the confirmation, and the folder of all it leaves. `remote`: that folder's address if the search
-    is in S3; `folder` is then this machine's copy."""
+    """One training of the confirmation, the split that it is judged on, and the folder of all it leaves. `remote`: that
+    folder's address if the search is in S3; `folder` is then this machine's copy."""
 
     configuration: Configuration
     seed: int
     run: AnyRun
+    split: str
     folder: Path
     remote: str | None = None
 
@@ -168,7 +174,7 @@ class SeedRun:
     @property
     def trial(self) -> str:
         """Its id beside those of the search's trials."""
-        return f"{self.configuration.folder}-seed-{self.seed}"
+        return f"{self.configuration.folder}-{self.folder.name}"
 
     @property
     def address(self) -> str:
@@ -176,11 +182,20 @@ class SeedRun:
         return self.remote or str(self.folder)
 
 
-def seed_run(experiment: Experiment, configuration: Configuration, seed: int, search_folder: SearchFolder) -> SeedRun:
-    run = experiment.training_run(configuration.point, seed)
-    parts = ("confirmation", configuration.folder, f"seed-{seed}")
+def seed_run(
+    experiment: Experiment,
+    configuration: Configuration,
+    seed: int,
+    split: str,
+    search_folder: SearchFolder,
+    new_noise: bool = False,
+) -> SeedRun:
+    """`new_noise`: whether the label noise is drawn by the seed, too."""
+    noise = {NOISE_SEED: seed} if new_noise else {}
+    run = experiment.training_run({**configuration.point, **noise}, seed)
+    parts = ("confirmation", configuration.folder, f"seed-{seed}{'-new-noise' if new_noise else ''}")
     remote = search_folder.below(*parts) if search_folder.remote else None
-    return SeedRun(configuration, seed, run, search_folder.folder.joinpath(*parts), remote)
+    return SeedRun(configuration, seed, run, split, search_folder.folder.joinpath(*parts), remote)
 
 
 def new_seeds(number: int, searched: Collection[int]) -> list[int]:
@@ -201,7 +216,7 @@ def best_configurations(state: SearchState, baseline: Configuration, top: int) -
     """
     labelled = configurations(state, baseline)
     ranks: dict[Hashable, int] = {}  # of a configuration's best trial: several choices may be the same configuration
-    for trial, _ in state.ranked():
+    for trial, _ in state.ranked_of(CURRICULUM):
         ranks.setdefault(training_key(trial.params), len(ranks))
     ranked = [(ranks[key], one) for one in labelled.values() if (key := training_key(one.params)) in ranks]
     if not ranked:
@@ -210,12 +225,31 @@ def best_configurations(state: SearchState, baseline: Configuration, top: int) -
     return [one for _, one in sorted(ranked, key=lambda pair: pair[0])][:top]
 
 
+def plain_configurations(state: SearchState, default: Configuration) -> list[Configuration]:
+    """The distinct configurations of plain trials, best on dev first; without failed trials."""
+    found: dict[Hashable, Configuration] = {}
+    for trial, _ in state.ranked_of(PLAIN):
+        own = (
+            default
+            if trial.baseline
+            else Configuration(plain_label(trial), trial.trial, trial.point, seedless(trial.params))
+        )
+        found.setdefault(training_key(own.params), own)
+    return list(found.values())
+
+
+def plain_label(trial: TrialState) -> str:
+    """A plain configuration in a few words, e.g. `plain, loss=hinge, lr=0.02`."""
+    opened = [key for key in trial.point if key in trial.params and not key.startswith(OF_CURRICULUM)]
+    return ", ".join(["plain", *(setting(key, trial.params[key]) for key in opened)])
+
+
 def configurations(state: SearchState, baseline: Configuration) -> dict[str, Configuration]:
     """The distinct configurations of sound trials, without the baseline's, by label, in the order of the trials."""
     labelled: dict[str, Configuration] = {}
     keys = {training_key(baseline.params)}
     for trial in state.by_number():
-        if trial.baseline or trial.outcome == "failed" or (key := training_key(trial.params)) in keys:
+        if trial.arm == PLAIN or trial.outcome == "failed" or (key := training_key(trial.params)) in keys:
             continue
         keys.add(key)
         label = label_of(trial, baseline.params)

@@ -29,7 +29,6 @@ class Trainings:
     rounds: Iterator[Sequence[SeedRun]]
     journal: Journal
     resources: Resources
-    split: str
     checkpoints: Mapping[str, list[str]]
     ended_with: Ended
     slots: int = 1
@@ -54,7 +53,7 @@ class Trainings:
     def _plan(self, run: SeedRun) -> Plan:
         self.running[run.trial] = run
         latest = next(filter(is_there, reversed(self.checkpoints.get(run.trial, ()))), None)
-        conclusion = Conclusion(run.address, self.split)
+        conclusion = Conclusion(run.address, run.split)
         return Plan(run.trial, run.run, latest, self.resources.threads, self.resources.gpu, conclusion=conclusion)
 
     def result(self, trial: str, metrics: dict[str, Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -203,23 +204,61 @@ def undecided(document: Mapping[str, Any], row: Mapping[str, Any]) -> str:
 
 
 def sentence(document: Mapping[str, Any]) -> str:
-    """The verdict in one sentence, which terminal and report begin with."""
+    """The verdict in one sentence, which terminal and report begin with; a second one says what tuning was worth."""
     row, metric = leader(document), document["metric"]
     assert row is not None, "a verdict is of at least one configuration"
+    worth = of_tuning(document)
     if document["verdict"] == "no difference shown":
-        statement = f"Not shown: '{row['label']}', {best_on_dev(document)}, is {row['difference']:+.4f} {metric}"
-        return f"{statement} from the baseline; {undecided(document, row)}{_p_of(document, row)}.{_can_show(document)}"
+        which = "" if document.get("selection") else f", {best_on_dev(document)},"
+        statement = f"Not shown: '{row['label']}'{which} is {row['difference']:+.4f} {metric} from {opponent(document)}"
+        return f"{statement}; {undecided(document, row)}{_p_of(document, row)}.{_can_show(document)}{worth}"
     answer, side = ("Yes", "better") if document["verdict"] == "better" else ("No", "worse")
     low, high = row["ci95_new"]
     size = f"by {abs(row['difference']):.4f} {metric} [{low:+.4f}, {high:+.4f}]"
-    population = "new queries and new trainings" if row["seed_matters"] else "new queries; the seed changes nothing"
-    return f"{answer}: '{row['label']}' is {side} than the baseline, {size}, for {population}{_p_of(document, row)}."
+    for_new = f"for {population(document, row)}{_p_of(document, row)}"
+    return f"{answer}: '{row['label']}' is {side} than {opponent(document)}, {size}, {for_new}.{worth}"
+
+
+def opponent(document: Mapping[str, Any]) -> str:
+    """Whom a curriculum met, and how hard that one was tuned."""
+    fair = document.get("fair")
+    if fair is None:  # of version 0.1
+        return "the baseline"
+    if not fair["tuned"]:
+        return f"plain training as given (not tuned: tune-cl tune-plain {document['search']})"
+    keys = ", ".join(key.rpartition(".")[2] for key in fair["keys"])
+    return f"plain training, tuned over {counted(fair['trials']['plain'], 'trial')} ({keys})"
+
+
+def of_tuning(document: Mapping[str, Any]) -> str:
+    """What tuning alone was worth to plain training, with its interval; empty where that is not known."""
+    default = document.get("default")
+    if not default:
+        return ""
+    low, high = interval_of(default) or (math.nan, math.nan)
+    between = "" if math.isnan(low) else f" [{-high:+.4f}, {-low:+.4f}]"
+    return f" Tuning alone was worth {-default['difference']:+.4f}{between}."
+
+
+def population(document: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    """What the verdict holds for, and what it takes as given."""
+    if not row["seed_matters"]:
+        return "new queries; the seed changes nothing"
+    teachers, noise = document.get("teachers"), document.get("noise")
+    anew = ["new queries", "new trainings"]
+    anew += ["new teachers"] if teachers == "anew" else []
+    anew += ["new draws of the label noise"] if noise == "anew" else []
+    once = ["this one teacher"] if teachers == "once" else []
+    once += ["this draw of the label noise"] if noise == "once" else []
+    given = f", with {' and '.join(once)}" if once else ""
+    return f"{', '.join(anew[:-1])} and {anew[-1]}{given}"
 
 
 def _p_of(document: Mapping[str, Any], row: Mapping[str, Any]) -> str:
     seeds, queries = counted(len(document["seeds"]), "seed"), counted(document["queries"], "query")
     name = CORRECTED.get(document["correction"], document["correction"])
-    facts = f"{seeds}, {queries}; {name} over {configurations_of(document)}"
+    several = len(document["configurations"]) + len(document.get("dropped", ())) > 1
+    facts = f"{seeds}, {queries}" + (f"; {name} over {configurations_of(document)}" if several else "")
     p = row["p_new_adjusted"]
     return f" ({facts})" if p is None or np.isnan(p) else f" (p = {p:.2g}, {facts})"
 

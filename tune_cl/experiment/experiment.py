@@ -254,7 +254,7 @@ class Experiment:
     def combinations(self) -> dict[Arm, float]:
         """How many different trials each arm can have."""
         plain = self.plain_space.combinations() if self.tunes_plain else 1
-        of_arms = {PLAIN: plain, CURRICULUM: self.space.combinations()}
+        of_arms: dict[Arm, int | None] = {PLAIN: plain, CURRICULUM: self.space.combinations()}
         return {arm: math.inf if most is None else most for arm, most in of_arms.items()}
 
     @cached_property

@@ -57,16 +57,16 @@ def _task(function: Callable[..., Any], arguments: tuple[Any, ...], threads: int
 
 
 def completed(
-    experiment: Experiment, by_key: Mapping[str, Materials], address: str | None = None, many_seeds: bool = False
+    experiment: Experiment, by_key: Mapping[str, Materials], address: str | None = None, later: bool = False
 ) -> dict[str, Materials]:
     """What `untrained` gives, with each ranker's pre-trained start and the search's one teacher, which are trained on
-    the cluster at `address`, or else here. `many_seeds`: the trainings have several seeds, as in a confirmation; then
-    the first training of each seed trains the teacher of that seed, unless one is fixed for all."""
+    the cluster at `address`, or else here. `later`: each training trains the teacher that it needs, as
+    the baseline would, if no other one has."""
     compute = on_cluster(address, experiment.search.resources) if address else here
     by_key, base = dict(by_key), experiment.base_ranker()
     for run in {materials_key(run): run for run in experiment.distinct_rankers()}.values():
         by_key[materials_key(run)] = with_start(base, run, by_key[materials_key(run)], compute)
-    if many_seeds and base.curriculum.teacher.seed == "training":
+    if later:
         return {key: replace(one, taught_as=base) for key, one in by_key.items()}
     if experiment.needs_teacher:
         by_key = with_teacher(base, by_key, compute)

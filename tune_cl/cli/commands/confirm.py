@@ -2,11 +2,12 @@
   tune-cl confirm quickstart
   tune-cl confirm penha2020_pacing --top 5 --seeds 10 --correction bonferroni
 
-Trains the K configurations that were best on dev, and the baseline, with N new seeds each; applies each best dev
-checkpoint to the split once, and tests whether the differences hold for new queries and new trainings. Asked again with
-more seeds, it trains those that are missing. With --until-settled it trains one seed at a time and looks after each
-from the third on: it ends once the verdict is clear or hopeless, and all looks together err no more often than a single
-one. With --ablate, each configuration is also compared with itself without its curriculum: where the search opened more
+First a selection on dev: the K best configurations of each arm, curricula and plain training, are trained with new
+seeds. Then the best curriculum meets the best plain training on the split, with N further seeds each, and a test says
+whether the difference holds for new queries and new trainings. With --each, all K curricula are tested. Asked again
+with more seeds, it trains those that are missing. With --until-settled it trains one seed at a time and looks after
+each from the third on: it ends once the verdict is clear or hopeless, and all looks together err no more often than a
+single one. With --ablate, each configuration is also compared with itself without its curriculum: where the search opened more
 than the curriculum, that shows what the curriculum is worth. With --against, present rankers or their runs are compared
 too.
 docs/explanation/verdict.md explains how the verdict is made."""
@@ -44,7 +45,9 @@ THESE_SEEDS = "these seeds"  # the heading of a column of p-values
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_name(parser)
-    parser.add_argument("--top", type=int, default=3, metavar="K", help="configurations, best on dev (default 3)")
+    parser.add_argument(
+        "--top", type=int, default=3, metavar="K", help="configurations of each arm, best on dev (default 3)"
+    )
     parser.add_argument("--seeds", type=int, metavar="N", help=f"trainings of each (default {Request.seeds})")
     parser.add_argument(
         "--until-settled", action="store_true", help="one more seed at a time until the verdict is clear"
@@ -54,6 +57,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--split", default="test", choices=("test", "dev"), help="what is compared on (default test)")
     names = f"{', '.join(CORRECTIONS)} (default %(default)s); bh is short for benjamini-hochberg"
     parser.add_argument("--correction", default="holm", help=names)
+    parser.add_argument("--each", action="store_true", help="test all K curricula, not only the one that dev selects")
+    parser.add_argument(
+        "--new-noise", action="store_true", help="draw the label noise of data.label_noise anew for each seed"
+    )
     parser.add_argument("--ablate", action="store_true", help="train each configuration without its curriculum too")
     present = "a TREC run or a ranker (a folder, or a cross-encoder's hub name) to compare with (repeatable)"
     parser.add_argument("--against", action="append", default=[], metavar="RUN|MODEL", help=present)
@@ -82,6 +89,8 @@ def _request(options: Namespace) -> Request:
         split=options.split,
         correction=options.correction,
         ablate=options.ablate,
+        each=options.each,
+        new_noise=options.new_noise,
         until_settled=options.until_settled,
         against=tuple(options.against),
         **{key: value for key, value in given.items() if value is not None},
@@ -92,13 +101,14 @@ def render(document: dict[str, Any]) -> str:
     seeds, queries = len(document["seeds"]), document["queries"]
     head = f"{document['metric']} on {document['split']}, {queries} queries, {seeds} seeds a configuration"
     columns = ["configuration", "mean ± sd", "difference [95 %]", p_heading(document), THESE_SEEDS, ""]
-    rows = [_row(row) for row in (document["baseline"], *document["configurations"])]
+    own = [document["default"]] if document.get("default") else []
+    rows = [_row(row) for row in (document["baseline"], *document["configurations"], *own)]
     notes = [
         f"{run['label']}, seed {run['seed']}: not tested, because it failed: {run['reason']}"
         for run in document["failed"]
     ]
     notes += [f"{one['label']}: not tested, no more training after seeds {one['seeds']}" for one in document["dropped"]]
-    lines = [*map(wrapped, _sentences(document)), "", head, "", table(columns, rows)]
+    lines = [*map(wrapped, _sentences(document)), "", *_selection(document), head, "", table(columns, rows)]
     lines += _looks(document)
     lines += [*map(wrapped, _intervals(document)), "", *_ablations(document), *_against(document)]
     lines += map(wrapped, notes)
@@ -107,6 +117,21 @@ def render(document: dict[str, Any]) -> str:
     )
     report = search_folder.command("report")
     return "\n".join([*lines, "", f"Read the report:  {report}"])
+
+
+def _selection(document: dict[str, Any]) -> list[str]:
+    """A table of the selection on dev; empty without one."""
+    rows = [
+        (row["arm"], f"{row['trial_id']} {row['label']}", _mean(row), "chosen" if row["chosen"] else "")
+        for row in document.get("selection", [])
+    ]
+    seeds = max((len(row["devs"]) for row in document.get("selection", [])), default=0)
+    columns = ["arm", f"selection on dev, {counted(seeds, 'seed')}", document["metric"], ""]
+    return [table(columns, rows), ""] if rows else []
+
+
+def _mean(row: dict[str, Any]) -> str:
+    return "-" if row["mean"] is None else f"{row['mean']:.4f}"
 
 
 def _looks(document: dict[str, Any]) -> list[str]:
@@ -182,7 +207,9 @@ def _sentences(document: dict[str, Any]) -> list[str]:
     """The verdict, what holds for these trainings alone, and remarks."""
     row, metric = leader(document), document["metric"]
     assert row is not None, "a verdict is of at least one configuration"
-    curriculum = of_curriculum(row, metric, any(one["has_curriculum"] for one in document["configurations"]))
+    tuned = document.get("fair", {}).get("tuned")
+    curricula = any(one["has_curriculum"] for one in document["configurations"])
+    curriculum = "" if tuned and "ablation" not in row else of_curriculum(row, metric, curricula)
     notes = [f"Note: {note}." for note in notes_of(document)]
     highest = _higher(document) if document["verdict"] == "no difference shown" else ""
     sentences = (sentence(document), of_these_seeds(document), highest.strip(), curriculum.strip(), *notes)
