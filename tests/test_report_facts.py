@@ -110,7 +110,7 @@ def test_trials_are_named_as_on_the_terminal_and_in_mlflow(searched: Findings) -
     for event in (event for event in read_events(searched.search_folder.journal) if event["event"] == "trial"):
         assert words(searched.state.trials[event["trial"]]) == trial_name(event)
     labels = [row.label for row in rows(searched)]
-    assert labels[0] == "t0000 baseline" and "delta=" in labels[1]
+    assert labels[0] == "t0000 plain, default" and "delta=" in labels[1]
 
 
 # -- the verdict ---------------------------------------------------------------------------------------------------

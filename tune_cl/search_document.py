@@ -96,6 +96,7 @@ def search_document(
         "best_curriculum": best_curriculum_of(state),
         "opened": list(dict.fromkeys(key for trial in state.by_number() for key in trial.point)),
         "over_curricula": over_curricula(state),
+        "compares": over_curricula(state) if state.compares is None else state.compares,
         "selection_bias": selection_bias(curves_of(state)),
         "baseline": best_of_arm(state, PLAIN),
         "default": default_result(state),

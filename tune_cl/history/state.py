@@ -19,6 +19,7 @@ from tune_cl.experiment.load import from_yaml
 from tune_cl.experiment.plain_tuning import with_tuning
 from tune_cl.history.journal import Event
 from tune_cl.space.space import Flat, identity
+from tune_cl.space.wording import trial_words
 
 RUNNING = "running"
 RAN_TO_THE_END = ("completed", "baseline")  # outcomes
@@ -70,6 +71,11 @@ class TrialState:
         return None if at is None else Dev(at, by_iteration[at])
 
     @property
+    def words(self) -> str:
+        """The trial in words, the same everywhere."""
+        return trial_words(self.point, self.params, self.arm == PLAIN, self.baseline)
+
+    @property
     def every_checkpoint(self) -> list[str]:
         """Addresses of all checkpoints that were written, by iteration, then those that others replaced."""
         return [*dict(sorted(self.checkpoints.items())).values(), *self.replaced]
@@ -96,6 +102,8 @@ class SearchState:
     objective: dict[str, Any] | None = None
     """The record of the function, for a search that trains by a user's."""
     arms: dict[str, Any] = field(default_factory=dict)  # trials and opened keys; of 0.1: none
+    compares: bool | None = None
+    """Whether its baseline sets the arms apart; of 0.1: not told."""
     tracking_uri: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     git_commit: str | None = None
@@ -234,8 +242,13 @@ class SearchState:
         if not names_folder(event["trial"]):  # its files would lie elsewhere
             raise TypeError(f"trial {event['trial']!r} is no name of a folder")
         values = {key: event[key] for key in ("trial", "number", "seed", "baseline")}
-        values["arm"] = event.get("arm", PLAIN if event["baseline"] else CURRICULUM)  # 0.1 had one plain trial
+        values["arm"] = arm_of(event)
         self.trials[event["trial"]] = TrialState(**values, params=params, point=point)
+
+
+def arm_of(trial: Event) -> Arm:
+    """The arm of an event `trial`; 0.1 had one plain trial and named no arm."""
+    return trial.get("arm", PLAIN if trial["baseline"] else CURRICULUM)
 
 
 def _number(trial: TrialState) -> int:

@@ -27,7 +27,6 @@ from tune_cl.history.state import (
 )
 from tune_cl.report.charts import Interval
 from tune_cl.schedulers.scheduler import curriculum_grace
-from tune_cl.space.wording import trial_words
 
 Document = dict[str, Any]
 
@@ -130,7 +129,7 @@ def _confirmation(search_folder: SearchFolder) -> Document | None:
 
 def words(trial: TrialState) -> str:
     """A trial's id and its words as on the terminal and in MLflow."""
-    return f"{trial.trial} {'baseline' if trial.baseline else trial_words(trial.point, trial.params)}"
+    return f"{trial.trial} {trial.words}"
 
 
 FEWEST_ENDED = 5

@@ -24,9 +24,9 @@ from tune_cl.history.state import RAN_TO_THE_END, RUNNING, TrialState
 from tune_cl.report.charts import Interval, Seeds, seed_chart
 from tune_cl.report.findings import Document, Findings, words
 from tune_cl.report.markup import BLOCKS, Markup, code, heading, number, p_value, paragraph, signed, table
+from tune_cl.space.wording import CAUTION
 
 MOST_ROWS = 10  # trials in the table without a confirmation
-CAUTION = "The best of many trials on one seed looks better than it is: this is no verdict yet."
 
 
 @dataclass(frozen=True)
