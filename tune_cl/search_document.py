@@ -54,8 +54,7 @@ def arms_document(state: SearchState) -> dict[str, Any]:
 
 
 def _arm_document(state: SearchState, arm: Arm) -> dict[str, Any]:
-    trials = [trial for trial in state.by_number() if trial.arm == arm]
-    return {"trials": len(trials), "iterations": state.iterations_of(arm), "opened": state.opened_in(arm)}
+    return {"trials": len(state.trials_of(arm)), "iterations": state.iterations_of(arm), "opened": state.opened_in(arm)}
 
 
 def curves_of(state: SearchState) -> dict[str, list[float]]:

@@ -144,6 +144,9 @@ class SearchState:
         """The trials of an arm in `ranked`."""
         return [pair for pair in self.ranked() if pair[0].arm == arm]
 
+    def trials_of(self, arm: Arm) -> list[TrialState]:
+        return [trial for trial in self.by_number() if trial.arm == arm]
+
     def iterations_of(self, arm: Arm) -> int:
         """Iterations of all trials of an arm."""
         return sum(trial.iterations for trial in self.trials.values() if trial.arm == arm)
@@ -152,7 +155,7 @@ class SearchState:
         """The keys that the trials of an arm search."""
         if arm == PLAIN and self.tuning:
             return list(self.tuning[0]["leaves"])
-        every = dict.fromkeys(key for trial in self.by_number() if trial.arm == CURRICULUM for key in trial.point)
+        every = dict.fromkeys(key for trial in self.trials_of(CURRICULUM) for key in trial.point)
         return self.arms[arm]["opened"] if self.arms else [] if arm == PLAIN else list(every)
 
     def finished(self) -> list[tuple[TrialState, Dev]]:
@@ -332,7 +335,7 @@ def over_curricula(state: SearchState) -> bool:
     """Whether trials chose among curricula or have another one than the baseline; else the search was over other keys
     only. True as long as there are no trials to tell."""
     baseline = state.baseline_trial()
-    others = [trial for trial in state.by_number() if trial.arm == CURRICULUM]
+    others = state.trials_of(CURRICULUM)
     if not (baseline and others) or any(key.startswith(OF_CURRICULUM) for trial in others for key in trial.point):
         return True
     return differences(seedless(others[0].params), seedless(baseline.params))["has_curriculum"]

@@ -137,7 +137,7 @@ def confirmation_name(confirmation: Event) -> str:
 
 
 def view(search: Event) -> tuple[str, str]:
-    """The experiment's tag, and its value, that MLflow 3's pages read as a shared view: the trials by arm, best first."""
+    """The experiment's tag, and its value, that MLflow 3's pages read as a shared view: trials by arm, best first."""
     best = f"metrics.`{best_name(search)}`"
     columns = [best, *(f"params.`{key}`" for key in _columns(search)), "tags.`tune_cl.outcome`"]
     by_arm = {"aggregateFunction": "max", "groupByKeys": [{"mode": "tag", "groupByData": "tune_cl.arm"}]}
