@@ -200,9 +200,8 @@ def _shares_of(experiment: Experiment, arm: Arm, number: int, keys: list[str]) -
     def counted(configurations: Iterable[Flat]) -> Counter[Kind]:
         return Counter(_kind(keys, experiment.plain_values(one) if plain else one) for one in configurations)
 
-    in_order = (search.searcher == "grid" and not space.continuous) or (
-        space.combinations() or math.inf
-    ) <= number + plain
+    walks = search.searcher == "grid" and not space.continuous
+    in_order = walks or (space.combinations() or math.inf) <= number + plain
     if in_order and number <= DRAWS:
         default = space.within(experiment.baseline_values()) if plain else None
         walked = counted(islice(_grid(space, points, default), number))
