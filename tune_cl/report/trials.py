@@ -227,7 +227,8 @@ def repeat_section(findings: Findings) -> list[Markup]:
     run = again.command("run search.yaml --name")
     asked = (findings.confirmation or {}).get("asked")
     confirm = Request(**asked).command(again, None) if asked else again.command("confirm")
-    commands = [run, confirm, again.command("report")]
+    added = [f"{again.command('tune-plain')} --trials {event['trials']}" for event in state.tuning]
+    commands = [run, *added, confirm, again.command("report")]
     text = "The search as it was, with everything the command line changed; save it as search.yaml:"
     return [
         code("\n".join(commands)),

@@ -85,7 +85,7 @@ def verdict_section(findings: Findings, in_python: bool = False) -> Markup:
         colour = "" if confirmed["split"] == "dev" else confirmed["verdict"].split()[0]
         headline, *others = _verdict(findings, confirmed)
         return BLOCKS.verdict(colour, headline, *(paragraph(text) for text in others if text))
-    parts = [paragraph(_on_dev(findings))]
+    parts = [paragraph(text) for text in (_tuning(findings), _on_dev(findings)) if text]
     step = findings.search_folder.call if in_python else findings.search_folder.command
     if findings.ranked:
         parts += [paragraph("Confirm it on held-out queries with several seeds:"), code(step("confirm"))]
@@ -103,7 +103,7 @@ def _on_dev(findings: Findings) -> str:
     if baseline is None:
         return f"{text}. No plain trial gave a dev value, so there is nothing to compare with."
     difference = at.dev - baseline[1].dev
-    text += f", against {number(baseline[1].dev)} of {words(baseline[0])} ({signed(difference)}). {_tuning(findings)}"
+    text += f", against {number(baseline[1].dev)} of {words(baseline[0])} ({signed(difference)}). "
     if difference <= 0:
         return f"{text}No {findings.other} was above it on dev."
     return f"{text}It is the best of {len(ranked)} trials. {CAUTION}"
@@ -115,7 +115,7 @@ def _tuning(findings: Findings) -> str:
     if not findings.tuned or default is None:
         return ""
     trials, opened = findings.state.trials_of(PLAIN), findings.state.opened_in(PLAIN)
-    return tuning_words(findings.metric, len(trials), opened, findings.plain[0][1].dev, default) + " "
+    return tuning_words(findings.metric, len(trials), opened, findings.plain[0][1].dev, default)
 
 
 OF_MORE_THAN_THE_CURRICULUM = {
