@@ -168,24 +168,24 @@ def test_each_ranker_is_measured_and_weighs_by_its_trials(measured: Measured, ca
         ("conv_knrm", "none"),
         ("knrm", "none"),
     ]
-    assert told["trials"] == 7 and told["iterations_expected"] == 140
-    assert told["hours_forecast"] * 3600 == pytest.approx(20 * (4 * 1 + 3 * 3) / 2)
-    assert told["seconds_per_iteration"] == pytest.approx((4 * 1 + 3 * 3) / 7)
+    assert told["trials"] == 8 and told["iterations_expected"] == 160
+    assert told["hours_forecast"] * 3600 == pytest.approx(20 * (4 * 1 + 4 * 3) / 2)
+    assert told["seconds_per_iteration"] == pytest.approx((4 * 1 + 4 * 3) / 8)
     assert told["paces"] == [
-        {"of": {"ranker.name": "knrm"}, "seconds_per_iteration": 3.0, "trials": pytest.approx(3)},
+        {"of": {"ranker.name": "knrm"}, "seconds_per_iteration": 3.0, "trials": pytest.approx(4)},
         {"of": {"ranker.name": "conv_knrm"}, "seconds_per_iteration": 1.0, "trials": pytest.approx(4)},
     ]
-    assert rows(told)["an iteration"] == "knrm 3 s (3 trials), conv_knrm 1 s (4 trials)"
+    assert rows(told)["an iteration"] == "knrm 3 s (4 trials), conv_knrm 1 s (4 trials)"
     assert "an iteration" not in rows(document(capfd, *GRID, "ranker=knrm"))
 
 
 def test_a_grid_that_is_cut_short_comes_to_its_first_points(capfd: Capture) -> None:
-    """Behind the baseline, and a point of its own."""
+    """Behind plain trials of both rankers, and a point of its own."""
     order, point = "ranker.name={choice: [knrm, conv_knrm]}", "search.points=[{ranker.name: conv_knrm}]"
     told = document(capfd, "search={searcher: grid, trials: 3}", "training.lr=0.001", order, point)
-    assert trials_of(told) == {"knrm": pytest.approx(1 + 1), "conv_knrm": pytest.approx(1)}
+    assert trials_of(told) == {"knrm": pytest.approx(1), "conv_knrm": pytest.approx(1 + 1)}
     told = document(capfd, "search={searcher: grid, trials: 4}", "training.lr=0.001", order)
-    assert trials_of(told) == {"knrm": pytest.approx(1 + 2), "conv_knrm": pytest.approx(1)}
+    assert trials_of(told) == {"knrm": pytest.approx(1 + 1), "conv_knrm": pytest.approx(1 + 1)}
 
 
 def test_a_sampler_weighs_rankers_by_priors_and_conditions(capfd: Capture) -> None:
@@ -256,7 +256,10 @@ def test_the_rows_say_what_a_search_will_do(capfd: Capture) -> None:
     assert [int(number) for number in re.findall(r"\d+", shown["opens"])] == [3, 1, 6], (
         "keys, conditional, combinations"
     )
-    assert shown["trials"].startswith("7, ") and "20 iterations" in shown["trials"]
+    assert shown["trials"].startswith("8, ") and "20 iterations" in shown["trials"]
+    assert shown["plain trials"] == "2 of them, over ranker.name"
+    opened = {"plain": ["ranker.name"], "curriculum": ["curriculum.pacing", "curriculum.n", "ranker.name"]}
+    assert {arm: told["arms"][arm]["opened"] for arm in opened} == opened
     assert "1/4" in shown["scheduler"] and "1, 4, 16" in shown["scheduler"]
     assert f"{told['at_a_time']} at a time" in shown["time here"]
     assert not shown.keys() & {"priors", "GPU", "steps", "pre-training", "teacher", "budgets"}
@@ -268,7 +271,7 @@ def test_the_baseline_has_values_of_all_opened_keys(capfd: Capture) -> None:
     told = document(capfd)
     plain = {"curriculum.pacing": "none", "curriculum.weighting": "none", "ranker.name": "conv_knrm"}
     assert told["baseline"] == plain | {"training.lr": pytest.approx(1e-3)}
-    assert all(f"{key} {value}" in rows(told)["baseline"] for key, value in plain.items())
+    assert all(f"{key} {value}" in rows(told)["plain, default"] for key, value in plain.items())
     other = document(capfd, "baseline={ranker.name: knrm, curriculum.anti: true}")["baseline"]
     assert (other["ranker.name"], other["curriculum.anti"]) == ("knrm", True)
 
