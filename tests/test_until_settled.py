@@ -201,7 +201,9 @@ def test_who_is_hopeless_gets_no_more_seeds(
     assert row["label"] == LABELS[1] and document["dropped"] == [{"label": LABELS[0], "seeds": [1, 3, 4]}]
     assert row["p_adjusted"] == row["p_value"] and row["p_new_adjusted"] > row["p_new"], "of two"
     crew.trained.clear()
-    assert confirm(confirmed_folder, until_settled=True, max_seeds=4, top=2, each=True) == document and crew.trained == []
+    assert (
+        confirm(confirmed_folder, until_settled=True, max_seeds=4, top=2, each=True) == document and crew.trained == []
+    )
 
 
 def test_a_look_without_a_p_value_is_recorded_once(
