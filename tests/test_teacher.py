@@ -301,3 +301,10 @@ def test_an_order_by_the_teacher_needs_a_score_of_a_relevant_candidate(taught) -
     wrong = rf"curriculum\.scoring: the data gives no teacher's score for any relevant candidate of query '{name}'"
     with pytest.raises(DataError, match=wrong):
         make_training(make_run(), prepare(make_run(), bare), device="cpu")
+
+
+@pytest.mark.parametrize("name", ["quickstart", "noisy_labels", "negatives"])
+def test_a_trial_s_process_finds_what_the_search_has_prepared(name: str) -> None:
+    """Else it would prepare its texts again, and train a teacher of its own."""
+    run = load_experiment(name).base_ranker()
+    assert materials_key(TrainingRun.model_validate(run.model_dump())) == materials_key(run)

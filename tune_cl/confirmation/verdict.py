@@ -222,7 +222,8 @@ def sentence(document: Mapping[str, Any]) -> str:
     if document["verdict"] == "no difference shown":
         which = "" if document.get("selection") else f", {best_on_dev(document)},"
         statement = f"Not shown: '{row['label']}'{which} is {row['difference']:+.4f} {metric} from {opponent(document)}"
-        return f"{statement}; {undecided(document, row)}{_p_of(document, row)}.{_can_show(document)}{worth}"
+        between = f"{undecided(document, row)}{_as_given(document)}{_p_of(document, row)}"
+        return f"{statement}; {between}.{_can_show(document)}{worth}"
     answer, side = ("Yes", "better") if document["verdict"] == "better" else ("No", "worse")
     low, high = row["ci95_new"]
     size = f"by {abs(row['difference']):.4f} {metric} [{low:+.4f}, {high:+.4f}]"
@@ -255,14 +256,16 @@ def population(document: Mapping[str, Any], row: Mapping[str, Any]) -> str:
     """What the verdict holds for, and what it takes as given."""
     if not row["seed_matters"]:
         return "new queries; the seed changes nothing"
-    teachers, noise = document.get("teachers"), document.get("noise")
     anew = ["new queries", "new trainings"]
-    anew += ["new teachers"] if teachers == "anew" else []
-    anew += ["new draws of the label noise"] if noise == "anew" else []
-    once = ["this one teacher"] if teachers == "once" else []
-    once += ["this draw of the label noise"] if noise == "once" else []
-    given = f", with {' and '.join(once)}" if once else ""
-    return f"{', '.join(anew[:-1])} and {anew[-1]}{given}"
+    anew += ["new teachers"] if document.get("teachers") == "anew" else []
+    anew += ["new draws of the label noise"] if document.get("noise") == "anew" else []
+    return f"{', '.join(anew[:-1])} and {anew[-1]}{_as_given(document)}"
+
+
+def _as_given(document: Mapping[str, Any]) -> str:
+    once = ["this one teacher"] if document.get("teachers") == "once" else []
+    once += ["this draw of the label noise"] if document.get("noise") == "once" else []
+    return f", with {' and '.join(once)}" if once else ""
 
 
 def _p_of(document: Mapping[str, Any], row: Mapping[str, Any]) -> str:

@@ -1,0 +1,168 @@
+"""`tune-cl confirm`: a selection on dev, then the two champions on test; what each seed draws anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.confirm_cases import confirm, crew, data, searched
+from trainables.core.errors import ConfigError, Interrupted
+from trainables.data import load_data
+from trainables.training import factory
+from tune_cl.confirmation.readings import record_reading, split_digest
+from tune_cl.confirmation.verdict import sentence
+from tune_cl.experiment.forecast import arms_of
+from tune_cl.experiment.load import load_experiment
+from tune_cl.history.journal import Journal
+from tune_cl.history.search_folder import SearchFolder
+
+__all__ = ["crew", "data"]  # fixtures
+SPACE = """
+ranker: {name: conv_knrm, vector_size: 8, filters: 4}
+curriculum:
+  scoring: {choice: [context_words, model_loss]}
+  pacing: {choice: [root, linear]}
+  T: 0.3
+training: {lr: {choice: [0.01, 0.02, 0.03]}, batch_size: 8, batches_per_iteration: 2, max_iterations: 2}
+baseline: {curriculum.pacing: none}
+seed: 2
+"""
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of its own: readings of a split are remembered there."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def two_armed(folder: Path, data: Path, *options: str) -> SearchFolder:
+    """A search with two plain trials and two curricula, of which one reads a teacher."""
+    folder.mkdir(exist_ok=True)
+    (folder / "toy.yaml").write_text(SPACE)
+    experiment = load_experiment(str(folder / "toy.yaml"), options, data=str(data))
+    choices = [experiment.baseline_values()]
+    choices += [{"curriculum.pacing": "linear", "curriculum.scoring": "model_loss", "training.lr": 0.01}]
+    choices += [experiment.plain_values({"training.lr": 0.02})]
+    choices += [{"curriculum.pacing": "root", "curriculum.scoring": "context_words", "training.lr": 0.02}]
+    search_folder = SearchFolder(folder / "runs", "toy")
+    digest = load_data(experiment.base_ranker().data).digest
+    with Journal(search_folder.folder) as journal:
+        for event in searched(experiment, digest, search_folder, choices):
+            arm = "plain" if event.get("trial") in ("t0000", "t0002") else "curriculum"
+            more = {"trial": {"arm": arm}, "search": {"arms": arms_of(experiment)}}.get(event["event"], {})
+            journal.append(event | more)
+    return search_folder
+
+
+def test_the_champions_of_both_arms_meet_on_test_with_seeds_that_no_selection_used(
+    tmp_path: Path, data: Path, crew: Any
+) -> None:
+    document = confirm(two_armed(tmp_path, data), top=2, seeds=3)
+    rows = document["selection"]
+    assert [(row["arm"], row["trial_id"]) for row in rows] == [
+        ("plain", "t0002"), ("plain", "t0000"), ("curriculum", "t0003"), ("curriculum", "t0001"),
+    ]  # fmt: skip
+    for arm in ("plain", "curriculum"):
+        of_arm = [row for row in rows if row["arm"] == arm]
+        [chosen] = [row for row in of_arm if row["chosen"]]
+        assert chosen["mean"] == max(row["mean"] for row in of_arm) == pytest.approx(np.mean(chosen["devs"]))
+        side = document["baseline"] if arm == "plain" else document["configurations"][0]
+        assert side["trial_id"] == chosen["trial_id"]
+    assert len(document["configurations"]) == 1 and document["seeds"] == [1, 3, 4]
+    selected = {int(name.rpartition(" ")[2]) for name in crew.trained if int(name.rpartition(" ")[2]) > 1000}
+    assert len(selected) == len(rows[0]["devs"]) and not selected & set(document["seeds"])
+    row = document["configurations"][0]
+    assert row["p_new"] == row["p_new_adjusted"], "one test"
+    assert document["fair"] == {"tuned": True, "keys": ["training.lr"], "trials": {"plain": 2, "curriculum": 2}}
+    default = document["default"]
+    if document["baseline"]["trial_id"] == "t0002":
+        assert default["difference"] == pytest.approx(default["mean"] - document["baseline"]["mean"])
+        assert "Tuning alone was worth" in sentence(document)
+    else:
+        assert default is None
+    assert "plain training, tuned over 2 trials (lr)" in sentence(document)
+
+
+def test_each_tests_all_curricula_against_the_plain_champion(tmp_path: Path, data: Path, crew: Any) -> None:
+    document = confirm(two_armed(tmp_path, data), top=2, seeds=2, each=True)
+    assert [row["trial_id"] for row in document["configurations"]] == ["t0003", "t0001"]
+    assert {row["arm"] for row in document["selection"] if row["devs"]} == {"plain"}
+
+
+def test_one_that_is_stopped_in_its_selection_goes_on(tmp_path: Path, data: Path, crew: Any) -> None:
+    whole = confirm(two_armed(tmp_path / "whole", data), top=2, seeds=2)
+    trained, broken = list(crew.trained), two_armed(tmp_path / "broken", data)
+    crew.trained.clear()
+    for left in (5, 9, 1000):
+        crew.left = left
+        try:
+            document = confirm(broken, top=2, seeds=2)
+        except Interrupted:
+            continue
+    assert sorted(crew.trained) == sorted(trained), "each once"
+    for part in ("selection", "baseline", "configurations", "default"):
+        assert strip(document[part]) == strip(whole[part])
+
+
+def strip(value: Any) -> Any:
+    """Without what differs between folders and runs."""
+    if isinstance(value, dict):
+        return {key: strip(one) for key, one in value.items() if key not in ("run_file", "seconds")}
+    return [strip(one) for one in value] if isinstance(value, list) else value
+
+
+def test_a_selection_wants_seeds_for_its_champions(tmp_path: Path, data: Path, crew: Any) -> None:
+    with pytest.raises(ConfigError, match=r"--seeds: 1 cannot test .*; 2 or more, or --top 1"):
+        confirm(two_armed(tmp_path, data), top=2, seeds=1)
+    assert confirm(two_armed(tmp_path / "one", data), top=1, seeds=1)["selection"] == []
+
+
+def test_each_seed_has_a_teacher_that_its_configurations_share(
+    tmp_path: Path, data: Path, crew: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[tuple[int, bytes]] = []
+    complete = factory.completed
+
+    def seen(run: Any, materials: Any) -> Any:
+        made = complete(run, materials)
+        if run.reads_teacher:
+            read.append((run.seed, made.teacher.tobytes()))
+        return made
+
+    monkeypatch.setattr(factory, "completed", seen)
+    document = confirm(two_armed(tmp_path, data), top=2, seeds=2, each=True)
+    by_seed = dict(read)
+    assert len(set(by_seed.values())) == len(by_seed) == 2, "another one for each seed"
+    assert document["teachers"] == "anew" and "teacher" not in sentence(document | {"verdict": "no difference shown"})
+    row = document["configurations"][0] | {"marks": "†", "difference": 0.1}
+    better = document | {"verdict": "better", "configurations": [row]}
+    assert "for new queries, new trainings and new teachers" in sentence(better)
+    fixed = confirm(two_armed(tmp_path / "fixed", data, "curriculum.teacher.seed=5"), top=1, seeds=2)
+    assert fixed["teachers"] == "once" and "with this one teacher" in sentence(fixed)
+
+
+def test_label_noise_is_drawn_anew_if_asked_for(tmp_path: Path, data: Path, crew: Any) -> None:
+    noisy = "data.label_noise.share=.5", "training.loss=pointwise"
+    once = confirm(two_armed(tmp_path / "once", data, *noisy), top=1, seeds=2)
+    assert once["noise"] == "once" and "with this draw of the label noise" in sentence(once)
+    anew = confirm(two_armed(tmp_path / "anew", data, *noisy), top=1, seeds=2, new_noise=True)
+    assert anew["noise"] == "anew" and "label noise" not in sentence(anew)
+    values = [[run["value"] for run in document["baseline"]["runs"]] for document in (once, anew)]
+    assert values[0] != values[1]
+    with pytest.raises(ConfigError, match="--new-noise: the data has no label noise"):
+        confirm(two_armed(tmp_path / "clean", data), top=1, new_noise=True)
+
+
+def test_readings_of_a_split_are_remembered_over_searches_and_storages(tmp_path: Path, data: Path, crew: Any) -> None:
+    first = confirm(two_armed(tmp_path / "first", data), top=1, seeds=2)
+    assert first["readings"] == [] and confirm(two_armed(tmp_path / "first2", data), top=1)["notes"] != []
+    read = load_data(load_experiment(str(tmp_path / "first/toy.yaml"), data=str(data)).base_ranker().data)
+    record_reading(split_digest(read, "test"), "a training", "a training", None)
+    again = confirm(two_armed(tmp_path / "again", data), top=1, seeds=2)
+    assert len(again["readings"]) == 3
+    assert any("read 3 times before" in note and "of 4 verdicts" in note and "19%" in note for note in again["notes"])
+    same = confirm(SearchFolder(tmp_path / "first/runs", "toy"), top=1, seeds=2)
+    assert len(same["readings"]) == 3, "its own are told by `earlier`"
