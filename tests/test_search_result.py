@@ -75,6 +75,7 @@ def test_the_trials_are_opened_at_the_server_or_with_one() -> None:
 def test_a_result_of_the_baseline_alone_compares_nothing() -> None:
     shown = render(result(0.4, 0.45) | {"best_curriculum": None})
     assert "best" not in cells(shown)[""] and "confirm" not in commands(shown) and "report" in commands(shown)
+    assert cells(render(result(0.4, 0.3) | {"baseline": None}))["dev x"] == ["0.4000", "-"]
 
 
 def test_a_search_that_a_budget_ended_says_so() -> None:

@@ -225,12 +225,13 @@ def test_the_progress_of_trials_shows_choices_and_reasons_without_commands(
     for events in (failed, running):
         events[0]["chosen"]["curriculum.pacing"] = events[0]["params"]["curriculum.pacing"] = EVIL
     failed.append({"event": "end", "outcome": "failed", "reason": EVIL, "trial": "t0001", "time": 2.0})
-    before, after = state_of([trial(0, 0.1)]), state_of([trial(0, 0.1), failed, running])
+    before, after = state_of([trial(0, 0.1)]), state_of([trial(0, 0.1, "completed"), failed, running])
     progress = Panel(30, 10, before)
     progress.update(after)
     if terminal:
         progress.console.print(progress.panel(after))
     shown = out.getvalue()
+    assert "t0000 completed: 0.1000 after 1 " in shown
     assert f": {SHOWN} (" in shown and "t0001 failed" in shown and shown.count(SHOWN) == (4 if terminal else 2)
     assert visible(shown) == shown
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,29 +16,12 @@ SMALL = [
 
 
 SMALL_OPTIONS = [part for setting in SMALL for part in ("--set", setting)]
+SMALL_TRAINING = " ".join(SMALL_OPTIONS)
 
 
 def document(capfd: pytest.CaptureFixture[str], *arguments: str) -> Any:
     assert main([*arguments, "--json"]) == DONE
     return json.loads(capfd.readouterr().out)
-
-
-def assert_refused(capfd: pytest.CaptureFixture[str], arguments: Sequence[str], told: Sequence[str]) -> None:
-    """The command ends with exit status 2, one line `error: PLACE: wrong; right` a problem, and nothing written in the
-    working folder. `told`: `PLACE: WORDS` of each line, all of which stand in what is said of that place."""
-    before = sorted(Path().rglob("*"))
-    lines = errors(capfd, *arguments)
-    left = list(lines)
-    for place, _, words in (one.rpartition(": ") for one in told):
-        begin = f"error: {place}: "
-        found = [
-            line
-            for line in left
-            if line.startswith(begin) and all(word in line[len(begin) :] for word in words.split())
-        ]
-        assert found and re.fullmatch(r".+; .+", found[0][len(begin) :]), (place, words, lines)
-        left.remove(found[0])
-    assert not left and sorted(Path().rglob("*")) == before
 
 
 def errors(capfd: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
