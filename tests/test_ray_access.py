@@ -185,7 +185,7 @@ def test_a_ray_that_lets_anybody_in_is_refused_unless_it_is_wanted(
         empty = ["--data", str(home), "--storage", str(place.storage)]  # the next error
         assert main(["run", "quickstart", *empty, "--allow-open-ray"]) == 2
         warning, *_, error = capsys.readouterr().err.splitlines()
-        assert warning == f"warning: RAY_AUTH_MODE: '{mode}' {OPENS}" and error.startswith("error: data.source: ")
+        assert warning == f"warning: RAY_AUTH_MODE: '{mode}' {OPENS}" and error.startswith(f"error: {home}: ")
         require_ray("ray://127.0.0.1:1")
         protect_token()
     for mode in ("token", "Token"):
