@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -160,17 +161,34 @@ def test_a_damaged_file_of_any_kind_changes_nothing(
     assert equal(result(), whole)
     opened = sorted(cache._verified)  # not those of a teacher of which the scores are here
     assert opened
-    for entry, damage in [(entry, damage) for entry in opened for damage in DAMAGES]:
-        for path in files(entry):
-            damage(path)
-            in_a_new_process(monkeypatch)
-            capsys.readouterr()
-            assert equal(result(), whole), f"{damage.__name__} of {path}"
-            notes = [line for line in capsys.readouterr().err.splitlines() if "is damaged" in line]
-            assert len(notes) == 1 and notes[0].startswith(f"note: {entry} is damaged ("), notes
-            assert notes[0].endswith("); it is built again")
-            in_a_new_process(monkeypatch)
-            assert equal(result(), whole) and "is damaged" not in capsys.readouterr().err
+    every = [(entry, path) for entry in opened for path in files(entry)]
+    for (entry, path), damage in zip(every, cycle(DAMAGES), strict=False):
+        damage(path)
+        in_a_new_process(monkeypatch)
+        capsys.readouterr()
+        assert equal(result(), whole), f"{damage.__name__} of {path}"
+        notes = [line for line in capsys.readouterr().err.splitlines() if "is damaged" in line]
+        assert len(notes) == 1 and notes[0].startswith(f"note: {entry} is damaged ("), notes
+        assert notes[0].endswith("); it is built again")
+    in_a_new_process(monkeypatch)
+    assert equal(result(), whole) and "is damaged" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_of_every_kind_is_noticed_in_a_file_and_in_the_checksums(
+    damage: Callable[[Path], None], own_cache: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[Path] = []
+
+    def build(folder: Path) -> None:
+        built.append(folder)
+        np.save(folder / "a.npy", np.arange(100))
+
+    for number, name in enumerate(("a.npy", CHECKSUMS), 2):
+        damage(cached("damaged", digest_of("damaged"), build) / name)
+        in_a_new_process(monkeypatch)
+        entry = cached("damaged", digest_of("damaged"), build)
+        assert len(built) == number and np.load(entry / "a.npy").tolist() == list(range(100))
 
 
 def test_an_entry_is_checked_once_a_process(own_cache: None, monkeypatch: pytest.MonkeyPatch) -> None:
