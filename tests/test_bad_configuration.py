@@ -131,6 +131,13 @@ BAD: dict[str, tuple[str | bytes, list[str], list[str]]] = {
     "whether it has one is known of a whole space alone": (
         "curriculum.pacing: {choice: [linear, none]}\nsearch.searcher: cmaes\n"
         "training.lr: {uniform: [1e-5, -1e-3]}\n", [], ["training.lr.uniform: below"]),
+    "ranges that their keys do not take": (
+        "curriculum.T: {uniform: [0.5, 1.5]}\ntraining.batch_size: {uniform: [1, 8]}\nmetric: {choice: [map]}\n", [],
+        ["curriculum.T: 1.5", "training.batch_size: int", "metric: searched"]),
+    "an alias": ("data: &x y\nmetric: *x\n", [], ["mine.yaml:2: alias"]),
+    "a file of a list": ("- a\n", [], ["mine.yaml:1: mapping"]),
+    "an empty file": ("", [], ["mine.yaml:1: mapping"]),
+    "a section twice": ("training: {lr: 1}\ndata: x\ntraining: {}\n", [], ["mine.yaml:3: 'training' line 1"]),
     "a circle": (
         "curriculum: {n: {choice: [2], when: {curriculum.m: 1}}, m: {uniform: [1, 2], when: {curriculum.n: 2}}}\n"
         "search.searcher: grid\n", [], ["curriculum.n.when: circle"]),
@@ -141,6 +148,9 @@ BAD: dict[str, tuple[str | bytes, list[str], list[str]]] = {
         "curriculum.pacing: {choice: [linear, step]}\n"
         "curriculum.n: {choice: [2, 5], when: {curriculum.pacing: [root, linear]}}\n", [],
         ["curriculum.n.when.curriculum.pacing: 'root'; 'linear', 'step'"]),
+    "a condition on a key that is not opened": (
+        "curriculum.n: {choice: [2, 5], when: {curriculum.pacing: root}}\n", [],
+        ["curriculum.n.when.curriculum.pacing: 'root'; 'none'"]),
     "a choice holds each value once, as the configuration holds it": (
         "quickstart", ["curriculum.m={choice: [5, 10, 5.0]}"], ["curriculum.m.choice: 5.0 twice"]),
     **{f"a condition without values, {when}": (
@@ -183,6 +193,8 @@ USAGE = {
     "weigh": "tune-cl weigh: --difficulty",
     "weigh --difficulty .5 --difficul 0.5": "tune-cl weigh: --difficul",
     "run nowhere": "SPACE: 'nowhere'",
+    "run quickstrat": "SPACE: quickstart?",
+    "run none.yaml": "none.yaml: file",
     "resume nothing": "NAME: 'nothing'",
     "resume a/b": "NAME: --storage",
     "report a --storage ''": "--storage: empty",

@@ -9,6 +9,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from tests.support.report_cases import Case
+from tests.support.tracking_cases import fresh_database
 from trainables.core.errors import DataError
 from tune_cl.cli import main
 from tune_cl.history.journal import Event, Journal
@@ -25,6 +26,7 @@ def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setattr("tune_cl.report.output.TRACKING_SECONDS", 100.0)
     case = Case(tmp_path)
+    fresh_database(case.search_folder.storage)
     case.add([0.3, 0.4], "baseline")
     case.finish()
     (tmp_path / "private").mkdir()

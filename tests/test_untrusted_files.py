@@ -1,4 +1,4 @@
-"""Small files that ask for much: memory, hours of reading, or code and weights from elsewhere."""
+"""Small files that ask for much: memory, hours of reading, or code, their own or that of others."""
 
 from __future__ import annotations
 
@@ -64,6 +64,29 @@ def test_a_step_too_small_for_its_range_is_refused(tmp_path: Path, capsys: pytes
     assert main(["check", str(space)]) == BAD_INPUT
     [line] = [line for line in capsys.readouterr().err.splitlines() if "step" in line]
     assert line.startswith("error: training.lr.step: makes more than 10,001 values; ")
+
+
+HOSTILE = (
+    "!!python/object/apply:os.mkdir [{planted}]",
+    "!!python/object/new:os.mkdir [{planted}]",
+    "!!python/name:os.mkdir",
+    "!!python/module:os",
+    "!!python/tuple [{planted}]",
+)
+
+
+@pytest.mark.parametrize("attack", HOSTILE)
+@pytest.mark.parametrize("where", ["file", "option"])
+def test_yaml_cannot_run_code(attack: str, where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    planted = tmp_path / "planted"
+    space = tmp_path / "space.yaml"
+    tree = "training: {lr: {choice: [0.1, 0.2]}}\n"
+    space.write_text(tree + (f"seed: {attack.format(planted=planted)}\n" if where == "file" else ""))
+    options = [] if where == "file" else ["--set", f"seed={attack.format(planted=planted)}"]
+    assert main(["check", str(space), *options]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {space}:2: " if where == "file" else "error: --set seed:1: "), error
+    assert "could not determine a constructor" in error and not planted.exists()
 
 
 AUTO = dict.fromkeys(("AutoConfig", "AutoModel", "AutoTokenizer"), "evil.Evil")
