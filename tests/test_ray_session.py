@@ -145,9 +145,9 @@ def test_a_ray_of_this_machine_is_its_own_and_ends_with_the_session(
         children = [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
         assert {os.getpgid(child.pid) == child.pid for child in children if "ray" in child.name()} == {True}
         assert (os.environ["RAY_DEDUP_LOGS"], os.environ["TUNE_GLOBAL_CHECKPOINT_S"]) == ("1", "inf")
-        failed, slept = ray.remote(fails).remote(), ray.remote(time.sleep)
+        failed, sleep = ray.remote(fails).remote(), ray.remote(lambda: time.sleep(0.5))
         for _ in range(2):
-            ray.get(slept.remote(0.5))
+            ray.get(sleep.remote())
         del failed
         gc.collect()
     assert "nobody asks" not in capfd.readouterr().err

@@ -207,8 +207,8 @@ def test_a_server_behind_a_login_gets_everything_and_the_password_stays_out(
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """It stands in MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or in the address, which MLflow's client prints
-    with each run that ends."""
+    """It stands in MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or in the address, which MLflow's client
+    prints with each run that ends."""
     proxy.fault, answered = behind_a_login, proxy.answered
     journal = journal_of(tmp_path / "runs" / "pacing", events("secured", database))
     assert caught_up(journal, proxy.uri, timeout=3) > 0 and proxy.answered == answered
