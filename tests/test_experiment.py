@@ -61,13 +61,6 @@ def test_forecasts_of_the_papers_grids() -> None:
     assert describe(load_experiment("macavaney2020_curricula"))["combinations"] == 3 * 7 * 2
 
 
-def test_forecast_under_asha(write: Write) -> None:
-    space = write(OPEN + "training.max_iterations: 27\nsearch: {scheduler: asha, grace: none, trials: 10}\n")
-    forecast = describe(load_experiment(space))
-    assert forecast["iterations_at_most"] == 270
-    assert forecast["iterations_expected"] == 27 + 9 * 3  # 1 + 2/3 + 6/9 + 18/27 = 3
-
-
 def test_nested_dotted_and_short_forms_are_one(write: Write) -> None:
     nested = load_experiment(
         write("""

@@ -37,6 +37,7 @@ from tests.support.tracking_cases import (
 )
 from tests.support.trec_folder import write_trec_folder
 from tune_cl.api.rankers import load_ranker
+from tune_cl.cli import main
 from tune_cl.history.journal import FILE, Journal, read_events
 from tune_cl.history.state import replay
 from tune_cl.tracking import writer as mlflow_writer
@@ -163,7 +164,9 @@ def known_runs(server: Server) -> int:
         return database.execute("SELECT COUNT(*) FROM runs").fetchone()[0]
 
 
-def test_a_search_before_a_frozen_server_ends_and_resume_completes_mlflow(proxy: Proxy, tmp_path: Path) -> None:
+def test_a_search_before_a_frozen_server_ends_and_resume_completes_mlflow(
+    proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     """MLflow takes requests and answers none for the whole search."""
     data = tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1)
     write_trec_folder(data, tmp_path / "data")
@@ -179,7 +182,10 @@ def test_a_search_before_a_frozen_server_ends_and_resume_completes_mlflow(proxy:
     _, said = finish(running, status=130)
     assert "tune-cl resume frozen" in said.splitlines()[-1]
     proxy.heal()
-    document = json.loads(finish(start(tmp_path, "resume", "frozen", *address))[0])
+    monkeypatch.chdir(tmp_path)
+    capfd.readouterr()
+    assert main(["resume", "frozen", *address]) == 0
+    document = json.loads(capfd.readouterr().out)
     state = replay(read_events(journal))
     assert document["trials"] == len(state.trials) == 2 and document["errored"] == 0
     assert_complete(proxy.uri, "frozen", state)
