@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from tests.support.builders import tiny_data
-from tests.support.confirm_cases import crew, data, search_folder
 from tests.support.faults import flip_the_last_bit
 from tests.support.letor_data import letor_data, letor_text
 from tests.support.trec_folder import write_trec_folder
@@ -30,8 +29,6 @@ from trainables.training.batching import scored_of
 from trainables.training.materials import prepare
 from trainables.training.pretrained import pretrained_start, teacher_scores
 from trainables.training.trees import TreeTraining
-
-__all__ = ["crew", "data", "search_folder"]  # fixtures
 
 Results = Callable[[], Any]
 RANKER = {"name": "conv_knrm", "vector_size": 8, "filters": 4}
