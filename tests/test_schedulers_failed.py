@@ -67,7 +67,7 @@ def test_a_search_tells_its_scheduler_which_trials_failed(tmp_path: Path) -> Non
     case.add([0.4] * 8, "baseline")
     case.add([0.9] * 3, "failed", "it broke")
     case.add([0.3] * 8, "completed")
-    scheduler = Course(case.experiment, iter(case.events)).scheduler
+    scheduler = Course(case.experiment, iter(case.events)).scheduler_of("t0001")
     assert scheduler.graces.keys() == {"t0001", "t0002"} and scheduler.best == {"t0002": 0.3}
 
 
@@ -77,8 +77,8 @@ def test_a_search_tells_its_scheduler_which_trial_goes_on(tmp_path: Path) -> Non
     case.add([0.4] * 8, "baseline")
     case.add([0.3] * 4)
     course = Course(case.experiment, iter(case.events))
-    assert isinstance(course.scheduler, Asha) and course.scheduler.paused == {"t0001": 4}
+    assert isinstance(scheduler := course.scheduler_of("t0001"), Asha) and scheduler.paused == {"t0001": 4}
     begun = next(event for event in case.events if event["event"] == "trial" and event["trial"] == "t0001")
     for event in ({"event": "pause", "trial": "t0001", "iteration": 4, "reason": "waits", "time": 20.0}, begun):
         course.apply(event)
-    assert course.scheduler.paused == {}
+    assert scheduler.paused == {}
