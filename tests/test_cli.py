@@ -18,9 +18,8 @@ import numpy as np
 import pytest
 
 from tests.support.builders import tiny_data
-from tests.support.cli_calls import SMALL_OPTIONS
 from tests.support.commands import ROOT
-from tests.support.console import Console
+from tests.support.console import SMALL_OPTIONS, Console
 from tests.support.trec_folder import write_trec_folder
 from trainables.core.errors import DataError, Interrupted, Problem, WorkFailed
 from tune_cl.cli import COMMANDS, DONE, Parser, parser_of

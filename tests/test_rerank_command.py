@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.builders import tiny_data
-from tests.support.cli_calls import SMALL_OPTIONS
-from tests.support.console import Console
+from tests.support.console import SMALL_OPTIONS, Console
 from tests.support.data_folders import FORMS, letor_files, quora_files, trec_files, write_folder
 from tests.support.pair_data import pair_folder
 from tests.support.trec_folder import write_trec_folder

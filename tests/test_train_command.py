@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.builders import tiny_data
-from tests.support.cli_calls import SMALL_TRAINING
-from tests.support.console import Console
+from tests.support.console import SMALL_TRAINING, Console
 from tests.support.pair_data import pair_folder
 from tests.support.trec_folder import write_trec_folder
 from trainables.core.prose import heard_by

@@ -13,6 +13,13 @@ import pytest
 
 from tune_cl.cli import BAD_INPUT, DONE, main
 
+SMALL = [
+    "ranker.vector_size=8", "ranker.filters=4", "training.batch_size=8", "training.batches_per_iteration=2",
+    "training.max_iterations=3",
+]  # fmt: skip
+SMALL_OPTIONS = [part for setting in SMALL for part in ("--set", setting)]
+SMALL_TRAINING = " ".join(SMALL_OPTIONS)
+
 
 class Shown(NamedTuple):
     out: str
