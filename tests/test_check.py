@@ -158,12 +158,12 @@ def test_each_ranker_is_measured_and_weighs_by_its_trials(check: Check) -> None:
     assert [(run.ranker["name"], run.curriculum.pacing) for run in check.measured] == [
         ("conv_knrm", "none"), ("knrm", "none"),
     ]  # fmt: skip
-    assert told["trials"] == 7 and told["iterations_expected"] == 140
-    assert told["hours_forecast"] * 3600 == pytest.approx(20 * (4 * 1 + 3 * 3) / 2)
-    assert told["seconds_per_iteration"] == pytest.approx((4 * 1 + 3 * 3) / 7)
+    assert told["trials"] == 8 and told["iterations_expected"] == 160
+    assert told["hours_forecast"] * 3600 == pytest.approx(20 * (4 * 1 + 4 * 3) / 2)
+    assert told["seconds_per_iteration"] == pytest.approx((4 * 1 + 4 * 3) / 8)
     assert [pace["seconds_per_iteration"] for pace in told["paces"]] == [3, 1]
-    assert trials_of(told) == {"knrm": pytest.approx(3), "conv_knrm": pytest.approx(4)}
-    assert rows(told)["an iteration"] == "knrm 3 s (3 trials), conv_knrm 1 s (4 trials)"
+    assert trials_of(told) == {"knrm": pytest.approx(4), "conv_knrm": pytest.approx(4)}
+    assert rows(told)["an iteration"] == "knrm 3 s (4 trials), conv_knrm 1 s (4 trials)"
     assert "an iteration" not in rows(check(*GRID, "ranker=knrm"))
 
 
@@ -173,10 +173,10 @@ def test_each_ranker_is_measured_and_weighs_by_its_trials(check: Check) -> None:
 def test_a_grid_that_is_cut_short_comes_to_its_first_points(
     trials: int, point: list[str], knrm: int, check: Check
 ) -> None:
-    """Behind the baseline, of knrm too, and a point of its own."""
+    """Behind plain trials of both rankers, and a point of its own."""
     order = "ranker.name={choice: [knrm, conv_knrm]}"
     told = check(f"search={{searcher: grid, trials: {trials}}}", "training.lr=0.001", order, *point)
-    assert trials_of(told) == {"knrm": pytest.approx(1 + knrm), "conv_knrm": pytest.approx(1)}
+    assert trials_of(told) == {"knrm": pytest.approx(knrm), "conv_knrm": pytest.approx(2)}
 
 
 def test_a_sampler_weighs_rankers_by_priors_and_conditions(check: Check) -> None:
@@ -236,8 +236,13 @@ def test_the_rows_say_what_a_search_will_do(check: Check) -> None:
     told = check("curriculum.T=.2", "search={scheduler: asha, reduction_factor: 4}", "training.lr=0.001")
     shown = rows(told)
     assert "conv_knrm, knrm" in shown["trains"] and "map" in shown["trains"]
-    assert [int(number) for number in re.findall(r"\d+", shown["opens"])] == [3, 1, 6], "keys, conditional, in all"
-    assert shown["trials"].startswith("7, ") and "20 iterations" in shown["trials"]
+    assert [int(number) for number in re.findall(r"\d+", shown["opens"])] == [3, 1, 6], (
+        "keys, conditional, combinations"
+    )
+    assert shown["trials"].startswith("8, ") and "20 iterations" in shown["trials"]
+    assert shown["plain trials"] == "2 of them, over ranker.name"
+    opened = {"plain": ["ranker.name"], "curriculum": ["curriculum.pacing", "curriculum.n", "ranker.name"]}
+    assert {arm: told["arms"][arm]["opened"] for arm in opened} == opened
     assert "1/4" in shown["scheduler"] and "1, 4, 16" in shown["scheduler"]
     assert f"{told['at_a_time']} at a time" in shown["time here"]
     assert not shown.keys() & {"priors", "GPU", "steps", "pre-training", "teacher", "budgets"}
@@ -251,7 +256,7 @@ def test_the_baseline_has_values_of_all_opened_keys(check: Check) -> None:
     told = check()
     plain = {"curriculum.pacing": "none", "curriculum.weighting": "none", "ranker.name": "conv_knrm"}
     assert told["baseline"] == plain | {"training.lr": pytest.approx(1e-3)}
-    assert all(f"{key} {value}" in rows(told)["baseline"] for key, value in plain.items())
+    assert all(f"{key} {value}" in rows(told)["plain, default"] for key, value in plain.items())
     other = check("baseline={ranker.name: knrm, curriculum.anti: true}")["baseline"]
     assert (other["ranker.name"], other["curriculum.anti"]) == ("knrm", True)
 

@@ -10,7 +10,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from tests.support.commands import ROOT
 from tests.support.console import SMALL_OPTIONS, Console
 from tests.support.trec_folder import write_trec_folder
 from trainables.core.errors import DataError, Interrupted, Problem, WorkFailed
-from tune_cl.cli import COMMANDS, DONE, Parser, parser_of
+from tune_cl.cli import COMMANDS, DONE, Parser, module_of, parser_of
 from tune_cl.cli.commands import check
 from tune_cl.cli.commands.list import KINDS
 from tune_cl.cli.options import experiment_options
@@ -86,7 +85,7 @@ def test_list_names_what_there_is(kind: str, console: Console) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_of_a_command_is_whole(name: str) -> None:
-    command = import_module(f"tune_cl.cli.commands.{name}")
+    command = module_of(name)
     command.add_arguments(parser := Parser(prog=name))
     told = {action.dest: action.help or "" for action in parser._actions}
     assert all(told.values()), "every argument has a text"

@@ -308,7 +308,7 @@ def test_a_request_that_takes_effect_after_it_was_given_up_leaves_no_run(begun: 
         store.create("of memory", name, tags, 0)
     (begun.folder / CURSOR).unlink()
     again = sent(anew(begun), CLOSING)
-    assert store.runs[again.cursor.runs["t0000"]].name == "t0000 baseline"
+    assert store.runs[again.cursor.runs["t0000"]].name == "t0000 plain, default"
     assert [run.name for run in store.runs.values() if run.deleted] == ["t0000 late"]
 
 

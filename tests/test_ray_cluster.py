@@ -213,11 +213,11 @@ def test_a_file_is_loaded_on_each_node_though_none_has_it(cluster: Cluster, tmp_
 
 
 def test_a_module_that_a_node_lacks_is_named(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written(tmp_path, LENGTH, "only_here.py")
+    written(tmp_path, LENGTH, "not_there.py")
     monkeypatch.syspath_prepend(tmp_path)
-    load_plugins(["only_here"])
+    load_plugins(["not_there"])
     with (
-        pytest.raises(WorkFailed, match=r"node [\d.]+ cannot run trials: --plugin: no module 'only_here'; install"),
+        pytest.raises(WorkFailed, match=r"node [\d.]+ cannot run trials: --plugin: no module 'not_there'; install"),
         ray_session(cluster.address),
     ):
         pytest.fail("the session has begun")

@@ -73,7 +73,7 @@ def test_a_search_without_any_value_is_reported(tmp_path: Path, outcomes: tuple[
     for outcome in outcomes:
         case.add([math.nan], outcome)
     found, findings = report(case)
-    assert list(found.sections) == list(TITLES) and findings.with_baseline == []
+    assert list(found.sections) == list(TITLES) and findings.plain == []
 
 
 # -- other formats -------------------------------------------------------------------------------------------------

@@ -110,7 +110,31 @@ def test_trials_are_named_as_on_the_terminal_and_in_mlflow(searched: Findings) -
     for event in (event for event in read_events(searched.search_folder.journal) if event["event"] == "trial"):
         assert words(searched.state.trials[event["trial"]]) == trial_name(event)
     labels = [row.label for row in rows(searched)]
-    assert labels[0] == "t0000 baseline" and "delta=" in labels[1]
+    assert labels[0] == "t0000 plain, default" and "delta=" in labels[1]
+
+
+def test_trials_are_shown_by_arm_and_tuning_apart_from_the_curriculum(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.add([0.45], "baseline")
+    leaves = {"training.lr": {"loguniform": [0.001, 0.1]}}
+    case.events.append({"event": "tune_plain", "trials": 2, "leaves": leaves, "time": case.time})
+    for lr in (0.02, 0.03):
+        case.add([0.3 + lr, 0.48 + lr], "completed", lr=lr)
+        case.add([0.2 + lr, 0.60 - lr], "completed")
+    found = gather(case.write())
+    shown = text(verdict_section(found))
+    assert "(3 trials over lr) was worth +0.0600 map on dev" in shown and "+0.0700" in shown and "best of 2" in shown
+    assert "t0003 plain, lr=0.03" in shown
+    assert [row.label.split()[0] for row in rows(found)] == ["t0003", "t0001", "t0000", "t0002", "t0004"]
+    assert [row.difference for row in rows(found)] == pytest.approx([None, -0.01, -0.06, 0.07, 0.06])
+    assert [trials.role(found, trial) for trial in found.state.by_number()] == [
+        "plain", "plain", "best", "baseline", "trial"
+    ]  # fmt: skip
+    assert all(word in text(*learning_section(found)) for word in ("other plain trials", "best curriculum"))
+    assert "best plain trial so far" in text(*cost_section(found))
+    assert [row["arm"] for row in csv.DictReader(io.StringIO(trials_csv(found)))] == (
+        ["plain", "plain", "curriculum", "plain", "curriculum"]
+    )
 
 
 # -- the verdict ---------------------------------------------------------------------------------------------------
@@ -360,10 +384,10 @@ def test_latex_escapes_what_it_would_read() -> None:
 
 def test_csv_has_a_row_a_trial_and_leaves_absent_parameters_empty(searched: Findings) -> None:
     found = list(csv.DictReader(io.StringIO(trials_csv(searched))))
-    assert list(found[0])[:8] == [
-        "trial", "outcome", "reason", "seed", "baseline", "iterations", "best_dev", "best_iteration",
+    assert list(found[0])[:9] == [
+        "trial", "arm", "outcome", "reason", "seed", "baseline", "iterations", "best_dev", "best_iteration",
     ]  # fmt: skip
-    assert list(found[0].values())[:8] == ["t0000", "baseline", "", "0", "true", "8", "0.45", "3"]
+    assert list(found[0].values())[:9] == ["t0000", "plain", "baseline", "", "0", "true", "8", "0.45", "3"]
     assert found[0]["curriculum.pacing"] == "none" and found[0]["curriculum.delta"] == ""
     assert len(found) == len(searched.state.trials)
     assert [row["outcome"] for row in found[-3:]] == ["failed", "completed", "running"]

@@ -201,7 +201,7 @@ def test_files_of_other_queries_are_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("ends", "who"),
-    [(("failed", "completed"), "The baseline"), (("baseline",), "besides the baseline"), (("baseline", None), "t0001")],
+    [(("failed", "completed"), "No plain trial"), (("baseline",), "but plain ones"), (("baseline", None), "t0001")],
 )
 def test_why_there_are_no_single_queries_is_told(ends: tuple[str | None, ...], who: str, tmp_path: Path) -> None:
     case = Case(tmp_path)
@@ -227,7 +227,7 @@ def trials(
     for place, values in enumerate(dev):
         point = {f"curriculum.{key}": of_trials[place] for key, of_trials in params.items()}
         trial = SimpleNamespace(
-            trial=f"t{place}", params=point, point=point, baseline=False,
+            trial=f"t{place}", params=point, point=point, arm="curriculum",
             past=past[place] if past else 0, outcome="completed", reason=None,
             dev=lambda metric, values=values: dict(enumerate(values, 1)),
         )  # fmt: skip
@@ -272,7 +272,7 @@ def test_groups_of_five_and_more_are_split_by_pacing_and_by_m() -> None:
     assert [row[:3] for row in ranking(found)[1]] == [
         [group, rung, "5"] for group in ("m 4", "pacing root") for rung in ("1", "2", "4")
     ]
-    found.ended[0][0].baseline = True  # plain training is in no group
+    found.ended[0][0].arm = "plain"  # plain training is in no group
     assert [row[0] for row in ranking(found)[1]] == ["m 4"] * 3
     few = trials(*([place / 10] for place in range(5)), objective_switch=["mse"] * 4 + ["pointwise"])
     assert len(ranking(few)) == 1 and "No split by objective_switch" in text(*ranking_section(few))

@@ -22,6 +22,7 @@ from tune_cl.history.state import over_curricula, replay
 from tune_cl.search_document import search_document
 
 CLUSTER = "10.0.0.7:6379"
+TRACKING = ["--tracking-uri", "http://here"]
 
 
 def cells(shown: str) -> dict[str, list[str]]:
@@ -39,7 +40,7 @@ def commands(shown: str) -> dict[str, list[str]]:
 def test_the_best_trial_stands_beside_the_baseline_with_the_keys_that_differ() -> None:
     shown = render(result(0.5, 0.4) | {"rankers": ["conv_knrm", "knrm"]})
     rows = cells(shown)
-    assert rows[""] == ["best (t0001)", "baseline"] and rows["dev x"] == ["0.5000", "0.4000"]
+    assert rows[""] == ["best curriculum (t0001)", "plain, default (t0000)"] and rows["dev x"] == ["0.5000", "0.4000"]
     assert rows["training.lr"] == ["3e-05", "0.001"] and rows["curriculum.m"] == ["10", "-"], "with their own digits"
     assert "curriculum.anti" not in rows and "conv_knrm, knrm" in shown and "+0.1000 x" in shown
 
@@ -49,7 +50,7 @@ def test_where_the_baseline_wins_the_best_other_trial_stands_beside_it(
     best: float, baseline: float, difference: str
 ) -> None:
     shown = render(result(best, baseline))
-    assert cells(shown)[""] == ["best other trial (t0001)", "baseline"] and "t0000" not in shown
+    assert cells(shown)[""] == ["best curriculum (t0001)", "plain, default (t0000)"]
     assert f"{difference} x" in shown and "confirm" in commands(shown)
 
 
@@ -62,6 +63,37 @@ def test_an_ablation_is_advised_where_more_than_the_curriculum_differs(pacing: s
     found = result(0.5, 0.4)
     found["best"]["params"] = {"curriculum.pacing": pacing, "training.lr": lr}
     assert ("--ablate" in commands(render(found))["confirm"]) == advised
+    assert "--ablate" not in commands(render(tuned(found)))["confirm"], "its opponent may have the same values"
+
+
+def tuned(found: dict[str, Any], plain: float = 0.45) -> dict[str, Any]:
+    """The result with plain trials besides the default."""
+    best = {
+        "trial_id": "t0002",
+        "params": {"curriculum.pacing": "none", "training.lr": 0.1},
+        "dev": plain,
+        "iteration": 1,
+    }
+    arms = {"plain": {"trials": 2, "opened": ["training.lr"]}, "curriculum": {"trials": 2, "opened": []}}
+    return found | {"arms": arms} | ({"baseline": best} if plain > found["default"]["dev"] else {})
+
+
+def test_the_two_steps_tuning_and_the_curriculum_are_told_apart() -> None:
+    shown = render(tuned(result(0.5, 0.4)))
+    heads = ["best curriculum (t0001)", "plain, tuned (t0002)", "plain, default (t0000)"]
+    assert cells(shown)[""] == heads and cells(shown)["training.lr"] == ["3e-05", "0.1", "0.001"]
+    assert "(2 trials over lr) was worth +0.0500 x on dev" in shown and "has +0.0500 x over tuned plain" in shown
+    assert "tune-plain" not in commands(shown) and "2 plain and 2 with a curriculum" in shown
+    assert "No curriculum was above tuned plain training" in render(tuned(result(0.44, 0.4)))
+    shown = render(tuned(result(0.5, 0.4), plain=0.4))
+    assert "found nothing better than its default" in shown and len(cells(shown)[""]) == 2
+
+
+def test_where_plain_training_was_not_tuned_the_result_says_so_and_how() -> None:
+    shown = render(result(0.5, 0.4))
+    assert "was not tuned" in shown and commands(shown)["tune-plain"] == ["x", "--storage", "/tmp/runs", *TRACKING]
+    shown = render(result(0.5, 0.4) | {"compares": False, "over_curricula": False})
+    assert "tune-plain" not in commands(shown) and "plain training" not in shown
 
 
 def test_the_trials_are_opened_at_the_server_or_with_one() -> None:
@@ -74,7 +106,11 @@ def test_the_trials_are_opened_at_the_server_or_with_one() -> None:
 
 def test_a_result_of_the_baseline_alone_compares_nothing() -> None:
     shown = render(result(0.4, 0.45) | {"best_curriculum": None})
-    assert "best" not in cells(shown)[""] and "confirm" not in commands(shown) and "report" in commands(shown)
+    assert (
+        cells(shown)[""] == ["plain, default (t0000)"]
+        and "confirm" not in commands(shown)
+        and "report" in commands(shown)
+    )
     assert cells(render(result(0.4, 0.3) | {"baseline": None}))["dev x"] == ["0.4000", "-"]
 
 
@@ -86,7 +122,7 @@ def test_a_search_that_a_budget_ended_says_so() -> None:
 
 @pytest.mark.parametrize("none", [False, True])
 def test_a_search_without_curricula_speaks_of_none(none: bool) -> None:
-    document = result(0.4, 0.45) | {"opened": ["training.lr"], "over_curricula": False}
+    document = result(0.4, 0.45) | {"opened": ["training.lr"], "over_curricula": False, "compares": False}
     for name in ("best", "best_curriculum", "baseline"):
         document[name] |= {"params": {"curriculum.pacing": "none", "training.lr": document[name]["dev"]}}
     assert "curriculum" not in render(document | ({"best_curriculum": None} if none else {}))

@@ -102,7 +102,7 @@ def test_the_panel_shows_what_runs_the_best_and_the_baseline_before_what_waits()
                         ["t0023", "paused"]]  # fmt: skip
     assert str(len(crowd()) - len(rows)) in lines[-1]
     head = "".join(lines[:at])
-    assert all(word in head for word in ("map 0.5000", "t0001", "baseline 0.4500"))
+    assert all(word in head for word in ("curriculum 0.5000 (t0001), plain 0.4500"))
     whole = panel(crowd(), 120, 40)
     assert sum(line.startswith("t0") for line in whole) == len(crowd()) and whole[-1].startswith("t0")
 

@@ -13,7 +13,6 @@ from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Event
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import replay
-from tune_cl.search.progress_panel import label
 from tune_cl.space.wording import curriculum
 from tune_cl.tracking import layout
 
@@ -25,6 +24,9 @@ def test_the_view_has_a_column_for_each_key_that_the_search_opens() -> None:
         assert (shown[0], shown[-1]) == ("metrics.`best_dev_mrr_at_10`", "tags.`tune_cl.outcome`")
         return [column.removeprefix("params.`").rstrip("`") for column in shown[1:-1]]
 
+    assert "groupByKeys" not in layout.view(search_event("of an older version"))[1]
+    grouped = json.loads(layout.view(search_event("v", compares=True))[1])["groupBy"]["groupByKeys"]
+    assert grouped == [{"mode": "tag", "groupByData": "tune_cl.arm"}]
     usual = [f"curriculum.{key}" for key in ("pacing", "n", "scoring", "delta", "T", "weighting", "m")]
     assert columns(None) == usual, "the journal of an older version"
     opened = ["training.lr", "curriculum.scoring", "ranker.filters", "ranker.name"]
@@ -37,13 +39,13 @@ def test_the_view_has_a_column_for_each_key_that_the_search_opens() -> None:
 
 
 def test_the_name_of_a_trial_tells_what_the_terminal_tells_of_it() -> None:
-    def named(chosen: Event, number: int = 1, **other: Any) -> str:
-        """The name of a trial with these values of opened keys; `other`: more parameters in force."""
-        params = root(2) | other | {key: value for key, value in chosen.items() if key != "curriculum.m"}
-        event = trial_event(number, params) | {"chosen": chosen}
+    def named(chosen: Event, number: int = 1, arm: str = "curriculum") -> str:
+        """The name of a trial with these values of opened keys."""
+        params = root(2) | {key: value for key, value in chosen.items() if key != "curriculum.m"}
+        event = trial_event(number, params) | {"chosen": chosen, "arm": arm}
         [trial] = replay([search_event("names"), event]).trials.values()
         name = layout.trial_name(event)
-        assert trial.baseline or name == f"{trial.trial} {label(trial)}"
+        assert name == f"{trial.trial} {trial.words}"
         return name
 
     lr, ranker = {"training.lr": 0.000501}, {"ranker.name": "knrm"}
@@ -51,7 +53,8 @@ def test_the_name_of_a_trial_tells_what_the_terminal_tells_of_it() -> None:
     assert named(lr | {"curriculum.m": 3}) == "t0001 lr=0.000501", "m is not in force"
     assert named({"curriculum.anti": False}) == "t0001 root 2 turns"
     assert named({"ranker.dropout": 0}) == "t0001 dropout=0"
-    assert named(lr, number=0) == "t0000 baseline"
+    assert named(lr, number=0) == "t0000 plain, default"
+    assert named(lr | ranker, arm="plain") == "t0001 plain, knrm lr=0.000501"
     assert layout.trial_name(trial_event(1, root(2))) == "t0001 root 2 turns anti", "of an older journal"
 
 

@@ -177,11 +177,11 @@ def test_a_killed_one_goes_on(confirmed_folder: SearchFolder, crew: Any, monkeyp
     monkeypatch.setattr(looks, "LEAST_POWER", 0.0)
     crew.left = 4  # the first look has been taken
     with pytest.raises(Interrupted) as stop:
-        confirm(confirmed_folder, until_settled=True, max_seeds=5, top=2)
+        confirm(confirmed_folder, until_settled=True, max_seeds=5, top=2, each=True)
     assert "--until-settled --max-seeds 5" in str(stop.value)
     assert [look["seeds"] for look in state_of(confirmed_folder).looks] == [3]
     crew.left = 1000
-    again = confirm(confirmed_folder, until_settled=True, max_seeds=5, top=2)
+    again = confirm(confirmed_folder, until_settled=True, max_seeds=5, top=2, each=True)
     assert len(crew.trained) == len(set(crew.trained))
     assert [look["seeds"] for look in state_of(confirmed_folder).looks] == [one["seeds"] for one in again["looks"]]
 
@@ -194,14 +194,16 @@ def test_who_is_hopeless_gets_no_more_seeds(
         return found if seeds == most else replace(found, decision="continue", hopeless=frozenset({LABELS[0]}))
 
     monkeypatch.setattr(runner, "look_at", hopeless)
-    document = confirm(confirmed_folder, until_settled=True, max_seeds=4, top=2)
+    document = confirm(confirmed_folder, until_settled=True, max_seeds=4, top=2, each=True)
     assert crew.trained == [*(f"{of}, seed 4" for of in ("baseline", *LABELS)), "baseline, seed 5",
                             f"{LABELS[1]}, seed 5"]  # fmt: skip
     [row] = document["configurations"]
     assert row["label"] == LABELS[1] and document["dropped"] == [{"label": LABELS[0], "seeds": [1, 3, 4]}]
     assert row["p_adjusted"] == row["p_value"] and row["p_new_adjusted"] > row["p_new"], "of two"
     crew.trained.clear()
-    assert confirm(confirmed_folder, until_settled=True, max_seeds=4, top=2) == document and crew.trained == []
+    assert (
+        confirm(confirmed_folder, until_settled=True, max_seeds=4, top=2, each=True) == document and crew.trained == []
+    )
 
 
 def test_a_look_without_a_p_value_is_recorded_once(

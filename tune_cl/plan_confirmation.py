@@ -8,8 +8,8 @@ from typing import Any
 from trainables.config.function import Objective
 from trainables.core.errors import ConfigError, Problem
 from tune_cl.confirmation.plan import Variances, of_confirmation, of_pilot, plan_of, seconds_of
-from tune_cl.confirmation.request import Request, last_verdict
-from tune_cl.confirmation.verdict import first_level
+from tune_cl.confirmation.request import last_verdict
+from tune_cl.confirmation.verdict import LEVEL
 from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import replay
@@ -35,10 +35,8 @@ def plan_seeds(
         wrong = f"the values do not vary: {variances.source}"
         raise ConfigError(Problem("NAME", wrong, "a search whose trainings differ; see training.lr"))
     state = replay(read_events(search_folder.journal))
-    document = plan_of(variances, top, Request.correction, power, seconds_of(state))
-    needed = None
-    if difference:
-        needed = variances.seeds_needed(difference, first_level(Request.correction, top), power)
+    document = plan_of(variances, top, power, seconds_of(state))
+    needed = variances.seeds_needed(difference, LEVEL, power) if difference else None
     head = {"search": state.name, "metric": state.metric, "difference": difference}
     return head | document | {"seeds_needed": needed}
 

@@ -241,6 +241,7 @@ def _search_event(
         "rankers": experiment.rankers,
         "opened": list(experiment.space.leaves),
         "arms": arms_of(experiment),
+        "compares": experiment.compares,
         "metric": experiment.metric,
         "mode": "max",
         "seed": experiment.seed,

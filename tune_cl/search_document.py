@@ -54,8 +54,7 @@ def arms_document(state: SearchState) -> dict[str, Any]:
 
 
 def _arm_document(state: SearchState, arm: Arm) -> dict[str, Any]:
-    trials = [trial for trial in state.by_number() if trial.arm == arm]
-    return {"trials": len(trials), "iterations": state.iterations_of(arm), "opened": state.opened_in(arm)}
+    return {"trials": len(state.trials_of(arm)), "iterations": state.iterations_of(arm), "opened": state.opened_in(arm)}
 
 
 def curves_of(state: SearchState) -> dict[str, list[float]]:
@@ -96,6 +95,7 @@ def search_document(
         "best_curriculum": best_curriculum_of(state),
         "opened": list(dict.fromkeys(key for trial in state.by_number() for key in trial.point)),
         "over_curricula": over_curricula(state),
+        "compares": over_curricula(state) if state.compares is None else state.compares,
         "selection_bias": selection_bias(curves_of(state)),
         "baseline": best_of_arm(state, PLAIN),
         "default": default_result(state),

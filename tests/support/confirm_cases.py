@@ -216,7 +216,7 @@ class Confirmed:
 def confirmed(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Confirmed:
     search_folder = ended_search(tmp_path_factory.mktemp("confirmed"), data)
     with local_crew() as own:
-        return Confirmed(search_folder, confirm(search_folder, seeds=2, ablate=True), list(own.trained))
+        return Confirmed(search_folder, confirm(search_folder, seeds=2, ablate=True, each=True), list(own.trained))
 
 
 @pytest.fixture

@@ -69,14 +69,20 @@ class Case:
             "forecast": forecast_of(self.experiment), "time": 0.0,
         }  # fmt: skip
 
-    def add(self, dev: list[float], outcome: str | None = None, reason: str | None = None) -> str:
-        """Adds a trial with these dev values; the first one is the baseline. With outcome None it still runs."""
+    def add(
+        self, dev: list[float], outcome: str | None = None, reason: str | None = None, lr: float | None = None
+    ) -> str:
+        """Adds a trial with these dev values; the first one is the baseline. With outcome None it still runs. `lr`: of
+        a plain trial."""
         number = sum(event["event"] == "trial" for event in self.events)
         trial, baseline = trial_id(number), number == 0
         draw = self.experiment.space.sample(generator(7, "report trial", number))
-        choice = self.experiment.baseline_values() | {"curriculum.pacing": "none"} if baseline else draw
+        choice = draw if lr is None else {"curriculum.pacing": "none", "training.lr": lr}
+        if baseline:
+            choice = self.experiment.baseline_values() | {"curriculum.pacing": "none"}
         run = self.experiment.training_run(choice)
-        self._tell("trial", trial, number=number, params=run.in_force(), chosen=choice, seed=0, baseline=baseline)
+        told = {"chosen": choice, "seed": 0, "baseline": baseline, "arm": "plain" if baseline or lr else "curriculum"}
+        self._tell("trial", trial, number=number, params=run.in_force(), **told)
         for iteration, value in enumerate(dev, 1):
             metrics = {"dev_map": value, "train_loss": 1.0, "available_share": min(1.0, iteration / 4), "seconds": 1.0}
             self._tell("result", trial, iteration=iteration, metrics=metrics)

@@ -24,6 +24,8 @@ def result(best: float, baseline: float) -> dict[str, Any]:
     document = dict.fromkeys(("search", "ranker", "data", "metric", "mlflow_view"), "x")
     counts = {"trials": 4, "stopped_early": 0, "errored": 0, "iterations": 8, "seconds": 1.0}
     places = {"storage": "/tmp/runs", "tracking_uri": "http://here"}
-    own = {"best": curriculum if best > baseline else plain, "best_curriculum": curriculum, "baseline": plain}
+    own = {"best": curriculum if best > baseline else plain, "best_curriculum": curriculum}
+    own |= dict.fromkeys(("baseline", "default"), plain) | dict.fromkeys(("over_curricula", "compares"), True)
+    own |= {"arms": {"plain": {"trials": 1, "opened": []}, "curriculum": {"trials": 3, "opened": list(OPENED)}}}
     others = {"rankers": ["x"], "opened": list(OPENED), "best_ranker": "/tmp/runs/x/trials/best-ranker"}
     return document | counts | places | own | others

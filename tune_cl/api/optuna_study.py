@@ -49,5 +49,11 @@ def _trial(trial: TrialState, metric: str, leaves: Mapping[str, Leaf]) -> Frozen
         params=inside,
         distributions=recorded.distributions,
         intermediate_values=trial.dev(metric),
-        user_attrs={"trial_id": trial.trial, "outcome": trial.outcome, "seed": trial.seed, "params": trial.params},
+        user_attrs={
+            "trial_id": trial.trial,
+            "arm": trial.arm,
+            "outcome": trial.outcome,
+            "seed": trial.seed,
+            "params": trial.params,
+        },
     )

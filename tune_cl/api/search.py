@@ -72,7 +72,7 @@ def run(
                     a DataFrame (a column `split` names its splits), a mapping of splits to DataFrames, a Dataset or
                     DatasetDict of the datasets library; a name of `tune-cl list`
     name            of the search; the space's name by default, numbered where it is taken
-    trials          how many, the baseline included
+    trials          how many, of both arms
     max_iterations  of a trial
     seed            of sampling and of every training
     storage         a folder or s3://BUCKET/FOLDER
@@ -185,7 +185,7 @@ class Search:
 
     @property
     def best(self) -> Trial | None:
-        """The best trial on dev, the baseline included; None if no trial gave a value."""
+        """The best trial on dev, of both arms; None if no trial gave a value."""
         return _trial(best_of(self._state))
 
     @property

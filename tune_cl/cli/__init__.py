@@ -111,6 +111,11 @@ def _stop_message(stop: BaseException | None, arguments: Sequence[str]) -> str:
     return f"stopped. Go on with: {program('tune-cl')} {masked(join(arguments))}"
 
 
+def module_of(name: str) -> ModuleType:
+    """The module of a command."""
+    return import_module(f"tune_cl.cli.commands.{name.replace('-', '_')}")
+
+
 def _run(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_overview())
@@ -123,7 +128,7 @@ def _run(arguments: list[str]) -> int:
     if name not in COMMANDS:
         raise UserError(Problem("tune-cl", f"unknown command '{name}'", nearest(name, COMMANDS)))
     _require_values(rest)
-    command = import_module(f"tune_cl.cli.commands.{name.replace('-', '_')}")
+    command = module_of(name)
     from trainables.core.plugins import load_plugins  # here: it loads more than --version needs
 
     options = parser_of(name, command).parse_args(rest)

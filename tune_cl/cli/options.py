@@ -17,7 +17,7 @@ def add_experiment(parser: ArgumentParser) -> None:
     parser.add_argument("space", metavar="SPACE", help="a shipped space (tune-cl list spaces) or a YAML file")
     parser.add_argument("--data", help=DATA_HELP)
     parser.add_argument("--ranker", help="see tune-cl list rankers")
-    parser.add_argument("--trials", type=int, help="trials, the baseline included")
+    parser.add_argument("--trials", type=int, help="trials, of both arms")
     parser.add_argument("--max-iterations", type=int, help="iterations a trial at most")
     parser.add_argument("--seed", type=int, help="of sampling and of every training")
 

@@ -13,59 +13,97 @@ from tune_cl.cli.tables import short, table
 from tune_cl.history.search_folder import search_folder_of
 from tune_cl.history.state import differences, seedless
 from tune_cl.process import program
-from tune_cl.space.wording import rankers
+from tune_cl.space.wording import CAUTION, DEFAULT, rankers, tuning_words
 
 CHECKPOINT = "checkpoint"  # in the folder of a function's best iteration
 PORT = 5000  # MLflow's own default
+NOT_TUNED = "Plain training was not tuned: another learning rate or loss alone may do as well."
 Shown = dict[str, Any]
 
 
 def render(document: Shown) -> str:
-    """The best trial beside the baseline, then the commands to run next. If the baseline is best of all, the best other
-    trial is shown beside it."""
-    best, baseline = document.get("best_curriculum", document["best"]), document["baseline"]
+    """The best trial of each arm beside the default, then the commands to run next."""
+    best, plain = document.get("best_curriculum", document["best"]), document["baseline"]
     won = best is not None and best["trial_id"] == document["best"]["trial_id"]
     lines = [
         wrapped(
-            f"search {document['search']}: {rankers(document)} on {document['data']}, {document['trials']} trials "
+            f"search {document['search']}: {rankers(document)} on {document['data']}, {_trials(document)} "
             f"({document['stopped_early']} stopped early, {document['errored']} failed), "
             f"{document['iterations']} iterations, {document['seconds']:.0f} s"
         ),
         *([wrapped(f"What ended the search: {document['ended_by']}.")] if document.get("ended_by") else []),
         "",
-        _comparison(document, best, baseline, "best" if won else "best other trial"),
+        _comparison(document, _columns(document, best, plain, won)),
         "",
-        wrapped(_difference(document["metric"], best, baseline)),
+        *map(wrapped, (*_tuning(document, plain), _difference(document, best, plain))),
         "",
         *_next(document, best, "Prove it:" if won else "Test it:"),
     ]
     return "\n".join(lines)
 
 
-def _comparison(document: Shown, best: Shown | None, baseline: Shown | None, name: str) -> str:
-    """The dev values of both, and the opened parameters in which they differ."""
-    shown = {f"{name} ({best['trial_id']})": best} if best else {}
-    shown |= {"baseline": baseline or {"dev": None, "iteration": None, "params": {}}}
-    trials = list(shown.values())
+def _trials(document: Shown) -> str:
+    if not _tuned(document):
+        return f"{document['trials']} trials"
+    arms, other = document["arms"], "with a curriculum" if document["over_curricula"] else "others"
+    return f"{document['trials']} trials, {arms['plain']['trials']} plain and {arms['curriculum']['trials']} {other}"
+
+
+def _tuned(document: Shown) -> bool:
+    """Whether there were plain trials besides the default."""
+    return document["arms"]["plain"]["trials"] > 1
+
+
+def _columns(document: Shown, best: Shown | None, plain: Shown | None, won: bool) -> dict[str, Shown]:
+    """The trials that are shown, by their headings."""
+    other = "best" if won else "best other trial"
+    shown = {f"{'best curriculum' if document['over_curricula'] else other} ({best['trial_id']})": best} if best else {}
+    default = document["default"]
+    if plain and not (default and plain["trial_id"] == default["trial_id"]):
+        shown[f"plain, tuned ({plain['trial_id']})"] = plain
+    return shown | {f"{DEFAULT} (t0000)": default or {"dev": None, "iteration": None, "params": {}}}
+
+
+def _comparison(document: Shown, columns: dict[str, Shown]) -> str:
+    """Dev values, and the opened parameters in which the trials differ."""
+    trials = list(columns.values())
     rows = [(f"dev {document['metric']}", *(trial["dev"] for trial in trials))]
     rows += [("at iteration", *(trial["iteration"] for trial in trials))]
     for key in document.get("opened", dict.fromkeys(key for trial in trials for key in trial["params"])):
         values = [trial["params"].get(key) for trial in trials]
-        if values[0] != values[-1]:
+        if any(value != values[0] for value in values):
             rows.append((key, *map(short, values)))
-    return table(["", *shown], rows)
+    return table(["", *columns], rows)
 
 
-def _difference(metric: str, best: Shown | None, baseline: Shown | None) -> str:
-    if baseline is None:
-        return "The baseline gave no dev value, so there is nothing to compare with."
+def _tuning(document: Shown, plain: Shown | None) -> list[str]:
+    """What tuning was worth to plain training, or that it was not tuned."""
+    default, arm = document["default"], document["arms"]["plain"]
+    if _tuned(document) and plain and default:
+        return [tuning_words(document["metric"], arm["trials"], arm["opened"], plain["dev"], default["dev"])]
+    return [NOT_TUNED] if plain and _could_be_tuned(document) else []
+
+
+def _could_be_tuned(document: Shown) -> bool:
+    return document["compares"] and not _tuned(document)
+
+
+def _difference(document: Shown, best: Shown | None, plain: Shown | None) -> str:
+    against = "tuned plain training" if _tuned(document) else "plain training as given"
+    against = against if document["compares"] else "the default"
+    if plain is None:
+        return f"There is no dev value of {against}, so there is nothing to compare with."
     if best is None:
-        return "No trial besides the baseline gave a dev value, so there is nothing to compare it with."
-    difference = best["dev"] - baseline["dev"]
-    change = f"{difference:+.4f} {metric}"
+        return f"No trial but {against} gave a dev value, so there is nothing to compare it with."
+    difference = best["dev"] - plain["dev"]
+    what, change = _what(document), f"{difference:+.4f} {document['metric']}"
     if difference <= 0:
-        return f"No trial was above the baseline on dev: the best of them ({best['trial_id']}) is at {change}."
-    return f"{change} on dev. The best of many trials on one seed looks better than it is: this is no verdict yet."
+        return f"No {what} was above {against} on dev: the best of them ({best['trial_id']}) is at {change}."
+    return f"The best {what} has {change} over {against} on dev. {CAUTION}"
+
+
+def _what(document: Shown) -> str:
+    return "curriculum" if document["over_curricula"] else "other trial"
 
 
 def _next(document: Shown, best: Shown | None, confirm: str) -> list[str]:
@@ -74,14 +112,18 @@ def _next(document: Shown, best: Shown | None, confirm: str) -> list[str]:
         tracking_uri=document["tracking_uri"],
         objective=document.get("objective") or "",
     )
-    ablate = " --ablate" if best and _curriculum_and_more(best, document["baseline"]) else ""
-    prove = [f"{confirm:<22}{search_folder.command('confirm', document.get('address'))}{ablate}"] if best else []
+    address, untuned = document.get("address"), _could_be_tuned(document)
+    ablate = " --ablate" if best and untuned and _curriculum_and_more(best, document["baseline"]) else ""
+    lines = {"Tune plain training:": search_folder.command("tune-plain", address)} if untuned else {}
+    if best:
+        lines[confirm] = f"{search_folder.command('confirm', address)}{ablate}"
+        lines["How many seeds?"] = f"{search_folder.command('plan')} --pilot 3"
+    lines["Read the report:"] = search_folder.command("report")
+    use = "Best checkpoint:" if document.get("objective") else "Use the best ranker:"
     return [
-        *prove,
-        *([f"How many seeds?       {search_folder.command('plan')} --pilot 3"] if best else []),
-        f"Read the report:      {search_folder.command('report')}",
+        *(f"{what:<22}{command}" for what, command in lines.items()),
         *_open_mlflow(document),
-        f"{'Best checkpoint:' if document.get('objective') else 'Use the best ranker:':<22}{_use(document)}",
+        f"{use:<22}{_use(document)}",
     ]
 
 

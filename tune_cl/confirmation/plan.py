@@ -13,7 +13,8 @@ import numpy as np
 
 from trainables.core.prose import counted
 from trainables.evaluation.significance import Components, detectable, mean_squares, seeds_needed
-from tune_cl.confirmation.verdict import first_level
+from tune_cl.confirmation.selection import SEEDS as SEEDS_OF_SELECTION
+from tune_cl.confirmation.verdict import LEVEL
 from tune_cl.history.state import SearchState
 
 SEEDS = (3, 5, 10, 20, 50)
@@ -75,18 +76,17 @@ def seconds_of(state: SearchState) -> float | None:
     return float(np.mean(trained)) if trained else None
 
 
-def plan_of(
-    variances: Variances, configurations: int, correction: str, power: float, seconds: float | None
-) -> dict[str, Any]:
-    """The document of `tune-cl plan` without its question. `seconds`: of a training."""
-    level = first_level(correction, configurations)
+def plan_of(variances: Variances, top: int, power: float, seconds: float | None) -> dict[str, Any]:
+    """The document of `tune-cl plan` without its question: what the test of two champions can show, and the hours that
+    it takes after a selection among `top` configurations of each arm. `seconds`: of a training."""
+    selecting = 2 * top * SEEDS_OF_SELECTION if top > 1 else 0
     table = []
     for factor in QUERIES:
         queries = max(2, round(variances.queries * factor))
         for seeds in SEEDS:
-            smallest = variances.detectable(seeds, queries, level, power)
-            hours = None if seconds is None else seeds * (1 + configurations) * seconds / 3600
+            smallest = variances.detectable(seeds, queries, LEVEL, power)
+            hours = None if seconds is None else (selecting + 2 * seeds) * seconds / 3600
             table.append({"seeds": seeds, "queries": queries, "detectable": smallest, "hours": hours})
     components = asdict(variances.components)
     basics = {"components": components, "source": variances.source, "queries": variances.queries, "power": power}
-    return basics | {"configurations": configurations, "table": table, "notes": list(variances.notes)}
+    return basics | {"top": top, "table": table, "notes": list(variances.notes)}

@@ -69,7 +69,7 @@ class SearchConfig(Section):
         default=None,
         description="trials pause, the best go on later; null: with asha, hyperband and model",
     )
-    trials: int = Field(default=16, ge=1, description="trials, the baseline included; default 16, for a grid all")
+    trials: int = Field(default=16, ge=1, description="trials of both arms; default 16, for a grid all")
     plain: Annotated[Literal["auto"] | Annotated[float, Field(ge=0, lt=1)], Field(union_mode="left_to_right")] = Field(
         default="auto", description="share of plain trials; auto: half where they have keys to search, else one trial"
     )

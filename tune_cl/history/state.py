@@ -19,6 +19,7 @@ from tune_cl.experiment.load import from_yaml
 from tune_cl.experiment.plain_tuning import with_tuning
 from tune_cl.history.journal import Event
 from tune_cl.space.space import Flat, identity
+from tune_cl.space.wording import trial_words
 
 RUNNING = "running"
 RAN_TO_THE_END = ("completed", "baseline")  # outcomes
@@ -70,6 +71,11 @@ class TrialState:
         return None if at is None else Dev(at, by_iteration[at])
 
     @property
+    def words(self) -> str:
+        """The trial in words, the same everywhere."""
+        return trial_words(self.point, self.params, self.arm == PLAIN, self.baseline)
+
+    @property
     def every_checkpoint(self) -> list[str]:
         """Addresses of all checkpoints that were written, by iteration, then those that others replaced."""
         return [*dict(sorted(self.checkpoints.items())).values(), *self.replaced]
@@ -96,6 +102,8 @@ class SearchState:
     objective: dict[str, Any] | None = None
     """The record of the function, for a search that trains by a user's."""
     arms: dict[str, Any] = field(default_factory=dict)  # trials and opened keys; of 0.1: none
+    compares: bool | None = None
+    """Whether its baseline sets the arms apart; of 0.1: not told."""
     tracking_uri: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     git_commit: str | None = None
@@ -136,6 +144,9 @@ class SearchState:
         """The trials of an arm in `ranked`."""
         return [pair for pair in self.ranked() if pair[0].arm == arm]
 
+    def trials_of(self, arm: Arm) -> list[TrialState]:
+        return [trial for trial in self.by_number() if trial.arm == arm]
+
     def iterations_of(self, arm: Arm) -> int:
         """Iterations of all trials of an arm."""
         return sum(trial.iterations for trial in self.trials.values() if trial.arm == arm)
@@ -144,7 +155,7 @@ class SearchState:
         """The keys that the trials of an arm search."""
         if arm == PLAIN and self.tuning:
             return list(self.tuning[0]["leaves"])
-        every = dict.fromkeys(key for trial in self.by_number() if trial.arm == CURRICULUM for key in trial.point)
+        every = dict.fromkeys(key for trial in self.trials_of(CURRICULUM) for key in trial.point)
         return self.arms[arm]["opened"] if self.arms else [] if arm == PLAIN else list(every)
 
     def finished(self) -> list[tuple[TrialState, Dev]]:
@@ -234,8 +245,13 @@ class SearchState:
         if not names_folder(event["trial"]):  # its files would lie elsewhere
             raise TypeError(f"trial {event['trial']!r} is no name of a folder")
         values = {key: event[key] for key in ("trial", "number", "seed", "baseline")}
-        values["arm"] = event.get("arm", PLAIN if event["baseline"] else CURRICULUM)  # 0.1 had one plain trial
+        values["arm"] = arm_of(event)
         self.trials[event["trial"]] = TrialState(**values, params=params, point=point)
+
+
+def arm_of(trial: Event) -> Arm:
+    """The arm of an event `trial`; 0.1 had one plain trial and named no arm."""
+    return trial.get("arm", PLAIN if trial["baseline"] else CURRICULUM)
 
 
 def _number(trial: TrialState) -> int:
@@ -319,7 +335,7 @@ def over_curricula(state: SearchState) -> bool:
     """Whether trials chose among curricula or have another one than the baseline; else the search was over other keys
     only. True as long as there are no trials to tell."""
     baseline = state.baseline_trial()
-    others = [trial for trial in state.by_number() if trial.arm == CURRICULUM]
+    others = state.trials_of(CURRICULUM)
     if not (baseline and others) or any(key.startswith(OF_CURRICULUM) for trial in others for key in trial.point):
         return True
     return differences(seedless(others[0].params), seedless(baseline.params))["has_curriculum"]

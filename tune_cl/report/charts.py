@@ -108,7 +108,7 @@ HEIGHT = 300.0
 ROW = 40.0  # height of a row in charts of rows
 NAMES = 160.0  # room for their names
 MOST_BARS = int(RIGHT - LEFT)  # of a strip: one for each pixel
-ORDER = ("failed", "trial", "baseline", "best")  # later ones are drawn on top
+ORDER = ("failed", "plain", "trial", "baseline", "best")  # later ones are drawn on top
 
 
 @dataclass(frozen=True)

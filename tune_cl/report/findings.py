@@ -13,7 +13,7 @@ from scipy.stats import kendalltau, mannwhitneyu, rankdata
 
 from trainables.evaluation.metrics import dev_key
 from tune_cl.confirmation.request import last_verdict
-from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Experiment
 from tune_cl.history.journal import Event, read_events
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import (
@@ -27,7 +27,6 @@ from tune_cl.history.state import (
 )
 from tune_cl.report.charts import Interval
 from tune_cl.schedulers.scheduler import curriculum_grace
-from tune_cl.space.wording import trial_words
 
 Document = dict[str, Any]
 
@@ -57,22 +56,30 @@ class Findings:
     def metric(self) -> str:
         return self.state.metric
 
-    @cached_property
+    @property
     def baseline(self) -> tuple[TrialState, Dev] | None:
-        """The baseline and its best value on dev."""
-        trial = self.state.baseline_trial()
-        at = trial.best(self.metric) if trial and trial.outcome != "failed" else None
-        return (trial, at) if trial and at else None
+        """The best plain trial and its best value on dev."""
+        return next(iter(self.plain), None)
+
+    @cached_property
+    def plain(self) -> list[tuple[TrialState, Dev]]:
+        """Plain trials that gave a value and did not fail, best first, in the search's own order."""
+        return self.state.ranked_of(PLAIN)
 
     @cached_property
     def ranked(self) -> list[tuple[TrialState, Dev]]:
-        """Trials other than the baseline that gave a value and did not fail, best first, in the search's own order."""
-        return [(trial, at) for trial, at in self.state.ranked() if not trial.baseline]
+        """Like `plain`, for the other trials."""
+        return self.state.ranked_of(CURRICULUM)
 
-    @cached_property
-    def with_baseline(self) -> list[tuple[TrialState, Dev]]:
-        """The baseline, if it gave a value, then `ranked`."""
-        return [*([self.baseline] if self.baseline else []), *self.ranked]
+    @property
+    def tuned(self) -> bool:
+        """Whether there are plain trials besides the default."""
+        return len(self.state.trials_of(PLAIN)) > 1
+
+    @property
+    def other(self) -> str:
+        """What a trial of the other arm is called."""
+        return "curriculum" if self.over_curricula else "other trial"
 
     @cached_property
     def over_curricula(self) -> bool:
@@ -86,13 +93,12 @@ class Findings:
 
     @cached_property
     def ended(self) -> list[tuple[TrialState, Dev]]:
-        """The trials in `ranked`, and the baseline, that ran to the end."""
-        valid = [*self.ranked, *([self.baseline] if self.baseline else [])]
-        return [(trial, at) for trial, at in valid if trial.outcome in RAN_TO_THE_END]
+        """The trials of both arms with a value that ran to the end."""
+        return [(trial, at) for trial, at in (*self.ranked, *self.plain) if trial.outcome in RAN_TO_THE_END]
 
     @property
     def pair(self) -> tuple[TrialState, TrialState] | None:
-        """The best trial and the baseline, if both gave a value."""
+        """The best trial of the curriculum arm and the best plain one."""
         return (self.ranked[0][0], self.baseline[0]) if self.ranked and self.baseline else None
 
     def past_curriculum(self, trial: TrialState) -> int:
@@ -130,7 +136,7 @@ def _confirmation(search_folder: SearchFolder) -> Document | None:
 
 def words(trial: TrialState) -> str:
     """A trial's id and its words as on the terminal and in MLflow."""
-    return f"{trial.trial} {'baseline' if trial.baseline else trial_words(trial.point, trial.params)}"
+    return f"{trial.trial} {trial.words}"
 
 
 FEWEST_ENDED = 5

@@ -18,6 +18,7 @@ from trainables.data import load_data
 from trainables.data.columns import RankingData, required_split
 from trainables.evaluation.trec_files import read_per_query
 from tune_cl.confirmation.verdict import leader
+from tune_cl.experiment.experiment import CURRICULUM
 from tune_cl.history.search_folder import resolve_recorded
 from tune_cl.history.state import Dev, TrialState
 from tune_cl.report.charts import interval_chart, queries_a_bar, strip_chart
@@ -117,7 +118,7 @@ def _files(findings: Findings) -> tuple[str, str, list[Path], list[Path]]:
         label = f"{top['label']}, means over {counted(len(top['runs']), 'seed')}"
         return confirmed["split"], label, _tables(top, folder), _tables(confirmed["baseline"], folder)
     if not findings.pair:
-        who = "No trial besides the baseline has given a" if findings.baseline else "The baseline has given no"
+        who = "No trial but plain ones has given a" if findings.baseline else "No plain trial has given a"
         raise NothingToShow(f"{who} dev value.")
     if missing := " and ".join(trial.trial for trial in findings.pair if not trial.artifacts):
         raise NothingToShow(f"There are no values of single queries yet: they come with the end of {missing}.")
@@ -178,7 +179,7 @@ def by_length(values: PerQuery) -> Groups:
 
 
 SHOWN = 5  # queries that gained most, and that lost most
-KEYS = (("best", "best trial"), ("baseline", "baseline"))
+KEYS = (("best", "best trial"), ("baseline", "plain training"))
 TEXT = 700  # characters of a text
 
 
@@ -200,7 +201,7 @@ def groups_section(findings: Findings, values: PerQuery | str) -> list[Markup]:
     if isinstance(values, str):
         return [paragraph(values)]
     queries = f"{counted(len(values.row), 'query')} of {values.split}"
-    text = f"{values.label}, against the baseline; {queries}."
+    text = f"{values.label}, against plain training; {queries}."
     kinds = [("By number of turns", by_turns(values)), ("By domain", by_domain(values)),
              ("By difficulty: mean words of an utterance", by_length(values))]  # fmt: skip
     charts = [_group_figure(title, groups, findings.metric, values) for title, groups in kinds if len(groups) > 1]
@@ -223,7 +224,7 @@ def changes_section(findings: Findings, values: PerQuery | str) -> list[Markup]:
     """Sorted differences, and the texts of the queries that changed most."""
     if isinstance(values, str):
         return [paragraph(values)]
-    chart = strip_chart(values.differences, f"{findings.metric}, best less baseline")
+    chart = strip_chart(values.differences, f"{findings.metric}, best less plain training")
     order = np.argsort(-values.differences, kind="stable")
     gained = [int(at) for at in order[:SHOWN] if values.differences[at] > 0]
     lost = [int(at) for at in order[::-1][:SHOWN] if values.differences[at] < 0]
@@ -348,7 +349,7 @@ def _splits(findings: Findings) -> list[Markup]:
     groups: dict[tuple[str, str], Ended] = defaultdict(list)
     for trial, at in findings.ended:
         for key in keys:
-            if key in trial.params and not trial.baseline:
+            if key in trial.params and trial.arm == CURRICULUM:
                 groups[key.removeprefix("curriculum."), plain(trial.params[key])].append((trial, at))
     large = {names: ended for names, ended in sorted(groups.items()) if len(ended) >= FEWEST_ENDED}
     names = ", ".join(key.removeprefix("curriculum.") for key in keys)

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tune_cl.confirmation.request import Request
-from tune_cl.history.state import TrialState
+from tune_cl.experiment.experiment import PLAIN
+from tune_cl.history.state import Dev, TrialState
 from tune_cl.report.charts import Line, Mark, line_chart
 from tune_cl.report.findings import Findings, Reached, words
 from tune_cl.report.markup import (
@@ -23,25 +24,31 @@ from tune_cl.report.markup import (
     side_by_side,
     table,
 )
+from tune_cl.space.wording import DEFAULT
 
-MOST_LINES = 250  # trials drawn; more would make the page slow and the chart unreadable
-KEYS = [("best", "best trial on dev"), ("baseline", "baseline"), ("trial", "other trials")]
+MOST_LINES = 250  # trials of an arm drawn; more would make the page slow and the chart unreadable
+
+
+def keys_of(findings: Findings) -> list[tuple[str, str]]:
+    """Of the lines of trials, by arm."""
+    plain = [("baseline", "best plain trial"), ("plain", "other plain trials")]
+    other = [("best", f"best {findings.other}"), ("trial", "others")]
+    return [*other, *plain] if findings.tuned else [*other, ("baseline", DEFAULT)]
 
 
 def drawn(findings: Findings) -> list[TrialState]:
-    """The baseline, the best trials and, if there is room, those that failed."""
-    best = [trial for trial, _ in findings.ranked][:MOST_LINES]
-    baseline = findings.state.baseline_trial()
+    """The best trials of each arm, the default and, if there is room, those that failed."""
+    best = [trial for arm in (findings.plain, findings.ranked) for trial, _ in arm[:MOST_LINES]]
     failed = [trial for trial in findings.state.by_number() if trial.outcome == "failed" and not trial.baseline]
-    return [*([baseline] if baseline else []), *best, *failed[: MOST_LINES - len(best)]]
+    default = findings.state.baseline_trial()
+    drawn = [*([default] if default else []), *best, *failed[: max(0, MOST_LINES - len(best))]]
+    return list({trial.trial: trial for trial in drawn}.values())
 
 
 def role(findings: Findings, trial: TrialState) -> str:
-    if trial.baseline:
-        return "baseline"
-    if trial.outcome == "failed":
-        return "failed"
-    return "best" if findings.ranked and findings.ranked[0][0] is trial else "trial"
+    best = {id(arm[0][0]): role for arm, role in ((findings.plain, "baseline"), (findings.ranked, "best")) if arm}
+    others = "failed" if trial.outcome == "failed" else "plain" if trial.arm == PLAIN else "trial"
+    return best.get(id(trial), others)
 
 
 def tip(findings: Findings, trial: TrialState) -> str:
@@ -61,7 +68,7 @@ def learning_section(findings: Findings) -> list[Markup]:
     if not lines:
         return [paragraph("No trial has reported an iteration yet.")]
     end = "switch" if findings.grows_trees else "T, m"
-    signs = [*KEYS, *([("curriculum", f"curriculum over ({end})")] if findings.over_curricula else [])]
+    signs = [*keys_of(findings), *([("curriculum", f"curriculum over ({end})")] if findings.over_curricula else [])]
     signs += [("cross", "stopped early")]
     signs += [("failed", "failed")] if findings.state.counts()["failed"] else []
     chart, keys = line_chart(lines, "iteration", f"dev {findings.metric}"), legend(signs)
@@ -91,19 +98,22 @@ def _outcomes(findings: Findings) -> Markup:
 
 
 def cost_section(findings: Findings) -> list[Markup]:
-    """The best value so far, over what the search had cost by then."""
-    best = _best_so_far(findings)
+    """The best value so far of each arm, over what the search had cost by then; of an arm of one trial, its best."""
+    best = _best_so_far(findings, findings.ranked)
     if not best:
-        return [paragraph("No trial besides the baseline has given a dev value yet.")]
-    level = findings.baseline[1].dev if findings.baseline else None
+        return [paragraph("No trial but plain ones has given a dev value yet.")]
+    plain = _best_so_far(findings, findings.plain) if findings.tuned else []
+    level = findings.baseline[1].dev if findings.baseline and not plain else None
     charts = []
     for title, key, unit, whole in (
         ("Over iterations of all trials", "iterations", "iterations", True),
         ("Over time", "seconds", "seconds", False),
     ):
-        lines = [_step_line(findings, best, key)]
-        signs = [("best", "best trial so far"), ("highlight", "moment it was found")]
-        signs += [("level", "the baseline, at its best")] if level is not None else []
+        arms = {"best": (best, f"best {findings.other} so far"), "baseline": (plain, "best plain trial so far")}
+        lines = [_step_line(findings, risen, role, key) for role, (risen, _) in arms.items() if risen]
+        signs = [(role, text) for role, (risen, text) in arms.items() if risen]
+        signs += [("highlight", "moment it was found")]
+        signs += [("level", f"{DEFAULT}, at its best")] if level is not None else []
         chart = line_chart(lines, unit, f"best dev {findings.metric} so far", True, level, whole)
         charts.append(figure(title, chart, legend(signs)))
     return [
@@ -112,9 +122,9 @@ def cost_section(findings: Findings) -> list[Markup]:
     ]
 
 
-def _best_so_far(findings: Findings) -> list[Reached]:
-    """The results that raised the best dev value so far, of sound trials other than the baseline."""
-    sound = {trial.trial for trial, _ in findings.ranked}
+def _best_so_far(findings: Findings, arm: list[tuple[TrialState, Dev]]) -> list[Reached]:
+    """The results that raised the best dev value so far, of sound trials of an arm."""
+    sound = {trial.trial for trial, _ in arm}
     risen: list[Reached] = []
     for at in findings.reached:
         if at.trial in sound and at.dev > (risen[-1].dev if risen else -math.inf):
@@ -122,14 +132,14 @@ def _best_so_far(findings: Findings) -> list[Reached]:
     return risen
 
 
-def _step_line(findings: Findings, risen: list[Reached], key: str) -> Line:
+def _step_line(findings: Findings, risen: list[Reached], role: str, key: str) -> Line:
     end = getattr(findings.reached[-1], key)
     points = [(getattr(at, key), at.dev) for at in risen]
     marks = [
         Mark(point, "highlight", f"{number(at.dev)} by {words(findings.state.trials[at.trial])}, {_when(at)}")
         for point, at in zip(points, risen, strict=True)
     ]
-    return Line("", "best", "best so far", [*points, (end, risen[-1].dev)], marks)
+    return Line("", role, "best so far", [*points, (end, risen[-1].dev)], marks)
 
 
 def _when(at: Reached) -> str:
@@ -153,7 +163,7 @@ def pacing_section(findings: Findings) -> list[Markup]:
         else "The share that the pacing function opens at the last step of each iteration. Batches that are sorted by "
         "length together are drawn from what was open at the first of them."
     )
-    keys = legend(KEYS)
+    keys = legend(keys_of(findings))
     return [side_by_side(figure("Each trial in training", chart, keys, note, _not_drawn(findings)))]
 
 
@@ -217,7 +227,8 @@ def repeat_section(findings: Findings) -> list[Markup]:
     run = again.command("run search.yaml --name")
     asked = (findings.confirmation or {}).get("asked")
     confirm = Request(**asked).command(again, None) if asked else again.command("confirm")
-    commands = [run, confirm, again.command("report")]
+    added = [f"{again.command('tune-plain')} --trials {event['trials']}" for event in state.tuning]
+    commands = [run, *added, confirm, again.command("report")]
     text = "The search as it was, with everything the command line changed; save it as search.yaml:"
     return [
         code("\n".join(commands)),

@@ -20,13 +20,14 @@ from tune_cl.confirmation.verdict import (
     sentence,
     shown,
 )
-from tune_cl.history.state import RAN_TO_THE_END, RUNNING, TrialState
+from tune_cl.experiment.experiment import PLAIN
+from tune_cl.history.state import RAN_TO_THE_END, RUNNING, Dev, TrialState
 from tune_cl.report.charts import Interval, Seeds, seed_chart
 from tune_cl.report.findings import Document, Findings, words
 from tune_cl.report.markup import BLOCKS, Markup, code, heading, number, p_value, paragraph, signed, table
+from tune_cl.space.wording import CAUTION, tuning_words
 
 MOST_ROWS = 10  # trials in the table without a confirmation
-CAUTION = "The best of many trials on one seed looks better than it is: this is no verdict yet."
 
 
 @dataclass(frozen=True)
@@ -45,14 +46,21 @@ class Row:
 
 
 def rows(findings: Findings) -> list[Row]:
-    """The baseline, then the confirmed configurations or, without a confirmation, the best trials on dev."""
+    """The baseline, then the confirmed configurations or, without a confirmation, the best trials of each arm on
+    dev, plain ones first, each beside the best plain one."""
     if confirmed := findings.confirmation:
         return [confirmed_row(entry) for entry in (confirmed["baseline"], *confirmed["configurations"])]
-    level = findings.baseline and findings.baseline[1].dev
+    best, level = findings.baseline or (None, None)
     return [
-        Row(words(trial), at.dev, None, 1, difference=None if trial.baseline or level is None else at.dev - level)
-        for trial, at in findings.with_baseline[: MOST_ROWS + bool(findings.baseline)]
+        Row(words(trial), at.dev, None, 1, difference=at.dev - level.dev if level and trial is not best else None)
+        for trial, at in _best_of_arms(findings)
     ]
+
+
+def _best_of_arms(findings: Findings) -> list[tuple[TrialState, Dev]]:
+    """The best plain trials with the default, then the best others."""
+    default = [pair for pair in findings.plain[MOST_ROWS:] if pair[0].baseline]
+    return [*findings.plain[:MOST_ROWS], *default, *findings.ranked[:MOST_ROWS]]
 
 
 def confirmed_row(entry: Document) -> Row:
@@ -77,7 +85,7 @@ def verdict_section(findings: Findings, in_python: bool = False) -> Markup:
         colour = "" if confirmed["split"] == "dev" else confirmed["verdict"].split()[0]
         headline, *others = _verdict(findings, confirmed)
         return BLOCKS.verdict(colour, headline, *(paragraph(text) for text in others if text))
-    parts = [paragraph(_on_dev(findings))]
+    parts = [paragraph(text) for text in (_tuning(findings), _on_dev(findings)) if text]
     step = findings.search_folder.call if in_python else findings.search_folder.command
     if findings.ranked:
         parts += [paragraph("Confirm it on held-out queries with several seeds:"), code(step("confirm"))]
@@ -89,16 +97,25 @@ def verdict_section(findings: Findings, in_python: bool = False) -> Markup:
 def _on_dev(findings: Findings) -> str:
     metric, ranked, baseline = findings.metric, findings.ranked, findings.baseline
     if not ranked:
-        return "No trial besides the baseline has given a dev value."
+        return "No trial but plain ones has given a dev value."
     trial, at = ranked[0]
     text = f"Best on dev so far: {words(trial)}, {metric} {number(at.dev)} at iteration {at.iteration}"
     if baseline is None:
-        return f"{text}. The baseline gave no dev value, so there is nothing to compare with."
+        return f"{text}. No plain trial gave a dev value, so there is nothing to compare with."
     difference = at.dev - baseline[1].dev
-    text += f", against {number(baseline[1].dev)} of the baseline ({signed(difference)}). "
+    text += f", against {number(baseline[1].dev)} of {words(baseline[0])} ({signed(difference)}). "
     if difference <= 0:
-        return text + "No trial was above the baseline on dev."
+        return f"{text}No {findings.other} was above it on dev."
     return f"{text}It is the best of {len(ranked)} trials. {CAUTION}"
+
+
+def _tuning(findings: Findings) -> str:
+    """What tuning plain training was worth, if it was tuned and its default gave a value."""
+    default = next((at.dev for trial, at in findings.plain if trial.baseline), None)
+    if not findings.tuned or default is None:
+        return ""
+    trials, opened = findings.state.trials_of(PLAIN), findings.state.opened_in(PLAIN)
+    return tuning_words(findings.metric, len(trials), opened, findings.plain[0][1].dev, default)
 
 
 OF_MORE_THAN_THE_CURRICULUM = {
@@ -297,17 +314,19 @@ def _looks(confirmed: Document) -> list[Markup]:
 
 
 def _trials_section(findings: Findings, entries: list[Row]) -> list[Markup]:
-    """The best trials on dev beside the baseline, and how far each was trained: one stopped early might have become
-    better."""
+    """The best trials of each arm on dev, and how far each was trained: one stopped early might have become better."""
     best = best_row(entries)
     lines = [
         [_name(row), _value(row, row is best), signed(row.difference), _trained(trial, findings.metric)]
-        for row, (trial, _) in zip(entries, findings.with_baseline, strict=False)
+        for row, (trial, _) in zip(entries, _best_of_arms(findings), strict=True)
     ]
-    missing = len(findings.with_baseline) - len(entries)
+    missing = len(findings.plain) + len(findings.ranked) - len(entries)
     more = f" Not shown: {missing} more; tune-cl report --format csv writes all." if missing else ""
     columns = ["configuration", f"{findings.metric} on dev", "difference", "iterations"]
-    note = f"Best dev value of each trial, one seed each, so no SD and no test. {CAUTION}{more}"
+    note = (
+        "Best dev value of each trial, plain ones first, and its difference to the best plain one. One seed each, so "
+    )
+    note += f"no SD and no test. {CAUTION}{more}"
     return [table(columns, lines, numeric=range(1, len(columns))), paragraph(note)]
 
 

@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from trainables.core.prose import say, time_left, visible, wrapped
-from tune_cl.history.state import RUNNING, Dev, SearchState, TrialState
-from tune_cl.space.wording import curriculum, trial_words
+from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Arm
+from tune_cl.history.state import RUNNING, Dev, SearchState, TrialState, over_curricula
 
 PAUSED = "paused"
 MARGIN = 3  # free columns right of the panel, for the terminal's ^C, and free lines below it
@@ -23,7 +23,7 @@ Ranked = list[tuple[TrialState, Dev]]
 
 
 class Panel:
-    """A context; call `update` after each event. `trials`: how many there will be, the baseline included."""
+    """A context; call `update` after each event. `trials`: how many there will be, of both arms."""
 
     def __init__(self, trials: int, iterations: int, state: SearchState):
         self.trials, self.iterations = trials, iterations
@@ -65,11 +65,11 @@ class Panel:
                 self.open.remove(trial.trial)
                 if trial.outcome == "failed":  # on a terminal too: the panel has no room for the reason
                     why = trial.reason or "no reason given"
-                    self.say(f"{trial.trial} failed after {trial.iterations} iterations: {why} ({label(trial)})")
+                    self.say(f"{trial.trial} failed after {trial.iterations} iterations: {why} ({trial.words})")
                 elif not self.live:
                     self.say(
                         f"{trial.trial} {trial.outcome}: {self._value(state, trial)} "
-                        f"after {trial.iterations} iterations, {label(trial)}"
+                        f"after {trial.iterations} iterations, {trial.words}"
                     )
         if self.live and time.monotonic() >= self.shown_until:
             self.live.update(self.panel(state))
@@ -91,12 +91,10 @@ class Panel:
     def _headline(self, state: SearchState, ranked: Ranked) -> Text:
         ended = sum(trial.outcome is not None for trial in state.trials.values())
         text = f"{state.name}: {ended} of {self.trials} trials done, {state.iterations} iterations"
-        best, baseline = next(iter(ranked), None), state.baseline_trial()
+        names = {PLAIN: "plain", CURRICULUM: "curriculum" if over_curricula(state) else "others"}
+        best = [f"{names[trial.arm]} {at.dev:.4f} ({trial.trial})" for trial, at in best_of_arms(ranked)]
         if best:
-            name = "the baseline" if best[0].baseline else best[0].trial
-            text += f" · best dev {state.metric} {best[1].dev:.4f} ({name})"
-        if baseline and not (best and best[0].baseline) and (at := baseline.best(state.metric)):
-            text += f" · baseline {at.dev:.4f}"
+            text += f" · best dev {state.metric}: {', '.join(best)}"
         return Text(visible(text) + f" · {self._time_left(state)}", style="bold")
 
     def _time_left(self, state: SearchState) -> str:
@@ -118,9 +116,7 @@ class Panel:
         for column in ("trial", "state", "iter.", f"best {state.metric}", "parameters"):
             grid.add_column(column, no_wrap=column != "parameters")
         for trial in trials:
-            params = Text(
-                visible(label(trial)), no_wrap=True, overflow="ellipsis"
-            )  # the only column that is cut to fit
+            params = Text(visible(trial.words), no_wrap=True, overflow="ellipsis")  # the only column that is cut to fit
             cells = (trial.trial, standing(trial), str(trial.iterations), self._value(state, trial))
             grid.add_row(*(Text(visible(cell)) for cell in cells), params)
         return grid
@@ -173,13 +169,21 @@ class NoPanel(Panel):
         """Shows nothing."""
 
 
+def best_of_arms(ranked: Ranked) -> Ranked:
+    """The best trial of each arm, the better one first."""
+    best: dict[Arm, tuple[TrialState, Dev]] = {}
+    for trial, at in ranked:
+        best.setdefault(trial.arm, (trial, at))
+    return list(best.values())
+
+
 def in_order(state: SearchState, ranked: Ranked) -> list[TrialState]:
-    """The running trials, the best one, the baseline, then the others that have ended and those that wait at a rung,
-    each best first; those that failed are the last that have ended. `ranked`: of `state`."""
+    """The running trials, the best of each arm, the default, then the others that have ended and those that wait at a
+    rung, each best first; those that failed are the last that have ended. `ranked`: of `state`."""
     trials, baseline = state.by_number(), state.baseline_trial()
     reached = {trial.trial: at.dev for trial, at in ranked}
     running = [trial for trial in trials if standing(trial) == RUNNING]
-    first = [*running, *(trial for trial, _ in ranked[:1]), *([baseline] if baseline else [])]
+    first = [*running, *(trial for trial, _ in best_of_arms(ranked)), *([baseline] if baseline else [])]
     best_first = sorted(trials, key=lambda trial: (trial.outcome is None, -reached.get(trial.trial, -inf)))
     return list({trial.trial: trial for trial in [*first, *best_first]}.values())
 
@@ -193,10 +197,3 @@ def more(trials: list[TrialState]) -> str:
     """The line that stands for trials not shown."""
     paused = sum(standing(trial) == PAUSED for trial in trials)
     return f"… and {len(trials)} more" + (f" ({paused} paused)" if paused else "")
-
-
-def label(trial: TrialState) -> str:
-    """The trial's choices on one line."""
-    if trial.baseline:
-        return f"baseline: {curriculum(trial.params) or 'no curriculum'}"
-    return trial_words(trial.point, trial.params)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
@@ -13,13 +13,13 @@ from typing import Any
 
 from trainables.config.keys import TrainingRun, flatten
 from trainables.core.randomness import generator
-from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.experiment import ARMS, PLAIN, Arm, Experiment
 from tune_cl.experiment.forecast import Span, forecast_of, within_budgets
 from tune_cl.history.journal import Event
 from tune_cl.history.state import SearchState, TrialState
 from tune_cl.samplers import tried_first
 from tune_cl.space.parameters import Choice
-from tune_cl.space.space import Flat, identity
+from tune_cl.space.space import Flat, Space, identity
 
 DECIDING = (
     "ranker.name",
@@ -179,28 +179,40 @@ def _kind(keys: list[str], point: Mapping[str, Any]) -> Kind:
 
 
 def _shares(experiment: Experiment, keys: list[str]) -> dict[Kind, float]:
-    """The share of each kind among the trials beside the baseline. For a grid, or a space that will be used up, it is
-    counted over the combinations to be tried if these are at most DRAWS; else over the configurations tried first and
-    random draws."""
-    space, number = experiment.space, experiment.trials - 1
+    """The share of each kind among the trials beside the baseline."""
+    number = {arm: experiment.arm_trials[arm] - (arm == PLAIN) for arm in ARMS}
+    shares: dict[Kind, float] = {}
+    for arm in ARMS:
+        for kind, share in _shares_of(experiment, arm, number[arm], keys).items():
+            shares[kind] = shares.get(kind, 0.0) + share * number[arm] / sum(number.values())
+    return shares
+
+
+def _shares_of(experiment: Experiment, arm: Arm, number: int, keys: list[str]) -> dict[Kind, float]:
+    """The share of each kind among so many trials of an arm. For a grid, or a space that will be used up, it is counted
+    over the combinations to be tried if these are at most DRAWS; else over the configurations tried first and random
+    draws."""
     if not number or not keys:
         return {(): 1.0} if number else {}
-    in_order = experiment.search.searcher == "grid" or (space.combinations() or math.inf) <= number
+    plain, search = arm == PLAIN, experiment.search
+    space, points = (experiment.plain_space, ()) if plain else (experiment.space, search.points)
+
+    def counted(configurations: Iterable[Flat]) -> Counter[Kind]:
+        return Counter(_kind(keys, experiment.plain_values(one) if plain else one) for one in configurations)
+
+    walks = search.searcher == "grid" and not space.continuous
+    in_order = walks or (space.combinations() or math.inf) <= number + plain
     if in_order and number <= DRAWS:
-        walked = Counter(_kind(keys, point) for point in islice(_grid(experiment), number))
+        default = space.within(experiment.baseline_values()) if plain else None
+        walked = counted(islice(_grid(space, points, default), number))
         return {kind: count / walked.total() for kind, count in walked.items()}
-    first = Counter(
-        _kind(keys, point)
-        for point in tried_first(experiment.space, experiment.seed, experiment.search.points)[:number]
-    )
-    rngs = (generator(experiment.seed, "paces", draw) for draw in range(DRAWS))
-    drawn = Counter(_kind(keys, space.sample(rng)) for rng in rngs)
+    first = counted(tried_first(space, experiment.seed, points)[:number])
+    drawn = counted(space.sample(generator(experiment.seed, "paces", draw)) for draw in range(DRAWS))
     random = 1 - first.total() / number
     return {kind: first[kind] / number + random * drawn[kind] / DRAWS for kind in first | drawn}
 
 
-def _grid(experiment: Experiment) -> Iterator[Flat]:
-    """The combinations in the order in which a grid tries them."""
-    points = experiment.search.points
-    first = set(map(identity, points))
-    return chain(points, (point for point in experiment.space.grid() if identity(point) not in first))
+def _grid(space: Space, points: Sequence[Flat], default: Flat | None) -> Iterator[Flat]:
+    """The combinations in the order in which a grid tries them, without the one that the default has had."""
+    had = set(map(identity, [*points, *([default] if default else [])]))
+    return chain(points, (point for point in space.grid() if identity(point) not in had))

@@ -13,10 +13,26 @@ BARE = tuple(key for key in WORDED if key != "curriculum.m")  # shown by their v
 NAMED = (*_CURRICULUM, "switch", "anti")  # in `curriculum`
 
 
-def trial_words(point: Mapping[str, Any], params: Mapping[str, Any]) -> str:
-    """A trial in words: the opened keys that are in force for it (`params`) or, if these say nothing, its
-    curriculum."""
-    return describe({key: value for key, value in point.items() if key in params}, curriculum(params))
+CAUTION = "The best of many trials on one seed looks better than it is: this is no verdict yet."
+DEFAULT = "plain, default"  # the first trial, which has the space's own defaults
+
+
+def trial_words(point: Mapping[str, Any], params: Mapping[str, Any], plain: bool, first: bool) -> str:
+    """A trial in words: its arm if that is the plain one, then the opened keys that are in force for it (`params`) or,
+    if these say nothing, its curriculum."""
+    if first:
+        return DEFAULT
+    words = describe({key: value for key, value in point.items() if key in params}, curriculum(params))
+    return f"plain, {words}" if plain else words
+
+
+def tuning_words(metric: str, trials: int, opened: list[str], best: float, default: float) -> str:
+    """What tuning plain training was worth on dev, in a sentence."""
+    searched = f"over {', '.join(key.removeprefix('training.') for key in opened)}" if opened else "alone"
+    said = f"Tuning plain training ({trials} trials {searched})"
+    if best <= default:
+        return f"{said} found nothing better than its default on dev."
+    return f"{said} was worth {best - default:+.4f} {metric} on dev."
 
 
 def describe(point: Mapping[str, Any], otherwise: str = "") -> str:

@@ -11,7 +11,9 @@ import yaml
 
 from trainables.config.keys import flatten
 from trainables.evaluation.metrics import dev_key
+from tune_cl.experiment.experiment import PLAIN
 from tune_cl.history.journal import Event
+from tune_cl.history.state import arm_of
 from tune_cl.history.tracking_uri import masked
 from tune_cl.space.wording import in_order, rankers, trial_words
 
@@ -104,7 +106,7 @@ def trial_tags(search: Event, trial: Event) -> dict[str, str]:
     """Tags of a child run from the event `trial`."""
     cut_keys = cut_parameters(trial["params"])
     values = {"kind": "trial", "trial_id": trial["trial"], "seed": trial["seed"], "baseline": trial["baseline"]}
-    values |= {"cut_parameters": ", ".join(cut_keys) if cut_keys else None}
+    values |= {"arm": arm_of(trial), "cut_parameters": ", ".join(cut_keys) if cut_keys else None}
     return tags(values) | child_tags(search, trial["trial"])
 
 
@@ -124,8 +126,8 @@ def confirmation_key(confirmation: Event) -> str:
 
 
 def trial_name(trial: Event) -> str:
-    """Run name: the trial id and the trial's words as on the terminal, e.g. `t0003 knrm root 2 lr=0.0005`."""
-    words = "baseline" if trial["baseline"] else trial_words(trial.get("chosen", {}), trial["params"])
+    """Run name: the trial id and the trial's words as on the terminal, e.g. `t0003 plain, knrm lr=0.0005`."""
+    words = trial_words(trial.get("chosen", {}), trial["params"], arm_of(trial) == PLAIN, trial["baseline"])
     return f"{trial['trial']} {words}"
 
 
@@ -135,9 +137,10 @@ def confirmation_name(confirmation: Event) -> str:
 
 
 def view(search: Event) -> tuple[str, str]:
-    """The experiment's tag, and its value, that MLflow 3's pages read as a shared view: the trials, best first."""
+    """The experiment's tag, and its value, that MLflow 3's pages read as a shared view: trials by arm, best first."""
     best = f"metrics.`{best_name(search)}`"
     columns = [best, *(f"params.`{key}`" for key in _columns(search)), "tags.`tune_cl.outcome`"]
+    by_arm = {"aggregateFunction": "max", "groupByKeys": [{"mode": "tag", "groupByData": "tune_cl.arm"}]}
     trials = f"tags.`tune_cl.search_id` = '{search_id(search)}' AND tags.`tune_cl.kind` = 'trial'"
     state = {
         "searchFilter": trials,
@@ -148,6 +151,7 @@ def view(search: Event) -> tuple[str, str]:
         "modelVersionFilter": "All Runs",
         "datasetsFilter": [],
         "selectedColumns": columns,
+        "groupBy": by_arm if search.get("compares") else None,
     }
     return f"mlflow.sharedViewState.{search_id(search)}", json.dumps(state)
 

@@ -34,6 +34,7 @@ from tune_cl.schedulers import SCHEDULERS, WITH_RUNGS
 from tune_cl.search.budget import budgets
 from tune_cl.search.throughput import Paces, forecast_by, paces_of
 from tune_cl.space.space_files import on_a_line
+from tune_cl.space.wording import DEFAULT
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -201,10 +202,10 @@ def render(document: dict[str, Any]) -> str:
 
 
 def _plain(arm: dict[str, Any]) -> str:
-    """How the opponent of the curricula is tuned."""
+    """How the opponent is tuned."""
     if arm["trials"] < 2:
-        return "the baseline alone: plain training is not tuned"
-    return f"{arm['trials']}, the baseline included, over {', '.join(arm['opened'])}"
+        return f"{DEFAULT}, alone: plain training is not tuned"
+    return f"{arm['trials']} of them, over {', '.join(arm['opened'])}"
 
 
 def _by_topic(document: dict[str, Any]) -> dict[str, str]:
@@ -223,9 +224,9 @@ def _by_topic(document: dict[str, Any]) -> dict[str, str]:
         "priors": "; ".join(document["priors"]),
         "searcher": f"{document['searcher']}: {SEARCHERS.entries[document['searcher']].summary}",
         "tries first": counted(document["points"], "configuration") + " of search.points" if document["points"] else "",
-        "trials": f"{trials}, the baseline included, of at most {document['max_iterations']} iterations",
+        "trials": f"{trials}, of at most {document['max_iterations']} iterations each",
         "plain trials": _plain(document["arms"]["plain"]),
-        "baseline": f"{baseline or 'as the configuration is by default'}; never stopped early",
+        DEFAULT: f"{baseline or 'as the configuration is by default'}; the first trial, never stopped early",
         "scheduler": _scheduler(document),
         "iterations": f"{most:,} at most" + (f", about {expected:,} expected" if expected < most else ""),
         "teacher": _before(document["teacher_iterations"], ": one more training, which a scoring needs"),

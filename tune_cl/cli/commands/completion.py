@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from argparse import SUPPRESS, Action, ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator
-from importlib import import_module
 from shlex import quote
 
 from search_spaces import SPACES
@@ -19,7 +18,7 @@ from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import SCORINGS
 from trainables.evaluation.significance import CORRECTIONS
 from trainables.rankers import RANKERS
-from tune_cl.cli import COMMANDS, parser_of
+from tune_cl.cli import COMMANDS, module_of, parser_of
 from tune_cl.experiment.search_keys import SEARCH_KEYS
 
 
@@ -42,7 +41,7 @@ NAMES = {  # an argument's attribute -> the names that it takes, besides paths
 
 def actions(command: str) -> Iterator[Action]:
     """The arguments that a command's help shows."""
-    parser = parser_of(command, import_module(f"tune_cl.cli.commands.{command}"))
+    parser = parser_of(command, module_of(command))
     yield from (action for action in parser._actions if action.help is not SUPPRESS)
 
 

@@ -7,9 +7,9 @@ seeds. Then the best curriculum meets the best plain training on the split, with
 whether the difference holds for new queries and new trainings. With --each, all K curricula are tested. Asked again
 with more seeds, it trains those that are missing. With --until-settled it trains one seed at a time and looks after
 each from the third on: it ends once the verdict is clear or hopeless, and all looks together err no more often than a
-single one. With --ablate, each configuration is also compared with itself without its curriculum: where the search opened more
-than the curriculum, that shows what the curriculum is worth. With --against, present rankers or their runs are compared
-too.
+single one. With --ablate, each configuration is also compared with itself without its curriculum: where the search
+opened more than the curriculum, that shows what the curriculum is worth. With --against, present rankers or their runs
+are compared too.
 docs/explanation/verdict.md explains how the verdict is made."""
 
 from __future__ import annotations

@@ -24,7 +24,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_name(parser)
     parser.add_argument("--difference", type=difference, metavar="D", help="how many seeds would show it?")
     parser.add_argument("--power", type=power, default=0.8, help="the chance to show it (default .8)")
-    parser.add_argument("--top", type=int, default=Request.top, metavar="K", help="configurations (default 3)")
+    parser.add_argument(
+        "--top",
+        type=int,
+        default=Request.top,
+        metavar="K",
+        help="candidates of each arm (default 3)",
+    )
     parser.add_argument("--pilot", type=int, metavar="N", help="train the baseline N times first, on dev")
     parser.add_argument("--storage", default=DEFAULT_STORAGE, help=STORAGE_HELP)
     parser.add_argument("--address", help="of a Ray cluster for --pilot: auto, or host:port (default: a local Ray)")
@@ -64,8 +70,8 @@ def render(document: dict[str, Any]) -> str:
     headings = ["seeds", *(counted(one, "query") for one in queries)]
     headings += ["hours"] if document["table"][0]["hours"] is not None else []
     question = (
-        f"Smallest difference in {document['metric']} shown with probability {document['power']:g}, Holm over "
-        f"{counted(document['configurations'], 'configuration')}. Variances from {document['source']}."
+        f"Smallest difference in {document['metric']} shown with probability {document['power']:g} "
+        f"between two configurations. Variances from {document['source']}."
     )
     lines = [wrapped(question), "", table(headings, rows), "", *_answer(document)]
     lines += [wrapped(f"Note: {note}.") for note in document["notes"]]
