@@ -57,6 +57,10 @@ def test_forecasts_of_the_papers_grids() -> None:
         "iterations_expected": 144,
         "priors": [],
         "points": 1,
+        "arms": {
+            "plain": {"trials": 1, "opened": []},
+            "curriculum": {"trials": 8, "opened": ["curriculum.pacing", "curriculum.n"]},
+        },
     }
     assert describe(load_experiment("macavaney2020_curricula"))["combinations"] == 3 * 7 * 2
 

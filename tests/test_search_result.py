@@ -111,7 +111,6 @@ def test_a_result_of_the_baseline_alone_compares_nothing() -> None:
         and "confirm" not in commands(shown)
         and "report" in commands(shown)
     )
-    assert cells(render(result(0.4, 0.3) | {"baseline": None}))["dev x"] == ["0.4000", "-"]
 
 
 def test_a_search_that_a_budget_ended_says_so() -> None:
