@@ -31,6 +31,7 @@ from trainables.training.objective import ObjectiveMaterials
 from trainables.training.progress import STATE, read_state
 from trainables.training.saves import DAMAGED
 from tune_cl.confirmation.against import values_of
+from tune_cl.confirmation.readings import split_digest
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.state import Dev
 from tune_cl.model_card import Facts, write_card
@@ -177,6 +178,10 @@ class Inputs(ABC):
         by their seeds."""
         return
 
+    def split_digest(self, split: str) -> str:
+        """Identifies the queries and judgments of a split; '' if they are not known."""
+        return ""
+
     def draw_noise(self, runs: Sequence[AnyRun]) -> None:
         """Adds the data of trainings whose label noise is drawn anew."""
         return
@@ -224,6 +229,9 @@ class RankerInputs(Inputs):
         fixed = self.experiment.base_ranker().curriculum.teacher.seed != "training"
         later = self.confirms and (new_noise or not fixed)
         self.by_key = completed(self.experiment, self.by_key, address, later)
+
+    def split_digest(self, split: str) -> str:
+        return split_digest(self.first.data, split)
 
     def draw_noise(self, runs: Sequence[AnyRun]) -> None:
         """Adds the materials of trainings with noise of their own: the same texts under other training labels."""

@@ -23,6 +23,7 @@ from trainables.training.saves import DAMAGED
 from tune_cl.confirmation.against import rows_of as present_rows
 from tune_cl.confirmation.document import Compared, ablations, document_of, failure, fair_of
 from tune_cl.confirmation.looks import Look, look_at
+from tune_cl.confirmation.readings import Reading, earlier_readings, reader_of, record_reading
 from tune_cl.confirmation.request import (
     FIRST_LOOK,
     Configuration,
@@ -140,6 +141,7 @@ class Confirmation:
         inputs.require_unchanged(self.state.data)
         inputs.require_queries(self.request.split)
         self.present = inputs.present(self.request.against, self.request.split, self.state.metric)
+        self.split_digest = inputs.split_digest(self.request.split) if self.request.split == "test" else ""
         inputs.complete(self.address, self.request.new_noise)
         if self.request.new_noise:
             inputs.draw_noise([run.run for run in self._every_run()])
@@ -367,7 +369,14 @@ class Confirmation:
         document |= {"selection": self.selection, "default": self._default_row(), "fair": fair_of(self.state)}
         document |= self._drawn()
         document["earlier"] = looks_before(self.last, document)
+        document["readings"] = self._readings()
         return document | {"notes": notes_of(document)}
+
+    def _readings(self) -> list[Reading]:
+        """What other searches and trainings have read of the split."""
+        if not self.split_digest:
+            return []
+        return earlier_readings(self.split_digest, reader_of(self.search_folder), self.search_folder.storage)
 
 
 def text_of(look: Mapping[str, Any]) -> str:
@@ -401,6 +410,9 @@ def confirm_search(
                     cluster = None  # only tracking may be left, which needs no cluster
                 document = work.document()
                 write_json(verdict_file(search_folder.folder, request.split), document)
+                if work.split_digest:
+                    reader, storage = reader_of(search_folder), search_folder.storage
+                    record_reading(work.split_digest, reader, document["verdict"], storage)
                 write_verdict(
                     search_folder.folder / TRIALS / BEST_RANKER, document, request.command(search_folder, None)
                 )

@@ -130,6 +130,7 @@ def _finish(training: RankerTraining, output: Path) -> dict[str, Any]:
     """Applies the best weights to test once (without one, to dev), and saves the run and the ranker."""
     from trainables.evaluation.per_query import scores_file, write_scores
     from trainables.training.trainer import test_metrics
+    from tune_cl.confirmation.readings import record_reading, split_digest
 
     run = training.run
     training.save_ranker(output / RANKER)
@@ -139,6 +140,8 @@ def _finish(training: RankerTraining, output: Path) -> dict[str, Any]:
     run_file = scores_file(output, name, data)
     write_scores(run_file, split, data, scores, run.ranker["name"])
     tested = test_metrics(run, training.materials, split, scores) if name == "test" else None
+    if tested:
+        record_reading(split_digest(data, name), str(output.resolve()), "a training", None)
     command = f"tune-cl train {quote(str(output / CONFIG))}"
     write_text(output / CONFIG, yaml.safe_dump(run.model_dump(), sort_keys=False))
     best = training.best_value, training.best_iteration

@@ -137,7 +137,9 @@ def notes_of(document: Mapping[str, Any]) -> list[str]:
     """What to know of a comparison before one believes it; of a document that has at least its `split`."""
     if document["split"] == "dev":
         return [ON_DEV]
-    return [_read_before(document["split"], looks)] if (looks := document.get("earlier")) else []
+    own = [_read_before(document["split"], looks)] if (looks := document.get("earlier")) else []
+    others = [_read_by_others(document["split"], len(readings))] if (readings := document.get("readings")) else []
+    return [*own, *others]
 
 
 def _read_before(split: str, looks: Sequence[Mapping[str, Any]]) -> str:
@@ -147,6 +149,15 @@ def _read_before(split: str, looks: Sequence[Mapping[str, Any]]) -> str:
     times = f"{counted(len(looks), 'time')} before, last" if len(looks) > 1 else "before,"
     how = f"{counted(len(last['seeds']), 'seed')} and {counted(tested, 'configuration')}: {last['verdict']}"
     return f"{split} was read {times} with {how}; p takes no account of what was asked after that"
+
+
+def _read_by_others(split: str, readings: int) -> str:
+    """What readings before this one do to its error, in words."""
+    times = "once" if readings == 1 else f"{readings} times"
+    return (
+        f"these {split} queries were read {times} before by other searches or trainings: of {readings + 1} verdicts at "
+        f"5 % at least one is wrong by chance in up to {1 - (1 - LEVEL) ** (readings + 1):.0%} of cases"
+    )
 
 
 def leader(document: Mapping[str, Any]) -> dict[str, Any] | None:
