@@ -16,6 +16,7 @@ from typing import Any
 import hypothesis
 import pytest
 
+from tests.support.console import Console
 from trainables.training import device
 
 hypothesis.settings.register_profile("tests", deadline=None)  # a busy machine is no failure
@@ -88,6 +89,14 @@ def no_gpu_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", VISIBLE or "")  # so that monkeypatch restores it
     if VISIBLE is None:
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+
+
+@pytest.fixture
+def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Console:
+    """`tune-cl` in this process, called in an empty folder."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return Console(capfd, tmp_path / "here")
 
 
 @pytest.fixture

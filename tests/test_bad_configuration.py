@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli_calls import assert_refused, errors
 from tests.support.commands import SPACE
+from tests.support.console import Console
 from tests.support.data_folders import letor_files, trec_files, write_folder
 from tests.support.space_files import OPEN
 from trainables.config.keys import configuration_fields
@@ -22,23 +22,13 @@ from trainables.evaluation.metrics import METRICS
 from trainables.rankers import RANKERS
 from tune_cl.schedulers import SCHEDULERS
 
-Capture = pytest.CaptureFixture[str]
 
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder where commands are called."""
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    return tmp_path / "here"
-
-
-def assert_told(capfd: Capture, text: str | bytes, overrides: list[str], told: list[str]) -> None:
-    """`told` of the space file mine.yaml, or of a shipped space if the text is its name."""
+def assert_told(console: Console, text: str | bytes, overrides: list[str], told: list[str]) -> None:
+    """`told` of the space file mine.yaml, or of the quickstart if the text is its name."""
     space = "quickstart" if text == "quickstart" else "mine.yaml"
     if space == "mine.yaml":
         Path(space).write_bytes(text if isinstance(text, bytes) else text.encode())
-    assert_refused(capfd, ["check", space, *(part for one in overrides for part in ("--set", one))], told)
+    console.refused(told, f"check {space}", *(f"--set={one}" for one in overrides))
 
 
 # -- keys ----------------------------------------------------------------------------------------------------------
@@ -54,10 +44,10 @@ NEAREST = {
 }  # fmt: skip
 
 
-def test_an_unknown_key_names_the_nearest(capfd: Capture) -> None:
+def test_an_unknown_key_names_the_nearest(console: Console) -> None:
     nearest = [f"{wrong}: mean {right}?" for wrong, right in NEAREST.items()]
-    assert_told(capfd, "quickstart", ["ranker=bert", *(f"{wrong}=1" for wrong in NEAREST)], nearest)
-    assert_told(capfd, "quickstart", ["curriculum.xyz=1", "foo=1"], ["curriculum.xyz: known", "foo: known"])
+    assert_told(console, "quickstart", ["ranker=bert", *(f"{wrong}=1" for wrong in NEAREST)], nearest)
+    assert_told(console, "quickstart", ["curriculum.xyz=1", "foo=1"], ["curriculum.xyz: known", "foo: known"])
 
 
 SHARED = {"metric", "seed", "training.max_iterations", "training.pretrain_iterations", "training.pretrain_lr"}
@@ -65,11 +55,11 @@ SHARED |= {"training.pretrain_relevance_level", "training.pretrain_seed"}
 
 
 @pytest.mark.parametrize("key", configuration_fields(()))
-def test_what_trials_share_is_never_opened(key: str, capfd: Capture) -> None:
+def test_what_trials_share_is_never_opened(key: str, console: Console) -> None:
     """docs/reference/keys.md: data.*, evaluation.*, metric, seed, training.max_iterations, curriculum.teacher.* and
     training.pretrain_* except training.pretrain_data."""
     never = key in SHARED or key.startswith(("data.", "evaluation.", "curriculum.teacher."))
-    lines = errors(capfd, "check", "quickstart", "--set", f"{key}={{choice: [one, one]}}", "--set", "search.trials=0")
+    lines = console.errors("check quickstart --set search.trials=0", f"--set={key}={{choice: [one, one]}}")
     assert [line for line in lines if line.startswith(f"error: {key}: cannot be searched")] == lines[:never]
 
 
@@ -82,10 +72,10 @@ NAMES = {"curriculum.pacing": PACINGS, "curriculum.weighting": WEIGHTINGS, "sear
     [("curriculum.pacing=~", "null"), ("curriculum.weighting=false", "false"), ("search.scheduler=true", "true"),
      ("metric=7", "7"), ("ranker.name=7", "7")],
 )  # fmt: skip
-def test_a_value_that_is_no_name_is_told_the_names(given: str, shown: str, capfd: Capture) -> None:
+def test_a_value_that_is_no_name_is_told_the_names(given: str, shown: str, console: Console) -> None:
     """YAML reads as null or false what may be meant as the name `none`."""
     key = given.partition("=")[0]
-    assert_told(capfd, "quickstart", [given], [f"{key}: {shown} {', '.join(NAMES[key])}"])
+    assert_told(console, "quickstart", [given], [f"{key}: {shown} {', '.join(NAMES[key])}"])
 
 
 # -- space files and overrides -------------------------------------------------------------------------------------
@@ -134,11 +124,20 @@ BAD: dict[str, tuple[str | bytes, list[str], list[str]]] = {
     "what does not fit the ranker": (
         "curriculum.pacing: {choice: [none, root]}\nranker.name: lambdamart\nsearch: {searcher: cmaes}\n", [],
         ["search.searcher: cmaes", "curriculum.pacing: lambdamart"]),
+    "a scheduler that pauses no trial": (
+        "quickstart", ["search.promotion=true", "search.scheduler=none"], ["search.promotion: none asha"]),
     "a space without a number": (
         "curriculum.pacing: {choice: [linear, none]}\nsearch.searcher: cmaes\n", [], ["search.searcher: cmaes"]),
     "whether it has one is known of a whole space alone": (
         "curriculum.pacing: {choice: [linear, none]}\nsearch.searcher: cmaes\n"
         "training.lr: {uniform: [1e-5, -1e-3]}\n", [], ["training.lr.uniform: below"]),
+    "ranges that their keys do not take": (
+        "curriculum.T: {uniform: [0.5, 1.5]}\ntraining.batch_size: {uniform: [1, 8]}\nmetric: {choice: [map]}\n", [],
+        ["curriculum.T: 1.5", "training.batch_size: int", "metric: searched"]),
+    "an alias": ("data: &x y\nmetric: *x\n", [], ["mine.yaml:2: alias"]),
+    "a file of a list": ("- a\n", [], ["mine.yaml:1: mapping"]),
+    "an empty file": ("", [], ["mine.yaml:1: mapping"]),
+    "a section twice": ("training: {lr: 1}\ndata: x\ntraining: {}\n", [], ["mine.yaml:3: 'training' line 1"]),
     "a circle": (
         "curriculum: {n: {choice: [2], when: {curriculum.m: 1}}, m: {uniform: [1, 2], when: {curriculum.n: 2}}}\n"
         "search.searcher: grid\n", [], ["curriculum.n.when: circle"]),
@@ -149,6 +148,9 @@ BAD: dict[str, tuple[str | bytes, list[str], list[str]]] = {
         "curriculum.pacing: {choice: [linear, step]}\n"
         "curriculum.n: {choice: [2, 5], when: {curriculum.pacing: [root, linear]}}\n", [],
         ["curriculum.n.when.curriculum.pacing: 'root'; 'linear', 'step'"]),
+    "a condition on a key that is not opened": (
+        "curriculum.n: {choice: [2, 5], when: {curriculum.pacing: root}}\n", [],
+        ["curriculum.n.when.curriculum.pacing: 'root'; 'none'"]),
     "a choice holds each value once, as the configuration holds it": (
         "quickstart", ["curriculum.m={choice: [5, 10, 5.0]}"], ["curriculum.m.choice: 5.0 twice"]),
     **{f"a condition without values, {when}": (
@@ -168,12 +170,12 @@ BAD: dict[str, tuple[str | bytes, list[str], list[str]]] = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_configurations_are_told_in_a_line_each(case: str, capfd: Capture) -> None:
-    assert_told(capfd, *BAD[case])
+def test_bad_configurations_are_told_in_a_line_each(case: str, console: Console) -> None:
+    assert_told(console, *BAD[case])
 
 
-def test_texts_of_a_file_are_no_advice_for_the_command_line(capfd: Capture) -> None:
-    assert "description" not in errors(capfd, "check", "quickstart", "--set", "desciption=x")[0]
+def test_texts_of_a_file_are_no_advice_for_the_command_line(console: Console) -> None:
+    assert "description" not in console.errors("check quickstart --set desciption=x")[0]
 
 
 # -- options and arguments -----------------------------------------------------------------------------------------
@@ -191,6 +193,8 @@ USAGE = {
     "weigh": "tune-cl weigh: --difficulty",
     "weigh --difficulty .5 --difficul 0.5": "tune-cl weigh: --difficul",
     "run nowhere": "SPACE: 'nowhere'",
+    "run quickstrat": "SPACE: quickstart?",
+    "run none.yaml": "none.yaml: file",
     "resume nothing": "NAME: 'nothing'",
     "resume a/b": "NAME: --storage",
     "report a --storage ''": "--storage: empty",
@@ -255,60 +259,61 @@ USAGE = {
 
 
 @pytest.fixture
-def folders(here: Path) -> Path:
+def folders(console: Console) -> None:
     """A space, data to rank, data of features and data without a dev split."""
     rows = "1\twho sat\tcat sat\n0\twho sat\tdog ran\n"
     forms = {"trec": trec_files(), "letor": letor_files(), "talk": {"train.tsv": rows, "test.tsv": rows}}
     for name, files in forms.items():
-        write_folder(here / name, files)
-    return write_folder(here, {"space.yaml": SPACE})
+        write_folder(console.folder / name, files)
+    (console.folder / "space.yaml").write_text(SPACE)
 
 
 @pytest.mark.usefixtures("folders")
 @pytest.mark.parametrize("command", USAGE, ids=lambda command: command[:80])
-def test_bad_usage_is_told_in_a_line(command: str, capfd: Capture) -> None:
-    assert_refused(capfd, shlex.split(command), [USAGE[command]])
+def test_bad_usage_is_told_in_a_line(command: str, console: Console) -> None:
+    console.refused([USAGE[command]], command)
 
 
-@pytest.mark.usefixtures("folders")
-def test_all_problems_of_options_are_told_at_once(capfd: Capture) -> None:
-    wrong = "train --set curriculum.delta=2 --set training.lr=-1 --set sed=1"
-    assert_refused(capfd, shlex.split(wrong), ["curriculum.delta: 2", "training.lr: -1", "sed: seed?"])
-    for command, options in (
-        ("pace step", "--delta 0 --n 0.5 --stages 1 --steps 0"), ("pace root", "--n nan --steps nan --at nan"),
-        ("pace root", "--n inf --steps inf --at inf"), ("weigh", "--difficulty 1.01 --m 0.99 --at -1"),
-    ):  # fmt: skip
-        words = options.split()
-        told = [f"{option}: {value}" for option, value in zip(words[::2], words[1::2], strict=True)]
-        assert_refused(capfd, [*command.split(), *words], told)
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("train", "--set curriculum.delta=2 --set training.lr=-1 --set sed=1"),
+        ("pace step", "--delta 0 --n 0.5 --stages 1 --steps 0"),
+        ("pace root", "--n nan --steps nan --at nan"),
+        ("pace root", "--n inf --steps inf --at inf"),
+        ("weigh", "--difficulty 1.01 --m 0.99 --at -1"),
+    ],
+)
+def test_all_problems_of_options_are_told_at_once(command: str, options: str, console: Console) -> None:
+    words = options.replace("--set ", "").replace("=", " ").split()
+    told = [f"{option}: {value}" for option, value in zip(words[::2], words[1::2], strict=True)]
+    console.refused([*told[:-1], "sed: seed?"] if command == "train" else told, f"{command} {options}")
 
 
 @pytest.mark.usefixtures("folders")
 @pytest.mark.parametrize("command", ["run space.yaml --data trec", "train --data trec", "data trec"])
-def test_a_cache_that_takes_nothing_is_named(command: str, capfd: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_takes_nothing_is_named(command: str, console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/cache")
-    line = errors(capfd, *command.split())[-1]
-    assert line.startswith("error: XDG_CACHE_HOME: '/proc") and line.endswith("; a folder of yours")
+    assert console.errors(command)[-1].startswith("error: XDG_CACHE_HOME: '/proc")
 
 
 @pytest.mark.smoke
 @pytest.mark.usefixtures("folders")
 @pytest.mark.parametrize("auto", [True, False])
-def test_no_search_begins_where_no_cluster_answers(auto: bool, capfd: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_search_begins_where_no_cluster_answers(
+    auto: bool, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ray reads the address of `auto` from the environment."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")
-    command = ["run", "quickstart", "--data", "trec", "--address", "auto" if auto else f"127.0.0.1:{port}"]
-    assert_refused(capfd, command, [f"--address: :{port}' answer"])
+    address = "auto" if auto else f"127.0.0.1:{port}"
+    console.refused([f"--address: :{port}' answer"], f"run quickstart --data trec --address {address}")
 
 
-# -- the form of errors --------------------------------------------------------------------------------------------
-
-
-def test_a_problem_is_one_line_and_twenty_are_told(here: Path, capfd: Capture) -> None:
+def test_a_problem_is_one_line_and_twenty_are_told(console: Console) -> None:
     assert len(str(Problem("a\nb", "c\r\nd", "e\u2028f")).splitlines()) == 1
-    (line,) = errors(capfd, "train", "--data", f"{here}/a\nb")
+    (line,) = console.errors("train --data", f"{console.folder}/a\nb")
     assert line.startswith("error: data.source: ")
     told = [DataError([Problem(f"line {n}", "wrong", "right") for n in range(count)]).lines() for count in (20, 21, 25)]
     assert [len(lines) for lines in told] == [20, 21, 21]

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.cli_calls import assert_refused
+from tests.support.console import Console
 from tests.support.data_folders import (
     COLLECTION,
     FORMS,
@@ -35,14 +36,24 @@ from tests.support.data_folders import (
 )
 from trainables.data.readers.letor import MAX_FEATURE
 from trainables.data.readers.sentence_pairs import SICK_WHOLE_COLUMNS
-from tune_cl.cli import DONE, main
 
 Files = dict[str, str | bytes]
-Row = tuple[Files, list[str]]
+Row = tuple[Files, list[str]]  # what is told: `FILE: LINE words; LINE words`, `FILE: words` or `data: words`
 TREC, JUDGED, BEIR, TALK = trec_files(), trec_files(runs=False), beir_files(), conversation_files()
 TRIPLES, TABLE, PARQUET, SAVED = triple_files("jsonl"), triple_files("csv"), parquet_files(), saved_dataset_files()
 QRELS = "query-id\tcorpus-id\tscore\n"
+QUORA, XS = quora_whole_files(), 6 * "x\t"
 SCORED = "dev cat\tthe cat sat\t3\ndev cat\ta bird flew\t1\n"
+
+
+def places(told: list[str]) -> Iterator[str]:
+    """`PLACE: WORDS` of each problem."""
+    for entry in told:
+        file, _, parts = entry.partition(": ")
+        if parts[0].isdigit():
+            yield from (f"data/{file}:{part.replace(' ', ': ', 1)}" for part in parts.split("; "))
+        else:
+            yield entry if file == "data" else f"data/{entry}"
 
 
 def rows(*lines: str) -> str:
@@ -55,10 +66,6 @@ def without(files: Files, *names: str) -> Files:
 
 def question(**changed: Any) -> dict[str, Any]:
     return {"id": "a", "question": "Who ?", "answers": [{"text": "cat", "answer_start": 4}]} | changed
-
-
-def squad(*questions: Any) -> str:
-    return json.dumps({"data": [{"paragraphs": [{"context": "The cat sat.", "qas": list(questions)}]}]})
 
 
 def again(files: Files, name: str, row: int, change: tuple[str, str]) -> Row:
@@ -78,53 +85,48 @@ BAD: dict[str, Row] = {
     "TREC: texts": (
         TREC | {"collection.tsv": "d1\tone\nd1\tagain\nd 3\tspace\nd4\t \n\tno id\nd5\n",
                 "queries.dev.tsv": "q\ta\tb\n"},
-        ["collection.tsv:3: white space", "collection.tsv:4: empty", "collection.tsv:5: id",
-         "collection.tsv:6: columns",
-         "collection.tsv:2: another collection.tsv:1", "queries.dev.tsv:1: 3 columns"]),
+        ["collection.tsv: 3 white space; 4 empty; 5 id; 6 columns; 2 another collection.tsv:1",
+         "queries.dev.tsv: 1 3 columns"]),
     "TREC: judgments and runs": (
-        TREC | {"qrels.dev.txt": rows("dev-a 0 d1 one", "nobody 0 d1 1", "dev-a 0 d2 1.5", "dev-a 0 d2 0",
-                                      "dev-a 0 d3 32768"),
+        TREC | {"qrels.dev.txt": rows(
+                    "dev-a 0 d1 one", "nobody 0 d1 1", "dev-a 0 d2 1.5", "dev-a 0 d2 0", "dev-a 0 d3 32768"),
                 "run.dev.txt": rows("dev-a Q0 d9 1 1 x", "dev-a Q0 d1 1 nan x", "dev-z Q0 d1 1 1 x",
                                     "dev-b Q0 d1 1 1_0 x",
                                     "dev-b Q0 d2 1 -4e38 x")},
-        ["qrels.dev.txt:1: one", "qrels.dev.txt:2: nobody", "qrels.dev.txt:3: 1.5", "qrels.dev.txt:5: 32768",
-         "run.dev.txt:2: nan", "run.dev.txt:3: dev-z", "run.dev.txt:4: 1_0", "run.dev.txt:5: -4e38",
-         "run.dev.txt:1: d9 collection"]),
+        ["qrels.dev.txt: 1 one; 2 nobody; 3 1.5; 5 32768",
+         "run.dev.txt: 2 nan; 3 dev-z; 4 1_0; 5 -4e38; 1 d9 collection"]),
     "TREC: texts that contradict others": (
         TREC | {"collection.tsv": COLLECTION + "d2\tx\n", "queries.dev.tsv": TREC["queries.dev.tsv"] + "dev-a\tx\n"},
-        ["collection.tsv:5: another collection.tsv:2", "queries.dev.tsv:3: another queries.dev.tsv:1"]),
+        ["collection.tsv: 5 another collection.tsv:2", "queries.dev.tsv: 3 another queries.dev.tsv:1"]),
     "TREC: grades and scores that contradict others": (
         TREC | {"qrels.dev.txt": TREC["qrels.dev.txt"] + "dev-a 0 d1 0\n",
                 "run.dev.txt": TREC["run.dev.txt"] + "dev-a Q0 d3 9 2 y\n"},
-        ["qrels.dev.txt:7: 0 1 qrels.dev.txt:1", "run.dev.txt:7: 2 1 run.dev.txt:1"]),
-    "TREC: XML": (TREC | {"collection.tsv": '<?xml version="1.0"?>\n<DOC>\n'}, ["collection.tsv:1: XML"]),
+        ["qrels.dev.txt: 7 0 1 qrels.dev.txt:1", "run.dev.txt: 7 2 1 run.dev.txt:1"]),
+    "TREC: XML": (TREC | {"collection.tsv": '<?xml version="1.0"?>\n<DOC>\n'}, ["collection.tsv: 1 XML"]),
     "TREC: no queries": ({"collection.tsv": COLLECTION}, ["data: queries"]),
     "TREC: queries alone": (without(TREC, "qrels.dev.txt"), ["qrels.dev.txt: missing"]),
     "TREC: judgments alone": (without(TREC, "queries.dev.tsv"), ["queries.dev.tsv: missing"]),
     "TREC: a candidate without text": (
         JUDGED | {"qrels.dev.txt": JUDGED["qrels.dev.txt"] + "dev-a 0 gone 3\ndev-a 0 d1 x\n"},
-        ["qrels.dev.txt:8: 'x'", "qrels.dev.txt:7: gone collection"]),
+        ["qrels.dev.txt: 8 'x'; 7 gone collection"]),
     "TREC: a line of 50 MB": (TREC | {"collection.tsv": f"{COLLECTION}d9\t{50_000_000 * 'x'}"},
-                              ["collection.tsv:5: line bytes"]),
+                              ["collection.tsv: 5 line bytes"]),
     "TREC: scores of a teacher": (
         TREC | {"scores.train.tsv": rows("train-a\td9\t1", "train-z\td1\t1", "train-a\td1\tnan", "train-a\td1")},
-        ["scores.train.tsv:2: train-z", "scores.train.tsv:3: nan", "scores.train.tsv:4: columns",
-         "scores.train.tsv:1: d9 collection"]),
+        ["scores.train.tsv: 2 train-z; 3 nan; 4 columns; 1 d9 collection"]),
     "BEIR: texts": (
         BEIR | {"corpus.jsonl": BEIR["corpus.jsonl"] + rows(
                     '{"id": "d5", "text": "a"}', '{"_id": "d6", "text": 1}', '{"_id": ', '{"_id": "d 8", "text": "a"}',
                     '{"_id": "d2", "text": "x"}'),
                 "queries.jsonl": '{"_id": "dev-a", "text": " "}\n'},
-        ["corpus.jsonl:5: _id", "corpus.jsonl:6: object text", "corpus.jsonl:7: JSON", "corpus.jsonl:8: white space",
-         "corpus.jsonl:9: another corpus.jsonl:2", "queries.jsonl:1: empty"]),
+        ["corpus.jsonl: 5 _id; 6 object text; 7 JSON; 8 white space; 9 another corpus.jsonl:2",
+         "queries.jsonl: 1 empty"]),
     "BEIR: judgments": (
         BEIR | {"qrels/train.tsv": "train-a\td1\t1\n", "qrels/dev.tsv": QRELS + rows(
                     "dev-a 0 d1 1", "dev-a\td1\thigh", "x\td1\t1", "dev-a\td2\t1", "dev-a\td2\t2")},
-        ["qrels/train.tsv:1: header", "qrels/dev.tsv:2: columns", "qrels/dev.tsv:3: high",
-         "qrels/dev.tsv:4: unknown 'x'",
-         "qrels/dev.tsv:6: grade qrels/dev.tsv:5"]),
+        ["qrels/train.tsv: 1 header", "qrels/dev.tsv: 2 columns; 3 high; 4 unknown 'x'; 6 grade qrels/dev.tsv:5"]),
     "BEIR: a candidate without text": (beir_files(runs=False) | {"qrels/dev.tsv": QRELS + "dev-a\tx\t1\n"},
-                                       ["qrels/dev.tsv:2: 'x' collection"]),
+                                       ["qrels/dev.tsv: 2 'x' collection"]),
     "BEIR: no queries": (without(BEIR, "queries.jsonl"), ["queries.jsonl: missing"]),
     "BEIR: no judgments": ({name: text for name, text in BEIR.items() if "qrels" not in name},
                            ["data: qrels/SPLIT.tsv"]),
@@ -136,35 +138,31 @@ BAD: dict[str, Row] = {
                        '{"query": "\\ud800", "positive": "p", "negative_1": "n"}',
                        json.dumps(triple_rows("train")[0] | {"positive": ""})),
                    "dev.jsonl": '{"a": 1}\n', "test.jsonl": TRIPLES["test.jsonl"] + '{"query": "a"}\n{'},
-        ["train.jsonl:2: JSON", "train.jsonl:3: JSON", "train.jsonl:5: query", "train.jsonl:6: empty query",
-         "train.jsonl:7: query text", "train.jsonl:8: query text", "train.jsonl:9: empty positive",
-         "dev.jsonl:1: columns a;", "test.jsonl:4: positive", "test.jsonl:5: JSON"]),
+        ["train.jsonl: 2 JSON; 3 JSON; 5 query; 6 empty query; 7 query text; 8 query text; 9 empty positive",
+         "dev.jsonl: 1 columns a;", "test.jsonl: 4 positive; 5 JSON"]),
     "pairs: tables": (
         TABLE | {"train.csv": "query,positive\n ,b\na,b,c\n", "dev.csv": 'query,positive\na,b\nc,"d\n',
                  "test.csv": "query,positive\n"},
-        ["train.csv:2: empty query", "train.csv:3: 3 columns", "dev.csv:3: quotation", "test.csv: rows header"]),
+        ["train.csv: 2 empty query; 3 3 columns", "dev.csv: 3 quotation", "test.csv: rows header"]),
     "pairs: rows that contradict others": (
         TRIPLES | {"train.jsonl": TRIPLES["train.jsonl"] + json.dumps(
-                       {"query": "train cat", "positive": "a bird flew", "negative_1": "the cat sat",
-                        "negative_2": "new"}),
-                   "dev.jsonl": rows('{"query": "q", "document": "a", "label": 0}',
-                                     '{"query": "q", "document": "a", "label": 1}')},
-        ["train.jsonl:4: 1 0 train.jsonl:1", "train.jsonl:4: 0 1 train.jsonl:1", "dev.jsonl:2: 1 0 dev.jsonl:1"]),
+                       triple_rows("train")[0] | {"positive": "a bird flew", "negative_1": "the cat sat"}),
+                   "dev.jsonl": rows(*(f'{{"query": "q", "document": "a", "label": {grade}}}' for grade in (0, 1)))},
+        ["train.jsonl: 4 1 0 train.jsonl:1; 4 0 1 train.jsonl:1", "dev.jsonl: 2 1 0 dev.jsonl:1"]),
     "pairs: two files of a split": (
         {**TABLE, **TRIPLES}, [f"data: {split}.jsonl {split}.csv {split}" for split in ("train", "dev", "test")]),
-    "pairs: a line of 50 MB": (TABLE | {"dev.csv": f"query,positive\na,{50_000_000 * 'x'}"}, ["dev.csv:2: line bytes"]),
+    "pairs: a line of 50 MB": (TABLE | {"dev.csv": f"query,positive\na,{50_000_000 * 'x'}"}, ["dev.csv: 2 line bytes"]),
     "pairs: scores of a teacher": (
         TABLE | {"scores.dev.tsv": SCORED + rows(
             "cat\tthe cat sat\t1", "dev cat\tno\t1", "dev cat\ta bird flew\tx", "dev cat\tthe cat sat\t4")},
-        ["scores.dev.tsv:3: query 'cat'", "scores.dev.tsv:4: document 'no'", "scores.dev.tsv:5: 'x'",
-         "scores.dev.tsv:6: score scores.dev.tsv:1"]),
+        ["scores.dev.tsv: 3 query 'cat'; 4 document 'no'; 5 'x'; 6 score scores.dev.tsv:1"]),
     "Parquet": (
         {"train.parquet": PARQUET["train.parquet"][:-40], "test.parquet": b"",
          "dev.parquet": PARQUET["dev.parquet"].replace(b"a bird flew", b"a bird\xffflew")},
-        ["train.parquet: Parquet", "dev.parquet:1: negative_1 UTF-8", "dev.parquet:2: negative_2 UTF-8",
-         "dev.parquet:3: negative_2 UTF-8", "test.parquet: Parquet"]),
+        ["train.parquet: Parquet", "dev.parquet: 1 negative_1 UTF-8; 2 negative_2 UTF-8; 3 negative_2 UTF-8",
+         "test.parquet: Parquet"]),
     "Parquet: broken gzip": ({"train.parquet.gz.raw": gzip.compress(PARQUET["train.parquet"])[:-30]},
-                             ["train.parquet.gz:1: gzip"]),
+                             ["train.parquet.gz: 1 gzip"]),
     "datasets that are not whole": (
         without(SAVED, "test/data-00000-of-00001.arrow") | {
             "train/data-00000-of-00002.arrow": SAVED["train/data-00000-of-00002.arrow"][:300],
@@ -178,33 +176,28 @@ BAD: dict[str, Row] = {
         wikiqa_files() | {
             "WikiQA-dev.tsv": HEADER + rows(
                 "Q1\ta\tD\tT\tS1\tx\t2", "Q1\tb\tD\tT\tS2\ty\t0", "Q1\ta\tD\tT\tS1\tx\t1", "Q2\ta\tD\tT\tS3\t \t1",
-                "\ta\tD\tT\tS4\tx\t1",
-                "Q1\ta\tD\tT\tS5\tx\t1", "Q1\ta\tD\tT\tS5\tx\t0", "Q3\ta\tD\tT\tS1\tz\t1"),
+                "\ta\tD\tT\tS4\tx\t1", "Q1\ta\tD\tT\tS5\tx\t1", "Q1\ta\tD\tT\tS5\tx\t0", "Q3\ta\tD\tT\tS1\tz\t1"),
             "WikiQA-test.tsv": "a\tb\tc\td\te\tf\tg\n"},
-        ["WikiQA-dev.tsv:2: label '2'", "WikiQA-dev.tsv:3: another 'Q1' WikiQA-dev.tsv:2", "WikiQA-dev.tsv:5: empty",
-         "WikiQA-dev.tsv:6: white space", "WikiQA-dev.tsv:8: S5 another WikiQA-dev.tsv:7",
-         "WikiQA-dev.tsv:9: another S1 WikiQA-dev.tsv:2", "WikiQA-test.tsv:1: header"]),
+        ["WikiQA-dev.tsv: 2 label '2'; 3 another 'Q1' WikiQA-dev.tsv:2; 5 empty; 6 white space; "
+         "8 S5 another WikiQA-dev.tsv:7; 9 another S1 WikiQA-dev.tsv:2", "WikiQA-test.tsv: 1 header"]),
     "conversation": (
         TALK | {"train.tsv": "1\ta\tx\n1\ta\ty\n2\ta\tz\n0\ta\t \n0\ta\t\tb\n0\ta\n"},
-        ["train.tsv:2: right first", "train.tsv:3: label '2'", "train.tsv:4: empty response",
-         "train.tsv:5: empty utterance",
-         "train.tsv:6: columns"]),
+        ["train.tsv: 2 right first; 3 label '2'; 4 empty response; 5 empty utterance; 6 columns"]),
     "LETOR": (
         letor_files() | {
             "train.txt": rows(
                 "1 qid:1 1:nan", "1 qid:2 2:1 1:1", "x qid:2 1:1", "1 1:1", "1 qid:3 -1:1", "-2 qid:3 1:1",
                 "1 qid:4 1:1 # docid = a", "1 qid:4 1:1 # docid = a", "1", "1 qid:6 1:1 1:2",
-                f"1 qid:6 {MAX_FEATURE + 1}:1"),
+                f"1 qid:6 {MAX_FEATURE + 1}:1", "1 qid:6 1:x"),
             "vali.txt": "# nothing\n", "test.txt": "1 qid:9\n0 qid:9\n"},
-        ["train.txt:1: 1:nan finite", "train.txt:2: 1 behind 2", "train.txt:3: label 'x'", "train.txt:4: query",
-         "train.txt:5: -1:1", "train.txt:6: label '-2'", "train.txt:8: 4:a second", "train.txt:9: columns",
-         "train.txt:10: 1 behind", f"train.txt:11: {MAX_FEATURE + 1}:1", "vali.txt: rows", "test.txt: features"]),
+        ["train.txt: 1 1:nan finite; 2 1 behind 2; 3 label 'x'; 4 query; 5 -1:1; 6 label '-2'; 8 4:a second; "
+         f"9 columns; 10 1 behind; 11 {MAX_FEATURE + 1}:1; 12 1:x", "vali.txt: rows", "test.txt: features"]),
     "InsuranceQA: answers": (
         insurance_v1_files() | {"answers.label.token_idx": "1\tidx_9\n1\tidx_1\n"},
-        ["answers.label.token_idx:1: idx_9 vocabulary", "answers.label.token_idx:2: 1 second"]),
+        ["answers.label.token_idx: 1 idx_9 vocabulary; 2 1 second"]),
     "InsuranceQA: questions": (
         insurance_v1_files() | {"question.train.token_idx.label": "idx_1\t7\n"},
-        ["question.train.token_idx.label:1: '7'", "question.train.token_idx.label:1: right"]),
+        ["question.train.token_idx.label: 1 '7'; 1 right"]),
     "SQuAD": (
         {"train-v1.1.json": json.dumps({"data": [
             {"paragraphs": [{"context": "The cat sat.", "qas": [
@@ -219,31 +212,29 @@ BAD: dict[str, Row] = {
             "data[2]": "paragraphs"}.items()),
          "dev-v1.1.json: data"]),
     "SQuAD: no list": ({"mine.json": '{"data": 1, "paragraphs": 1}'}, ["mine.json: data"]),
-    "SQuAD: cut off": ({"mine.json": '{"data": [\n{"paragraphs": ['}, ["mine.json:2: JSON"]),
+    "SQuAD: cut off": ({"mine.json": '{"data": [\n{"paragraphs": ['}, ["mine.json: 2 JSON"]),
     "SQuAD: no questions": ({"mine.json": '{"data": [{"paragraphs": []}]}'}, ["mine.json: questions"]),
     "SQuAD: no gzip": ({"mine.json.gz.raw": b"plain"}, ["mine.json.gz: gzip"]),
     "SICK": (
         without(sick_files(), "SICK_test_annotated.txt") | {
             "SICK_train.txt": sick_files()["SICK_train.txt"].replace("NEUTRAL", "MAYBE"),
             "SICK_trial.txt": "<!DOCTYPE html>\n"},
-        ["SICK_train.txt:2: MAYBE", "SICK_trial.txt:1: HTML"]),
+        ["SICK_train.txt: 2 MAYBE", "SICK_trial.txt: 1 HTML"]),
     "SICK in one file": (
-        {"SICK.txt": rows("\t".join(SICK_WHOLE_COLUMNS), "\t".join(["1", "a", "b", "NEUTRAL", "1", *["x"] * 6,
-                                                                    "ELSEWHERE"]),
-                          "\t".join(["2", "a", "c", "MAYBE", "1", *["x"] * 6, "TRAIN"]))},
-        ["SICK.txt:2: ELSEWHERE", "SICK.txt:3: MAYBE"]),
+        {"SICK.txt": rows("\t".join(SICK_WHOLE_COLUMNS), f"1\ta\tb\tNEUTRAL\t1\t{XS}ELSEWHERE",
+                          f"2\ta\tc\tMAYBE\t1\t{XS}TRAIN")},
+        ["SICK.txt: 2 ELSEWHERE; 3 MAYBE"]),
     "SICK: another label": again(sick_files(), "SICK_train.txt", 2, ("NEUTRAL", "ENTAILMENT")),
     "SNLI: another text": again(snli_files(), "snli_1.0_dev.jsonl", 1, ("a cat", "a cow")),
     "Quora: another text": again(quora_files(), "dev.tsv", 1, ("who sat", "who stood")),
-    "Quora as published: another text": again(quora_whole_files(), "quora_duplicate_questions.tsv", 2, ("who sat",
-                                                                                                        "who stood")),
+    "Quora as published: another text": again(QUORA, "quora_duplicate_questions.tsv", 2, ("who sat", "who stood")),
     "Quora: too few pairs": (
-        {"quora_duplicate_questions.tsv": rows(*quora_whole_files()["quora_duplicate_questions.tsv"].splitlines()[:3])},
-        ["quora_duplicate_questions.tsv: 2 pairs"]),
+        {"quora_duplicate_questions.tsv": rows(*QUORA["quora_duplicate_questions.tsv"].splitlines()[:3])},
+        ["quora_duplicate_questions.tsv: pairs 2"]),
     "Quora: a pair without a question still needs an id": (
         {"quora_duplicate_questions.tsv": rows(
-            quora_whole_files()["quora_duplicate_questions.tsv"].splitlines()[0], "a b\t1\t2\twho ?\t\t0")},
-        ["quora_duplicate_questions.tsv:2: white space"]),
+            QUORA["quora_duplicate_questions.tsv"].splitlines()[0], "a b\t1\t2\twho ?\t\t0")},
+        ["quora_duplicate_questions.tsv: 2 white space"]),
 }  # fmt: skip
 HEADERS = {
     "query,positive,document,label": "positive document",
@@ -258,7 +249,7 @@ BAD |= {
 BAD |= {
     f"pairs: label {label}": (
         {"train.jsonl": f'{{"query": "q", "document": "a", "label": {label}}}\n'},
-        ["train.jsonl:1: label"],
+        ["train.jsonl: 1 label"],
     )
     for label in ("0.5", "-1", "40000", "NaN", "1e999", "null", '"high"', "[1]")
 }
@@ -266,20 +257,17 @@ BAD |= {
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_data_is_told_in_a_line_each(case: str, own_cache: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_bad_data_is_told_in_a_line_each(case: str, own_cache: Path, console: Console) -> None:
     files, told = BAD[case]
     folder = write_folder(Path("data"), files)
     for path in folder.glob("*.raw"):
         path.rename(path.with_suffix(""))
-    places = [place if place.startswith("data: ") else f"data/{place}" for place in told]
-    assert_refused(capfd, ["data", "data", "--json"], places)
+    console.refused([*places(told)], "data data --json")
     assert not [path for path in own_cache.rglob("*") if path.is_file()]
 
 
@@ -292,25 +280,30 @@ def test_bad_data_is_told_in_a_line_each(case: str, own_cache: Path, capfd: pyte
     ],
 )
 def test_candidates_that_the_data_lacks_are_told(
-    files: dict[str, str], candidates: str, told: list[str], capfd: pytest.CaptureFixture[str]
+    files: dict[str, str], candidates: str, told: list[str], console: Console
 ) -> None:
     write_folder(Path("data"), files)
-    assert_refused(capfd, ["data", "data", "--set", f"data.candidates={candidates}"], told)
+    console.refused(told, f"data data --set data.candidates={candidates}")
 
 
 @pytest.mark.parametrize(
-    ("source", "word"), [("none", "exist"), ("file", "folder"), ("..", "form"), ("../nope", "exist")]
+    ("source", "told"),
+    [
+        ("none", "data.source: exist"),
+        ("file", "data.source: folder"),
+        ("..", "..: form"),
+        ("../no", "data.source: exist"),
+    ],
 )
-def test_a_source_that_is_no_data(source: str, word: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_source_that_is_no_data(source: str, told: str, console: Console) -> None:
     Path("file").touch()
-    assert_refused(capfd, ["data", source], [f"{'..' if source == '..' else 'data.source'}: {word}"])
+    console.refused([told], f"data {source}")
 
 
-def test_a_link_that_leads_nowhere_is_no_file_that_was_not_given(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_link_that_leads_nowhere_is_no_file_that_was_not_given(console: Console) -> None:
     folder = write_folder(Path("data"), FORMS["trec"])
     (folder / ".#run.dev.txt").symlink_to("an-editor@host.1")
-    assert main(["data", "data"]) == DONE
+    console.call("data data")
     (folder / "run.dev.txt").unlink()
     (folder / "run.dev.txt").symlink_to("../runs/bm25.txt")
-    capfd.readouterr()
-    assert_refused(capfd, ["data", "data"], ["data/run.dev.txt: ../runs/bm25.txt"])
+    console.refused(["data/run.dev.txt: ../runs/bm25.txt"], "data data")

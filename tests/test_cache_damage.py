@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,13 @@ import numpy as np
 import pytest
 
 from tests.support.builders import tiny_data
-from tests.support.confirm_cases import confirm, crew, data, essence, search_folder
 from tests.support.faults import flip_the_last_bit
 from tests.support.letor_data import letor_data, letor_text
 from tests.support.trec_folder import write_trec_folder
 from tests.support.tree_training import materials_of, tree_run
 from trainables.config.keys import DataConfig, validated
 from trainables.core import cache
-from trainables.core.cache import CHECKSUMS, cache_root, cached, digest_of
+from trainables.core.cache import CHECKSUMS, cached, digest_of
 from trainables.curriculum.scoring import difficulty
 from trainables.data import load_data
 from trainables.data.columns import RankingData, required_split
@@ -30,9 +29,6 @@ from trainables.training.batching import scored_of
 from trainables.training.materials import prepare
 from trainables.training.pretrained import pretrained_start, teacher_scores
 from trainables.training.trees import TreeTraining
-from tune_cl.history.search_folder import SearchFolder
-
-__all__ = ["crew", "data", "search_folder"]  # fixtures
 
 Results = Callable[[], Any]
 RANKER = {"name": "conv_knrm", "vector_size": 8, "filters": 4}
@@ -160,17 +156,34 @@ def test_a_damaged_file_of_any_kind_changes_nothing(
     assert equal(result(), whole)
     opened = sorted(cache._verified)  # not those of a teacher of which the scores are here
     assert opened
-    for entry, damage in [(entry, damage) for entry in opened for damage in DAMAGES]:
-        for path in files(entry):
-            damage(path)
-            in_a_new_process(monkeypatch)
-            capsys.readouterr()
-            assert equal(result(), whole), f"{damage.__name__} of {path}"
-            notes = [line for line in capsys.readouterr().err.splitlines() if "is damaged" in line]
-            assert len(notes) == 1 and notes[0].startswith(f"note: {entry} is damaged ("), notes
-            assert notes[0].endswith("); it is built again")
-            in_a_new_process(monkeypatch)
-            assert equal(result(), whole) and "is damaged" not in capsys.readouterr().err
+    every = [(entry, path) for entry in opened for path in files(entry)]
+    for (entry, path), damage in zip(every, cycle(DAMAGES), strict=False):
+        damage(path)
+        in_a_new_process(monkeypatch)
+        capsys.readouterr()
+        assert equal(result(), whole), f"{damage.__name__} of {path}"
+        notes = [line for line in capsys.readouterr().err.splitlines() if "is damaged" in line]
+        assert len(notes) == 1 and notes[0].startswith(f"note: {entry} is damaged ("), notes
+        assert notes[0].endswith("); it is built again")
+    in_a_new_process(monkeypatch)
+    assert equal(result(), whole) and "is damaged" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_of_every_kind_is_noticed_in_a_file_and_in_the_checksums(
+    damage: Callable[[Path], None], own_cache: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[Path] = []
+
+    def build(folder: Path) -> None:
+        built.append(folder)
+        np.save(folder / "a.npy", np.arange(100))
+
+    for number, name in enumerate(("a.npy", CHECKSUMS), 2):
+        damage(cached("damaged", digest_of("damaged"), build) / name)
+        in_a_new_process(monkeypatch)
+        entry = cached("damaged", digest_of("damaged"), build)
+        assert len(built) == number and np.load(entry / "a.npy").tolist() == list(range(100))
 
 
 def test_an_entry_is_checked_once_a_process(own_cache: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,20 +200,6 @@ def no_build(folder: Path) -> None:
     raise AssertionError(f"{folder} is built")
 
 
-def test_an_entry_without_checksums_as_earlier_versions_wrote_it_is_built_again(
-    own_cache: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def build(folder: Path) -> None:
-        (folder / "a").write_text("whole")
-
-    entry = cached("earlier", digest_of("earlier"), build)
-    (entry / CHECKSUMS).unlink()
-    (entry / "a").write_text("wrong")
-    in_a_new_process(monkeypatch)
-    assert (cached("earlier", digest_of("earlier"), build) / "a").read_text() == "whole"
-    assert capsys.readouterr().err == f"note: {entry} is damaged ({CHECKSUMS} is missing); it is built again\n"
-
-
 def test_many_that_find_one_damage_get_one_whole_entry(own_cache: None, monkeypatch: pytest.MonkeyPatch) -> None:
     def build(folder: Path) -> None:
         np.save(folder / "a.npy", np.arange(100_000))
@@ -214,22 +213,3 @@ def test_many_that_find_one_damage_get_one_whole_entry(own_cache: None, monkeypa
         assert set(got) == {entry}
         np.testing.assert_array_equal(np.load(entry / "a.npy"), np.arange(100_000))
         assert [path for path in entry.parent.iterdir() if path.name.startswith(".")] == []
-
-
-def test_a_confirmation_on_a_damaged_cache_gives_the_same_numbers(
-    search_folder: SearchFolder,
-    crew: Any,
-    own_cache: None,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    whole = essence(confirm(search_folder, seeds=2))
-    shutil.rmtree(search_folder.folder / "confirmation")
-    events = [line for line in search_folder.journal.open() if '"confirmation' not in line]
-    search_folder.journal.write_text("".join(events))
-    for grades in cache_root().glob("data/*/test.grade.npy"):
-        flip_the_last_bit(grades)
-    in_a_new_process(monkeypatch)
-    capsys.readouterr()
-    assert essence(confirm(search_folder, seeds=2)) == whole
-    assert "(test.grade.npy is not as it was written); it is built again" in capsys.readouterr().err

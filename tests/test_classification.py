@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from tests.support.builders import tiny_data
-from tests.support.cli_calls import document, errors
 from tests.support.confirm_cases import confirm_run
+from tests.support.console import Console
 from tests.support.data_folders import FORMS, write_folder
 from tests.support.pair_data import load_pairs, pair_folder
 from trainables.config.keys import TrainingRun
@@ -256,25 +256,20 @@ def test_metric_and_loss_follow_the_data_unless_given(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, scoring in SCORINGS.items() if scoring.unfit])
-def test_unfit_scorings_are_refused(
-    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unfit_scorings_are_refused(name: str, tmp_path: Path, console: Console) -> None:
     folder = pair_folder(tmp_path / "pairs")
-    monkeypatch.chdir(tmp_path)
-    (line,) = errors(capfd, "score", str(folder), name)
+    (line,) = console.errors(f"score {folder} {name}")
     assert line.startswith(f"error: curriculum.scoring: '{name}' ")
-    assert [path.name for path in tmp_path.iterdir()] == ["pairs"]
 
 
 # -- files and commands -----------------------------------------------------------------------------------------
 
 
-def test_train_then_rerank(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_train_then_rerank(tmp_path: Path, console: Console) -> None:
     folder, output = pair_folder(tmp_path / "pairs"), tmp_path / "a"
     sets = [f"training.{key}={value}" for key, value in SMALL.items()] + ["ranker.train_vectors=true"]
-    options = [part for setting in sets for part in ("--set", setting)]
-    train = ["train", "--data", str(folder), "--ranker", "embedding", *options]
-    trained = document(capfd, *train, "--output", str(output))
+    options = " --set ".join(["", *sets])
+    trained = console.document(f"train --data {folder} --ranker embedding --output {output}{options}")
     assert trained["metric"] == "accuracy" and trained["test"].keys() == {"accuracy"}
     predictions = Path(trained["run_file"])
     header, *rows = [line.split("\t") for line in predictions.read_text().splitlines()]
@@ -286,11 +281,11 @@ def test_train_then_rerank(tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
         values = [float(value) for value in probability]
         assert names[values.index(max(values))] == predicted and sum(values) == pytest.approx(1, abs=1e-5)
     again = tmp_path / "again.tsv"
-    document(capfd, "rerank", trained["checkpoint"], "--data", str(folder), "--output", str(again))
+    console.document(f"rerank {trained['checkpoint']} --data {folder} --output {again}")
     assert [line.split("\t")[:4] for line in again.read_text().splitlines()] == [header[:4], *(row[:4] for row in rows)]
     texts = tmp_path / "texts.txt"
     texts.write_text("a\tperhaps w1\nnothing w2\n")
-    found = document(capfd, "rerank", trained["checkpoint"], "--query", "w1 w3", "--documents", str(texts))
+    found = console.document(f"rerank {trained['checkpoint']} --query 'w1 w3' --documents {texts}")
     assert [row["doc"] for row in found["predictions"]] == ["a", "2"]
     assert all(row["probabilities"][row["class"]] == max(row["probabilities"].values()) for row in found["predictions"])
 
@@ -305,9 +300,9 @@ def test_a_ranker_refuses_data_of_another_task(data: RankingData, tmp_path: Path
         rerank(Namespace(**options, output=None))
 
 
-def test_score_names_the_class_of_its_examples(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_score_names_the_class_of_its_examples(tmp_path: Path, console: Console) -> None:
     output = tmp_path / "d.tsv"
-    scored = document(capfd, "score", str(pair_folder(tmp_path / "p")), "response_words", "--output", str(output))
+    scored = console.document(f"score {pair_folder(tmp_path / 'p')} response_words --output {output}")
     assert scored["count"] == len(output.read_text().splitlines()) == 60
     assert {row["label"] for row in scored["examples"]["easiest"]} <= {"contradiction", "entailment", "neutral"}
 

@@ -17,17 +17,15 @@ import numpy as np
 import pytest
 
 from tests.support.builders import tiny_data
-from tests.support.cli_calls import SMALL_OPTIONS, document
 from tests.support.commands import ROOT
+from tests.support.console import SMALL_OPTIONS, Console
 from tests.support.trec_folder import write_trec_folder
 from trainables.core.errors import DataError, Interrupted, Problem, WorkFailed
-from tune_cl.cli import COMMANDS, DONE, Parser, main, module_of, parser_of
+from tune_cl.cli import COMMANDS, DONE, Parser, module_of, parser_of
 from tune_cl.cli.commands import check
 from tune_cl.cli.commands.list import KINDS
 from tune_cl.cli.options import experiment_options
 from tune_cl.experiment.load import requested_experiment
-
-Capture = pytest.CaptureFixture[str]
 
 
 def raising(error: BaseException) -> Callable[[object], Any]:
@@ -56,29 +54,31 @@ def stopped_while_stopping(options: object) -> None:
     ],
 )
 def test_exit_statuses(
-    execute: Callable[[object], Any], status: int, told: str, monkeypatch: pytest.MonkeyPatch, capfd: Capture
+    execute: Callable[[object], Any], status: int, told: str, monkeypatch: pytest.MonkeyPatch, console: Console
 ) -> None:
     monkeypatch.setattr("tune_cl.cli.commands.weigh.execute", execute)
-    assert main(["weigh", "--difficulty", "1", "--json"]) == status
-    assert capfd.readouterr() == ("" if status else "[]\n", told and f"{told}\n")
+    shown = console.call("weigh --difficulty 1 --json", status=status)
+    assert shown == ("" if status else "[]\n", told and f"{told}\n")
 
 
-def test_a_stopped_command_can_be_copied_and_shows_no_password(monkeypatch: pytest.MonkeyPatch, capfd: Capture) -> None:
+def test_a_stopped_command_can_be_copied_and_shows_no_password(
+    monkeypatch: pytest.MonkeyPatch, console: Console
+) -> None:
     monkeypatch.setattr("tune_cl.cli.commands.run.execute", raising(KeyboardInterrupt()))
     monkeypatch.setattr("shutil.which", str)
-    assert main(["run", "my space.yaml", "--tracking-uri", "http://me:word@host:5000"]) == 130
-    assert capfd.readouterr().err.endswith(" tune-cl run 'my space.yaml' --tracking-uri http://***@host:5000\n")
+    told = console.call("run 'my space.yaml' --tracking-uri http://me:word@host:5000", status=130).err
+    assert told.endswith(" tune-cl run 'my space.yaml' --tracking-uri http://***@host:5000\n")
 
 
-def test_json_has_no_number_that_is_none(monkeypatch: pytest.MonkeyPatch, capfd: Capture) -> None:
+def test_json_has_no_number_that_is_none(monkeypatch: pytest.MonkeyPatch, console: Console) -> None:
     found = {"a": float("nan"), "b": [float("inf"), -float("inf")], "c": (np.float32(0.5), np.int64(3)), 4: None}
     monkeypatch.setattr("tune_cl.cli.commands.weigh.execute", lambda options: found)
-    assert document(capfd, "weigh", "--difficulty", "1") == {"a": None, "b": ["inf", "-inf"], "c": [0.5, 3], "4": None}
+    assert console.document("weigh --difficulty 1") == {"a": None, "b": ["inf", "-inf"], "c": [0.5, 3], "4": None}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_list_names_what_there_is(kind: str, capfd: Capture) -> None:
-    rows = document(capfd, "list", kind)
+def test_list_names_what_there_is(kind: str, console: Console) -> None:
+    rows = console.document(f"list {kind}")
     assert rows and all(row.keys() == {"name", "summary", "source"} and row["name"] for row in rows)
     assert all("first 10" in row["summary"] for row in rows if row["name"].endswith("@10")), "a metric and its cut"
 

@@ -193,12 +193,6 @@ def test_the_setup_commands_for_aws_install_the_project_into_the_python_of_the_i
     assert installed(cluster, cluster.workers[0], "~/image/bin/python").startswith("image/")
 
 
-def test_another_run_of_the_tests_has_machines_of_its_own(cluster: Cluster, tmp_path: Path) -> None:
-    with machines(1, tmp_path) as [other]:
-        assert other.answers() and other.address not in {one.address for one in [cluster.head, *cluster.workers]}
-    assert cluster.head.answers()
-
-
 def test_a_search_on_a_cluster_survives_the_loss_of_a_machine(cluster: Cluster) -> None:
     command = f"cd {cluster.folder} && tune-cl run {NAME}.yaml --data data --storage runs --address auto --json"
     command += f" --set search.resources.cpu={os.cpu_count()}"

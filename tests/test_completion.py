@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
-from tests.support.cli_calls import document
+from tests.support.console import Console
 from tune_cl.cli import COMMANDS
 from tune_cl.cli.commands.completion import SHELLS
 from tune_cl.cli.commands.list import KINDS
@@ -30,13 +29,11 @@ BASH = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tune_cl;
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_shell_offers_commands_options_and_names(
-    shell: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_shell_offers_commands_options_and_names(shell: str, console: Console) -> None:
     if not shutil.which(shell):
         pytest.skip(f"needs {shell}")
-    path = tmp_path / f"completion.{shell}"
-    path.write_text(document(capfd, "completion", shell)["script"])
+    path = console.folder / f"completion.{shell}"
+    path.write_text(console.document(f"completion {shell}")["script"])
 
     def offered(line: str) -> list[str]:
         program = {
@@ -56,6 +53,6 @@ def test_a_shell_offers_commands_options_and_names(
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_every_command_is_in_every_script(shell: str, capfd: pytest.CaptureFixture[str]) -> None:
-    found = document(capfd, "completion", shell)
+def test_every_command_is_in_every_script(shell: str, console: Console) -> None:
+    found = console.document(f"completion {shell}")
     assert found["shell"] == shell and all(name in found["script"] for name in [*COMMANDS, *KINDS])

@@ -65,7 +65,7 @@ FEATURES = {
     "self-paced weights": {"weighting": "self_paced_linear", "scoring": "self_paced", "m": 5},
     "objective switch": {"objective_switch": "pointwise", "switch_at": 0.5},
     "squared error first": {"objective_switch": "mse", "switch_at": 0.7},
-    "self-paced": {"pacing": "linear", "scoring": "self_paced", "delta": 0.2},
+    "self-paced": {"pacing": "linear", "scoring": "self_paced", "delta": 0.2, "T": 0.5},
     "self-paced all": {"pacing": "root", "scoring": "self_paced", "weighting": "difficulty", "delta": 0.2},
     "adaptive": {"pacing": "adaptive", "scoring": "context_words", "delta": 0.2, "stages": 4, "patience": 1, "T": 1},
     "one pass": {"pacing": "one_pass", "scoring": "turns"},

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from tests.support.builders import tiny_data
-from tests.support.cli_calls import SMALL_OPTIONS
 from tests.support.confirm_cases import confirm, crew, data, essence, search_folder, state_of
+from tests.support.console import SMALL_OPTIONS
 from tests.support.faults import ThreeIterations, failing, stopping_after
 from tests.support.letor_data import letor_data
 from tests.support.tiny_trial import tiny_trial

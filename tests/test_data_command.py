@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.builders import tiny_data
-from tests.support.cli_calls import document
+from tests.support.console import Console
 from tests.support.data_folders import (
     beir_files,
     conversation_files,
@@ -29,10 +30,7 @@ from tests.support.loading import load
 from trainables.data.combine import drawn_queries
 from trainables.data.label_check import MOST_QUERIES, LabelCheck, agreements, check_labels
 from trainables.data.settings import DataConfig
-from tune_cl.cli import DONE, main
 from tune_cl.cli.commands import data as data_command
-
-Capture = pytest.CaptureFixture[str]
 
 
 def graded_files() -> dict[str, str]:
@@ -43,20 +41,26 @@ def graded_files() -> dict[str, str]:
     return files | {"run.dev.txt": f"{ranked}dev-b Q0 d3 1 1 x\n"}
 
 
-def found(files: dict[str, str], folder: Path, capfd: Capture) -> dict[str, Any]:
-    return document(capfd, "data", str(write_folder(folder / "mine", files)))
+def write(files: dict[str, str]) -> None:
+    shutil.rmtree("mine", ignore_errors=True)
+    write_folder(Path("mine"), files)
 
 
-def in_common(files: dict[str, str], folder: Path, capfd: Capture) -> dict[str, tuple[int, int, int]]:
+def found(files: dict[str, str], console: Console) -> dict[str, Any]:
+    write(files)
+    return console.document("data mine")
+
+
+def in_common(files: dict[str, str], console: Console) -> dict[str, tuple[int, int, int]]:
     """Queries, documents and document texts that two splits share."""
     return {
         " ".join(pair["splits"]): (pair["queries"], pair["documents"], pair["document_texts"])
-        for pair in found(files, folder, capfd)["shared"]
+        for pair in found(files, console)["shared"]
     }
 
 
-def test_counts_of_a_split(tmp_path: Path, capfd: Capture) -> None:
-    told = found(graded_files(), tmp_path, capfd)
+def test_counts_of_a_split(console: Console) -> None:
+    told = found(graded_files(), console)
     assert told["splits"]["dev"] == {
         "queries": 2, "candidates": 5, "group_sizes": {"min": 1, "median": 2.5, "mean": 2.5, "max": 4},
         "judged_share": pytest.approx(4 / 5), "positives_per_query": 1.5, "queries_without_positive": 1,
@@ -65,47 +69,47 @@ def test_counts_of_a_split(tmp_path: Path, capfd: Capture) -> None:
     assert told["splits"]["train"]["positives_not_candidates"] == 1
 
 
-def test_what_identifies_the_data_is_told(tmp_path: Path, capfd: Capture) -> None:
-    told = found(letor_files(), tmp_path, capfd)
+def test_what_identifies_the_data_is_told(console: Console) -> None:
+    told = found(letor_files(), console)
     assert (told["documents"], told["features"], told["domains"]) == (9, 4, ["all"])
-    assert told["digest"] == load(tmp_path / "mine").digest and told["form"] == "letor"
+    assert told["digest"] == load(Path("mine")).digest and told["form"] == "letor"
 
 
-def test_classes_are_counted_with_those_that_a_split_lacks(tmp_path: Path, capfd: Capture) -> None:
+def test_classes_are_counted_with_those_that_a_split_lacks(console: Console) -> None:
     files = sick_files()
     files["SICK_trial.txt"] = "".join(
         line for line in files["SICK_trial.txt"].splitlines(True) if "NEUTRAL" not in line
     )
-    told = found(files, tmp_path, capfd)
+    told = found(files, console)
     assert told["splits"]["dev"]["classes"] == {"contradiction": 1, "entailment": 1, "neutral": 0}
     pairs = [(pair["grade"], pair["class"]) for one in told["examples"]["test"] for pair in one["candidates"]]
     assert pairs == [(2, "neutral"), (1, "entailment")]
 
 
-def test_shared_texts_differ_in_case_and_space_alone(tmp_path: Path, capfd: Capture) -> None:
+def test_shared_texts_differ_in_case_and_space_alone(console: Console) -> None:
     files = trec_files()
     files["queries.dev.tsv"] = "dev-a\tCat\ndev-b\tdog  running\n"
     files["queries.test.tsv"] = "test-a\tcats\ntest-b\tbird\n"
-    assert in_common(files, tmp_path, capfd) == {"train dev": (2, 3, 3), "train test": (0, 3, 3), "dev test": (0, 3, 3)}
+    assert in_common(files, console) == {"train dev": (2, 3, 3), "train test": (0, 3, 3), "dev test": (0, 3, 3)}
 
 
-def test_equal_texts_of_different_documents_are_shared_texts_alone(tmp_path: Path, capfd: Capture) -> None:
+def test_equal_texts_of_different_documents_are_shared_texts_alone(console: Console) -> None:
     files = trec_files(runs=False) | {"collection.tsv": "d1\tthe cat\nd2\tthe dog\nd3\tThe  cat\nd4\ta bird\n"}
     for split, (right, wrong) in {"train": ("d1", "d2"), "dev": ("d3", "d4"), "test": ("d4", "d2")}.items():
         files[f"qrels.{split}.txt"] = f"{split}-a 0 {right} 1\n{split}-a 0 {wrong} 0\n"
-    counts = {splits: counts[1:] for splits, counts in in_common(files, tmp_path, capfd).items()}
+    counts = {splits: counts[1:] for splits, counts in in_common(files, console).items()}
     assert counts == {"train dev": (0, 1), "train test": (1, 1), "dev test": (1, 1)}
 
 
-def test_of_data_without_texts_ids_are_compared(tmp_path: Path, capfd: Capture) -> None:
+def test_of_data_without_texts_ids_are_compared(console: Console) -> None:
     files = letor_files()
     files["vali.txt"] = files["train.txt"]
-    counts = in_common(files, tmp_path, capfd)
+    counts = in_common(files, console)
     assert [counts[splits][::2] for splits in ("train dev", "train test")] == [(2, 0), (0, 0)]
 
 
-def test_an_example_has_its_best_and_its_worst_candidate(tmp_path: Path, capfd: Capture) -> None:
-    first, second = found(graded_files(), tmp_path, capfd)["examples"]["dev"]
+def test_an_example_has_its_best_and_its_worst_candidate(console: Console) -> None:
+    first, second = found(graded_files(), console)["examples"]["dev"]
     assert (first["query"], second["query"]) == ("dev-a", "dev-b")
     assert [tuple(one.values()) for one in first["candidates"]] == [
         ("d4", 2, "a cat and a dog"), ("d3", -1, "a bird flew"),
@@ -116,14 +120,14 @@ def test_an_example_has_its_best_and_its_worst_candidate(tmp_path: Path, capfd: 
 # -- in words ------------------------------------------------------------------------------------------------------
 
 
-def shown(files: dict[str, str], folder: Path, capfd: Capture) -> list[str]:
-    assert main(["data", str(write_folder(folder / "mine", files))]) == DONE
-    return capfd.readouterr().out.splitlines()
+def shown(files: dict[str, str], console: Console) -> list[str]:
+    write(files)
+    return console.call("data mine").out.splitlines()
 
 
 @pytest.mark.parametrize("files", [trec_files(), conversation_files(), letor_files(), sick_files()])
-def test_the_command_shows_what_json_holds(files: dict[str, str], tmp_path: Path, capfd: Capture) -> None:
-    told, lines = found(files, tmp_path, capfd), shown(files, tmp_path, capfd)
+def test_the_command_shows_what_json_holds(files: dict[str, str], console: Console) -> None:
+    told, lines = found(files, console), shown(files, console)
     assert set(told["examples"]) == set(told["splits"]) == {"train", "dev", "test"}
     text = "\n".join(lines)
     assert lines[0].startswith("mine: ") and str(told["documents"]) in lines[0] and len(lines) < 60
@@ -141,10 +145,10 @@ LEFT_OUT = {
 
 
 @pytest.mark.parametrize("form", LEFT_OUT)
-def test_the_form_what_is_left_out_and_rows_as_read_are_told(form: str, tmp_path: Path, capfd: Capture) -> None:
+def test_the_form_what_is_left_out_and_rows_as_read_are_told(form: str, console: Console) -> None:
     name, files, row, left_out = LEFT_OUT[form]
     files = files | {name: files[name] + row}
-    told, lines = found(files, tmp_path, capfd), shown(files, tmp_path, capfd)
+    told, lines = found(files, console), shown(files, console)
     assert told["form"] == form and told["recognised_by"] and name in told["files"]
     assert f"read as {form} ({told['recognised_by']})" in lines and lines[2].startswith("from ") and name in lines[2]
     [note] = [note for note in told["notes"] if left_out in note]
@@ -156,31 +160,31 @@ def test_the_form_what_is_left_out_and_rows_as_read_are_told(form: str, tmp_path
         assert f"   1  {candidate['document']}: {candidate['text']}" in lines
 
 
-def test_a_row_holds_what_its_name_says(tmp_path: Path, capfd: Capture) -> None:
-    def cells(files: dict[str, str], folder: Path) -> dict[str, list[str]]:
-        rows = [re.split(r"\s{2,}", line.strip()) for line in shown(files, folder, capfd)]
-        return {first: rest for first, *rest in rows if rest}
+def cells(files: dict[str, str], console: Console) -> dict[str, list[str]]:
+    """The tables' rows, by their first cell."""
+    rows = [re.split(r"\s{2,}", line.strip()) for line in shown(files, console)]
+    return {first: rest for first, *rest in rows if rest}
 
+
+def test_a_row_holds_what_its_name_says(console: Console) -> None:
     in_dev = {
         "queries": "2", "candidates": "5", "candidates a query": "1 to 4, mean 2.5", "judged candidates": "80.0%",
         "relevant a query": "1.50", "queries without relevant": "1", "relevant, not candidates": "1",
     }  # fmt: skip
-    rows = cells(graded_files(), tmp_path / "graded")
+    rows = cells(graded_files(), console)
     assert {name: rows[name][1] for name in in_dev} == in_dev
-    assert cells(wikiqa_files(), tmp_path / "shared")["train and dev"] == ["2", "0", "3"]
-    pairs = cells(sick_files(), tmp_path / "pairs")
+    assert cells(wikiqa_files(), console)["train and dev"] == ["2", "0", "3"]
+    pairs = cells(sick_files(), console)
     assert (pairs["split"], pairs["dev"]) == (["pairs", "contradiction", "entailment", "neutral"], ["3", "1", "1", "1"])
     alone = {name: text for name, text in graded_files().items() if ".dev." not in name and ".test." not in name}
-    assert "shared by" not in cells(alone, tmp_path / "alone")
+    assert "shared by" not in cells(alone, console)
 
 
-def test_the_last_turn_of_a_conversation_and_the_beginning_of_a_text_are_shown(tmp_path: Path, capfd: Capture) -> None:
-    lines = shown(conversation_files(), tmp_path, capfd)
-    assert [line.rpartition(": ")[2] for line in lines if line.startswith("dev dev-")] == [
-        "valid where is the cat ?", "who ran ?",
-    ]  # fmt: skip
+def test_the_last_turn_of_a_conversation_and_the_beginning_of_a_text_are_shown(console: Console) -> None:
+    lines = [line.rpartition(": ")[2] for line in shown(conversation_files(), console) if line.startswith("dev dev-")]
+    assert lines == ["valid where is the cat ?", "who ran ?"]
     files = trec_files() | {"collection.tsv": f"d1\tone\nd2\t{'x' * 101}\nd3\tthree\nd4\tfour   {'y' * 95}\n"}
-    texts = [line.rpartition(": ")[2] for line in shown(files, tmp_path / "long", capfd)]
+    texts = [line.rpartition(": ")[2] for line in shown(files, console)]
     assert f"{'x' * 99}…" in texts and f"four {'y' * 95}" in texts
 
 
@@ -234,19 +238,18 @@ def test_large_splits_are_sampled() -> None:
     ("noise", "finding", "space"), [("0.5", "lexical", "noisy_labels"), ("0", "as dev", "quickstart")]
 )
 def test_the_command_names_the_space_to_try_and_what_the_studies_found(
-    noise: str, finding: str, space: str, shared: Path, tmp_path: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
+    noise: str, finding: str, space: str, shared: Path, console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counts = {"searches": 7, "better": 4, "worse": 1}
     evidence = json.loads(data_command.EVIDENCE.read_text()) | {finding: counts}
-    (tmp_path / "evidence.json").write_text(json.dumps(evidence))
-    monkeypatch.setattr(data_command, "EVIDENCE", tmp_path / "evidence.json")
-    source = str(shared / "answers" / "wikiqa")
-    command = ["data", source, "--set", f"data.label_noise.share={noise}", "--set", "data.label_noise.kind=hard"]
-    told = document(capfd, *command)
+    (console.folder / "evidence.json").write_text(json.dumps(evidence))
+    monkeypatch.setattr(data_command, "EVIDENCE", console.folder / "evidence.json")
+    source = shared / "answers" / "wikiqa"
+    command = f"data {source} --set data.label_noise.share={noise} --set data.label_noise.kind=hard"
+    told = console.document(command)
     advice = told["try_first"]
     assert told["label_check"]["finding"] == finding
     assert advice["space"] == space and advice["studies"].items() >= counts.items()
     assert advice["command"].startswith(f"tune-cl run {space} --data {source}")
-    assert main(command) == DONE
-    out = capfd.readouterr().out
+    out = console.call(command).out
     assert advice["command"] in out and "4 of 7" in out and "worse in 1" in out

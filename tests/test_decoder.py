@@ -15,7 +15,7 @@ import transformers
 from tokenizers import Tokenizer, models, trainers
 
 from tests.support.builders import tiny_data
-from tests.support.cli_calls import errors
+from tests.support.console import Console
 from tests.support.encoder_folders import save_encoder
 from tests.support.resumed import resumes_exactly
 from trainables.config.keys import TrainingRun, validated
@@ -224,10 +224,10 @@ def test_what_cannot_say_yes_or_no_is_an_error(folder: Path, tmp_path: Path) -> 
         prepare(make_run(tmp_path / "bare"), DATA)
 
 
-def test_what_does_not_fit_is_known_before_data_is_read(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_does_not_fit_is_known_before_data_is_read(folder: Path, console: Console) -> None:
     given = ["--ranker", "decoder", "--set", f"ranker.model={folder}"]
     for command in (["train", *given], ["run", "quickstart", *given]):
-        (line,) = errors(capfd, *command, "--data", "docstrings", "--set", "training.max_length=16")
+        (line,) = console.errors("", *command, "--data", "docstrings", "--set", "training.max_length=16")
         assert re.match(r"error: training\.max_length: 16 tokens, and the prompt alone has \d+; at least \d+", line)
     run = make_run(folder).model_copy(update={"metric": "accuracy"})
     with pytest.raises(ConfigError, match=r"ranker\.name: decoder only ranks, and the data is pairs to classify; bert"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import platform
-import re
 import subprocess
 import sys
 import weakref
@@ -21,14 +20,12 @@ from tests.support.builders import tiny_data
 from tests.support.device_state import device_state
 from tests.support.tiny_trial import tiny_trial
 from tests.support.toy_search import Crew, experiment
-from tests.support.trec_folder import write_trec_folder
 from trainables import ranker_trainable
 from trainables.config.keys import TrainingRun, validated
 from trainables.core.errors import WorkFailed
 from trainables.data.columns import RankingData, required_split
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training import device
-from trainables.training import pretrained as pretraining
 from trainables.training import pretrained as teacher
 from trainables.training.courses import completed
 from trainables.training.device import best_device, device_memory, limit_process, release
@@ -242,19 +239,6 @@ def test_a_training_has_its_process_keep_freed_memory(data: RankingData) -> None
     device.keep_freed_memory.cache_clear()
     Training(small_run(), completed(small_run(), prepare(small_run(), data)))
     assert device.keep_freed_memory.cache_info().currsize == 1
-
-
-def test_the_pretraining_says_where_it_is_trained_and_leaves_the_device(
-    data: RankingData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    alive = Alive(monkeypatch, pretraining)
-    source = write_trec_folder(tiny_data(queries=8, candidates=3, seed=42), tmp_path / "related")
-    pretraining.pretrained_start(small_run(pretrain_data=str(source)), data)
-    assert re.search(
-        r"^pre-training on \S+ \(conv_knrm, at most 2 iterations, on cpu\)$", capsys.readouterr().err, re.M
-    )
-    assert alive.seen == [0]
 
 
 # -- what it computes with ---------------------------------------------------------------------------------------

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from pathlib import Path
 
 import pytest
 
-from tests.support.cli_calls import document
+from tests.support.console import Console
 from trainables.rankers import hub
-from tune_cl.cli import DONE, FAILED, main
+from tune_cl.cli import FAILED
 from tune_cl.cli.commands import doctor
 from tune_cl.cli.commands.doctor import Check
 
@@ -30,21 +28,19 @@ def no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_ray")
-def test_what_only_some_searches_need_does_not_fail(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["doctor", "--storage", str(tmp_path / "runs"), "--json"]) == DONE
-    rows = json.loads(capfd.readouterr().out)
+def test_what_only_some_searches_need_does_not_fail(console: Console) -> None:
+    rows = console.document("doctor --storage runs")
     assert [row["name"] for row in rows] == NAMES
     wrong = {row["name"]: row for row in rows if not row["ok"]}
     assert {"Java", "hub"} <= wrong.keys() <= {"Java", "hub", "memory"}
     assert "answer" in wrong["hub"]["found"] and all(row["fix"] for row in wrong.values())
     assert not any(row["fix"] for row in rows if row["ok"])
-    assert not (tmp_path / "runs").exists()
+    assert not (console.folder / "runs").exists()
 
 
 @pytest.mark.usefixtures("no_ray")
-def test_a_storage_that_cannot_be_written_to_fails(capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor", "--storage", "/proc/none/runs", "--json"]) == FAILED
-    rows = json.loads(capfd.readouterr().out)
+def test_a_storage_that_cannot_be_written_to_fails(console: Console) -> None:
+    rows = console.document("doctor --storage /proc/none/runs", status=FAILED)
     [storage] = [row for row in rows if row["name"] == "storage"]
     assert not storage["ok"] and "/proc" in storage["fix"]
     assert "FAILED   storage" in doctor.render(rows) and storage["fix"] in doctor.render(rows)
@@ -72,21 +68,18 @@ def test_a_gpu_that_pytorch_does_not_see_and_an_open_ray_are_pointed_out(monkeyp
 
 
 @pytest.mark.usefixtures("no_ray")
-def test_a_check_that_breaks_is_a_finding(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_check_that_breaks_is_a_finding(monkeypatch: pytest.MonkeyPatch, console: Console) -> None:
     def broken() -> Check:
         raise ImportError("libgomp.so.1: cannot open shared object file")
 
     monkeypatch.setattr(doctor, "gpu", broken)
-    assert main(["doctor", "--json"]) == FAILED
-    [gpu] = [row for row in json.loads(capfd.readouterr().out) if row["name"] == "GPU"]
+    [gpu] = [row for row in console.document("doctor", status=FAILED) if row["name"] == "GPU"]
     assert not gpu["ok"] and gpu["found"].startswith("ImportError: libgomp")
 
 
 @pytest.mark.slow
-def test_a_real_ray_starts_and_one_that_cannot_is_reported(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = {row["name"]: row for row in document(capfd, "doctor")}
+def test_a_real_ray_starts_and_one_that_cannot_is_reported(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = {row["name"]: row for row in console.document("doctor")}
     assert rows["Ray"]["ok"] and "CPUs" in rows["Ray"]["found"] and rows["Java"]["ok"]
     monkeypatch.setattr("sys.executable", shutil.which("false"))
     assert not doctor.ray().ok

@@ -4,16 +4,17 @@ training and a ranker. `tests/files/tune_cl-0.1.tar.xz` holds them; they must st
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import tarfile
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 from zlib import crc32
 
 import pytest
+
+from tune_cl.cli import main
 
 pytestmark = pytest.mark.slow
 
@@ -51,14 +52,19 @@ def earlier(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def call(folder: Path, *arguments: str) -> dict[str, object]:
-    """The JSON document of a command."""
-    process = subprocess.run(
-        [sys.executable, "-m", "tune_cl", *arguments, "--json"], cwd=folder, capture_output=True, text=True,
-        timeout=300, env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert process.returncode == 0, process.stderr
-    return json.loads(process.stdout)
+Call = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def call(earlier: Path, local_ray: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
+    """Calls a command in the folder of those files; returns its JSON document."""
+    monkeypatch.chdir(earlier)
+
+    def command(*arguments: str) -> dict[str, Any]:
+        assert main([*arguments, "--json"]) == 0
+        return json.loads(capfd.readouterr().out)
+
+    return command
 
 
 def results(journal: Path) -> dict[tuple[str, int], float]:
@@ -70,9 +76,9 @@ def results(journal: Path) -> dict[tuple[str, int], float]:
     }
 
 
-def test_a_search_killed_under_0_1_is_resumed(earlier: Path) -> None:
+def test_a_search_killed_under_0_1_is_resumed(earlier: Path, call: Call) -> None:
     before = results(earlier / "broken/broken/journal.jsonl")
-    call(earlier, "resume", "broken", "--storage", str(earlier / "broken"))
+    call("resume", "broken", "--storage", str(earlier / "broken"))
     after = results(earlier / "broken/broken/journal.jsonl")
     assert {key: after[key] for key in before} == before  # nothing finished is done again
     unbroken = results(earlier / "whole/whole/journal.jsonl")
@@ -85,20 +91,20 @@ def test_a_search_killed_under_0_1_is_resumed(earlier: Path) -> None:
     assert any(differences) or after.keys() == unbroken.keys()
 
 
-def test_a_search_of_0_1_is_reported_and_confirmed(earlier: Path) -> None:
-    verdict = call(earlier, "confirm", "whole", "--storage", str(earlier / "whole"), "--top", "1", "--seeds", "2")
+def test_a_search_of_0_1_is_reported_and_confirmed(earlier: Path, call: Call) -> None:
+    verdict = call("confirm", "whole", "--storage", str(earlier / "whole"), "--top", "1", "--seeds", "2")
     assert verdict["seeds"] == [1, 2]
-    call(earlier, "report", "whole", "--storage", str(earlier / "whole"))
+    call("report", "whole", "--storage", str(earlier / "whole"))
     assert f"{verdict['baseline']['mean']:.4f}" in (earlier / "whole/whole/report.html").read_text()
 
 
-def test_a_training_killed_under_0_1_goes_on(earlier: Path) -> None:
-    done = call(earlier, "train", "train.yaml", "--output", str(earlier / "train-broken"))
+def test_a_training_killed_under_0_1_goes_on(earlier: Path, call: Call) -> None:
+    done = call("train", "train.yaml", "--output", str(earlier / "train-broken"))
     assert len(done["dev"]) == 14
 
 
-def test_a_ranker_of_0_1_ranks_again(earlier: Path, tmp_path: Path) -> None:
+def test_a_ranker_of_0_1_ranks_again(earlier: Path, call: Call, tmp_path: Path) -> None:
     run = tmp_path / "again.run.txt"
-    call(earlier, "rerank", str(earlier / "train-whole/ranker"), "--data", "data", "--output", str(run))
+    call("rerank", str(earlier / "train-whole/ranker"), "--data", "data", "--output", str(run))
     ranking = [line.split()[:4] for line in run.read_text().splitlines()]
     assert ranking == [line.split()[:4] for line in (earlier / "train-whole/test.run.txt").read_text().splitlines()]

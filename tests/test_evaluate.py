@@ -12,13 +12,11 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tests.support.cli_calls import assert_refused
-from tests.support.cli_calls import document as document_of
+from tests.support.console import Console
 from tests.support.trec_cases import write_qrels
 from trainables.core.errors import ConfigError, DataError
 from trainables.evaluation.metrics import METRICS, parse_metrics
 from trainables.evaluation.trec_files import read_qrels, read_run
-from tune_cl.cli import DONE, main
 from tune_cl.cli.commands.evaluate import evaluate, per_query, render
 
 # As the README files of the data give them.
@@ -179,25 +177,28 @@ def test_one_query_cannot_be_tested(files: dict[str, str]) -> None:
         evaluate(files["qrels"], [files["a"], files["b"]], ["map"])
 
 
-def test_no_judgment_of_the_level_is_told(files: dict[str, str], capfd: pytest.CaptureFixture[str]) -> None:
+def test_no_judgment_of_the_level_is_told(files: dict[str, str], console: Console) -> None:
     """As with trec_eval all values but ndcg's are 0, which no run deserves."""
-    [run] = document_of(capfd, "evaluate", files["qrels"], files["a"], "--relevance-level", "2")["runs"]
+    command = f"evaluate {files['qrels']} {files['a']} --relevance-level"
+    [run] = console.document(f"{command} 2")["runs"]
     assert run["metrics"]["ndcg@10"] == 1
-    for level, noted in (("2", True), ("1", False)):
-        assert main(["evaluate", files["qrels"], files["a"], "--relevance-level", level]) == DONE
-        told = capfd.readouterr().err
-        assert told.startswith(f"note: {files['qrels']}: ") == noted and ("grade 2" in told) == noted
+    [note] = console.notes(f"{command} 2")
+    assert note.startswith(f"{files['qrels']}: ") and "grade 2" in note
+    assert console.notes(f"{command} 1") == []
 
 
-def test_a_correction_of_no_comparison_is_told(files: dict[str, str], capfd: pytest.CaptureFixture[str]) -> None:
-    for runs, noted in ((["a"], True), (["a", "b"], False)):
-        assert main(["evaluate", files["qrels"], *(files[run] for run in runs), "--correction", "bonferroni"]) == DONE
-        assert capfd.readouterr().err.endswith(": --correction\n") == noted
+@pytest.mark.parametrize(("runs", "noted"), [(["a"], True), (["a", "b"], False)])
+def test_a_correction_of_no_comparison_is_told(
+    runs: list[str], noted: bool, files: dict[str, str], console: Console
+) -> None:
+    given = " ".join(files[run] for run in runs)
+    notes = console.notes(f"evaluate {files['qrels']} {given} --correction bonferroni")
+    assert [note.endswith(": --correction") for note in notes] == [True] * noted
 
 
 @pytest.mark.smoke
-def test_standard_input_has_a_name(files: dict[str, str], capfd: pytest.CaptureFixture[str]) -> None:
-    assert_refused(capfd, ["evaluate", files["qrels"], "-"], ["-: /dev/stdin"])
+def test_standard_input_has_a_name(files: dict[str, str], console: Console) -> None:
+    console.refused(["-: /dev/stdin"], f"evaluate {files['qrels']} -")
     asked = [sys.executable, "-m", "tune_cl", "evaluate", files["qrels"], "/dev/stdin", "--json"]
     done = subprocess.run(asked, input=Path(files["a"]).read_bytes(), capture_output=True, check=True)
     assert json.loads(done.stdout)["runs"][0]["metrics"]["map"] == 1

@@ -57,15 +57,12 @@ def test_forecasts_of_the_papers_grids() -> None:
         "iterations_expected": 144,
         "priors": [],
         "points": 1,
+        "arms": {
+            "plain": {"trials": 1, "opened": []},
+            "curriculum": {"trials": 8, "opened": ["curriculum.pacing", "curriculum.n"]},
+        },
     }
     assert describe(load_experiment("macavaney2020_curricula"))["combinations"] == 3 * 7 * 2
-
-
-def test_forecast_under_asha(write: Write) -> None:
-    space = write(OPEN + "training.max_iterations: 27\nsearch: {scheduler: asha, grace: none, trials: 10}\n")
-    forecast = describe(load_experiment(space))
-    assert forecast["iterations_at_most"] == 270
-    assert forecast["iterations_expected"] == 27 + 9 * 3  # 1 + 2/3 + 6/9 + 18/27 = 3
 
 
 def test_nested_dotted_and_short_forms_are_one(write: Write) -> None:
@@ -94,61 +91,6 @@ def test_values_are_normalised(write: Write) -> None:
     experiment = load_experiment(write("curriculum.m: {choice: [5, inf, 1e1]}\ntraining.lr: 1e-4\n"))
     assert experiment.space.leaves["curriculum.m"].values() == (5.0, math.inf, 10.0)
     assert experiment.fixed["training.lr"] == 1e-4
-
-
-def test_every_problem_at_once(write: Write) -> None:
-    found = problems(
-        write("""
-        curriculum: {delta: 0, m: 0.5, pacing: lineer, scoring: {choice: [turns, turn]}, T: {uniform: [0.5, 1.5]}}
-        training: {lr: {loguniform: [0, 1]}, batch_sise: 3, batch_size: {uniform: [1, 8]}, loss: {choice: []},
-                   micro_batch: {uniform: [1, 2], int: [1, 2]}, clip: {uniform: [1, 2], when: {curriculum.pacin: 1}}}
-        metric: {choice: [map, p@1]}
-        ranker.model: x
-        search: {trails: 3, searcher: bayes, trials: 0, hours: -1}
-        baseline: {curriculum.packing: none}
-        """)
-    )
-    assert found["curriculum.delta"].startswith("0 is not greater than 0; a number in (0, 1] (share open at the start")
-    assert found["curriculum.m"].startswith("0.5 is below 1; a number, 1 or more")
-    assert found["curriculum.pacing"].startswith("unknown value 'lineer'; did you mean linear?")
-    assert "unknown value 'turn'; did you mean turns?" in found["curriculum.scoring"]
-    assert found["curriculum.T"].startswith("1.5 is above 1; a number in (0, 1]")
-    assert "no logarithm" in found["training.lr.loguniform"]
-    assert found["training.batch_sise"] == "unknown key; did you mean training.batch_size?"
-    assert "{int: [a, b]}" in found["training.batch_size"]
-    assert "no values" in found["training.loss.choice"]
-    assert "uniform and int at once" in found["training.micro_batch"]
-    assert found["training.clip.when.curriculum.pacin"] == "unknown key; did you mean curriculum.pacing?"
-    assert "cannot be searched" in found["metric"]
-    assert "unknown key" in found["ranker.model"]
-    assert found["search.trails"] == "unknown key; did you mean search.trials?"
-    assert "unknown value 'bayes'; did you mean" in found["search.searcher"]
-    assert found["search.trials"].startswith("0 is below 1; a whole number, 1 or more")
-    assert found["search.hours"].startswith("-1 is not greater than 0")
-    assert "did you mean curriculum.pacing?" in found["baseline.curriculum.packing"]
-    assert len(found) == 18
-
-
-@pytest.mark.parametrize(
-    ("text", "place", "wrong"),
-    [
-        ("a: [1\nb: 2\n", ":2", "valid YAML"),
-        ("training: {lr: 1}\ndata: x\ntraining: {}\n", ":3", "key 'training' stands on line 1 already"),
-        ("data: &x y\nmetric: *x\n", ":2", "alias *x is not supported"),
-        ("- a\n", ":1", "not a mapping"),
-        ("", ":1", "not a mapping"),
-        ("data: !!python/object/apply:os.getcwd []\n", ":1", "could not determine a constructor"),
-    ],
-)
-def test_bad_files_are_placed_at_their_line(write: Write, text: str, place: str, wrong: str) -> None:
-    space = write(text)
-    assert wrong in problems(space)[space + place]
-
-
-def test_unknown_spaces_and_missing_files(tmp_path: Path) -> None:
-    assert "did you mean quickstart?" in problems("quickstrat")["SPACE"]
-    missing = str(tmp_path / "missing.yaml")
-    assert "no such file" in problems(missing)[missing]
 
 
 def test_nothing_to_search(write: Write) -> None:
@@ -186,23 +128,6 @@ def test_one_training_without_a_space() -> None:
     assert (run.curriculum.pacing, run.curriculum.n, run.ranker["name"]) == ("root", 5, "conv_knrm")
     with pytest.raises(ConfigError, match="did you mean root"):
         load_training_run(None, ["curriculum.pacing=rot"])
-
-
-def test_key_given_twice_nested_and_dotted(write: Write) -> None:
-    assert "given twice" in problems(write(OPEN + "training: {lr: 1}\n"))["training.lr"]
-
-
-def test_conditions_must_be_possible(write: Write) -> None:
-    n = "curriculum.n: {choice: [2, 5], when: {curriculum.pacing: root}}\n"
-    opened = "curriculum.pacing: {choice: [linear, step]}\n" + n
-    assert problems(write(opened))["curriculum.n.when.curriculum.pacing"] == "never 'root'; one of 'linear', 'step'"
-    fixed = "curriculum.pacing: step\n" + n
-    assert "one of 'step'" in problems(write(fixed))["curriculum.n.when.curriculum.pacing"]
-    assert "one of 'none'" in problems(write(n))["curriculum.n.when.curriculum.pacing"]
-    value = "curriculum.n: {choice: [2, 5], when: {curriculum.pacing: rot}}\n"
-    assert "did you mean root?" in problems(write(value))["curriculum.n.when.curriculum.pacing"]
-    circle = "curriculum: {n: {choice: [2], when: {curriculum.m: 1}}, m: {choice: [1], when: {curriculum.n: 2}}}"
-    assert "circle" in problems(write(circle))["curriculum.n.when"]
 
 
 def test_the_command_line_may_make_a_condition_pointless() -> None:

@@ -244,147 +244,78 @@ def run_of(score: Callable[[int], object], columns: str = "{q} Q0 d{n} {n} {s} x
 OURS: dict[str, tuple[Files, Read]] = {
     # a column that changes what a row means
     "label beside positive": (of_splits("jsonl", LABELLED), Read(FOUR, "grade from label")),
-    "Label in capitals": (
-        of_splits(
-            "csv",
-            "Query,Positive,Label\n"
-            + "".join(f"q {n},{d} {n},{g}\n" for n in range(4) for d, g in (("a", 1), ("b", 0))),
-        ),
-        Read(FOUR),
-    ),
-    "label and score": (
-        of_splits("jsonl", [row | {"score": 0.5 + row["label"] / 4} for row in LABELLED]),
-        Read(FOUR, "a teacher's scores from score", teacher=True),
-    ),
-    "n-tuple with scores": (
-        of_splits("jsonl", [row | {"score": [0.9, 0.25]} for row in TRIPLES]),
-        Read(FOUR, "teacher's scores from score", teacher=True),
-    ),
+    "Label in capitals": (of_splits("csv",
+        "Query,Positive,Label\n" + "".join(f"q {n},{d} {n},{g}\n" for n in range(4) for d, g in (("a", 1), ("b", 0)))),
+        Read(FOUR)),
+    "label and score": (of_splits("jsonl", [row | {"score": 0.5 + row["label"] / 4} for row in LABELLED]),
+        Read(FOUR, "a teacher's scores from score", teacher=True)),
+    "n-tuple with scores": (of_splits("jsonl", [row | {"score": [0.9, 0.25]} for row in TRIPLES]),
+        Read(FOUR, "teacher's scores from score", teacher=True)),
     "a margin": (of_splits("jsonl", [row | {"score": 3.5} for row in TRIPLES]), Read(FOUR)),
     # the schema is that of all rows
-    "negatives begin late": (
-        of_splits("jsonl", [{"query": "q", "positive": "p"}, *TRIPLES]),
-        Read(same(5, 45, 5), grades=(-1, 0, 1)),
-    ),
+    "negatives begin late": (of_splits("jsonl", [{"query": "q", "positive": "p"}, *TRIPLES]),
+        Read(same(5, 45, 5), grades=(-1, 0, 1))),
     "keys in another order": (of_splits("jsonl", [dict(reversed(row.items())) for row in TRIPLES]), Read(FOUR)),
     "a null in the first row": (of_splits("jsonl", [TRIPLES[0] | {"negative": None}, *TRIPLES]), Read(FOUR)),
     "an array, over lines": (of_splits("json", json.dumps(TRIPLES, indent=2)), Read(FOUR)),
     # whole numbers in other spellings, ids that are numbers
     "labels 1e0": (of_splits("csv", "query,document,label\nq,a,1e0\nq,b,0e0\n"), Read(same(1, 2, 1))),
     "labels +1.00": (of_splits("csv", "query,document,label\nq,a,+1.00\nq,b,0.00\n"), Read(same(1, 2, 1))),
-    "qrels of a TREC folder with 1.0": (
-        TREC | {f"qrels.{s}.txt": f"{s}-1 0 d1 1.0\n{s}-2 0 d2 1.0\n" for s in ALL},
-        Read(EIGHT, grades=(-1, 1)),
-    ),
+    "qrels of a TREC folder with 1.0": (TREC | {f"qrels.{s}.txt": f"{s}-1 0 d1 1.0\n{s}-2 0 d2 1.0\n" for s in ALL},
+        Read(EIGHT, grades=(-1, 1))),
     "ids of queries that are numbers": (
-        changed(
-            BEIR,
-            queries_DOT_jsonl=[{"_id": n, "text": f"query {n}"} for n in range(4)],
-            **{f"qrels__{s}_DOT_tsv": QRELS[f"qrels/{s}.tsv"].replace(f"{s}-", "") for s in ALL},
-        ),
-        Read(same(4, 8, 4)),
-    ),
+        changed(BEIR, queries_DOT_jsonl=[{"_id": n, "text": f"query {n}"} for n in range(4)],
+        **{f"qrels__{s}_DOT_tsv": QRELS[f"qrels/{s}.tsv"].replace(f"{s}-", "") for s in ALL}), Read(same(4, 8, 4))),
     # lists and other names
-    "lists in Parquet": (
-        {f"{s}.parquet": as_parquet([{"query": "q", "pos": ["a", "b"], "neg": ["c"]}]) for s in ALL},
-        Read(same(1, 3, 2)),
-    ),
-    "passages with titles": (
-        of_splits(
-            "jsonl",
-            [
-                {
-                    "query": "q",
-                    "positive_passages": [{"docid": "1", "title": "T", "text": "a"}],
-                    "negative_passages": [{"docid": "2", "title": "", "text": "b"}],
-                }
-            ],
-        ),
-        Read(same(1, 2, 1)),
-    ),
-    "DPR": (
-        of_splits(
-            "jsonl",
-            [
-                {
-                    "question": "q",
-                    "answers": ["x"],
-                    "positive_ctxs": [{"title": "t", "text": "a"}],
-                    "negative_ctxs": [],
-                    "hard_negative_ctxs": [{"title": "t", "text": "b"}],
-                }
-            ],
-        ),
-        Read(same(1, 2, 1)),
-    ),
+    "lists in Parquet": ({f"{s}.parquet": as_parquet([{"query": "q", "pos": ["a", "b"], "neg": ["c"]}]) for s in ALL},
+        Read(same(1, 3, 2))),
+    "passages with titles": (of_splits("jsonl",
+        [{"query": "q", "positive_passages": [{"docid": "1", "title": "T", "text": "a"}],
+        "negative_passages": [{"docid": "2", "title": "", "text": "b"}]}]), Read(same(1, 2, 1))),
+    "DPR": (of_splits("jsonl", [{"question": "q", "answers": ["x"], "positive_ctxs": [{"title": "t", "text": "a"}],
+        "negative_ctxs": [], "hard_negative_ctxs": [{"title": "t", "text": "b"}]}]), Read(same(1, 2, 1))),
     "labeled list of mine_hard_negatives": (
         of_splits("jsonl", [{"anchor": "q", "positive": ["a", "b", "c"], "labels": [1, 0, 0]}]),
-        Read(same(1, 3, 1), "grade from labels"),
-    ),
+        Read(same(1, 3, 1), "grade from labels")),
     "response and rejected_response": (
-        of_splits("jsonl", [{"query": "q", "response": "a", "rejected_response": ["b", "c"]}]),
-        Read(same(1, 3, 1)),
-    ),
-    "question, answer, label": (
-        of_splits("jsonl", [{"question": "q", "answer": t, "label": g} for t, g in (("a", 1), ("b", 0))]),
-        Read(same(1, 2, 1)),
-    ),
+        of_splits("jsonl", [{"query": "q", "response": "a", "rejected_response": ["b", "c"]}]), Read(same(1, 3, 1))),
+    "question, answer, label": (of_splits("jsonl",
+        [{"question": "q", "answer": t, "label": g} for t, g in (("a", 1), ("b", 0))]), Read(same(1, 2, 1))),
     # one bad row
-    "an empty positive": (
-        of_splits("jsonl", [*TRIPLES, {"query": "q", "positive": "", "negative": "n"}]),
-        Read(FOUR, "1 row with an empty text left out"),
-    ),
-    "an empty query of BEIR": (
-        changed(BEIR, queries_DOT_jsonl=[*QUERIES, {"_id": "x", "text": " "}]),
-        Read(same(4, 8, 4), "1 query without text left out"),
-    ),
+    "an empty positive": (of_splits("jsonl", [*TRIPLES, {"query": "q", "positive": "", "negative": "n"}]),
+        Read(FOUR, "1 row with an empty text left out")),
+    "an empty query of BEIR": (changed(BEIR, queries_DOT_jsonl=[*QUERIES, {"_id": "x", "text": " "}]),
+        Read(same(4, 8, 4), "1 query without text left out")),
     "four rows of one unknown query": (
         TREC | {"qrels.dev.txt": TREC["qrels.dev.txt"] * 5 + "".join(f"nobody 0 d{n} 1\n" for n in range(4))},
-        Read(EIGHT, "4 rows of an unknown query left out", grades=(-1, 1)),
-    ),
-    "a run with a document that is not there": (
-        TREC | {"run.dev.txt": TREC["run.dev.txt"] + "dev-1 Q0 gone 4 1 x\n"},
-        Read(EIGHT, "1 row with a document outside the collection left out", grades=(-1, 1)),
-    ),
-    "an empty document of a TREC folder": (
-        TREC | {"collection.tsv": TREC["collection.tsv"] + "d99\t\n"},
-        Read(EIGHT, "1 document without text", grades=(-1, 1)),
-    ),
+        Read(EIGHT, "4 rows of an unknown query left out", grades=(-1, 1))),
+    "a run with a document that is not there": (TREC | {"run.dev.txt": TREC["run.dev.txt"] + "dev-1 Q0 gone 4 1 x\n"},
+        Read(EIGHT, "1 row with a document outside the collection left out", grades=(-1, 1))),
+    "an empty document of a TREC folder": (TREC | {"collection.tsv": TREC["collection.tsv"] + "d99\t\n"},
+        Read(EIGHT, "1 document without text", grades=(-1, 1))),
     # names of files
     "val": ({("val" if s == "dev" else s) + ".jsonl": TRIPLES for s in ALL}, Read(FOUR)),
     "qrels/val": ({name.replace("dev.tsv", "val.tsv"): rows for name, rows in BEIR.items()}, Read(same(4, 8, 4))),
-    "valid of a TREC folder": (
-        {name.replace(".dev.", ".valid."): rows for name, rows in TREC.items()},
-        Read(EIGHT, grades=(-1, 1)),
-    ),
-    "pieces of JSON lines": (
-        {f"{s}-{n:05}-of-00002.jsonl": TRIPLES[2 * n : 2 * n + 2] for s in ALL for n in (0, 1)},
-        Read(FOUR),
-    ),
+    "valid of a TREC folder": ({name.replace(".dev.", ".valid."): rows for name, rows in TREC.items()},
+        Read(EIGHT, grades=(-1, 1))),
+    "pieces of JSON lines": ({f"{s}-{n:05}-of-00002.jsonl": TRIPLES[2 * n : 2 * n + 2] for s in ALL for n in (0, 1)},
+        Read(FOUR)),
     "folders as the hub converts": ({f"{s}/0000.parquet": as_parquet(TRIPLES) for s in ALL}, Read(FOUR)),
     "data/train.csv": ({f"data/{s}-00000-of-00001.csv": CSV for s in ALL}, Read(FOUR)),
     "xz": ({f"{s}.csv.xz": CSV for s in ALL}, Read(FOUR)),
     "zst": ({f"{s}.jsonl.zst": zstd(lines(TRIPLES)) for s in ALL}, Read(FOUR)),
-    "BEIR in bz2": (
-        {f"{name}.bz2" if "jsonl" in name else name: rows for name, rows in BEIR.items()},
-        Read(same(4, 8, 4)),
-    ),
+    "BEIR in bz2": ({f"{name}.bz2" if "jsonl" in name else name: rows for name, rows in BEIR.items()},
+        Read(same(4, 8, 4))),
     "triples.train.small.tsv": ({f"triples.{s}.small.tsv": ROWS for s in ALL}, Read(FOUR)),
-    "two names of one split": (
-        changed(BEIR, qrels__validation_DOT_tsv=QRELS["qrels/dev.tsv"]),
-        Read(same(4, 8, 4), "not read, though named like data: qrels/validation.tsv"),
-    ),
+    "two names of one split": (changed(BEIR, qrels__validation_DOT_tsv=QRELS["qrels/dev.tsv"]),
+        Read(same(4, 8, 4), "not read, though named like data: qrels/validation.tsv")),
     "a run of another name": (TREC | {"run.test.run": "x"}, Read(EIGHT, "run.test.run", grades=(-1, 1))),
     "train.json beside a TREC folder": (TREC | {"train.json": TRIPLES}, Read(EIGHT, "train.json", grades=(-1, 1))),
-    "quadruples without a header": (
-        {f"triples.{s}.small.tsv": ROWS.replace("\n", "\tanother one\n") for s in ALL},
-        Read(same(4, 12, 4), "others from negative to negative_2"),
-    ),
+    "quadruples without a header": ({f"triples.{s}.small.tsv": ROWS.replace("\n", "\tanother one\n") for s in ALL},
+        Read(same(4, 12, 4), "others from negative to negative_2")),
     # without a dev split
-    "pairs without dev": (
-        of_splits("jsonl", TRIPLES, "train", "test"),
-        Read({"train": (3, 6, 3), "dev": (1, 2, 1), "test": (4, 8, 4)}, "drawn with a fixed seed"),
-    ),
+    "pairs without dev": (of_splits("jsonl", TRIPLES, "train", "test"),
+        Read({"train": (3, 6, 3), "dev": (1, 2, 1), "test": (4, 8, 4)}, "drawn with a fixed seed")),
     "only a test split": (of_splits("jsonl", TRIPLES, "test"), Read(same(4, 8, 4, "test"))),
     "a train split alone": (of_splits("csv", CSV, "train"), Read({"train": (3, 6, 3), "dev": (1, 2, 1)})),
     # LETOR
@@ -393,40 +324,26 @@ OURS: dict[str, tuple[Files, Read]] = {
     "LETOR 3": ({f"{s}set.txt": LETOR_ROWS for s in ("training", "validation", "test")}, Read(FOUR, grades=(0, 2))),
     "a feature 0 in one row alone": (
         {f"{s}.txt": LETOR_ROWS + "1 qid:9 0:3\n1 qid:9 2:1\n" for s in ("train", "vali", "test")},
-        Read(same(5, 10, 6), grades=(0, 1, 2)),
-    ),
+        Read(same(5, 10, 6), grades=(0, 1, 2))),
     "negative and unjudged alone": (
         {f"{s}.txt": LETOR_ROWS + "-1 qid:9 1:3\n-1.0 qid:9 2:1\n" for s in ("train", "vali", "test")},
-        Read(FOUR, "1 queries without judgments, dropped", grades=(0, 2)),
-    ),
+        Read(FOUR, "1 queries without judgments, dropped", grades=(0, 2))),
     "docno in capitals of its own": (
         {f"{s}.txt": "1 qid:1 1:2 #docno = A-1\n0 qid:1 1:1 # docno=B-2 rank=1\n" for s in ("train", "vali", "test")},
-        Read(same(1, 2, 1), document="B-2"),
-    ),
+        Read(same(1, 2, 1), document="B-2")),
     # MS MARCO
-    "triples of ids": (
-        {k: v for k, v in TREC.items() if not k.startswith(("run", "qrels.train"))}
-        | {"qidpidtriples.train.full.2.tsv": "train-1\td1\td5\ntrain-2\td2\td6\n"},
-        Read({"train": (2, 4, 2), "dev": (2, 18, 2), "test": (2, 18, 2)}, grades=(-1, 0, 1)),
-    ),
-    "top1000": (
-        {k: v for k, v in TREC.items() if not k.startswith("run")}
-        | {
-            f"top1000.{s}.tsv": "".join(f"{s}-{q}\td{n}\tquery\tdocument\n" for q in (1, 2) for n in (1, 2, 5))
-            for s in ALL
-        },
-        Read(EIGHT, grades=(-1, 1)),
-    ),
+    "triples of ids": ({k: v for k, v in TREC.items() if not k.startswith(("run", "qrels.train"))} | {
+        "qidpidtriples.train.full.2.tsv": "train-1\td1\td5\ntrain-2\td2\td6\n"},
+        Read({"train": (2, 4, 2), "dev": (2, 18, 2), "test": (2, 18, 2)}, grades=(-1, 0, 1))),
+    "top1000": ({k: v for k, v in TREC.items() if not k.startswith("run")} | {
+        f"top1000.{s}.tsv": "".join(f"{s}-{q}\td{n}\tquery\tdocument\n" for q in (1, 2) for n in (1, 2,
+        5)) for s in ALL}, Read(EIGHT, grades=(-1, 1))),
     "top1000.dev of a dev set alone": (
-        {
-            "collection.tsv": TREC["collection.tsv"],
-            "queries.dev.small.tsv": TREC["queries.dev.tsv"],
-            "qrels.dev.small.tsv": TREC["qrels.dev.txt"].replace(" ", "\t"),
-            "top1000.dev": "".join(f"dev-{q}\td{n}\tquery one\tdocument {n}\n" for q in (1, 2) for n in (1, 2, 5)),
-        },
-        Read(same(2, 6, 2, "dev"), grades=(-1, 1)),
-    ),
-}
+        {"collection.tsv": TREC["collection.tsv"], "queries.dev.small.tsv": TREC["queries.dev.tsv"],
+        "qrels.dev.small.tsv": TREC["qrels.dev.txt"].replace(" ", "\t"),
+        "top1000.dev": "".join(f"dev-{q}\td{n}\tquery one\tdocument {n}\n" for q in (1, 2) for n in (1, 2, 5))},
+        Read(same(2, 6, 2, "dev"), grades=(-1, 1))),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -438,50 +355,32 @@ def test_an_input_of_ours_is_read(name: str, tmp_path: Path) -> None:
 POSITIVE_AND_LABEL = [{"query": "q", "positive": "a", "negative": "b", "label": 1}]
 WRONG: dict[str, tuple[Files, str, str]] = {
     "two readings": (of_splits("jsonl", POSITIVE_AND_LABEL), "train.jsonl:1", "could be read as"),
-    "two queries": (
-        of_splits("jsonl", [{"query": "q", "question": "r", "answer": "a"}]),
-        "train.jsonl:1",
-        "query or from",
-    ),
+    "two queries": (of_splits("jsonl", [{"query": "q", "question": "r", "answer": "a"}]), "train.jsonl:1",
+        "query or from"),
     "a fraction as label": (of_splits("csv", "query,document,label\nq,a,0.7\n"), "train.csv:2", "label '0.7'"),
     "a score for a document": (of_splits("csv", "query,document,score\nq,a,1\n"), "train.csv:1", "teacher's score"),
-    "lists of other lengths": (
-        of_splits("jsonl", [{"query": "q", "docs": ["a", "b"], "labels": [1]}]),
-        "train.jsonl:1",
-        "2 documents and 1",
-    ),
-    "scores of other lengths": (
-        of_splits("jsonl", [{"query": "q", "pos": ["a"], "neg": ["b"], "pos_scores": [1], "neg_scores": [1, 2]}]),
-        "train.jsonl:1",
-        "neg_scores",
-    ),
-    "many empty documents": (
-        changed(BEIR, corpus_DOT_jsonl=[row | ({"text": ""} if n % 9 == 8 else {}) for n, row in enumerate(CORPUS)]),
-        "corpus.jsonl:9",
-        "empty text",
-    ),
+    "lists of other lengths": (of_splits("jsonl", [{"query": "q", "docs": ["a", "b"], "labels": [1]}]), "train.jsonl:1",
+        "2 documents and 1"),
+    "scores of other lengths": (of_splits("jsonl",
+        [{"query": "q", "pos": ["a"], "neg": ["b"], "pos_scores": [1], "neg_scores": [1, 2]}]), "train.jsonl:1",
+        "neg_scores"),
+    "many empty documents": (changed(BEIR,
+        corpus_DOT_jsonl=[row | ({"text": ""} if n % 9 == 8 else {}) for n, row in enumerate(CORPUS)]),
+        "corpus.jsonl:9", "empty text"),
     "more than a few unknown queries": (
         TREC | {"qrels.dev.txt": TREC["qrels.dev.txt"] * 5 + "".join(f"n{n} 0 d1 1\n" for n in range(4))},
-        "qrels.dev.txt:11",
-        "unknown query",
-    ),
+        "qrels.dev.txt:11", "unknown query"),
     "equal scores within queries": (run_of(lambda n: "2.5"), "run.train.txt", "equal"),
     "equal scores that differ between queries": (run_of(lambda n: "0"), "run.train.txt", "equal"),
     "UTF-16 lines": (of_splits("jsonl", lines(TRIPLES).decode().encode("utf-16")), "train.jsonl:1", "UTF-16"),
-    "a score behind a triple": (
-        {f"triples.{s}.small.tsv": ROWS.replace("\n", "\t3.5\n") for s in ALL},
-        "",
-        "no known form",
-    ),
-    "ids before a triple": (
-        {f"triples.{s}.small.tsv": "7\t" + ROWS.replace("\nq", "\n7\tq") for s in ALL},
-        "",
-        "no known form",
-    ),
+    "a score behind a triple": ({f"triples.{s}.small.tsv": ROWS.replace("\n", "\t3.5\n") for s in ALL}, "",
+        "no known form"),
+    "ids before a triple": ({f"triples.{s}.small.tsv": "7\t" + ROWS.replace("\nq", "\n7\tq") for s in ALL}, "",
+        "no known form"),
     "an array that is cut off": (of_splits("json", json.dumps(TRIPLES, indent=1)[:-20]), "train.json:1", "JSON"),
     "two sets of Yahoo": ({f"set{k}.train.txt": LETOR_ROWS for k in (1, 2)}, "", "set1.train.txt and set2.train.txt"),
     "broken Zstandard": (of_splits("csv.zst", b"no"), "train.csv.zst:1", "Zstandard data is broken"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", WRONG)

@@ -76,11 +76,6 @@ def test_without_a_scheduler_every_trial_makes_all_iterations(tmp_path: Path) ->
     assert told["iterations_expected"] == told["iterations_at_most"] == 189
 
 
-def test_a_finite_space_is_used_up() -> None:
-    told = forecast_of(load_experiment("penha2020_pacing"))
-    assert told["trials"] == 9 and told["iterations_expected"] == 16 * 9
-
-
 @pytest.mark.parametrize("scheduler", ["none", "asha", "hyperband", "median", "model"])
 @pytest.mark.parametrize("iterations", [1, 2, 9])
 def test_never_more_than_at_most(tmp_path: Path, scheduler: str, iterations: int) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli_calls import errors
+from tests.support.console import Console
 from tests.support.encoder_folders import save_encoder
 from trainables.core.errors import ConfigError
 from trainables.rankers import hub
@@ -37,9 +37,9 @@ def test_a_name_of_a_hub_that_cannot_be_reached_is_refused_at_once_in_one_line()
 
 
 @pytest.mark.parametrize("command", [["train"], ["run", "quickstart"], ["check", "quickstart"]])
-def test_a_command_refuses_it_before_it_loads_anything(command: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_command_refuses_it_before_it_loads_anything(command: list[str], console: Console) -> None:
     options = ["--data", "docstrings", "--ranker", "bert", "--set", "ranker.model=someone/model"]
-    (line,) = errors(capfd, *command, *options)
+    (line,) = console.errors("", *command, *options)
     assert line.startswith("error: ranker.model: 'someone/model' is no folder and not in the cache, and the hub")
 
 
@@ -49,10 +49,8 @@ def test_paths_and_names_that_need_no_hub_pass(tmp_path: Path) -> None:
     hub.require_model(KnrmSettings())
 
 
-def test_the_error_names_what_the_ranker_takes(capfd: pytest.CaptureFixture[str]) -> None:
-    (line,) = errors(
-        capfd, "train", "--data", "docstrings", "--ranker", "decoder", "--set", "ranker.model=some/decoder"
-    )
+def test_the_error_names_what_the_ranker_takes(console: Console) -> None:
+    (line,) = console.errors("train --data docstrings --ranker decoder --set ranker.model=some/decoder")
     assert "; the folder of a decoder that says yes or no" in line and "tiny" not in line
 
 

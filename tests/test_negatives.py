@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.support.builders import tiny_data
-from tests.support.cli_calls import errors
+from tests.support.console import Console
 from tests.support.scored_data import split_of
 from trainables.config.keys import TrainingRun, validated
 from trainables.core.errors import ConfigError
@@ -244,7 +244,7 @@ def test_sources_need_a_run_before_the_teacher(data: RankingData) -> None:
         training_negatives(run, materials(run, bare))
 
 
-def test_trees_and_pairs_to_classify_have_no_negatives(capfd: pytest.CaptureFixture[str]) -> None:
+def test_trees_and_pairs_to_classify_have_no_negatives(console: Console) -> None:
     keys = ["--set", "curriculum.negatives.schedule=ranks"]
-    [line] = errors(capfd, "train", "--data", "docstrings", "--ranker", "lambdamart", *keys)
+    [line] = console.errors("train --data docstrings --ranker lambdamart", *keys)
     assert line.startswith("error: curriculum.negatives.schedule: 'ranks' does not apply to lambdamart")

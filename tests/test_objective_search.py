@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +13,9 @@ import pytest
 import tune_cl
 from tests.support import linear_trainer
 from tests.support.builders import tiny_data
+from tests.support.commands import start
 from tests.support.encoder_folders import POSITIONS, save_encoder
+from tests.support.kills import kill_the_job, stopped
 from tests.support.trec_folder import write_trec_folder
 from trainables.config.function import load_objective
 from tune_cl.cli import main
@@ -45,7 +43,7 @@ def space(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def whole(space: Path, tmp_path_factory: pytest.TempPathFactory) -> tune_cl.Search:
+def whole(space: Path, local_ray: str, tmp_path_factory: pytest.TempPathFactory) -> tune_cl.Search:
     storage = tmp_path_factory.mktemp("whole")
     return tune_cl.run(str(space), objective=linear_trainer.train, name="own", storage=storage, progress=False)
 
@@ -84,23 +82,16 @@ def test_a_search_stops_trials_early_and_logs_what_the_function_reports(whole: t
 
 
 def test_a_killed_search_goes_on_from_the_command_line_with_the_same_numbers(
-    whole: tune_cl.Search, space: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    whole: tune_cl.Search,
+    space: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    command = [sys.executable, "-m", "tune_cl", "run", str(space), "--objective", OBJECTIVE, "--name", "own"]
-    running = subprocess.Popen(
-        [*command, "--storage", str(tmp_path)],
-        env={**os.environ, "PAUSE": "0.5"},
-        stderr=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    journal = tmp_path / "own" / "journal.jsonl"
-    deadline = time.monotonic() + 120
-    while not journal.exists() or journal.read_text().count('"event": "result"') < 6:
-        assert time.monotonic() < deadline and running.poll() is None
-        time.sleep(0.1)
-    os.killpg(running.pid, signal.SIGKILL)
-    running.wait()
+    with monkeypatch.context() as patch:
+        patch.setenv("PAUSE", "0.5")
+        command = ["run", str(space), "--objective", OBJECTIVE, "--name", "own", "--storage", str(tmp_path)]
+        stopped(lambda: start(tmp_path, *command), tmp_path / "own" / "journal.jsonl", "result", 6, kill_the_job)
     assert main(["resume", "own", "--storage", str(tmp_path)]) == 2
     assert f"--objective {OBJECTIVE}" in capsys.readouterr().err
     assert main(["resume", "own", "--storage", str(tmp_path), "--objective", OBJECTIVE]) == 0
@@ -118,7 +109,9 @@ def test_a_confirmation_trains_by_the_function_and_tests_its_values(whole: tune_
     assert Path(verdict.document["baseline"]["runs"][0]["run_file"]).is_file()
 
 
-def test_a_function_that_fails_says_where(space: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_function_that_fails_says_where(
+    space: Path, local_ray: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     objective = f"{linear_trainer.__file__}:fails"
     options = ["--objective", objective, "--storage", str(tmp_path), "--trials", "2", "--name", "bad"]
     assert main(["run", str(space), *options]) == 1
@@ -131,7 +124,7 @@ def test_a_function_that_fails_says_where(space: Path, tmp_path: Path, capsys: p
     assert not (tmp_path / "worse").exists()
 
 
-def test_the_example_of_the_documentation_comes_to_a_verdict(tmp_path: Path) -> None:
+def test_the_example_of_the_documentation_comes_to_a_verdict(local_ray: str, tmp_path: Path) -> None:
     data = tiny_data(queries={"train": 12, "dev": 6, "test": 6}, candidates=4, turns=1)
     save_encoder("bert", tmp_path / "bert")
     own = {"parameters.model": str(tmp_path / "bert"), "parameters.max_length": POSITIONS, "search.scheduler": "none"}

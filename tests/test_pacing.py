@@ -123,7 +123,7 @@ def test_share_rises_from_delta_to_one(
 def test_one_pass_opens_each_part_alone_and_then_everything() -> None:
     schedule = Schedule("one_pass", 400, stages=4)
     assert [schedule.bounds(step) for step in (0, 99, 100, 399)] == [(0, 0.25), (0, 0.25), (0.25, 0.5), (0.75, 1)]
-    assert schedule.bounds(400) == (0, 1)
+    assert schedule.bounds(400) == (0, 1) and [schedule.share(step) for step in (100, 400)] == [0.25, 1]
     assert Schedule("one_pass", 400, stages=4, reference="code").bounds(500) == (0, 1)
 
 

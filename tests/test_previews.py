@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.cli_calls import document
-from tune_cl.cli import DONE, main
-
-Capture = pytest.CaptureFixture[str]
+from tests.support.console import Console
 
 
-def shares(capfd: Capture, *options: str) -> dict[float, float]:
-    return {row["step"]: row["share"] for row in document(capfd, "pace", *options)}
+def shares(console: Console, options: str) -> dict[float, float]:
+    return {row["step"]: row["share"] for row in console.document(f"pace {options}")}
 
 
-def weights(capfd: Capture, *options: str) -> dict[int, float]:
-    return {row["iteration"]: row["weight"] for row in document(capfd, "weigh", "--difficulty", *options)}
+def weights(console: Console, options: str) -> dict[int, float]:
+    return {row["iteration"]: row["weight"] for row in console.document(f"weigh --difficulty {options}")}
 
 
 @pytest.mark.parametrize(
@@ -28,9 +25,9 @@ def weights(capfd: Capture, *options: str) -> dict[int, float]:
         ("cubic --reference code --at 1000", {1000: 0.998126}),
     ],
 )
-def test_pace_shows_the_shares(options: str, expected: dict[float, float], capfd: Capture) -> None:
-    assert shares(capfd, *options.split()) == pytest.approx(expected, abs=1e-6)
-    assert shares(capfd, "cubic", "--reference", "code", "--at", "1000.1")[1000.1] < 1
+def test_pace_shows_the_shares(options: str, expected: dict[float, float], console: Console) -> None:
+    assert shares(console, options) == pytest.approx(expected, abs=1e-6)
+    assert shares(console, "cubic --reference code --at 1000.1")[1000.1] < 1
 
 
 @pytest.mark.parametrize(
@@ -44,20 +41,20 @@ def test_pace_shows_the_shares(options: str, expected: dict[float, float], capfd
         ("1 --m 2.5", {0: 1, 1: 1, 2: 1, 3: 1}),
     ],
 )
-def test_weigh_shows_the_weights(options: str, expected: dict[int, float], capfd: Capture) -> None:
-    assert weights(capfd, *options.split()) == pytest.approx(expected)
-    assert max(weights(capfd, "1", "--m", "inf")) == 100
+def test_weigh_shows_the_weights(options: str, expected: dict[int, float], console: Console) -> None:
+    assert weights(console, options) == pytest.approx(expected)
+    assert max(weights(console, "1 --m inf")) == 100
 
 
 @pytest.mark.parametrize(
     ("steps", "shown"),
-    [("1000", list(range(0, 1001, 100))), ("8", list(range(9))), ("3", [0, 1, 2, 3]),
-     ("12.5", [0, 1, 3, 4, 5, 6, 8, 9, 10, 12, 13]), ("1", [i / 10 for i in range(11)])],
+    [("", list(range(0, 1001, 100))), ("--steps 8", list(range(9))), ("--steps 3", [0, 1, 2, 3]),
+     ("--steps 12.5", [0, 1, 3, 4, 5, 6, 8, 9, 10, 12, 13]), ("--steps 1", [i / 10 for i in range(11)])],
 )  # fmt: skip
-def test_the_steps_shown_are_steps_that_a_training_has(steps: str, shown: list[float], capfd: Capture) -> None:
+def test_the_steps_shown_are_steps_that_a_training_has(steps: str, shown: list[float], console: Console) -> None:
     """Of which there are 1000 by default; with T = 1 they are shares of T."""
-    found = shares(capfd, "root", *([] if steps == "1000" else ["--steps", steps]))
-    assert list(found) == pytest.approx(shown) and (steps == "1" or all(isinstance(step, int) for step in found))
+    found = shares(console, f"root {steps}")
+    assert list(found) == pytest.approx(shown) and (shown[-1] == 1 or all(isinstance(step, int) for step in found))
     assert found[0] == 0.33 and found[shown[-1]] == pytest.approx(1)
     assert found.get(500, 0.744614) == pytest.approx(0.744614, abs=1e-6)
 
@@ -65,15 +62,10 @@ def test_the_steps_shown_are_steps_that_a_training_has(steps: str, shown: list[f
 @pytest.mark.parametrize(
     ("asked", "idle"),
     [
-        ("linear --n 5 --stages 3", "--n, --stages"),
-        ("none --delta 0.1 --n 2", "--n, --delta"),
-        ("step --reference code --delta .2", "--delta"),
-        ("root --n 5 --delta .2", ""),
-        ("linear --reference code", "--reference"),
-        ("linear", ""),
+        ("linear --n 5 --stages 3", "--n, --stages"), ("none --delta 0.1 --n 2", "--n, --delta"),
+        ("step --reference code --delta .2", "--delta"), ("root --n 5 --delta .2", ""),
+        ("linear --reference code", "--reference"), ("linear", ""),
     ],
-)
-def test_options_that_a_pacing_does_not_read_are_told(asked: str, idle: str, capfd: Capture) -> None:
-    assert main(["pace", *asked.split()]) == DONE
-    told = capfd.readouterr().err
-    assert told.startswith("note: ") == bool(idle) and told.rstrip().endswith(f": {idle}" if idle else "")
+)  # fmt: skip
+def test_options_that_a_pacing_does_not_read_are_told(asked: str, idle: str, console: Console) -> None:
+    assert [note.rpartition(": ")[2] for note in console.notes(f"pace {asked}")] == [idle] * bool(idle)

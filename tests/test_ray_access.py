@@ -1,9 +1,8 @@
-"""Ray's folder on this machine: nobody else can enter it, and it goes with the search."""
+"""What a local Ray leaves to others: its folder and its token are for its user alone, and no file holds a key."""
 
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -13,22 +12,17 @@ from pathlib import Path
 import pytest
 import ray
 
-from tests.support.commands import ROOT, on_path
+from tests.support.builders import tiny_data
+from tests.support.commands import ROOT, SPACE, on_path
+from tests.support.report_cases import Case
+from tests.support.trec_folder import write_trec_folder
+from tune_cl.cli import main
 from tune_cl.ray import access as module
-from tune_cl.ray.access import LOCK, LONGEST_SOCKET, PREFIX, ray_folder
+from tune_cl.ray.access import LOCK, LONGEST_SOCKET, OPEN, PREFIX, protect_token, ray_folder, require_ray
 from tune_cl.ray.session import ray_session
 
-pytestmark = pytest.mark.slow
-
 NOBODY = 65534
-HOLDS_ONE = """
-import time
-from tune_cl.ray.access import ray_folder
-with ray_folder() as folder:
-    (folder / "logs").mkdir(parents=True)
-    print(folder, flush=True)
-    time.sleep(600)
-"""
+only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 
 
 @pytest.fixture
@@ -41,14 +35,7 @@ def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield Path(folder)
 
 
-def in_another_process() -> tuple[subprocess.Popen[str], Path]:
-    """A process that holds a folder, and the folder."""
-    environment = os.environ | {"PYTHONPATH": on_path(str(ROOT))}
-    process = subprocess.Popen([sys.executable, "-c", HOLDS_ONE], env=environment, stdout=subprocess.PIPE, text=True)
-    assert process.stdout
-    return process, Path(process.stdout.readline().strip()).parent
-
-
+@pytest.mark.slow
 def test_nobody_else_can_enter_the_folder_of_a_local_ray(temporary: Path) -> None:
     """Ray's own would have been 0777, with all that is below."""
     with ray_session(None):
@@ -58,8 +45,7 @@ def test_nobody_else_can_enter_the_folder_of_a_local_ray(temporary: Path) -> Non
         ray.get(ray.remote(lambda: None).remote())
         sockets = [path for path in folder.rglob("*") if path.is_socket()]
         assert sockets and all(len(os.fsencode(path)) <= LONGEST_SOCKET for path in sockets)
-        longest = max(len(path.name) for path in sockets)
-        assert longest <= len(Path(module.SOCKET).name)
+        assert max(len(path.name) for path in sockets) <= len(Path(module.SOCKET).name)
         assert list(folder.rglob("raylet.out"))
     assert list(temporary.iterdir()) == []
 
@@ -70,53 +56,139 @@ def test_a_folder_goes_where_ray_cannot_start(temporary: Path) -> None:
     assert list(temporary.iterdir()) == []
 
 
-def test_the_folder_of_a_killed_search_goes_with_the_next_one(temporary: Path) -> None:
-    process, folder = in_another_process()
-    with ray_folder():
-        assert folder.is_dir(), "its search was alive"
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    assert folder.is_dir()
-    with ray_folder() as own:
-        assert [*temporary.iterdir()] == [own.parent]
+def left_behind(folder: Path, mode: int = 0o700) -> Path:
+    """A folder as a killed search leaves it, whose lock went with its process."""
+    (folder / OPEN / "logs").mkdir(parents=True)
+    (folder / LOCK).touch()
+    folder.chmod(mode)
+    return folder
 
 
-def test_what_is_not_such_a_folder_of_ours_stays(temporary: Path) -> None:
-    elsewhere, unlocked, link, opened = (
-        temporary / name for name in ("other", f"{PREFIX}a", f"{PREFIX}b", f"{PREFIX}c")
-    )
-    for folder in (elsewhere, unlocked, opened):
-        folder.mkdir(mode=0o700)
-    for folder in (elsewhere, opened):
-        (folder / LOCK).touch()
-    opened.chmod(0o777)
+def test_folders_of_killed_searches_go_with_the_next_one_and_others_stay(temporary: Path) -> None:
+    dead = left_behind(temporary / f"{PREFIX}d")
+    elsewhere, opened = left_behind(temporary / "other"), left_behind(temporary / f"{PREFIX}c", 0o777)
+    unlocked, link = temporary / f"{PREFIX}a", temporary / f"{PREFIX}b"
+    unlocked.mkdir(mode=0o700)
     link.symlink_to(elsewhere)
-    with ray_folder():
-        pass
-    assert sorted(temporary.iterdir()) == sorted([elsewhere, unlocked, link, opened]) and (elsewhere / LOCK).exists()
+    with ray_folder() as living:
+        assert not dead.exists()
+        with ray_folder() as own:
+            assert {*temporary.iterdir()} == {elsewhere, unlocked, link, opened, living.parent, own.parent}
+    assert {*temporary.iterdir()} == {elsewhere, unlocked, link, opened} and (elsewhere / LOCK).exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_the_folders_of_others_stay(temporary: Path) -> None:
-    other = temporary / f"{PREFIX}a"
-    other.mkdir(mode=0o700)
-    (other / LOCK).touch()
+@only_root
+def test_the_folders_of_other_users_stay(temporary: Path) -> None:
+    other = left_behind(temporary / f"{PREFIX}a")
     os.chown(other, NOBODY, NOBODY)
     with ray_folder():
         pass
     assert (other / LOCK).exists()
 
 
-def test_where_paths_would_be_too_long_for_sockets_it_is_in_tmp(
+def test_the_folder_is_where_the_user_wants_it_or_in_tmp_where_sockets_would_have_too_long_paths(
     temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    long = temporary / ("x" * 100)
-    monkeypatch.setenv("RAY_TMPDIR", str(long))
-    with ray_folder() as folder:
-        assert folder.parent.parent == Path("/tmp") and list(long.iterdir()) == []
+    for chosen, found in ((temporary / "t", temporary / "t"), (temporary / ("x" * 100), Path("/tmp"))):
+        monkeypatch.setenv("RAY_TMPDIR", str(chosen))
+        with ray_folder() as folder:
+            assert folder.parent.parent == found
 
 
-def test_the_folder_that_the_user_has_chosen_for_ray_is_used(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAY_TMPDIR", str(temporary / "t"))
-    with ray_folder() as folder:
-        assert folder.parent.parent == temporary / "t"
+# -- keys and the token ------------------------------------------------------------------------------------------
+
+NAMES = (
+    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SECURITY_TOKEN", "AWS_SESSION_TOKEN"),
+    *("AZURE_STORAGE_ACCESS_KEY", "AZURE_STORAGE_CONNECTION_STRING", "GITHUB_TOKEN", "GOOGLE_API_KEY"),
+    *("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN"),
+    *("MLFLOW_TRACKING_USERNAME", "OPENAI_API_KEY", "RAY_AUTH_TOKEN", "WANDB_API_KEY"),
+)
+MARK = "0123456789abcdef5ec2e7"
+SECRETS = {name: f"{MARK}{number:02d}" for number, name in enumerate(NAMES)}
+SEARCH = "run toy.yaml --data data --storage runs --trials 2"
+KEEPS_RAYS_FOLDER = """
+from tune_cl.cli import console
+from tune_cl.ray import access
+access._remove = lambda folder: None
+console()
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home without a token, and no word on tokens in the environment."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "home").mkdir()
+    return tmp_path / "home"
+
+
+@pytest.mark.slow
+def test_no_file_that_a_search_leaves_holds_a_key(home: Path, tmp_path: Path) -> None:
+    data = tiny_data(queries={"train": 12, "dev": 6, "test": 6}, candidates=4, turns=1)
+    write_trec_folder(data, tmp_path / "data")
+    (tmp_path / "toy.yaml").write_text(SPACE)
+    with tempfile.TemporaryDirectory(dir="/tmp") as temporary:  # short enough for sockets
+        variables = SECRETS | {"TMPDIR": temporary, "PYTHONPATH": on_path(str(ROOT))}
+        command = [sys.executable, "-c", KEEPS_RAYS_FOLDER, *SEARCH.split()]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=os.environ | variables, capture_output=True, text=True, timeout=300, check=False
+        )
+        assert done.returncode == 0 and MARK not in done.stdout + done.stderr, done.stderr
+        files = [path for top in (tmp_path, Path(temporary)) for path in top.rglob("*") if path.is_file()]
+        assert {"raylet.out", "mlflow.db", "journal.jsonl", "report.html"} <= {path.name for path in files}
+        assert [str(path) for path in files if MARK.encode() in path.read_bytes()] == []
+    assert not (home / ".ray").exists()
+
+
+@pytest.mark.parametrize("before", [None, 0o644], ids=["a new one", "one that all may read"])
+def test_nobody_else_reads_the_token(before: int | None, home: Path) -> None:
+    """Ray itself would leave it 0644."""
+    token = home / ".ray" / "auth_token"
+    if before:
+        token.parent.mkdir()
+        token.write_text("0" * 64)
+        token.chmod(before)
+    protect_token()
+    assert token.stat().st_mode & 0o777 == 0o600
+    assert token.read_text() == "0" * 64 if before else len(token.read_text()) == 64
+
+
+@only_root
+def test_the_token_of_another_stays_as_it_is(home: Path) -> None:
+    token = home / ".ray" / "auth_token"
+    token.parent.mkdir()
+    token.touch()
+    os.chown(token, NOBODY, NOBODY)
+    token.chmod(0o644)
+    protect_token()
+    assert token.stat().st_mode & 0o777 == 0o644
+
+
+OPENS = "opens the local Ray: whoever reaches this machine over the network can run code as you"
+
+
+def test_a_ray_that_lets_anybody_in_is_refused_unless_it_is_wanted(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ray takes any word but `token` for `disabled`. A cluster has a mode of its own."""
+    case = Case(tmp_path)
+    case.add([0.3], "baseline")
+    place = case.write()
+    for mode in ("disabled", "", "tokens"):
+        monkeypatch.setenv("RAY_AUTH_MODE", mode)
+        for command in (["run", "quickstart"], ["resume", place.name], ["confirm", place.name]):
+            assert main([*command, "--storage", str(place.storage)]) == 2
+            told = capsys.readouterr().err
+            assert told == f"error: RAY_AUTH_MODE: '{mode}' {OPENS}; unset it, or add --allow-open-ray\n"
+        empty = ["--data", str(home), "--storage", str(place.storage)]  # the next error
+        assert main(["run", "quickstart", *empty, "--allow-open-ray"]) == 2
+        warning, *_, error = capsys.readouterr().err.splitlines()
+        assert warning == f"warning: RAY_AUTH_MODE: '{mode}' {OPENS}" and error.startswith(f"error: {home}: ")
+        require_ray("ray://127.0.0.1:1")
+        protect_token()
+    for mode in ("token", "Token"):
+        monkeypatch.setenv("RAY_AUTH_MODE", mode)
+        require_ray(None)
+    assert not (home / ".ray").exists()

@@ -98,7 +98,10 @@ def test_optuna_reads_the_study_back(search_folder: SearchFolder, tmp_path: Path
         search.to_optuna(storage)
 
 
-def test_the_suffix_decides_on_the_format(search_folder: SearchFolder, tmp_path: Path) -> None:
+def test_the_suffix_decides_on_the_format(
+    search_folder: SearchFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tune_cl.report.output.tracked", lambda search_folder, output, text: None)
     search = Search(search_folder)
     table = pd.read_parquet(search.report(tmp_path / "trials.parquet", progress=False))
     assert list(table["trial"]) == list(search.trials.trial_id)

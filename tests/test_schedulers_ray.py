@@ -1,10 +1,9 @@
-"""Every scheduler runs a small search through Ray: one local Ray for all, real trainings."""
+"""Schedulers that pause trials, through one local Ray, with real trainings; tests/test_search.py has the others."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from tune_cl.history.journal import FILE, Event, Journal, read_events
 from tune_cl.history.state import SearchState, TrialState, replay
 from tune_cl.inputs import RankerArtifacts as Artifacts
 from tune_cl.ray import tuner as ray_tune
-from tune_cl.ray.session import ray_session
 from tune_cl.ray.shared_materials import untrained
 from tune_cl.ray.tuner import CHECKPOINTS_PER_TRIAL, run_trials
 from tune_cl.search.driver import BASELINE_TRIAL, Search
@@ -55,23 +53,13 @@ class WrittenBehind(RankerTrainable):
         return super().train()
 
 
-WAYS = {
-    "promotion": ["search.scheduler=asha", "search.promotion=true"],
-    "hyperband": ["search.scheduler=hyperband"],
-    "median": ["search.scheduler=median"],
-    "model": ["search.scheduler=model", "search.promotion=false"],
-    "freeze-thaw": ["search.scheduler=model"],
-}
-
-
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def folder(tmp_path_factory: pytest.TempPathFactory, local_ray: str) -> Path:
     """A folder with data and a search space, while a local Ray runs."""
     folder = tmp_path_factory.mktemp("ray")
     write_trec_folder(tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1), folder / "data")
     (folder / "toy.yaml").write_text(SPACE)
-    with ray_session(None):
-        yield folder
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +67,9 @@ def materials(folder: Path) -> dict[str, Materials]:
     return untrained(load_experiment(str(folder / "toy.yaml"), data=str(folder / "data")))
 
 
-def searched(folder: Path, materials: dict[str, Materials], way: str, name: str) -> SearchState:
-    experiment = load_experiment(str(folder / "toy.yaml"), WAYS[way], data=str(folder / "data"))
+def searched(folder: Path, materials: dict[str, Materials], name: str, scheduler: str = "model") -> SearchState:
+    options = [f"search.scheduler={scheduler}"]
+    experiment = load_experiment(str(folder / "toy.yaml"), options, data=str(folder / "data"))
     begun = {"event": "search", "name": name, "space": "toy", "data": {}, "metric": "map"}
     begun |= {"ranker": "conv_knrm", "rankers": ["conv_knrm"]}
     begun |= {"seed": 0, "baseline": BASELINE_TRIAL, "yaml": experiment.to_yaml(), "storage": str(folder), "time": 0.0}
@@ -94,9 +83,10 @@ def searched(folder: Path, materials: dict[str, Materials], way: str, name: str)
     return state
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_search_through_ray(folder: Path, materials: dict[str, Materials], way: str) -> None:
-    state = searched(folder, materials, way, way)
+def test_a_search_through_ray_ends_its_trials_and_lets_go_of_their_checkpoints(
+    folder: Path, materials: dict[str, Materials]
+) -> None:
+    state = searched(folder, materials, "hyperband", "hyperband")
     assert len(state.trials) == 7
     outcomes = {trial.outcome for trial in state.by_number()}
     assert outcomes <= {"baseline", "completed", "stopped_early"} and "completed" in outcomes
@@ -116,18 +106,18 @@ def test_a_search_through_ray(folder: Path, materials: dict[str, Materials], way
 def test_trials_go_the_same_way_whenever_they_save(
     folder: Path, materials: dict[str, Materials], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    way = "freeze-thaw"
-    always = searched(folder, materials, way, f"{way} saves always")
+    """Trials pause, and go on when the model of curves asks for them."""
+    always = searched(folder, materials, "Always")
     for kind in (Unsaved, WrittenBehind):
         monkeypatch.setattr(ray_tune, "RankerTrainable", kind)
-        state = searched(folder, materials, way, f"{way} {kind.__name__}")
+        state = searched(folder, materials, kind.__name__)
         assert [curve_of(trial) for trial in state.by_number()] == [curve_of(trial) for trial in always.by_number()]
         assert all(trial.iterations in trial.checkpoints for trial in state.by_number())
         if kind is Unsaved:
             taken = [sum(len(trial.checkpoints) for trial in one.by_number()) for one in (always, state)]
             assert taken[1] < taken[0] / 1.5
         else:
-            assert late(read_events(folder / f"{way} WrittenBehind" / FILE))
+            assert late(read_events(folder / "WrittenBehind" / FILE))
 
 
 def late(events: list[Event]) -> list[Event]:

@@ -9,29 +9,23 @@ import numpy as np
 import pytest
 
 from tests.support.builders import tiny_data
-from tests.support.cli_calls import document
+from tests.support.console import Console
 from tests.support.data_folders import letor_files, trec_files, write_folder
 from trainables.data.instances import make_instances
-from tune_cl.cli import DONE, main
 from tune_cl.cli.commands.score import NOT_FIXED, SHOWN, extremes, render
 
-Capture = pytest.CaptureFixture[str]
-ALL = ["--set", "training.negatives=all"]
+ALL = "--set training.negatives=all"
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
-def score(capfd: Capture, files: dict[str, str], scoring: str, *options: str) -> tuple[dict[str, Any], list[list[str]]]:
+def score(console: Console, files: dict[str, str], options: str) -> tuple[dict[str, Any], list[list[str]]]:
     """The command's document, and the cells of its file."""
-    told = document(capfd, "score", str(write_folder(Path("data"), files)), scoring, "--output", "d.tsv", *options)
+    write_folder(Path("data"), files)
+    told = console.document(f"score data {options} --output d.tsv")
     return told, [line.split("\t") for line in Path("d.tsv").read_text().splitlines()]
 
 
-def test_its_document_and_file_hold_the_values_of_all_instances(capfd: Capture) -> None:
-    told, rows = score(capfd, trec_files(), "reciprocal_rank", *ALL)
+def test_its_document_and_file_hold_the_values_of_all_instances(console: Console) -> None:
+    told, rows = score(console, trec_files(), f"reciprocal_rank {ALL}")
     values = [float(value) for *_, value in rows]
     assert told["count"] == len(rows) > 1 and told["output"] == "d.tsv"
     assert (told["min"], told["max"], told["mean"]) == (min(values), max(values), pytest.approx(np.mean(values)))
@@ -40,29 +34,25 @@ def test_its_document_and_file_hold_the_values_of_all_instances(capfd: Capture) 
 
 
 @pytest.mark.parametrize("scoring", ["random", "self_paced", "reciprocal_rank", "normalized_score", "kde"])
-def test_scorings_that_read_no_texts_take_features(scoring: str, capfd: Capture) -> None:
-    assert score(capfd, letor_files(), scoring)[0]["count"] > 0
+def test_scorings_that_read_no_texts_take_features(scoring: str, console: Console) -> None:
+    assert score(console, letor_files(), scoring)[0]["count"] > 0
 
 
-def test_difficulties_are_cached(capfd: Capture) -> None:
-    for cached in (False, True):
-        files = trec_files(runs=False) | {"queries.train.tsv": "train-a\tcached cat\ntrain-b\tdog\n"}
-        assert score(capfd, files, "response_words")[0]["cached"] == cached
+def test_difficulties_are_cached(console: Console) -> None:
+    files = trec_files(runs=False) | {"queries.train.tsv": "train-a\tcached cat\ntrain-b\tdog\n"}
+    assert [score(console, files, "response_words")[0]["cached"] for _ in range(2)] == [False, True]
 
 
-@pytest.mark.parametrize(
-    ("scoring", "word"), [("turns", "same value"), ("self_paced", "random order"), ("random", None)]
-)
-def test_values_that_give_no_order_are_noted(scoring: str, word: str | None, capfd: Capture) -> None:
-    data = str(write_folder(Path("data"), trec_files(runs=False)))
-    assert main(["score", data, scoring, *ALL, "--output", "d.tsv"]) == DONE
-    notes = [line for line in capfd.readouterr().err.splitlines() if "same value" in line or "random order" in line]
-    assert len(notes) == (word is not None) and all(str(word) in note for note in notes)
+@pytest.mark.parametrize(("scoring", "word"), [("turns", "same value"), ("self_paced", "random order"), ("random", "")])
+def test_values_that_give_no_order_are_noted(scoring: str, word: str, console: Console) -> None:
+    write_folder(Path("data"), trec_files(runs=False))
+    notes = [note for note in console.notes(f"score data {scoring} {ALL}") if "candidates" not in note]
+    assert len(notes) == bool(word) and all(word in note for note in notes)
 
 
-def test_a_pair_is_written_with_its_relevant_document_first(capfd: Capture) -> None:
+def test_a_pair_is_written_with_its_relevant_document_first(console: Console) -> None:
     """Query a wants d1 and b wants d2, each out of three judged documents."""
-    told, rows = score(capfd, trec_files(runs=False), "bm25_std", *ALL)
+    told, rows = score(console, trec_files(runs=False), f"bm25_std {ALL}")
     pairs = {(query, documents) for query, documents, _ in rows}
     assert pairs == {("train-a", "d1 d2"), ("train-a", "d1 d3"), ("train-b", "d2 d1"), ("train-b", "d2 d3")}
     shown, value = render(told), float(rows[0][2])
@@ -70,11 +60,10 @@ def test_a_pair_is_written_with_its_relevant_document_first(capfd: Capture) -> N
     assert all(text in shown for text in ("easiest:", "hardest:", "query: dog running", "relevant: the dog ran"))
 
 
-def test_texts_of_examples_are_cut(capfd: Capture) -> None:
+def test_texts_of_examples_are_cut(console: Console) -> None:
     files = trec_files() | {"queries.train.tsv": "train-a\tcat\ntrain-b\t" + "word " * 100 + "\n"}
-    shown = [one["query"] for side in score(capfd, files, "turns")[0]["examples"].values() for one in side]
-    longest = max(shown, key=len)
-    assert longest.endswith(" ...") and 295 < len(longest) <= 300
+    shown = [one["query"] for side in score(console, files, "turns")[0]["examples"].values() for one in side]
+    assert max(shown, key=len).endswith(" ...") and 295 < max(map(len, shown)) <= 300
 
 
 def test_examples_are_of_different_queries() -> None:
@@ -86,8 +75,8 @@ def test_examples_are_of_different_queries() -> None:
     assert found["easiest"][0].value == 0 and found["hardest"][0].value == len(instances) - 1
 
 
-def test_a_negative_that_is_drawn_anew_has_no_document(capfd: Capture) -> None:
-    told, rows = score(capfd, trec_files(), "kde", "--set", "training.loss=pointwise")
+def test_a_negative_that_is_drawn_anew_has_no_document(console: Console) -> None:
+    told, rows = score(console, trec_files(), "kde --set training.loss=pointwise")
     documents = [name for _, name, _ in rows]
     assert len(documents) == 2 * sum(map(bool, documents)) == 2 * len(set(documents) - {""})
     drawn = [one for side in told["examples"].values() for one in side if one["label"] == "other"]

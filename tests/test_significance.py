@@ -11,7 +11,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from trainables.core.errors import ConfigError
-from trainables.evaluation.significance import CORRECTIONS, adjust, bootstrap_ci, paired_t_test, seeded_test
+from trainables.evaluation.significance import (
+    CORRECTIONS,
+    adjust,
+    bootstrap_ci,
+    crossed_tests,
+    paired_t_test,
+    seeded_test,
+)
 
 P_VALUES = st.lists(st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.01, 0.05, 1.0])), min_size=1, max_size=12)
 VALUES = st.integers(0, 20).map(lambda i: i / 20)
@@ -128,3 +135,11 @@ def test_impossible_p_values_are_refused(bad: float) -> None:
 def test_unknown_correction_names_the_nearest() -> None:
     with pytest.raises(ConfigError, match="did you mean holm"):
         adjust([0.5], "holms")
+
+
+def test_variances_of_a_difference_are_those_of_its_layout() -> None:
+    """Two seeds ±.3 and two queries ±.2 around .5, with a residual of ±.1: mean squares .36, .16 and .04."""
+    signs = np.array([1.0, -1.0])
+    [test] = crossed_tests([0.5 + 0.3 * signs[:, None] + 0.2 * signs + 0.1 * np.outer(signs, signs)])
+    found = test.components
+    assert (found.of_seed, found.of_query, found.residual) == pytest.approx((0.16, 0.06, 0.04))

@@ -60,12 +60,6 @@ def test_a_link_to_a_file_of_data_is_fine(tmp_path: Path) -> None:
     assert main(["data", str(folder)]) == 0
 
 
-def test_of_squad(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    path = pipe(tmp_path / "squad" / "train-v1.1.json")
-    assert main(["data", str(path.parent)]) == 2
-    assert f"{path}: not a regular file" in capfd.readouterr().err
-
-
 @pytest.mark.parametrize("name", ["config.json", "checksums.json"])
 def test_of_a_ranker(name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "config.json").write_text("{}")
@@ -93,12 +87,6 @@ def test_of_a_seal_and_an_encoder(tmp_path: Path) -> None:
     pipe(tmp_path / "encoder" / "config.json")
     with pytest.raises(DataError, match="not a regular file"):
         read_encoder(str(tmp_path / "encoder"))
-
-
-def test_of_a_search(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    path = pipe(tmp_path / "toy" / "journal.jsonl")
-    assert main(["report", "toy", "--storage", str(tmp_path)]) == 2
-    assert capfd.readouterr().err == f"error: {path}: not a regular file; a file, or a link to one\n"
 
 
 def test_a_pipe_in_the_cache_holds_up_no_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,7 +63,7 @@ def test_a_trial_that_goes_on_neither_waits_nor_has_ended() -> None:
 def test_trials_come_in_the_order_of_their_numbers() -> None:
     values = [result(number, 1, 0.5) for number in (2, 0, 1)]
     state = replay([SEARCH, *map(trial, (2, 0, 1)), *values])
-    assert [one.number for one in state.by_number()] == [0, 1, 2]
+    assert [(one.number, one.paused) for one in state.by_number()] == [(0, False), (1, False), (2, False)]
     assert [one.number for one, _ in state.ranked()] == [0, 1, 2], "the lowest number wins a tie"
     assert [one.number for one, _ in state.ranked(["t0002", "t0001"])] == [1, 2]
 

@@ -111,7 +111,7 @@ def test_a_training_of_a_confirmation_leaves_its_ranker_and_results_in_s3(
 
 
 def test_a_search_goes_on_from_the_storage_alone(
-    s3: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    s3: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """On real Ray: stopped by Ctrl-C, the machine lost, then resumed and reported on another one."""
     (tmp_path / "toy.yaml").write_text(UNHURRIED)
@@ -130,8 +130,9 @@ def test_a_search_goes_on_from_the_storage_alone(
     search_folder = existing_search_folder(s3, "toy")
     before = replay(read_events(search_folder.journal))
     assert all(storage.exists(path) for path in list(before.trials["t0000"].checkpoints.values())[-2:])
-    out, _ = finish(start(tmp_path, "resume", "toy", "--storage", s3, "--json"))
-    document = json.loads(out)
+    capfd.readouterr()
+    assert main(["resume", "toy", "--storage", s3, "--json"]) == 0
+    document = json.loads(capfd.readouterr().out)
     assert (document["storage"], document["trials"], document["errored"]) == (s3, 2, 0)
     after = replay(read_events(search_folder.journal))
     assert after.trials["t0000"].results.items() >= before.trials["t0000"].results.items()

@@ -9,6 +9,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from tests.support.report_cases import Case
+from tests.support.tracking_cases import fresh_database
 from trainables.core.errors import DataError
 from tune_cl.cli import main
 from tune_cl.history.journal import Event, Journal
@@ -25,6 +26,7 @@ def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setattr("tune_cl.report.output.TRACKING_SECONDS", 100.0)
     case = Case(tmp_path)
+    fresh_database(case.search_folder.storage)
     case.add([0.3, 0.4], "baseline")
     case.finish()
     (tmp_path / "private").mkdir()
@@ -104,11 +106,11 @@ def test_an_address_of_others_is_refused(command: str, case: Case, capfd: pytest
 def test_an_address_that_the_user_gives_is_used_and_printed(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    uri = f"sqlite:///{tmp_path}/mine.db"
+    uri = f"sqlite:///{fresh_database(tmp_path)}/mlflow.db"
     case.events[0]["tracking_uri"] = uri
     place = case.write()
     assert main(["report", "toy", "--storage", str(place.storage), "--tracking-uri", uri]) == 0
-    assert (tmp_path / "mine.db").exists()
+    assert sent(SearchFolder(tmp_path, "toy")) == ["dev.per_query.tsv", "report.html", "search.yaml"]
     command = SearchFolder(place.storage, "toy", tracking_uri=uri).command("resume")
     assert command.endswith(f"resume toy --storage {place.storage} --tracking-uri {uri}")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)

@@ -16,13 +16,11 @@ from rich.console import Console
 
 from tests.support.data_folders import trec_files, write_folder
 from tests.support.panel_states import state_of, trial
-from tests.support.terminal import Terminal, result
+from tests.support.terminal import Terminal
 from trainables.core.prose import say, visible, wrapped
 from tune_cl.cli import BAD_INPUT, DONE, main
-from tune_cl.cli.search_result import render
 from tune_cl.cli.tables import table
 from tune_cl.history.journal import Event
-from tune_cl.history.state import SearchState
 from tune_cl.search.progress_panel import Panel
 from tune_cl.space.wording import describe
 
@@ -47,14 +45,6 @@ def test_what_is_longer_than_a_line_stays_whole_and_lines_stay_apart(monkeypatch
     assert told == ["MLflow's runs are in", address, "of this machine", "and more"]
 
 
-def test_sentences_of_a_result_are_broken_and_commands_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    monkeypatch.setattr(sys, "stdout", Terminal())
-    lines = render(result(0.5, 0.4)).splitlines()
-    assert max(len(line) for line in lines if "tune-cl" not in line) <= 60
-    assert any("confirm x --storage /tmp/runs" in line for line in lines)
-
-
 # -- tables --------------------------------------------------------------------------------------------------------
 
 
@@ -68,24 +58,6 @@ def test_numbers_and_intervals_are_not_broken(monkeypatch: pytest.MonkeyPatch) -
         assert (interval in shown) == whole and max(map(len, shown.splitlines())) <= width
     monkeypatch.setenv("COLUMNS", "30")
     assert "0.5000" in table(["run", "map", "p"], [("x" * 60, 0.5, 0.5)])
-
-
-@pytest.mark.parametrize(
-    ("width", "columns", "row"),
-    [
-        (78, ["trial", "without its curriculum", "mean ± sd", "difference [95 %]", "p adjusted"],
-         ["trial_0007", "plain, training.lr=0.02", "0.467", "+0.0123 [-0.0100, +0.0346]", "0.1234"]),
-        (48, ["without its curriculum", "mean ± sd"],
-         ["conv_knrm root n=10, response_words, relevant_count", "0.4670 ± 0.0070"]),
-    ],
-)  # fmt: skip
-def test_words_are_broken_only_where_they_are_longer_than_their_column(
-    width: int, columns: list[str], row: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    lines = table(columns, [row]).splitlines()
-    assert set(" ".join((*columns[:2], *row[:2])).split()) <= set(" ".join(lines).split())
-    assert max(map(len, lines)) <= width
 
 
 def test_numbers_stand_right_and_no_line_ends_in_spaces() -> None:
@@ -135,14 +107,6 @@ def test_the_panel_shows_what_runs_the_best_and_the_baseline_before_what_waits()
     assert sum(line.startswith("t0") for line in whole) == len(crowd()) and whole[-1].startswith("t0")
 
 
-def test_a_panel_ranks_the_trials_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is made anew twice a second, on the search's own thread."""
-    ranked, asked = SearchState.ranked, []
-    monkeypatch.setattr(SearchState, "ranked", lambda state: asked.append(state) or ranked(state))
-    panel(crowd(), 120, 40)
-    assert len(asked) == 1
-
-
 def test_a_trial_is_told_by_the_keys_that_the_space_opens() -> None:
     assert any(line.rstrip().endswith(" step delta=0.3 T=0.4") for line in panel(crowd(), 80, 24))
     chosen = {"pacing": "step", "n": None, "delta": 0.3, "T": 0.4, "scoring": "random", "anti": True, "m": 4}
@@ -152,14 +116,6 @@ def test_a_trial_is_told_by_the_keys_that_the_space_opens() -> None:
     assert describe({"curriculum.pacing": "none"}) == "no curriculum"
     negatives = {"curriculum.pacing": "root", "curriculum.negatives.pacing": "step"}
     assert describe(negatives) == "root negatives.pacing=step"
-
-
-def test_notes_beside_the_panel_are_broken_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    Panel(30, 10, state_of([])).say(f"note: {SENTENCE}")
-    lines = terminal.getvalue().splitlines()
-    assert max(map(len, lines)) <= 40 and " ".join(lines) == f"note: {SENTENCE}"
 
 
 # -- texts of others -----------------------------------------------------------------------------------------------
@@ -225,12 +181,13 @@ def test_the_progress_of_trials_shows_choices_and_reasons_without_commands(
     for events in (failed, running):
         events[0]["chosen"]["curriculum.pacing"] = events[0]["params"]["curriculum.pacing"] = EVIL
     failed.append({"event": "end", "outcome": "failed", "reason": EVIL, "trial": "t0001", "time": 2.0})
-    before, after = state_of([trial(0, 0.1)]), state_of([trial(0, 0.1), failed, running])
+    before, after = state_of([trial(0, 0.1)]), state_of([trial(0, 0.1, "completed"), failed, running])
     progress = Panel(30, 10, before)
     progress.update(after)
     if terminal:
         progress.console.print(progress.panel(after))
     shown = out.getvalue()
+    assert "t0000 completed: 0.1000 after 1 " in shown
     assert f": {SHOWN} (" in shown and "t0001 failed" in shown and shown.count(SHOWN) == (4 if terminal else 2)
     assert visible(shown) == shown
 

@@ -58,13 +58,6 @@ def test_the_name_of_a_trial_tells_what_the_terminal_tells_of_it() -> None:
     assert layout.trial_name(trial_event(1, root(2))) == "t0001 root 2 turns anti", "of an older journal"
 
 
-def test_all_rankers_that_were_searched_are_named() -> None:
-    told = search_event("rankers", rankers=["conv_knrm", "knrm"])
-    assert layout.search_tags(told)["tune_cl.ranker"] == "conv_knrm, knrm"
-    end = {"best": None, "seconds": 1.0}
-    assert "docstrings with conv_knrm, knrm." in layout.summary(told, end)
-
-
 def test_a_search_tells_what_it_opens(tmp_path: Path) -> None:
     inputs: Any = SimpleNamespace(fingerprint=lambda: {"name": "docstrings", "digest": "sha-1"})
     experiment = load_experiment("quickstart", ["ranker.name={choice: [conv_knrm, knrm]}"])

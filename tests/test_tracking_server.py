@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import os
@@ -36,6 +37,7 @@ from tests.support.tracking_cases import (
 )
 from tests.support.trec_folder import write_trec_folder
 from tune_cl.api.rankers import load_ranker
+from tune_cl.cli import main
 from tune_cl.history.journal import FILE, Journal, read_events
 from tune_cl.history.state import replay
 from tune_cl.tracking import writer as mlflow_writer
@@ -86,7 +88,6 @@ def to_files(fault: Fault) -> Fault:
 
 PASSING: dict[str, Callable[[], Fault]] = {
     "each in turn": lambda: in_turn(cycle(chain.from_iterable([*[None] * 7, fault] for fault in ODD))),
-    "each eighth unanswered": lambda: in_turn(cycle([*[None] * 7, reset])),
     "empty": lambda: in_turn([answering(200, b"")] * 8),  # MLflow's client reads a run without an id
     "login for files": lambda: to_files(in_turn([answering(200, LOGIN)] * 3)),
 }
@@ -163,7 +164,9 @@ def known_runs(server: Server) -> int:
         return database.execute("SELECT COUNT(*) FROM runs").fetchone()[0]
 
 
-def test_a_search_before_a_frozen_server_ends_and_resume_completes_mlflow(proxy: Proxy, tmp_path: Path) -> None:
+def test_a_search_before_a_frozen_server_ends_and_resume_completes_mlflow(
+    proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     """MLflow takes requests and answers none for the whole search."""
     data = tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1)
     write_trec_folder(data, tmp_path / "data")
@@ -179,10 +182,53 @@ def test_a_search_before_a_frozen_server_ends_and_resume_completes_mlflow(proxy:
     _, said = finish(running, status=130)
     assert "tune-cl resume frozen" in said.splitlines()[-1]
     proxy.heal()
-    document = json.loads(finish(start(tmp_path, "resume", "frozen", *address))[0])
+    monkeypatch.chdir(tmp_path)
+    capfd.readouterr()
+    assert main(["resume", "frozen", *address]) == 0
+    document = json.loads(capfd.readouterr().out)
     state = replay(read_events(journal))
     assert document["trials"] == len(state.trials) == 2 and document["errored"] == 0
     assert_complete(proxy.uri, "frozen", state)
+
+
+# -- passwords ------------------------------------------------------------------------------------------------------
+
+CREDENTIALS = base64.b64encode(f"me:{SECRET}".encode()).decode()
+
+
+def behind_a_login(handler: Handler) -> None:
+    """Basic authentication before the server."""
+    if handler.headers.get("Authorization") == f"Basic {CREDENTIALS}":
+        handler.forward()
+    else:
+        handler.answer(401, b"", [])
+
+
+def test_a_server_behind_a_login_gets_everything_and_the_password_stays_out(
+    proxy: Proxy,
+    expected: Snapshot,
+    database: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """It stands in MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or in the address, which MLflow's client
+    prints with each run that ends."""
+    proxy.fault, answered = behind_a_login, proxy.answered
+    journal = journal_of(tmp_path / "runs" / "pacing", events("secured", database))
+    assert caught_up(journal, proxy.uri, timeout=3) > 0 and proxy.answered == answered
+    with monkeypatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_USERNAME", "me")
+        patch.setenv("MLFLOW_TRACKING_PASSWORD", SECRET)
+        assert caught_up(journal, proxy.uri) == 0 and os.environ["MLFLOW_TRACKING_PASSWORD"] == SECRET
+    other = journal_of(tmp_path / "runs" / "again", events("addressed", database))
+    assert caught_up(other, proxy.uri.replace("//", f"//me:{SECRET}@")) == 0
+    proxy.heal()
+    assert snapshot(proxy.uri, "secured") == snapshot(proxy.uri, "addressed") == expected
+    files = [path for path in (tmp_path / "runs").rglob("*") if path.is_file()]
+    assert len(files) > 5 and [path for path in files if SECRET.encode() in path.read_bytes()] == []
+    assert SECRET not in "".join(capfd.readouterr()) + caplog.text
 
 
 # -- what a server shows --------------------------------------------------------------------------------------------

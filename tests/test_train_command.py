@@ -12,41 +12,26 @@ from typing import Any
 import pytest
 
 from tests.support.builders import tiny_data
-from tests.support.cli_calls import SMALL_OPTIONS, assert_refused, document
+from tests.support.console import SMALL_TRAINING, Console
 from tests.support.pair_data import pair_folder
 from tests.support.trec_folder import write_trec_folder
 from trainables.core.prose import heard_by
-from tune_cl.cli import DONE, INTERRUPTED, main
+from tune_cl.cli import INTERRUPTED
 from tune_cl.experiment.load import load_training_run, parse_overrides
 from tune_cl.run_training import unused
 
-Capture = pytest.CaptureFixture[str]
 LINE = re.compile(r"iteration (\d)/3: dev map (\d\.\d{4})( \*)?, loss \d\.\d{4}, open \d+%, (\d+) pairs/s")
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with data to rank, the same data without a test split, and pairs to classify."""
-    folder = tmp_path_factory.mktemp("train")
-    for name, queries in (("my data", {"train": 10, "dev": 5, "test": 5}), ("without", {"train": 10, "dev": 5})):
-        write_trec_folder(tiny_data(queries=queries, candidates=5, turns=1), folder / name)
-    pair_folder(folder / "pairs")
-    return folder
+TRAIN = f"train --data 'my data' {SMALL_TRAINING}"
+OUTPUT = f"{TRAIN} --output a"
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def my_data(console: Console) -> None:
+    write_trec_folder(tiny_data(queries={"train": 10, "dev": 5, "test": 5}, candidates=5, turns=1), Path("my data"))
 
 
-def command(data: Path, *options: str) -> list[str]:
-    return ["train", "--data", str(data), *SMALL_OPTIONS, "--output", "a", *options]
-
-
-def test_its_document_and_its_result_in_words(folders: Path, capfd: Capture) -> None:
-    assert main([*command(folders / "my data"), "--json"]) == DONE
-    shown = capfd.readouterr()
+def test_its_document_and_its_result_in_words(console: Console) -> None:
+    shown = console.call(OUTPUT, "--json")
     found, lines = (
         json.loads(shown.out),
         [line.groups() for line in map(LINE.fullmatch, shown.err.splitlines()) if line],
@@ -58,79 +43,70 @@ def test_its_document_and_its_result_in_words(folders: Path, capfd: Capture) -> 
     assert [line[:3] for line in lines] == expected, "a star marks the best value so far"
     assert found["samples_per_second"] == pytest.approx(fmean(int(speed) for *_, speed in lines), abs=1)
     assert found["test"].keys() >= {"map", "mrr@10", "p@1", "rprec", "ndcg@10"}
-    assert main(command(folders / "my data")) == DONE  # finished: nothing is done again
-    shown = capfd.readouterr()
-    assert "ended after iteration 3" in shown.err and not any(map(LINE.fullmatch, shown.err.splitlines()))
-    words = [line.split() for line in shown.out.splitlines()]
+    out, err = console.call(OUTPUT)  # finished: nothing is done again
+    assert "ended after iteration 3" in err and not any(map(LINE.fullmatch, err.splitlines()))
+    words = [line.split() for line in out.splitlines()]
     assert {f"{found['dev_best']:.4f}", str(found["best_iteration"])} <= set(words[0])
     assert all([name, f"{value:.4f}"] in words for name, value in found["test"].items())
     assert [row[-1] for row in words[-2:]] == [found["run_file"], found["checkpoint"]] == ["a/test.run.txt", "a/ranker"]
 
 
-def test_what_it_writes_is_reranked_and_evaluated_alike(folders: Path, capfd: Capture) -> None:
-    data = folders / "my data"
-    trained = document(capfd, *command(data))
-    again = document(capfd, "rerank", trained["checkpoint"], "--data", str(data), "--output", "again.run.txt")
-    assert Path(again["run_file"]).read_text() == Path(trained["run_file"]).read_text()
-    judged = document(capfd, "evaluate", str(data / "qrels.test.txt"), trained["run_file"], again["run_file"])["runs"]
-    assert judged[0]["metrics"]["map"] == pytest.approx(trained["test"]["map"])
-    assert judged[1]["vs_first"]["map"]["difference"] == 0
+def test_what_it_writes_is_reranked_and_evaluated_alike_and_not_overwritten(console: Console) -> None:
+    trained = console.document(OUTPUT)
+    again = console.document("rerank a/ranker --data 'my data' --output again.run.txt")["run_file"]
+    assert Path(again).read_text() == Path(trained["run_file"]).read_text()
+    first, second = console.document(f"evaluate 'my data/qrels.test.txt' a/test.run.txt {again}")["runs"]
+    assert first["metrics"]["map"] == pytest.approx(trained["test"]["map"])
+    assert second["vs_first"]["map"]["difference"] == 0
+    console.refused(["--output: another training"], f"{OUTPUT} --set seed=9")
 
 
-def test_another_training_is_not_overwritten(folders: Path, capfd: Capture) -> None:
-    document(capfd, *command(folders / "my data"))
-    assert_refused(capfd, command(folders / "my data", "--set", "seed=9"), ["--output: another training"])
+def test_each_configuration_has_a_folder_of_its_own(console: Console) -> None:
+    first, other = console.document(TRAIN), console.document(f"{TRAIN} --set seed=4")
+    assert console.document(TRAIN) == first and other["dev"] != first["dev"]
+    made = sorted(Path().glob("tune_cl_runs/train-conv_knrm-*"))
+    assert sorted(Path(one["checkpoint"]) for one in (first, other)) == [one / "ranker" for one in made]
 
 
-def test_each_configuration_has_a_folder_of_its_own(folders: Path, here: Path, capfd: Capture) -> None:
-    given = ["train", "--data", str(folders / "my data"), *SMALL_OPTIONS]
-    first, other = document(capfd, *given), document(capfd, *given, "--set", "seed=4")
-    assert document(capfd, *given) == first and other["dev"] != first["dev"]
-    made = sorted(here.glob("tune_cl_runs/train-conv_knrm-*"))
-    assert sorted(Path(one["checkpoint"]).resolve() for one in (first, other)) == [one / "ranker" for one in made]
-
-
-def test_without_a_test_split_dev_is_ranked(folders: Path, capfd: Capture) -> None:
-    found = document(capfd, *command(folders / "without"))
+def test_without_a_test_split_dev_is_ranked(console: Console) -> None:
+    for path in Path("my data").glob("*.test.*"):
+        path.unlink()
+    found = console.document(OUTPUT)
     assert found["test"] is None and found["run_file"] == "a/dev.run.txt"
     assert len(Path(found["run_file"]).read_text().splitlines()) == 5 * 5
-    assert main(command(folders / "without")) == DONE
-    assert "test" not in capfd.readouterr().out
+    assert "test" not in console.call(OUTPUT).out
 
 
-@pytest.mark.parametrize("space", [[], ["quickstart"]])
-def test_a_stopped_training_says_how_to_go_on(space: list[str], folders: Path, capfd: Capture) -> None:
+@pytest.mark.parametrize("space", ["", " quickstart"])
+def test_a_stopped_training_says_how_to_go_on(space: str, console: Console) -> None:
     def stop(told: str) -> None:
         if LINE.fullmatch(told):
             raise KeyboardInterrupt
 
-    given = ["train", *space, *command(folders / "my data")[1:]]
+    given = OUTPUT.replace("train", f"train{space}", 1)
     with heard_by(stop):
-        assert main(given) == INTERRUPTED
-    program, *words = split(capfd.readouterr().err.splitlines()[-1].partition("with: ")[2])
-    assert (
-        program.endswith("tune-cl") and words[: 1 + len(space)] == ["train", *space] and sorted(words) == sorted(given)
-    )
-    assert main([*words, "--json"]) == DONE
-    shown = capfd.readouterr()
+        told = console.call(given, status=INTERRUPTED).err.splitlines()[-1].partition("with: ")[2]
+    program, *words = split(told)
+    assert program.endswith("tune-cl") and sorted(words) == sorted(split(given))
+    assert words[0] == "train" and told.partition(" train")[2].startswith(f"{space} --")
+    shown = console.call("", *words, "--json")
     assert "after iteration 1" in shown.err and len(json.loads(shown.out)["dev"]) == 3
 
 
 @pytest.mark.parametrize(
-    ("data", "options", "words"),
+    ("options", "words"),
     [
-        ("my data", ["--set", "curriculum.delta=.3", "--set", "search.trials=3"],
+        ("--set curriculum.delta=.3 --set search.trials=3",
          ["without effect", "curriculum.delta (needs pacing", "search.trials"]),
-        ("my data", [], ["candidates: ", "run"]),
-        ("pairs", [], ["pairs to classify", "contradiction, entailment, neutral", "cross_entropy", "accuracy"]),
+        ("", ["candidates: ", "run"]),
+        ("--data pairs", ["pairs to classify", "contradiction, entailment, neutral", "cross_entropy", "accuracy"]),
     ],
 )  # fmt: skip
 def test_what_has_no_effect_and_what_the_data_decided_is_noted(
-    data: str, options: list[str], words: list[str], folders: Path, capfd: Capture
+    options: str, words: list[str], console: Console
 ) -> None:
-    assert main(command(folders / data, *options)) == DONE
-    notes = [line for line in capfd.readouterr().err.splitlines() if line.startswith("note: ")]
-    assert any(all(word in note for word in words) for note in notes)
+    pair_folder(console.folder / "pairs")
+    assert any(all(word in note for word in words) for note in console.notes(f"{OUTPUT} {options}"))
 
 
 def test_a_key_that_holds_a_mapping_has_an_effect() -> None:

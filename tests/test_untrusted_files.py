@@ -1,4 +1,4 @@
-"""Small files that ask for much: memory, hours of reading, or code and weights from elsewhere."""
+"""Small files that ask for much: memory, hours of reading, or code, their own or that of others."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from tune_cl.space.space_files import MOST_BYTES
 
 pytestmark = pytest.mark.slow
 
-# A process in which an attempt to reach another machine, or to run a file of the folder, leaves a mark.
+# A process that runs a command for each case, and tells its status, what it says, and whether it attempted to reach
+# another machine or to run a file of the folder.
 WATCHED = """
-import socket, sys
-folder, mark = sys.argv[1], sys.argv[2]
+import contextlib, io, json, sys
+marks = []
 
-def marked(*what, **_):
-    open(mark, "a").write(f"{what}\\n")
+def marked(*what):
+    marks.append(str(what))
     raise OSError("no network in this test")
 
 def watch(event, arguments):
@@ -39,7 +40,13 @@ def watch(event, arguments):
 
 sys.addaudithook(watch)
 from tune_cl.cli import main
-sys.exit(main(sys.argv[3:]))
+told = {}
+for case, command in json.loads(sys.argv[1]).items():
+    marks.clear()
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as err:
+        status = main(command)
+    told[case] = [status, err.getvalue(), list(marks)]
+print(json.dumps(told))
 """
 
 
@@ -57,6 +64,29 @@ def test_a_step_too_small_for_its_range_is_refused(tmp_path: Path, capsys: pytes
     assert main(["check", str(space)]) == BAD_INPUT
     [line] = [line for line in capsys.readouterr().err.splitlines() if "step" in line]
     assert line.startswith("error: training.lr.step: makes more than 10,001 values; ")
+
+
+HOSTILE = (
+    "!!python/object/apply:os.mkdir [{planted}]",
+    "!!python/object/new:os.mkdir [{planted}]",
+    "!!python/name:os.mkdir",
+    "!!python/module:os",
+    "!!python/tuple [{planted}]",
+)
+
+
+@pytest.mark.parametrize("attack", HOSTILE)
+@pytest.mark.parametrize("where", ["file", "option"])
+def test_yaml_cannot_run_code(attack: str, where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    planted = tmp_path / "planted"
+    space = tmp_path / "space.yaml"
+    tree = "training: {lr: {choice: [0.1, 0.2]}}\n"
+    space.write_text(tree + (f"seed: {attack.format(planted=planted)}\n" if where == "file" else ""))
+    options = [] if where == "file" else ["--set", f"seed={attack.format(planted=planted)}"]
+    assert main(["check", str(space), *options]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {space}:2: " if where == "file" else "error: --set seed:1: "), error
+    assert "could not determine a constructor" in error and not planted.exists()
 
 
 AUTO = dict.fromkeys(("AutoConfig", "AutoModel", "AutoTokenizer"), "evil.Evil")
@@ -82,31 +112,30 @@ NAMED: dict[str, tuple[dict[str, Any], int]] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tiny_data(queries={"train": 4, "dev": 2, "test": 2}, candidates=2, turns=1)
-    return write_trec_folder(made, tmp_path_factory.mktemp("data"))
-
-
-@pytest.mark.parametrize("case", NAMED)
-def test_nothing_that_a_model_folder_names_is_fetched_or_run(case: str, source: Path, tmp_path: Path) -> None:
-    folder, mark = tmp_path / "model", tmp_path / "mark"
+def model_folder(folder: Path, changes: dict[str, Any]) -> Path:
+    """A folder of a BERT with code and changed fields."""
     save_encoder("bert", folder)
     (folder / "evil.py").write_text("raise SystemExit('code of the folder ran')\n")
-    changes, status = NAMED[case]
     for name, fields in changes.items():
         path = folder / name
         path.write_text(json.dumps((json.loads(path.read_text()) if path.exists() else {}) | fields))
-    keys = {"ranker.model": str(folder), "training.max_iterations": "1", "training.batches_per_iteration": "1",
-            "training.max_length": "32"}  # fmt: skip
-    given = [part for key, value in keys.items() for part in ("--set", f"{key}={value}")]
-    train = ["train", "--data", str(source), "--ranker", "bert", *given]
-    done = subprocess.run([sys.executable, "-c", WATCHED, folder, mark, *train], capture_output=True, text=True)
-    assert not mark.exists(), mark.read_text()
-    assert done.returncode == status, done.stderr
-    errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert len(errors) == (status == BAD_INPUT) and "Traceback" not in done.stderr, done.stderr
-    assert all(line.startswith(f"error: ranker.model: '{folder}' ") for line in errors)
+    return folder
+
+
+def test_nothing_that_a_model_folder_names_is_fetched_or_run(tmp_path: Path) -> None:
+    made = tiny_data(queries={"train": 4, "dev": 2, "test": 2}, candidates=2, turns=1)
+    train = ["train", "--data", str(write_trec_folder(made, tmp_path / "data")), "--ranker", "bert"]
+    for key, value in {"max_iterations": 1, "batches_per_iteration": 1, "max_length": 32}.items():
+        train += ["--set", f"training.{key}={value}"]
+    folders = {case: model_folder(tmp_path / case, changes) for case, (changes, _) in NAMED.items()}
+    commands = {case: [*train, "--set", f"ranker.model={folder}"] for case, folder in folders.items()}
+    done = subprocess.run([sys.executable, "-c", WATCHED, json.dumps(commands)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for case, (status, err, marks) in json.loads(done.stdout).items():
+        assert (status, marks) == (NAMED[case][1], []), (case, err)
+        errors = [line for line in err.splitlines() if line.startswith("error: ")]
+        assert len(errors) == (status == BAD_INPUT) and "Traceback" not in err, (case, err)
+        assert all(line.startswith(f"error: ranker.model: '{folders[case]}' ") for line in errors)
 
 
 def test_attention_that_a_saved_ranker_names_is_refused() -> None:

@@ -25,6 +25,10 @@ def length(scored):
 def unload() -> Iterator[None]:
     """Each test ends without plug-ins."""
     yield
+    forget()
+
+
+def forget() -> None:
     plugins.LOADED.clear()
     plugins.problem_here = None
     for registry in REGISTRIES:

@@ -17,6 +17,13 @@ from tune_cl.ray import tuner as ray_tune
 from tune_cl.search.driver import BASELINE_TRIAL, Search
 
 __all__ = ["BALLAST", "steps_of", "toy_search"]
+SPACE = """
+data: docstrings
+ranker: conv_knrm
+curriculum: {pacing: linear, delta: {uniform: [0.1, 0.9]}}
+training: {max_iterations: 6}
+search: {searcher: random, trials: 7}
+"""
 
 
 def search_event(experiment: Experiment, folder: Path) -> dict[str, Any]:

@@ -10,8 +10,10 @@ import subprocess
 import sys
 import time
 import urllib.request
+from functools import cache
 from pathlib import Path
 from shutil import copytree
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -73,9 +75,18 @@ class Server:
             self.process = None
 
 
+@cache
+def empty_database() -> bytes:
+    """MLflow takes seconds to make its tables."""
+    with TemporaryDirectory() as folder:
+        MlflowClient(tracking_uri=resolve_tracking_uri(Path(folder))).search_experiments()
+        return (Path(folder) / "mlflow.db").read_bytes()
+
+
 def fresh_database(folder: Path) -> Path:
     """A folder with a SQLite database in it whose tables exist."""
-    MlflowClient(tracking_uri=resolve_tracking_uri(folder)).search_experiments()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "mlflow.db").write_bytes(empty_database())
     return folder
 
 

@@ -1,0 +1,272 @@
+"""Ray clusters of several nodes on this machine: trials, what they share, and parts of one's own, on nodes that come
+and go."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import ray
+from ray.cluster_utils import Cluster
+
+from tests.support.builders import tiny_data
+from tests.support.plugins import LENGTH, forget, unload, written
+from tests.support.toy_trainable import SPACE, steps_of, toy_search
+from tests.support.toys_grouped import Grouped
+from tests.support.trec_folder import write_trec_folder
+from trainables.core.errors import DataError, Problem, WorkFailed
+from trainables.core.plugins import load_plugins
+from trainables.training.checkpoint import read_json
+from tune_cl.cli import main
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.load import load_experiment
+from tune_cl.experiment.search_keys import Resources
+from tune_cl.history.state import SearchState
+from tune_cl.ray import shared_materials as elsewhere
+from tune_cl.ray import slots as places_module
+from tune_cl.ray.session import ray_session
+from tune_cl.ray.shared_materials import completed, on_cluster, untrained
+from tune_cl.ray.slots import Slots
+
+pytestmark = pytest.mark.slow
+__all__ = ["unload"]  # a fixture
+FAULTS = {"t0001": "killed", "t0002": "raises", "t0003": "nan"}
+OWN = """
+name: own
+data: docstrings
+ranker: {name: knrm, vector_size: 8}
+curriculum: {scoring: {choice: [length, turns]}, pacing: linear}
+training: {batch_size: 4, batches_per_iteration: 1, max_iterations: 1, max_length: 16}
+baseline: {curriculum.pacing: none}
+search: {trials: 3, searcher: grid}
+"""
+
+
+@pytest.fixture
+def space(tmp_path: Path) -> Path:
+    path = tmp_path / "toy.yaml"
+    path.write_text(SPACE)
+    return path
+
+
+@pytest.fixture
+def experiment(space: Path) -> Experiment:
+    return load_experiment(str(space))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A head without trial slots and a worker. Before it this process had a local Ray, which keeps its token mode in
+    RAY_AUTH_MODE for the life of the process: without it no actor would start."""
+    with ray_session(None):
+        ray.get(ray.remote(lambda: None).remote())
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    made.add_node(num_cpus=1)
+    try:
+        yield made
+    finally:
+        made.shutdown()
+
+
+@contextmanager
+def nodes(cluster: Cluster, count: int, **resources: int) -> Iterator[None]:
+    """Further nodes for a while."""
+    added = [cluster.add_node(**resources) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for node in added:
+            cluster.remove_node(node)
+
+
+def counting(counts: list[int]) -> Callable[[SearchState], None]:
+    """Notes how many trials are open at each event."""
+    return lambda state: counts.append(len(state.open_trials()))
+
+
+def test_trials_share_the_gpus_of_a_node(cluster: Cluster, experiment: Experiment, tmp_path: Path) -> None:
+    """Ray's own count of GPUs: no real ones are needed. The node has two, and a trial takes half of one."""
+    resources, folder, at_once = Resources(cpu=1, gpu=0.5), tmp_path / "search", []
+    experiment = replace(experiment, search=experiment.search.model_copy(update={"resources": resources}))
+    with nodes(cluster, 1, num_cpus=4, num_gpus=2), ray_session(cluster.address):
+        slots = Slots(resources, None, cluster=True)
+        state = toy_search(experiment, folder, slots, {"seconds": 0.3}, counting(at_once))
+    assert [trial.outcome for trial in state.by_number()] == ["baseline", *["completed"] * 6]
+    assert max(at_once) == 4
+    assert sorted(file.read_text() for file in folder.glob("*.gpus")) == ["0", "0", "1", "1"]
+
+
+def test_the_processes_of_two_trials_lie_on_the_gpus_of_two_nodes(
+    cluster: Cluster, space: Path, tmp_path: Path
+) -> None:
+    """Of two GPUs each, as Ray counts them."""
+    options = ["search.trials=2", "training.max_iterations=3", "search.resources={cpu: 0.5, gpu: 1, workers: 2}"]
+    experiment = load_experiment(str(space), options)
+    folder, at_once = tmp_path / "search", []
+    with nodes(cluster, 2, num_cpus=2, num_gpus=2), ray_session(cluster.address):
+        slots = Slots(experiment.search.resources, None, cluster=True)
+        toy_search(experiment, folder, slots, {"seconds": 0.5}, counting(at_once), toy=Grouped)
+    assert max(at_once) == 2
+    for trial in ("t0000", "t0001"):
+        places = [read_json(path) for path in sorted((folder / f"{trial}.places").glob("*.json"))]
+        assert [place["gpus"] for place in places] == ["0", "1"]
+        assert len({place["node"] for place in places}) == 1, "the processes of a trial are on one node if it has room"
+
+
+TAUGHT = """
+data: FOLDER
+ranker: {name: knrm, vector_size: 8}
+curriculum: {pacing: linear, scoring: {choice: [model_loss, turns]}}
+training: {max_iterations: 1, batches_per_iteration: 1, batch_size: 4, pretrain_data: OTHER, pretrain_iterations: 1}
+search: {trials: 2, resources: {cpu: 2}}
+"""
+
+
+def test_what_trials_share_is_trained_where_they_are(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The head, with the driver, trains neither teacher nor pre-training; nodes have neither files nor the cache."""
+    folders = (("FOLDER", 5), ("OTHER", 6))
+    space = TAUGHT
+    for name, queries in folders:
+        data = tiny_data(queries=queries, candidates=4, turns=1)
+        space = space.replace(name, str(write_trec_folder(data, tmp_path / name)))
+    (tmp_path / "toy.yaml").write_text(space)
+    experiment = load_experiment(str(tmp_path / "toy.yaml"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "node"))
+    with nodes(cluster, 1, num_cpus=2):  # the other node has room for one trial
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "driver"))
+        known = untrained(experiment)
+        [made] = completed(experiment, known, cluster.address).values()
+    assert made.teacher is not None and made.start
+    told = "scores of teacher: computed on the cluster, which all trials wait for"
+    assert capfd.readouterr().err.splitlines().count(told) == 1
+    trained = {
+        name: sorted(path.name for path in (tmp_path / name / "tune_cl").iterdir()) for name in ("node", "driver")
+    }
+    assert {"teacher", "pretrained"} <= set(trained["node"]) and "teacher" not in trained["driver"]
+    assert {"teacher-scores", "pretrained"} <= set(trained["driver"])
+    [again] = completed(experiment, known, "10.0.0.7:6379").values()  # nobody is there: the cache has it all
+    assert np.array_equal(again.teacher, made.teacher)
+    [here] = completed(experiment, known).values()
+    assert here.teacher is not None
+
+
+def test_an_error_of_a_computation_on_the_cluster_is_the_user_s(cluster: Cluster) -> None:
+    compute = on_cluster(cluster.address, Resources(cpu=1))
+    with pytest.raises(DataError, match=r"error: x\.txt:3: is no number; a number"):
+        compute(refuse)
+    with pytest.raises(WorkFailed, match=r"break down: .*ZeroDivisionError"):
+        compute(break_down)
+    with pytest.raises(WorkFailed, match=r"die: "):
+        compute(die)
+
+
+def test_what_no_node_holds_waits_for_one_and_says_so(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A teacher that needs two CPUs; the worker has one, until the note is seen."""
+    said, added = [], []
+
+    def add_node(line: str) -> None:
+        if line.startswith("note:"):  # else it tells what is computed
+            said.append(line)
+            added.append(cluster.add_node(num_cpus=2))
+
+    monkeypatch.setattr(places_module, "READ_SECONDS", 0.5)
+    monkeypatch.setattr(elsewhere, "say", add_node)
+    assert on_cluster(cluster.address, Resources(cpu=2))(os.getpid) != os.getpid()
+    cluster.remove_node(added[0])
+    assert said == ["note: waiting for a node that holds a trial (2 CPU): none of the cluster does"]
+
+
+def refuse() -> None:
+    raise DataError(Problem("x.txt:3", "is no number", "a number"))
+
+
+def die() -> None:
+    os._exit(3)
+
+
+def break_down() -> float:
+    return 1 / 0
+
+
+def names_there() -> tuple[list[str], str]:
+    from trainables.curriculum.scoring import SCORINGS
+
+    return list(SCORINGS), ray.get_runtime_context().get_node_id()
+
+
+def test_a_file_is_loaded_on_each_node_though_none_has_it(cluster: Cluster, tmp_path: Path) -> None:
+    load_plugins([written(tmp_path, LENGTH)])
+    (tmp_path / "mine.py").unlink()
+    with nodes(cluster, 1, num_cpus=1), ray_session(cluster.address):
+        task = ray.remote(num_cpus=1, scheduling_strategy="SPREAD")(names_there)
+        answers = ray.get([task.remote() for _ in range(6)])
+    assert all("length" in names for names, _ in answers)
+    assert len({node for _, node in answers}) == 2
+
+
+def test_a_module_that_a_node_lacks_is_named(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path, LENGTH, "not_there.py")
+    monkeypatch.syspath_prepend(tmp_path)
+    load_plugins(["not_there"])
+    with (
+        pytest.raises(WorkFailed, match=r"node [\d.]+ cannot run trials: --plugin: no module 'not_there'; install"),
+        ray_session(cluster.address),
+    ):
+        pytest.fail("the session has begun")
+
+
+def test_a_search_runs_with_a_plugin_and_asks_for_it_again(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file, space = written(tmp_path, LENGTH), written(tmp_path, OWN, "own.yaml")
+    assert main(["run", space, "--plugin", file, "--address", cluster.address, "--name", "a", "--json"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    assert (document["trials"], document["errored"]) == (3, 0)
+    first = json.loads((tmp_path / "tune_cl_runs" / "a" / "journal.jsonl").read_text().splitlines()[0])
+    assert [record["file"] for record in first["plugins"]] == [file]
+    forget()
+    assert main(["resume", "a"]) == 2 and f"--plugin {file}" in capfd.readouterr().err
+
+
+def test_trials_go_on_where_processes_and_nodes_die(
+    cluster: Cluster, experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second node comes while the search runs and gets a trial; the first is lost later."""
+    monkeypatch.setattr(places_module, "READ_SECONDS", 0.5)  # so that the new node is seen well before the end
+    first = next(node for node in cluster.worker_nodes)
+    folder, at_once, lost = tmp_path / "search", [], []
+
+    def watch(state: SearchState) -> None:
+        at_once.append(len(state.open_trials()))
+        if state.iterations == 2 and len(cluster.worker_nodes) == 1 and not lost:
+            cluster.add_node(num_cpus=1)
+        if max(at_once) == 2 and state.iterations >= 20 and not lost:
+            lost.append(first)
+            cluster.remove_node(first, allow_graceful=False)
+
+    with ray_session(cluster.address):
+        places = Slots(experiment.search.resources, experiment.search.max_concurrent, cluster=True)
+        assert places() == 1
+        state = toy_search(experiment, folder, places, {"seconds": 0.1, "faults": FAULTS}, watch)
+    assert lost and max(at_once) == 2
+    outcomes = {trial.trial: trial.outcome for trial in state.by_number()}
+    assert outcomes == {"t0000": "baseline"} | {
+        f"t000{n}": "failed" if n in (2, 3) else "completed" for n in range(1, 7)
+    }, "\n".join(f"{trial.trial}: {trial.reason}" for trial in state.by_number())
+    for trial in state.by_number():
+        expected = {"t0002": [], "t0003": [1]}.get(trial.trial, [1, 2, 3, 4, 5, 6])
+        assert sorted(trial.results) == expected, trial.trial
+    assert steps_of(folder, "t0001") == [1, 2, 3, 3, 4, 5, 6]  # the lost step was made again, and no other
+    assert "there is no such model" in str(state.trials["t0002"].reason)
+    assert state.trials["t0003"].reason == "the training loss became nan"
+    repeated = sum(len(steps_of(folder, trial)) for trial in outcomes if trial not in FAULTS) - 4 * 6
+    assert 0 <= repeated <= 2  # by the only trial on the lost node
