@@ -12,7 +12,7 @@ compared. Those of readers hold everywhere, the others with the same kind of pro
 
 VOLATILE is left out, because no two runs have it in common: times and what follows from them (speeds, hours, the Pareto
 set), ids, addresses, versions. Searches train one trial at a time, since what a sampler proposes depends on which
-trials have ended. What was removed on purpose (REMOVED) may be missing in NEW.
+trials have ended. What was removed on purpose (REMOVED) may be missing in NEW, and what was added (ADDED) in OLD.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ REMOVED = (
     *("search.stop_when", "curriculum.sampling", "curriculum.warm", "evaluation.smoothing", "cost_forecast"),
     *("pbt", "race", "outlook", "tune_cl.audit", "tune_cl.repeat_of"),
 )
+ADDED = ("search.plain", "arm", "arms", "compares", "default")
 VOLATILE = re.compile(
     r".*seconds.*|samples_per_second|.*_hours.*|.*hours_.*|.*pareto|paces|storage|tracking_uri|run_file|best_ranker"
     r"|mlflow\..*|mlflow_.*|tune_cl\.(versions|git_commit|search_id|key)"
@@ -489,15 +490,16 @@ def flat(facts: Any, path: str = "") -> dict[str, str]:
 
 
 def differences(old: Facts, new: Facts) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Paths with both values, where these differ; what NEW lacks because it was removed on purpose does not count."""
+    """Paths with both values, where these differ; what was removed or added on purpose does not count."""
     for path in dict.fromkeys([*old, *new]):
-        if old.get(path) != new.get(path) and not (path not in new and removed(path)):
+        meant = (path not in new and has_part(path, REMOVED)) or (path not in old and has_part(path, ADDED))
+        if old.get(path) != new.get(path) and not meant:
             yield path, (old.get(path, "nothing"), new.get(path, "nothing"))
 
 
-def removed(path: str) -> bool:
+def has_part(path: str, names: Iterable[str]) -> bool:
     dotted = f".{path.replace('/', '.')}."
-    return any(f".{name}." in dotted for name in REMOVED)
+    return any(f".{name}." in dotted for name in names)
 
 
 def compare(name: str, old: Facts, new: Facts, allowed: Iterable[str]) -> bool:

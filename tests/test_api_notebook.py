@@ -47,7 +47,7 @@ def test_the_example_leads_from_a_folder_to_a_verdict(tmp_path: Path) -> None:
     kinds = [output["output_type"] for output in searched["outputs"]]
     assert kinds == ["stream", "display_data", "execute_result"], "a note, one line of progress, the result"
     [shown] = outputs(searched, "text/html")
-    assert "<svg" in shown and "t0000 baseline" in shown and "tune_cl.open_search(" in shown
+    assert "<svg" in shown and "t0000 plain, default" in shown and "tune_cl.open_search(" in shown
     [verdict] = outputs(confirmed, "text/html")
     assert "trained with 3 seeds" in verdict
     assert not [one["text"] for cell in cells for one in cell["outputs"] if one.get("name") == "stderr"]

@@ -73,6 +73,7 @@ def told(searched: Findings, document: dict[str, Any]) -> str:
 def test_before_a_confirmation_the_best_on_dev_is_named_and_no_verdict(searched: Findings) -> None:
     shown, (trial, at) = text(verdict_section(searched)), searched.ranked[0]
     assert shown.startswith("No verdict yet") and f"{trial.trial} " in shown and f"{at.dev:.4f}" in shown
+    assert "was not tuned" in shown and "tune-cl tune-plain toy" in shown
     assert "0.4500" in shown and f"best of {len(searched.ranked)} trials" in shown
     assert f"confirm toy --storage {searched.search_folder.storage}" in shown
 
@@ -123,7 +124,12 @@ def test_trials_are_shown_by_arm_and_tuning_apart_from_the_curriculum(tmp_path: 
         case.add([0.2 + lr, 0.60 - lr], "completed")
     found = gather(case.write())
     shown = text(verdict_section(found))
-    assert "(3 trials over lr) was worth +0.0600 map on dev" in shown and "+0.0700" in shown and "best of 2" in shown
+    assert (
+        "tune-plain" not in shown
+        and "(3 trials over lr) was worth +0.0600 map on dev" in shown
+        and "+0.0700" in shown
+        and "best of 2" in shown
+    )
     assert "t0003 plain, lr=0.03" in shown
     assert [row.label.split()[0] for row in rows(found)] == ["t0003", "t0001", "t0000", "t0002", "t0004"]
     assert [row.difference for row in rows(found)] == pytest.approx([None, -0.01, -0.06, 0.07, 0.06])

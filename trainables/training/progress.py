@@ -185,8 +185,9 @@ def read_state(folder: Path) -> dict[str, Any]:
 
 
 def is_of(folder: Path, run: AnyRun, digest: str) -> bool:
-    """Whether `folder` holds the state of this configuration on this data, wherever the data now lies. A state that
-    used keys which this version does not know counts as another configuration's."""
+    """Whether `folder` holds the state of this configuration on this data, wherever the data now lies; keys that the
+    training does not read may differ. A state that used keys which this version does not know counts as another
+    configuration's."""
     state = read_state(folder)
     document, gone = without_gone(state["run"])
     try:
@@ -194,4 +195,5 @@ def is_of(folder: Path, run: AnyRun, digest: str) -> bool:
     except ValidationError:
         return False
     here = saved.data.model_copy(update={"source": run.data.source})
-    return not gone and saved.model_copy(update={"data": here}) == run and state["data"] == digest
+    same = saved.model_copy(update={"data": here}).in_force() == run.in_force()
+    return not gone and same and state["data"] == digest

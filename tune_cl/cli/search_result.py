@@ -13,11 +13,10 @@ from tune_cl.cli.tables import short, table
 from tune_cl.history.search_folder import search_folder_of
 from tune_cl.history.state import differences, seedless
 from tune_cl.process import program
-from tune_cl.space.wording import CAUTION, DEFAULT, rankers, tuning_words
+from tune_cl.space.wording import CAUTION, DEFAULT, NOT_TUNED, rankers, tuning_words
 
 CHECKPOINT = "checkpoint"  # in the folder of a function's best iteration
 PORT = 5000  # MLflow's own default
-NOT_TUNED = "Plain training was not tuned: another learning rate or loss alone may do as well."
 Shown = dict[str, Any]
 
 

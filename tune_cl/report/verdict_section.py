@@ -25,7 +25,7 @@ from tune_cl.history.state import RAN_TO_THE_END, RUNNING, Dev, TrialState
 from tune_cl.report.charts import Interval, Seeds, seed_chart
 from tune_cl.report.findings import Document, Findings, words
 from tune_cl.report.markup import BLOCKS, Markup, code, heading, number, p_value, paragraph, signed, table
-from tune_cl.space.wording import CAUTION, tuning_words
+from tune_cl.space.wording import CAUTION, NOT_TUNED, tuning_words
 
 MOST_ROWS = 10  # trials in the table without a confirmation
 
@@ -87,6 +87,9 @@ def verdict_section(findings: Findings, in_python: bool = False) -> Markup:
         return BLOCKS.verdict(colour, headline, *(paragraph(text) for text in others if text))
     parts = [paragraph(text) for text in (_tuning(findings), _on_dev(findings)) if text]
     step = findings.search_folder.call if in_python else findings.search_folder.command
+    if findings.ranked and findings.experiment.compares and not findings.tuned:
+        tune = step("tune_plain" if in_python else "tune-plain")
+        parts += [paragraph(f"{NOT_TUNED} To tune it as hard:"), code(tune)]
     if findings.ranked:
         parts += [paragraph("Confirm it on held-out queries with several seeds:"), code(step("confirm"))]
     elif not findings.state.end:

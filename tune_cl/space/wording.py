@@ -14,6 +14,7 @@ NAMED = (*_CURRICULUM, "switch", "anti")  # in `curriculum`
 
 
 CAUTION = "The best of many trials on one seed looks better than it is: this is no verdict yet."
+NOT_TUNED = "Plain training was not tuned: another learning rate or loss alone may do as well."
 DEFAULT = "plain, default"  # the first trial, which has the space's own defaults
 
 
