@@ -299,3 +299,38 @@ def test_search_end_holds_until_the_next_session() -> None:
 def test_journal_that_does_not_fit_is_refused(events: list[Event], place: str) -> None:
     with pytest.raises(DataError, match=place):
         replay(events)
+
+
+WRONG = {
+    "a text for a number": (result(0, 1, 0.5), {"iteration": "1"}),
+    "no number": (result(0, 1, 0.5), {"metrics": {"dev_map": None}}),
+    "a list of metrics": (result(0, 1, 0.5), {"metrics": []}),
+    "a huge number": (result(0, 1, 0.5), {"iteration": 10**400}),
+    "a missing value": (trial(0), {"params": None}),
+    "no text": (SEARCH, {"yaml": None}),
+    "nothing of the data": (SEARCH, {"data": []}),
+    "an odd best": (end(0, "completed"), {"best": {"dev": 1}}),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_value_of_a_wrong_kind_is_named_with_its_line(name: str, tmp_path: Path) -> None:
+    """Also in the last line, which is not taken for one that was written in part."""
+    event, change = WRONG[name]
+    path = tmp_path / "journal.jsonl"
+    path.write_text(json.dumps(SEARCH) + "\n" + json.dumps(event | change) + "\n")
+    [key] = change
+    with pytest.raises(DataError, match=rf"^error: {path}:2: event '\w+': '{key}' is .*; a journal as tune"):
+        list(read_events(path))
+
+
+def test_deep_and_endless_lines_are_refused(tmp_path: Path) -> None:
+    path, sound = tmp_path / "journal.jsonl", json.dumps(SEARCH) + "\n"
+    for levels in (30, 100_000):
+        path.write_text(sound + '{"event": "forecast", "x": ' + "[" * levels + "]" * levels + "}\n" + sound)
+        with pytest.raises(DataError, match=r":2: (not an event|event 'forecast': 'x' is nested)"):
+            list(read_events(path))
+    with path.open("wb") as file:
+        file.truncate(1 << 33)  # zeros, which take no space on the disk
+    with pytest.raises(DataError, match=r":1: longer than 67,108,864 bytes"):
+        list(read_events(path))

@@ -80,24 +80,30 @@ def test_trials_on_this_machine_have_the_keys_all_the_same(monkeypatch: pytest.M
 # -- the token of a local Ray ------------------------------------------------------------------------------------
 
 STARTS_RAY = """
+import os
 from tune_cl.ray.session import ray_session
 with ray_session(None):
-    print("started")
+    path = os.environ.get("RAY_AUTH_TOKEN_PATH")
+    print("started", path and (oct(os.stat(path).st_mode & 0o777), len(open(path).read())))
+assert not os.path.exists(path or "")
 """
+STARTED = "started ('0o600', 64)\n"
 
 
 @pytest.mark.parametrize("before", [None, 0o644], ids=["a new one", "one that all may read"])
 def test_nobody_else_reads_the_token(before: int | None, home: Path) -> None:
-    """Ray itself would leave it 0644."""
+    """Ray itself would leave it 0644. A new one is in the private folder: the home may be read-only."""
     token = home / ".ray" / "auth_token"
     if before:
         token.parent.mkdir()
         token.write_text("0" * 64)
         token.chmod(before)
     done = in_new_process(STARTS_RAY, cwd=home)
-    assert done.stdout == "started\n", done.stderr
-    assert token.stat().st_mode & 0o777 == 0o600
-    assert token.read_text() == "0" * 64 if before else len(token.read_text()) == 64
+    assert done.stdout == STARTED, done.stderr
+    if before:
+        assert token.stat().st_mode & 0o777 == 0o600 and token.read_text() == "0" * 64
+    else:
+        assert not token.parent.exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
@@ -107,12 +113,12 @@ def test_the_token_of_another_stays_as_it_is(home: Path) -> None:
     token.write_text("0" * 64)
     os.chown(token, 65534, 65534)
     token.chmod(0o644)
-    assert in_new_process(STARTS_RAY, cwd=home).stdout == "started\n"
+    assert in_new_process(STARTS_RAY, cwd=home).stdout == STARTED
     assert token.stat().st_mode & 0o777 == 0o644
 
 
 def test_a_token_in_the_environment_is_written_nowhere(home: Path) -> None:
-    assert in_new_process(STARTS_RAY, cwd=home, RAY_AUTH_TOKEN="1" * 64).stdout == "started\n"
+    assert in_new_process(STARTS_RAY, cwd=home, RAY_AUTH_TOKEN="1" * 64).stdout == "started None\n"
     assert not (home / ".ray").exists()
 
 

@@ -44,8 +44,9 @@ from typing import Any, BinaryIO, Self
 from zlib import crc32
 
 from trainables.core.errors import ConfigError, DataError, Problem
-from trainables.core.files import no_link, opened
+from trainables.core.files import lines_of, no_link, opened
 from trainables.core.storage import patiently
+from tune_cl.history.event_schema import misfit
 
 Event = dict[str, Any]
 FILE = "journal.jsonl"
@@ -154,25 +155,37 @@ def read_events(path: Path) -> Iterator[Event]:
 def _whole_events(file: BinaryIO, path: Path) -> Iterator[tuple[int, Event]]:
     """Each event and the length of its line in bytes, up to a last line that was written only in part: without its end,
     or with pages that never reached the disk. Raises DataError if a line before the last is damaged."""
-    for number, line in enumerate(file, 1):
+    for number, line in enumerate(lines_of(file, path), 1):
         if not line.endswith(b"\n"):
             return
+        location = f"{path}:{number}"
         try:
-            event = parse(line, f"{path}:{number}")
+            event = _parsed(line, location)
         except DataError:
             if file.read(1):
                 raise
             return
-        yield len(line), event
+        yield len(line), _fitting(event, location)
 
 
 def parse(line: bytes, location: str) -> Event:
     """A line's event; raises DataError naming the location."""
+    return _fitting(_parsed(line, location), location)
+
+
+def _fitting(event: Event, location: str) -> Event:
+    """The event; raises DataError if a value of it is of a wrong kind."""
+    if wrong := misfit(event):
+        raise DataError(Problem(location, f"event '{event['event']}': {wrong}", "a journal as tune-cl wrote it"))
+    return event
+
+
+def _parsed(line: bytes, location: str) -> Event:
     try:
         event = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         event = None
-    if not isinstance(event, dict) or "event" not in event:
+    if not isinstance(event, dict) or not isinstance(event.get("event"), str):
         raise DataError(Problem(location, "not an event of a journal", "one JSON object a line with the key 'event'"))
     if (check := event.pop("crc", None)) is not None:
         content = line[: -len(CHECK % 0)]

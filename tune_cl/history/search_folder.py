@@ -16,7 +16,7 @@ from trainables.config.function import option_of
 from trainables.config.objective import OBJECTIVE
 from trainables.core.cache import ROOT, cache_root, digest_of
 from trainables.core.errors import ConfigError, DataError, Interrupted, Problem, WorkFailed, nearest
-from trainables.core.files import folder_on_the_way, names_folder, opened, require_folder, unwritable
+from trainables.core.files import folder_on_the_way, lines_of, names_folder, opened, require_folder, unwritable
 from trainables.core.plugins import plugin_options
 from trainables.core.storage import exists, fault_of, folders_in, is_remote, joined, size
 from tune_cl.history.journal import FILE, Journal, read_events
@@ -154,7 +154,7 @@ def has_event(journal: Path) -> bool:
     """Whether a journal has an event, that is, a whole line."""
     try:
         with opened(journal) as file:
-            return file.readline().endswith(b"\n")
+            return next(lines_of(file, journal), b"").endswith(b"\n")
     except (FileNotFoundError, NotADirectoryError):
         return False
     except PermissionError:
