@@ -105,8 +105,9 @@ def misfit(fields: Any, shapes: Sequence[Sequence[int]]) -> str | None:
     most = {"layer": len(shapes), "head": longest, "label": longest}
     for key, value in fields.items():
         limit = next((limit for part, limit in most.items() if part in key), None)
-        counts = limit is not None and key.startswith(COUNTS) and value is not None
-        if counts and (not isinstance(value, int) or not 0 <= value <= limit):
+        if limit is None or value is None or not key.startswith(COUNTS):
+            continue
+        if not isinstance(value, int) or not 0 <= value <= limit:
             return f"says {key} {str(value)[:40]}, and its weights hold no more than {limit:,}"
     held = sum(math.prod(shape) for shape in shapes)
     try:

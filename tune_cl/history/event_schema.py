@@ -56,7 +56,7 @@ def _best(value: Any) -> bool:
 
 
 def _data(value: Any) -> bool:
-    return isinstance(value, dict) and _text(value.get("name", "")) and _any(value)
+    return isinstance(value, dict) and _text(value.get("name")) and _any(value)
 
 
 TEXTS, NUMBERS, ANYTHING, POINT = _list(_text), _mapping(_number), _mapping(_any), _mapping(_flat)

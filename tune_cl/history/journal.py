@@ -44,7 +44,7 @@ from typing import Any, BinaryIO, Self
 from zlib import crc32
 
 from trainables.core.errors import ConfigError, DataError, Problem
-from trainables.core.files import lines_of, no_link, opened
+from trainables.core.files import full_disk_named, lines_of, no_link, opened
 from trainables.core.storage import patiently
 from tune_cl.history.event_schema import misfit
 
@@ -95,9 +95,10 @@ class Journal:
         os.stat(self.path)
         try:
             self._file.truncate(self.size)
-            if self._file.write(line) != len(line):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
-            os.fsync(self._file.fileno())
+            with full_disk_named(self.path):
+                if self._file.write(line) != len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(self._file.fileno())
         except BaseException:
             self._file.truncate(self.size)
             raise
