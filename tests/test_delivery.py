@@ -31,7 +31,11 @@ class TimeIsUp(BaseException):
 
 class Memory(RunStore):
     """Keeps runs in memory, and one of identical points, as MLflow's stores do. `calls`: the methods that were called.
-    The call of the number or method `fails` takes effect, and raises TimeoutError."""
+    The call of the number or method `fails` takes effect, and raises TimeoutError. `loses`: how many of the next points
+    that it takes it does not keep."""
+
+    remote = True
+    loses = 0
 
     def __init__(self) -> None:
         self.runs: dict[str, SimpleNamespace] = {}
@@ -94,10 +98,14 @@ class Memory(RunStore):
             raise Refused("it is deleted")
         for metric in metrics:
             point = (metric.key, metric.step, metric.value, metric.timestamp)
-            if point not in self.runs[run].points:
+            self.loses -= 1
+            if point not in self.runs[run].points and self.loses < 0:
                 self.runs[run].points.append(point)
             self.runs[run].data.metrics[metric.key] = metric.value
         self.done("log_metrics")
+
+    def steps(self, run: str, metric: str) -> set[int]:
+        return {step for name, step, *_ in self.runs[run].points if name == metric}
 
     def log_artifact(self, run: str, path: Path, folder: str | None) -> None:
         self.copied.append((run, str(path), folder))
@@ -320,8 +328,27 @@ def test_a_step_takes_a_part_of_a_long_journal_and_two_seconds(begun: Delivery, 
         begun.journal.append(machine)
     assert last.step() and last.pending() == 1 and store.named("t0000").data.tags["tune_cl.machine"] == "cpu"
     for number in range(module.CHUNK):
-        begun.journal.append({"event": "note", "time": float(number)})
+        begun.journal.append({"event": "note", "trial": "t0000", "text": "", "time": float(number)})
     assert last.step() and last.pending() == 1
+
+
+@pytest.mark.parametrize("loses", [1, 2, 10**6])
+def test_points_that_were_taken_and_not_kept_are_sent_again(
+    loses: int, begun: Delivery, store: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Something before the server answered in its place. One that keeps none holds up nothing for ever."""
+    sent(begun, trial_event(0, {}))
+    results = [result_event(0, iteration, iteration / 10) for iteration in (1, 2, 3)]
+    store.loses = loses
+    sent(begun, *results)
+    assert len(dev(store.named("t0000"))) < 3
+    begun.journal.append(end_event(0, "completed", {"iteration": 3, "dev": 0.3}))
+    for _ in range(10):
+        with suppress(ConnectionError):
+            begun.step()
+    kept = [(1, 0.1), (2, 0.2), (3, 0.3)] if loses < 10 else []
+    assert sorted(dev(store.named("t0000"))) == kept and store.named("t0000").status == "FINISHED"
+    assert ("MLflow lacks 3 points of t0000 that it took" in caplog.text) is (not kept)
 
 
 def test_what_mlflow_refuses_is_said_and_holds_up_nothing_else(

@@ -22,7 +22,8 @@ from trainables.core.errors import WorkFailed
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import FILE, Event, Journal, read_events
-from tune_cl.history.state import SearchState, TrialState, replay
+from tune_cl.history.search_folder import stops
+from tune_cl.history.state import TrialState, replay
 from tune_cl.ray import nodes as nodes_module
 from tune_cl.ray import tuner as ray_tune
 from tune_cl.ray.nodes import NodeCheck
@@ -59,25 +60,30 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-def test_trials_whose_checkpoint_finds_no_space_go_on_or_fail_with_the_reason(
+def test_a_full_disk_ends_the_search_and_no_trial(
     local_ray: str, experiment: Experiment, small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One trial has space again when it is retried; another has none until it has failed."""
-    folder, faults = tmp_path / "search", {"t0001": "full", "t0002": "stays full"}
+    """One trial has space again when it is retried; another has none until the search ends. A third is killed, as for
+    want of memory, once more than it may be retried."""
+    folder, faults = tmp_path / "search", {"t0001": "full", "t0002": "stays full", "t0003": "killed twice"}
     monkeypatch.setattr(ray_tune, "RETRIES", 1)
-
-    def watch(state: SearchState) -> None:
-        if "t0002" in state.trials and state.trials["t0002"].outcome:
-            (small_disk / BALLAST).unlink(missing_ok=True)
-
-    state = toy_search(experiment, folder, lambda: 1, {"faults": faults, "storage": str(small_disk)}, watch)
-    assert [trial.outcome for trial in state.by_number()] == ["baseline", "completed", "failed", "completed"]
-    assert "No space left on device" in str(state.trials["t0002"].reason)
+    made = {"faults": faults, "storage": str(small_disk)}
+    with pytest.raises(WorkFailed, match=r"^t0002: .*No space left on device") as ended:
+        toy_search(experiment, folder, lambda: 1, made)
+    assert stops(ended.value)
+    state = replay(read_events(folder / FILE))
+    assert [trial.outcome for trial in state.by_number()] == ["baseline", "completed", None]
+    (small_disk / BALLAST).unlink()
+    state = toy_search(experiment, folder, lambda: 1, made | {"faults": faults | {"t0002": ""}})
+    assert [trial.outcome for trial in state.by_number()] == ["baseline", *["completed"] * 3]
     assert steps_of(folder, "t0001") == [1, 2, 3, 3, 4, 5, 6]
-    assert steps_of(folder, "t0002") == [1, 2, 3, 3]
+    assert steps_of(folder, "t0002") == [1, 2, 3, 3, 3, 4, 5, 6]
+    assert steps_of(folder, "t0003") == [1, 2, 3, 3, 3, 4, 5, 6]
+    notes = [event["text"] for event in read_events(folder / FILE) if event["event"] == "note"]
+    assert len(notes) == 1 and "tried once more, alone" in notes[0]
     assert (best := state.best())
     for trial in state.by_number():
-        assert sorted(trial.results) == ([1, 2, 3] if trial.trial == "t0002" else [1, 2, 3, 4, 5, 6])
+        assert sorted(trial.results) == [1, 2, 3, 4, 5, 6]
         kept = [iteration for iteration, path in sorted(trial.checkpoints.items()) if Path(path).is_dir()]
         assert kept == ([5, 6] if trial is best[0] else [])
 

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.journal_events import SEARCH, end, result, trial
+from trainables.core import storage
 from trainables.core.errors import ConfigError, DataError
 from tune_cl.history import journal as module
 from tune_cl.history.journal import Event, Journal, read_events
@@ -160,12 +161,12 @@ def test_an_event_that_cannot_wait_is_given_up_at_once(
         journal.append(SEARCH)
         with monkeypatch.context() as patch, pytest.raises(OSError, match="disk"):
             patch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
-            patch.setattr(module.time, "sleep", lambda _: pytest.fail("it waited"))
+            patch.setattr(storage.time, "sleep", lambda _: pytest.fail("it waited"))
             journal.append({"event": "interrupted", "time": 1.0}, patience=0.0)
         assert list(journal.events()) == [SEARCH] and not caplog.records
 
 
-@pytest.mark.parametrize(("patience", "waits"), [(None, [5.0] * 24), (3.0, [3.0])])
+@pytest.mark.parametrize(("patience", "waits"), [(None, [2.0] * 60), (3.0, [2.0] * 2)])
 def test_a_write_that_fails_is_tried_again_until_patience_ends(
     patience: float | None, waits: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,7 +175,7 @@ def test_a_write_that_fails_is_tried_again_until_patience_ends(
         journal.append(SEARCH)
         with monkeypatch.context() as patch, pytest.raises(OSError, match="disk"):
             patch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
-            patch.setattr(module, "time", SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append))
+            patch.setattr(storage, "time", SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append))
             journal.append(trial(0), patience)
         assert slept == waits and list(journal.events()) == [SEARCH]
 
@@ -183,7 +184,7 @@ def test_what_a_failed_write_left_is_replaced_by_the_next_attempt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Storage that goes away in the middle of a write does not let the part be taken back either."""
-    monkeypatch.setattr(module, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(storage, "RETRY_SECONDS", 0.0)
     with Journal(tmp_path / "s") as journal:
         journal.append(SEARCH)
         whole, lengths = journal._file, [5, None]
@@ -298,3 +299,38 @@ def test_search_end_holds_until_the_next_session() -> None:
 def test_journal_that_does_not_fit_is_refused(events: list[Event], place: str) -> None:
     with pytest.raises(DataError, match=place):
         replay(events)
+
+
+WRONG = {
+    "a text for a number": (result(0, 1, 0.5), {"iteration": "1"}),
+    "no number": (result(0, 1, 0.5), {"metrics": {"dev_map": None}}),
+    "a list of metrics": (result(0, 1, 0.5), {"metrics": []}),
+    "a huge number": (result(0, 1, 0.5), {"iteration": 10**400}),
+    "a missing value": (trial(0), {"params": None}),
+    "no text": (SEARCH, {"yaml": None}),
+    "nothing of the data": (SEARCH, {"data": []}),
+    "an odd best": (end(0, "completed"), {"best": {"dev": 1}}),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_value_of_a_wrong_kind_is_named_with_its_line(name: str, tmp_path: Path) -> None:
+    """Also in the last line, which is not taken for one that was written in part."""
+    event, change = WRONG[name]
+    path = tmp_path / "journal.jsonl"
+    path.write_text(json.dumps(SEARCH) + "\n" + json.dumps(event | change) + "\n")
+    [key] = change
+    with pytest.raises(DataError, match=rf"^error: {path}:2: event '\w+': '{key}' is .*; a journal as tune"):
+        list(read_events(path))
+
+
+def test_deep_and_endless_lines_are_refused(tmp_path: Path) -> None:
+    path, sound = tmp_path / "journal.jsonl", json.dumps(SEARCH) + "\n"
+    for levels in (30, 100_000):
+        path.write_text(sound + '{"event": "forecast", "x": ' + "[" * levels + "]" * levels + "}\n" + sound)
+        with pytest.raises(DataError, match=r":2: (not an event|event 'forecast': 'x' is nested)"):
+            list(read_events(path))
+    with path.open("wb") as file:
+        file.truncate(1 << 33)  # zeros, which take no space on the disk
+    with pytest.raises(DataError, match=r":1: longer than 67,108,864 bytes"):
+        list(read_events(path))

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import errno
 import os
+import pickle
+import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ray.exceptions import ActorDiedError, ObjectStoreFullError, RayTaskError
+from ray.train import WorkerGroupError
 from ray.train._internal.storage import StorageContext
+from safetensors import SafetensorError
 
 from tests.support.faults import failing
 from trainables.core import storage
-from trainables.core.storage import fetched, patiently
+from trainables.core.errors import WorkFailed
+from trainables.core.storage import fault_of, fetched, patiently, was_waited_for
 from trainables.ranker_trainable import ClusterTrainable
+from trainables.training.objective import FunctionFailed
 
 
 @pytest.fixture(autouse=True)
@@ -24,17 +32,21 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "RETRY_SECONDS", 0.0)
 
 
-AWAY = [OSError("AWS Error NETWORK_CONNECTION"), OSError(errno.ESTALE, "stale file handle")]
+AWAY = [
+    OSError("AWS Error NETWORK_CONNECTION"),
+    OSError(errno.ESTALE, "stale file handle"),
+    OSError(errno.ENOSPC, "no space"),
+]
 
 
-@pytest.mark.parametrize("error", AWAY, ids=["s3", "nfs"])
+@pytest.mark.parametrize("error", AWAY, ids=["s3", "nfs", "full"])
 def test_storage_that_comes_back_is_waited_for(error: OSError, caplog: pytest.LogCaptureFixture) -> None:
     call, calls = failing(3, error, lambda: "there")
     assert patiently(call) == "there" and len(calls) == 4
-    assert caplog.text.count("out of reach, trying again for 120 s") == 1
+    assert caplog.text.count("cannot be used, trying again for 120 s") == 1
 
 
-@pytest.mark.parametrize("number", [errno.ENOENT, errno.ENOSPC, errno.EACCES])
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.EACCES, errno.EMFILE])
 def test_what_waiting_does_not_mend_is_raised_at_once(number: int) -> None:
     call, calls = failing(1, OSError(number, os.strerror(number)), lambda: None)
     with pytest.raises(OSError, match=os.strerror(number)):
@@ -42,11 +54,54 @@ def test_what_waiting_does_not_mend_is_raised_at_once(number: int) -> None:
     assert len(calls) == 1
 
 
-def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_patience_ends_and_the_error_says_so_in_other_processes_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "PATIENCE", 0.0)
     call, _ = failing(10**9, AWAY[0], lambda: None)
-    with pytest.raises(OSError, match="NETWORK"):
+    with pytest.raises(OSError, match="NETWORK") as raised:
         patiently(call)
+    assert not was_waited_for(OSError(errno.ENOSPC, "no space"))
+    assert was_waited_for(fault_of(pickle.loads(pickle.dumps(RayTaskError("step", "[Errno 28]", raised.value)))))
+
+
+def behind(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+FULL = OSError(errno.ENOSPC, "no space")
+OF_MACHINE = [
+    *AWAY,
+    OSError("When reading x: AWS Error UNKNOWN (HTTP status 503) during GetObject operation"),
+    shutil.Error([("a", "b", "[Errno 28] No space left on device: 'b'")]),
+    SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
+    behind(WorkFailed("the workers failed"), WorkerGroupError("all", {0: ValueError("x"), 1: FULL})),
+    ObjectStoreFullError(),
+    ActorDiedError(RayTaskError("init", "OSError: [Errno 122] Disk quota exceeded", FULL)),
+]
+OF_WORK = [
+    FileNotFoundError(errno.ENOENT, "gone"),
+    OSError("We couldn't find such a model"),
+    ValueError("[Errno 28] in a text"),
+    FunctionFailed(FULL),
+    ActorDiedError(RayTaskError("init", "RuntimeError: there is no such model", RuntimeError())),
+]
+
+
+def test_faults_of_the_machine_are_told_from_all_else() -> None:
+    assert [error for error in OF_MACHINE if fault_of(error) is None] == []
+    assert [error for error in OF_WORK if fault_of(error) is not None] == []
+
+
+def test_a_long_wait_is_told_of(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """Also where the call hangs and raises nothing."""
+    monkeypatch.setattr(storage, "SILENCE", 0.1)
+    monkeypatch.setattr(storage, "EVERY", 0.2)
+    monkeypatch.setattr(storage, "_watch", None)
+    assert patiently(lambda: time.sleep(0.6), "/mnt/away") is None
+    assert 2 <= caplog.text.count("still waiting for /mnt/away, for ") <= 4
+    before = len(caplog.records)
+    time.sleep(0.2)
+    assert len(caplog.records) == before
 
 
 def test_work_that_takes_long_before_it_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:

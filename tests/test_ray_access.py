@@ -18,7 +18,7 @@ from tests.support.report_cases import Case
 from tests.support.trec_folder import write_trec_folder
 from tune_cl.cli import main
 from tune_cl.ray import access as module
-from tune_cl.ray.access import LOCK, LONGEST_SOCKET, OPEN, PREFIX, protect_token, ray_folder, require_ray
+from tune_cl.ray.access import LOCK, LONGEST_SOCKET, OPEN, PREFIX, protected_token, ray_folder, require_ray
 from tune_cl.ray.session import ray_session
 
 NOBODY = 65534
@@ -143,26 +143,30 @@ def test_no_file_that_a_search_leaves_holds_a_key(home: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("before", [None, 0o644], ids=["a new one", "one that all may read"])
-def test_nobody_else_reads_the_token(before: int | None, home: Path) -> None:
-    """Ray itself would leave it 0644."""
+def test_nobody_else_reads_the_token(before: int | None, home: Path, tmp_path: Path) -> None:
+    """Ray itself would leave it 0644. A new one is in the private folder: the home may be read-only."""
     token = home / ".ray" / "auth_token"
     if before:
         token.parent.mkdir()
         token.write_text("0" * 64)
         token.chmod(before)
-    protect_token()
-    assert token.stat().st_mode & 0o777 == 0o600
-    assert token.read_text() == "0" * 64 if before else len(token.read_text()) == 64
+    with protected_token(tmp_path / "ray"):
+        own = Path(os.environ["RAY_AUTH_TOKEN_PATH"])
+        assert own.parent == tmp_path and own.stat().st_mode & 0o777 == 0o600
+        assert own.read_text() == "0" * 64 if before else len(own.read_text()) == 64
+    assert "RAY_AUTH_TOKEN_PATH" not in os.environ
+    assert token.stat().st_mode & 0o777 == 0o600 if before else not token.parent.exists()
 
 
 @only_root
-def test_the_token_of_another_stays_as_it_is(home: Path) -> None:
+def test_the_token_of_another_stays_as_it_is(home: Path, tmp_path: Path) -> None:
     token = home / ".ray" / "auth_token"
     token.parent.mkdir()
-    token.touch()
+    token.write_text("0" * 64)
     os.chown(token, NOBODY, NOBODY)
     token.chmod(0o644)
-    protect_token()
+    with protected_token(tmp_path / "ray"):
+        assert Path(os.environ["RAY_AUTH_TOKEN_PATH"]).read_text() != "0" * 64
     assert token.stat().st_mode & 0o777 == 0o644
 
 
@@ -187,7 +191,8 @@ def test_a_ray_that_lets_anybody_in_is_refused_unless_it_is_wanted(
         warning, *_, error = capsys.readouterr().err.splitlines()
         assert warning == f"warning: RAY_AUTH_MODE: '{mode}' {OPENS}" and error.startswith(f"error: {home}: ")
         require_ray("ray://127.0.0.1:1")
-        protect_token()
+        with protected_token(tmp_path / "ray"):
+            assert "RAY_AUTH_TOKEN_PATH" not in os.environ
     for mode in ("token", "Token"):
         monkeypatch.setenv("RAY_AUTH_MODE", mode)
         require_ray(None)

@@ -19,6 +19,7 @@ import ray
 from ray._private import services
 from ray._private import utils as ray_utils
 
+from trainables.core.errors import WorkFailed
 from tune_cl.ray import session as module
 from tune_cl.ray import workarounds
 from tune_cl.ray.session import ray_session
@@ -156,3 +157,25 @@ def test_a_ray_of_this_machine_is_its_own_and_ends_with_the_session(
     assert is_caught(signal.SIGTERM)
     signal.raise_signal(signal.SIGTERM)
     assert heard == [signal.SIGTERM]
+
+
+@pytest.mark.parametrize("slow", [1, 2])
+def test_a_start_that_takes_too_long_is_tried_once_more(
+    slow: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun: list[int] = []
+
+    def init(**options: object) -> None:
+        begun.append(1)
+        if len(begun) <= slow:
+            raise Exception("The current node timed out during startup. This could happen because")
+
+    monkeypatch.setattr(ray, "init", init)
+    said = r"Ray did not start in its time \(a load of [\d.]+ on \d+ CPU cores\)"
+    if slow == 1:
+        with ray_session(None):
+            pass
+    else:
+        with pytest.raises(WorkFailed, match=rf"^{said}, twice: start again when"), ray_session(None):
+            pass
+    assert len(begun) == 2 and re.search(rf"note: {said}; it is tried once more", capsys.readouterr().err)

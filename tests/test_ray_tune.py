@@ -10,8 +10,9 @@ from ray.train._internal.session import _TrainingResult
 from ray.tune import Checkpoint
 from ray.tune.experiment import Trial
 
-from tune_cl.ray.tuner import CHECKPOINTS_PER_TRIAL, Deletions, _folder, _Recorder, _Rungs
+from tune_cl.ray.tuner import CHECKPOINTS_PER_TRIAL, Deletions, _Alone, _folder, _Recorder, _Rungs, _Suggestions
 from tune_cl.search.driver import Search
+from tune_cl.search.trials import FINISHED, Plan
 
 pytestmark = pytest.mark.slow
 
@@ -53,6 +54,28 @@ def test_a_trial_that_has_ended_keeps_its_id_and_little_else(rungs: _Rungs) -> N
     assert len({id(one.placement_group_factory) for one in (ended, failed, running, new)}) == 1
 
 
+class Plans:
+    """A search with these trials."""
+
+    slots = 0
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+
+    def next_trial(self) -> Plan | str:
+        if not self.names:
+            return FINISHED
+        return cast("Plan", PlanOf(self.names.pop(0)))
+
+
+class PlanOf(Plan):
+    def __init__(self, trial: str) -> None:
+        object.__setattr__(self, "trial", trial)
+
+    def as_config(self) -> dict[str, Any]:
+        return {"trial": self.trial}
+
+
 class Told:
     """The checkpoints that a search is told about."""
 
@@ -66,7 +89,7 @@ class Told:
 def test_a_trial_keeps_two_checkpoints_and_the_others_are_to_be_deleted(rungs: _Rungs, tmp_path: Path) -> None:
     one, old, search = trial(0), Deletions(), Told()
     rungs.on_trial_add(None, one)
-    recorder = _Recorder.into(cast("Search", search), [], str(tmp_path), old)
+    recorder = _Recorder.beside(_Rungs.of(cast("Search", search), []), str(tmp_path), old, _Alone())
     for number in range(1, 6):
         one.update_last_result({"training_iteration": number, "iteration": number, "trial_id": one.trial_id})
         saved = Checkpoint(str(tmp_path / str(number)))
@@ -78,10 +101,30 @@ def test_a_trial_keeps_two_checkpoints_and_the_others_are_to_be_deleted(rungs: _
     assert [Path(old.get() or "").name for _ in range(old.qsize())] == ["1", "2", "3"]
 
 
+def test_a_killed_trial_is_tried_once_more_while_no_other_runs() -> None:
+    """Also as the last one, when the search has no more."""
+    plans = [f"t{number:04d}" for number in range(3)]
+    alone = _Alone()
+    suggestions = _Suggestions.within(cast("Search", Plans(plans)), [], lambda: 2, alone)
+    begun = [suggestions.suggest(ray_trial) for ray_trial in ("a", "b")]
+    assert [config and config["trial"] for config in begun] == ["t0000", "t0001"]
+    suggestions.on_trial_complete("a", error=True)
+    assert alone.takes({"trial": "t0000"}) and not alone.takes({"trial": "t0000"})
+    assert suggestions.suggest("c") is None, "another runs"
+    suggestions.on_trial_complete("b")
+    assert suggestions.suggest("d") == {"trial": "t0000"}
+    assert suggestions.suggest("e") is None, "it runs alone"
+    suggestions.on_trial_complete("d")
+    assert suggestions.suggest("f") == {"trial": "t0002"}
+    assert suggestions.suggest("g") is None, "the last one may yet be killed"
+    suggestions.on_trial_complete("f")
+    assert suggestions.suggest("h") == "FINISHED"
+
+
 def test_of_a_trial_that_goes_on_the_checkpoint_of_the_pause_is_kept_too(rungs: _Rungs, tmp_path: Path) -> None:
     """A process that takes the trial over after a failure begins with it."""
     old, number, left = Deletions(), 0, []
-    recorder = _Recorder.into(cast("Search", Told()), [], str(tmp_path), old)
+    recorder = _Recorder.beside(_Rungs.of(cast("Search", Told()), []), str(tmp_path), old, _Alone())
     for _ in range(3):  # each time as a new trial of Ray's
         one = trial(0)
         rungs.on_trial_add(None, one)

@@ -60,6 +60,23 @@ def test_a_search_killed_again_and_again_repeats_at_most_an_iteration_a_kill(
     assert iterated <= whole.iterated + kills
 
 
+def test_trials_that_failed_are_taken_up_again_on_demand(experiment: Experiment, tmp_path: Path) -> None:
+    """A search that a fault of its disk had spoilt comes out like an unbroken one, kills in between or not."""
+    alone = replace(experiment, search=experiment.search.model_copy(update={"scheduler": "none", "searcher": "random"}))
+    Crew(tmp_path / "whole", alone).work()
+    spoilt = Crew(tmp_path / "cut", alone)
+    ended = spoilt.search.ended
+    spoilt.search.ended = lambda trial: (
+        spoilt.search.failed(trial, "no space") if trial in (BASELINE_TRIAL, "t0003") else ended(trial)
+    )
+    spoilt.work()
+    assert [outcome for _, outcome, _, _ in summary(tmp_path / "cut").values()].count("failed") == 2
+    with pytest.raises(Killed):
+        Crew(tmp_path / "cut", alone, kill_after=5, retry_failed=True).work()
+    Crew(tmp_path / "cut", alone, retry_failed=True).work()
+    assert summary(tmp_path / "cut") == summary(tmp_path / "whole")
+
+
 WAYS = {
     "asha": ["search.scheduler=asha"],
     "promotion": ["search.scheduler=asha", "search.promotion=true"],

@@ -19,7 +19,7 @@ from tune_cl.ray import session
 from tune_cl.ray import slots as places
 from tune_cl.ray.session import ray_session
 from tune_cl.ray.slots import first_ended
-from tune_cl.ray.tuner import Deletions, _Recorder
+from tune_cl.ray.tuner import Deletions, _Alone, _Recorder, _Rungs
 from tune_cl.search.trials import Trials
 
 
@@ -89,7 +89,8 @@ def test_a_signal_while_an_object_is_collected_is_heard_without_a_traceback(monk
 
 
 def test_ray_tunes_next_step_ends_the_search_then(tmp_path: Path) -> None:
-    recorder = _Recorder.into(cast(Trials, SimpleNamespace(unneeded=list)), [], str(tmp_path), Deletions())
+    rungs = _Rungs.of(cast(Trials, SimpleNamespace(unneeded=list)), [])
+    recorder = _Recorder.beside(rungs, str(tmp_path), Deletions(), _Alone())
     with stoppable():
         recorder.on_step_end(1, [])
         swallowed(signal.SIGTERM)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,7 +30,7 @@ def test_a_storage_that_is_away_is_tried_every_other_second_for_two_minutes(monk
     slept: list[float] = []
 
     def away() -> None:
-        raise OSError("no route to host")
+        raise OSError(errno.EHOSTUNREACH, "no route to host")
 
     monkeypatch.setattr(storage, "time", SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append))
     with pytest.raises(OSError, match="no route"):

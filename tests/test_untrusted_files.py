@@ -16,7 +16,7 @@ from tests.support.encoder_folders import save_encoder
 from tests.support.trec_folder import write_trec_folder
 from trainables.core.errors import ConfigError
 from trainables.data.readers import letor
-from trainables.rankers.encoders import new_encoder
+from trainables.rankers.encoders import new_encoder, read_model
 from tune_cl.cli import BAD_INPUT, DONE, main
 from tune_cl.space.space_files import MOST_BYTES
 
@@ -157,3 +157,18 @@ def test_features_that_do_not_fit_into_memory_are_refused(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert letor.free_memory() > 1 << 20
     assert main(["data", str(folder)]) == DONE
+
+
+SIZES = [
+    {"hidden_size": 10**6}, {"num_attention_heads": 0}, {"num_labels": 10**9}, {"num_hidden_layers": 10**6},
+    {"vocab_size": 10**9}, {"intermediate_size": "x"}, {"max_position_embeddings": 10**9}, {"id2label": 5},
+]  # fmt: skip
+
+
+def test_sizes_that_do_not_fit_the_weights_are_refused_before_anything_is_made(tmp_path: Path) -> None:
+    save_encoder("bert", tmp_path)
+    sound = json.loads((tmp_path / "config.json").read_text())
+    for change in SIZES:
+        (tmp_path / "config.json").write_text(json.dumps(sound | change))
+        with pytest.raises(ConfigError, match=r"describes|says num_|of which no model can be made"):
+            read_model(str(tmp_path))

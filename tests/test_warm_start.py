@@ -70,7 +70,8 @@ def test_without_any_search_there_a_path_is_asked_for(tmp_path: Path) -> None:
 def test_seeds_of_earlier_searches_are_known_along_a_chain(tmp_path: Path) -> None:
     """A confirmation must not train with a seed whose trainings had a say in the choice of configurations."""
     case = earlier(tmp_path, 0.3, 0.4)
-    told = [{"event": "warm_start", "sources": [{"search": "first", "seeds": [3]}, {"search": "older"}]}]
+    sources = [{"search": "first", "seeds": [3]}, {"search": "older"}]
+    told = [{"event": "warm_start", "sources": sources, "observations": []}]
     with Journal(case.search_folder.folder) as journal:
         journal.append(told[0])
     event = warm_start_event(later(case), case.events[0]["data"]["digest"], case.search_folder.storage)

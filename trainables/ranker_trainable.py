@@ -17,7 +17,7 @@ from ray.tune.result import DONE, SHOULD_CHECKPOINT
 
 from trainables.config.objective import AnyRun, run_of
 from trainables.core.errors import UserError, WorkFailed
-from trainables.core.storage import earlier, patiently
+from trainables.core.storage import earlier, fault_of, patiently, unhurried
 from trainables.post import Group
 from trainables.training.conclusion import Conclusion
 from trainables.training.device import device_memory, forget_device_memory, limit_process, release
@@ -57,8 +57,9 @@ class ClusterTrainable(tune.Trainable, ABC):
         self.snapshot()(Path(checkpoint_dir))
 
     def train(self) -> dict[str, Any]:
-        result = super().train()
-        behind = {} if (saved := self.saves.poll()) is None else {LATE_CHECKPOINT: self._registered(saved)}
+        with unhurried():
+            result = super().train()
+            behind = {} if (saved := self.saves.poll()) is None else {LATE_CHECKPOINT: self._registered(saved)}
         due = self.saves.due() and not result[DONE]  # at the end Tune saves anyway
         if due and self._storage and not self.saves.worth_waiting():
             self._write_behind(self._storage, result)
@@ -83,7 +84,7 @@ class ClusterTrainable(tune.Trainable, ABC):
         try:
             with self.saves.timed():
                 return super().save(checkpoint_dir)
-        except OSError:
+        except Exception:
             if self._storage:
                 self._storage.current_checkpoint_index = index
             raise
@@ -167,6 +168,8 @@ class RankerTrainable(ClusterTrainable):
         try:
             self._make_training(config["checkpoint"])
         except (UserError, WorkFailed) as error:  # becomes a result, as in `step`: Tune would retry
+            if fault_of(error):
+                raise
             self.failed = str(error)
 
     def _make_training(self, checkpoint: str | None) -> None:
@@ -195,13 +198,15 @@ class RankerTrainable(ClusterTrainable):
         """The metrics of docs/how-to/mlflow.md, with `iteration` and `done`.
 
         A failure that no retry would fix (a loss that is not a number) becomes a result `failed: reason`, not an
-        exception, because Tune retries a trial that raises.
+        exception, because Tune retries a trial that raises. A fault of the machine stays an exception.
         """
         if self.failed is not None:
             return {"failed": self.failed, "iteration": 1, "done": True}
         try:
             return self._applied() or self._iterated()
         except (UserError, WorkFailed) as error:
+            if fault_of(error):
+                raise
             trace = {TRACE: error.trace} if isinstance(error, FunctionFailed) else {}
             return {"failed": str(error), "iteration": self.training.iteration + 1, "done": True} | trace
 

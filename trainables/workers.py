@@ -26,6 +26,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from trainables.config.objective import AnyRun, run_of
 from trainables.core.errors import UserError, WorkFailed, last_line
+from trainables.core.storage import fault_of
 from trainables.post import BEGIN, Command, Group, Post, Standing
 from trainables.training.checkpoint import write_folder
 from trainables.training.device import device_memory, forget_device_memory, limit_process, release
@@ -142,8 +143,9 @@ def work(config: dict[str, Any]) -> None:
         number = command.number
         try:
             value = worker.do(command)
-        except (UserError, WorkFailed, *DAMAGED) as error:
-            if not ray.get(post.all_fail.remote(ranks.rank, ranks.count, number, error)):
+        except Exception as error:
+            told = isinstance(error, (UserError, WorkFailed, *DAMAGED)) or fault_of(error)
+            if not (told and ray.get(post.all_fail.remote(ranks.rank, ranks.count, number, error))):
                 raise  # Ray Train starts all again
         else:
             if ranks.rank == 0:
@@ -205,6 +207,7 @@ class Workers:
                 ).fit()
         except Exception as error:  # noqa: BLE001 - raised where an answer is waited for
             self.failed = WorkFailed(f"the workers of the training failed: {last_line(error)}")
+            self.failed.__cause__ = error
         ray.get(self.post.end.remote())
 
     def _wait(self) -> None:

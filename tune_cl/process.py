@@ -22,6 +22,14 @@ def program(name: str) -> str:
     return quote(os.path.relpath(Path(sys.executable).parent / name))
 
 
+NOT_IN_TIME = "Ray did not start in its time"
+
+
+def load() -> str:
+    """How busy this machine is, in words."""
+    return f"a load of {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPU cores"
+
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _asked = False  # whether a signal has asked the command to stop
 

@@ -52,7 +52,7 @@ from tune_cl.confirmation.verdict import notes_of
 from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Arm, Experiment
 from tune_cl.experiment.load import OF_TRAININGS, require_current
 from tune_cl.history.journal import Journal
-from tune_cl.history.search_folder import TRIALS, SearchFolder, own_checkpoint, stopped
+from tune_cl.history.search_folder import TRIALS, SearchFolder, own_checkpoint, stopped, stops
 from tune_cl.history.state import SearchState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.inputs import inputs_of
@@ -418,8 +418,10 @@ def confirm_search(
                 )
                 write_report(search_folder, journal)
                 return document
-    except KeyboardInterrupt:
-        raise stopped(request.command(search_folder, cluster), request.call(search_folder, cluster)) from None
+    except BaseException as error:
+        if not stops(error):
+            raise
+        raise stopped(error, request.command(search_folder, cluster), request.call(search_folder, cluster)) from None
 
 
 def prepared(
@@ -454,9 +456,11 @@ def pilot(
             if work.failed:
                 raise WorkFailed("; ".join(f"{run.name}: {why}" for run, why in work.failed))
             return work.compared([work.default.label], work.seeds).values[work.default.label]
-    except KeyboardInterrupt:
+    except BaseException as error:
+        if not stops(error):
+            raise
         command = f"{search_folder.command('plan', address)} --pilot {seeds}"
-        raise stopped(command, search_folder.call("plan", pilot=seeds, address=address)) from None
+        raise stopped(error, command, search_folder.call("plan", pilot=seeds, address=address)) from None
 
 
 def tell(state: SearchState, work: Confirmation) -> None:

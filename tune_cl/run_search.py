@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from trainables.config.function import Objective
-from trainables.core.errors import ConfigError, Interrupted, Problem
+from trainables.core.errors import ConfigError, Interrupted, Problem, WorkFailed
 from trainables.core.plugins import plugins_of, require_sendable
 from trainables.core.prose import say
 from trainables.data import form_of
@@ -23,7 +23,7 @@ from tune_cl.experiment.forecast import arms_of, forecast_of
 from tune_cl.experiment.load import require_current
 from tune_cl.experiment.plain_tuning import leaves_to_tune
 from tune_cl.history.journal import Journal, read_events
-from tune_cl.history.search_folder import TRIALS, SearchFolder, has_event, name_exists, stopped
+from tune_cl.history.search_folder import TRIALS, SearchFolder, has_event, name_exists, stopped, stops
 from tune_cl.history.state import SearchState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.inputs import Artifacts, Inputs, inputs_of
@@ -70,10 +70,10 @@ def start_search(
             return _session(experiment, search_folder, journal, inputs, tracking_uri, address, panel)
     except Interrupted:
         raise
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         if not has_event(search_folder.journal):
             raise
-        raise _stopped(search_folder, address) from None
+        raise _stopped(error, search_folder, address) from None
 
 
 def resume_search(
@@ -82,31 +82,33 @@ def resume_search(
     address: str | None,
     panel: PanelKind = Panel,
     objective: Objective | None = None,
+    retry_failed: bool = False,
 ) -> dict[str, Any]:
     """Goes on with a search. One that is done only gets its tracking and report completed, without reading its data.
-    `objective`: the function of a search that trains by one.
+    `objective`: the function of a search that trains by one; `retry_failed`: whether failed trials begin anew.
 
     Raises DataError if the data or a plug-in has changed: trials before and after could not be compared.
     """
     try:
         state = replay(read_events(search_folder.journal))
-        experiment = experiment_of(state, same=not state.end, objective=objective)
-        if not state.end:
+        done = state.end and not (retry_failed and state.counts()["failed"])
+        experiment = experiment_of(state, same=not done, objective=objective)
+        if not done:
             require_current(experiment, "resumed")
-        if address is None and not state.end:
+        if address is None and not done:
             require_room(experiment.search.resources)
-        inputs = None if state.end else inputs_of(experiment)
+        inputs = None if done else inputs_of(experiment)
         if inputs:
             inputs.require_unchanged(state.data)
             inputs.complete(address)
         with search_folder.open() as journal:
             if journal.note:
                 say(journal.note)
-            return _session(experiment, search_folder, journal, inputs, tracking_uri, address, panel)
+            return _session(experiment, search_folder, journal, inputs, tracking_uri, address, panel, retry_failed)
     except Interrupted:
         raise
-    except KeyboardInterrupt:
-        raise _stopped(search_folder, address) from None
+    except KeyboardInterrupt as error:
+        raise _stopped(error, search_folder, address) from None
 
 
 def tune_plain(
@@ -134,8 +136,8 @@ def tune_plain(
     return resume_search(search_folder, tracking_uri, address, panel, objective)
 
 
-def _stopped(search_folder: SearchFolder, address: str | None) -> Interrupted:
-    return stopped(search_folder.command("resume", address), search_folder.call("resume", address=address))
+def _stopped(error: BaseException, search_folder: SearchFolder, address: str | None) -> Interrupted | WorkFailed:
+    return stopped(error, search_folder.command("resume", address), search_folder.call("resume", address=address))
 
 
 def _session(
@@ -146,6 +148,7 @@ def _session(
     tracking_uri: str,
     address: str | None,
     panel: PanelKind = Panel,
+    retry_failed: bool = False,
 ) -> dict[str, Any]:
     """One sitting of a search, from its first event or from where the last sitting ended. `inputs`: None for a
     search that is done."""
@@ -160,15 +163,17 @@ def _session(
         writer.start()
         state = replay(journal.events())
         if inputs:
-            state = _run(experiment, search_folder, journal, inputs, address, state, panel)
+            state = _run(experiment, search_folder, journal, inputs, address, state, panel, retry_failed)
         if inputs or not report_is_current(search_folder, state):  # stopped earlier, between its end and its report
             write_report(search_folder, journal)
         cluster = None  # only tracking may be left, which needs no cluster
-    except KeyboardInterrupt:
-        if not replay(journal.events()).end:  # not `state`, which lacks an end that `_run` was about to return
-            with suppress(OSError, KeyboardInterrupt):  # a full disk, or another Ctrl-C: the user is not kept waiting
+    except BaseException as error:
+        if not stops(error):
+            raise
+        with suppress(OSError, KeyboardInterrupt):  # a full disk, or another Ctrl-C: the user is not kept waiting
+            if not replay(journal.events()).end:  # not `state`, which lacks an end that `_run` was about to return
                 journal.append({"event": "interrupted", "time": time.time()}, patience=0.0)
-        raise _stopped(search_folder, cluster) from None
+        raise _stopped(error, search_folder, cluster) from None
     finally:
         finish(writer, search_folder.command("resume", cluster))
     search_folder = replace(search_folder, tracking_uri=tracking_uri)
@@ -184,6 +189,7 @@ def _run(
     address: str | None,
     before: SearchState,
     panel: PanelKind,
+    retry_failed: bool,
 ) -> SearchState:
     """Runs trials until there are no more, then closes the search.
 
@@ -199,6 +205,8 @@ def _run(
             networks = not experiment.base_run().grows_trees
             slots = Slots(limits.resources, limits.max_concurrent, cluster, progress.say, networks)
             search = Search(experiment, journal, slots(), artifacts, progress.update)
+            if retry_failed:
+                search.retry_failed()
             for address in drop_foreign_checkpoints(search.state, search_folder):
                 progress.say(f"note: the checkpoint {address} is not used: it is not below the search's folder")
             session = f"session-{search.state.sessions}"

@@ -48,7 +48,7 @@ def open_journal(folder: Path, experiment: Experiment) -> Journal:
                 "event": "search",
                 "name": "toy",
                 "space": "toy",
-                "data": {},
+                "data": {"name": "none"},
                 "ranker": "conv_knrm",
                 "rankers": ["conv_knrm"],
                 "metric": "map",
@@ -65,9 +65,18 @@ def open_journal(folder: Path, experiment: Experiment) -> Journal:
 class Crew:
     """Deterministic trainings, which save a folder every `checkpoint_every` iterations to go on from."""
 
-    def __init__(self, folder: Path, experiment: Experiment, slots: int = 1, kill_after: int | None = None):
+    def __init__(
+        self,
+        folder: Path,
+        experiment: Experiment,
+        slots: int = 1,
+        kill_after: int | None = None,
+        retry_failed: bool = False,
+    ):
         self.folder, self.journal = folder, open_journal(folder, experiment)
         self.search = Search(experiment, self.journal, slots, self.artifacts)
+        if retry_failed:
+            self.search.retry_failed()
         self.kill_after, self.events, self.iterated = kill_after, 0, 0
         self.running: dict[str, Iterator[bool]] = {}
 

@@ -24,8 +24,8 @@ class Toy(tune.Trainable):
     """`materials`: {folder: where it notes each step it makes and what GPUs its process sees, seconds: of a step,
     faults: trial -> what befalls it, storage: where checkpoints go}.
 
-    Faults: `killed` ends the process with SIGKILL in step 3, once; `killed between` when a process that trained another
-    trial takes this one up, once; `raises` fails before the first step; `nan` gives
+    Faults: `killed` ends the process with SIGKILL in step 3, once, and `killed twice` twice; `killed between` when a
+    process that trained another trial takes this one up, once; `raises` fails before the first step; `nan` gives
     a loss that is no number in step 2; `full` fills the storage when step 3 is to be saved, once, and empties it when
     the trial goes on; `stays full` fills it each time and leaves it so.
     """
@@ -60,7 +60,8 @@ class Toy(tune.Trainable):
         self.done += 1
         with (Path(self.folder) / f"{self.trial}.steps").open("a") as steps:
             steps.write(f"{self.done}\n")
-        if self.fault == "killed" and self.done == 3 and steps_of(self.folder, self.trial).count(3) == 1:
+        kills = {"killed": 1, "killed twice": 2}.get(str(self.fault), 0)
+        if self.done == 3 and steps_of(self.folder, self.trial).count(3) <= kills:
             os.kill(os.getpid(), signal.SIGKILL)
         if self.fault == "nan" and self.done == 2:
             return {"failed": "the training loss became nan", "iteration": 2, "done": True}

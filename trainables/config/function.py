@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from trainables.core.errors import ConfigError, Problem, last_line, nearest
+from trainables.core.files import MOST_TEXT, opened
 
 OPTION = "--objective"
 Function = Callable[..., Any]
@@ -125,6 +126,7 @@ def _module(path: Path) -> ModuleType:
     spec = spec_from_file_location(name, path) if path.is_file() else None
     if spec is None or spec.loader is None:
         raise ConfigError(Problem(OPTION, f"there is no Python file {path}", "FILE.py:FUNCTION"))
+    opened(path, most=MOST_TEXT).close()
     module = module_from_spec(spec)
     sys.modules[name] = module  # inspect and cloudpickle look there
     if str(path.parent) not in sys.path:

@@ -15,13 +15,16 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
+from stat import S_ISDIR
+from tempfile import TemporaryDirectory, gettempdir, mkdtemp
 from typing import TextIO
 from uuid import uuid4
 
 import numpy as np
 
+from trainables.core.errors import ConfigError, Problem
 from trainables.core.files import full_disk_named, no_link, opened, read_text, require_regular, unwritable, write_text
 from trainables.core.prose import say
 
@@ -33,8 +36,24 @@ _verified: set[Path] = set()  # entries whose checksums this process has compare
 
 
 def cache_root() -> Path:
-    """$XDG_CACHE_HOME/tune_cl, by default ~/.cache/tune_cl; the variable is read at each call."""
-    return Path(os.environ.get(ROOT) or Path.home() / ".cache") / "tune_cl"
+    """$XDG_CACHE_HOME/tune_cl, by default ~/.cache/tune_cl; the variable is read at each call. Where the home cannot be
+    written to, a folder of the user's among the temporary ones."""
+    given = os.environ.get(ROOT)
+    return Path(given) / "tune_cl" if given else _of_home(Path.home() / ".cache" / "tune_cl")
+
+
+@cache
+def _of_home(wanted: Path) -> Path:
+    there = next(folder for folder in (wanted, *wanted.parents) if folder.exists())
+    if os.access(there, os.W_OK):
+        return wanted
+    folder = Path(gettempdir()) / f"tune_cl-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    status = folder.lstat()  # in a folder of all users, somebody else may have made it
+    if not S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise ConfigError(Problem(ROOT, f"neither {there} nor {folder} can hold the cache", "a folder of yours"))
+    say(f"note: {there} cannot be written to: caches are in {folder}; {ROOT} puts them elsewhere")
+    return folder
 
 
 def digest_of(*parts: object) -> str:

@@ -72,7 +72,7 @@ class DamagedCheckpoint(Exception):
     """A checkpoint cannot be read; the message names it and says why. An earlier one may be intact."""
 
 
-def last_line(error: Exception) -> str:
+def last_line(error: BaseException) -> str:
     """The last line of an error's text, which may be a whole traceback; the kind of error if it has no text."""
     lines = str(error).strip().splitlines()
     return lines[-1] if lines else type(error).__name__

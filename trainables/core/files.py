@@ -17,6 +17,7 @@ from uuid import uuid4
 from trainables.core.errors import ConfigError, DataError, Problem
 
 LONGEST_NAME = 255  # bytes, the limit of common file systems
+LONGEST_LINE, MOST_TEXT = 1 << 26, 1 << 28  # bytes: of a line, and of a text that is read at once
 # as safetensors, NumPy and LightGBM put it
 FULL = re.compile(rf"os error {errno.ENOSPC}\b|\d+ requested and \d+ written|wrote \d+ of \d+ bytes")
 
@@ -70,20 +71,39 @@ def names_folder(name: str) -> bool:
     return name.isprintable() and bool(name.strip(". ")) and "/" not in name and short
 
 
-def opened(path: Path) -> BinaryIO:
-    """The file's bytes, to read. Raises DataError for a pipe, a device or a socket, which might block for ever;
-    OSError as `open` does."""
+def opened(path: Path, pipes: bool = False, most: int | None = None) -> BinaryIO:
+    """The file's bytes, to read. Raises DataError for a pipe, a device or a socket, which might block or go on for
+    ever, and for a file of more than `most` bytes; OSError as `open` does. `pipes`: a pipe is fine."""
+
+    def without_waiting(name: str, flags: int) -> int:  # should the file become a pipe at the last moment
+        handle = os.open(name, flags | os.O_NONBLOCK)
+        try:
+            require_fit(os.fstat(handle))
+        except DataError:
+            os.close(handle)
+            raise
+        return handle
+
+    def require_fit(status: os.stat_result) -> None:
+        _refuse_special(path, status.st_mode)
+        if most is not None and status.st_size > most:
+            raise too_long(path, most)
+
+    if pipes and stat.S_ISFIFO(os.stat(path).st_mode):
+        return path.open("rb")
     require_regular(path)
-    return open(path, "rb", opener=_without_waiting)
+    return open(path, "rb", opener=without_waiting)
 
 
-def require_regular(path: Path) -> None:
-    """Raises DataError for a pipe, a device or a socket. For files that a library opens; one that is missing passes."""
+def require_regular(path: Path, pipes: bool = False) -> None:
+    """Raises DataError for a pipe (unless `pipes`), a device or a socket. For files that a library opens; one that is
+    missing passes."""
     try:
         mode = os.stat(path).st_mode
     except OSError:
         return  # whoever opens it says why it cannot be read
-    _refuse_special(path, mode)
+    if not (pipes and stat.S_ISFIFO(mode)):
+        _refuse_special(path, mode)
 
 
 def _refuse_special(path: str | Path, mode: int) -> None:
@@ -91,15 +111,20 @@ def _refuse_special(path: str | Path, mode: int) -> None:
         raise DataError(Problem(str(path), "not a regular file", "a file, or a link to one"))
 
 
-def _without_waiting(path: str, flags: int) -> int:
-    """An opener for `open`: should the file become a pipe at the last moment, it is refused all the same."""
-    handle = os.open(path, flags | os.O_NONBLOCK)
-    try:
-        _refuse_special(path, os.fstat(handle).st_mode)
-    except DataError:
-        os.close(handle)
-        raise
-    return handle
+def too_long(location: str | Path, most: int) -> DataError:
+    """The error for what is longer than anything that is meant."""
+    return DataError(Problem(str(location), f"longer than {most:,} bytes", "give a file of the form that is meant"))
+
+
+def lines_of(file: BinaryIO, path: Path) -> Iterator[bytes]:
+    """The lines of an open file. Raises DataError for one of more than LONGEST_LINE bytes: a file of zeros would fill
+    the memory."""
+    number = 1
+    while line := file.readline(LONGEST_LINE + 1):
+        if len(line) > LONGEST_LINE:
+            raise too_long(f"{path}:{number}", LONGEST_LINE)
+        yield line
+        number += 1
 
 
 def no_link(path: str, flags: int) -> int:
@@ -119,8 +144,8 @@ def no_link(path: str, flags: int) -> int:
 
 
 def read_text(path: Path) -> str:
-    """UTF-8 text of a file; raises what `opened` raises."""
-    with opened(path) as file:
+    """UTF-8 text of a file; raises what `opened` raises, for a file of more than MOST_TEXT bytes too."""
+    with opened(path, most=MOST_TEXT) as file:
         return file.read().decode()
 
 

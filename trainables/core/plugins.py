@@ -23,6 +23,7 @@ from uuid import uuid4
 
 from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, DataError, Problem, UserError
+from trainables.core.files import MOST_TEXT, opened
 from trainables.core.registry import REGISTRIES, Entry
 
 GROUP = "tune_cl.plugins"  # of entry points
@@ -110,7 +111,8 @@ def _load_module(name: str, option: str | None) -> Plugin:
 def _load_file(path: Path) -> None:
     path = path.expanduser().absolute()
     try:
-        source = path.read_bytes()
+        with opened(path, most=MOST_TEXT) as file:
+            source = file.read()
     except OSError as error:
         raise ConfigError(Problem(OPTION, f"'{path}' cannot be read ({error.strerror})", RIGHT)) from None
     digest = digest_of(source)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,10 +18,12 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from shutil import rmtree
 from tempfile import TemporaryDirectory
+from threading import Event, Thread
+from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
-from trainables.core.files import replacing
+from trainables.core.files import FULL, replacing
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -32,27 +35,119 @@ NO_NAMES = {"", ".", ".."}  # parts of a key with which it is no path of a file
 CHECKPOINTS = "checkpoint_[0-9]*"  # Ray's names for a trial's checkpoint folders; its temporary copies have others
 
 PATIENCE, RETRY_SECONDS = 120.0, 2.0  # for how long to retry while the storage is unreachable, and how often
-AWAY = {None, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTUNREACH}
-"""Error numbers of storage that is unreachable for a while; PyArrow's errors have none."""
+PAUSE = 30.0  # seconds before a process gives up work that it cannot repeat: Ray has another repeat it, 3 times
+NUMBERS = {
+    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE),
+    *(errno.ETIMEDOUT, errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTUNREACH, errno.ENETUNREACH),
+}
+NUMBERED = re.compile(r"\[Errno (\d+)\]")  # in the text of errors that have the number nowhere else
+S3_FAILED = "AWS Error"  # in what PyArrow says of S3: busy, broken, out of reach
+STORE_FULL = ("ObjectStoreFullError", "OutOfDiskError")  # Ray's; importing Ray takes seconds
+OF_A_PROCESS = ("ActorDiedError",)  # Ray's, which has the text alone of what a process failed with as it began
+GAVE_UP = "its storage was waited for"  # note of an error that `patiently` raises
 log = logging.getLogger(__name__)
 
 
-def patiently(work: Callable[[], T]) -> T:
-    """The result of `work`, which is retried for PATIENCE seconds from its first failure on while the storage is
-    unreachable. Any other error, such as a missing file or a full disk, is raised at once."""
-    failed = None
-    while True:
-        try:
-            return work()
-        except OSError as error:
-            if error.errno not in AWAY:
-                raise
-            if failed is None:
-                failed = time.monotonic()
-                log.warning("the storage is out of reach, trying again for %.0f s: %s", PATIENCE, error)
-            if time.monotonic() - failed >= PATIENCE:
-                raise
-            time.sleep(RETRY_SECONDS)
+def fault_of(error: BaseException | None) -> BaseException | None:
+    """The error, or the one behind it, if that is a fault of the machine: its storage is full, read-only or broken, or
+    out of reach. None for any other: of a configuration, of data, of a user's function.
+
+    A fault says nothing about what was computed, so it fails no trial: it is waited for, then the search ends.
+    """
+    if error is None:
+        return None
+    behind = (error.__cause__, getattr(error, "cause", None), *getattr(error, "worker_failures", {}).values())
+    if deeper := next(filter(None, map(fault_of, behind)), None):
+        return deeper
+    name, text = type(error).__name__, str(error)
+    numbers = {getattr(error, "errno", None)}
+    if name in OF_A_PROCESS or (isinstance(error, OSError) and error.errno is None):
+        numbers |= {int(number) for number in NUMBERED.findall(text)}
+    in_s3 = isinstance(error, OSError) and S3_FAILED in text
+    return error if numbers & NUMBERS or in_s3 or name in STORE_FULL or FULL.search(text) else None
+
+
+def was_waited_for(fault: BaseException) -> bool:
+    """Whether `patiently` raised it."""
+    return GAVE_UP in getattr(fault, "__notes__", ())
+
+
+def patiently(
+    work: Callable[[], T],
+    what: object = "the storage",
+    patience: float | None = None,
+    mends: Callable[[Exception], object] = fault_of,
+) -> T:
+    """The result of `work`, which is retried for `patience` seconds (None: PATIENCE) from its first failure on where it
+    fails by a fault of the machine, or by another error that waiting `mends`. Any other, such as a missing file, is
+    raised at once."""
+    failed, patience = None, PATIENCE if patience is None else patience
+    with waiting_for(what):
+        while True:
+            try:
+                return work()
+            except Exception as error:
+                if not mends(error):
+                    raise
+                if patience and failed is None:
+                    log.warning("%s cannot be used, trying again for %.0f s: %s", what, patience, error)
+                now = time.monotonic()
+                failed = now if failed is None else failed
+                if now - failed >= patience:
+                    error.add_note(GAVE_UP)
+                    raise
+                time.sleep(RETRY_SECONDS)
+
+
+@contextmanager
+def unhurried() -> Iterator[None]:
+    """Around work that cannot be repeated in this process: its fault is raised after a while, since Ray begins it anew
+    at once."""
+    try:
+        yield
+    except Exception as error:
+        if (fault := fault_of(error)) and not was_waited_for(fault):
+            time.sleep(PAUSE)
+        raise
+
+
+SILENCE, EVERY = 30.0, 60.0  # seconds of a wait until it is told of, and between two lines about it
+Wait = tuple[object, object]  # who waits, and what for
+_waits: dict[Wait, float] = {}  # since when
+_watch: Thread | None = None
+
+
+@contextmanager
+def waiting_for(what: object) -> Iterator[None]:
+    """Says each minute what is waited for, if the block takes long; it may hang in a call that cannot be ended."""
+    wait = (object(), what)
+    set_waits({wait})
+    try:
+        yield
+    finally:
+        set_waits(set(), {wait})
+
+
+def set_waits(begun: Iterable[Wait], ended: Iterable[Wait] = ()) -> None:
+    """Notes which waits have begun and ended."""
+    global _watch
+    if _watch is None:
+        _watch = Thread(target=_tell_of_waits, name="waits", daemon=True)
+        _watch.start()
+    for wait in begun:
+        _waits.setdefault(wait, monotonic())
+    for wait in ended:
+        _waits.pop(wait, None)
+
+
+def _tell_of_waits() -> None:
+    told: dict[Wait, float] = {}  # when each is told of next
+    while not Event().wait(SILENCE / 10):
+        waits, now = dict(_waits), monotonic()
+        told = {wait: told.get(wait, since + SILENCE) for wait, since in waits.items()}
+        for wait in [wait for wait in waits if now >= told[wait]]:
+            log.warning("still waiting for %s, for %.0f s so far", wait[1], now - waits[wait])
+            told[wait] += EVERY
 
 
 def is_remote(address: str | Path) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from trainables.core.errors import DataError, Problem
-from trainables.core.files import opened, write_text
+from trainables.core.files import MOST_TEXT, lines_of, opened, too_long, write_text
 from trainables.data.columns import MAX_GRADE, RankingData, Split
 from trainables.data.readers.judgments import BEIR_QRELS
 from trainables.data.readers.rows import BROKEN, Wrong, grade_of, open_bytes, score_of, whole_number
@@ -19,37 +19,45 @@ from trainables.evaluation.metrics import TrecOrder
 
 RUN_ROW = "QUERY Q0 DOCUMENT RANK SCORE TAG"
 QRELS_ROW = "QUERY 0 DOCUMENT GRADE"
+MOST_BYTES = 1 << 33  # of a run or qrels file, unpacked
 SHORT = 3  # fields of BEIR's judgments and of MS MARCO's runs
 
 
-def read_run(path: str | Path) -> dict[str, dict[str, float]]:
+def read_run(path: str | Path, pipes: bool = False) -> dict[str, dict[str, float]]:
     """{query: {document: score}} of a TREC run, plain or compressed. As in trec_eval, the rank column is not used; of
-    MS MARCO's runs (QUERY DOCUMENT RANK) it decides, and the score is its negative.
+    MS MARCO's runs (QUERY DOCUMENT RANK) it decides, and the score is its negative. `pipes`: a pipe is read, too.
 
     Raises DataError with every wrong line: columns, score not a finite float32, repeated query and document, not UTF-8.
     """
-    return _read(path, RUN_ROW, _score, lambda fields: -float(_whole(fields[2])))
+    return _read(path, RUN_ROW, _score, lambda fields: -float(_whole(fields[2])), pipes)
 
 
-def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
-    """{query: {document: grade}} of a TREC qrels file, or BEIR's with its header, plain or compressed.
+def read_qrels(path: str | Path, pipes: bool = False) -> dict[str, dict[str, int]]:
+    """{query: {document: grade}} of a TREC qrels file, or BEIR's with its header, plain or compressed. `pipes`: a pipe
+    is read, too.
 
     Raises DataError with every wrong line: columns, grade not an int16, repeated query and document, not UTF-8.
     """
-    return _read(path, QRELS_ROW, _grade, lambda fields: grade_of(_text(fields[2]), least=-MAX_GRADE), BEIR_QRELS)
+    of_short: ValueOf = lambda fields: grade_of(_text(fields[2]), least=-MAX_GRADE)  # noqa: E731
+    return _read(path, QRELS_ROW, _grade, of_short, pipes, BEIR_QRELS)
 
 
 ValueOf = Callable[[list[bytes]], float]
 
 
 def _read(
-    path: str | Path, form: str, value_of: ValueOf, of_short: ValueOf, header: Sequence[str] | None = None
+    path: str | Path,
+    form: str,
+    value_of: ValueOf,
+    of_short: ValueOf,
+    pipes: bool,
+    header: Sequence[str] | None = None,
 ) -> dict[str, dict]:
     """`of_short`: the value of a row of three fields, QUERY DOCUMENT VALUE; they need the `header`, if there is one."""
     table: dict[str, dict] = {}
     problems: list[Problem] = []
     short = header is None
-    for number, line in _lines(path):
+    for number, line in _lines(Path(path), pipes):
         try:
             if number == 1 and line.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
                 problems.append(Problem(f"{path}:1", "UTF-16", "save the file as UTF-8"))
@@ -70,10 +78,13 @@ def _read(
     return table
 
 
-def _lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
+def _lines(path: Path, pipes: bool) -> Iterator[tuple[int, bytes]]:
+    size = 0
     try:
-        with open_bytes(Path(path), pipes=True) as file:
-            for number, line in enumerate(file, start=1):
+        with open_bytes(path, pipes) as file:
+            for number, line in enumerate(lines_of(file, path), start=1):
+                if (size := size + len(line)) > MOST_BYTES:
+                    raise too_long(path, MOST_BYTES)
                 yield number, line.removeprefix(BOM_UTF8) if number == 1 else line
     except FileNotFoundError:
         right = "/dev/stdin for standard input" if str(path) == "-" else "give the path of a TREC file"
@@ -147,7 +158,7 @@ def write_per_query(path: str | Path, query_ids: Sequence[str], values: Mapping[
 def read_per_query(path: Path, metric: str) -> dict[str, float]:
     """{query id: value} from a file of `write_per_query`. Raises DataError for a file that is not such a table."""
     try:
-        with io.TextIOWrapper(opened(path), encoding="utf-8", newline="") as file:
+        with io.TextIOWrapper(opened(path, most=MOST_TEXT), encoding="utf-8", newline="") as file:
             rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
             return {row["query_id"]: float(row[metric]) for row in rows}
     except OSError as error:

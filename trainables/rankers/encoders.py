@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
@@ -13,6 +15,7 @@ import numpy as np
 import torch
 import transformers
 from huggingface_hub import constants
+from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from torch import nn
 from transformers import PretrainedConfig, PreTrainedModel
@@ -22,7 +25,7 @@ from transformers.utils.hub import cached_file, extract_commit_hash
 
 from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, Problem
-from trainables.core.files import require_regular
+from trainables.core.files import read_text, require_regular
 from trainables.data.columns import RankingData, required_split
 from trainables.rankers.hub import hub_answers, missing, unusable
 from trainables.rankers.ranker import Tokens
@@ -33,6 +36,9 @@ IMPLEMENTATIONS = {  # those that an encoder's configuration may ask for
     "attn_implementation": (None, "eager", "sdpa"),
     "experts_implementation": (None, "eager", "grouped_mm", "batched_mm"),
 }
+COUNTS = ("num_", "n_", "encoder_", "decoder_")  # keys of a configuration that count layers, heads and labels
+NAMES = ("_name_or_path", "auto_map", "transformers_version", "architectures")
+SLACK = 2  # of the weights that a model is made with, a folder may lack some, such as a pooler's
 READ = (".safetensors", ".json", ".txt", ".model")  # files of weights, tokenizers and configurations
 
 
@@ -61,6 +67,8 @@ def read_encoder(model: str) -> tuple[PretrainedConfig, transformers.PreTrainedT
 def read_model(model: str, right: str = ENCODERS) -> tuple[PretrainedConfig, transformers.PreTrainedTokenizerFast]:
     """Configuration and tokenizer of a folder or hub name. Raises ConfigError if they cannot be read, or if the
     tokenizer is no fast one. `right`: what the model should be."""
+    if Path(model).is_dir() and (wrong := _oversized(Path(model))):
+        raise unusable(model, wrong, right)
     config = _load(transformers.AutoConfig, model, right)
     _require_own_kernels(model, config)
     tokenizer = _load(transformers.AutoTokenizer, model, right, use_fast=True)
@@ -69,6 +77,47 @@ def read_model(model: str, right: str = ENCODERS) -> tuple[PretrainedConfig, tra
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.backend_tokenizer.no_padding()
     return config, tokenizer
+
+
+def _oversized(folder: Path) -> str | None:
+    """What `misfit` says of a model's folder; None also for one that lacks a file, which whoever loads it says."""
+    files = sorted(folder.glob("*.safetensors"))
+    if not files or not (folder / "config.json").is_file():
+        return None
+    shapes: list[Sequence[int]] = []
+    try:
+        fields = json.loads(read_text(folder / "config.json"))
+        for path in files:
+            require_regular(path)
+            with safe_open(path, "np") as tensors:
+                shapes += [tensors.get_slice(name).get_shape() for name in tensors.keys()]  # noqa: SIM118 - no mapping
+    except (ValueError, RecursionError, SafetensorError) as error:
+        return f"cannot be read ({str(error)[:200]})"
+    return misfit(fields, shapes)
+
+
+def misfit(fields: Any, shapes: Sequence[Sequence[int]]) -> str | None:
+    """What of a configuration does not fit weights of these shapes, or None. To be asked before anything of that size
+    is made; only what a stranger wrote can be so."""
+    if not isinstance(fields, dict):
+        return "has a config.json that is no mapping"
+    longest = max((size for shape in shapes for size in shape), default=0)
+    most = {"layer": len(shapes), "head": longest, "label": longest}
+    for key, value in fields.items():
+        limit = next((limit for part, limit in most.items() if part in key), None)
+        if limit is None or value is None or not key.startswith(COUNTS):
+            continue
+        if not isinstance(value, int) or not 0 <= value <= limit:
+            return f"says {key} {str(value)[:40]}, and its weights hold no more than {limit:,}"
+    held = sum(math.prod(shape) for shape in shapes)
+    try:
+        config = _config_of({key: value for key, value in fields.items() if key not in NAMES})
+        made = sum(parameter.numel() for parameter in _empty(config).parameters())
+    except ConfigError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever the library makes of sizes that make no sense
+        return f"has a config.json of which no model can be made ({type(error).__name__}: {str(error)[:100]})"
+    return f"describes {made:,} weights, and holds {held:,}" if made > SLACK * held else None
 
 
 def is_decoder(config: PretrainedConfig) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -143,12 +144,22 @@ def load_ranker_folder(folder: Path) -> SavedRanker:
         ranker, settings = ranker_of(run)
         files, tensors = _read(folder, ranker)
         files |= config.get("files", {})
+        _require_sizes(files, tensors)
         module = ranker.restore(files, settings, run.training.max_length, len(classes) or 1)
         module.load_state_dict(tensors)
     except BROKEN as error:
         why = " ".join(str(error).split())
         raise DataError(Problem(str(folder), f"cannot be read: {why}", "a ranker written by tune-cl train")) from error
     return SavedRanker(run, module, files, classes)
+
+
+def _require_sizes(files: Mapping[str, str], tensors: Mapping[str, Tensor]) -> None:
+    """Raises ValueError if an encoder's configuration asks for more than there are weights."""
+    if CONFIG in files:
+        from trainables.rankers.encoders import misfit  # imports transformers
+
+        if wrong := misfit(json.loads(files[CONFIG]), [tensor.shape for tensor in tensors.values()]):
+            raise ValueError(f"its model {wrong}")
 
 
 def _read(folder: Path, ranker: Ranker) -> tuple[dict[str, str], dict[str, Tensor]]:

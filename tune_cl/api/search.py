@@ -205,19 +205,21 @@ class Search:
         progress: bool = True,
         allow_open_ray: bool = False,
         objective: Function | Objective | None = None,
+        retry_failed: bool = False,
     ) -> Search:
         """Goes on after a stop, a crash or a kill; nothing finished is done again. Of a finished search only the report
         and MLflow's records are completed. `objective`: the function of a search that trains by one, if this is not
-        what `run` returned. Returns this search. Raises what `tune_cl.run` raises."""
+        what `run` returned; `retry_failed`: whether trials that failed begin anew, also of a
+        finished search. Returns this search. Raises what `tune_cl.run` raises."""
         with working(progress):
             self._remember(objective)
             require_ray(address, allow_open_ray)
-            if self.finished:
+            if self.finished and not retry_failed:
                 say(f"'{self.name}' is finished; completing its report and MLflow's records")
             from tune_cl.run_search import resume_search  # imports Ray and torch
 
             uri, kind = self.search_folder.tracking_uri, panel_kind(progress)
-            self._document = resume_search(self.search_folder, uri, address, kind, self._objective)
+            self._document = resume_search(self.search_folder, uri, address, kind, self._objective, retry_failed)
         return self
 
     def tune_plain(

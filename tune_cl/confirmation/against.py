@@ -31,7 +31,7 @@ def values_of(names: Sequence[str], data: RankingData, split: str, metric: str, 
 
 
 def _scores(name: str, data: RankingData, part: Split, split: str) -> np.ndarray:
-    if Path(name).is_file():
+    if Path(name).exists() and not Path(name).is_dir():
         return run_scores(name, data, part)
     require_ranker(Path(name))
     ranker = load_saved(Path(name))

@@ -94,8 +94,10 @@ def last_verdict(search: Path, split: str) -> dict[str, Any] | None:
     right = "the file as tune-cl confirm wrote it"
     try:
         document = json.loads(read_text(path))
-    except ValueError as wrong:
+    except (ValueError, RecursionError) as wrong:
         raise DataError(Problem(str(path), f"not JSON ({wrong})", right)) from wrong
+    if not isinstance(document, dict):
+        raise DataError(Problem(str(path), "not a mapping", right))
     if missing := NEEDED - set(document):
         raise DataError(Problem(str(path), f"lacks {', '.join(sorted(missing))}", right))
     document.get("asked", {}).pop("race", None)

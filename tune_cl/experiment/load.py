@@ -120,7 +120,10 @@ def parse_overrides(overrides: Overrides) -> Flat:
 def from_yaml(text: str, objective: Objective | None = None) -> Experiment:
     """The experiment that `Experiment.to_yaml` wrote. `objective`: the function of a search that trains by one; without
     it, the experiment has the record of it. Raises ConfigError if it is another function."""
-    tree, gone = without_gone(parse_yaml(text, "search space"))
+    parsed = parse_yaml(text, "search space")
+    if not isinstance(parsed, Mapping) or not isinstance(parsed.get("name"), str):
+        raise ConfigError(Problem("search space", "is not that of a search", "the YAML that tune-cl recorded"))
+    tree, gone = without_gone(parsed)
     record = recorded(tree[OBJECTIVE]) if OBJECTIVE in tree else None
     if objective and not record:
         wrong = f"the search trains rankers of ours, and not by {objective.name}"

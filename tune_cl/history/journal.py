@@ -8,6 +8,7 @@ One line is one event, its kind under the key `event`; times are unix seconds. T
     forecast      iterations_expected seconds_per_iteration hours_forecast cpu_hours_forecast gpu_hours_forecast
                   time
     trial         trial number params chosen seed baseline time    again: the trial goes on; chosen: opened keys only
+                  [anew]                                           it begins again: `resume --retry-failed`
     result        trial iteration metrics time [queries] [done]    iteration from 1
     pause         trial iteration reason time                      it waits and may go on later
     checkpoint    trial iteration path
@@ -33,7 +34,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
-import logging
 import os
 import socket
 import time
@@ -44,16 +44,15 @@ from typing import Any, BinaryIO, Self
 from zlib import crc32
 
 from trainables.core.errors import ConfigError, DataError, Problem
-from trainables.core.files import no_link, opened
+from trainables.core.files import full_disk_named, lines_of, no_link, opened
+from trainables.core.storage import patiently
+from tune_cl.history.event_schema import misfit
 
 Event = dict[str, Any]
 FILE = "journal.jsonl"
 CHECK = b', "crc": "%08x"}\n'  # the end of a line
 LOCK = "journal.lock"
 CURSOR = "tracking.json"  # beside the journal: how far it has been sent to MLflow
-PATIENCE, RETRY_SECONDS = 120.0, 5.0
-
-log = logging.getLogger(__name__)
 
 
 class Journal:
@@ -61,11 +60,12 @@ class Journal:
 
     `note` says what was cut from the end of the file if the last writer was killed in the middle of a line, else it is
     None. `size`: bytes that are on disk for good; readers stop there, because a line after them may still be removed.
-    `patience`: seconds for which a failed write, on a full disk or unreachable storage, is tried again.
+    `patience`: seconds for which a failed write, on a full disk or unreachable storage, is tried again (None: as long
+    as `patiently` does).
     Raises ConfigError if another process has locked the search, DataError if the file is damaged.
     """
 
-    def __init__(self, folder: Path, patience: float = PATIENCE):
+    def __init__(self, folder: Path, patience: float | None = None):
         folder.mkdir(parents=True, exist_ok=True)
         self.patience = patience
         self.path = folder / FILE
@@ -81,18 +81,9 @@ class Journal:
     def append(self, event: Event, patience: float | None = None) -> None:
         """Adds one event in one write and returns once it is on disk. Raises OSError if the storage refuses it
         for `patience` seconds (None: the journal's own); then no part of the line remains."""
-        line, failed = encoded(event), None
+        line = encoded(event)
         patience = self.patience if patience is None else patience
-        while True:
-            try:
-                return self._write(line)
-            except OSError as error:
-                if patience and failed is None:
-                    failed = time.monotonic()
-                    log.warning("%s cannot be written, trying again for %.0f s: %s", self.path, patience, error)
-                if failed is None or time.monotonic() - failed >= patience:
-                    raise
-                time.sleep(min(RETRY_SECONDS, patience))
+        patiently(lambda: self._write(line), self.path, patience, lambda error: isinstance(error, OSError))
 
     def extend(self, lines: bytes) -> None:
         """Adds whole lines that another copy of the journal has after the last one here."""
@@ -104,9 +95,10 @@ class Journal:
         os.stat(self.path)
         try:
             self._file.truncate(self.size)
-            if self._file.write(line) != len(line):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
-            os.fsync(self._file.fileno())
+            with full_disk_named(self.path):
+                if self._file.write(line) != len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(self._file.fileno())
         except BaseException:
             self._file.truncate(self.size)
             raise
@@ -164,25 +156,37 @@ def read_events(path: Path) -> Iterator[Event]:
 def _whole_events(file: BinaryIO, path: Path) -> Iterator[tuple[int, Event]]:
     """Each event and the length of its line in bytes, up to a last line that was written only in part: without its end,
     or with pages that never reached the disk. Raises DataError if a line before the last is damaged."""
-    for number, line in enumerate(file, 1):
+    for number, line in enumerate(lines_of(file, path), 1):
         if not line.endswith(b"\n"):
             return
+        location = f"{path}:{number}"
         try:
-            event = parse(line, f"{path}:{number}")
+            event = _parsed(line, location)
         except DataError:
             if file.read(1):
                 raise
             return
-        yield len(line), event
+        yield len(line), _fitting(event, location)
 
 
 def parse(line: bytes, location: str) -> Event:
     """A line's event; raises DataError naming the location."""
+    return _fitting(_parsed(line, location), location)
+
+
+def _fitting(event: Event, location: str) -> Event:
+    """The event; raises DataError if a value of it is of a wrong kind."""
+    if wrong := misfit(event):
+        raise DataError(Problem(location, f"event '{event['event']}': {wrong}", "a journal as tune-cl wrote it"))
+    return event
+
+
+def _parsed(line: bytes, location: str) -> Event:
     try:
         event = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         event = None
-    if not isinstance(event, dict) or "event" not in event:
+    if not isinstance(event, dict) or not isinstance(event.get("event"), str):
         raise DataError(Problem(location, "not an event of a journal", "one JSON object a line with the key 'event'"))
     if (check := event.pop("crc", None)) is not None:
         content = line[: -len(CHECK % 0)]

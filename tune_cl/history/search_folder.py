@@ -15,10 +15,10 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from trainables.config.function import option_of
 from trainables.config.objective import OBJECTIVE
 from trainables.core.cache import ROOT, cache_root, digest_of
-from trainables.core.errors import ConfigError, DataError, Interrupted, Problem, nearest
-from trainables.core.files import folder_on_the_way, names_folder, opened, require_folder, unwritable
+from trainables.core.errors import ConfigError, DataError, Interrupted, Problem, WorkFailed, nearest
+from trainables.core.files import folder_on_the_way, lines_of, names_folder, opened, require_folder, unwritable
 from trainables.core.plugins import plugin_options
-from trainables.core.storage import exists, folders_in, is_remote, joined, size
+from trainables.core.storage import exists, fault_of, folders_in, is_remote, joined, size
 from tune_cl.history.journal import FILE, Journal, read_events
 from tune_cl.history.s3_mirror import WATCH_SECONDS, MirroredJournal, pull
 from tune_cl.history.tracking_uri import ARTIFACTS, DATABASE, is_users, masked, moved, resolve_tracking_uri
@@ -136,16 +136,25 @@ def _arguments(options: Mapping[str, Any]) -> list[str]:
     return [f"{name}={value!r}" for name, value in options.items() if value is not None]
 
 
-def stopped(command: str, call: str) -> Interrupted:
-    """What Ctrl-C comes to where there is something to go on with, in a terminal (`command`) and in Python (`call`)."""
-    return Interrupted(f"stopped; what is done is saved. Go on with: {command}", call)
+def stops(error: BaseException) -> bool:
+    """Whether an error stops work that can go on later: Ctrl-C, or a fault of the machine."""
+    return isinstance(error, KeyboardInterrupt) or fault_of(error) is not None
+
+
+def stopped(error: BaseException, command: str, call: str) -> Interrupted | WorkFailed:
+    """What an error that `stops` comes to where there is something to go on with, in a terminal (`command`) and in
+    Python (`call`)."""
+    if isinstance(error, KeyboardInterrupt):
+        return Interrupted(f"stopped; what is done is saved. Go on with: {command}", call)
+    why = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
+    return WorkFailed(f"{why}; what is done is saved. Once that is mended, go on with: {command}")
 
 
 def has_event(journal: Path) -> bool:
     """Whether a journal has an event, that is, a whole line."""
     try:
         with opened(journal) as file:
-            return file.readline().endswith(b"\n")
+            return next(lines_of(file, journal), b"").endswith(b"\n")
     except (FileNotFoundError, NotADirectoryError):
         return False
     except PermissionError:

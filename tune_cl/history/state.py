@@ -239,8 +239,9 @@ class SearchState:
         if trial := self.trials.get(event["trial"]):
             trial.outcome = trial.reason = None
             trial.paused = False
-            if event.get("anew") or point != trial.point:  # of version 0.1: only the newest training counts
-                trial.point, trial.params, trial.results = point, params, {}
+            if event.get("anew") or point != trial.point:  # only the newest training counts
+                trial.replaced += trial.checkpoints.values()
+                trial.point, trial.params, trial.results, trial.checkpoints = point, params, {}, {}
             return
         if not names_folder(event["trial"]):  # its files would lie elsewhere
             raise TypeError(f"trial {event['trial']!r} is no name of a folder")

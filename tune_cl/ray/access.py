@@ -13,10 +13,12 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import say
+from tune_cl.process import environment
 from tune_cl.ray.address import require_cluster
 
 AUTH_MODE = "RAY_AUTH_MODE"
@@ -88,16 +90,28 @@ def require_ray(address: str | None, allow_open: bool = False) -> None:
         say(f"warning: {AUTH_MODE}: {wrong}")
 
 
-def protect_token() -> None:
-    """Makes the token of a local Ray readable for its owner alone. Ray itself would write it for all to read."""
-    if is_open():
+@cache
+def _token() -> str:
+    """The token of this process's local Rays, which Ray reads only once: that of the home, if there is one, which Ray
+    itself wrote for all to read."""
+    own = Path.home() / ".ray" / "auth_token"
+    with suppress(PermissionError):
+        if own.exists() and own.stat().st_uid == os.getuid():
+            with suppress(OSError):  # a home that is read-only
+                own.chmod(0o600)
+            return own.read_text().strip()
+    return secrets.token_hex(32)
+
+
+@contextmanager
+def protected_token(folder: Path) -> Iterator[None]:
+    """Meanwhile a local Ray finds its token in a file of its private folder. Ray itself would write one to the home,
+    which may be read-only, for all to read."""
+    if is_open() or os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH"):
+        yield
         return
-    token = Path.home() / ".ray" / "auth_token"
-    if not (token.exists() or os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")):
-        token.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileExistsError):  # another search has just written one
-            descriptor = os.open(token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with open(descriptor, "w") as file:
-                file.write(secrets.token_hex(32))
-    if token.exists() and token.stat().st_uid == os.getuid():
-        token.chmod(0o600)
+    path = folder.parent / "auth_token"
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(_token())
+    with environment({"RAY_AUTH_TOKEN_PATH": str(path)}):
+        yield

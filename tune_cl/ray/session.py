@@ -15,14 +15,15 @@ from typing import Any
 import ray
 import torch
 
-from trainables.core.errors import ConfigError, Problem
+from trainables.core.errors import ConfigError, Problem, WorkFailed
 from trainables.core.plugins import Sent, sent
 from trainables.core.prose import say
-from tune_cl.process import environment, stop_if_asked
-from tune_cl.ray.access import protect_token, ray_folder
+from tune_cl.process import NOT_IN_TIME, environment, load, stop_if_asked
+from tune_cl.ray.access import protected_token, ray_folder
 from tune_cl.ray.nodes import require_plugins_on_nodes
 from tune_cl.ray.workarounds import deferred_signals, no_garbage_collection, own_process_groups, restored_sigterm
 
+SLOW = "timed out during startup"  # in what Ray says where its start takes too long
 QUIET = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # no CSV, JSON and TensorBoard files: the journal has everything
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # so that Ctrl-C reaches us
@@ -108,11 +109,13 @@ def ray_session(address: str | None) -> Iterator[None]:
             use_present_ray(address)
             yield
             return
-        options = {} if address else local_options(local.enter_context(ray_folder()))
+        options: dict[str, Any] = {}
         if not address:
-            protect_token()
+            folder = local.enter_context(ray_folder())
+            local.enter_context(protected_token(folder))
+            options = local_options(folder)
         with deferred_signals() as pending, own_process_groups():
-            ray.init(
+            _start(
                 address=address or "local",  # without an address Ray would join any cluster that runs on this machine
                 log_to_driver=False,
                 logging_level=logging.ERROR,
@@ -128,6 +131,22 @@ def ray_session(address: str | None) -> Iterator[None]:
         finally:
             with restored_sigterm(), no_garbage_collection():
                 ray.shutdown()
+
+
+def _start(**options: Any) -> None:
+    """Starts Ray, once more if that takes too long. Raises WorkFailed if it does again."""
+    for again in (True, False):
+        try:
+            ray.init(**options)
+            return
+        except Exception as error:
+            if SLOW not in str(error):
+                raise
+            busy = f"{NOT_IN_TIME} ({load()})"
+            if not again:
+                right = "start again when this machine is less busy, or use a cluster (--address)"
+                raise WorkFailed(f"{busy}, twice: {right}") from error
+            say(f"note: {busy}; it is tried once more")
 
 
 def probe() -> None:

@@ -4,21 +4,25 @@ old checkpoints."""
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial, wraps
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Self
 
 import ray
 from ray import tune
+from ray.exceptions import OutOfMemoryError, RayActorError
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
 from trainables.core import storage
-from trainables.core.storage import CHECKPOINTS, addressed, is_remote
+from trainables.core.errors import WorkFailed, last_line
+from trainables.core.storage import CHECKPOINTS, addressed, fault_of, is_remote, was_waited_for
 from trainables.post import new_cleaner
 from trainables.ranker_trainable import LATE_CHECKPOINT, RankerTrainable
 from trainables.training.factory import AnyMaterials
@@ -27,7 +31,14 @@ from tune_cl.history.search_folder import SearchFolder, own_checkpoint
 from tune_cl.history.state import SearchState
 from tune_cl.process import environment, stop_if_asked
 from tune_cl.ray.slots import group_of
-from tune_cl.ray.workarounds import disable_running_means, retries_after_reset, shrink, trim_records, withhold_aws_keys
+from tune_cl.ray.workarounds import (
+    disable_running_means,
+    failure_of,
+    retries_after_reset,
+    shrink,
+    trim_records,
+    withhold_aws_keys,
+)
 from tune_cl.search.trials import FINISHED, Plan, Trials
 
 Deletions = SimpleQueue[str | None]  # addresses of checkpoints; None at the end
@@ -49,7 +60,8 @@ def background_deletion() -> Iterator[Deletions]:
         yield old
     finally:
         old.put(None)
-    thread.join(storage.PATIENCE)
+    with storage.waiting_for("old checkpoints to be deleted"):
+        thread.join(storage.PATIENCE)
 
 
 def _delete(old: Deletions) -> None:
@@ -91,6 +103,7 @@ def last_checkpoints(addresses: Iterable[str], storage: str) -> list[str]:
 
 NOTHING: dict[str, float] = {"cpu": 0, "memory": 1}  # a byte: Tune refuses to reserve nothing at all
 RETRIES = 3  # of a trial whose process or node died
+NO_MEMORY = re.compile(r"MemoryError|(can't|Cannot) allocate memory")
 
 
 class _Adaptor:
@@ -128,24 +141,60 @@ def _ends_search(method: Callable[..., Any]) -> Callable[..., Any]:
     return guarded
 
 
+@dataclass
+class _Alone:
+    """Trials whose processes were killed, as where several need more memory than the machine has. Each is tried once
+    more, while no other runs. `running`: Ray's ids of all trials that run."""
+
+    running: set[str] = field(default_factory=set)
+    waiting: list[dict[str, Any]] = field(default_factory=list)
+    tried: set[str] = field(default_factory=set)  # our ids of those that have had their turn, or wait for it
+    present: str | None = None  # Ray's id of the one that had its turn last
+
+    @property
+    def others_wait(self) -> bool:
+        return bool(self.waiting) or self.present in self.running
+
+    def next(self, ray_trial: str) -> dict[str, Any]:
+        self.present = ray_trial
+        return self.waiting.pop(0)
+
+    def takes(self, config: dict[str, Any]) -> bool:
+        """Whether the trial gets its turn: it has had none."""
+        if config["trial"] in self.tried:
+            return False
+        self.tried.add(config["trial"])
+        self.waiting.append(config)
+        return True
+
+
 class _Suggestions(_Adaptor, Searcher):
     slots: Callable[[], int]
+    alone: _Alone
 
     @classmethod
-    def within(cls, trials: Trials, broken: list[Exception], slots: Callable[[], int]) -> Self:
+    def within(cls, trials: Trials, broken: list[Exception], slots: Callable[[], int], alone: _Alone) -> Self:
         suggestions = cls.of(trials, broken)
-        suggestions.slots = slots
+        suggestions.slots, suggestions.alone = slots, alone
         return suggestions
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        self.trials.slots = self.slots()
-        plan = self.trials.next_trial()
-        if isinstance(plan, Plan):
-            return plan.as_config()
-        return Searcher.FINISHED if plan == FINISHED else None
+        """The next trial, one that is to run alone first: it waits for the end of those that run."""
+        if self.alone.others_wait:
+            config = None if self.alone.running else self.alone.next(trial_id)
+        else:
+            self.trials.slots = self.slots()
+            plan = self.trials.next_trial()
+            config = plan.as_config() if isinstance(plan, Plan) else None
+            if plan == FINISHED and not self.alone.running:  # one that runs may have to be tried again
+                return Searcher.FINISHED
+        if config:
+            self.alone.running.add(trial_id)
+        return config
 
     def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
-        """Nothing to do: the callback tells the search."""
+        """Ray's call before that of the callback, which tells the search."""
+        self.alone.running.discard(trial_id)
 
     def save(self, checkpoint_path: str) -> None:
         """The journal is the state."""
@@ -187,13 +236,17 @@ class _Rungs(_Adaptor, FIFOScheduler):
 class _Recorder(_Adaptor, tune.Callback):
     storage: str
     deletions: Deletions
+    alone: _Alone
     checkpoints: dict[str, list[tuple[str, str]]]  # by trial, oldest first: the id of Ray's trial, an address
     earlier: dict[str, list[str]]  # by trial: addresses of checkpoints from earlier sessions
+    rungs: _Rungs
+    saving: set[storage.Wait]  # of trials for their checkpoints
 
     @classmethod
-    def into(cls, trials: Trials, broken: list[Exception], storage: str, deletions: Deletions) -> Self:
-        recorder = cls.of(trials, broken)
-        recorder.storage, recorder.deletions = storage, deletions
+    def beside(cls, rungs: _Rungs, storage: str, deletions: Deletions, alone: _Alone) -> Self:
+        recorder = cls.of(rungs.trials, rungs.broken)
+        recorder.rungs, recorder.saving = rungs, set()
+        recorder.storage, recorder.deletions, recorder.alone = storage, deletions, alone
         recorder.checkpoints, recorder.earlier = {}, {}
         return recorder
 
@@ -252,14 +305,38 @@ class _Recorder(_Adaptor, tune.Callback):
         self.trials.ended(trial.config["trial"])
 
     @_ends_search
+    def on_trial_recover(self, iteration: int, trials: list, trial: Any, **info: Any) -> None:
+        """Ray's call as it retries a trial that failed: none is where its storage was waited for."""
+        if (fault := fault_of(failure_of(trial))) and was_waited_for(fault):
+            raise _broken_off(trial, fault)
+
+    @_ends_search
     def on_trial_error(self, iteration: int, trials: list, trial: Any, **info: Any) -> None:
-        self.trials.failed(trial.config["trial"], _reason(trial))
+        """Ray's call for a trial that it retries no more. It has failed, unless what failed is the machine."""
+        failure, name = failure_of(trial), trial.config["trial"]
+        if fault := fault_of(failure):
+            raise _broken_off(trial, fault)
+        own = self.checkpoints.get(name)
+        config = trial.config | ({"checkpoint": own[-1][1]} if own else {})
+        if _was_killed(failure) and self.alone.takes(config):
+            self.trials.note(name, f"its process ended too often ({last_line(failure)}); it is tried once more, alone")
+        else:
+            self.trials.failed(name, last_line(failure))
 
     def on_step_end(self, iteration: int, trials: list, **info: Any) -> None:
         stop_if_asked()
         if self.broken:
             raise self.broken[0]
         self.delete_unneeded()
+        self.tell_of_saves([trial for trial in self.rungs.alive if trial.is_saving])
+
+    def tell_of_saves(self, trials: Iterable[Any]) -> None:
+        """Notes that these trials save, each of which waits for the storage in its own process, where none hears it."""
+        now: set[storage.Wait] = {
+            (one.trial_id, f"the checkpoint of {one.config['trial']} in {self.storage}") for one in trials
+        }
+        storage.set_waits(now, self.saving - now)
+        self.saving = now
 
 
 def _folder(trial: Any) -> str:
@@ -268,11 +345,17 @@ def _folder(trial: Any) -> str:
     return f"{trial.config['trial']}-{trial.trial_id}"
 
 
-def _reason(trial: Any) -> str:
-    """The last line of the trial's error, from the driver's own file. Ray's `get_error` reads the copy in the storage,
-    which appears only with the next snapshot, and never if the storage failed."""
-    text = Path(trial.error_file).read_text().strip().splitlines() if trial.error_file else []
-    return text[-1] if text else "the trial's process ended without an error message"
+def _broken_off(trial: Any, fault: BaseException) -> WorkFailed:
+    """What a search ends with when a fault of the machine has stopped a trial."""
+    error = WorkFailed(f"{trial.config['trial']}: {last_line(fault)}")
+    error.__cause__ = fault
+    return error
+
+
+def _was_killed(failure: Exception) -> bool:
+    """Whether a trial's process ended without an error of its own, or for want of memory."""
+    died = isinstance(failure, RayActorError | OutOfMemoryError) and not getattr(failure, "actor_init_failed", False)
+    return died or NO_MEMORY.search(last_line(failure)) is not None
 
 
 def run_trials(
@@ -300,14 +383,17 @@ def run_trials(
     given = tune.with_parameters(RankerTrainable, materials=shared, **options)
     trainable = tune.with_resources(given, reserved)
     broken: list[Exception] = []
-    with background_deletion() as deletions, retries_after_reset(), environment(pending):
-        recorder = _Recorder.into(trials, broken, storage, deletions)
+    alone = _Alone()
+    with background_deletion() as deletions, retries_after_reset(), environment(pending), ExitStack() as ending:
+        rungs = _Rungs.of(trials, broken)
+        recorder = _Recorder.beside(rungs, storage, deletions, alone)
+        ending.callback(recorder.tell_of_saves, ())
         recorder.read_earlier()
         tune.Tuner(
             trainable,
             tune_config=tune.TuneConfig(
-                search_alg=_Suggestions.within(trials, broken, slots),
-                scheduler=_Rungs.of(trials, broken),
+                search_alg=_Suggestions.within(trials, broken, slots, alone),
+                scheduler=rungs,
                 num_samples=-1,
                 reuse_actors=True,
                 trial_dirname_creator=_folder,

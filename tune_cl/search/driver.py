@@ -10,12 +10,13 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from trainables.config.objective import AnyRun
 from trainables.core.errors import DamagedCheckpoint
-from trainables.core.storage import is_there
+from trainables.core.storage import is_there, patiently
 from trainables.evaluation.metrics import dev_key
 from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Arm, Experiment
 from tune_cl.history.journal import Event, Journal
@@ -84,6 +85,7 @@ class Course:
         self.arms: dict[Arm, ArmCourse] = {arm: ArmCourse(experiment, arm) for arm in ARMS}
         self.stops: dict[str, Stop] = {}
         self.grace = 0  # of the newest curriculum
+        self.graces: dict[str, int] = {}  # of all trials but the baseline
         self.state: SearchState = initial_state(next(events))
         for event in events:
             self.apply(event)
@@ -101,6 +103,9 @@ class Course:
                 self.arms[arm].sampler.warm_up([observation_of(recorded) for recorded in seen])
         elif kind == "trial" and before is None:
             self._trial_started(self.state.trials[trial])
+        elif kind == "trial" and event.get("anew"):
+            if trial in self.graces:  # all but the baseline
+                self._schedule(self.state.trials[trial])
         elif kind == "trial" and was_paused:
             self.stops.pop(trial, None)
             self.scheduler_of(trial).resumed(trial)
@@ -137,7 +142,12 @@ class Course:
             arm.sampler.replay(arm.numbers[trial.trial], point)
             arm.replayed.add(trial.trial)
         if trial.trial != BASELINE_TRIAL:
-            arm.scheduler.start(trial.trial, self._grace(trial), self.experiment.curriculum_end(trial.point))
+            self.graces[trial.trial] = self._grace(trial)
+            self._schedule(trial)
+
+    def _schedule(self, trial: TrialState) -> None:
+        grace, end = self.graces[trial.trial], self.experiment.curriculum_end(trial.point)
+        self.arms[trial.arm].scheduler.start(trial.trial, grace, end)
 
     def _grace(self, trial: TrialState) -> int:
         """A plain trial is stopped no sooner than the curriculum that began before it: both arms train as long."""
@@ -210,6 +220,12 @@ class Search:
         self.best_ended: list[str] = []
         self.waiting = [trial for trial in self.state.open_trials() if not trial.paused]
 
+    def retry_failed(self) -> None:
+        """Has the failed trials trained anew, after those that are open."""
+        failed = [trial for trial in self.state.by_number() if trial.outcome == "failed"]
+        self.waiting += failed
+        self.just_ended = [name for name in self.just_ended if self.state.trials[name] not in failed]
+
     # -- what Tune asks ------------------------------------------------------------------------------------------
 
     def next_trial(self) -> Plan | str:
@@ -218,6 +234,8 @@ class Search:
             return WAIT
         while self.waiting:
             trial = self.waiting.pop(0)
+            if trial.outcome:
+                return self._plan(trial.number, trial.arm, trial.point, None, anew=True)
             checkpoint, iteration = self.last_checkpoint(trial)
             self._stop_where_used_up(trial)
             stop = self.stops.get(trial.trial)
@@ -344,7 +362,7 @@ class Search:
         trial = self.state.trials[name]
         return self._plan(trial.number, trial.arm, trial.point, self.last_checkpoint(trial)[0])
 
-    def _plan(self, number: int, arm: Arm, point: dict[str, Any], checkpoint: str | None) -> Plan:
+    def _plan(self, number: int, arm: Arm, point: dict[str, Any], checkpoint: str | None, anew: bool = False) -> Plan:
         run, trial = self.experiment.training_run(point), trial_id(number)
         event = {
             "event": "trial",
@@ -356,7 +374,7 @@ class Search:
             "baseline": trial == BASELINE_TRIAL,
             "arm": arm,
         }
-        self.record(event)
+        self.record(event | ({"anew": True} if anew else {}))
         self.running.add(trial)
         resources = self.experiment.search.resources
         return Plan(trial, run, checkpoint, resources.threads, resources.gpu)
@@ -381,7 +399,7 @@ class Search:
         """What `write` makes of the trial's newest sound checkpoint, else None; a note names each damaged one."""
         for checkpoint, _ in self.checkpoints(trial):
             try:
-                written = write(checkpoint)
+                written = patiently(partial(write, checkpoint), self._files(trial.trial))
                 return str(written) if written else None
             except DamagedCheckpoint as damage:
                 self.note(

@@ -15,6 +15,7 @@ from yaml.constructor import ConstructorError
 
 from search_spaces import SPACES
 from trainables.core.errors import ConfigError, Problem, nearest
+from trainables.core.files import opened
 
 MOST_BYTES = 1 << 20  # PyYAML takes seconds for as much
 
@@ -157,9 +158,8 @@ def find_space(space: str) -> Path:
 def read_space(path: Path) -> tuple[Mapping[str, Any], list[Problem]]:
     """The mapping in a search-space file, and the problems of keys given twice; raises ConfigError naming file:line."""
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise ConfigError(Problem(str(path), f"longer than {MOST_BYTES:,} bytes", "a search space"))
-        text = path.read_text(encoding="utf-8")
+        with opened(path, most=MOST_BYTES) as file:
+            text = file.read().decode()
     except OSError as error:
         raise ConfigError(Problem(str(path), f"cannot be read ({error.strerror})", "a YAML file in UTF-8")) from None
     except UnicodeDecodeError as error:

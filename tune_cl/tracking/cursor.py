@@ -43,6 +43,7 @@ def load(journal: Path, target: str) -> Cursor:
         values: dict[str, Any] = {entry.name: saved[entry.name] for entry in fields(Cursor)}
         values["owed"] = [(key, path, folder) for key, path, folder in saved["owed"]]
         cursor = Cursor(**values)
-    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        fits = cursor.target == target and 0 <= cursor.offset <= journal.stat().st_size
+    except (FileNotFoundError, ValueError, TypeError, KeyError, RecursionError):
         return Cursor(target)
-    return cursor if cursor.target == target and cursor.offset <= journal.stat().st_size else Cursor(target)
+    return cursor if fits else Cursor(target)

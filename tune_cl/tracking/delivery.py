@@ -18,6 +18,7 @@ from mlflow.entities import Metric
 
 from trainables.core.errors import DataError
 from trainables.core.files import write_text
+from trainables.evaluation.metrics import dev_key
 from tune_cl.history.journal import Event, Journal, parse
 from tune_cl.history.search_folder import foreign, resolve_recorded
 from tune_cl.history.tracking_uri import masked
@@ -28,6 +29,7 @@ from tune_cl.tracking.logged_model import HISTORY, describe_model, scores_texts
 from tune_cl.tracking.mlflow_store import Refused, RunStore
 
 CHUNK, SECONDS = 500, 2.0  # of a step: the most events, and the time after which it saves how far it came
+ATTEMPTS = 5  # to send points that MLflow takes and does not keep
 BEST_CHECKPOINT = "best_checkpoint"  # the folder of the best ranker among the parent run's artifacts
 log = logging.getLogger(__name__)
 
@@ -48,6 +50,7 @@ class Delivery:
         self.cursor = load(journal.path, target)
         if PARENT in self.cursor.runs and not store.exists(self.cursor.runs[PARENT]):
             self.cursor = Cursor(target)  # there is another database at the old address
+        self.lacked: dict[str, int] = {}  # how often points of a trial were sent, and were not there
         self.batch: list[Event] = []
         """The events of the present step."""
 
@@ -199,11 +202,29 @@ class Delivery:
         if key in self.cursor.open:  # whether or not MLflow accepts the rest
             self.cursor.open.remove(key)
         run = self.run_of(key)
+        self.complete(key, run)
         self.store.log_metrics(run, self.best(event.get("best"), event["time"]))
         self.store.log_tags(run, layout.tags({"outcome": event["outcome"], "reason": event.get("reason")}))
         if event.get("artifacts"):
             self.owe(key, event["artifacts"], None)
         self.store.finish(run, layout.STATUS.get(event["outcome"], "FINISHED"), milliseconds(event["time"]))
+
+    def complete(self, key: str, run: str) -> None:
+        """Sends a trial's points again if a server lacks some that it took: what stands before it, or a server in
+        trouble, may answer a request without doing it. Raises ConnectionError, a few times, if it still lacks some."""
+        name = layout.metric_name(dev_key(self.search["metric"]))
+        if not self.store.remote or len(self.store.steps(run, name)) >= self.cursor.reached.get(key, 0):
+            return
+        results: dict[int, Event] = {}
+        for event in self.journal.events():
+            if event["event"] == "result" and event["trial"] == key and event["iteration"] <= self.cursor.reached[key]:
+                results.setdefault(event["iteration"], event)
+        self.store.log_metrics(run, [one for event in results.values() for one in points(event["metrics"], event)])
+        if lacking := results.keys() - self.store.steps(run, name):
+            self.lacked[key] = self.lacked.get(key, 0) + 1
+            if self.lacked[key] < ATTEMPTS:
+                raise ConnectionError(f"MLflow lacks {len(lacking)} points of {key} that it took")
+            log.warning("MLflow lacks %d points of %s that it took %d times", len(lacking), key, ATTEMPTS)
 
     def end_search(self, event: Event) -> None:
         run, best = self.run_of(PARENT), event["best"] or {}

@@ -112,6 +112,10 @@ class RunStore:
         for part in parts(metrics, METRICS):
             self.client.log_batch(run, metrics=part, synchronous=True)
 
+    def steps(self, run: str, metric: str) -> set[int]:
+        """The steps at which the run has the metric."""
+        return {point.step for point in self.client.get_metric_history(run, metric)}
+
     def log_artifact(self, run: str, path: Path, folder: str | None) -> None:
         """Copies a file, or everything in a folder, to `folder` among the run's artifacts."""
         copy = self.client.log_artifacts if path.is_dir() else self.client.log_artifact

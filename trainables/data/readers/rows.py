@@ -18,7 +18,7 @@ from typing import BinaryIO, TypeGuard, cast
 import numpy as np
 
 from trainables.core.errors import Problem
-from trainables.core.files import opened, require_regular
+from trainables.core.files import MOST_TEXT, opened, require_regular, too_long
 from trainables.data.columns import MAX_GRADE, TextColumn
 
 FLOAT32_END = 2.0**128 - 2.0**103  # smallest number that rounds to an infinite float32, as which trec_eval keeps scores
@@ -184,10 +184,12 @@ def read_whole(path: Path, problems: list[Problem], pipes: bool = False) -> str 
     None."""
     try:
         with open_bytes(path, pipes) as stream:
-            raw = stream.read()
+            raw = stream.read(MOST_TEXT + 1)
     except BROKEN as error:
         problems.append(unreadable(path, 1, error))
         return None
+    if len(raw) > MOST_TEXT:
+        raise too_long(path, MOST_TEXT)
     if not raw.strip():
         problems.append(Problem(str(path), "no rows", "give a file with content"))
         return None
@@ -200,12 +202,11 @@ def read_whole(path: Path, problems: list[Problem], pipes: bool = False) -> str 
 
 
 def open_bytes(path: Path, pipes: bool = False) -> BinaryIO:
-    """The bytes of a file, decompressed if its name ends as in PACKED. Raises DataError for a pipe or a device, unless
-    these are asked for (`pipes`)."""
+    """The bytes of a file, decompressed if its name ends as in PACKED. Raises DataError for a pipe, unless one may be
+    given (`pipes`), and for a device or a socket."""
     if path.suffix not in PACKED:
-        return path.open("rb") if pipes else opened(path)
-    if not pipes:
-        require_regular(path)
+        return opened(path, pipes)
+    require_regular(path, pipes)
     match path.suffix:
         case ".gz":
             return cast(BinaryIO, gzip.open(path))

@@ -25,6 +25,7 @@ from trainables.core.cache import cache_root
 from trainables.core.errors import WorkFailed, last_line
 from tune_cl.cli.tables import table
 from tune_cl.history.search_folder import DEFAULT_STORAGE
+from tune_cl.process import NOT_IN_TIME, load
 from tune_cl.ray.access import AUTH_MODE, is_open
 
 PROJECT = "tune-cl"
@@ -109,12 +110,15 @@ def ray() -> Check:
     except subprocess.TimeoutExpired:
         process.terminate()  # the process ends its Ray
         process.communicate()
-        result = f"did not start within {RAY_STARTS_WITHIN} s"
-        return Check("Ray", False, result, "a machine with less load; tune-cl run --address uses a cluster instead")
+        result = f"slow: it did not start within {RAY_STARTS_WITHIN} s ({load()})"
+        right = "a machine with less load; tune-cl run --address uses a cluster instead"
+        return Check("Ray", False, result, right, needed=False)
     lines = said.strip().splitlines() or ["no output"]
     if process.returncode == 0:
         return Check("Ray", True, f"{version('ray')} {lines[-1]}")
-    return Check("Ray", False, lines[-1], f"{' '.join(program[:2])} '{program[2]}' shows all of the error")
+    slow = NOT_IN_TIME in lines[-1]
+    fix = f"{' '.join(program[:2])} '{program[2]}' shows all of the error"
+    return Check("Ray", False, f"slow: {lines[-1]}" if slow else lines[-1], fix, needed=not slow)
 
 
 def folder(name: str, path: Path) -> Callable[[], Check]:

@@ -184,8 +184,8 @@ def _check_options(runs: list[str], metrics: list[str], relevance_level: int, co
 def _read_all(qrels: str, runs: list[str]) -> tuple[Qrels, list[Run]]:
     """Reads all files; raises one DataError with the problems of all of them."""
     problems: list[Problem] = []
-    judged = _collect(problems, lambda: read_qrels(qrels))
-    read = [_collect(problems, lambda path=path: read_run(path)) for path in runs]
+    judged = _collect(problems, lambda: read_qrels(qrels, pipes=True))
+    read = [_collect(problems, lambda path=path: read_run(path, pipes=True)) for path in runs]
     if judged is not None:
         for path, run in zip(runs, read, strict=True):
             if run is not None and not judged.keys() & run.keys():

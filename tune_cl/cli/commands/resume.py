@@ -19,9 +19,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_name(parser)
     add_objective(parser)
     add_session(parser)
+    parser.add_argument("--retry-failed", action="store_true", help="train trials that failed anew")
 
 
 def execute(options: Namespace) -> dict[str, Any]:
     search = open_search(options.name, options.storage, options.tracking_uri)
     objective = objective_option(options)
-    return search.resume(options.address, allow_open_ray=options.allow_open_ray, objective=objective).document
+    how = {"allow_open_ray": options.allow_open_ray, "retry_failed": options.retry_failed}
+    return search.resume(options.address, objective=objective, **how).document
