@@ -208,15 +208,20 @@ def p_of(difference: AnyNumber, error: AnyNumber, freedom: AnyNumber) -> np.ndar
 
 def guarded(
     every: tuple[AnyNumber, AnyNumber, AnyNumber], sound: tuple[AnyNumber, AnyNumber, AnyNumber]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Error and degrees of freedom for a difference that must show with all seeds and with the sound ones alone. Each
-    a (difference, error, freedom): whichever has the larger p, that of the sound seeds with an interval so wide around
-    the difference of all that it holds their own."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """p, error and degrees of freedom for a difference that must show with all seeds and with the sound ones alone,
+    each given as (difference, error, freedom).
+
+    p is the larger one, 1 where the two differ in sign. The interval that error and freedom give is that of all seeds,
+    or that around their difference which holds that of the sound ones.
+    """
     difference, error, freedom = every
-    shift = np.abs(difference - sound[0]) / stdtrit(sound[2], (1 + LEVEL) / 2)
-    wider = sound[1] + shift
-    weaker = p_of(difference, wider, sound[2]) > p_of(difference, error, freedom)
-    return np.where(weaker, wider, error), np.where(weaker, sound[2], freedom)
+    wider = sound[1] + np.abs(difference - sound[0]) / stdtrit(sound[2], (1 + LEVEL) / 2)
+    of_all, of_both = p_of(*every), p_of(difference, wider, sound[2])
+    of_sound = np.where(difference * sound[0] < 0, 1.0, p_of(*sound))
+    weaker = of_both > of_all
+    p = np.maximum(np.maximum(of_all, of_sound), of_both)
+    return p, np.where(weaker, wider, error), np.where(weaker, sound[2], freedom)
 
 
 def _crossed(differences: np.ndarray, squares: tuple[float, float, float], seed_freedom: float) -> CrossedTest:
@@ -227,12 +232,14 @@ def _crossed(differences: np.ndarray, squares: tuple[float, float, float], seed_
     error, freedom = (float(each) for each in error_and_freedom(squares, seed_freedom, seeds, queries))
     of_seed, of_query, residual = squares
     components = Components(max(0.0, of_seed - residual) / queries, max(0.0, of_query - residual) / seeds, residual)
-    return _student(mean, error, freedom, components, seed_freedom / (seeds - 1))
-
-
-def _student(mean: float, error: float, freedom: float, components: Components, seed_freedom: float) -> CrossedTest:
-    half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
     p = float(p_of(mean, error, freedom))
+    return _student(mean, p, error, freedom, components, seed_freedom / (seeds - 1))
+
+
+def _student(
+    mean: float, p: float, error: float, freedom: float, components: Components, seed_freedom: float
+) -> CrossedTest:
+    half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
     return CrossedTest(p, (mean - half, mean + half), components, seed_freedom, error, freedom)
 
 
@@ -257,8 +264,8 @@ def _guarded(test: CrossedTest, differences: Sequence[np.ndarray], place: int, k
         return UNKNOWN
     means = [round(float(each.mean()), 12) for each in (differences[place], differences[place][keep])]
     every, sound = (means[0], test.error, test.freedom), (means[1], without.error, without.freedom)
-    error, freedom = (float(each) for each in guarded(every, sound))
-    return _student(means[0], error, freedom, test.components, test.seed_freedom)
+    p, error, freedom = (float(each) for each in guarded(every, sound))
+    return _student(means[0], p, error, freedom, test.components, test.seed_freedom)
 
 
 def detectable(
