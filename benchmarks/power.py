@@ -3,10 +3,12 @@
     python -m benchmarks.power noise STORAGE/NAME [--split test]     noise in the values of a confirmed search
     python -m benchmarks.power power [--difference 0.01] [noise]     share of confirmations that find a difference
     python -m benchmarks.power level [noise]                         share that find one where there is none
-    python -m benchmarks.power grid [--rows FILE]                    many tests over a grid of noise and designs
+    python -m benchmarks.power grid [--rows FILE]                    the tests over a grid of noise and designs
+    python -m benchmarks.power duel|collapse|clusters                two arms (power_arms.py)
+    python -m benchmarks.power looks|readings                        looks at two arms (power_looks.py)
 
 Noise: --of-queries, --of-seeds, --residual, standard deviations in a configuration's per-query values.
-docs/explanation/verdict.md holds what these commands print; docs/dev/verdict-simulations.md what `grid` does."""
+docs/explanation/verdict.md holds what the first three print; docs/dev/verdict-simulations.md the others."""
 
 from __future__ import annotations
 
@@ -17,14 +19,17 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.power_arms import clusters, collapse, duel
 from benchmarks.power_grid import QUERIES as GRID_QUERIES
 from benchmarks.power_grid import run as run_grid
+from benchmarks.power_looks import looks, readings
 from trainables.core.randomness import generator
 from tune_cl.confirmation.training import read_values
 from tune_cl.confirmation.verdict import LEVEL, corrected_tests, verdict_of
 from tune_cl.history.journal import FILE, read_events
 from tune_cl.history.state import replay
 
+TABLES = {each.__name__: each for each in (duel, collapse, clusters, looks, readings)}
 QUERIES, SEEDS = (100, 250, 500, 1000, 2500, 7000), (1, 3, 5, 10, 20)
 
 
@@ -108,11 +113,11 @@ def show(columns: Iterable[object]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("noise", "power", "level", "grid"))
+    parser.add_argument("what", choices=("noise", "power", "level", "grid", *TABLES))
     parser.add_argument("search", nargs="?", type=Path)
     parser.add_argument("--split", default="test")
     parser.add_argument("--difference", type=float, default=0.01)
-    parser.add_argument("--repetitions", type=int, help="default 500, of a grid 2000")
+    parser.add_argument("--repetitions", type=int, help="default 500, of a grid and two arms 2000")
     parser.add_argument("--configurations", type=int, default=3)
     parser.add_argument("--queries", type=int, nargs="+")
     parser.add_argument("--rows", type=Path, help="a line of JSON for each cell of a grid and test")
@@ -121,12 +126,16 @@ def main() -> None:
     options = parser.parse_args()
     if options.what == "grid":
         return run_grid(options.repetitions or 2000, options.queries or GRID_QUERIES, options.rows)
+    if options.what in TABLES:
+        for line in TABLES[options.what](options.repetitions or 2000):
+            print(line, flush=True)
+        return None
     noise = Noise(options.of_queries, options.of_seeds, options.residual)
     if options.what == "noise":
         baseline, *others = confirmed(options.search, options.split).items()
         for name, values in others:
             show([values.shape, name, *vars(estimate(values, baseline[1])).values()])
-        return
+        return None
     difference = options.difference if options.what == "power" else 0.0
     shown = ("found", "found_new") if options.what == "power" else ("any", "any_new", "better", "worse")
     show(["queries", "seeds", *shown])

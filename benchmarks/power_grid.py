@@ -1,4 +1,4 @@
-"""Level and power of the tests of benchmarks/crossed_tests.py over a grid of designs and kinds of noise.
+"""Level and power of the verdict's test, and of the test over queries, over a grid of designs and kinds of noise.
 
     python -m benchmarks.power grid [--repetitions 2000] [--queries 150 800 5000] [--rows FILE]
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from benchmarks.crossed_tests import TESTS, Summary
 from trainables.core.randomness import generator
+from trainables.evaluation.significance import TINY, error_and_freedom, moderated, p_of
 
 ROWS, MOST_SEEDS = 7, 20
 QUERIES = 150, 800, 5000
@@ -26,6 +26,59 @@ SEEDS, CONFIGURATIONS = (3, 5, 10, 20), (1, 3, 6)
 OF_QUERIES, RESIDUAL, LEVEL = 0.03, 0.16, 0.05
 SHARE = 0.4  # of queries with the right answer first, where the metric is p@1
 TRUE_DIFFERENCE = 3.0  # in standard errors of the mean difference
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the tests need of differences d[s, q] from the baseline, of R confirmations at once.
+
+    means      of each seed, [R, 1 + K, N], the baseline first
+    of_query   mean square between queries, N times the variance of the query means, [R, K]
+    residual   mean square of what neither seed nor query explains, [R, K]
+    """
+
+    means: np.ndarray
+    of_query: np.ndarray
+    residual: np.ndarray
+    queries: int
+
+    @property
+    def seeds(self) -> int:
+        return self.means.shape[2]
+
+    @property
+    def of_seeds(self) -> np.ndarray:
+        """Mean of each seed's differences, [R, K, N]."""
+        return self.means[:, 1:] - self.means[:, :1]
+
+    @property
+    def difference(self) -> np.ndarray:
+        return self.of_seeds.mean(axis=2)
+
+    @property
+    def moderated(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean square between seeds, Q times the variance of their means, and its degrees of freedom, [R, K]."""
+        deviations = self.of_seeds - self.difference[..., None]
+        return moderated(self.queries * self.of_seeds.var(axis=2, ddof=1), deviations)
+
+    def select(self, count: int) -> Summary:
+        """The first `count` configurations alone."""
+        return Summary(self.means[:, : count + 1], self.of_query[:, :count], self.residual[:, :count], self.queries)
+
+
+def p_new(summary: Summary) -> np.ndarray:
+    of_seed, freedom = summary.moderated
+    squares = np.maximum(of_seed, TINY), summary.of_query, summary.residual
+    return p_of(summary.difference, *error_and_freedom(squares, freedom, summary.seeds, summary.queries))
+
+
+def over_queries(summary: Summary) -> np.ndarray:
+    """p_value: the seeds as given."""
+    error = np.sqrt(summary.of_query / (summary.seeds * summary.queries))
+    return p_of(summary.difference, error, summary.queries - 1)
+
+
+TESTS: dict[str, Callable[[Summary], np.ndarray]] = {"over queries (p_value)": over_queries, "p_new": p_new}
 
 
 @dataclass(frozen=True)

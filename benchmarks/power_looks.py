@@ -1,139 +1,126 @@
-"""Looking at a confirmation after each seed: error over all looks, and trainings saved.
+"""Two arms looked at after each seed, or read again with more seeds: error, seeds, and the size that is read.
 
-    python -m benchmarks.power_looks [--repetitions 2000] [--queries 800] [--most 20] [--kind half_zero]
+    python -m benchmarks.power looks       `confirm --until-settled`
+    python -m benchmarks.power readings    a confirmation with 5 seeds, then 10, then 20
 
-A look after each seed from the third on, with the levels, the conditional power and the rules of
-`tune_cl.confirmation.looks`: a configuration that is hopeless gets no more seeds. The search ends once one is better,
-once the recommended one is worse and all others are hopeless, or once all are hopeless. What this prints is in
-docs/dev/verdict-simulations.md."""
+A look after each seed from the third on, with the levels, the conditional power and the correction of
+`tune_cl.confirmation.looks`. Draws are those of power_arms. docs/dev/verdict-simulations.md holds what this prints."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 from scipy.special import ndtri
 
-from benchmarks import power_grid
-from benchmarks.crossed_tests import Summary, crossed, moderated
-from benchmarks.power_grid import LEVEL, Scenario, adjusted, shifted, squares, values
+from benchmarks.power_arms import SPREADS, mean_squares, on_split
+from benchmarks.power_grid import LEVEL, OF_QUERIES, RESIDUAL, Summary, p_new
 from trainables.core.randomness import generator
-from trainables.evaluation.significance import Components
-from tune_cl.confirmation.looks import FIRST_LOOK, LEAST_POWER, conditional_power, nominal_levels
+from trainables.evaluation.significance import Components, CrossedTest
+from tune_cl.confirmation.looks import (
+    FIRST_LOOK,
+    LEAST_POWER,
+    bias_adjusted,
+    conditional_power,
+    nominal_levels,
+    reading_levels,
+)
 
-SPREADS = (*((sd, sd, sd) for sd in (0.0, 0.003, 0.01, 0.03)), (0.03, 0.01, 0.01), (0.01, 0.03, 0.03))
-
-
-def test(summary: Summary) -> np.ndarray:
-    return crossed(summary, *moderated(summary), power=1)
-
-
-def drawn(kind: str, queries: int, repetitions: int, looks: Sequence[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Seeds' means and mean squares without an effect of the seed, for each look."""
-    power_grid.SEEDS = tuple(looks)
-    found = [squares(values(kind, queries, generator(number, "looks"))) for number in range(repetitions)]
-    means, of_query, residual = map(np.stack, zip(*found, strict=True))
-    return means, of_query, residual
-
-
-def chance(summary: Summary, most: int, level: float) -> np.ndarray:
-    """Chance to be shown above 0 after all seeds, [R, K]; of the first configuration, which the search recommends,
-    also below."""
-    of_seed, _ = moderated(summary)
-    queries, residual = summary.queries, summary.residual
-    of_seeds: Any = np.maximum(of_seed - residual, 0) / queries
-    of_queries: Any = np.maximum(summary.of_query - residual, 0) / summary.seeds
-    components = Components(of_seeds, of_queries, cast(Any, residual))
-    above, below = conditional_power(summary.difference, components, queries, summary.seeds, most, level)
-    above[:, 0] = np.maximum(above, below)[:, 0]
-    return above
+MOST = 20
+QUERIES = (150, 800, 5000)
+READINGS = (5, 10, 20)
 
 
 @dataclass(frozen=True)
 class Case:
-    """Confirmations of `count` configurations, with what is needed of them at each look."""
+    """`of_seeds`: SD over seeds in the plain and in the other arm."""
 
-    means: np.ndarray
-    of_query: np.ndarray
-    residual: np.ndarray
+    of_seeds: tuple[float, float]
     queries: int
-    looks: Sequence[int]
-    most: int
-    count: int
+    repetitions: int
 
-    def at(self, place: int, shift: float) -> Summary:
-        """What is seen at a look, the first configuration better by `shift`."""
-        seen = self.means[:, :, : self.looks[place]]
-        whole = Summary(seen, self.of_query[:, place], self.residual[:, place], self.queries)
-        return shifted(whole.select(self.count), shift)
+    def error(self, seeds: int) -> float:
+        """Standard error of the difference."""
+        return self._variance(seeds) ** 0.5
 
-    def followed(self, levels: np.ndarray, shift: float) -> tuple[float, float, float]:
-        """Shares in which the verdict is better or worse, and in which the first configuration is found to be better;
-        mean trainings, as seeds of all configurations, until one is found or all are hopeless or the looks end."""
-        repetitions = len(self.means)
-        found, first, running = (np.full(repetitions, value) for value in (False, False, True))
-        alive = np.ones((repetitions, self.count), bool)
-        trainings = np.zeros(repetitions)
-        for place, level in enumerate(levels):
-            summary = self.at(place, shift)
-            new = self.looks[place] - (self.looks[place - 1] if place else 0)
-            trainings += running * new * (1 + alive.sum(axis=1))
-            p = np.where(alive, adjusted(np.where(alive, test(summary), 1.0)), 1.0)
-            above, below = summary.difference > 0, summary.difference[:, 0] < 0
-            hit = (p <= level) & above
-            worse = (p[:, 0] <= level) & below  # of the others it does not matter
-            alive &= chance(summary, self.most, levels[-1]) >= LEAST_POWER
-            hopeful = alive[:, 1:].any(axis=1) & (self.looks[place] < self.most)
-            settled = hit.any(axis=1) | (worse & ~hopeful)
-            found |= running & settled
-            first |= running & hit[:, 0]
-            running &= ~settled & alive.any(axis=1)
-        return float(found.mean()), float(first.mean()), float(trainings.mean()) / (1 + self.count)
+    def _variance(self, seeds: int) -> float:
+        per_seed = sum(sd**2 for sd in self.of_seeds) + 2 * RESIDUAL**2 / self.queries
+        return per_seed / seeds + 2 * OF_QUERIES**2 / self.queries
 
-    def fixed(self, power: float, shift: float) -> tuple[float, int]:
-        """The power and number of seeds of the smallest design without looks that finds as much."""
-        for place, look in enumerate(self.looks):
-            summary = self.at(place, shift)
-            share = float(((adjusted(test(summary))[:, 0] <= LEVEL) & (summary.difference[:, 0] > 0)).mean())
-            if share >= power or look == self.most:
-                return share, look
-        raise ValueError("no looks")
+    def summaries(self, seeds: Sequence[int], shift: float) -> Iterator[Summary]:
+        """What is seen after each number of seeds, the other arm better by `shift`."""
+        rng = generator(self.queries, f"{self.of_seeds} {shift}")
+        true = np.tile([0.0, shift], (self.repetitions, 1))
+        effects = np.array(self.of_seeds)[:, None] * rng.standard_normal((self.repetitions, 2, max(seeds)))
+        means = on_split(true, effects, self.queries, rng)
+        for count in seeds:
+            squares = mean_squares(count, self.queries, (self.repetitions, 1), rng)
+            yield Summary(means[:, :, :count], *squares, self.queries)
 
-    def cells(self, rho: float) -> list[str]:
-        levels = nominal_levels(tuple(self.looks), self.most, exponent=rho)
-        error = float(self.at(len(self.looks) - 1, 0.0).difference[:, 0].std(ddof=1))
-        twice = 2 * float(ndtri(1 - LEVEL / (2 * self.count)) + ndtri(0.8)) * error
-        wrong, _, without = self.followed(levels, 0.0)
-        _, found, seeds = self.followed(levels, twice)
-        power, fixed = self.fixed(found, twice)
-        return [f"{wrong:.3f}", f"{without:.1f}", f"{found:.2f}", f"{seeds:.1f}", f"{power:.2f}", str(fixed)]
+    def components(self, summary: Summary) -> Any:
+        """Components of arrays [R] of estimates."""
+        of_seed, of_query, residual = (
+            each[:, 0] for each in (summary.moderated[0], summary.of_query, summary.residual)
+        )
+        of_seeds: Any = np.maximum(of_seed - residual, 0) / self.queries
+        of_queries: Any = np.maximum(of_query - residual, 0) / summary.seeds
+        return Components(of_seeds, of_queries, cast(Any, residual))
+
+    def followed(self, shift: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """At each confirmation's end: seeds, whether a difference was shown, its size, and that corrected."""
+        looks = tuple(range(FIRST_LOOK, MOST + 1))
+        levels = nominal_levels(looks, MOST)
+        seeds, shown, size, left = (np.zeros(self.repetitions) for _ in range(4))
+        for look, level, summary in zip(looks, levels, self.summaries(looks, shift), strict=True):
+            difference, parts = summary.difference[:, 0], self.components(summary)
+            hit = p_new(summary)[:, 0] <= level
+            chances = conditional_power(difference, parts, self.queries, look, MOST, levels[-1])
+            hopeless = np.maximum(*chances) < LEAST_POWER
+            ends = (seeds == 0) & (hit | hopeless | (look == MOST))
+            seeds[ends], shown[ends], size[ends] = look, hit[ends], difference[ends]
+            left[ends] = difference[ends]
+            for place in np.flatnonzero(ends & hit):
+                own = Components(parts.of_seed[place], parts.of_query[place], parts.residual[place])
+                left[place] = bias_adjusted(size[place], CrossedTest(0.0, (0.0, 0.0), own), self.queries, MOST)
+        return seeds, shown, size, left
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repetitions", type=int, default=2000)
-    parser.add_argument("--queries", type=int, default=800)
-    parser.add_argument("--most", type=int, default=20)
-    parser.add_argument("--kind", choices=("laplace", "half_zero"), default="laplace")
-    parser.add_argument("--rho", type=float, nargs="+", default=[4.0])
-    options = parser.parse_args()
-    looks = range(FIRST_LOOK, options.most + 1)
-    base = drawn(options.kind, options.queries, options.repetitions, looks)
-    print(
-        "| rho | SD of seeds | K | error, all looks | seeds, none true | true: found | seeds | fixed: found | seeds |"
-    )
-    print("|---:|---|---:|---:|---:|---:|---:|---:|---:|")
-    for rho in options.rho:
-        for sds in SPREADS:
-            effects = Scenario(str(sds), options.kind, sds).effects(options.repetitions, generator(0, str(sds)))
-            for count in (1, 3, 6):
-                case = Case(base[0] + effects, base[1], base[2], options.queries, looks, options.most, count)
-                spread = "/".join(f"{sd:g}" for sd in sds[:2]) if sds[0] != sds[1] else f"{sds[0]:g}"
-                print(f"| {rho:g} | {spread} | {count} | {' | '.join(case.cells(rho))} |", flush=True)
+def looks(repetitions: int) -> Iterator[str]:
+    """True differences: what MOST seeds show with probability .6, .8, .975, and twice the second."""
+    powers = {"half": 0.6, "four of five": 0.8, "nearly all": 0.975, "all": None}
+    heads = " | ".join(f"{name}: found | seeds | read | corrected" for name in powers)
+    yield f"| SD of seeds | queries | error | seeds, none true | {heads} |"
+    yield "|---|---:|---:|---:|" + "---:|---:|---:|---:|" * len(powers)
+    for of_seeds in ((0.0, 0.0), *SPREADS):
+        for queries in QUERIES:
+            case = Case(of_seeds, queries, repetitions)
+            seeds, shown, _, _ = case.followed(0.0)
+            cells = [f"{shown.mean():.3f}", f"{seeds.mean():.1f}"]
+            for power in powers.values():
+                needed = ndtri(1 - LEVEL / 2) + ndtri(power or 0.8)
+                true = float(needed * (1 if power else 2) * case.error(MOST))
+                seeds, shown, size, left = case.followed(true)
+                found = (shown > 0) & (size > 0)
+                ratios = (f"{each[found].mean() / true:.2f}" for each in (size, left))
+                cells += [f"{found.mean():.2f}", f"{seeds.mean():.1f}", *ratios]
+            yield f"| {'/'.join(f'{sd:g}' for sd in of_seeds)} | {queries} | {' | '.join(cells)} |"
 
 
-if __name__ == "__main__":
-    main()
+def readings(repetitions: int) -> Iterator[str]:
+    """Errors and power where a confirmation is read at READINGS seeds until it shows a difference."""
+    yield "| SD of seeds | queries | error, first | .05 each time | with the levels | power, first | with the levels |"
+    yield "|---|---:|---:|---:|---:|---:|---:|"
+    levels = reading_levels(READINGS)
+    for of_seeds in ((0.0, 0.0), *SPREADS):
+        for queries in QUERIES:
+            case = Case(of_seeds, queries, repetitions)
+            rates = []
+            for shift in (0.0, 2.5 * case.error(READINGS[0])):
+                p = np.stack([p_new(summary)[:, 0] for summary in case.summaries(READINGS, shift)])
+                shown = (p[0] <= LEVEL), (p <= LEVEL).any(axis=0), (p <= levels[:, None]).any(axis=0)
+                rates.append([float(each.mean()) for each in shown])
+            none, true = rates
+            cells = " | ".join(f"{each:.3f}" for each in (*none, true[0], true[2]))
+            yield f"| {'/'.join(f'{sd:g}' for sd in of_seeds)} | {queries} | {cells} |"

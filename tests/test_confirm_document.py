@@ -33,7 +33,15 @@ from tune_cl.confirmation.request import (
     looks_before,
     new_seeds,
 )
-from tune_cl.confirmation.verdict import compare, corrected_tests, leader, notes_of, verdict_of
+from tune_cl.confirmation.verdict import (
+    collapses,
+    compare,
+    corrected_tests,
+    leader,
+    notes_of,
+    too_few_seeds,
+    verdict_of,
+)
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import from_yaml, load_experiment
 from tune_cl.history.search_folder import SearchFolder
@@ -368,6 +376,46 @@ def test_better_and_worse_are_told_with_what_they_were_corrected_for() -> None:
     assert "(p = 0.03, 3 seeds, 12 queries)" in told
     same = row_of(0.01, 0.02, p_new=0.02, runs=1, marks="†", seed_matters=False)
     assert "new trainings" not in in_words(document_of(same))
+
+
+def test_near_duplicate_queries_count_as_one_where_clusters_are_given() -> None:
+    alike = np.random.default_rng(0).random((2, 3, 4))
+    values = dict(zip(("plain", "root"), np.repeat(alike, 3, axis=2), strict=True))
+    runs = {label: [SimpleNamespace(run=SimpleNamespace(draws=True))] * 3 for label in values}
+    queries = {f"q{number}": number // 3 for number in range(12)}
+    each, grouped = (Compared(cast(Any, runs), "test", "map", "holm", clusters=of) for of in (None, queries))
+    object.__setattr__(grouped, "_values", lambda run: dict.fromkeys(queries, 0.0))
+    for one in (each, grouped):
+        one.__dict__["values"] = values
+    found, copied = (one.tests({"root": "plain"}, 0)["root"].test for one in (grouped, each))
+    assert found.difference == pytest.approx(copied.difference) and found.p_value > copied.p_value
+    assert found.new.p == pytest.approx(corrected_tests([(alike[1], alike[0])], "holm")[0].test.new.p)
+
+
+def _fallen(fell: dict[int, float], runs: int) -> dict[str, Any]:
+    """The document of a confirmation where plain trainings collapsed, by seed."""
+    document = document_of(row_of(0.0123, 0.01, 0.2, runs=runs), verdict=SHOWN_NONE)
+    rows = [{"seed": seed, "value": fell.get(seed, 0.59)} for seed in document["seeds"]]
+    document["baseline"]["runs"] = rows
+    values = {"baseline": np.array([[row["value"]] * 4 for row in rows]), "root": np.full((runs, 4), 0.6)}
+    return document | {"collapsed": collapses(values, document["seeds"])}
+
+
+def test_collapses_are_told_first_with_their_values() -> None:
+    document = _fallen({3: 0.465, 7: 0.468}, runs=10)
+    assert [(one["label"], one["seed"]) for one in document["collapsed"]] == [("baseline", 3), ("baseline", 7)]
+    told = in_words(document)
+    assert told.startswith("Not shown: 'root'"), "eight sound seeds"
+    assert "'baseline' with seed 3 (0.4650; its median is 0.5900), 'baseline' with seed 7 (0.4680; " in told
+    assert notes_of(document | {"split": "dev"})[0].startswith("trainings collapsed")
+
+
+def test_few_seeds_of_trainings_that_collapse_are_too_few() -> None:
+    document = _fallen({2: 0.465}, runs=6)
+    assert too_few_seeds(document) and not too_few_seeds(_fallen({2: 0.465}, runs=7))
+    assert not too_few_seeds(_fallen({}, runs=3))
+    told = in_words(document)
+    assert told.startswith("Not shown: too few seeds for trainings that collapse (seed 2 of 'baseline'); 'root'")
 
 
 @pytest.mark.parametrize(("needed", "more"), [(9, "; this one would take 9 seeds."), (None, ".")])

@@ -19,6 +19,8 @@ from trainables.evaluation.significance import (
     CrossedTest,
     SeededTest,
     bootstrap_ci,
+    clustered,
+    collapsed,
     crossed_tests,
     detectable,
     paired_t_test,
@@ -335,3 +337,112 @@ def test_noise_is_estimated_from_values_that_have_it() -> None:
 def test_a_configuration_alone_has_the_degrees_of_freedom_of_its_seeds(seeds: int) -> None:
     [alone] = crossed_tests([generator(0, "alone").normal(0.1, 1, (seeds, 30))])
     assert alone.seed_freedom == 1.0
+
+
+# -- trainings that collapse, and near-duplicate queries ---------------------------------------------------------------
+
+FELL = [0.59, 0.60, 0.465, 0.61, 0.598, 0.468, 0.60, 0.605, 0.594, 0.601]  # seen for real: two of ten
+
+
+def with_means(means: list[float], queries: int = 60, number: int = 0) -> np.ndarray:
+    """Values [N, Q] whose means over the queries are exactly these."""
+    drawn = generator(number, "fell").normal(0, 0.1, (len(means), queries))
+    return np.array(means)[:, None] + drawn - drawn.mean(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    ("means", "fell"),
+    [
+        (FELL, [2, 5]),
+        ([0.5, 0.51, 0.49, 0.35], [3]),
+        ([0.5, 0.51, 0.49, 0.47], []),  # a tenth of the median or less
+        ([0.3, 0.5, 0.7, 0.9, 0.1], []),  # far apart all the same
+        ([0.5, 0.5, 0.5, 0.2], [3]),
+        ([0.5, 0.2], []),  # which of two?
+        ([0.5], []),
+        ([0.5] * 6, []),
+        ([0.5, 0.9, 0.5, 0.5, 0.51], []),  # nobody falls upwards
+    ],
+)
+def test_collapsed_trainings_are_those_that_fall_out_of_the_row(means: list[float], fell: list[int]) -> None:
+    assert np.flatnonzero(collapsed(np.array(means))).tolist() == fell
+    assert np.flatnonzero(collapsed(np.array([means, means]))[1]).tolist() == fell
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12), st.permutations(range(12)))
+def test_collapsed_does_not_depend_on_the_order_and_is_never_half(means: list[float], order: list[int]) -> None:
+    own = [place for place in order if place < len(means)]
+    found = collapsed(np.array(means))
+    assert found.sum() < max(len(means) / 2, 1)
+    assert (collapsed(np.array(means)[own]) == found[own]).all()
+
+
+def test_ordinary_seeds_are_rarely_called_collapsed() -> None:
+    drawn = generator(1, "ordinary").standard_normal((20_000, 5))
+    assert collapsed(0.5 + 0.01 * drawn).any(axis=1).mean() < 0.001
+    assert collapsed(0.5 + 0.03 * drawn).any(axis=1).mean() < 0.05
+
+
+def test_a_difference_shows_only_with_and_without_the_seeds_that_collapsed() -> None:
+    """Collapses of plain alone make the mean differ, those of the other arm hide a difference: neither is shown."""
+    sound = [0.6 if value < 0.5 else value for value in FELL]
+    other = with_means([value + 0.001 for value in sound], number=2)
+    plain = with_means(FELL, number=1)
+    found = seeded_test(other, plain)
+    keep = ~collapsed(np.array(FELL))
+    both = (*crossed_tests([other - plain]), *crossed_tests([(other - plain)[keep]]))
+    assert found.new.p >= max(each.p for each in both)
+    assert found.new.ci95[0] < 0 < found.new.ci95[1] and found.difference == pytest.approx(0.0277)
+    clear = seeded_test(other + 0.3, plain).new
+    assert clear.p < 0.001 and clear.ci95[0] > 0
+    low, high = clear.ci95
+    half = (high - low) / 2
+    assert half == pytest.approx(scipy.stats.t.ppf(0.975, clear.freedom) * clear.error)
+
+
+def test_the_others_lend_a_pair_their_variance_without_the_seeds_that_collapsed() -> None:
+    fell, steady = with_means(FELL, number=1), with_means([0.6] * 10, number=2)
+    alike = with_means([0.6 + 0.001 * (-1) ** place for place in range(10)], number=5)
+    found = seeded_tests([(steady, alike), (fell, alike)])
+    assert found[0].new == crossed_tests([steady - alike, fell - alike])[0], "its own trainings are all sound"
+    assert found[1].new.p >= crossed_tests([steady - alike, fell - alike])[1].p
+
+
+def test_too_few_sound_seeds_say_nothing() -> None:
+    first, second = [0.5, 0.501, 0.499, 0.2], [0.2, 0.601, 0.599, 0.6]
+    assert not math.isnan(seeded_test(with_means(first), with_means(second, number=1)).new.p), "two are left"
+    first, second = [0.2, 0.5, 0.5], [0.6, 0.2, 0.6]
+    new = seeded_test(with_means(first), with_means(second, number=1)).new
+    assert math.isnan(new.p) and math.isnan(new.ci95[0])
+
+
+@pytest.mark.parametrize("arm", [0, 1])
+def test_collapses_of_one_arm_are_no_difference(arm: int) -> None:
+    """The error was .3 here: one in six of twenty falls by .2."""
+    hits = 0
+    for number in range(200):
+        rng = generator(number, "falls")
+        pair = [0.6 + rng.normal(0, 0.01, (20, 1)) + rng.normal(0, 0.16, (20, 150)) for _ in range(2)]
+        pair[arm] -= 0.2 * (rng.random((20, 1)) < 1 / 6)
+        hits += seeded_test(pair[0], pair[1]).new.p <= 0.05
+    assert hits / 200 <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 200)
+
+
+def test_clusters_of_one_query_change_nothing() -> None:
+    values = series(4, 30)
+    assert clustered(values, None) is values and clustered(values, np.arange(30)[::-1]) is values
+
+
+@given(st.lists(st.integers(0, 5), min_size=3, max_size=40), st.integers(0, 100))
+def test_clusters_keep_the_mean_of_each_seed(clusters: list[int], number: int) -> None:
+    values = series(3, len(clusters), number=number)
+    found = clustered(values, clusters)
+    assert found.shape == (3, len(set(clusters)))
+    assert found.mean(axis=1) == pytest.approx(values.mean(axis=1))
+
+
+def test_copies_of_queries_prove_no_more_than_the_queries() -> None:
+    values = series(4, 30, number=3)
+    copies, clusters = np.repeat(values, 5, axis=1), np.repeat(np.arange(30), 5)
+    assert p_new(clustered(copies - 0.51, clusters)) == pytest.approx(p_new(values - 0.51))
+    assert p_new(copies - 0.51) < p_new(values - 0.51)

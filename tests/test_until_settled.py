@@ -16,10 +16,18 @@ from scipy.stats import multivariate_normal
 from tests.support.confirm_cases import LABELS, confirm, confirmed, confirmed_folder, crew, data, state_of
 from trainables.core.errors import Interrupted
 from trainables.core.randomness import generator
-from trainables.evaluation.significance import Components
+from trainables.evaluation.significance import Components, CrossedTest
 from tune_cl import run_confirmation as runner
 from tune_cl.confirmation import looks
-from tune_cl.confirmation.looks import boundary, conditional_power, look_at, nominal_levels, overall
+from tune_cl.confirmation.looks import (
+    bias_adjusted,
+    boundary,
+    conditional_power,
+    look_at,
+    nominal_levels,
+    overall,
+    reading_levels,
+)
 from tune_cl.confirmation.verdict import corrected_tests, power_of
 from tune_cl.history.search_folder import SearchFolder
 
@@ -61,6 +69,42 @@ def test_looking_often_never_makes_p_smaller(p: float, seeds: int) -> None:
 
 def test_one_look_at_the_end_costs_nothing() -> None:
     assert overall(0.03, 3, 3) == pytest.approx(0.03, rel=1e-3)
+
+
+def test_readings_spend_a_tenth_more_than_the_first() -> None:
+    """Against the normal distribution of the readings in several dimensions."""
+    levels = reading_levels((5, 10, 20))
+    assert reading_levels((5,)) == pytest.approx([0.05], rel=1e-3) and levels[0] == pytest.approx(0.05, rel=1e-3)
+    time, bounds = np.array([5, 10, 20]) / 20, -ndtri(levels / 2)
+    correlation = np.sqrt(np.minimum.outer(time, time) / np.maximum.outer(time, time))
+    inside = multivariate_normal(np.zeros(3), correlation, abseps=1e-6).cdf(bounds, lower_limit=-bounds)
+    assert 1 - inside == pytest.approx(0.05375, abs=1e-4)
+
+
+@given(st.lists(st.integers(2, 40), min_size=2, max_size=4, unique=True).map(sorted), st.floats(-0.02, 0.02))
+@settings(max_examples=10)
+def test_a_further_reading_knows_of_those_before(readings: list[int], mean: float) -> None:
+    judged = list(_judged([mean], 4, noise=0.05).values())
+    assert looks.at_reading(judged, readings[:1]) == judged
+    [one], level = looks.at_reading(judged, readings), float(reading_levels(tuple(readings))[-1])
+    assert one.test.new.p >= judged[0].test.new.p and level < 0.05
+    assert (one.test.new.p <= 0.05) == (one.test.new.ci95[0] > 0 or one.test.new.ci95[1] < 0)
+
+
+@given(st.floats(1e-4, 0.2), st.sampled_from((5, 20)), st.floats(0, 1e-3), st.floats(0, 1e-3))
+@settings(max_examples=30)
+def test_what_remains_of_a_size_is_smaller_of_the_same_sign_and_nothing_is_lost_of_clear_ones(
+    difference: float, most: int, of_seed: float, of_query: float
+) -> None:
+    new = CrossedTest(0.01, (0.0, 0.0), Components(of_seed, of_query, 0.05))
+    left = bias_adjusted(difference, new, 800, most)
+    error = math.sqrt((of_seed + 0.05 / 800) / most + of_query / 800)
+    assert 0 < left <= difference * 1.02 and bias_adjusted(-difference, new, 800, most) == -left
+    assert left >= 0.25 * difference and (difference > 3 * error or left < 0.9 * difference)
+
+
+def test_a_size_without_noise_of_seeds_stays() -> None:
+    assert bias_adjusted(0.01, CrossedTest(0.0, (0.0, 0.0), Components(0.0, 0.01, 0.0)), 800, 20) == 0.01
 
 
 def test_conditional_power_known_answers() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import nctdtrinc, polygamma, stdtr, stdtrit
@@ -12,10 +13,13 @@ from scipy.special import nctdtrinc, polygamma, stdtr, stdtrit
 from trainables.core.randomness import generator
 from trainables.core.registry import Entry, Registry
 
+AnyNumber = Any  # a float, or an array of them
 LEVEL = 0.95  # of intervals
 RESAMPLES = 10_000
 MOST_SEEDS = 100  # that anybody would train
 TINY = 1e-12  # in place of a mean square of 0
+UNLIKELY = 0.01  # a training so far below those above it, if they were alike, has collapsed
+FALL = 0.1  # of the median: what falls less deep is no collapse
 VALUES_A_CHUNK = 2**22  # drawn at a time by a bootstrap: 32 MB
 
 
@@ -105,6 +109,39 @@ def crossed_tests(differences: Sequence[np.ndarray]) -> list[CrossedTest]:
     return [_crossed(each, (float(seed), *square[1:]), float(free)) for each, square, seed, free in columns]
 
 
+def collapsed(values: np.ndarray) -> np.ndarray:
+    """Which trainings of one configuration collapsed, bool [..., N], by their means over the queries [..., N].
+
+    From the middle downwards, each value is compared with all above it: the lowest that lies a tenth of the median
+    below it, and so far below those above that another one would in 1 % of cases (Student's prediction), has collapsed,
+    with all that are lower. At most the lower half can. docs/dev/verdict-simulations.md has the false alarms.
+    """
+    ordered, count = np.sort(values, axis=-1), values.shape[-1]
+    fallen = (1 - FALL) * np.median(values, axis=-1)
+    highest = np.full(values.shape[:-1], -np.inf)
+    for below in range(1, (count - 1) // 2 + 1):
+        above, value = ordered[..., below:], ordered[..., below - 1]
+        error = np.maximum(above.std(axis=-1, ddof=1) * math.sqrt(1 + 1 / (count - below)), TINY)
+        chance = stdtr(count - below - 1, (value - above.mean(axis=-1)) / error)
+        highest = np.where((chance < UNLIKELY) & (value < fallen), value, highest)
+    return values <= highest[..., None]
+
+
+def clustered(values: np.ndarray, clusters: Sequence[int] | np.ndarray | None) -> np.ndarray:
+    """Values [N, Q] of queries as values [N, G] of their clusters, with the same mean: near-duplicates count as one.
+    `clusters`: a number for each query; None: each its own cluster.
+
+    A cluster's value is the sum of its queries' deviations from the mean, times G / Q (Liang & Zeger 1986), so that
+    unequal sizes do no harm.
+    """
+    kinds, places = np.unique(np.arange(values.shape[1]) if clusters is None else clusters, return_inverse=True)
+    if len(kinds) == values.shape[1]:
+        return values
+    mean = values.mean(axis=1, keepdims=True)
+    sums = np.array([np.bincount(places, row) for row in values - mean])
+    return mean + sums * (len(kinds) / values.shape[1])
+
+
 def mean_squares(differences: np.ndarray) -> tuple[float, float, float]:
     """Mean squares of seeds, queries and residual of d [N, Q]; what is 0 but for rounding is 0."""
     seeds, queries = differences.shape
@@ -117,52 +154,118 @@ def mean_squares(differences: np.ndarray) -> tuple[float, float, float]:
 
 
 def moderated(of_seed: np.ndarray, deviations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean squares of the seeds [K] shrunk towards their mean as far as they agree (Smyth 2004), and their degrees of
-    freedom [K]. deviations [K, N]: the seeds' means less their mean.
+    """Mean squares of the seeds [..., K] shrunk towards their mean as far as they agree (Smyth 2004), and their degrees
+    of freedom [..., K]. deviations [..., K, N]: the seeds' means less their mean.
 
     All differences share the baseline, so the mean of K mean squares has (N - 1) / (mean squared correlation) degrees
     of freedom, not K (N - 1); shrinking adds at most that many. Mean squares that differ by more than chance explains
     keep to themselves.
     """
-    count, few = len(of_seed), deviations.shape[1] - 1
-    floored = np.maximum(of_seed, TINY)
+    count, few = of_seed.shape[-1], deviations.shape[-1] - 1
     if count == 1:
-        return of_seed, np.array([float(few)])
-    covariance = deviations @ deviations.T
-    variance = np.maximum(np.diag(covariance), TINY)
-    squared = covariance**2 / np.outer(variance, variance)
-    pooled = few / max(float(squared.mean()), 1 / count)
-    excess = max(float(np.log(floored).var(ddof=1) - polygamma(1, few / 2)), TINY)
-    prior = min(2 / excess, max(pooled - few, 0.0))  # trigamma(x) is roughly 1 / x
-    return (prior * of_seed.mean() + few * of_seed) / (prior + few), np.full(count, prior + few)
+        return of_seed, np.full(of_seed.shape, float(few))
+    covariance = deviations @ deviations.swapaxes(-1, -2)
+    variance = np.maximum(np.diagonal(covariance, axis1=-2, axis2=-1), TINY)
+    squared = covariance**2 / (variance[..., :, None] * variance[..., None, :])
+    pooled = few / np.maximum(squared.mean(axis=(-2, -1)), 1 / count)
+    excess = np.log(np.maximum(of_seed, TINY)).var(axis=-1, ddof=1) - polygamma(1, few / 2)
+    # trigamma(x) is roughly 1 / x
+    prior = np.minimum(2 / np.maximum(excess, TINY), np.maximum(pooled - few, 0.0))[..., None]
+    shrunk = (prior * of_seed.mean(axis=-1, keepdims=True) + few * of_seed) / (prior + few)
+    return shrunk, np.broadcast_to(prior + few, of_seed.shape)
 
 
-def _whole(of_seed: float, of_query: float, residual: float) -> float:
+def _whole(of_seed: AnyNumber, of_query: AnyNumber, residual: AnyNumber) -> AnyNumber:
     """N Q times the squared error of the mean, from mean squares."""
-    return max(of_seed, of_query, of_seed + of_query - residual)
+    return np.maximum(np.maximum(of_seed, of_query), of_seed + of_query - residual)
 
 
-def _freedom(whole: float, of_seed: float, seed_freedom: float, shape: tuple[int, int]) -> float:
-    """Degrees of freedom of `_whole` for [N, Q]: those of the seeds' mean square times the ratio of the whole to it.
+def _freedom(
+    whole: AnyNumber, of_seed: AnyNumber, seed_freedom: AnyNumber, seeds: AnyNumber, queries: int
+) -> AnyNumber:
+    """Degrees of freedom of `_whole`: those of the seeds' mean square times the ratio of the whole to it.
 
     Satterthwaite's (1946) would be times its square: too many for three seeds that happen to lie close together, as
     even the ratio is for two.
     """
-    ratio = whole / max(of_seed, TINY) if shape[0] > 2 else 1.0
-    return min(seed_freedom * ratio, shape[1] - 1)
+    ratio = np.where(np.asarray(seeds) > 2, whole / np.maximum(of_seed, TINY), 1.0)
+    return np.minimum(seed_freedom * ratio, queries - 1)
+
+
+def error_and_freedom(
+    squares: tuple[AnyNumber, AnyNumber, AnyNumber], seed_freedom: AnyNumber, seeds: AnyNumber, queries: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Standard error of the mean difference and its degrees of freedom, from mean squares of seeds, queries and
+    residual."""
+    whole = _whole(*squares)
+    return np.sqrt(whole / (seeds * queries)), np.asarray(_freedom(whole, squares[0], seed_freedom, seeds, queries))
+
+
+def p_of(difference: AnyNumber, error: AnyNumber, freedom: AnyNumber) -> np.ndarray:
+    """Student's two-sided p."""
+    return 2 * stdtr(freedom, -np.abs(difference / error))
+
+
+def guarded(
+    every: tuple[AnyNumber, AnyNumber, AnyNumber], sound: tuple[AnyNumber, AnyNumber, AnyNumber]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """p, error and degrees of freedom for a difference that must show with all seeds and with the sound ones alone,
+    each given as (difference, error, freedom).
+
+    p is the larger one, 1 where the two differ in sign. The interval that error and freedom give is that of all seeds,
+    or that around their difference which holds that of the sound ones.
+    """
+    difference, error, freedom = every
+    wider = sound[1] + np.abs(difference - sound[0]) / stdtrit(sound[2], (1 + LEVEL) / 2)
+    of_all, of_both = p_of(*every), p_of(difference, wider, sound[2])
+    of_sound = np.where(difference * sound[0] < 0, 1.0, p_of(*sound))
+    weaker = of_both > of_all
+    p = np.maximum(np.maximum(of_all, of_sound), of_both)
+    return p, np.where(weaker, wider, error), np.where(weaker, sound[2], freedom)
 
 
 def _crossed(differences: np.ndarray, squares: tuple[float, float, float], seed_freedom: float) -> CrossedTest:
     seeds, queries = differences.shape
-    mean, whole = round(float(differences.mean()), 12), _whole(*squares)
-    if whole == 0:
+    mean = round(float(differences.mean()), 12)
+    if _whole(*squares) == 0:
         return UNKNOWN if mean else CrossedTest(1.0, (0.0, 0.0), Components(0.0, 0.0, 0.0))
-    error, freedom = math.sqrt(whole / differences.size), _freedom(whole, squares[0], seed_freedom, (seeds, queries))
-    p = float(2 * stdtr(freedom, -abs(mean / error)))
-    half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
+    error, freedom = (float(each) for each in error_and_freedom(squares, seed_freedom, seeds, queries))
     of_seed, of_query, residual = squares
     components = Components(max(0.0, of_seed - residual) / queries, max(0.0, of_query - residual) / seeds, residual)
-    return CrossedTest(p, (mean - half, mean + half), components, seed_freedom / (seeds - 1), error, freedom)
+    p = float(p_of(mean, error, freedom))
+    return _student(mean, p, error, freedom, components, seed_freedom / (seeds - 1))
+
+
+def _student(
+    mean: float, p: float, error: float, freedom: float, components: Components, seed_freedom: float
+) -> CrossedTest:
+    half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
+    return CrossedTest(p, (mean - half, mean + half), components, seed_freedom, error, freedom)
+
+
+def guarded_tests(differences: Sequence[np.ndarray], sound: Sequence[np.ndarray]) -> list[CrossedTest]:
+    """`crossed_tests` where trainings collapse. sound: for each difference, the seeds without a collapse in either of
+    its two trainings, bool [N].
+
+    One training that falls out of the row is no sample to learn a variance from, and says little of how often it
+    happens: a difference is shown only if it shows with and without these seeds. With fewer than two sound seeds
+    nothing is known.
+    """
+    every = crossed_tests(differences)
+    return [
+        test if keep.all() else _guarded(test, differences, place, keep)
+        for place, (test, keep) in enumerate(zip(every, sound, strict=True))
+    ]
+
+
+def _guarded(test: CrossedTest, differences: Sequence[np.ndarray], place: int, keep: np.ndarray) -> CrossedTest:
+    without = crossed_tests([each[keep] for each in differences])[place] if keep.sum() > 1 else UNKNOWN
+    if math.isnan(test.p) or math.isnan(without.p) or not without.error:
+        return UNKNOWN
+    means = [round(float(each.mean()), 12) for each in (differences[place], differences[place][keep])]
+    every, sound = (means[0], test.error, test.freedom), (means[1], without.error, without.freedom)
+    p, error, freedom = (float(each) for each in guarded(every, sound))
+    return _student(means[0], p, error, freedom, test.components, test.seed_freedom)
 
 
 def detectable(
@@ -174,10 +277,9 @@ def detectable(
     of_query = components.residual + seeds * components.of_query
     if max(of_seed, of_query) == 0:
         return 0.0
-    whole = _whole(of_seed, of_query, components.residual)
-    freedom = _freedom(whole, of_seed, seed_freedom * (seeds - 1), (seeds, queries))
-    noncentrality = nctdtrinc(freedom, 1 - power, stdtrit(freedom, 1 - level / 2))
-    return float(noncentrality) * math.sqrt(whole / (seeds * queries))
+    squares = of_seed, of_query, components.residual
+    error, freedom = error_and_freedom(squares, seed_freedom * (seeds - 1), seeds, queries)
+    return float(nctdtrinc(freedom, 1 - power, stdtrit(freedom, 1 - level / 2)) * error)
 
 
 def seeds_needed(
@@ -204,8 +306,8 @@ class SeededTest:
     p_per_seed  paired t-test over queries at each seed (Penha & Hauff 2020, Table 5)
     p_value     paired t-test over queries on the query means over seeds: applies to these very seeds on new queries;
                 where all differences are equal, that of random signs
-    new         seeds and queries both as samples: applies to new seeds on new queries; the test over queries where the
-                seed changes nothing
+    new         seeds and queries both as samples: applies to new seeds on new queries, with and without trainings that
+                collapsed; the test over queries where the seed changes nothing
     """
 
     difference: float
@@ -223,8 +325,9 @@ def seeded_tests(
     one. None: True for all.
     """
     matters = seed_matters or [True] * len(pairs)
-    sampled = [values - reference for (values, reference), of_pair in zip(pairs, matters, strict=True) if of_pair]
-    crossed = iter(crossed_tests(sampled) if sampled else [])
+    sampled = [pair for pair, of_pair in zip(pairs, matters, strict=True) if of_pair]
+    sound = [~np.logical_or(*(collapsed(each.mean(axis=1)) for each in pair)) for pair in sampled]
+    crossed = iter(guarded_tests([values - reference for values, reference in sampled], sound) if sampled else [])
     return [_seeded(*pair, next(crossed) if of_pair else None) for pair, of_pair in zip(pairs, matters, strict=True)]
 
 

@@ -12,12 +12,13 @@ import numpy as np
 
 from trainables.core.errors import WorkFailed
 from trainables.core.prose import counted
-from trainables.evaluation.significance import bootstrap_ci
+from trainables.evaluation.significance import bootstrap_ci, clustered
 from tune_cl.confirmation.looks import at_look
 from tune_cl.confirmation.request import Configuration, SeedRun, configurations, setting
 from tune_cl.confirmation.training import ended_result, values_by_query
 from tune_cl.confirmation.verdict import (
     Corrected,
+    collapses,
     comparison,
     corrected_tests,
     first_level,
@@ -36,13 +37,15 @@ SHOWN = 3  # ids in a message
 @dataclass(frozen=True)
 class Compared:
     """What is compared on one split. `runs`: by label, of the same seeds; all have ended. `max_seeds`: with looks after
-    each seed, the most seeds that there might be; None without looks."""
+    each seed, the most seeds that there might be; None without looks. `clusters`: the cluster of each query, if
+    near-duplicates are to count as one."""
 
     runs: Mapping[str, Runs]
     split: str
     metric: str
     correction: str
     max_seeds: int | None = None
+    clusters: Mapping[str, int] | None = None
 
     @cached_property
     def values(self) -> dict[str, np.ndarray]:
@@ -55,6 +58,14 @@ class Compared:
         return {
             label: np.array([[values[query] for query in first] for values in rows]) for label, rows in every.items()
         }
+
+    @cached_property
+    def tested(self) -> dict[str, np.ndarray]:
+        """What is tested: `values`, by cluster if there are clusters."""
+        if self.clusters is None:
+            return self.values
+        of_queries = [self.clusters[query] for query in self._values(next(iter(self.runs.values()))[0])]
+        return {label: clustered(values, of_queries) for label, values in self.values.items()}
 
     def _values(self, run: SeedRun) -> dict[str, float]:
         """By query. Raises WorkFailed for a value that is no number: nothing can be said with it."""
@@ -76,7 +87,7 @@ class Compared:
 
     def tests(self, references: Mapping[str, str], dropped: int) -> dict[str, Corrected]:
         """Like `tests_over_looks`, of this look alone."""
-        pairs = [(self.values[label], self.values[reference]) for label, reference in references.items()]
+        pairs = [(self.tested[label], self.tested[reference]) for label, reference in references.items()]
         matters = [self.seed_matters(*labels) for labels in references.items()]
         return dict(zip(references, corrected_tests(pairs, self.correction, matters, dropped), strict=True))
 
@@ -91,13 +102,13 @@ class Compared:
         return _row(self.runs[label], self.values[label], self.split)
 
     def comparison(self, label: str, reference: str, corrected: Corrected) -> dict[str, Any]:
-        interval = bootstrap_ci((self.values[label] - self.values[reference]).mean(axis=0))
+        interval = bootstrap_ci((self.tested[label] - self.tested[reference]).mean(axis=0))
         tested = {"p_per_seed": list(corrected.test.p_per_seed), **comparison(corrected, interval)}
         return tested | {"marks": corrected.marks, "seed_matters": self.seed_matters(label, reference)}
 
     def power(self, label: str, reference: str, corrected: Corrected, tested: int) -> dict[str, Any]:
         """`detectable` and `seeds_needed`; `tested`: how many configurations p is corrected for."""
-        seeds, queries = self.values[label].shape
+        seeds, queries = self.tested[label].shape
         level = first_level(self.correction, tested)
         return power_of(corrected, seeds, queries, level, self.seed_matters(label, reference))
 
@@ -133,6 +144,10 @@ def document_of(
         "configurations": list(rows.values()),
         "correction": compared.correction,
         "queries": compared.values[baseline].shape[1],
+        "clusters": compared.tested[baseline].shape[1],
+        "collapsed": collapses(
+            {label: compared.values[label] for label in labels}, [run.seed for run in compared.runs[baseline]]
+        ),
         "verdict": verdict_of(list(tests.values()), tests.get(recommended)),
         "these_seeds": verdict_of(list(tests.values()), tests.get(recommended), new_seeds=False),
     }

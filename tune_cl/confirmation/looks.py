@@ -18,13 +18,17 @@ import numpy as np
 from scipy.signal import fftconvolve
 from scipy.special import ndtr, ndtri, stdtrit
 
-from trainables.evaluation.significance import Components
+from trainables.evaluation.significance import Components, CrossedTest
 from tune_cl.confirmation.request import FIRST_LOOK
 from tune_cl.confirmation.verdict import LEVEL, Corrected, verdict_of
 
 SPENDING = 4.0  # exponent of the share of seeds trained: early looks spend little
 LEAST_POWER = 0.1  # below this chance to show anything, further seeds are not worth their trainings
 WALK = np.linspace(-9, 9, 3601)  # grid of the random walk, in standard deviations at its end
+REREADING = 0.1  # of the error of a first reading: what all later ones together may add to it
+CORRECTION = 0.75  # of the way to the conditional estimate, which by itself corrects too much
+DRIFTS = np.linspace(-1, 8, 37)  # true differences, in standard errors after the last look
+REACH = np.linspace(-6, 12, 1801)  # grid of a walk with a drift
 ERRORS = np.unique([*np.logspace(-9, 0, 73), 0.01, LEVEL])  # over all looks, between which `overall` interpolates
 
 
@@ -32,20 +36,37 @@ ERRORS = np.unique([*np.logspace(-9, 0, 73), 0.01, LEVEL])  # over all looks, be
 def nominal_levels(looks: tuple[int, ...], most: int, level: float = LEVEL, exponent: float = SPENDING) -> np.ndarray:
     """The two-sided level of each look, float64 [L], such that all together err with probability `level` at most.
 
-    looks: seeds at each look, ascending; most: seeds at which all of `level` is spent. By recursive integration of a
-    random walk's density inside its bounds (Armitage et al. 1969)."""
+    looks: seeds at each look, ascending; most: seeds at which all of `level` is spent."""
+    times = np.array(looks) / most
+    return _levels(times, level * times**exponent)
+
+
+@lru_cache
+def reading_levels(readings: tuple[int, ...], level: float = LEVEL) -> np.ndarray:
+    """The two-sided level of each reading, float64 [R], where who read a split after `readings[0]` seeds reads it again
+    after more, as often as wished: the first has all of `level`, which it was judged by, and each later one may add
+    half of what is left of a tenth of it. All together err with 1.1 times `level` at most, .055.
+
+    readings: seeds at each, ascending."""
+    times = np.array(readings) / readings[-1]
+    spent = level * (1 + REREADING * (1 - 0.5 ** np.arange(len(readings))))
+    return _levels(times, spent)
+
+
+def _levels(times: np.ndarray, spent: np.ndarray) -> np.ndarray:
+    """Levels of looks at `times`, the share of all seeds, that spend `spent` of the error up to each. By recursive
+    integration of a random walk's density inside its bounds (Armitage et al. 1969)."""
     step, middle = WALK[1] - WALK[0], len(WALK) // 2
-    levels, spent, before, density = [], 0.0, 0.0, np.zeros_like(WALK)
-    for look in looks:
-        time = look / most
+    levels, before, density = [], 0.0, np.zeros_like(WALK)
+    for time, new in zip(times, np.diff(spent, prepend=0.0), strict=True):
         increment = _normal(time - before)
         density = increment if before == 0 else np.maximum(fftconvolve(density, increment, mode="same") * step, 0)
         both = (density[::-1] + density)[: middle + 1]
         beyond = (np.cumsum(both) - both / 2) * step  # outside both bounds, from the far ends inwards
-        bound = float(np.interp(level * time**exponent - spent, beyond, -WALK[: middle + 1]))
+        bound = float(np.interp(new, beyond, -WALK[: middle + 1]))
         density = np.where(np.abs(WALK) >= bound, 0, density)
         levels.append(2 * ndtr(-bound / math.sqrt(time)))
-        spent, before = level * time**exponent, time
+        before = time
     return np.array(levels)
 
 
@@ -60,34 +81,98 @@ def _levels_by_error(most: int) -> np.ndarray:
     return np.maximum.accumulate([nominal_levels(looks, most, float(error)) for error in ERRORS], axis=0)
 
 
+@lru_cache
+def _reading_levels_by_error(readings: tuple[int, ...]) -> np.ndarray:
+    """The level of the last reading for each of ERRORS of the first, float64 [E]."""
+    return np.maximum.accumulate([reading_levels(readings, float(error))[-1] for error in ERRORS])
+
+
 def boundary(seeds: int, most: int) -> float:
     """The level that a corrected p-value must reach at the look after `seeds` of `most` seeds."""
-    return float(_levels_by_error(most)[np.searchsorted(ERRORS, LEVEL), seeds - FIRST_LOOK])
+    return _at_level(_levels_by_error(most)[:, seeds - FIRST_LOOK])
+
+
+def _at_level(column: np.ndarray) -> float:
+    return float(column[np.searchsorted(ERRORS, LEVEL)])
 
 
 def overall(p: float, seeds: int, most: int) -> float:
-    """The p-value that takes account of all looks: the smallest error over all of them at which this look's `p` would
-    reach its boundary (repeated p-value, Jennison & Turnbull 1989). NaN stays NaN."""
+    """The p-value that takes account of all looks."""
+    return _repeated(p, _levels_by_error(most)[:, seeds - FIRST_LOOK])
+
+
+def _repeated(p: float, column: np.ndarray) -> float:
+    """The smallest error at which `p` would reach its boundary (repeated p-value, Jennison & Turnbull 1989); column:
+    the boundary for each of ERRORS. NaN stays NaN."""
     if math.isnan(p):
         return p
-    column = np.maximum(_levels_by_error(most)[:, seeds - FIRST_LOOK], 1e-300)
-    repeated = float(np.exp(np.interp(math.log(max(p, 1e-300)), np.log(column), np.log(ERRORS), right=0.0)))
-    return max(repeated, p)
+    logs = np.log(np.maximum(column, 1e-300))
+    return max(p, float(np.exp(np.interp(math.log(max(p, 1e-300)), logs, np.log(ERRORS), right=0.0))))
 
 
 def at_look(tests: Sequence[Corrected], seeds: int, most: int) -> list[Corrected]:
     """Tests with p-values and 95 % intervals for new seeds that hold over all looks."""
-    return [_at_look(one, seeds, most) for one in tests]
+    return [_with_boundary(one, _levels_by_error(most)[:, seeds - FIRST_LOOK]) for one in tests]
 
 
-def _at_look(corrected: Corrected, seeds: int, most: int) -> Corrected:
+def at_reading(tests: Sequence[Corrected], readings: Sequence[int]) -> list[Corrected]:
+    """Tests with p-values and intervals for new seeds that take account of earlier readings of the same split, with
+    fewer seeds of the same configurations. readings: seeds at each, ascending, the last being these tests'."""
+    if len(readings) == 1:
+        return list(tests)
+    return [_with_boundary(one, _reading_levels_by_error(tuple(readings))) for one in tests]
+
+
+def _with_boundary(corrected: Corrected, column: np.ndarray) -> Corrected:
     new, difference = corrected.test.new, corrected.test.difference
     if math.isnan(new.p):
         return corrected
-    half = float(stdtrit(new.freedom, 1 - boundary(seeds, most) / 2)) * new.error if new.error else 0.0
-    new = replace(new, p=overall(new.p, seeds, most), ci95=(difference - half, difference + half))
-    p_adjusted = overall(corrected.p_new_adjusted, seeds, most)
+    half = float(stdtrit(new.freedom, 1 - _at_level(column) / 2)) * new.error if new.error else 0.0
+    new = replace(new, p=_repeated(new.p, column), ci95=(difference - half, difference + half))
+    p_adjusted = _repeated(corrected.p_new_adjusted, column)
     return replace(corrected, test=replace(corrected.test, new=new), p_new_adjusted=p_adjusted)
+
+
+def bias_adjusted(difference: float, new: CrossedTest, queries: int, most: int) -> float:
+    """What remains of a difference that a look at one of at most `most` seeds has shown: those shown are the ones whose
+    seeds were lucky. `new`: its test.
+
+    Three quarters of the way to the difference whose expected reading, given that it is shown, is the one read (as
+    Troendle & Yu 1999, over all looks; not below 0).
+    """
+    parts = new.components
+    of_seeds, of_queries = (parts.of_seed + parts.residual / queries) / most, parts.of_query / queries
+    if not of_seeds:
+        return difference
+    error = math.sqrt(of_seeds + of_queries)
+    share = min(0.95, round(20 * of_queries / error**2) / 20)
+    conditional = np.interp(abs(difference) / error, _expected_if_shown(share, queries, most), DRIFTS) * error
+    remaining = CORRECTION * max(0.0, float(conditional)) + (1 - CORRECTION) * abs(difference)
+    return math.copysign(remaining, difference)
+
+
+@lru_cache
+def _expected_if_shown(share: float, queries: int, most: int) -> np.ndarray:
+    """The expected difference where it is shown to be above 0 at some look, for each of DRIFTS, all in standard errors
+    after the last look. `share`: of the queries in that error's square, which no further seed makes smaller."""
+    looks = np.arange(FIRST_LOOK, most + 1)
+    variance = (1 - share) * most / looks + share
+    freedom = np.minimum((looks - 1) * variance * looks / ((1 - share) * most), queries - 1)
+    bounds = stdtrit(freedom, 1 - nominal_levels(tuple(looks.tolist()), most) / 2)
+    centred = np.arange(-(len(REACH) // 2), len(REACH) // 2 + 1) * (REACH[1] - REACH[0])
+    density, before = np.zeros((len(DRIFTS), len(REACH))), 0.0
+    shown, expected = np.zeros(len(DRIFTS)), np.zeros(len(DRIFTS))
+    for time, bound in zip(1 / variance, bounds, strict=True):
+        passed, grid = time - before, centred if before else REACH
+        increment = np.exp(-((grid - DRIFTS[:, None] * passed) ** 2) / (2 * passed))
+        increment /= increment.sum(axis=1, keepdims=True)
+        density = np.maximum(fftconvolve(density, increment, mode="same", axes=1), 0) if before else increment
+        above = density * (bound * math.sqrt(time) <= REACH)
+        shown += above.sum(axis=1)
+        expected += above @ REACH / time
+        density = np.where(np.abs(REACH) >= bound * math.sqrt(time), 0, density)
+        before = time
+    return np.maximum.accumulate(expected / shown)
 
 
 def conditional_power(

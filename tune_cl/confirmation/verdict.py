@@ -10,10 +10,19 @@ from typing import Any, Literal
 import numpy as np
 
 from trainables.core.prose import counted
-from trainables.evaluation.significance import SeededTest, adjust, bootstrap_ci, detectable, seeded_tests, seeds_needed
+from trainables.evaluation.significance import (
+    SeededTest,
+    adjust,
+    bootstrap_ci,
+    collapsed,
+    detectable,
+    seeded_tests,
+    seeds_needed,
+)
 
 Verdict = Literal["better", "no difference shown", "worse"]
 LEVEL = 0.05
+FEW_SOUND = 6  # seeds: with fewer, nothing is known of how often trainings collapse
 ON_DEV = "dev chose these configurations and their checkpoints: values there are too high, and this is no verdict"
 NOTHING_TO_TEST = "the differences are all equal, so no test can be made"
 CORRECTED = {"holm": "Holm", "bonferroni": "Bonferroni", "none": "no correction"}
@@ -80,6 +89,23 @@ def verdict_of(tests: Sequence[Corrected], recommended: Corrected | None, new_se
     return "worse" if below else "no difference shown"
 
 
+def collapses(values: Mapping[str, np.ndarray], seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """Each training that collapsed, from per-query values [N, Q] by label: what a reader must know first."""
+    means = {label: each.mean(axis=1) for label, each in values.items()}
+    return [
+        {"label": label, "seed": seed, "value": float(value)}
+        for label, of_label in means.items()
+        for seed, value, fell in zip(seeds, of_label, collapsed(of_label), strict=True)
+        if fell
+    ]
+
+
+def too_few_seeds(document: Mapping[str, Any]) -> bool:
+    """Whether trainings collapse, and too few seeds are without a collapse to tell how often."""
+    fell = {one["seed"] for one in document.get("collapsed", ())}
+    return bool(fell) and len(set(document["seeds"]) - fell) < FEW_SOUND
+
+
 def power_of(one: Corrected, seeds: int, queries: int, level: float, seed_matters: bool) -> dict[str, Any]:
     """What a comparison's design can show with probability .8: `detectable`, the smallest difference, and
     `seeds_needed`, the fewest seeds that would show the difference observed; and the variance `components` that both
@@ -135,11 +161,21 @@ def comparison(corrected: Corrected, interval: tuple[float, float]) -> dict[str,
 
 def notes_of(document: Mapping[str, Any]) -> list[str]:
     """What to know of a comparison before one believes it; of a document that has at least its `split`."""
+    notes = [_fell(document)] if document.get("collapsed") else []
     if document["split"] == "dev":
-        return [ON_DEV]
+        return [*notes, ON_DEV]
     own = [_read_before(document["split"], looks)] if (looks := document.get("earlier")) else []
     others = [_read_by_others(document["split"], len(readings))] if (readings := document.get("readings")) else []
-    return [*own, *others]
+    return [*notes, *own, *others]
+
+
+def _fell(document: Mapping[str, Any]) -> str:
+    runs = {row["label"]: row["runs"] for row in (document["baseline"], *document["configurations"])}
+    each = []
+    for one in document["collapsed"]:
+        median = np.median([run["value"] for run in runs[one["label"]]])
+        each.append(f"'{one['label']}' with seed {one['seed']} ({one['value']:.4f}; its median is {median:.4f})")
+    return f"trainings collapsed: {', '.join(each)}; what is shown holds with and without these seeds"
 
 
 def _read_before(split: str, looks: Sequence[Mapping[str, Any]]) -> str:
@@ -221,7 +257,9 @@ def sentence(document: Mapping[str, Any]) -> str:
     worth = of_tuning(document)
     if document["verdict"] == "no difference shown":
         which = "" if document.get("selection") else f", {best_on_dev(document)},"
-        statement = f"Not shown: '{row['label']}'{which} is {row['difference']:+.4f} {metric} from {opponent(document)}"
+        why = f"too few seeds for trainings that collapse ({_who_fell(document)}); " if too_few_seeds(document) else ""
+        difference = f"{row['difference']:+.4f} {metric} from {opponent(document)}"
+        statement = f"Not shown: {why}'{row['label']}'{which} is {difference}"
         between = f"{undecided(document, row)}{_as_given(document)}{_p_of(document, row)}"
         return f"{statement}; {between}.{_can_show(document)}{worth}"
     answer, side = ("Yes", "better") if document["verdict"] == "better" else ("No", "worse")
@@ -266,6 +304,13 @@ def _as_given(document: Mapping[str, Any]) -> str:
     once = ["this one teacher"] if document.get("teachers") == "once" else []
     once += ["this draw of the label noise"] if document.get("noise") == "once" else []
     return f", with {' and '.join(once)}" if once else ""
+
+
+def _who_fell(document: Mapping[str, Any]) -> str:
+    fell = document["collapsed"]
+    labels = dict.fromkeys(one["label"] for one in fell)
+    seeds = {label: [str(one["seed"]) for one in fell if one["label"] == label] for label in labels}
+    return "; ".join(f"seed {' and '.join(of_label)} of '{label}'" for label, of_label in seeds.items())
 
 
 def _p_of(document: Mapping[str, Any], row: Mapping[str, Any]) -> str:
