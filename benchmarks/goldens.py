@@ -39,6 +39,7 @@ from typing import Any
 from yaml import safe_load
 
 import tune_cl
+from tune_cl.confirmation.request import Request
 
 Facts = dict[str, Any]
 PARTS: dict[str, Callable[[Path], Facts]] = {}
@@ -50,7 +51,10 @@ REMOVED = (
     *("search.stop_when", "curriculum.sampling", "curriculum.warm", "evaluation.smoothing", "cost_forecast"),
     *("pbt", "race", "outlook", "tune_cl.audit", "tune_cl.repeat_of"),
 )
-ADDED = ("search.plain", "arm", "arms", "compares", "default")
+ADDED = (
+    *("search.plain", "arm", "arms", "compares", "default", "selection", "fair", "teachers", "noise", "readings"),
+    *("each", "new_noise", "collapsed", "too_few_seeds", "clusters"),
+)
 VOLATILE = re.compile(
     r".*seconds.*|samples_per_second|.*_hours.*|.*hours_.*|.*pareto|paces|storage|tracking_uri|run_file|best_ranker"
     r"|mlflow\..*|mlflow_.*|tune_cl\.(versions|git_commit|search_id|key)"
@@ -96,7 +100,8 @@ def keys(words: Iterable[str]) -> dict[str, Any]:
 # -- a search, killed and not, its confirmation, MLflow's records and the report -----------------------------------
 
 SHORT = "search.max_concurrent=1 training.batches_per_iteration=4 training.max_length=24"
-RUN = ("run", "quickstart", "--trials", 9, "--max-iterations", 4)  # the sampler models from trial 7 on; two rungs
+SPACE = Path(__file__).resolve().parents[1] / "tests/goldens/quickstart.yaml"  # as OLD ships it
+RUN = ("run", SPACE, "--trials", 9, "--max-iterations", 4)  # the sampler models from trial 7 on; two rungs
 KILLED_AT = 13  # results
 
 
@@ -113,7 +118,8 @@ def searched() -> tune_cl.Search:
 def confirmed() -> Facts:
     searched()
     if not (kept := Path("confirmed.json")).exists():
-        confirm = ("confirm", "quickstart", "--storage", "whole", "--top", 2)
+        every = ["--each"] if hasattr(Request, "each") else []  # as OLD always does
+        confirm = ("confirm", "quickstart", "--storage", "whole", "--top", 2, *every)
         fixed, settled = document(*confirm, "--seeds", 3), document(*confirm, "--until-settled", "--max-seeds", 4)
         for each in (run for arm in (fixed["baseline"], *fixed["configurations"]) for run in arm["runs"]):
             each["ranking"] = digest(Path(each["run_file"]))
@@ -320,8 +326,8 @@ def commands(data: Path) -> Facts:
     for correction in ("holm", "bh"):
         runs = (small / "qrels.test.txt", small / "run.test.txt", "bm25.run", "sdm.run")
         found[correction] = document("evaluate", *runs, *metrics, "--correction", correction)
-    found["check"] = document("check", "quickstart", "--data", small)
-    wrong = command("check", "quickstart", *(word for key in BAD for word in ("--set", key)))
+    found["check"] = document("check", SPACE, "--data", small)
+    wrong = command("check", SPACE, *(word for key in BAD for word in ("--set", key)))
     done = subprocess.run(wrong, capture_output=True, text=True, check=False)
     places = sorted(re.findall(r"^error: ([^:]*):", done.stderr, flags=re.M))
     return found | {"bad keys": {"status": done.returncode, "places": places}}
