@@ -15,7 +15,8 @@ from trainables.evaluation.significance import Components, detectable
 from trainables.training.trainer import Training
 from tune_cl import run_confirmation as runner
 from tune_cl.cli import main
-from tune_cl.confirmation.plan import Variances, of_pilot, plan_of, selection
+from tune_cl.confirmation.plan import Variances, of_pilot, plan_of
+from tune_cl.confirmation.selection import recommended
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.run_confirmation import pilot
@@ -110,4 +111,4 @@ def test_what_cannot_be_planned(
 
 
 def test_few_seeds_are_not_spent_on_a_selection() -> None:
-    assert [selection(seeds) for seeds in (2, 7, 8, 20)] == [(1, 0), (1, 0), (2, 1), (2, 1)]
+    assert [recommended(seeds) for seeds in (2, 7, 8, 20)] == [(1, 0), (1, 0), (2, 1), (2, 1)]

@@ -17,7 +17,6 @@ from tune_cl.confirmation.selection import SEEDS as SEEDS_OF_SELECTION
 from tune_cl.confirmation.verdict import LEVEL
 from tune_cl.history.state import SearchState
 
-FEW = 8  # seeds, below which a selection would take too many of the trainings
 SEEDS = (3, 5, 10, 20, 50)
 QUERIES = (0.5, 1, 2, 4)  # times those of the split
 PILOT_NOTE = (
@@ -44,13 +43,6 @@ class Variances:
     def seeds_needed(self, difference: float, level: float, power: float) -> int | None:
         """The fewest seeds, up to 100, that would show a difference with probability `power`."""
         return seeds_needed(difference, self.components, self.queries, self.seed_freedom, level, power)
-
-
-def selection(seeds: int) -> tuple[int, int]:
-    """How many candidates of each arm a selection on dev compares, and with how many seeds each, before the champions
-    meet with `seeds` further ones; (1, 0): the best of the search is the champion. docs/dev/verdict-simulations.md has
-    the power of other ways to spend as many trainings."""
-    return (1, 0) if seeds < FEW else (2, 1)
 
 
 def of_confirmation(document: Mapping[str, Any] | None) -> Variances | None:

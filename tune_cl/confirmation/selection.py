@@ -22,6 +22,7 @@ from tune_cl.history.state import SearchState
 SPLIT = "dev"
 FIRST_SEED = 1001  # far from those of the test, of which there may be more later
 SEEDS = 3
+FEW = 8  # seeds of the test, below which a selection would take too many of the trainings
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,13 @@ def candidates_of(state: SearchState, default: Configuration, top: int) -> dict[
     """The `top` best configurations of each arm on dev, best first. `default`: that of the first trial."""
     plain = plain_configurations(state, default)[:top]
     return {PLAIN: plain or [default], CURRICULUM: best_configurations(state, default, top)}
+
+
+def recommended(seeds: int) -> tuple[int, int]:
+    """How many candidates of each arm a selection should compare, and with how many seeds each, before the champions
+    meet with `seeds` further ones; (1, 0): the best of the search is the champion. docs/dev/verdict-simulations.md has
+    the power of other ways to spend as many trainings."""
+    return (1, 0) if seeds < FEW else (2, 1)
 
 
 def selection_seeds(number: int, searched: Collection[int]) -> list[int]:
