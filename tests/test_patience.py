@@ -98,7 +98,7 @@ def test_a_long_wait_is_told_of(monkeypatch: pytest.MonkeyPatch, caplog: pytest.
     monkeypatch.setattr(storage, "EVERY", 0.2)
     monkeypatch.setattr(storage, "_watch", None)
     assert patiently(lambda: time.sleep(0.6), "/mnt/away") is None
-    assert 2 <= caplog.text.count("still waiting for /mnt/away, for ") <= 4
+    assert caplog.text.count("still waiting for /mnt/away, for ") >= 2
     before = len(caplog.records)
     time.sleep(0.2)
     assert len(caplog.records) == before

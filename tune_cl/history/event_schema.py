@@ -55,6 +55,10 @@ def _best(value: Any) -> bool:
     return isinstance(value, dict) and all(map(_any, value.values())) and {"iteration", "dev"} <= value.keys()
 
 
+def _arm(value: Any) -> bool:
+    return value in ("plain", "curriculum")
+
+
 def _data(value: Any) -> bool:
     return isinstance(value, dict) and _text(value.get("name")) and _any(value)
 
@@ -74,6 +78,7 @@ NEEDED: Mapping[str, Mapping[str, Check]] = {
     "confirmation": {"label": _text, "params": POINT, "seed": _whole, "metrics": NUMBERS},
     "training_checkpoint": {"training": _text, "iteration": _whole, "path": _text},
     "look": {"split": _text, "seeds": _whole},
+    "tune_plain": {"trials": _whole, "leaves": ANYTHING},
     "artifact": {"path": _text},
     "warm_start": {"sources": _list(ANYTHING), "observations": _list(ANYTHING)},
 }
@@ -83,7 +88,7 @@ OPTIONAL: Mapping[str, Check] = {
     **{"plugins": _list(ANYTHING), "objective": _perhaps(ANYTHING), "reason": _perhaps(_text), "cost": NUMBERS},
     **{"artifacts": _perhaps(_text), "checkpoint": _perhaps(_text), "best": _perhaps(_best), "seconds": _number},
     **{"ended_by": _perhaps(_text), "max_seeds": _perhaps(_whole), "decision": _text, "trial": _perhaps(_text)},
-    **{"folder": _perhaps(_text), "done": _truth, "anew": _truth},
+    **{"folder": _perhaps(_text), "done": _truth, "anew": _truth, "arm": _arm},
 }
 
 
