@@ -74,7 +74,7 @@ def test_a_request_has_defaults_and_says_how_it_is_asked_for_again(
     monkeypatch.setattr(runner, "confirm_search", lambda search_folder, request, *_: asked.append(request) or {})
     monkeypatch.setattr("tune_cl.cli.commands.confirm.render", lambda document: "")
     assert main(["confirm", "toy", "--storage", str(tmp_path)]) == 0
-    assert asked == [Request()] == [Request(3, 5, "test", "holm", ablate=False)]
+    assert asked == [Request()] == [Request(None, 5, "test", "holm", ablate=False)]
     folder = SearchFolder(Path("/runs"), "toy")
     line = Request(2, 4, "dev", "bh", ablate=True).command(folder, "head:6379")
     options = "--address head:6379 --top 2 --seeds 4 --split dev --correction bh --ablate"

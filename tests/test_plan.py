@@ -16,7 +16,7 @@ from trainables.training.trainer import Training
 from tune_cl import run_confirmation as runner
 from tune_cl.cli import main
 from tune_cl.confirmation.plan import Variances, of_pilot, plan_of
-from tune_cl.confirmation.selection import recommended
+from tune_cl.confirmation.request import Request
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.run_confirmation import pilot
@@ -36,7 +36,7 @@ def test_the_table_is_what_the_test_can_show() -> None:
     plan = plan_of(Variances(KNOWN, 100, "a test"), 2, 0.8, 36.0)
     row = next(row for row in plan["table"] if (row["seeds"], row["queries"]) == (10, 200))
     assert row["detectable"] == pytest.approx(detectable(KNOWN, 10, 200))
-    assert row["hours"] == pytest.approx((10 * 2 + 2 * 2 * 3) * 36 / 3600), "after the selection"
+    assert row["hours"] == pytest.approx((10 * 2 + 2 * 2) * 36 / 3600), "after the selection"
     by_seeds = [row["detectable"] for row in plan["table"] if row["queries"] == 100]
     assert by_seeds == sorted(by_seeds, reverse=True), "more seeds show smaller differences"
 
@@ -111,4 +111,9 @@ def test_what_cannot_be_planned(
 
 
 def test_few_seeds_are_not_spent_on_a_selection() -> None:
-    assert [recommended(seeds) for seeds in (2, 7, 8, 20)] == [(1, 0), (1, 0), (2, 1), (2, 1)]
+    assert [Request(seeds=seeds).candidates for seeds in (2, 7, 8, 20)] == [1, 1, 2, 2]
+    assert (Request(until_settled=True).candidates, Request(each=True).candidates, Request(top=4).candidates) == (
+        2,
+        3,
+        4,
+    )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.support.builders import tiny_data
 from tests.support.confirm_cases import confirm, crew, data, searched
-from trainables.core.errors import ConfigError, Interrupted
+from trainables.core.errors import ConfigError, DataError, Interrupted
 from trainables.data import load_data
+from trainables.data.clusters import query_clusters
+from trainables.data.columns import TextColumn
 from trainables.training import factory
 from tune_cl.confirmation.readings import record_reading, split_digest
 from tune_cl.confirmation.verdict import sentence
@@ -117,7 +121,7 @@ def strip(value: Any) -> Any:
 def test_a_selection_wants_seeds_for_its_champions(tmp_path: Path, data: Path, crew: Any) -> None:
     with pytest.raises(ConfigError, match=r"--seeds: 1 cannot test .*; 2 or more, or --top 1"):
         confirm(two_armed(tmp_path, data), top=2, seeds=1)
-    assert confirm(two_armed(tmp_path / "one", data), top=1, seeds=1)["selection"] == []
+    assert confirm(two_armed(tmp_path / "one", data), top=1, seeds=1)["selection"][0]["devs"] == []
 
 
 def test_each_seed_has_a_teacher_that_its_configurations_share(
@@ -166,3 +170,40 @@ def test_readings_of_a_split_are_remembered_over_searches_and_storages(tmp_path:
     assert any("read 3 times before" in note and "of 4 verdicts" in note and "19%" in note for note in again["notes"])
     same = confirm(SearchFolder(tmp_path / "first/runs", "toy"), top=1, seeds=2)
     assert len(same["readings"]) == 3, "its own are told by `earlier`"
+
+
+@pytest.mark.parametrize(
+    ("given", "numbers"),
+    [("prefix:-", [0, 0, 1, 2]), ("clusters.tsv", [0, 1, 1, 0]), (None, None)],
+    ids=["a prefix", "a file", "equal texts"],
+)
+def test_near_duplicate_queries_are_one_cluster(given: str | None, numbers: list[int] | None, tmp_path: Path) -> None:
+    made = tiny_data(queries={"train": 4, "dev": 4, "test": 4}, candidates=3, turns=1)
+    split = made.splits["test"]
+    ids = list(made.query_ids)
+    for query, name in zip(split.query.tolist(), ["a-1", "a-2", "b-1", "c"], strict=True):
+        ids[query] = name
+    named = replace(made, query_ids=TextColumn.of(ids))
+    (tmp_path / "clusters.tsv").write_text("a-1\tx\na-2\ty\nb-1\ty\nc\tx\n")
+    found = query_clusters(named, "test", str(tmp_path / given) if given == "clusters.tsv" else given)
+    assert (found and list(found.values())) == numbers
+
+
+def test_a_cluster_file_lacks_no_query(tmp_path: Path) -> None:
+    made = tiny_data(queries={"train": 4, "dev": 4, "test": 4}, candidates=3, turns=1)
+    (tmp_path / "few.tsv").write_text("q1 a\n")
+    for name, wrong in (("few.tsv", "lacks .* queries"), ("none.tsv", "is no file")):
+        with pytest.raises(DataError, match=wrong):
+            query_clusters(made, "test", str(tmp_path / name))
+
+
+def test_a_second_reading_with_more_seeds_is_judged_as_the_second(tmp_path: Path, data: Path, crew: Any) -> None:
+    search_folder = two_armed(tmp_path, data)
+    confirm(search_folder, top=1, seeds=2)
+    again = confirm(search_folder, top=1, seeds=4)
+    assert again["readings_of_seeds"] == [2]
+    fresh = confirm(two_armed(tmp_path / "fresh", data), top=1, seeds=4)
+    assert (
+        fresh["readings_of_seeds"] == [] and fresh["configurations"][0]["p_new"] < again["configurations"][0]["p_new"]
+    )
+    assert any("p and intervals take account of it" in note for note in again["notes"])

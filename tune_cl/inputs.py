@@ -20,6 +20,7 @@ from trainables.core.errors import ConfigError, DamagedCheckpoint, DataError, Pr
 from trainables.core.files import write_text
 from trainables.core.storage import fetched, patiently
 from trainables.data import load_data
+from trainables.data.clusters import query_clusters
 from trainables.data.columns import required_split
 from trainables.evaluation.per_query import SplitEvaluator, evaluator_of, values_file, write_evaluated
 from trainables.evaluation.retrieval import with_retrieved
@@ -178,6 +179,10 @@ class Inputs(ABC):
         by their seeds."""
         return
 
+    def clusters(self, split: str) -> dict[str, int] | None:
+        """The cluster of each query of a split, where some queries are near-duplicates; None if none are known."""
+        return None
+
     def split_digest(self, split: str) -> str:
         """Identifies the queries and judgments of a split; '' if they are not known."""
         return ""
@@ -229,6 +234,9 @@ class RankerInputs(Inputs):
         fixed = self.experiment.base_ranker().curriculum.teacher.seed != "training"
         later = self.confirms and (new_noise or not fixed)
         self.by_key = completed(self.experiment, self.by_key, address, later)
+
+    def clusters(self, split: str) -> dict[str, int] | None:
+        return query_clusters(self.first.data, split, self.experiment.base_ranker().data.query_clusters)
 
     def split_digest(self, split: str) -> str:
         return split_digest(self.first.data, split)

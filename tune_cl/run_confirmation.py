@@ -33,6 +33,7 @@ from tune_cl.confirmation.request import (
     last_verdict,
     looks_before,
     new_seeds,
+    readings_before,
     seed_run,
     verdict_file,
 )
@@ -87,7 +88,7 @@ class Confirmation:
         self.default = baseline_configuration(self.state, self.experiment)
         arms: dict[Arm, list[Configuration]] = {PLAIN: [self.default]}
         if not self.pilot:
-            arms = candidates_of(self.state, self.default, self.request.top)
+            arms = candidates_of(self.state, self.default, self.request.candidates)
         self.baseline, self.best = arms[PLAIN][0], arms.get(CURRICULUM, [])  # until the selection
         every = [one for of_arm in arms.values() for one in of_arm]
         self.draws = any(self._run(one, 1).run.draws for one in every)
@@ -142,6 +143,7 @@ class Confirmation:
         inputs.require_queries(self.request.split)
         self.present = inputs.present(self.request.against, self.request.split, self.state.metric)
         self.split_digest = inputs.split_digest(self.request.split) if self.request.split == "test" else ""
+        self.clusters = inputs.clusters(self.request.split)
         inputs.complete(self.address, self.request.new_noise)
         if self.request.new_noise:
             inputs.draw_noise([run.run for run in self._every_run()])
@@ -191,6 +193,7 @@ class Confirmation:
 
     def _selection(self, journal: Journal) -> Iterator[list[SeedRun]]:
         if not self.selects:
+            self.selection = rows_of(self.candidates, ())
             return
         runs = [run for one in self.candidates for run in one.runs]
         if missing := self._to_train(journal, runs):
@@ -258,7 +261,14 @@ class Confirmation:
 
     def compared(self, labels: Sequence[str], seeds: Sequence[int]) -> Compared:
         runs = {label: [self.runs[label, seed] for seed in seeds] for label in labels}
-        return Compared(runs, self.request.split, self.state.metric, self.request.correction, self.max_seeds)
+        readings = readings_before(self.last, [label for label in labels if label in self.tested], seeds)
+        options = self.request.split, self.state.metric, self.request.correction, self.max_seeds
+        return Compared(runs, *options, readings, self.clusters)
+
+    @property
+    def tested(self) -> set[str]:
+        """The labels of the configurations that are tested against the baseline."""
+        return {one.label for one in self.best}
 
     @property
     def running(self) -> list[Configuration]:
@@ -467,11 +477,12 @@ def tell(state: SearchState, work: Confirmation) -> None:
     """Tells the user what to know before the trainings start."""
     if not state.end:
         say(f"note: the search has not ended; the best of its {len(state.trials)} trials so far are confirmed")
-    if len(work.best) < work.request.top:
-        say(f"note: the search has {len(work.best)} distinct curricula, fewer than --top {work.request.top}")
+    if len(work.best) < work.request.candidates:
+        say(f"note: the search has {len(work.best)} distinct curricula, fewer than --top {work.request.candidates}")
     if work.selects:
         several = [counted(sum(one.arm == arm for one in work.candidates), f"{arm} configuration") for arm in ARMS]
-        say(f"selection on dev: {' and '.join(several)}, {SEEDS} new seeds each; the best of each arm meet on test")
+        seeds = counted(SEEDS, "new seed")
+        say(f"selection on dev: {' and '.join(several)}, {seeds} each; the best of each arm meet on test")
     for note in notes_of({"split": work.request.split}):
         say(f"note: {note}")
     if work.request.most < 2 and work.draws:

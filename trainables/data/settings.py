@@ -81,6 +81,12 @@ class DataConfig(Section):
         description="[TRAIN, DEV, TEST]: shares of the queries, drawn with a fixed seed; null: the splits as given, "
         "and a tenth of the training queries as dev where there is none",
     )
+    query_clusters: str | None = Field(
+        default=None,
+        min_length=1,
+        description="queries that a verdict counts as one: a file of query and cluster by line, or prefix:SEPARATOR of "
+        "their ids; null: those of equal text",
+    )
     strict: bool = Field(default=False, description="whether a row that cannot be used is an error, not left out")
     train_share: float = Field(
         default=1, gt=0, le=1, description="of the training queries; a larger share has all queries of a smaller one"

@@ -250,7 +250,7 @@ class Search:
     def confirm(
         self,
         seeds: int = Request.seeds,
-        top: int = Request.top,
+        top: int | None = None,
         split: str = Request.split,
         correction: str = Request.correction,
         until_settled: bool = False,
@@ -264,9 +264,9 @@ class Search:
         allow_open_ray: bool = False,
         objective: Function | Objective | None = None,
     ) -> Verdict:
-        """Selects the best of the `top` best configurations of each arm on dev, with new seeds; then tests on the split
-        whether the difference of the two holds for new queries and new trainings. Trainings that an earlier call
-        finished are used again.
+        """Selects the best of the `top` best configurations of each arm on dev, with new seeds (None: the best of the
+        search below 8 seeds, else of two); then tests on the split whether the difference of the two holds for new
+        queries and new trainings. Trainings that an earlier call finished are used again.
 
         until_settled  one more seed at a time, at most `max_seeds`, until the verdict is clear
         each           tests all `top` curricula instead of the selected one
@@ -303,7 +303,7 @@ class Search:
         self,
         difference: float | None = None,
         power: float = 0.8,
-        top: int = Request.top,
+        top: int = 1,
         pilot: int | None = None,
         address: str | None = None,
         progress: bool = True,

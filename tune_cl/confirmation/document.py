@@ -13,7 +13,7 @@ import numpy as np
 from trainables.core.errors import WorkFailed
 from trainables.core.prose import counted
 from trainables.evaluation.significance import bootstrap_ci, clustered
-from tune_cl.confirmation.looks import at_look
+from tune_cl.confirmation.looks import at_look, at_reading, bias_adjusted
 from tune_cl.confirmation.request import Configuration, SeedRun, configurations, setting
 from tune_cl.confirmation.training import ended_result, values_by_query
 from tune_cl.confirmation.verdict import (
@@ -37,7 +37,8 @@ SHOWN = 3  # ids in a message
 @dataclass(frozen=True)
 class Compared:
     """What is compared on one split. `runs`: by label, of the same seeds; all have ended. `max_seeds`: with looks after
-    each seed, the most seeds that there might be; None without looks. `clusters`: the cluster of each query, if
+    each seed, the most seeds that there might be; None without looks. `readings`: numbers of seeds with which the same
+    was read before, ascending. `clusters`: the cluster of each query, if
     near-duplicates are to count as one."""
 
     runs: Mapping[str, Runs]
@@ -45,6 +46,7 @@ class Compared:
     metric: str
     correction: str
     max_seeds: int | None = None
+    readings: tuple[int, ...] = ()
     clusters: Mapping[str, int] | None = None
 
     @cached_property
@@ -78,11 +80,11 @@ class Compared:
 
     def tests_over_looks(self, references: Mapping[str, str], dropped: int) -> dict[str, Corrected]:
         """The test of each label against its reference, corrected over all of `references` (`dropped`: see
-        `corrected_tests`) and         over all looks."""
+        `corrected_tests`), over all looks, and over earlier readings with fewer seeds."""
         tests = self.tests(references, dropped)
-        if self.max_seeds is None:
-            return tests
         seeds = len(next(iter(self.values.values())))
+        if self.max_seeds is None:
+            return dict(zip(tests, at_reading(list(tests.values()), (*self.readings, seeds)), strict=True))
         return dict(zip(tests, at_look(list(tests.values()), seeds, self.max_seeds), strict=True))
 
     def tests(self, references: Mapping[str, str], dropped: int) -> dict[str, Corrected]:
@@ -94,6 +96,14 @@ class Compared:
     def seed_matters(self, *labels: str) -> bool:
         """Whether the seed changes any of these trainings."""
         return any(self.runs[label][0].run.draws for label in labels)
+
+    def size(self, corrected: Corrected) -> float:
+        """The difference; one that looks have shown is corrected for having stopped there, when it was large."""
+        new, difference = corrected.test.new, corrected.test.difference
+        if self.max_seeds is None or not corrected.direction(new_seeds=True):
+            return difference
+        queries = next(iter(self.tested.values())).shape[1]
+        return bias_adjusted(difference, new, queries, self.max_seeds)
 
     def params(self, label: str) -> Flat:
         return self.runs[label][0].configuration.params
@@ -135,6 +145,7 @@ def document_of(
     rows = {label: compared.row(label) | compared.comparison(label, baseline, tests[label]) for label in others}
     for label in others:
         rows[label] |= differences(compared.params(label), compared.params(baseline))
+        rows[label]["size"] = compared.size(tests[label])
     references = {label: ablations[label] for label in others if label in ablations}
     for label, one in compared.tests_over_looks(references, sum(label in ablations for label in dropped)).items():
         own = references[label]
@@ -145,6 +156,7 @@ def document_of(
         "correction": compared.correction,
         "queries": compared.values[baseline].shape[1],
         "clusters": compared.tested[baseline].shape[1],
+        "readings_of_seeds": [*compared.readings],
         "collapsed": collapses(
             {label: compared.values[label] for label in labels}, [run.seed for run in compared.runs[baseline]]
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from itertools import count, islice
@@ -24,6 +24,7 @@ from tune_cl.space.wording import NAMED, off
 
 Document = Mapping[str, Any]
 
+FEW = 8  # seeds
 FIRST_LOOK = 3  # seeds: two tell too little of how much the seed matters
 NEW = ("p_new", "p_new_adjusted", "ci95_new")
 NEEDED = {"split", "seeds", "baseline", "configurations", "verdict"}
@@ -33,7 +34,7 @@ NEEDED = {"split", "seeds", "baseline", "configurations", "verdict"}
 class Request:
     """The options of `tune-cl confirm`. Raises ConfigError for values that make no sense."""
 
-    top: int = 3
+    top: int | None = None
     seeds: int = 5
     split: str = "test"
     correction: str = "holm"
@@ -45,7 +46,7 @@ class Request:
     new_noise: bool = False
 
     def __post_init__(self) -> None:
-        flags = {"--top": self.top, "--seeds": self.seeds}
+        flags = {"--top": self.candidates, "--seeds": self.seeds}
         problems = [Problem(flag, f"{value} is below 1", "1 or more") for flag, value in flags.items() if value < 1]
         if self.until_settled and not FIRST_LOOK <= self.max_seeds <= MOST_SEEDS:
             wrong = f"{self.max_seeds} is not between {FIRST_LOOK} and {MOST_SEEDS}"
@@ -59,6 +60,17 @@ class Request:
             raise ConfigError(problems)
 
     @property
+    def candidates(self) -> int:
+        """How many configurations of each arm a selection compares, or of curricula are tested with `each`. Below FEW
+        seeds of the test a selection would take too many of the trainings: docs/dev/verdict-simulations.md has the
+        power of other ways to spend as many."""
+        if self.top is not None:
+            return self.top
+        if self.each:
+            return 3
+        return 1 if self.most < FEW else 2
+
+    @property
     def most(self) -> int:
         """The largest number of seeds that it trains."""
         return self.max_seeds if self.until_settled else self.seeds
@@ -66,7 +78,7 @@ class Request:
     def command(self, search_folder: SearchFolder, address: str | None) -> str:
         """What a user types to ask for it."""
         seeds = f"--until-settled --max-seeds {self.max_seeds}" if self.until_settled else f"--seeds {self.seeds}"
-        options = f"--top {self.top} {seeds} --split {self.split} --correction {self.correction}"
+        options = f"--top {self.candidates} {seeds} --split {self.split} --correction {self.correction}"
         flags = "".join(
             f" --{name.replace('_', '-')}" for name in ("ablate", "each", "new_noise") if getattr(self, name)
         )
@@ -111,6 +123,20 @@ def _of_these_seeds(document: dict[str, Any]) -> dict[str, Any]:
         row |= {"marks": ""} | dict.fromkeys(NEW)
     verdict = {"verdict": "no difference shown", "these_seeds": document["verdict"]}
     return document | verdict | {"detectable": None, "seeds_needed": None}
+
+
+def readings_before(last: Document | None, labels: Sequence[str], seeds: Sequence[int]) -> tuple[int, ...]:
+    """With how many seeds a split was read before, each a part of `seeds` and of the same configurations (`labels`,
+    without the baseline): who asks again with more seeds has two chances. Readings with looks are none of these."""
+    if last is None:
+        return ()
+    before = [*last.get("earlier", []), _look(last)]
+    same = [
+        look["seeds"]
+        for look in before
+        if look["configurations"] == list(labels) and not look["dropped"] and "max_seeds" not in look
+    ]
+    return tuple(sorted({len(read) for read in same if 1 < len(read) < len(seeds) and set(read) < set(seeds)}))
 
 
 def looks_before(last: Document | None, document: Document) -> list[dict[str, Any]]:

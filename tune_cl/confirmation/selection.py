@@ -16,13 +16,12 @@ import numpy as np
 
 from tune_cl.confirmation.request import Configuration, SeedRun, best_configurations, plain_configurations
 from tune_cl.confirmation.training import ended_result
-from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Arm
+from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Arm
 from tune_cl.history.state import SearchState
 
 SPLIT = "dev"
 FIRST_SEED = 1001  # far from those of the test, of which there may be more later
-SEEDS = 3
-FEW = 8  # seeds of the test, below which a selection would take too many of the trainings
+SEEDS = 1  # of each candidate
 
 
 @dataclass(frozen=True)
@@ -40,13 +39,6 @@ def candidates_of(state: SearchState, default: Configuration, top: int) -> dict[
     return {PLAIN: plain or [default], CURRICULUM: best_configurations(state, default, top)}
 
 
-def recommended(seeds: int) -> tuple[int, int]:
-    """How many candidates of each arm a selection should compare, and with how many seeds each, before the champions
-    meet with `seeds` further ones; (1, 0): the best of the search is the champion. docs/dev/verdict-simulations.md has
-    the power of other ways to spend as many trainings."""
-    return (1, 0) if seeds < FEW else (2, 1)
-
-
 def selection_seeds(number: int, searched: Collection[int]) -> list[int]:
     """The seeds of a selection, which are none of a test's or of the search's."""
     return list(islice((seed for seed in count(FIRST_SEED) if seed not in searched), number))
@@ -56,7 +48,7 @@ def rows_of(candidates: Sequence[Candidate], failed: Collection[str]) -> list[di
     """The selection as the document of `tune-cl confirm` has it; in each arm the highest mean on dev is chosen, the
     first where means are equal. `failed`: labels of those with a failed training, which are not chosen."""
     rows = [_row(one, one.configuration.label in failed) for one in candidates]
-    for arm in ARMS:
+    for arm in dict.fromkeys(row["arm"] for row in rows):
         of_arm = [row for row in rows if row["arm"] == arm]
         sound = [row for row in of_arm if row["mean"] is not None] or of_arm[:1]
         max(sound, key=lambda row: row["mean"] or 0.0)["chosen"] = True

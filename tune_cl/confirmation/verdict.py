@@ -164,7 +164,9 @@ def notes_of(document: Mapping[str, Any]) -> list[str]:
     notes = [_fell(document)] if document.get("collapsed") else []
     if document["split"] == "dev":
         return [*notes, ON_DEV]
-    own = [_read_before(document["split"], looks)] if (looks := document.get("earlier")) else []
+    looks = document.get("earlier", ())
+    accounted = len(looks) == len(document.get("readings_of_seeds", ()))
+    own = [_read_before(document["split"], looks, accounted)] if looks else []
     others = [_read_by_others(document["split"], len(readings))] if (readings := document.get("readings")) else []
     return [*notes, *own, *others]
 
@@ -178,13 +180,14 @@ def _fell(document: Mapping[str, Any]) -> str:
     return f"trainings collapsed: {', '.join(each)}; what is shown holds with and without these seeds"
 
 
-def _read_before(split: str, looks: Sequence[Mapping[str, Any]]) -> str:
+def _read_before(split: str, looks: Sequence[Mapping[str, Any]], accounted: bool) -> str:
     """Who knows what a split has shown can go on asking until it shows what pleases."""
     last = looks[-1]
     tested = len(last["configurations"]) + len(last["dropped"])
     times = f"{counted(len(looks), 'time')} before, last" if len(looks) > 1 else "before,"
     how = f"{counted(len(last['seeds']), 'seed')} and {counted(tested, 'configuration')}: {last['verdict']}"
-    return f"{split} was read {times} with {how}; p takes no account of what was asked after that"
+    account = "p and intervals take account of it" if accounted else "p takes no account of what was asked after that"
+    return f"{split} was read {times} with {how}; {account}"
 
 
 def _read_by_others(split: str, readings: int) -> str:
@@ -264,7 +267,7 @@ def sentence(document: Mapping[str, Any]) -> str:
         return f"{statement}; {between}.{_can_show(document)}{worth}"
     answer, side = ("Yes", "better") if document["verdict"] == "better" else ("No", "worse")
     low, high = row["ci95_new"]
-    size = f"by {abs(row['difference']):.4f} {metric} [{low:+.4f}, {high:+.4f}]"
+    size = f"by {abs(row.get('size', row['difference'])):.4f} {metric} [{low:+.4f}, {high:+.4f}]"
     for_new = f"for {population(document, row)}{_p_of(document, row)}"
     return f"{answer}: '{row['label']}' is {side} than {opponent(document)}, {size}, {for_new}.{worth}"
 

@@ -46,7 +46,7 @@ THESE_SEEDS = "these seeds"  # the heading of a column of p-values
 def add_arguments(parser: ArgumentParser) -> None:
     add_name(parser)
     parser.add_argument(
-        "--top", type=int, default=3, metavar="K", help="configurations of each arm, best on dev (default 3)"
+        "--top", type=int, metavar="K", help="candidates of each arm (default 1 below 8 seeds, else 2; --each 3)"
     )
     parser.add_argument("--seeds", type=int, metavar="N", help=f"trainings of each (default {Request.seeds})")
     parser.add_argument(
@@ -121,6 +121,8 @@ def render(document: dict[str, Any]) -> str:
 
 def _selection(document: dict[str, Any]) -> list[str]:
     """A table of the selection on dev; empty without one."""
+    if not any(row["devs"] for row in document.get("selection", [])):
+        return []
     rows = [
         (row["arm"], f"{row['trial_id']} {row['label']}", _mean(row), "chosen" if row["chosen"] else "")
         for row in document.get("selection", [])

@@ -16,7 +16,6 @@ from trainables.core.prose import counted, wrapped
 from tune_cl.api.search import open_search
 from tune_cl.cli.options import add_name, add_objective, objective_option
 from tune_cl.cli.tables import table
-from tune_cl.confirmation.request import Request
 from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP
 
 
@@ -27,9 +26,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--top",
         type=int,
-        default=Request.top,
+        default=1,
         metavar="K",
-        help="candidates of each arm (default 3)",
+        help="candidates of each arm (default 1: no selection)",
     )
     parser.add_argument("--pilot", type=int, metavar="N", help="train the baseline N times first, on dev")
     parser.add_argument("--storage", default=DEFAULT_STORAGE, help=STORAGE_HELP)

@@ -1,0 +1,57 @@
+"""Near-duplicate queries (`data.query_clusters`): a verdict that counted each of them would be too sure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from trainables.core.errors import DataError, Problem
+from trainables.core.files import read_text
+from trainables.data.columns import RankingData, required_split
+
+KEY, PREFIX = "data.query_clusters", "prefix:"
+
+
+def query_clusters(data: RankingData, name: str, given: str | None) -> dict[str, int] | None:
+    """The cluster, from 0, of each query of a split by its id; None if each query is a cluster of its own.
+
+    given: the key's value. Raises DataError for a file that is missing or lacks a query."""
+    split = required_split(data, name)
+    ids = [data.query_ids[query] for query in split.query]
+    names = _names(data, ids, split.query.tolist(), given)
+    numbers = {cluster: number for number, cluster in enumerate(dict.fromkeys(names))}
+    return (
+        None if len(numbers) == len(ids) else {one: numbers[cluster] for one, cluster in zip(ids, names, strict=True)}
+    )
+
+
+def _names(data: RankingData, ids: Sequence[str], queries: Sequence[int], given: str | None) -> list[str]:
+    """The name of each query's cluster."""
+    if given is None:
+        return list(ids) if data.features is not None else [_bare(data.query_text(query)) for query in queries]
+    if given.startswith(PREFIX):
+        separator = given.removeprefix(PREFIX)
+        return [one.rpartition(separator)[0] or one for one in ids] if separator else list(ids)
+    by_query = _of_file(Path(given).expanduser())
+    if missing := [one for one in ids if one not in by_query]:
+        raise DataError(
+            Problem(given, f"lacks {len(missing)} queries, such as '{missing[0]}'", "a line for each query")
+        )
+    return [by_query[one] for one in ids]
+
+
+def _bare(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+def _of_file(path: Path) -> dict[str, str]:
+    """Cluster by query id, from lines of both, separated by white space."""
+    if not path.is_file():
+        raise DataError(Problem(KEY, f"'{path}' is no file", f"a file, or {PREFIX}SEPARATOR"))
+    found: dict[str, str] = {}
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        words = line.split()
+        if words and len(words) != 2:
+            raise DataError(Problem(f"{path}:{number}", f"{len(words)} words", "a query id and its cluster"))
+        found |= {words[0]: words[1]} if words else {}
+    return found
