@@ -49,7 +49,8 @@ def rows(findings: Findings) -> list[Row]:
     """The baseline, then the confirmed configurations or, without a confirmation, the best trials of each arm on
     dev, plain ones first, each beside the best plain one."""
     if confirmed := findings.confirmation:
-        return [confirmed_row(entry) for entry in (confirmed["baseline"], *confirmed["configurations"])]
+        default = [confirmed["default"]] if confirmed.get("default") else []
+        return [confirmed_row(entry) for entry in (confirmed["baseline"], *confirmed["configurations"], *default)]
     best, level = findings.baseline or (None, None)
     return [
         Row(words(trial), at.dev, None, 1, difference=at.dev - level.dev if level and trial is not best else None)
@@ -274,14 +275,15 @@ def _over_queries(tested: Document) -> list[str]:
 
 def _seeds(confirmed: Document, values: str) -> list[Markup]:
     """A picture of each seed's value, and of the intervals that the verdict follows; none with one seed."""
-    entries = [confirmed["baseline"], *confirmed["configurations"]]
+    default = [confirmed["default"]] if confirmed.get("default") else []
+    entries = [*default, confirmed["baseline"], *confirmed["configurations"]]
     if len(confirmed["seeds"]) < 2:
         return []
     level = confirmed["baseline"]["mean"]
     drawn = [Seeds(row["label"], _role(row), _by_seed(row), _shifted(row, level)) for row in entries]
     note = (
-        "A faint dot for each seed; below it the mean and, for configurations, the 95 % interval of the difference for "
-        "new queries and new trainings, drawn from the baseline's mean (the dashed line)."
+        "A faint dot for each seed; below it the mean and the 95 % interval of the difference for new queries and new "
+        f"trainings, drawn from the mean of {'tuned ' if default else ''}plain training (the dashed line)."
     )
     return [seed_chart(drawn, level, values), paragraph(note)]
 
