@@ -114,7 +114,13 @@ def search_document(
 def recorded_document(search_folder: SearchFolder) -> dict[str, Any]:
     """The document of a search as its journal has it, finished or not; what MLflow has is read from the file beside it.
     Raises WorkFailed if no trial gave a value."""
-    search, state = next(read_events(search_folder.journal)), replay(read_events(search_folder.journal))
+    state = replay(read_events(search_folder.journal))
+    return search_document(state, search_folder, *recorded_view(search_folder))
+
+
+def recorded_view(search_folder: SearchFolder) -> tuple[str | None, str | None]:
+    """The id of the parent run in MLflow and the page of the trials there, as far as they have been sent."""
+    search = next(read_events(search_folder.journal))
     sent = load(search_folder.journal, target(search, search_folder.tracking_uri))
     view = view_path(search, sent.experiment) if sent.experiment else None
-    return search_document(state, search_folder, sent.runs.get(PARENT), view)
+    return sent.runs.get(PARENT), view

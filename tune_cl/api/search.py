@@ -13,7 +13,7 @@ from trainables.core.prose import say
 from trainables.data.tables_in_memory import Data, as_source
 from tune_cl.api.session import panel_kind, working
 from tune_cl.api.verdict import Verdict
-from tune_cl.confirmation.request import Request
+from tune_cl.confirmation.request import Request, last_verdict
 from tune_cl.experiment.experiment import PLAIN
 from tune_cl.experiment.load import Overrides, Source, requested_experiment
 from tune_cl.experiment.paths import in_any_folder
@@ -198,6 +198,12 @@ class Search:
         """The folder of the best trial's ranker, for `load_ranker`; None before the end."""
         folder = self.search_folder.folder / TRIALS / BEST_RANKER
         return folder if folder.is_dir() else None
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """That of the last confirmation on test; None before the first."""
+        document = last_verdict(self.search_folder.folder, "test")
+        return document and Verdict(document)
 
     def resume(
         self,

@@ -16,7 +16,14 @@ from tune_cl.history.search_folder import search_folder_of
 if TYPE_CHECKING:
     import pandas as pd
 
-FIGURES = ("difference", "p_value", "p_adjusted", "p_new", "p_new_adjusted")
+FIGURES = {  # columns of `Verdict.table` -> fields of the document: what has no other name is the verdict's
+    "p": "p_new",
+    "p_adjusted": "p_new_adjusted",
+    "ci95": "ci95_new",
+    "p_fixed_seeds": "p_value",
+    "p_fixed_seeds_adjusted": "p_adjusted",
+    "ci95_fixed_seeds": "ci95",
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,8 +50,9 @@ class Verdict:
     @cached_property
     def table(self) -> pd.DataFrame:
         """A row for the baseline, then one for each configuration: configuration, trial_id, seeds, mean and sd over
-        seeds, difference, p_value, p_adjusted, p_new, p_new_adjusted, ci95_low, ci95_high, ci95_new_low, ci95_new_high,
-        marks. NaN where nothing can be said."""
+        seeds, difference, p, p_adjusted, ci95_low, ci95_high (the verdict's: for new seeds), p_fixed_seeds,
+        p_fixed_seeds_adjusted, ci95_fixed_seeds_low, ci95_fixed_seeds_high (for these trainings alone), marks. NaN
+        where nothing can be said."""
         import pandas as pd
 
         rows = [_row(entry) for entry in (self.document["baseline"], *self.document["configurations"])]
@@ -85,10 +93,13 @@ class Verdict:
 
 def _row(entry: dict[str, Any]) -> dict[str, Any]:
     row = {"configuration": entry["label"], "trial_id": entry["trial_id"], "seeds": len(entry["runs"])}
-    row |= {"mean": entry["mean"], "sd": entry["sd"]} | {name: _number(entry.get(name)) for name in FIGURES}
-    for name in ("ci95", "ci95_new"):
-        low, high = entry.get(name) or (None, None)
-        row |= {f"{name}_low": _number(low), f"{name}_high": _number(high)}
+    row |= {"mean": entry["mean"], "sd": entry["sd"], "difference": _number(entry.get("difference"))}
+    for column, name in FIGURES.items():
+        if column.startswith("ci95"):
+            low, high = entry.get(name) or (None, None)
+            row |= {f"{column}_low": _number(low), f"{column}_high": _number(high)}
+        else:
+            row[column] = _number(entry.get(name))
     return row | {"marks": entry.get("marks", "")}
 
 

@@ -32,6 +32,8 @@ COMMANDS = {
     "confirm": "did a curriculum beat the baseline? new seeds, paired tests, a verdict",
     "plan": "how many seeds a confirmation needs, and what it can show",
     "report": "the results of a search: an HTML page, a LaTeX table or CSV",
+    "searches": "the searches in a storage: data, trials, state, verdict",
+    "ui": "look at a search's trials in MLflow",
     "check": "validate a search space and forecast its cost",
     "train": "one training, no search, no Ray",
     "rerank": "apply a trained ranker",

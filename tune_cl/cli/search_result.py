@@ -10,13 +10,12 @@ from trainables.core.plugins import plugin_options
 from trainables.core.prose import wrapped
 from trainables.rankers import RANKERS
 from tune_cl.cli.tables import short, table
-from tune_cl.history.search_folder import search_folder_of
+from tune_cl.history.search_folder import SearchFolder, search_folder_of
 from tune_cl.history.state import differences, seedless
 from tune_cl.process import program
 from tune_cl.space.wording import CAUTION, DEFAULT, NOT_TUNED, rankers, tuning_words
 
 CHECKPOINT = "checkpoint"  # in the folder of a function's best iteration
-PORT = 5000  # MLflow's own default
 Shown = dict[str, Any]
 
 
@@ -118,12 +117,19 @@ def _next(document: Shown, best: Shown | None, confirm: str) -> list[str]:
         lines[confirm] = f"{search_folder.command('confirm', address)}{ablate}"
         lines["How many seeds?"] = f"{search_folder.command('plan')} --pilot 3"
     lines["Read the report:"] = search_folder.command("report")
+    lines["Compare the trials:"] = _trials_in_mlflow(document, search_folder)
     use = "Best checkpoint:" if document.get("objective") else "Use the best ranker:"
     return [
         *(f"{what:<22}{command}" for what, command in lines.items()),
-        *_open_mlflow(document),
         f"{use:<22}{_use(document)}",
     ]
+
+
+def _trials_in_mlflow(document: Shown, search_folder: SearchFolder) -> str:
+    """Their page at the server or, for a database, the command that starts one."""
+    uri = document["tracking_uri"]
+    server = uri.startswith("http")
+    return f"{uri.rstrip('/')}/{document['mlflow_view'] or ''}" if server else search_folder.command("ui")
 
 
 def _use(document: Shown) -> str:
@@ -148,14 +154,3 @@ def _curriculum_and_more(best: Shown, baseline: Shown | None) -> bool:
     """Whether both the curriculum and other keys differ from the baseline, so that either may explain the gain."""
     differing = differences(seedless(best["params"]), seedless((baseline or best)["params"]))
     return differing["has_curriculum"] and bool(differing["also_differs"])
-
-
-def _open_mlflow(document: Shown) -> list[str]:
-    """How to open the trials in the MLflow UI: at the server or, for a database, by starting one."""
-    uri, view = document["tracking_uri"], document["mlflow_view"] or ""
-    if uri.startswith("http"):
-        return [f"Compare the trials:   {uri.rstrip('/')}/{view}"]
-    return [
-        f"Compare the trials:   {program('mlflow')} ui --host 127.0.0.1 --port {PORT} --backend-store-uri {quote(uri)}",
-        f"                      and open http://127.0.0.1:{PORT}/{view}",
-    ]

@@ -20,6 +20,8 @@ from trainables.evaluation.significance import CORRECTIONS
 from trainables.rankers import RANKERS
 from tune_cl.cli import COMMANDS, module_of, parser_of
 from tune_cl.experiment.search_keys import SEARCH_KEYS
+from tune_cl.history.journal import FILE
+from tune_cl.history.search_folder import DEFAULT_STORAGE
 
 
 def keys() -> list[str]:
@@ -45,10 +47,16 @@ def actions(command: str) -> Iterator[Action]:
     yield from (action for action in parser._actions if action.help is not SUPPRESS)
 
 
-def words(action: Action) -> list[str]:
-    """The values of an argument that can be listed."""
+def words(action: Action, searches: str = "") -> list[str]:
+    """The values of an argument that can be listed. `searches`: what the shell expands to the names of searches."""
+    if action.dest == "name" and not action.option_strings:
+        return [searches]
     found: Iterable[str] = action.choices or NAMES.get(action.dest, list)()
     return list(map(str, found))
+
+
+BASH_SEARCHES = f"$(compgen -G '{DEFAULT_STORAGE}/*/{FILE}' | cut -d/ -f3)"
+FISH_SEARCHES = f"(set -l found {DEFAULT_STORAGE}/*/{FILE}; string replace -rf '.*/(.*)/.*' '$1' $found)"
 
 
 def bash() -> str:
@@ -61,7 +69,7 @@ def bash() -> str:
                 cases = "|".join(f'"{command} {option}"' for option in action.option_strings)
                 values.append(f"    {cases}) words={quote(' '.join(words(action)))} ;;")
         options = [option for action in known for option in action.option_strings]
-        positional = [word for action in known if not action.option_strings for word in words(action)]
+        positional = [word for action in known if not action.option_strings for word in words(action, BASH_SEARCHES)]
         plain.append(f"      {command}) words={quote(' '.join([*positional, *options]))} ;;")
     return "\n".join(
         [
@@ -94,7 +102,8 @@ def fish() -> str:
         for action in actions(command):
             here = f"complete -c tune-cl -n '__fish_seen_subcommand_from {command}'"
             named = "".join(f" -l {option[2:]}" for option in action.option_strings if option.startswith("--"))
-            listed = f" -a {_fish(' '.join(words(action)))}" if words(action) else ""
+            known = words(action, FISH_SEARCHES)
+            listed = f" -a {_fish(' '.join(known))}" if known else ""
             takes = " -r" if action.option_strings and action.nargs != 0 else ""
             if named or listed:
                 lines.append(f"{here}{named}{takes}{listed} -d {_fish(action.help or '')}")
