@@ -93,6 +93,23 @@ def test_values_are_normalised(write: Write) -> None:
     assert experiment.fixed["training.lr"] == 1e-4
 
 
+def test_a_list_is_a_choice_unless_the_key_takes_lists(write: Write) -> None:
+    """In files, on the command line and from Python."""
+    path = write("curriculum.pacing: [linear, root]\nranker: [knrm, conv_knrm]\ntraining.negative_ranks: [2, 5]\n")
+    experiment = load_experiment(path, ["training.lr=[1e-3, 1e-4]"])
+    choices = {
+        "curriculum.pacing": ["linear", "root"],
+        "ranker.name": ["knrm", "conv_knrm"],
+        "training.lr": [1e-3, 1e-4],
+    }
+    assert {key: leaf.document() for key, leaf in experiment.space.leaves.items()} == {
+        key: {"choice": values} for key, values in choices.items()
+    }
+    assert from_yaml(experiment.to_yaml()).space == experiment.space
+    assert load_experiment({"training.lr": (1e-3, 1e-4)}).space.leaves.keys() == {"training.lr"}
+    assert experiment.fixed["training.negative_ranks"] == (2, 5)
+
+
 def test_nothing_to_search(write: Write) -> None:
     space = write("training.lr: 1e-3\n")
     assert "nothing to search" in problems(space)[space]

@@ -149,6 +149,11 @@ def accepts_bool(annotation: Any) -> bool:
     return annotation in (bool, Any) or any(accepts_bool(part) for part in get_args(annotation))
 
 
+def accepts_list(annotation: Any) -> bool:
+    """Whether a list may be a value of the type."""
+    return annotation is Any or get_origin(annotation) in (list, tuple) or any(map(accepts_list, get_args(annotation)))
+
+
 def problems_of(error: ValidationError, fields: Mapping[str, FieldInfo], prefix: str = "") -> list[Problem]:
     """One Problem per key in a pydantic error; `prefix` is the dotted key of the validated model."""
     by_key: dict[str, list[Any]] = defaultdict(list)

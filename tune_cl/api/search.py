@@ -203,7 +203,7 @@ class Search:
     def verdict(self) -> Verdict | None:
         """That of the last confirmation on test; None before the first."""
         document = last_verdict(self.search_folder.folder, "test")
-        return document and Verdict(document)
+        return None if document is None else Verdict(document)
 
     def resume(
         self,

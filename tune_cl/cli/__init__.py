@@ -55,6 +55,10 @@ class Parser(argparse.ArgumentParser):
     """Reports usage errors in the same form as all other errors."""
 
     def error(self, message: str) -> NoReturn:
+        if match := re.match(r"unrecognized arguments: (--.*)", message):
+            from tune_cl.cli.options import unknown_options  # here: it loads what only few commands need
+
+            raise UserError(unknown_options(match[1], self._option_string_actions, self.prog))
         location, wrong = self.prog, message
         if match := re.match(r"argument ([^:]+): (.*)", message):
             location, wrong = match.groups()

@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
+import re
 from argparse import ArgumentParser, Namespace
+from collections.abc import Collection
+from difflib import get_close_matches
 from typing import Any
 
 from trainables.config.function import Objective, load_objective
+from trainables.config.keys import configuration_fields, ranker_fields
+from trainables.core.errors import Problem
+from trainables.core.validation import near_key
+from trainables.rankers import RANKERS
 from tune_cl.experiment.load import parse_overrides
+from tune_cl.experiment.search_keys import SEARCH_KEYS
 from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP
 
+LONG = re.compile(r"--[^\s=]+")
 DATA_HELP = "docstrings, ir_datasets:NAME, or a folder in one of the formats of tune-cl list data"
+
+
+def keys() -> list[str]:
+    """All configuration keys that `--set` takes."""
+    of_rankers = {key for name in RANKERS for key in ranker_fields(name)}
+    return sorted({*configuration_fields(()), *SEARCH_KEYS, *of_rankers})
+
+
+def unknown_options(arguments: str, known: Collection[str], command: str) -> list[Problem]:
+    """The problems of the options among arguments that a command does not know. `known`: its options."""
+    return [Problem(name, "unknown option", _meant(name, known, command)) for name in LONG.findall(arguments)]
+
+
+def _meant(option: str, known: Collection[str], command: str) -> str:
+    """The option or key like an unknown option, which may be one of other programs."""
+    key = near_key(option[2:].replace("-", "_"), keys()) if "--set" in known else None
+    if key is None:
+        close = get_close_matches(option, known, n=1, cutoff=0.7)
+        return f"did you mean {close[0]}?" if close else f"see {command} --help"
+    short = f"--{key.rpartition('.')[2].replace('_', '-')}"
+    return f"{short} VALUE" if short in known else f"--set {key}=VALUE"
 
 
 def add_experiment(parser: ArgumentParser) -> None:

@@ -87,7 +87,11 @@ def load_training_run(
     """One training: what a space fixes (None: the defaults), with what overrides it. A key that the space opens has the
     baseline's value. Raises ConfigError with every problem found."""
     name, tree, repeated = read_source(space)
-    experiment = build(name, tree, command_line(overrides, data, ranker), repeated)
+    given = command_line(overrides, data, ranker)
+    experiment = build(name, tree, given, repeated)
+    if several := [key for key in given.keys() & experiment.space.leaves.keys() if isinstance(given[key], list)]:
+        right = "one value, or tune-cl run"
+        raise ConfigError(Problem(key, "has several values, and this is one training", right) for key in several)
     baseline = experiment.baseline_values()
     return experiment.ranker_run({key: baseline[key] for key in experiment.space.leaves if key in baseline})
 

@@ -13,7 +13,7 @@ from trainables.config.keys import RankerName, configuration_fields, ranker_fiel
 from trainables.config.objective import PARAMETERS, objective_fields
 from trainables.config.task_fit import class_values
 from trainables.core.errors import ConfigError, Problem, gathering
-from trainables.core.validation import key_problem, near_key, shown, unknown_key, validate_value
+from trainables.core.validation import accepts_list, key_problem, near_key, shown, unknown_key, validate_value
 from trainables.data import DOCSTRINGS, task_of
 from trainables.rankers import RANKERS
 from tune_cl.experiment.search_keys import SEARCH_KEYS
@@ -169,6 +169,8 @@ def add_entry(done: Resolution, key: str, value: Any, rankers: list[str]) -> Non
             return done.drop(key, f"it belongs to another ranker than {', '.join(rankers)}")
         elsewhere = of_other_trainings(done, key) or of_other_rankers(done, key, rankers)
         raise ConfigError(elsewhere or key_problem(key, value, all_keys(done, key)))
+    if isinstance(value, list) and not accepts_list(done.fields[key].annotation):
+        value = {Choice.kind: value}
     if not isinstance(value, Mapping) or (key in MAPPINGS and not value.keys() & KINDS.keys()):
         done.fixed[key] = validate_value(key, done.fields[key], value)
         return None

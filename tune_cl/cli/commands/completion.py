@@ -13,22 +13,14 @@ from collections.abc import Iterable, Iterator
 from shlex import quote
 
 from search_spaces import SPACES
-from trainables.config.keys import configuration_fields, ranker_fields
 from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import SCORINGS
 from trainables.evaluation.significance import CORRECTIONS
 from trainables.rankers import RANKERS
 from tune_cl.cli import COMMANDS, module_of, parser_of
-from tune_cl.experiment.search_keys import SEARCH_KEYS
+from tune_cl.cli.options import keys
 from tune_cl.history.journal import FILE
 from tune_cl.history.search_folder import DEFAULT_STORAGE
-
-
-def keys() -> list[str]:
-    """All configuration keys, as `--set` takes them."""
-    of_rankers = {key for name in RANKERS for key in ranker_fields(name)}
-    return sorted(f"{key}=" for key in {*configuration_fields(()), *SEARCH_KEYS, *of_rankers})
-
 
 NAMES = {  # an argument's attribute -> the names that it takes, besides paths
     "space": lambda: SPACES,
@@ -37,7 +29,7 @@ NAMES = {  # an argument's attribute -> the names that it takes, besides paths
     "ranker": lambda: RANKERS,
     "correction": lambda: CORRECTIONS,
     "data": lambda: ["docstrings"],
-    "overrides": keys,
+    "overrides": lambda: [f"{key}=" for key in keys()],
 }
 
 
