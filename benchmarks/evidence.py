@@ -122,7 +122,7 @@ def outcome(cell: Cell, data: Path, storage: Path) -> tuple[dict[str, Any], Verd
 
 def confirmed(cell: Cell, search: Search) -> Verdict:
     settled = {} if "seeds" in cell.confirm else {"until_settled": True, "max_seeds": MOST_SEEDS}
-    return search.confirm(**settled | cell.confirm, progress=False)
+    return search.confirm(**settled | cell.confirm, each=True, progress=False)
 
 
 def searched(cell: Cell, data: Path, storage: Path) -> Search:
@@ -209,7 +209,7 @@ def run_replications(options: argparse.Namespace, file: Path) -> None:
 def replicated(row: Mapping[str, Any], cell: Cell, search: Search) -> dict[str, Any]:
     ranked = [one["label"] for one in confirmed(cell, search).document["configurations"]]
     top = ranked.index(row["label"]) + 1  # those behind it on dev are not trained
-    verdict = search.confirm(top=top, seeds=row["seeds"] + FRESH, progress=False)
+    verdict = search.confirm(top=top, each=True, seeds=row["seeds"] + FRESH, progress=False)
     fresh = verdict.document["seeds"][row["seeds"] :]
     values, plain = (
         values_of(verdict, label, fresh) for label in (row["label"], verdict.document["baseline"]["label"])
