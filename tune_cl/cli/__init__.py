@@ -45,6 +45,7 @@ COMMANDS = {
     "data": "contents of a data set, and the overlap of its splits",
     "cluster": "a cluster file for ray up or KubeRay, to fill in",
     "list": "available rankers, scorings, pacings, spaces, ...",
+    "schema": "the JSON Schema of a search space, for editors",
     "doctor": "what a search needs on this machine: what is there, and how to mend what is not",
     "completion": "completion of commands, options and names in bash, zsh or fish",
 }
