@@ -63,6 +63,7 @@ from tune_cl.ray.slots import Slots, require_room
 from tune_cl.ray.tuner import run_trials
 from tune_cl.report.page import write_report
 from tune_cl.search_document import BEST_RANKER
+from tune_cl.space.wording import DEFAULT
 from tune_cl.tracking.writer import MlflowWriter, finish
 
 
@@ -341,7 +342,8 @@ class Confirmation:
             return None
         compared = self.compared([self.baseline.label, self.default.label], self.seeds)
         [test] = compared.tests({self.default.label: self.baseline.label}, 0).values()
-        return compared.row(self.default.label) | compared.comparison(self.default.label, self.baseline.label, test)
+        row = compared.row(self.default.label) | compared.comparison(self.default.label, self.baseline.label, test)
+        return row | {"label": DEFAULT}
 
     def _drawn(self) -> dict[str, str | None]:
         """What of the trainings was drawn anew for each seed: `anew`, `once`, or None if there is none of it."""

@@ -254,22 +254,32 @@ def undecided(document: Mapping[str, Any], row: Mapping[str, Any]) -> str:
 
 
 def sentence(document: Mapping[str, Any]) -> str:
-    """The verdict in one sentence, which terminal and report begin with; a second one says what tuning was worth."""
+    """The verdict in one sentence, then what the design can show and what tuning was worth."""
+    return headline(document) + remarks(document)
+
+
+def remarks(document: Mapping[str, Any]) -> str:
+    """What the design can show, where nothing is shown, and what tuning alone was worth."""
+    can_show = _can_show(document) if document["verdict"] == "no difference shown" else ""
+    return can_show + of_tuning(document)
+
+
+def headline(document: Mapping[str, Any]) -> str:
+    """The verdict in one sentence, which terminal and report begin with."""
     row, metric = leader(document), document["metric"]
     assert row is not None, "a verdict is of at least one configuration"
-    worth = of_tuning(document)
     if document["verdict"] == "no difference shown":
         which = "" if document.get("selection") else f", {best_on_dev(document)},"
         why = f"too few seeds for trainings that collapse ({_who_fell(document)}); " if too_few_seeds(document) else ""
         difference = f"{row['difference']:+.4f} {metric} from {opponent(document)}"
         statement = f"Not shown: {why}'{row['label']}'{which} is {difference}"
         between = f"{undecided(document, row)}{_as_given(document)}{_p_of(document, row)}"
-        return f"{statement}; {between}.{_can_show(document)}{worth}"
+        return f"{statement}; {between}."
     answer, side = ("Yes", "better") if document["verdict"] == "better" else ("No", "worse")
     low, high = row["ci95_new"]
     size = f"by {abs(row.get('size', row['difference'])):.4f} {metric} [{low:+.4f}, {high:+.4f}]"
     for_new = f"for {population(document, row)}{_p_of(document, row)}"
-    return f"{answer}: '{row['label']}' is {side} than {opponent(document)}, {size}, {for_new}.{worth}"
+    return f"{answer}: '{row['label']}' is {side} than {opponent(document)}, {size}, {for_new}."
 
 
 def opponent(document: Mapping[str, Any]) -> str:

@@ -106,6 +106,7 @@ def path(points: Sequence[Point], stepped: bool = False) -> str:
 
 HEIGHT = 300.0
 ROW = 40.0  # height of a row in charts of rows
+SEED_ROW = 52  # with the whole name above the dots
 NAMES = 160.0  # room for their names
 MOST_BARS = int(RIGHT - LEFT)  # of a strip: one for each pixel
 ORDER = ("failed", "plain", "trial", "baseline", "best")  # later ones are drawn on top
@@ -205,12 +206,13 @@ class Seeds:
 
 def seed_chart(rows: Sequence[Seeds], level: float, x_label: str) -> Markup:
     """A row for each configuration: a dot for each seed, the mean and its interval. `level`: a dashed line."""
-    bottom = 12 + ROW * len(rows)
+    bottom = 12 + SEED_ROW * len(rows)
     ends = [end for row in rows for end in (row.interval.low, row.interval.high, *row.values.values())]
-    x = scale([*ends, level], NAMES, RIGHT)
+    x = scale([*ends, level], 16.0, RIGHT)
     parts = [*_row_grid(x, x_label, bottom), rule(x(level), 8.0, x(level), bottom, "level")]
     for number_of_row, row in enumerate(rows):
-        middle, it = 12 + ROW * (number_of_row + 0.5), row.interval
+        middle, it = 12 + SEED_ROW * (number_of_row + 0.5) + 8, row.interval
+        name = tag("g", text(4.0, middle - 16, cut(row.name, 62), "name halo", "start"), data_tip=row.name)
         tip = f"{row.name}: mean {number(it.mean)}"
         bar = None if math.isnan(it.low) else rule(x(it.low), middle + 7, x(it.high), middle + 7, "bar")
         mean = tag("circle", cx=x(it.mean), cy=middle + 7, r=4.5, class_="dot")
@@ -219,7 +221,7 @@ def seed_chart(rows: Sequence[Seeds], level: float, x_label: str) -> Markup:
             tag("circle", cx=x(value), cy=middle - 7, r=3.0, class_="dot seed", data_tip=tips[seed])
             for seed, value in row.values.items()
         ]
-        parts += [_row_name(row.name, middle), tag("g", *dots, bar, mean, class_=f"interval {row.role}", data_tip=tip)]
+        parts += [tag("g", *dots, bar, mean, class_=f"interval {row.role}", data_tip=tip), name]
     return drawing(bottom + 44, f"{x_label} by configuration and seed", *parts)
 
 

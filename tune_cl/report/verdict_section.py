@@ -11,13 +11,14 @@ from tune_cl.confirmation.verdict import (
     best_on_dev,
     configurations_of,
     corrected,
+    headline,
     higher,
     interval_of,
     leader,
     notes_of,
     of_these_seeds,
     p_heading,
-    sentence,
+    remarks,
     shown,
 )
 from tune_cl.experiment.experiment import PLAIN
@@ -146,15 +147,20 @@ def _headline(findings: Findings, confirmed: Document) -> str:
         return f"No verdict: compared on {confirmed['split']} only"
     if findings.over_curricula and verdict in OF_MORE_THAN_THE_CURRICULUM and not _of_its_curriculum(confirmed):
         return OF_MORE_THAN_THE_CURRICULUM[verdict]
-    return sentence(confirmed)
+    return headline(confirmed)
 
 
 def _verdict(findings: Findings, confirmed: Document) -> list[str]:
     """The headline, then sentences, some of them empty."""
     notes = (f"{note[0].upper()}{note[1:]}." for note in notes_of(confirmed))
-    parts = [_headline(findings, confirmed), of_these_seeds(confirmed), *notes]
+    parts = [_headline(findings, confirmed), remarks(confirmed).strip(), of_these_seeds(confirmed), *notes]
     top, seeds = leader(confirmed), confirmed["seeds"]
-    if top:
+    if top and "fair" in confirmed:  # the headline has its figures
+        parts += [
+            "" if top.get("seed_matters", True) else SAME_TREES,
+            _ablation(findings, top) if "ablation" in top else "",
+        ]
+    elif top:
         which = "" if top["marks"] else f", {best_on_dev(confirmed)}"
         parts += [
             f"{top['label']}{which}: {findings.metric} {number(top['mean'])} on {confirmed['split']}, against "
