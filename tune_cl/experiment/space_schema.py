@@ -58,7 +58,9 @@ def _of_rankers() -> dict[str, list[Schema]]:
 def _value(key: str, field: FieldInfo) -> Schema:
     """What a field takes. Names of a registry are listed; a number may be the text inf."""
     annotation: Any = field.annotation
-    schema = TypeAdapter(Annotated[annotation, *field.metadata] if field.metadata else annotation).json_schema()
+    if field.metadata:
+        annotation = Annotated[annotation, *field.metadata]
+    schema = TypeAdapter(annotation).json_schema()
     if named := next((part for part in field.metadata if isinstance(part, OneOf)), None):
         return {"enum": list(named.names)}
     if key in MAPPINGS:
@@ -68,7 +70,7 @@ def _value(key: str, field: FieldInfo) -> Schema:
 
 def _described(field: FieldInfo, schema: Schema) -> Schema:
     """The schema with the field's description and default, which editors show."""
-    told = {"description": field.description} if field.description else {}
+    told: Schema = {"description": field.description} if field.description else {}
     default = None if field.is_required() else field.get_default(call_default_factory=True)
     if isinstance(default, str | int | float):
         told["default"] = str(default) if isinstance(default, float) and math.isinf(default) else default
