@@ -267,7 +267,7 @@ def test_what_is_wrong_with_the_option(
 
 def test_values_of_other_queries_are_named() -> None:
     configuration = Configuration("root", "t0001", {}, {})
-    run = SeedRun(configuration, 2, validated_objective({OBJECTIVE: "train", **KEYS}), Path("folder"))
+    run = SeedRun(configuration, 2, validated_objective({OBJECTIVE: "train", **KEYS}), "test", Path("folder"))
     require_same_queries(run, {"a", "b"}, {"b", "a"})
     with pytest.raises(WorkFailed, match=r"root, seed 2 has no value of 1 query unlike the first training: b"):
         require_same_queries(run, {"a", "b"}, {"a"})

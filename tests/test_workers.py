@@ -198,7 +198,7 @@ def test_a_confirmation_trains_with_two_processes_what_one_would(
     """Both trainings by the same two."""
     workers.close()
     configuration, resources = Configuration("plain", "t0000", {}, {}), Resources(workers=2)
-    runs = [SeedRun(configuration, seed, run_of(seed=seed), tmp_path / str(seed)) for seed in (1, 2)]
+    runs = [SeedRun(configuration, seed, run_of(seed=seed), "test", tmp_path / str(seed)) for seed in (1, 2)]
     ended: list[str | None] = []
     with Journal(tmp_path / "journal") as journal:
         trainings = Trainings(iter([runs]), journal, resources, "test", {}, lambda run, why: ended.append(why))
