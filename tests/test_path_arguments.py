@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import threading
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from tests.support.data_folders import trec_files, write_folder
 from tests.support.report_cases import Case
-from tune_cl.cli import COMMANDS, main, parser_of
+from tune_cl.cli import COMMANDS, main, module_of, parser_of
 
 NO_PATH = {
     "--address", "--at", "--correction", "--delta", "--difference", "--difficulty", "--final-share", "--format", "--m",
@@ -41,7 +40,7 @@ PIPES = ("qrels", "runs", "--documents")
 
 def arguments() -> set[str]:
     """Every argument of every command that takes a value."""
-    parsers = [parser_of(name, import_module(f"tune_cl.cli.commands.{name}")) for name in COMMANDS]
+    parsers = [parser_of(name, module_of(name)) for name in COMMANDS]
     actions: list[argparse.Action] = [action for parser in parsers for action in parser._actions if action.nargs != 0]
     return {action.option_strings[-1] if action.option_strings else action.dest for action in actions}
 
