@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -36,7 +37,7 @@ IMPLEMENTATIONS = {  # those that an encoder's configuration may ask for
     "attn_implementation": (None, "eager", "sdpa"),
     "experts_implementation": (None, "eager", "grouped_mm", "batched_mm"),
 }
-COUNTS = ("num_", "n_", "encoder_", "decoder_")  # keys of a configuration that count layers, heads and labels
+COUNTS = re.compile(r"(?:^|_)(layer|head|label)s?$")  # keys of a configuration that count these
 NAMES = ("_name_or_path", "auto_map", "transformers_version", "architectures")
 SLACK = 2  # of the weights that a model is made with, a folder may lack some, such as a pooler's
 READ = (".safetensors", ".json", ".txt", ".model")  # files of weights, tokenizers and configurations
@@ -104,17 +105,18 @@ def misfit(fields: Any, shapes: Sequence[Sequence[int]]) -> str | None:
     longest = max((size for shape in shapes for size in shape), default=0)
     most = {"layer": len(shapes), "head": longest, "label": longest}
     for key, value in fields.items():
-        limit = next((limit for part, limit in most.items() if part in key), None)
-        if limit is None or value is None or not key.startswith(COUNTS):
+        counted = COUNTS.search(key)
+        if counted is None or value is None:
             continue
+        limit = most[counted[1]]
         if not isinstance(value, int) or not 0 <= value <= limit:
             return f"says {key} {str(value)[:40]}, and its weights hold no more than {limit:,}"
     held = sum(math.prod(shape) for shape in shapes)
     try:
         config = _config_of({key: value for key, value in fields.items() if key not in NAMES})
         made = sum(parameter.numel() for parameter in _empty(config).parameters())
-    except ConfigError:
-        raise
+    except ConfigError:  # of other kernels: whoever loads it says so
+        return None
     except Exception as error:  # noqa: BLE001 - whatever the library makes of sizes that make no sense
         return f"has a config.json of which no model can be made ({type(error).__name__}: {str(error)[:100]})"
     return f"describes {made:,} weights, and holds {held:,}" if made > SLACK * held else None
