@@ -205,7 +205,7 @@ def test_an_old_checkpoint_is_deleted_when_its_storage_answers_again(
     with background_deletion() as old:
         old.put(storage.joined(address, "old"))
         old.put(storage.joined(address, "old-that-is-gone"))
-        while "out of reach" not in caplog.text:
+        while "cannot be used" not in caplog.text:
             time.sleep(0.05)
         process.send_signal(signal.SIGCONT)
     assert storage.files_below(address) == {} and "could not be deleted" not in caplog.text
