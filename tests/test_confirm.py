@@ -18,7 +18,6 @@ from tests.support.confirm_cases import (
     LABELS,
     Confirmed,
     LocalCrew,
-    confirm,
     confirmed,
     confirmed_folder,
     crew,
@@ -27,6 +26,9 @@ from tests.support.confirm_cases import (
     search_folder,
     searched,
     state_of,
+)
+from tests.support.confirm_cases import (
+    confirm as confirm_as_asked,
 )
 from tests.support.faults import stopping_after
 from tests.support.letor_data import letor_data, letor_text
@@ -56,6 +58,11 @@ TEST_KEYS = {"difference", "p_per_seed", "p_value", "p_adjusted", "ci95", "marks
 PLAIN = "plain, lr=0.02"  # the ablation of LABELS[0]
 NAN = "the training loss became nan"
 __all__ = ["confirmed", "confirmed_folder", "crew", "data", "search_folder"]  # fixtures
+
+
+def confirm(search_folder: SearchFolder, **options: Any) -> dict[str, Any]:
+    """All curricula are tested, as with --each; tests/test_selection.py has selections."""
+    return confirm_as_asked(search_folder, **{"each": True} | options)
 
 
 def rows_of(document: dict[str, Any]) -> list[dict[str, Any]]:
@@ -225,12 +232,12 @@ def test_document_terminal_and_report_say_that_a_split_was_read_before(
     confirmed_folder: SearchFolder, crew: type[LocalCrew]
 ) -> None:
     told = confirm(confirmed_folder, top=1, seeds=2, ablate=True)
-    [note] = told["notes"]
+    note = told["notes"][0]  # others may have read it, too
     assert "2 seeds and 2 configurations" in note and told["earlier"][0]["configurations"] == LABELS
     assert f" Note: {note}." in in_words(told)
     page = (confirmed_folder.folder / "report.html").read_text()
-    assert note[1:] in page and "--top 1 --seeds 2 --split test --correction holm --ablate" in page, "as it was asked"
-    assert Request(**told["asked"]) == Request(1, 2, ablate=True)
+    assert note[1:] in page and "--top 1 --seeds 2 --split test --correction holm --ablate --each" in page, "as it was asked"
+    assert Request(**told["asked"]) == Request(1, 2, ablate=True, each=True)
 
 
 def test_a_training_whose_record_was_lost_is_told_to_the_journal_later(
@@ -257,7 +264,7 @@ def test_what_should_be_known_before_is_noted(
 
     confirm(confirmed_folder, seeds=1)
     few, one = notes()
-    assert "2 distinct configurations" in few and "--top 3" in few and "one seed" in one
+    assert "2 distinct curricula" in few and "--top 3" in few and "one seed" in one
     whole = confirmed_folder.journal.read_text()
     confirmed_folder.journal.write_text("".join(line for line in whole.splitlines(True) if '"search_end"' not in line))
     confirm(confirmed_folder, top=2, seeds=2, split="dev")
@@ -271,7 +278,7 @@ def test_notes_of_a_confirmation_are_broken_between_words(
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     confirm(confirmed_folder, top=9, seeds=1)
     lines = terminal.getvalue().splitlines()
-    assert max(map(len, lines)) <= 40 and "distinct configurations" in " ".join(lines)
+    assert max(map(len, lines)) <= 40 and "distinct curricula" in " ".join(lines)
 
 
 def test_a_configuration_with_a_failed_seed_is_told_and_not_tested(
@@ -332,7 +339,7 @@ def test_the_command_that_goes_on_names_the_cluster(
     search_folder: SearchFolder, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crew.left = 0
-    with pytest.raises(Interrupted, match=r"confirm toy --storage .* --address auto --top 3 --seeds 2"):
+    with pytest.raises(Interrupted, match=r"confirm toy --storage .* --address auto --top 1 --seeds 2"):
         confirm_search(search_folder, Request(seeds=2), resolve_tracking_uri(search_folder.storage), "auto")
 
     def stop(*_: Any, **__: Any) -> None:
