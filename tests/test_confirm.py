@@ -236,7 +236,9 @@ def test_document_terminal_and_report_say_that_a_split_was_read_before(
     assert "2 seeds and 2 configurations" in note and told["earlier"][0]["configurations"] == LABELS
     assert f" Note: {note}." in in_words(told)
     page = (confirmed_folder.folder / "report.html").read_text()
-    assert note[1:] in page and "--top 1 --seeds 2 --split test --correction holm --ablate --each" in page, "as it was asked"
+    assert note[1:] in page and "--top 1 --seeds 2 --split test --correction holm --ablate --each" in page, (
+        "as it was asked"
+    )
     assert Request(**told["asked"]) == Request(1, 2, ablate=True, each=True)
 
 

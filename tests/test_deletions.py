@@ -94,7 +94,7 @@ def test_a_checkpoint_is_let_go_of_though_another_one_of_its_iteration_was_writt
     first = [storage.joined(root, "session-1", "t1-a", f"checkpoint_{number:06d}") for number in range(8)]
     again = storage.joined(root, "session-2", "t1-b", "checkpoint_000000")
     state = SearchState("toy", {}, "knrm", ["knrm"], "map", 1, "t0", "", 0.0)
-    state.trials["t1"] = TrialState("t1", 1, {}, 1, False)
+    state.trials["t1"] = TrialState("t1", 1, {}, 1, False, "curriculum")
     for iteration, path in [*enumerate(first, 1), (8, again)]:
         state.apply({"event": "checkpoint", "trial": "t1", "iteration": iteration, "path": path, "time": 0.0})
     assert set(last_checkpoints(state.trials["t1"].every_checkpoint, root)) == {*first[-CHECKPOINTS_PER_TRIAL:], again}
@@ -112,6 +112,6 @@ def test_only_checkpoints_of_the_search_itself_are_taken_from_a_journal(root: st
         storage.joined(root, "..", "ray", "t1", "checkpoint_000000"),
         storage.joined(root.replace("/toy/", "/toy-2/"), "session-1", "t1-a", "checkpoint_000009"),
     ]
-    trial = TrialState("t1", 1, {}, 1, False, checkpoints=dict(enumerate([*own, again, *others])))
+    trial = TrialState("t1", 1, {}, 1, False, "curriculum", checkpoints=dict(enumerate([*own, again, *others])))
     assert last_checkpoints(trial.every_checkpoint, root) == [*own[-CHECKPOINTS_PER_TRIAL:], again]
     assert last_checkpoints(trial.every_checkpoint, "/elsewhere") == []

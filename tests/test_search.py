@@ -156,7 +156,7 @@ def test_the_sampler_hears_of_a_paused_trial_as_of_a_stopped_one_until_it_ends(
     crew.journal.close()
     whole = Crew(tmp_path / "a", experiment).work().search
     for trial in whole.state.by_number()[1:]:
-        told = whole.sampler.results[trial.number]
+        told = whole.course.arms["curriculum"].sampler.results[trial.number]
         assert told.state.name == {"completed": "COMPLETE", "stopped_early": "PRUNED"}[trial.outcome]
         assert len(told.curve) == trial.iterations
 
@@ -230,7 +230,7 @@ def test_a_warm_start_is_read_from_the_journal(experiment: Experiment, tmp_path:
     Crew(tmp_path / "cold", experiment).work()
     assert (
         isinstance(crew.search.course.arms["curriculum"].sampler, TpeSampler)
-        and len(crew.search.sampler.observations) == 4
+        and len(crew.search.course.arms["curriculum"].sampler.observations) == 4
     )
     assert summary(tmp_path / "whole") != summary(tmp_path / "cold")
     with pytest.raises(Killed):

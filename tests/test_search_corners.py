@@ -13,7 +13,7 @@ from tune_cl.experiment.load import load_experiment
 from tune_cl.samplers import TpeSampler
 from tune_cl.search.driver import BASELINE_TRIAL, REPORTED
 from tune_cl.search.trials import Plan
-from tune_cl.search_document import baseline_result
+from tune_cl.search_document import default_result
 
 LISTS = SPACE.replace("ranker: conv_knrm", "ranker: {name: drmm_tks, hidden: {choice: [[100], [64, 32], [16]]}}")
 
@@ -37,9 +37,9 @@ def test_a_baseline_that_failed_has_no_value_to_compare_with(tmp_path: Path) -> 
     first = crew.search.next_trial()
     assert isinstance(first, Plan) and first.trial == BASELINE_TRIAL
     crew.search.result(BASELINE_TRIAL, dict.fromkeys(REPORTED, 1.0) | {"dev_map": 0.5, "iteration": 1})
-    assert (baseline_result(crew.search.state) or {})["dev"] == 0.5
+    assert (default_result(crew.search.state) or {})["dev"] == 0.5
     crew.search.failed(BASELINE_TRIAL, "its process ended")
-    assert baseline_result(crew.search.state) is None
+    assert default_result(crew.search.state) is None
     crew.journal.close()
 
 

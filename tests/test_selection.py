@@ -56,7 +56,8 @@ def two_armed(folder: Path, data: Path, *options: str) -> SearchFolder:
     with Journal(search_folder.folder) as journal:
         for event in searched(experiment, digest, search_folder, choices):
             arm = "plain" if event.get("trial") in ("t0000", "t0002") else "curriculum"
-            more = {"trial": {"arm": arm}, "search": {"arms": arms_of(experiment)}}.get(event["event"], {})
+            begun = {"arms": arms_of(experiment), "time": float(sum(map(ord, str(folder))))}  # another search
+            more = {"trial": {"arm": arm}, "search": begun}.get(event["event"], {})
             journal.append(event | more)
     return search_folder
 

@@ -48,7 +48,7 @@ def open_journal(folder: Path, experiment: Experiment) -> Journal:
                 "event": "search",
                 "name": "toy",
                 "space": "toy",
-                "data": {"name": "none"},
+                "data": {"name": "none", "digest": "none"},
                 "ranker": "conv_knrm",
                 "rankers": ["conv_knrm"],
                 "metric": "map",

@@ -106,7 +106,7 @@ def misfit(fields: Any, shapes: Sequence[Sequence[int]]) -> str | None:
     most = {"layer": len(shapes), "head": longest, "label": longest}
     for key, value in fields.items():
         counted = COUNTS.search(key)
-        if counted is None or value is None:
+        if counted is None or value is None or key.startswith("max_"):  # a limit is no size
             continue
         limit = most[counted[1]]
         if not isinstance(value, int) or not 0 <= value <= limit:

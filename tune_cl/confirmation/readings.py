@@ -16,6 +16,7 @@ from trainables.core.cache import cache_root, digest_of
 from trainables.core.files import read_text
 from trainables.core.prose import say
 from trainables.data.columns import RankingData
+from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import SearchFolder
 
 FILE = "readings.jsonl"
@@ -68,4 +69,6 @@ def record_reading(digest: str, reader: str, verdict: str, storage: Path | None)
 
 
 def reader_of(search_folder: SearchFolder) -> str:
-    return f"{search_folder.address}/{search_folder.name}"
+    """Identifies a search, wherever its folder is moved: its name and when it began."""
+    begun = next(read_events(search_folder.journal))
+    return f"search {begun['name']} of {begun.get('time')}"
