@@ -30,7 +30,7 @@ curriculum:
   delta: {uniform: [0.2, 0.6]}
 parameters: {lr: {loguniform: [0.05, 1]}}
 training: {max_iterations: 4}
-search: {trials: 5, max_concurrent: 1, scheduler: asha, promotion: false, grace: 1, reduction_factor: 2}
+search: {trials: 5, plain: 0, max_concurrent: 1, scheduler: asha, promotion: false, grace: 1, reduction_factor: 2}
 metric: mrr
 """
 
