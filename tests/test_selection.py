@@ -17,9 +17,11 @@ from trainables.data.clusters import query_clusters
 from trainables.data.columns import TextColumn
 from trainables.training import factory
 from tune_cl.confirmation.readings import record_reading, split_digest
+from tune_cl.confirmation.request import Configuration, plain_label
 from tune_cl.confirmation.verdict import sentence
 from tune_cl.experiment.forecast import arms_of
 from tune_cl.experiment.load import load_experiment
+from tune_cl.experiment.paths import in_any_folder
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
 
@@ -208,3 +210,24 @@ def test_a_second_reading_with_more_seeds_is_judged_as_the_second(tmp_path: Path
         fresh["readings_of_seeds"] == [] and fresh["configurations"][0]["p_new"] < again["configurations"][0]["p_new"]
     )
     assert any("p and intervals take account of it" in note for note in again["notes"])
+
+
+def test_an_ablation_that_is_the_plain_champion_is_not_trained_twice(tmp_path: Path, data: Path, crew: Any) -> None:
+    document = confirm(two_armed(tmp_path, data), top=1, seeds=2, ablate=True)
+    [row] = document["configurations"]
+    assert row["ablation"]["trial_id"] == document["baseline"]["trial_id"] == "t0002"
+    assert len(crew.trained) == 6, "the champions and the first trial, with two seeds each"
+
+
+def test_plain_configurations_with_like_values_have_labels_of_their_own() -> None:
+    params = {"training.lr": 0.010001}
+    first = Configuration(plain_label(params, params, "t0002", ()), "t0002", params, params)
+    assert (first.label, plain_label(params, params, "t0004", [first])) == ("plain, lr=0.01", "plain, lr=0.01 (t0004)")
+
+
+def test_a_cluster_file_is_found_from_any_folder(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "near.tsv").write_text("q1 a\n")
+    (tmp_path / "toy.yaml").write_text(SPACE)
+    experiment = load_experiment("toy.yaml", ["data.query_clusters=near.tsv"], data=str(data))
+    assert in_any_folder(experiment).value("data.query_clusters") == str(tmp_path / "near.tsv")

@@ -38,6 +38,7 @@ from tune_cl.confirmation.request import (
     verdict_file,
 )
 from tune_cl.confirmation.selection import (
+    FIRST_SEED,
     SEEDS,
     SPLIT,
     Candidate,
@@ -45,7 +46,6 @@ from tune_cl.confirmation.selection import (
     champion,
     in_words,
     rows_of,
-    selection_seeds,
 )
 from tune_cl.confirmation.training import ended_result, fetch_results, is_trained, result_of
 from tune_cl.confirmation.trainings import Trainings
@@ -110,7 +110,7 @@ class Confirmation:
         tested_all = self.request.each and arm == CURRICULUM
         if len(arms[arm]) < 2 or tested_all or not self.draws:
             return []
-        seeds = selection_seeds(SEEDS, self.state.search_seeds)
+        seeds = new_seeds(SEEDS, self.state.search_seeds, FIRST_SEED)
         return [self._run(one, seed, SPLIT) for seed in seeds]
 
     def _set_out(self) -> None:

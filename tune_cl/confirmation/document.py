@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,7 @@ from trainables.core.errors import WorkFailed
 from trainables.core.prose import counted
 from trainables.evaluation.significance import bootstrap_ci, clustered
 from tune_cl.confirmation.looks import at_look, at_reading, bias_adjusted
-from tune_cl.confirmation.request import Configuration, SeedRun, configurations, setting
+from tune_cl.confirmation.request import Configuration, SeedRun, configurations, plain_configurations, plain_label
 from tune_cl.confirmation.training import ended_result, values_by_query
 from tune_cl.confirmation.verdict import (
     Corrected,
@@ -27,7 +27,7 @@ from tune_cl.confirmation.verdict import (
     verdict_of,
 )
 from tune_cl.experiment.experiment import ARMS, PLAIN, Experiment
-from tune_cl.history.state import OF_CURRICULUM, SearchState, differences, seedless, training_key
+from tune_cl.history.state import SearchState, differences, seedless, training_key
 from tune_cl.space.space import Flat
 
 Runs = Sequence[SeedRun]
@@ -205,7 +205,8 @@ def ablations(state: SearchState, baseline: Configuration, experiment: Experimen
     only in their curricula share one. Neither labels nor sharing depend on which are confirmed.
     """
     searched = configurations(state, baseline)
-    by_key = {training_key(one.params): one for one in (*searched.values(), baseline)}
+    others = (*searched.values(), *plain_configurations(state, baseline), baseline)
+    by_key = {training_key(one.params): one for one in others}
     own: dict[str, Configuration | None] = {}
     for label, configuration in searched.items():
         point = experiment.ablated(configuration.point)
@@ -214,13 +215,7 @@ def ablations(state: SearchState, baseline: Configuration, experiment: Experimen
             own[label] = None
             continue
         if (key := training_key(params)) not in by_key:
-            label_of_own = _label(point, params, configuration, by_key.values())
+            label_of_own = plain_label(point, params, configuration.trial, by_key.values())
             by_key[key] = Configuration(label_of_own, configuration.trial, point, params)
         own[label] = by_key[key]
     return own
-
-
-def _label(point: Flat, params: Flat, configuration: Configuration, others: Iterable[Configuration]) -> str:
-    opened = [key for key in point if key in params and not key.startswith(OF_CURRICULUM)]
-    label = ", ".join(["plain", *(setting(key, params[key]) for key in opened)])
-    return f"{label} ({configuration.trial})" if any(one.label == label for one in others) else label

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from itertools import count, islice
@@ -226,10 +226,10 @@ def seed_run(
     return SeedRun(configuration, seed, run, split, search_folder.folder.joinpath(*parts), remote)
 
 
-def new_seeds(number: int, searched: Collection[int]) -> list[int]:
-    """The first `number` seeds from 1 on, without those that were searched with. A higher number only adds seeds at the
-    end."""
-    return list(islice((seed for seed in count(1) if seed not in searched), number))
+def new_seeds(number: int, searched: Collection[int], first: int = 1) -> list[int]:
+    """The first `number` seeds from `first` on, without those that were searched with. A higher number only adds seeds
+    at the end."""
+    return list(islice((seed for seed in count(first) if seed not in searched), number))
 
 
 def baseline_configuration(state: SearchState, experiment: Experiment) -> Configuration:
@@ -257,19 +257,20 @@ def plain_configurations(state: SearchState, default: Configuration) -> list[Con
     """The distinct configurations of plain trials, best on dev first; without failed trials."""
     found: dict[Hashable, Configuration] = {}
     for trial, _ in state.ranked_of(PLAIN):
-        own = (
-            default
-            if trial.baseline
-            else Configuration(plain_label(trial), trial.trial, trial.point, seedless(trial.params))
-        )
-        found.setdefault(training_key(own.params), own)
+        if (key := training_key(trial.params)) in found:
+            continue
+        params = seedless(trial.params)
+        label = plain_label(trial.point, params, trial.trial, found.values())
+        found[key] = default if trial.baseline else Configuration(label, trial.trial, trial.point, params)
     return list(found.values())
 
 
-def plain_label(trial: TrialState) -> str:
-    """A plain configuration in a few words, e.g. `plain, loss=hinge, lr=0.02`."""
-    opened = [key for key in trial.point if key in trial.params and not key.startswith(OF_CURRICULUM)]
-    return ", ".join(["plain", *(setting(key, trial.params[key]) for key in opened)])
+def plain_label(point: Flat, params: Flat, trial: str, others: Iterable[Configuration]) -> str:
+    """A configuration without a curriculum in a few words, e.g. `plain, loss=hinge, lr=0.02`; with its trial if another
+    one has the same."""
+    opened = [key for key in point if key in params and not key.startswith(OF_CURRICULUM)]
+    label = ", ".join(["plain", *(setting(key, params[key]) for key in opened)])
+    return f"{label} ({trial})" if any(one.label == label for one in others) else label
 
 
 def configurations(state: SearchState, baseline: Configuration) -> dict[str, Configuration]:

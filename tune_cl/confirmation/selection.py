@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Arm
 from tune_cl.history.state import SearchState
 
 SPLIT = "dev"
-FIRST_SEED = 1001  # far from those of the test, of which there may be more later
+FIRST_SEED = 1001  # of a selection, far from those of the test, of which there may be more later
 SEEDS = 1  # of each candidate
 
 
@@ -37,11 +36,6 @@ def candidates_of(state: SearchState, default: Configuration, top: int) -> dict[
     """The `top` best configurations of each arm on dev, best first. `default`: that of the first trial."""
     plain = plain_configurations(state, default)[:top]
     return {PLAIN: plain or [default], CURRICULUM: best_configurations(state, default, top)}
-
-
-def selection_seeds(number: int, searched: Collection[int]) -> list[int]:
-    """The seeds of a selection, which are none of a test's or of the search's."""
-    return list(islice((seed for seed in count(FIRST_SEED) if seed not in searched), number))
 
 
 def rows_of(candidates: Sequence[Candidate], failed: Collection[str]) -> list[dict[str, Any]]:

@@ -207,6 +207,12 @@ def leader(document: Mapping[str, Any]) -> dict[str, Any] | None:
     return max(marked, key=_difference, default=rows[0] if rows else None)
 
 
+def default_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The row of the first trial, where another plain one is the opponent; else none."""
+    default = document.get("default")
+    return [default] if default else []
+
+
 def best_on_dev(document: Mapping[str, Any]) -> str:
     """In words, how the first configuration stands on dev: better ones may have failed or got no more seeds."""
     others = document.get("failed") or document.get("dropped")

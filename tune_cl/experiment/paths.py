@@ -19,6 +19,7 @@ PATHS = {  # keys whose value may be a local path, each with the one value that 
     "ranker.vectors": TRAINED_VECTORS,
     "curriculum.vectors": TRAINED_VECTORS,
     "curriculum.file": None,
+    "data.query_clusters": None,
     "ranker.model": "tiny",
 }
 

@@ -11,6 +11,7 @@ from tune_cl.confirmation.verdict import (
     best_on_dev,
     configurations_of,
     corrected,
+    default_rows,
     headline,
     higher,
     interval_of,
@@ -50,8 +51,8 @@ def rows(findings: Findings) -> list[Row]:
     """The baseline, then the confirmed configurations or, without a confirmation, the best trials of each arm on
     dev, plain ones first, each beside the best plain one."""
     if confirmed := findings.confirmation:
-        default = [confirmed["default"]] if confirmed.get("default") else []
-        return [confirmed_row(entry) for entry in (confirmed["baseline"], *confirmed["configurations"], *default)]
+        entries = (confirmed["baseline"], *confirmed["configurations"], *default_rows(confirmed))
+        return [confirmed_row(entry) for entry in entries]
     best, level = findings.baseline or (None, None)
     return [
         Row(words(trial), at.dev, None, 1, difference=at.dev - level.dev if level and trial is not best else None)
@@ -281,7 +282,7 @@ def _over_queries(tested: Document) -> list[str]:
 
 def _seeds(confirmed: Document, values: str) -> list[Markup]:
     """A picture of each seed's value, and of the intervals that the verdict follows; none with one seed."""
-    default = [confirmed["default"]] if confirmed.get("default") else []
+    default = default_rows(confirmed)
     entries = [*default, confirmed["baseline"], *confirmed["configurations"]]
     if len(confirmed["seeds"]) < 2:
         return []

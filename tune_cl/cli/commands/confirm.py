@@ -28,6 +28,7 @@ from tune_cl.cli.tables import table
 from tune_cl.confirmation.request import ONE_TRAINING, Request
 from tune_cl.confirmation.verdict import (
     corrected,
+    default_rows,
     higher,
     interval_of,
     leader,
@@ -101,8 +102,7 @@ def render(document: dict[str, Any]) -> str:
     seeds, queries = len(document["seeds"]), document["queries"]
     head = f"{document['metric']} on {document['split']}, {queries} queries, {seeds} seeds a configuration"
     columns = ["configuration", "mean ± sd", "difference [95 %]", p_heading(document), THESE_SEEDS, ""]
-    own = [document["default"]] if document.get("default") else []
-    rows = [_row(row) for row in (document["baseline"], *document["configurations"], *own)]
+    rows = [_row(row) for row in (document["baseline"], *document["configurations"], *default_rows(document))]
     notes = [
         f"{run['label']}, seed {run['seed']}: not tested, because it failed: {run['reason']}"
         for run in document["failed"]
