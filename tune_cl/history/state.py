@@ -155,8 +155,11 @@ class SearchState:
         """The keys that the trials of an arm search."""
         if arm == PLAIN and self.tuning:
             return list(self.tuning[0]["leaves"])
-        every = dict.fromkeys(key for trial in self.trials_of(CURRICULUM) for key in trial.point)
-        return self.arms[arm]["opened"] if self.arms else [] if arm == PLAIN else list(every)
+        if self.arms:
+            return self.arms[arm]["opened"]
+        if arm == PLAIN:  # of 0.1: one trial
+            return []
+        return list(dict.fromkeys(key for trial in self.trials_of(arm) for key in trial.point))
 
     def finished(self) -> list[tuple[TrialState, Dev]]:
         """The trials that ran to their end, in their order, with their best dev value."""
