@@ -70,7 +70,7 @@ def materials(folder: Path) -> dict[str, Materials]:
 def searched(folder: Path, materials: dict[str, Materials], name: str, scheduler: str = "model") -> SearchState:
     options = [f"search.scheduler={scheduler}"]
     experiment = load_experiment(str(folder / "toy.yaml"), options, data=str(folder / "data"))
-    begun = {"event": "search", "name": name, "space": "toy", "data": {}, "metric": "map"}
+    begun = {"event": "search", "name": name, "space": "toy", "data": {"name": "data", "digest": ""}, "metric": "map"}
     begun |= {"ranker": "conv_knrm", "rankers": ["conv_knrm"]}
     begun |= {"seed": 0, "baseline": BASELINE_TRIAL, "yaml": experiment.to_yaml(), "storage": str(folder), "time": 0.0}
     with Journal(folder / name) as journal:

@@ -239,7 +239,7 @@ def test_layout_on_a_server(proxy: Proxy, expected: Snapshot, database: Path, tm
     assert caught_up(journal_of(tmp_path / "pacing", events("layout", database)), proxy.uri) == 0
     runs = snapshot(proxy.uri, "layout")
     assert runs == expected
-    assert set(runs) == {"pacing", "t0000 baseline", "t0001 root 2 turns anti", "t0002 kde m=inf",
+    assert set(runs) == {"pacing", "t0000 plain, default", "t0001 root 2 turns anti", "t0002 kde m=inf",
                          "t0003 no curriculum", "t0001 seed 8 root 2"}  # fmt: skip
     parent, best, stopped = runs["pacing"], runs["t0001 root 2 turns anti"], runs["t0002 kde m=inf"]
     failed, confirmed = runs["t0003 no curriculum"], runs["t0001 seed 8 root 2"]

@@ -201,7 +201,7 @@ def test_a_confirmation_trains_with_two_processes_what_one_would(
     runs = [SeedRun(configuration, seed, run_of(seed=seed), "test", tmp_path / str(seed)) for seed in (1, 2)]
     ended: list[str | None] = []
     with Journal(tmp_path / "journal") as journal:
-        trainings = Trainings(iter([runs]), journal, resources, "test", {}, lambda run, why: ended.append(why))
+        trainings = Trainings(iter([runs]), journal, resources, {}, lambda run, why: ended.append(why))
         shared = {materials_key(run_of()): materials}
         ray_tune.run_trials(trainings, 2, shared, resources, str(tmp_path / "ray"), "confirmation", lambda: 1)
     assert ended == [None, None]

@@ -214,8 +214,10 @@ class Confirmed:
 
 @pytest.fixture(scope="module")
 def confirmed(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Confirmed:
+    """Nobody has read its test queries before: other files' tests confirm searches on the same data."""
     search_folder = ended_search(tmp_path_factory.mktemp("confirmed"), data)
-    with local_crew() as own:
+    with local_crew() as own, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("unread")))
         return Confirmed(search_folder, confirm(search_folder, seeds=2, ablate=True, each=True), list(own.trained))
 
 
