@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.support.letor_data import letor_data
 from tests.support.pair_data import pair_folder
 from tests.support.trec_folder import write_trec_folder
 from trainables.core.errors import ConfigError, DataError
+from trainables.curriculum.weighting import given_away
 from trainables.data import load_data
 from trainables.data.columns import Split
 from trainables.data.labels import bm25_scores, with_training_labels
@@ -93,10 +95,45 @@ def test_random_noise_brings_documents_that_were_no_candidates(seed: int) -> Non
     after = with_training_labels(DATA, settings_of(share=0.5, kind="random", seed=seed), 1).splits["train"]
     brought = np.flatnonzero(before.document != after.document)
     assert len(brought) == len(exchanged(before, after)) and (after.grade[brought] >= 1).all()
-    assert (after.rank[brought] == 0).all() and np.isnan(after.score[brought]).all()
     for query in range(len(before)):
         documents = after.document[of_query(after, query)]
         assert len(set(documents)) == len(documents)
+
+
+@given(st.integers(0, 20), st.floats(0, 1))
+def test_the_run_does_not_tell_which_positives_are_random_documents(seed: int, unlisted: float) -> None:
+    """A random document is in the run where the relevant one was, at the rank that BM25 gives it."""
+    data = tiny_data(queries={"train": 30, "dev": 6, "test": 6}, candidates=6, turns=1)
+    before = data.splits["train"]
+    out = (before.grade >= 1) & (np.random.default_rng(seed).random(len(before.grade)) < unlisted)
+    before.rank[out], before.score[out] = 0, np.nan
+    config = settings_of(share=0.5, kind="random", seed=seed)
+    after = with_training_labels(data, config, 1).splits["train"]
+    scores = bm25_scores(data, after, config)
+    for query in range(len(before)):
+        rows = of_query(before, query)
+        assert ((before.rank[rows] > 0) & (before.grade[rows] >= 1)).sum() == (
+            (after.rank[rows] > 0) & (after.grade[rows] >= 1)
+        ).sum()
+        listed = rows.start + np.flatnonzero(after.rank[rows])
+        listed = listed[np.argsort(after.rank[listed])]
+        assert len(set(after.rank[listed])) == len(listed)
+        assert (np.diff(after.score[listed]) <= 0).all() and not np.isnan(after.score[listed]).any()
+        for row in listed[before.document[listed] != after.document[listed]]:
+            kept = listed[before.document[listed] == after.document[listed]]
+            assert (after.rank[kept] < after.rank[row]).sum() == (scores[kept] > scores[row]).sum()
+
+
+def test_what_a_weighting_gives_away_is_the_area_under_the_curve() -> None:
+    """Of three positives the wrong one has rank 2; the right ones have ranks 1 and 3."""
+    clean = tiny_data(queries={"train": 3, "dev": 1, "test": 1}, candidates=4, turns=1).splits["train"]
+    clean.grade[:], clean.grade[[0, 4, 8]] = 0, 1
+    noisy = replace(clean, grade=clean.grade.copy(), rank=clean.rank.copy())
+    noisy.grade[[8, 9]] = 0, 1
+    noisy.rank[[0, 4, 9]] = 1, 3, 2
+    assert given_away(noisy, clean, 1)["reciprocal_rank"] == 0.5
+    noisy.rank[4] = 1
+    assert given_away(noisy, clean, 1)["reciprocal_rank"] == 1 and given_away(clean, clean, 1) == {}
 
 
 def test_a_query_without_a_wrong_candidate_keeps_its_labels() -> None:
@@ -147,6 +184,8 @@ def test_the_commands_train_on_noisy_labels_and_say_so(tmp_path: Path, capfd: py
         assert main(["data", str(folder), *options]) == 0
         documents.append(json.loads(capfd.readouterr().out))
     assert documents[0]["digest"] != documents[1]["digest"]
+    assert documents[0]["given_away"].keys() == {"reciprocal_rank", "normalized_score", "kde"}
+    assert documents[1]["given_away"] is None
     assert any(note.startswith("label noise: ") for note in documents[0]["notes"])
     small = ["--set", "training.max_iterations=1", "--set", "training.batches_per_iteration=2", "--json"]
     sizes = ["--ranker", "knrm", "--set", "ranker.vector_size=8", "--output", str(tmp_path / "out")]

@@ -38,6 +38,7 @@ def with_training_labels(data: RankingData, config: DataConfig, level: int) -> R
     if noise.share:
         data = _noisy(data, config, level)
         key += [NOISE, noise.share, noise.kind, noise.seed, config.bm25.k1, config.bm25.b]
+        key += ["in the run"] if noise.kind == "random" else []
     return replace(data, digest=digest_of(*key))
 
 
@@ -80,7 +81,7 @@ def _noisy(data: RankingData, config: DataConfig, level: int) -> RankingData:
     changed = replace(split, grade=split.grade.copy())
     changed.grade[chosen], changed.grade[partner] = split.grade[partner], split.grade[chosen]
     if noise.kind == "random":
-        changed = _of_any_documents(changed, partner, len(data.documents), noise.seed)
+        changed = _of_any_documents(data, changed, chosen, partner, config)
     wanted = round(noise.share * len(relevant))
     note = f"label noise: {len(chosen):,} of {len(relevant):,} relevant training candidates exchanged ({noise.kind})"
     if wanted > len(chosen):
@@ -105,10 +106,32 @@ def _partners(split: Split, chosen: np.ndarray, wrong: np.ndarray) -> tuple[np.n
     return chosen[has_one], wrong[position[has_one]]
 
 
-def _of_any_documents(split: Split, rows: np.ndarray, documents: int, seed: int) -> Split:
-    """The split with other documents in these rows, drawn from all that are no candidates of their query. A query with
-    more than half of all documents as candidates keeps its own."""
-    rows = rows[2 * split.sizes[split.owner[rows]] <= documents]
+def _of_any_documents(
+    data: RankingData, split: Split, chosen: np.ndarray, rows: np.ndarray, config: DataConfig
+) -> Split:
+    """The split with other documents in these rows, which are ordered by query. A query with more than half of all
+    documents as candidates keeps its own. A document is in the first stage's run if the one that it replaces as
+    relevant (in the row `chosen`) is: otherwise the run would tell which labels are wrong."""
+    enough = 2 * split.sizes[split.owner[rows]] <= len(data.documents)
+    chosen, rows = chosen[enough], rows[enough]
+    document, rank, score = split.document.copy(), split.rank.copy(), split.score.copy()
+    document[rows] = _other_documents(split, rows, len(data.documents), config.label_noise.seed)
+    rank[rows], score[rows] = NO_RANK, np.nan
+    teacher = None if split.teacher is None else split.teacher.copy()
+    if teacher is not None:
+        teacher[rows] = np.nan
+    changed = replace(split, document=document, rank=rank, score=score, teacher=teacher)
+    listed = rows[split.rank[chosen] != NO_RANK]
+    scores, owners = bm25_scores(data, changed, config), split.owner[listed]
+    for query in np.unique(owners).tolist():
+        added = listed[np.searchsorted(owners, query) : np.searchsorted(owners, query, side="right")]
+        candidates = slice(int(split.offsets[query]), int(split.offsets[query + 1]))
+        _insert_in_run(changed, candidates, added, scores, split.rank[added])
+    return changed
+
+
+def _other_documents(split: Split, rows: np.ndarray, documents: int, seed: int) -> np.ndarray:
+    """A document for each of these rows, drawn from all that are no candidates of its query."""
     own, draws = split.owner * documents, generator(seed, "label noise, documents")
     present, drawn = own + split.document, np.zeros(len(rows), np.int64)
     wrong = np.ones(len(rows), bool)
@@ -117,12 +140,26 @@ def _of_any_documents(split: Split, rows: np.ndarray, documents: int, seed: int)
         pairs = own[rows] + drawn
         wrong = np.isin(pairs, present)
         wrong[np.setdiff1d(np.arange(len(rows)), np.unique(pairs, return_index=True)[1])] = True
-    document, rank, score = split.document.copy(), split.rank.copy(), split.score.copy()
-    document[rows], rank[rows], score[rows] = drawn, NO_RANK, np.nan
-    teacher = None if split.teacher is None else split.teacher.copy()
-    if teacher is not None:
-        teacher[rows] = np.nan
-    return replace(split, document=document, rank=rank, score=score, teacher=teacher)
+    return drawn
+
+
+def _insert_in_run(split: Split, candidates: slice, added: np.ndarray, by: np.ndarray, freed: np.ndarray) -> None:
+    """Gives the rows `added` of a query a rank and a score in its run, in place: below all that BM25 (`by`) puts above
+    them, with a score between its neighbours', so that the scorer of the run need not be known. `freed`: their rows'
+    former ranks."""
+    listed = candidates.start + np.flatnonzero(split.rank[candidates] != NO_RANK)
+    if not len(listed):
+        split.rank[added], split.score[added] = 1 + np.argsort(np.argsort(-by[added])), by[added]
+        return
+    listed = listed[np.argsort(split.rank[listed], kind="stable")]
+    above = (by[listed] > by[added][:, None]).sum(axis=1)
+    scores, last = split.score[listed], len(listed) - 1
+    split.score[added] = (scores[np.maximum(above - 1, 0)] + scores[np.minimum(above, last)]) / 2
+    together = np.concatenate([listed, added])
+    position = np.concatenate([np.arange(len(listed)) + 0.5, above])
+    places = np.sort(np.concatenate([split.rank[listed], freed[freed != NO_RANK]]))
+    more = places[-1] + 1 + np.arange(len(together) - len(places))
+    split.rank[together[np.lexsort((-by[together], position))]] = np.concatenate([places, more])
 
 
 def bm25_scores(data: RankingData, split: Split, config: DataConfig) -> np.ndarray:

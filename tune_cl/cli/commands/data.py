@@ -16,6 +16,7 @@ from tune_cl.cli.options import DATA_HELP, add_overrides
 from tune_cl.cli.tables import table
 
 if TYPE_CHECKING:
+    from trainables.config.keys import TrainingRun
     from trainables.data.columns import RankingData, Split
 
 
@@ -69,9 +70,22 @@ def execute(options: Namespace) -> dict[str, Any]:
         **hygiene(data, run.evaluation.relevance_level),
         "label_check": None if checked is None else {**asdict(checked), "finding": checked.finding},
         "try_first": None if checked is None else _advice(run.data.source, checked.finding),
+        "given_away": _given_away(data, run),
         "notes": list(data.notes),
         "examples": {name: _examples(data, split) for name, split in data.splits.items()},
     }
+
+
+def _given_away(data: RankingData, run: TrainingRun) -> dict[str, float] | None:
+    """How well each weighting tells right training labels from wrong ones; None without label noise."""
+    from trainables.curriculum.weighting import given_away
+    from trainables.data import load_data
+
+    if not run.data.label_noise.share or data.features is not None:
+        return None
+    noise = run.data.label_noise.model_copy(update={"share": 0.0})
+    clean = load_data(run.data.model_copy(update={"label_noise": noise}), run.evaluation.relevance_level)
+    return given_away(data.splits["train"], clean.splits["train"], run.evaluation.relevance_level)
 
 
 def _examples(data: RankingData, split: Split) -> list[dict[str, Any]]:
@@ -115,7 +129,12 @@ def render(document: dict[str, Any]) -> str:
     parts += [_ranking_table(document["splits"]) if ranking else _class_table(document["splits"]), ""]
     if document["shared"]:
         parts += [_shared_table(document["shared"]), ""]
-    parts += [*_label_lines(document), *(f"note: {note}" for note in document["notes"]), ""]
+    parts += [
+        *_label_lines(document),
+        *_given_away_line(document["given_away"]),
+        *(f"note: {note}" for note in document["notes"]),
+        "",
+    ]
     for split, examples in document["examples"].items():
         for example in examples:
             parts += _example_lines(split, example)
@@ -140,6 +159,11 @@ def _label_lines(document: dict[str, Any]) -> list[str]:
     else:
         return [f"{compared}; BM25 says nothing about labels here"]
     return [compared, *_advice_lines(document["try_first"])]
+
+
+def _given_away_line(areas: dict[str, float] | None) -> list[str]:
+    shown = ", ".join(f"{name} {area:.2f}" for name, area in (areas or {}).items())
+    return [f"what tells right training labels from wrong ones (area under the ROC curve): {shown}"] if shown else []
 
 
 def _advice_lines(advice: dict[str, Any]) -> list[str]:
