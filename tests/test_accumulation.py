@@ -19,10 +19,12 @@ from trainables.core.errors import WorkFailed
 from trainables.ranker_trainable import RankerTrainable
 from trainables.rankers.bert import Bert
 from trainables.rankers.ranker import RankerModule
+from trainables.training.accumulation import Accumulation
 from trainables.training.device import Precision
 from trainables.training.materials import Materials, prepare
+from trainables.training.memory import Lack, attempt, enough_memory
 from trainables.training.pretrained import trained_once
-from trainables.training.scoring_texts import Accumulation, Lack, attempt, enough_memory, score_candidates
+from trainables.training.scoring import score_candidates
 from trainables.training.trainer import Training
 from tune_cl.run_training import _train
 

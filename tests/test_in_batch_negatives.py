@@ -16,9 +16,9 @@ from trainables.config.keys import validated
 from trainables.core.errors import ConfigError
 from trainables.data.instances import Batch
 from trainables.rankers.ranker import DualEncoder
+from trainables.training.accumulation import Accumulation
 from trainables.training.contrast import Contrast
 from trainables.training.materials import prepare
-from trainables.training.scoring_texts import Accumulation
 from trainables.training.trainer import Training
 
 
@@ -121,9 +121,8 @@ def gradients(training: Training, samples: int | None) -> tuple[float, list[Tens
     training.accumulation = Accumulation(samples, training.device)
     training.module.train()
     (batch,) = training.batcher.batches(0, 1)
-    weights = torch.linspace(0.5, 1.5, len(batch.instance))
     torch.manual_seed(7)
-    loss = training._contrast(training.in_batch, batch, lambda values, _: (values * weights).mean())
+    loss = training._contrast(training.in_batch, batch, np.linspace(0.5, 1.5, len(batch.instance)))
     return float(loss), [weight.grad.clone() for weight in training.module.parameters() if weight.grad is not None]
 
 
@@ -147,7 +146,7 @@ def test_cached_gradients_have_the_dropout_of_their_first_pass(data) -> None:
     (batch,) = training.batcher.batches(0, 1)
     contrast, weights = training.in_batch.contrast(batch), torch.linspace(0.5, 1.5, len(batch.instance))
     torch.manual_seed(7)
-    parts = [training._embed(training.in_batch.inputs(*rows)) for rows in contrast.parts(3)]
+    parts = [training._embed(training.in_batch, *rows) for rows in contrast.parts(3)]
     training.module.zero_grad()
     (contrast.losses(torch.cat(parts), 0.05) * weights).mean().backward()
     for one, weight in zip(cached, [w for w in training.module.parameters() if w.grad is not None], strict=True):

@@ -19,7 +19,7 @@ from trainables.data.columns import RankingData, Split
 from trainables.data.settings import DataConfig
 from trainables.evaluation.metrics import Evaluator
 from trainables.rankers.ranker import DualEncoder
-from trainables.training import checkpoint, scoring_texts
+from trainables.training import checkpoint, scoring
 from trainables.training.trainer import Training
 from tune_cl.inputs import RankerArtifacts
 
@@ -69,8 +69,8 @@ def test_the_reader_keeps_which_documents_are_judged(data: RankingData) -> None:
 
 @pytest.mark.parametrize("blocks", [(1 << 16, 1 << 25), (7, 30)])
 def test_search_is_exact(blocks: tuple[int, int], data: RankingData, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scoring_texts, "DOCUMENTS_A_BLOCK", blocks[0])
-    monkeypatch.setattr(scoring_texts, "SCORES_A_BLOCK", blocks[1])
+    monkeypatch.setattr(scoring, "DOCUMENTS_A_BLOCK", blocks[0])
+    monkeypatch.setattr(scoring, "SCORES_A_BLOCK", blocks[1])
     training = training_on(data)
     dev = data.splits["dev"]
     retrieved = training.retrieve(dev)

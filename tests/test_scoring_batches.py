@@ -12,7 +12,7 @@ from torch import Tensor
 from trainables.core.errors import WorkFailed
 from trainables.rankers.ranker import RankerModule, Tokens
 from trainables.training.device import Precision
-from trainables.training.scoring_texts import TOKENS_A_BATCH, score_candidates
+from trainables.training.scoring import TOKENS_A_BATCH, score_candidates
 
 CPU = torch.device("cpu")
 BUDGET = TOKENS_A_BATCH["cpu"]

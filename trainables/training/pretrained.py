@@ -22,7 +22,7 @@ from trainables.training.device import Compute, best_device, choose_precision, h
 from trainables.training.materials import Materials, joint_text, load_pretrain_data, prepare, ranker_of, read_of
 from trainables.training.saved_ranker import load_ranker_folder
 from trainables.training.saves import trained
-from trainables.training.scoring_texts import score_candidates
+from trainables.training.scoring import score_candidates
 from trainables.training.trainer import Training
 
 

@@ -37,7 +37,7 @@ from trainables.training.ranker_folder import (
     recorded_run,
     require_ranker,
 )
-from trainables.training.scoring_texts import score_candidates
+from trainables.training.scoring import score_candidates
 from trainables.training.trees import MODEL, read_trees, score_features, settings_of
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -28,17 +28,19 @@ from trainables.evaluation.retrieval import retrieved_split
 from trainables.rankers.first_stage import first_stage_for
 from trainables.rankers.ranker import DualEncoder, RankerModule, on_device, sent
 from trainables.training import checkpoint, losses
+from trainables.training.accumulation import Accumulation
 from trainables.training.average import HORIZON, MovingAverage, save_average
 from trainables.training.batching import Batcher, make_curriculum, objective, total_steps
 from trainables.training.contrast import InBatchNegatives
 from trainables.training.device import best_device, choose_precision, keep_freed_memory
 from trainables.training.losses import LOSSES, LossSettings
 from trainables.training.materials import Materials, ranker_of
+from trainables.training.memory import enough_memory
 from trainables.training.order import negatives_schedule_of
 from trainables.training.parallel import ALONE, Ranks
 from trainables.training.progress import STATE, RankerProgress
 from trainables.training.saved_ranker import load_weights, write_ranker
-from trainables.training.scoring_texts import Accumulation, enough_memory, nearest, score_candidates
+from trainables.training.scoring import nearest, score_candidates
 
 
 class Training(RankerProgress):
@@ -168,20 +170,11 @@ class Training(RankerProgress):
         rate = rate_factor(self.run, step)
         for group, base in zip(self.optimizer.param_groups, self.base_rates, strict=True):
             group["lr"] = base * rate
-        batch_mean, fine = self.run.curriculum.reduces_by_batch_mean, self.curriculum.negatives.fine(step)
-
-        def reduced(per_sample: Tensor, part: slice) -> Tensor:
-            on_loss = sent(torch.from_numpy(weights).to(per_sample.dtype), per_sample.device)
-            return losses.reduced(per_sample, on_loss, batch_mean, part)
-
         if self.in_batch is not None and objective(self.run, step) == self.run.training.loss:
-            loss = self._contrast(self.in_batch, batch, reduced)
+            loss = self._contrast(self.in_batch, batch, weights)
         else:
-            loss = self.accumulation.backward(
-                self.module,
-                len(weights),
-                lambda part: reduced(self._losses(batch[part], objective(self.run, step), self._forward, fine), part),
-            )
+            loss_of = partial(self._loss_of_part, step, batch, weights)
+            loss = self.accumulation.backward(self.module, len(weights), loss_of)
         with enough_memory(self.device):
             torch.nn.utils.clip_grad_norm_(self.module.parameters(), self.run.training.clip)
             self.optimizer.step()
@@ -190,22 +183,30 @@ class Training(RankerProgress):
         pairs = len(weights) * self.batcher.instances.documents_a_sample
         return loss, float(weights.mean()), pairs
 
-    def _contrast(self, in_batch: InBatchNegatives, batch: Batch, reduced: Callable[[Tensor, slice], Tensor]) -> Tensor:
+    def _loss_of_part(self, step: int, batch: Batch, weights: np.ndarray, part: slice) -> Tensor:
+        """What a part of a batch adds to the batch's loss."""
+        fine = self.curriculum.negatives.fine(step)
+        per_sample = self._losses(batch[part], objective(self.run, step), self._forward, fine)
+        return self._reduced(per_sample, weights, part)
+
+    def _reduced(self, per_sample: Tensor, weights: np.ndarray, part: slice) -> Tensor:
+        on_loss = sent(torch.from_numpy(weights).to(per_sample.dtype), per_sample.device)
+        return losses.reduced(per_sample, on_loss, self.run.curriculum.reduces_by_batch_mean, part)
+
+    def _contrast(self, in_batch: InBatchNegatives, batch: Batch, weights: np.ndarray) -> Tensor:
         """The loss of a batch with in-batch negatives; leaves its gradient in the parameters."""
         contrast = in_batch.contrast(batch)
-
-        def encoder(query_rows: np.ndarray, document_rows: np.ndarray) -> Callable[[], Tensor]:
-            return lambda: self._embed(in_batch.inputs(query_rows, document_rows))
-
         return self.accumulation.backward_through_vectors(
             self.module,
-            len(batch.instance),
-            lambda count: [encoder(*rows) for rows in contrast.parts(count)],
-            lambda vectors: reduced(contrast.losses(vectors, self.run.temperature), slice(None)),
+            len(weights),
+            lambda count: [partial(self._embed, in_batch, *rows) for rows in contrast.parts(count)],
+            lambda vectors: self._reduced(contrast.losses(vectors, self.run.temperature), weights, slice(None)),
         )
 
-    def _embed(self, inputs: Mapping[str, Any]) -> Tensor:
+    def _embed(self, in_batch: InBatchNegatives, query_rows: np.ndarray, document_rows: np.ndarray) -> Tensor:
+        """Vectors of texts: those of the queries first."""
         assert isinstance(self.module, DualEncoder)
+        inputs = in_batch.inputs(query_rows, document_rows)
         with self.precision.autocast(self.device):
             return self.module.embed(**on_device(inputs, self.device))
 
