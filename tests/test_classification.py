@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from tests.support.builders import tiny_data
-from tests.support.confirm_cases import confirm_run
+from tests.support.confirm_cases import confirm_run, read_values
 from tests.support.console import Console
 from tests.support.data_folders import FORMS, write_folder
 from tests.support.pair_data import load_pairs, pair_folder
@@ -33,7 +33,6 @@ from trainables.training.materials import materials_key, prepare
 from trainables.training.saved_ranker import load_ranker_folder
 from trainables.training.trainer import Training
 from tune_cl.cli.commands.rerank import execute as rerank
-from tune_cl.confirmation.training import read_values
 from tune_cl.experiment.load import build
 from tune_cl.inputs import RankerArtifacts as Artifacts
 

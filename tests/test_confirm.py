@@ -23,6 +23,7 @@ from tests.support.confirm_cases import (
     crew,
     data,
     essence,
+    read_values,
     search_folder,
     searched,
     state_of,
@@ -44,7 +45,6 @@ from tune_cl.cli.commands.confirm import in_words, render
 from tune_cl.cli.commands.evaluate import evaluate
 from tune_cl.confirmation import document
 from tune_cl.confirmation.request import Request, verdict_file
-from tune_cl.confirmation.training import read_values
 from tune_cl.confirmation.verdict import ON_DEV, Corrected, compare
 from tune_cl.experiment.load import from_yaml, load_experiment
 from tune_cl.history.journal import Journal

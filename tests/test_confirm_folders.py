@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.builders import tiny_data
-from tests.support.confirm_cases import confirm_run
+from tests.support.confirm_cases import confirm_run, read_values
 from trainables.config.keys import TrainingRun
 from trainables.data.columns import RankingData
 from trainables.training import conclusion as module
@@ -18,7 +18,7 @@ from trainables.training.conclusion import RESULT
 from trainables.training.materials import Materials, prepare
 from trainables.training.saves import DAMAGED
 from trainables.training.trainer import Training
-from tune_cl.confirmation.training import ended_result, is_trained, read_values, result_of
+from tune_cl.confirmation.training import ended_result, is_trained, result_of
 
 RUN = TrainingRun.model_validate(
     {

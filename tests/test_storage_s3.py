@@ -22,7 +22,7 @@ from botocore.config import Config
 
 from tests.support.builders import tiny_data
 from tests.support.commands import SPACE, UNHURRIED, finish, start, wait_for_events
-from tests.support.confirm_cases import confirm_run
+from tests.support.confirm_cases import confirm_run, read_values
 from tests.support.s3_cases import BUCKET, s3, server
 from tests.support.tracking_cases import assert_complete
 from tests.support.trec_folder import write_trec_folder
@@ -31,7 +31,7 @@ from trainables.core import storage
 from trainables.training.materials import materials_for
 from trainables.training.trainer import Training
 from tune_cl.cli import main
-from tune_cl.confirmation.training import fetch_results, read_values, result_of
+from tune_cl.confirmation.training import fetch_results, result_of
 from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import existing_search_folder, search_folder_of
 from tune_cl.history.state import replay

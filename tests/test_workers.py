@@ -12,7 +12,7 @@ import pytest
 import ray
 
 from tests.support.builders import tiny_data
-from tests.support.confirm_cases import confirm_run
+from tests.support.confirm_cases import confirm_run, read_values
 from tests.support.toy_trainable import search_event
 from tests.support.training_runs import make_run
 from trainables.config.keys import TrainingRun
@@ -23,7 +23,6 @@ from trainables.training.materials import Materials, materials_key, prepare
 from trainables.training.trainer import Training
 from trainables.workers import Workers, WorkersTraining
 from tune_cl.confirmation.request import Configuration, SeedRun
-from tune_cl.confirmation.training import read_values
 from tune_cl.confirmation.trainings import Trainings
 from tune_cl.experiment.load import load_experiment
 from tune_cl.experiment.search_keys import Resources

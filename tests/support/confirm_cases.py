@@ -9,17 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.support.builders import tiny_data
 from tests.support.trec_folder import write_trec_folder
-from trainables.config.objective import AnyRun
+from trainables.config.keys import TrainingRun
 from trainables.data import load_data
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training.conclusion import Conclusion
-from trainables.training.factory import key_of
+from trainables.training.materials import materials_key
 from tune_cl import run_confirmation as runner
 from tune_cl.confirmation.request import Request
+from tune_cl.confirmation.training import values_by_query
 from tune_cl.confirmation.trainings import Trainings
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
@@ -155,11 +157,16 @@ def train_here(trials: Trials, plan: Plan, materials: dict[str, Any], folder: Pa
     trials.ended(plan.trial)
 
 
-def confirm_run(run: AnyRun, materials: Any, folder: str | Path, split: str) -> list[str]:
+def read_values(folder: Path, split: str, metric: str) -> np.ndarray:
+    """The metric's value of each query after a training, float64 [Q]."""
+    return np.array(list(values_by_query(folder, split, metric).values()))
+
+
+def confirm_run(run: TrainingRun, materials: Any, folder: str | Path, split: str) -> list[str]:
     """One training of a confirmation, in this process; returns its notes."""
 
     plan = Plan("t", run, None, 1, 0, Conclusion(str(folder), split))
-    training, notes, result = here(plan, {key_of(run): materials}), [], {"done": False}
+    training, notes, result = here(plan, {materials_key(run): materials}), [], {"done": False}
     while not result["done"]:
         result = training.train()
         notes += [result["note"]] if "note" in result else []

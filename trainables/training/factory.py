@@ -16,7 +16,7 @@ from trainables.config.objective import OBJECTIVE, AnyRun, ObjectiveRun
 from trainables.config.task_fit import task_notes
 from trainables.data.columns import required_split
 from trainables.training.courses import completed
-from trainables.training.materials import Materials, materials_for, materials_key, ranker_of
+from trainables.training.materials import Materials, materials_for, ranker_of
 from trainables.training.objective import ObjectiveMaterials, ObjectiveTraining
 from trainables.training.parallel import ALONE, Ranks
 from trainables.training.ranker_folder import is_of_others
@@ -95,11 +95,6 @@ def make_training(run: AnyRun, materials: AnyMaterials, device: str | None = Non
     if run.grows_trees:
         return TreeTraining(run, materials)
     return Training(run, completed(run, materials), device, ranks)
-
-
-def key_of(run: AnyRun) -> str:
-    """The key of what a training shares with others of its search."""
-    return OBJECTIVE if isinstance(run, ObjectiveRun) else materials_key(run)
 
 
 def shared_for(run: AnyRun, by_key: Mapping[str, Any]) -> AnyMaterials:

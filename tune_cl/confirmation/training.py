@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from trainables.core import storage
 from trainables.evaluation.per_query import values_file
 from trainables.evaluation.trec_files import read_per_query
@@ -43,8 +41,3 @@ def fetch_results(address: str, folder: Path) -> None:
 def values_by_query(folder: Path, split: str, metric: str) -> dict[str, float]:
     """The metric's values by query, in the order of the split."""
     return read_per_query(values_file(folder / split, split), metric)
-
-
-def read_values(folder: Path, split: str, metric: str) -> np.ndarray:
-    """`values_by_query` without the ids, float64 [Q]."""
-    return np.array(list(values_by_query(folder, split, metric).values()))

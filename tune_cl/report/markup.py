@@ -39,11 +39,6 @@ def cut(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
-def key_name(key: str) -> str:
-    """A key's name in charts and tables."""
-    return key.removeprefix("curriculum.")
-
-
 def plain(value: Any) -> str:
     """A configuration value for reading."""
     if isinstance(value, bool) or value is None:
