@@ -267,6 +267,17 @@ def test_confirmed_configurations_have_their_trial_ids_and_marks(searched: Findi
     assert shown.count('class="dot seed"') == 9, "three configurations of three seeds"
 
 
+def test_what_needs_no_labels_stands_above_the_baseline(searched: Findings, document: dict[str, Any]) -> None:
+    label_free = {"first_stage": {"label": "BM25", "mean": 0.7}, "label_free": {"label": "BM25", "mean": 0.7}}
+    found = replace(searched, confirmation=document | label_free)
+    shown = "".join(tables_section(found))
+    assert [row[:2] for row in tables(shown)[0][1:3]] == [["BM25", "0.7000"], ["t0000 baseline", "0.5000 (0.0123)"]]
+    assert "<b>0.7000</b>" in shown and "BM25 alone has 0.7000" in told(searched, document | label_free)
+    assert "BM25 & " in latex_table(found) and "over 3 seeds" in text(shown)
+    on_dev = replace(searched, state=replace(searched.state, label_free=label_free))
+    assert tables("".join(tables_section(on_dev)))[0][1][:2] == ["BM25", "0.7000"]
+
+
 def test_ablations_stand_beside_their_configurations_with_their_own_differences(
     searched: Findings, document: dict[str, Any]
 ) -> None:

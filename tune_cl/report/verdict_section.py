@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-import statistics
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tune_cl.confirmation.request import ONE_TRAINING
 from tune_cl.confirmation.verdict import (
@@ -27,7 +28,7 @@ from tune_cl.history.state import RAN_TO_THE_END, RUNNING, Dev, TrialState
 from tune_cl.report.charts import Interval, Seeds, seed_chart
 from tune_cl.report.findings import Document, Findings, words
 from tune_cl.report.markup import BLOCKS, Markup, code, heading, number, p_value, paragraph, signed, table
-from tune_cl.space.wording import CAUTION, NOT_TUNED, tuning_words
+from tune_cl.space.wording import CAUTION, NOT_TUNED, below_label_free, label_free_rows, tuning_words
 
 MOST_ROWS = 10  # trials in the table without a confirmation
 
@@ -48,16 +49,21 @@ class Row:
 
 
 def rows(findings: Findings) -> list[Row]:
-    """The baseline, then the confirmed configurations or, without a confirmation, the best trials of each arm on
-    dev, plain ones first, each beside the best plain one."""
+    """What needs no training labels, the baseline, then the confirmed configurations; without a confirmation, the best
+    trials of each arm on dev, plain ones first, each beside the best plain one."""
     if confirmed := findings.confirmation:
         entries = (confirmed["baseline"], *confirmed["configurations"], *default_rows(confirmed))
-        return [confirmed_row(entry) for entry in entries]
+        return [*label_free(confirmed), *(confirmed_row(entry) for entry in entries)]
     best, level = findings.baseline or (None, None)
     return [
         Row(words(trial), at.dev, None, 1, difference=at.dev - level.dev if level and trial is not best else None)
         for trial, at in _best_of_arms(findings)
     ]
+
+
+def label_free(document: Mapping[str, Any]) -> list[Row]:
+    """The rows of what needs no training labels."""
+    return [Row(row["label"], row["mean"], None, 1) for row in label_free_rows(document)]
 
 
 def _best_of_arms(findings: Findings) -> list[tuple[TrialState, Dev]]:
@@ -105,7 +111,7 @@ def _on_dev(findings: Findings) -> str:
     if not ranked:
         return "No trial but plain ones has given a dev value."
     trial, at = ranked[0]
-    text = f"Best on dev so far: {words(trial)}, {metric} {number(at.dev)} at iteration {at.iteration}"
+    text = f"Best {findings.other} on dev so far: {words(trial)}, {metric} {number(at.dev)} at iteration {at.iteration}"
     if baseline is None:
         return f"{text}. No plain trial gave a dev value, so there is nothing to compare with."
     difference = at.dev - baseline[1].dev
@@ -238,7 +244,7 @@ def configurations_section(findings: Findings) -> list[Markup]:
 
 def _confirmed_section(findings: Findings, confirmed: Document, entries: list[Row]) -> list[Markup]:
     """Means and SDs over seeds, differences and marks; the highest mean is bold."""
-    best, seeds = best_row(entries), statistics.mode(row.seeds for row in entries)
+    best, seeds = best_row(entries), len(confirmed["seeds"])
     values, adjusted = f"{findings.metric} on {confirmed['split']}", corrected(confirmed)
     columns = ["configuration", values, "difference", "95 % interval", p_heading(confirmed)]
     lines = [[_name(row), _value(row, row is best), signed(row.difference), *tested(row)] for row in entries]
@@ -328,7 +334,8 @@ def _looks(confirmed: Document) -> list[Markup]:
 def _trials_section(findings: Findings, entries: list[Row]) -> list[Markup]:
     """The best trials of each arm on dev, and how far each was trained: one stopped early might have become better."""
     best = best_row(entries)
-    lines = [
+    lines = [[row.label, number(row.mean), "", ""] for row in label_free(findings.state.label_free)]
+    lines += [
         [_name(row), _value(row, row is best), signed(row.difference), _trained(trial, findings.metric)]
         for row, (trial, _) in zip(entries, _best_of_arms(findings), strict=True)
     ]
