@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import yaml
 
+from trainables.baselines.label_free import NOTHING, label_free
 from trainables.config.keys import TrainingRun
 from trainables.config.objective import OBJECTIVE, AnyRun
-from trainables.baselines.label_free import NOTHING, label_free
 from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, DamagedCheckpoint, DataError, Problem
 from trainables.core.files import write_text

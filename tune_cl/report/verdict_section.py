@@ -94,7 +94,7 @@ def verdict_section(findings: Findings, in_python: bool = False) -> Markup:
         colour = "" if confirmed["split"] == "dev" else confirmed["verdict"].split()[0]
         headline, *others = _verdict(findings, confirmed)
         return BLOCKS.verdict(colour, headline, *(paragraph(text) for text in others if text))
-    parts = [paragraph(text) for text in (_tuning(findings), _on_dev(findings)) if text]
+    parts = [paragraph(text) for text in (_tuning(findings), _on_dev(findings), _below(findings)) if text]
     step = findings.search_folder.call if in_python else findings.search_folder.command
     if findings.ranked and findings.experiment.compares and not findings.tuned:
         tune = step("tune_plain" if in_python else "tune-plain")
@@ -119,6 +119,13 @@ def _on_dev(findings: Findings) -> str:
     if difference <= 0:
         return f"{text}No {findings.other} was above it on dev."
     return f"{text}It is the best of {len(ranked)} trials. {CAUTION}"
+
+
+def _below(findings: Findings) -> str:
+    """A warning where both arms are below what needs no training labels, on dev."""
+    means = [arm[0][1].dev for arm in (findings.plain, findings.ranked) if arm]
+    below = below_label_free(findings.state.label_free, findings.metric, means)
+    return f"{below}." if below else ""
 
 
 def _tuning(findings: Findings) -> str:
