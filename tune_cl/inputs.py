@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from trainables.baselines.doubts import doubts
 from trainables.baselines.label_free import NOTHING, label_free
 from trainables.config.keys import TrainingRun
 from trainables.config.objective import OBJECTIVE, AnyRun
@@ -257,7 +258,9 @@ class RankerInputs(Inputs):
                 )
 
     def notes(self) -> list[str]:
-        return [*self.first.data.notes, *training_notes(self.experiment.base_ranker(), self.first)]
+        run, data = self.experiment.base_ranker(), self.first.data
+        doubted = doubts(data, run.data, run.evaluation.relevance_level)
+        return [*data.notes, *training_notes(run, self.first), *doubted]
 
     def label_free(self, split: str, chosen: str | None = None) -> dict[str, Any]:
         texts = (materials.text for materials in self.by_key.values())
