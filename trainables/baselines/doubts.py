@@ -21,7 +21,7 @@ FEWEST = 20  # queries, below which agreement is not judged
 MOST_QUERIES, MOST_PAIRS = 300, 20_000  # for which BM25 is computed, where the first stage is a given run
 MOSTLY = 2 / 3  # share of relevant candidates
 FEW_TEST_QUERIES, SEEDS = 50, 5
-# Of differences in AP, as in confirmations of ours (docs/explanation/verdict.md): SDs of each side's seeds, queries, rest.
+# Of differences in AP, as in confirmations of ours (docs/explanation/verdict.md): SDs of seeds, queries, and the rest.
 USUAL = Components(2 * 0.01**2, 2 * 0.03**2, 2 * 0.16**2)
 DRAW_ANEW = "data.split: [0.6, 0.2, 0.2] shares all queries anew"
 
@@ -43,14 +43,11 @@ def _unrelated(data: RankingData, config: DataConfig, level: int) -> str:
     changed = config.label_noise.share > 0 or config.weak_labels != "none"  # as the user asked
     splits = {name: split for name, split in data.splits.items() if not (changed and name == "train")}
     values = {name: agreement(data, config, split, level) for name, split in splits.items()}
-    low = [
-        f"{mean:.0%} in {name}" for name, (mean, upper) in values.items() if CHANCE - BELOW <= upper < CHANCE + ABOVE
-    ]
+    about_chance = {name: mean for name, (mean, upper) in values.items() if -BELOW <= upper - CHANCE < ABOVE}
+    low = [f"{mean:.0%} in {name}" for name, mean in about_chance.items()]
     if not low:
         return ""
-    agreed = (
-        f"BM25 ranks a relevant document above another one in only {', '.join(low)} of cases (chance: {CHANCE:.0%})"
-    )
+    agreed = f"BM25 ranks a relevant document above another one as rarely as chance would ({', '.join(low)})"
     return f"{agreed}: do the ids of queries and documents match those of the qrels?"
 
 

@@ -301,6 +301,29 @@ def headline(document: Mapping[str, Any]) -> str:
     return f"{answer}: '{row['label']}' is {side} than {opponent(document)}, {size}, {for_new}."
 
 
+BADGES = {"better": "Better", "no difference shown": "Not significant", "worse": "Worse"}
+
+
+def effect(document: Mapping[str, Any]) -> str:
+    """The difference that the verdict is about, with its interval, p and sample."""
+    row, metric = leader(document), document["metric"]
+    assert row is not None, "a verdict is of at least one configuration"
+    between = ", 95 % CI {:+.4f} to {:+.4f}".format(*interval) if (interval := interval_of(row)) else ""
+    return f"{row.get('size', row['difference']):+.4f} {metric}{between}{_p_of(document, row)}"
+
+
+def holds_for(document: Mapping[str, Any]) -> str:
+    """What the verdict holds for or, where nothing is shown, why not if its interval does not say it."""
+    row = leader(document)
+    assert row is not None, "a verdict is of at least one configuration"
+    if document["verdict"] != "no difference shown":
+        return f"This holds for {population(document, row)}."
+    why = f"Too few seeds for trainings that collapse ({_who_fell(document)}). " if too_few_seeds(document) else ""
+    low, high = interval_of(row) or (math.nan, math.nan)
+    said = undecided(document, row) if not low < 0 < high else f"No difference is ruled out{_as_given(document)}"
+    return f"{why}{said[0].upper()}{said[1:]}: that is no proof of equality."
+
+
 def opponent(document: Mapping[str, Any]) -> str:
     """Whom a curriculum met, and how hard that one was tuned."""
     fair = document.get("fair")

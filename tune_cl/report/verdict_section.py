@@ -9,16 +9,18 @@ from typing import Any
 
 from tune_cl.confirmation.request import ONE_TRAINING
 from tune_cl.confirmation.verdict import (
+    BADGES,
     best_on_dev,
-    configurations_of,
     corrected,
     default_rows,
-    headline,
+    effect,
     higher,
+    holds_for,
     interval_of,
     leader,
     notes_of,
     of_these_seeds,
+    opponent,
     p_heading,
     remarks,
     shown,
@@ -92,8 +94,11 @@ def verdict_section(findings: Findings, in_python: bool = False) -> Markup:
     confirmed = findings.confirmation
     if confirmed:
         colour = "" if confirmed["split"] == "dev" else confirmed["verdict"].split()[0]
-        headline, *others = _verdict(findings, confirmed)
-        return BLOCKS.verdict(colour, headline, *(paragraph(text) for text in others if text))
+        box = BLOCKS.verdict(colour, _badge(findings, confirmed), *map(paragraph, _in_short(confirmed)))
+        values = f"{findings.metric} on {confirmed['split']}"
+        notes = [paragraph(f"{note[0].upper()}{note[1:]}.") for note in notes_of(confirmed)]
+        small = BLOCKS.small(_small_print(findings, confirmed))
+        return Markup("").join([box, *_seeds(confirmed, values), *notes, small])
     parts = [paragraph(text) for text in (_tuning(findings), _on_dev(findings), _below(findings)) if text]
     step = findings.search_folder.call if in_python else findings.search_folder.command
     if findings.ranked and findings.experiment.compares and not findings.tuned:
@@ -155,40 +160,36 @@ def _of_its_curriculum(confirmed: Document) -> bool:
     return ablation["difference"] * top["difference"] > 0
 
 
-def _headline(findings: Findings, confirmed: Document) -> str:
+def _badge(findings: Findings, confirmed: Document) -> str:
     verdict: str = confirmed["verdict"]
     if confirmed["split"] == "dev":
         return f"No verdict: compared on {confirmed['split']} only"
     if findings.over_curricula and verdict in OF_MORE_THAN_THE_CURRICULUM and not _of_its_curriculum(confirmed):
         return OF_MORE_THAN_THE_CURRICULUM[verdict]
-    return headline(confirmed)
+    return BADGES[verdict]
 
 
-def _verdict(findings: Findings, confirmed: Document) -> list[str]:
-    """The headline, then sentences, some of them empty."""
-    notes = (f"{note[0].upper()}{note[1:]}." for note in notes_of(confirmed))
-    parts = [_headline(findings, confirmed), remarks(confirmed).strip(), of_these_seeds(confirmed), *notes]
+def _in_short(confirmed: Document) -> list[str]:
+    """The effect, then who met whom."""
+    top = leader(confirmed)
+    which = "" if top is None or top["marks"] or confirmed.get("selection") else f" ({best_on_dev(confirmed)})"
+    return [] if top is None else [effect(confirmed), f"{top['label']}{which}, against {opponent(confirmed)}"]
+
+
+def _small_print(findings: Findings, confirmed: Document) -> list[str]:
+    """Sentences, each with a fact that stands nowhere above it."""
+    parts = [holds_for(confirmed), remarks(confirmed).strip(), of_these_seeds(confirmed)]
     top, seeds = leader(confirmed), confirmed["seeds"]
-    if top and "fair" in confirmed:  # the headline has its figures
-        parts += [
-            "" if top.get("seed_matters", True) else SAME_TREES,
-            _ablation(findings, top) if "ablation" in top else "",
-        ]
-    elif top:
-        which = "" if top["marks"] else f", {best_on_dev(confirmed)}"
-        parts += [
-            f"{top['label']}{which}: {findings.metric} {number(top['mean'])} on {confirmed['split']}, against "
-            f"{number(confirmed['baseline']['mean'])} of the baseline: a difference of "
-            f"{_tested_words(top)}{_correction(confirmed)}.",
-            "" if top.get("seed_matters", True) else SAME_TREES,
-            _highest(findings, confirmed),
-            _ablation(findings, top),
-        ]
-    parts.append(f"Each was trained with {len(seeds)} seeds ({', '.join(map(str, seeds))}), paired by query.")
+    if top and not top.get("seed_matters", True) and confirmed["verdict"] == "no difference shown":
+        parts.append(SAME_TREES)
+    fair = "fair" in confirmed  # else an older document, of which no headline tells that another is higher
+    if top and not fair:
+        parts.append(_highest(findings, confirmed))
+    if top and ("ablation" in top or not fair):
+        parts.append(_ablation(findings, top))
+    parts.append(f"Seeds {', '.join(map(str, seeds))}, paired by query.")
     parts += [_dropped(one) for one in confirmed.get("dropped", ())]
-    if top and confirmed["verdict"] == "no difference shown":
-        parts.append("That is not proof of equality.")
-    return parts
+    return [part for part in parts if part]
 
 
 def _dropped(one: Document) -> str:
@@ -233,12 +234,6 @@ def _ablation(findings: Findings, top: Document) -> str:
     )
 
 
-def _correction(confirmed: Document) -> str:
-    """How p-values were corrected for the number of configurations."""
-    over = configurations_of(confirmed)
-    return f" after correction ({confirmed['correction']}) over {over}" if corrected(confirmed) else ", uncorrected"
-
-
 def configurations_section(findings: Findings) -> list[Markup]:
     """The table of configurations: confirmed ones or, without a confirmation, the best trials on dev."""
     entries = rows(findings)
@@ -262,7 +257,7 @@ def _confirmed_section(findings: Findings, confirmed: Document, entries: list[Ro
         f"p is {'corrected for all of them' if adjusted else 'of one as well, uncorrected'}."
     )
     own = table(columns, lines, numeric=range(1, len(columns)))
-    return [own, paragraph(note), *_against(confirmed), *_seeds(confirmed, values), *_looks(confirmed)]
+    return [own, paragraph(note), *_against(confirmed), *_looks(confirmed)]
 
 
 def _against(confirmed: Document) -> list[Markup]:
@@ -302,10 +297,10 @@ def _seeds(confirmed: Document, values: str) -> list[Markup]:
     level = confirmed["baseline"]["mean"]
     drawn = [Seeds(row["label"], _role(row), _by_seed(row), _shifted(row, level)) for row in entries]
     note = (
-        "A faint dot for each seed; below it the mean and the 95 % interval of the difference for new queries and new "
-        f"trainings, drawn from the mean of {'tuned ' if default else ''}plain training (the dashed line)."
+        "A faint dot for each seed; below it the mean and the 95 % interval of the difference, drawn "
+        f"from the mean of {'tuned ' if default else ''}plain training (the dashed line)."
     )
-    return [seed_chart(drawn, level, values), paragraph(note)]
+    return [seed_chart(drawn, level, values), BLOCKS.small([note])]
 
 
 def _role(row: Document) -> str:
