@@ -320,8 +320,9 @@ def holds_for(document: Mapping[str, Any]) -> str:
         return f"This holds for {population(document, row)}."
     why = f"Too few seeds for trainings that collapse ({_who_fell(document)}). " if too_few_seeds(document) else ""
     low, high = interval_of(row) or (math.nan, math.nan)
-    said = undecided(document, row) if not low < 0 < high else f"No difference is ruled out{_as_given(document)}"
-    return f"{why}{said[0].upper()}{said[1:]}: that is no proof of equality."
+    more = "" if low < 0 < high else undecided(document, row)
+    said = f"{more[0].upper()}{more[1:]}. " if more else ""
+    return f"{why}{said}No difference is shown, which is no proof of equality{_as_given(document)}."
 
 
 def opponent(document: Mapping[str, Any]) -> str:

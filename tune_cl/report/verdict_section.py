@@ -170,10 +170,10 @@ def _badge(findings: Findings, confirmed: Document) -> str:
 
 
 def _in_short(confirmed: Document) -> list[str]:
-    """The effect, then who met whom."""
+    """The effect, then who met whom, a line each."""
     top = leader(confirmed)
     which = "" if top is None or top["marks"] or confirmed.get("selection") else f" ({best_on_dev(confirmed)})"
-    return [] if top is None else [effect(confirmed), f"{top['label']}{which}, against {opponent(confirmed)}"]
+    return [] if top is None else [effect(confirmed), f"{top['label']}{which}", f"against {opponent(confirmed)}"]
 
 
 def _small_print(findings: Findings, confirmed: Document) -> list[str]:
@@ -295,16 +295,15 @@ def _seeds(confirmed: Document, values: str) -> list[Markup]:
     if len(confirmed["seeds"]) < 2:
         return []
     level = confirmed["baseline"]["mean"]
-    drawn = [Seeds(row["label"], _role(row), _by_seed(row), _shifted(row, level)) for row in entries]
+    roles = ["baseline"] * (len(default) + 1) + ["best"] * len(confirmed["configurations"])
+    drawn = [
+        Seeds(row["label"], role, _by_seed(row), _shifted(row, level)) for row, role in zip(entries, roles, strict=True)
+    ]
     note = (
         "A faint dot for each seed; below it the mean and the 95 % interval of the difference, drawn "
         f"from the mean of {'tuned ' if default else ''}plain training (the dashed line)."
     )
     return [seed_chart(drawn, level, values), BLOCKS.small([note])]
-
-
-def _role(row: Document) -> str:
-    return "best" if "difference" in row else "baseline"
 
 
 def _by_seed(row: Document) -> dict[int, float]:
