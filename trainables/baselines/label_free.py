@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from trainables.rankers.ranker import TextSide
 
 
-MOST_DOCUMENTS = 50_000  # of a collection whose texts are read for this: some seconds
+MOST_DOCUMENTS = 100_000  # of a collection whose texts are read for this: some seconds
 BM25, GIVEN_RUN, VECTORS = "BM25", "the given run", "cosine of mean word vectors"
 LEXICAL = {"BM25 over stems": "bm25", "SDM": "sdm"}
 Rankings = dict[str, Callable[[Split], np.ndarray]]  # scores of a split's candidates, float [C], by label
