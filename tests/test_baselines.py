@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.support.builders import tiny_data
 from trainables.baselines import BASELINES, load_baseline
+from trainables.baselines.label_free import BM25, GIVEN_RUN, NOTHING, VECTORS, label_free
 from trainables.baselines.lexical import Baseline, Bm25Baseline, Postings, Sdm, terms
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError, DataError
@@ -24,6 +25,8 @@ from trainables.data.columns import NO_RANK, RankingData, Split, TextColumn
 from trainables.data.settings import DataConfig
 from trainables.data.words import index_words, look_up
 from trainables.evaluation.metrics import Evaluator
+from trainables.rankers.ranker import TextSide, Tokens
+from trainables.rankers.word_vectors import FIRST_WORD
 from tune_cl.cli.commands.baseline import first_ranks, grid_best, rank
 
 BASE = tiny_data()
@@ -334,3 +337,64 @@ def test_bm25_over_public_collections(shared: Path, name: str, value: float) -> 
     ndcg = Evaluator(split, data.document_ids)(found, ["ndcg@10"])["ndcg@10"].mean()
     assert ndcg == pytest.approx(value, abs=1e-4)
     assert_best_of_all(baseline, "test", baseline.defaults())
+
+
+# -- what needs no training labels -----------------------------------------------------------------------------------
+
+
+def split_of(rank: list[int], grade: list[int], queries: int) -> Split:
+    """Two candidates a query: rows of documents 2i and 2i + 1, with the given first-stage ranks."""
+    count = 2 * queries
+    offsets = np.arange(queries + 1) * 2
+    grades = np.array(grade, np.int16)
+    return Split(
+        np.arange(queries, dtype=np.int32), offsets, np.arange(count, dtype=np.int32), grades,
+        np.array(rank, np.int32), -np.array(rank, np.float64), grades, offsets,
+    )  # fmt: skip
+
+
+def two_splits() -> RankingData:
+    """On dev the first stage is wrong and words are right, on test the other way round."""
+    data = data_of(["cat", "dog"], ["cat", "x1", "dog", "x1"])
+    dev, test = split_of([2, 1, 2, 1], [1, 0, 1, 0], 2), split_of([2, 1, 2, 1], [0, 1, 0, 1], 2)
+    return replace(data, splits={"dev": dev, "test": test})
+
+
+OWN = TrainingRun.model_validate({"data": {"source": "own"}, "metric": "p@1"})
+
+
+def test_the_best_without_labels_is_that_of_dev_on_every_split() -> None:
+    data = two_splits()
+    on_dev, on_test = (label_free(data, OWN, name) for name in ("dev", "test"))
+    assert on_dev["first_stage"] == {"label": GIVEN_RUN, "mean": 0.0} and on_dev["label_free"]["mean"] == 1.0
+    assert on_test["first_stage"]["mean"] == 1.0 and on_test["label_free"] == on_dev["label_free"] | {"mean": 0.0}
+    given = label_free(data, OWN, "test", chosen=GIVEN_RUN)
+    assert given["label_free"] == given["first_stage"]
+
+
+def test_word_vectors_count_where_a_ranker_has_them() -> None:
+    data = replace(data_of(["a cat", "a dog"], ["x1"] * 4), splits=two_splits().splits)
+    table = np.zeros((FIRST_WORD + 3, 3), np.float32)
+    table[FIRST_WORD:] = np.eye(3)
+    one, two, other = range(FIRST_WORD, FIRST_WORD + 3)
+    text = TextSide(Tokens.of([[one], [two]]), Tokens.of([[one], [other], [two], [other]]), {}, {"vectors": table})
+    found = label_free(data, OWN, "dev", text)
+    assert found["label_free"] == {"label": VECTORS, "mean": 1.0} and found["first_stage"]["mean"] == 0.0
+
+
+@pytest.mark.parametrize("folder", ["ltr/mq2008", "pairs/sick"])
+def test_features_and_pairs_have_nothing_without_labels(folder: str, shared: Path) -> None:
+    data = load_data(DataConfig(source=str(shared / folder)))
+    assert label_free(data, TrainingRun(), "test") == NOTHING
+
+
+def test_a_given_run_has_the_value_of_trec_eval(shared: Path) -> None:
+    data = load_data(DataConfig(source=str(shared / "trec/semeval-cqa")), 2)
+    run = TrainingRun.model_validate(
+        {"data": {"source": "own"}, "evaluation": {"relevance_level": 2}, "metric": "mrr@10"}
+    )
+    found = label_free(data, run, "test")
+    assert found["first_stage"]["label"] == GIVEN_RUN
+    assert found["first_stage"]["mean"] == pytest.approx(0.6783, abs=5e-5), "of the data's README"
+    answers = load_data(DataConfig(source=str(shared / "answers/wikiqa")))
+    assert label_free(answers, TrainingRun(), "dev")["first_stage"]["label"] == BM25, "of candidates that were judged"

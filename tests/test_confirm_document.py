@@ -410,6 +410,21 @@ def test_collapses_are_told_first_with_their_values() -> None:
     assert notes_of(document | {"split": "dev"})[0].startswith("trainings collapsed")
 
 
+@pytest.mark.parametrize(("mean", "below"), [(0.52, True), (0.505, False)])
+def test_what_needs_no_labels_stands_beside_the_verdict(mean: float, below: bool) -> None:
+    first = {"label": "BM25", "mean": 0.49}
+    document = document_of(row_of(0.0123, 0.01)) | {"first_stage": first, "label_free": {"label": "SDM", "mean": mean}}
+    rows = [line.split() for line in render(document).splitlines()]
+    labels = [row[0] for row in rows if row]
+    assert ["BM25", "0.4900"] in [row[:2] for row in rows] and ["SDM", f"{mean:.4f}"] in [row[:2] for row in rows]
+    assert labels.index("BM25") < labels.index("SDM") < labels.index("t0000"), "above plain training"
+    assert [note for note in notes_of(document) if note.startswith(f"SDM alone has {mean:.4f} map")] == (
+        notes_of(document) if below else []
+    )
+    alone = render(document | {"label_free": first}).split()
+    assert alone.count("BM25") == 1 and alone.count("0.4900") == 1, "one row where they are the same"
+
+
 def test_few_seeds_of_trainings_that_collapse_are_too_few() -> None:
     document = _fallen({2: 0.465}, runs=6)
     assert too_few_seeds(document) and not too_few_seeds(_fallen({2: 0.465}, runs=7))
@@ -422,7 +437,7 @@ def test_few_seeds_of_trainings_that_collapse_are_too_few() -> None:
 def test_what_is_not_shown_is_told_with_what_could_be(needed: int | None, more: str) -> None:
     document = document_of(row_of(0.0123, 0.01, 0.2), verdict=SHOWN_NONE) | {"these_seeds": "better"}
     told = in_words(document | {"detectable": 0.018, "seeds_needed": needed})
-    assert told.startswith("Not shown: 'root', the best on dev, is +0.0123 map ")
+    assert told.startswith("Not shown: 'root', the best curriculum on dev, is +0.0123 map ")
     assert f"from 0.0180 on{more} For the trainings with these 3 seeds alone 'root' is better (p = 0.01)" in told
 
 
@@ -452,7 +467,9 @@ def test_no_difference_is_told_of_the_configuration_that_dev_chose() -> None:
     document = document_of(first, second, verdict=SHOWN_NONE)
     assert leader(document) == first and leader(document | {"configurations": [second]}) == second
     told = in_words(document)
-    assert told.startswith("Not shown: 'root', the best on dev, is -0.0090 map ") and "is uncorrected" in told
+    assert (
+        told.startswith("Not shown: 'root', the best curriculum on dev, is -0.0090 map ") and "is uncorrected" in told
+    )
     assert told.endswith("'step' (+0.0020).")
     assert "highest" not in in_words(document | {"configurations": [first]})
     assert "of those tested" not in told and "of those tested" in in_words(document | {"failed": [{"label": "best"}]})

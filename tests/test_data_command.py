@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,13 @@ from tests.support.data_folders import (
 )
 from tests.support.letor_data import letor_data
 from tests.support.loading import load
-from trainables.data.combine import drawn_queries
+from trainables.baselines.doubts import FEWEST, SEEDS, USUAL, doubts
+from trainables.data import load_data
+from trainables.data.columns import RankingData
+from trainables.data.combine import drawn_queries, some_queries
 from trainables.data.label_check import MOST_QUERIES, LabelCheck, agreements, check_labels
 from trainables.data.settings import DataConfig
+from trainables.evaluation.significance import detectable
 from tune_cl.cli.commands import data as data_command
 
 
@@ -226,6 +231,52 @@ def test_data_without_texts_or_with_a_single_split_are_not_checked() -> None:
     data = tiny_data()
     data.splits.pop("dev")
     assert check_labels(data, DataConfig(), 1) is None
+
+
+WIKIQA = "answers/wikiqa"
+
+
+def doubted(data: RankingData, level: int = 1, **keys: Any) -> str:
+    return " ".join(doubts(data, DataConfig.model_validate({"source": "own", **keys}), level))
+
+
+@pytest.mark.parametrize(("folder", "level"), [(WIKIQA, 1), ("conversation/dailydialogpp", 1), ("trec/mediqa", 3)])
+def test_data_as_published_is_not_doubted(folder: str, level: int, shared: Path) -> None:
+    assert doubted(load(shared / folder), level) == ""
+
+
+def test_adversarial_candidates_are_not_taken_for_wrong_ids() -> None:
+    assert doubted(load_data(DataConfig(source="docstrings")), source="docstrings") == ""
+
+
+def test_labels_of_other_queries_are_doubted_unless_there_are_few(shared: Path) -> None:
+    data = load(shared / WIKIQA)
+    rng = np.random.default_rng(0)
+    split = data.splits["dev"]
+    mixed = replace(split, grade=rng.permutation(split.grade), given=None)
+    told = doubted(replace(data, splits=data.splits | {"dev": mixed}))
+    assert "qrels" in told and "in dev" in told and "in train" not in told
+    few = some_queries(mixed, np.arange(FEWEST))
+    assert doubted(replace(data, splits=data.splits | {"dev": few})) == ""
+    noisy = data.splits | {"train": replace(data.splits["train"], grade=rng.permutation(data.splits["train"].grade))}
+    assert "in train" in doubted(replace(data, splits=noisy))
+    assert doubted(replace(data, splits=noisy), label_noise={"share": 0.5}) == "", "as asked for"
+
+
+def test_few_test_queries_are_told_with_what_they_could_show(shared: Path) -> None:
+    data = load(shared / WIKIQA)
+    tests = {count: some_queries(data.splits["test"], np.arange(count)) for count in (1, 13, 50)}
+    of = {count: replace(data, splits={"test": split}) for count, split in tests.items()}
+    assert "13 queries" in doubted(of[13]) and f"{detectable(USUAL, SEEDS, 13):.2f}" in doubted(of[13])
+    assert "1 query" in doubted(of[1]) and doubted(of[50]) == ""
+    assert "no test split" in doubted(replace(data, splits={"train": data.splits["train"]}))
+
+
+def test_candidates_that_are_mostly_relevant_are_told(shared: Path, console: Console) -> None:
+    data = load(shared / "trec/mediqa")
+    share = np.mean(data.splits["test"].grade >= 1)
+    assert f"{share:.0%} in test" in doubted(data)
+    assert f"{share:.0%} in test" in console.call(f"data {shared / 'trec/mediqa'}").out
 
 
 def test_large_splits_are_sampled() -> None:

@@ -32,7 +32,9 @@ def test_a_training_leaves_a_card(ranker: str, library: str, tmp_path: Path, mon
     again = train(space=tmp_path / "out/config.yaml", output=tmp_path / "again", progress=False)
     assert again.dev == run.dev
     verdict = document_of(row_of(0.01, 0.03), verdict="no difference shown")
+    verdict["first_stage"] = {"label": "BM25", "mean": 0.61}
     for _ in range(2):
         write_verdict(tmp_path / "out/ranker", verdict, "tune-cl confirm toy")
         card = (tmp_path / "out/ranker/README.md").read_text()
         assert card.count("tune-cl confirm toy") == 1 and UNCONFIRMED not in card and "| test map |" in card
+        assert "BM25 has 0.6100 map on test" in card and "BM25 alone has 0.6100" in card

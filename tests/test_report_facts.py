@@ -147,22 +147,24 @@ def test_trials_are_shown_by_arm_and_tuning_apart_from_the_curriculum(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("verdict", "headline"), [("better", "Yes: "), ("no difference shown", "Not shown: "), ("worse", "No: ")]
+    ("verdict", "headline"), [("better", "Better"), ("no difference shown", "Not significant"), ("worse", "Worse")]
 )
 def test_with_a_confirmation_its_verdict_stands_first(
     searched: Findings, document: dict[str, Any], verdict: str, headline: str
 ) -> None:
     shown = told(searched, document | {"verdict": verdict})
-    assert shown.startswith(headline) and "confirm toy" not in shown
-    assert "map 0.6000 on test" in shown and "+0.1000" in shown and "3 seeds (1, 2, 3)" in shown
+    assert shown.startswith(f"{headline}+0.1000 map") and "confirm toy" not in shown
+    assert "95 % CI +0.0050 to +0.2100" in shown and "3 seeds, 12 queries" in shown and "Seeds 1, 2, 3" in shown
+    for fact in ("+0.1000", "p = 0.03", "12 queries", "Holm"):
+        assert shown.count(fact) == 1, "each once"
 
 
-def test_what_holds_for_these_seeds_alone_stands_in_the_second_line(
+def test_what_holds_for_these_seeds_alone_stands_in_the_small_print(
     searched: Findings, document: dict[str, Any]
 ) -> None:
     shown = told(searched, document | {"verdict": "no difference shown"})
     assert "from 0.0180 on" in shown and "take 4 seeds" in shown
-    assert 0 < shown.index("alone 'root n=2, turns' is better (p = 0.002)") < shown.index("a difference of")
+    assert "alone 'root n=2, turns' is better (p = 0.002)" in shown and "no proof of equality" in shown
 
 
 @pytest.mark.parametrize(
@@ -170,11 +172,11 @@ def test_what_holds_for_these_seeds_alone_stands_in_the_second_line(
     [
         ("better", 0.1, None, "Better than"),
         ("worse", -0.1, None, "Worse than"),
-        ("better", 0.1, {"difference": 0.07, "p_new_adjusted": 0.01}, "Yes: "),
-        ("better", 0.1, {"difference": 0.07, "p_new_adjusted": 0.05}, "Yes: "),
+        ("better", 0.1, {"difference": 0.07, "p_new_adjusted": 0.01}, "Better"),
+        ("better", 0.1, {"difference": 0.07, "p_new_adjusted": 0.05}, "Better"),
         ("better", 0.1, {"difference": 0.02, "p_new_adjusted": 0.3}, "Better than"),
         ("better", 0.1, {"difference": -0.02, "p_new_adjusted": 0.01}, "Better than"),
-        ("worse", -0.1, {"difference": -0.2, "p_new_adjusted": 0.01}, "No: "),
+        ("worse", -0.1, {"difference": -0.2, "p_new_adjusted": 0.01}, "Worse"),
     ],
 )
 def test_yes_is_said_of_a_curriculum_only_where_other_keys_cannot_be_the_reason(
@@ -186,7 +188,9 @@ def test_yes_is_said_of_a_curriculum_only_where_other_keys_cannot_be_the_reason(
     if ablation:
         row["ablation"] = ABLATION | ablation
     shown = told(searched, document | {"verdict": verdict, "these_seeds": verdict})
-    assert shown.startswith(headline) and "training.lr too" in shown
+    assert (
+        shown.startswith(headline if " " in headline else f"{headline}{difference:+.4f}") and "training.lr too" in shown
+    )
     assert (f"{ablation['difference']:+.4f}" in shown) if ablation else ("--ablate" in shown)
 
 
@@ -209,7 +213,7 @@ def test_a_search_over_other_keys_alone_speaks_of_no_curriculum(tmp_path: Path) 
         row |= {"also_differs": ["training.lr"], "has_curriculum": False}
     for shown in (told(found, found.confirmation), text(verdict_section(replace(found, confirmation=None)))):
         assert "curricul" not in shown
-    assert told(found, found.confirmation).startswith("Yes: ")
+    assert told(found, found.confirmation).startswith("Better+")
 
 
 def test_where_the_seed_changes_nothing_new_trainings_are_not_spoken_of(
@@ -217,7 +221,7 @@ def test_where_the_seed_changes_nothing_new_trainings_are_not_spoken_of(
 ) -> None:
     document["configurations"][0] |= {"seed_matters": False, "p_new_adjusted": 0.002}
     shown = told(searched, document)
-    assert shown.startswith("Yes: ") and "new trainings" not in shown and "seed changes nothing" in shown
+    assert shown.startswith("Better+") and "new trainings" not in shown and "seed changes nothing" in shown
 
 
 def test_what_an_earlier_version_found_speaks_of_its_seeds(tmp_path: Path) -> None:
@@ -234,7 +238,7 @@ def test_what_an_earlier_version_found_speaks_of_its_seeds(tmp_path: Path) -> No
     path.write_text(json.dumps(document))
     found = gather(case.write())
     shown = text(verdict_section(found))
-    assert shown.startswith("Not shown: ") and "alone 'root n=2, turns' is better" in shown
+    assert shown.startswith("Not significant+") and "alone 'root n=2, turns' is better" in shown
     assert [row.marks for row in rows(found)] == ["", "", ""]
     assert "confirm again " in (again := text(*repeat_section(found)))
     assert "--top 2 --seeds 3 --split test --correction holm --ablate" in again
@@ -251,7 +255,7 @@ def test_a_report_gives_no_verdict_on_dev_and_prefers_that_on_test(tmp_path: Pat
     os.utime(folder / "test.json", (1000, 1000))
     os.utime(on_dev, (2000, 2000))
     shown = verdict_section(gather(found.search_folder))
-    assert text(shown).startswith("Yes") and "verdict better" in shown
+    assert text(shown).startswith("Better+") and "verdict better" in shown
 
 
 # -- tables of a confirmation --------------------------------------------------------------------------------------
@@ -264,7 +268,19 @@ def test_confirmed_configurations_have_their_trial_ids_and_marks(searched: Findi
     ]  # fmt: skip
     assert "<b>0.6000</b>" in shown and shown.count("<b>") == 1 and len(tables(shown)) == 1
     assert "t0001" not in told(searched, document), "sentences go by the label"
-    assert shown.count('class="dot seed"') == 9, "three configurations of three seeds"
+    verdict = verdict_section(replace(searched, confirmation=document))
+    assert verdict.count('class="dot seed"') == 9, "three configurations of three seeds"
+
+
+def test_what_needs_no_labels_stands_above_the_baseline(searched: Findings, document: dict[str, Any]) -> None:
+    label_free = {"first_stage": {"label": "BM25", "mean": 0.7}, "label_free": {"label": "BM25", "mean": 0.7}}
+    found = replace(searched, confirmation=document | label_free)
+    shown = "".join(tables_section(found))
+    assert [row[:2] for row in tables(shown)[0][1:3]] == [["BM25", "0.7000"], ["t0000 baseline", "0.5000 (0.0123)"]]
+    assert "<b>0.7000</b>" in shown and "BM25 alone has 0.7000" in told(searched, document | label_free)
+    assert "BM25 & " in latex_table(found) and "over 3 seeds" in text(shown)
+    on_dev = replace(searched, state=replace(searched.state, label_free=label_free))
+    assert tables("".join(tables_section(on_dev)))[0][1][:2] == ["BM25", "0.7000"]
 
 
 def test_ablations_stand_beside_their_configurations_with_their_own_differences(
@@ -286,7 +302,7 @@ def test_p_values_that_were_not_corrected_are_not_called_adjusted(
 ) -> None:
     found = replace(searched, confirmation=document | {"correction": correction})
     assert tables("".join(tables_section(found)))[0][0][-1] == column
-    assert head in latex_table(found) and ("uncorrected" in text(verdict_section(found))) == (correction == "none")
+    assert head in latex_table(found) and ("no correction" in text(verdict_section(found))) == (correction == "none")
 
 
 def test_looks_and_who_got_no_more_seeds_are_shown(searched: Findings, document: dict[str, Any]) -> None:

@@ -77,7 +77,7 @@ def test_lengths_are_mean_words_of_an_utterance_in_thirds() -> None:
 
 def test_groups_show_the_best_beside_plain_training() -> None:
     values = values_of([["a"], ["a"], ["a", "b"]], [0.5, 0.7, 0.9], [0.1, 0.3, 0.2])
-    shown = "".join(groups_section(cast(Findings, SimpleNamespace(metric="map")), values))
+    shown = "".join(groups_section(cast(Findings, SimpleNamespace(metric="map", other="curriculum")), values))
     assert "1 turn (2), best: 0.6000" in shown and "1 turn (2), baseline: 0.2000" in shown
     assert "2 turns (1), best: 0.9000" in shown and "3 queries of train" in shown
     assert shown.count("<figure") == 1, "a chart of turns, the only kind with two groups"
@@ -88,7 +88,9 @@ def test_groups_show_the_best_beside_plain_training() -> None:
 
 def changes(values: PerQuery, level: int = 1) -> str:
     run = SimpleNamespace(evaluation=SimpleNamespace(relevance_level=level))
-    findings = SimpleNamespace(metric="map", experiment=SimpleNamespace(base_ranker=lambda: run, objective=None))
+    findings = SimpleNamespace(
+        metric="map", other="curriculum", experiment=SimpleNamespace(base_ranker=lambda: run, objective=None)
+    )
     return "".join(changes_section(cast(Findings, findings), values))
 
 

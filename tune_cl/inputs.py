@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import yaml
 
+from trainables.baselines.doubts import doubts
+from trainables.baselines.label_free import NOTHING, label_free
 from trainables.config.keys import TrainingRun
 from trainables.config.objective import OBJECTIVE, AnyRun
 from trainables.core.cache import digest_of
@@ -72,8 +74,8 @@ class Artifacts(ABC):
     def ranker(self, checkpoint: str | Path, run: AnyRun) -> Path | None:
         """Saves what a trial's best iteration has trained; returns its folder, or None if there is nothing."""
 
-    def describe(self, ranker: Path, trial: str, best: Dev, run: AnyRun) -> None:
-        """Writes a card for what `ranker` saved."""
+    def describe(self, ranker: Path, trial: str, best: Dev, run: AnyRun, label_free: Mapping[str, Any]) -> None:
+        """Writes a card for what `ranker` saved. `label_free`: what needs no training labels, on dev."""
         return
 
 
@@ -113,11 +115,11 @@ class RankerArtifacts(Artifacts):
         training.save_ranker(self.folder / BEST_RANKER)
         return self.folder / BEST_RANKER
 
-    def describe(self, ranker: Path, trial: str, best: Dev, run: AnyRun) -> None:
+    def describe(self, ranker: Path, trial: str, best: Dev, run: AnyRun, label_free: Mapping[str, Any]) -> None:
         data = next(iter(self.materials.values())).data
         command = f"tune-cl train {quote(str(self.folder / trial / CONFIG))}"
         if isinstance(run, TrainingRun):
-            write_card(ranker, Facts(run, data, best.dev, best.iteration, command))
+            write_card(ranker, Facts(run, data, best.dev, best.iteration, command, label_free=label_free))
 
 
 class ObjectiveArtifacts(Artifacts):
@@ -195,6 +197,10 @@ class Inputs(ABC):
         """What the user should know about the data."""
         return []
 
+    def label_free(self, split: str, chosen: str | None = None) -> dict[str, Any]:
+        """What needs no training labels, on a split (`trainables.baselines.label_free`)."""
+        return NOTHING
+
     def require_queries(self, split: str) -> None:
         """Raises DataError if a split is too small for a test, as far as that is known before the trainings."""
         return
@@ -252,7 +258,14 @@ class RankerInputs(Inputs):
                 )
 
     def notes(self) -> list[str]:
-        return [*self.first.data.notes, *training_notes(self.experiment.base_ranker(), self.first)]
+        run, data = self.experiment.base_ranker(), self.first.data
+        doubted = doubts(data, run.data, run.evaluation.relevance_level)
+        return [*data.notes, *training_notes(run, self.first), *doubted]
+
+    def label_free(self, split: str, chosen: str | None = None) -> dict[str, Any]:
+        texts = (materials.text for materials in self.by_key.values())
+        words = next((text for text in texts if "vectors" in text.arrays), None)
+        return label_free(self.first.data, self.experiment.base_ranker(), split, words, chosen)
 
     def require_queries(self, split: str) -> None:
         if len(required_split(self.first.data, split)) < 2:

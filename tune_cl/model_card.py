@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from trainables.rankers import ranker_settings
 from trainables.rankers.prompt import document_part, query_part
 from trainables.training.ranker_folder import HUB_NAME, is_shared_form
 from tune_cl.confirmation.verdict import notes_of, of_these_seeds, sentence
+from tune_cl.space.wording import label_free_rows, label_free_words
 
 CARD = "README.md"
 PACKAGES = ("tune-cl", "torch", "transformers", "tokenizers", "lightgbm", "numpy")
@@ -61,7 +62,8 @@ OWN_FORM = "It is in tune_cl's own form, because no other library has this archi
 
 @dataclass(frozen=True)
 class Facts:
-    """What a card says. `command`: what trains the ranker again; `test`: its metrics there, if it was applied."""
+    """What a card says. `command`: what trains the ranker again; `test`: its metrics there, if it was applied;
+    `label_free`: what needs no training labels, on dev."""
 
     run: TrainingRun
     data: RankingData
@@ -69,6 +71,7 @@ class Facts:
     iteration: int
     command: str
     test: Mapping[str, float] | None = None
+    label_free: Mapping[str, Any] = field(default_factory=dict)
 
 
 def write_card(folder: Path, facts: Facts) -> None:
@@ -141,7 +144,12 @@ def _data(facts: Facts) -> str:
 
 def _results(facts: Facts) -> list[tuple[str, ...]]:
     dev = (f"dev {facts.run.metric}, best of iteration {facts.iteration}", f"{facts.dev:.4f}")
-    return [dev, *((f"test {name}", f"{value:.4f}") for name, value in (facts.test or {}).items())]
+    others = [(f"dev {facts.run.metric} of {row['label']}", row) for row in label_free_rows(facts.label_free)]
+    return [
+        dev,
+        *((f"{what}, without training labels", f"{row['mean']:.4f}") for what, row in others),
+        *((f"test {name}", f"{value:.4f}") for name, value in (facts.test or {}).items()),
+    ]
 
 
 def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
@@ -170,7 +178,13 @@ def write_verdict(folder: Path, document: Mapping[str, Any], command: str) -> No
     path = folder / CARD
     if not path.is_file():
         return
-    sentences = [sentence(document), of_these_seeds(document), *(f"Note: {note}." for note in notes_of(document))]
+    label_free = label_free_words(document, document["metric"], document["split"])
+    sentences = [
+        sentence(document),
+        of_these_seeds(document),
+        label_free,
+        *(f"Note: {note}." for note in notes_of(document)),
+    ]
     words = f"{' '.join(one for one in sentences if one)} (On {document['split']}, by `{command}`.)"
     verdict = f"{BEGIN}\n**Verdict on the search that this ranker is the best of.** {words}\n{END}"
     text = read_text(path)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from trainables.baselines.label_free import NOTHING
 from trainables.config.function import Objective
 from trainables.core.errors import ConfigError, Problem, WorkFailed
 from trainables.core.prose import counted, say
@@ -142,6 +143,8 @@ class Confirmation:
         inputs = inputs_of(self.experiment, confirms=True)
         inputs.require_unchanged(self.state.data)
         inputs.require_queries(self.request.split)
+        chosen = (self.state.label_free.get("label_free") or {}).get("label")
+        self.label_free = NOTHING if self.pilot else inputs.label_free(self.request.split, chosen)
         self.present = inputs.present(self.request.against, self.request.split, self.state.metric)
         self.split_digest = inputs.split_digest(self.request.split) if self.request.split == "test" else ""
         self.clusters = inputs.clusters(self.request.split)
@@ -370,7 +373,7 @@ class Confirmation:
         compared = self.compared(ended, self.seeds)
         own = {label: one.label for label, one in self.ablations.items() if one and one.label not in failed}
         verdict = document_of(compared, whole, own, self.best[0].label, list(self.dropped))
-        document = {**head, "seeds": self.seeds, **verdict, "asked": asdict(self.request)}
+        document = {**head, "seeds": self.seeds, **verdict, **self.label_free, "asked": asdict(self.request)}
         if self.present:
             best = next((one for one in whole[1:] if one == self.best[0].label), whole[1])
             values = compared.values[whole[0]], compared.values[best]

@@ -196,6 +196,8 @@ def _run(
     `before`: the search as earlier sessions left it.
     """
     journal.append({"event": "session", "number": before.sessions + 1, "time": time.time()})
+    if not before.label_free:
+        journal.append({"event": "label_free", **inputs.label_free("dev"), "time": time.time()})
     artifacts = inputs.artifacts(search_folder.folder / TRIALS)
     limits = experiment.search
     with ray_session(address):
@@ -223,7 +225,7 @@ def _close(search: Search, artifacts: Artifacts) -> None:
         run = search.run_of(best[0])
         ranker = search.from_sound_checkpoint(best[0], lambda checkpoint: artifacts.ranker(checkpoint, run))
         if ranker:
-            artifacts.describe(Path(ranker), best[0].trial, best[1], run)
+            artifacts.describe(Path(ranker), best[0].trial, best[1], run, state.label_free)
     hours = state.training_seconds / 3600
     cost = {"iterations": state.iterations, "cpu_hours": hours * resources.cpus, "gpu_hours": hours * resources.gpus}
     event = {"event": "search_end", "best": best_of(state), "cost": cost, "time": time.time()}

@@ -100,6 +100,7 @@ def search_document(
         "baseline": best_of_arm(state, PLAIN),
         "default": default_result(state),
         "arms": arms_document(state),
+        **{key: state.label_free.get(key) for key in ("first_stage", "label_free")},
         "best_ranker": str(search_folder.folder / TRIALS / BEST_RANKER)
         if (state.end or {}).get("checkpoint")
         else None,

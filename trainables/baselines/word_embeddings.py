@@ -15,7 +15,7 @@ from trainables.data.columns import RankingData, Split, required_split
 from trainables.rankers.settings import TRAINED_VECTORS
 
 if TYPE_CHECKING:
-    from trainables.rankers.ranker import Tokens
+    from trainables.rankers.ranker import TextSide, Tokens
 
 
 _PAIRS = 1 << 16  # compared at once
@@ -48,20 +48,23 @@ class Embedding(Baseline):
         return {key: ranker[key] for key in ("vectors", *trained)}
 
     def scorer(self, split: Split) -> Scorer:
-        from trainables.rankers.word_vectors import (
-            FIRST_WORD,
-            word_text_side,  # imports torch
-        )
+        from trainables.rankers.word_vectors import word_text_side  # imports torch
 
         ranker = self.run.ranker
         keys = {"from_front": False, "seed": 0, "model": ranker["word2vec"]}
-        side = word_text_side(self.data, ranker["vectors"], ranker["vector_size"], **keys)
-        table = np.asarray(side.arrays["vectors"], np.float64)
-        table[:FIRST_WORD] = 0  # padding and unknown words
-        documents, index = np.unique(split.document, return_inverse=True)
-        query = _mean_directions(side.queries, split.query, table)[split.owner]
-        scores = _dots(query, _mean_directions(side.documents, documents, table), index)
+        scores = mean_vector_scores(word_text_side(self.data, ranker["vectors"], ranker["vector_size"], **keys), split)
         return lambda params: scores
+
+
+def mean_vector_scores(text: TextSide, split: Split) -> np.ndarray:
+    """Cosine of the mean word vectors of each candidate and its query, float64 [C]."""
+    from trainables.rankers.word_vectors import FIRST_WORD  # imports torch
+
+    table = np.array(text.arrays["vectors"], np.float64)
+    table[:FIRST_WORD] = 0  # padding and unknown words
+    documents, index = np.unique(split.document, return_inverse=True)
+    query = _mean_directions(text.queries, split.query, table)[split.owner]
+    return _dots(query, _mean_directions(text.documents, documents, table), index)
 
 
 def _mean_directions(tokens: Tokens, rows: np.ndarray, table: np.ndarray) -> np.ndarray:

@@ -278,7 +278,7 @@ class Search:
         each           tests all `top` curricula instead of the selected one
         new_noise      draws the label noise of the data anew for each seed
         ablate         trains each configuration without its curriculum, too
-        against        TREC runs, or folders or hub names of cross-encoders, that the best on dev is compared with
+        against        TREC runs, or folders or hub names of cross-encoders, to compare the best curriculum on dev with
         objective      the function of a search that trains by one, if this is not what `run` returned
 
         Raises ConfigError for values that make no sense, DataError if the data has changed, WorkFailed if too many

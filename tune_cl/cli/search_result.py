@@ -13,7 +13,15 @@ from tune_cl.cli.tables import short, table
 from tune_cl.history.search_folder import SearchFolder, search_folder_of
 from tune_cl.history.state import differences, seedless
 from tune_cl.process import program
-from tune_cl.space.wording import CAUTION, DEFAULT, NOT_TUNED, rankers, tuning_words
+from tune_cl.space.wording import (
+    CAUTION,
+    DEFAULT,
+    NOT_TUNED,
+    below_label_free,
+    label_free_words,
+    rankers,
+    tuning_words,
+)
 
 CHECKPOINT = "checkpoint"  # in the folder of a function's best iteration
 Shown = dict[str, Any]
@@ -33,7 +41,10 @@ def render(document: Shown) -> str:
         "",
         _comparison(document, _columns(document, best, plain, won)),
         "",
-        *map(wrapped, (*_tuning(document, plain), _difference(document, best, plain))),
+        *map(
+            wrapped,
+            (*_tuning(document, plain), _difference(document, best, plain), *_label_free(document, best, plain)),
+        ),
         "",
         *_next(document, best, "Prove it:" if won else "Test it:"),
     ]
@@ -98,6 +109,13 @@ def _difference(document: Shown, best: Shown | None, plain: Shown | None) -> str
     if difference <= 0:
         return f"No {what} was above {against} on dev: the best of them ({best['trial_id']}) is at {change}."
     return f"The best {what} has {change} over {against} on dev. {CAUTION}"
+
+
+def _label_free(document: Shown, best: Shown | None, plain: Shown | None) -> list[str]:
+    """What needs no training labels, and a warning where both arms are below it."""
+    below = below_label_free(document, document["metric"], [one["dev"] for one in (best, plain) if one])
+    words = label_free_words(document, document["metric"], "dev")
+    return [*([words] if words else []), *([f"Warning: {below}."] if below else [])]
 
 
 def _what(document: Shown) -> str:

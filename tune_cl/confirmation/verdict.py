@@ -19,6 +19,7 @@ from trainables.evaluation.significance import (
     seeded_tests,
     seeds_needed,
 )
+from tune_cl.space.wording import below_label_free
 
 Verdict = Literal["better", "no difference shown", "worse"]
 LEVEL = 0.05
@@ -162,6 +163,7 @@ def comparison(corrected: Corrected, interval: tuple[float, float]) -> dict[str,
 def notes_of(document: Mapping[str, Any]) -> list[str]:
     """What to know of a comparison before one believes it; of a document that has at least its `split`."""
     notes = [_fell(document)] if document.get("collapsed") else []
+    notes += [below] if "baseline" in document and (below := _below_label_free(document)) else []
     if document["split"] == "dev":
         return [*notes, ON_DEV]
     looks = document.get("earlier", ())
@@ -169,6 +171,11 @@ def notes_of(document: Mapping[str, Any]) -> list[str]:
     own = [_read_before(document["split"], looks, accounted)] if looks else []
     others = [_read_by_others(document["split"], len(readings))] if (readings := document.get("readings")) else []
     return [*notes, *own, *others]
+
+
+def _below_label_free(document: Mapping[str, Any]) -> str:
+    means = [row["mean"] for row in (document["baseline"], *document["configurations"])]
+    return below_label_free(document, document["metric"], means)
 
 
 def _fell(document: Mapping[str, Any]) -> str:
@@ -201,7 +208,7 @@ def _read_by_others(split: str, readings: int) -> str:
 
 def leader(document: Mapping[str, Any]) -> dict[str, Any] | None:
     """The configuration that a confirmation's verdict is about: among those with a mark, the one with the largest
-    difference; if none has a mark, the first, which is the best on dev of those tested."""
+    difference; if none has a mark, the first, which of those tested is the best on dev."""
     rows = document["configurations"]
     marked = [row for row in rows if row["marks"]]
     return max(marked, key=_difference, default=rows[0] if rows else None)
@@ -214,9 +221,15 @@ def default_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def best_on_dev(document: Mapping[str, Any]) -> str:
-    """In words, how the first configuration stands on dev: better ones may have failed or got no more seeds."""
+    """In words, how the first configuration stands on dev among those of its arm, for the baseline may be above them:
+    better ones may have failed or got no more seeds."""
+    what = (
+        "curriculum"
+        if any(row.get("has_curriculum", True) for row in document["configurations"])
+        else "other configuration"
+    )
     others = document.get("failed") or document.get("dropped")
-    return "the best on dev of those tested" if others else "the best on dev"
+    return f"the best {what} on dev of those tested" if others else f"the best {what} on dev"
 
 
 def corrected(document: Mapping[str, Any]) -> bool:
@@ -286,6 +299,30 @@ def headline(document: Mapping[str, Any]) -> str:
     size = f"by {abs(row.get('size', row['difference'])):.4f} {metric} [{low:+.4f}, {high:+.4f}]"
     for_new = f"for {population(document, row)}{_p_of(document, row)}"
     return f"{answer}: '{row['label']}' is {side} than {opponent(document)}, {size}, {for_new}."
+
+
+BADGES = {"better": "Better", "no difference shown": "Not significant", "worse": "Worse"}
+
+
+def effect(document: Mapping[str, Any]) -> str:
+    """The difference that the verdict is about, with its interval, p and sample."""
+    row, metric = leader(document), document["metric"]
+    assert row is not None, "a verdict is of at least one configuration"
+    between = ", 95 % CI {:+.4f} to {:+.4f}".format(*interval) if (interval := interval_of(row)) else ""
+    return f"{row.get('size', row['difference']):+.4f} {metric}{between}{_p_of(document, row)}"
+
+
+def holds_for(document: Mapping[str, Any]) -> str:
+    """What the verdict holds for or, where nothing is shown, why not if its interval does not say it."""
+    row = leader(document)
+    assert row is not None, "a verdict is of at least one configuration"
+    if document["verdict"] != "no difference shown":
+        return f"This holds for {population(document, row)}."
+    why = f"Too few seeds for trainings that collapse ({_who_fell(document)}). " if too_few_seeds(document) else ""
+    low, high = interval_of(row) or (math.nan, math.nan)
+    more = "" if low < 0 < high else undecided(document, row)
+    said = f"{more[0].upper()}{more[1:]}. " if more else ""
+    return f"{why}{said}No difference is shown, which is no proof of equality{_as_given(document)}."
 
 
 def opponent(document: Mapping[str, Any]) -> str:

@@ -55,6 +55,11 @@ def _best(value: Any) -> bool:
     return isinstance(value, dict) and all(map(_any, value.values())) and {"iteration", "dev"} <= value.keys()
 
 
+def _mean(value: Any) -> bool:
+    """What a ranking that needs no labels has."""
+    return value is None or (isinstance(value, dict) and _text(value.get("label")) and _number(value.get("mean")))
+
+
 def _arm(value: Any) -> bool:
     return value in ("plain", "curriculum")
 
@@ -68,6 +73,7 @@ NEEDED: Mapping[str, Mapping[str, Check]] = {
     "search": {"name": _text, "space": _text, "data": _data, "ranker": _text, "rankers": TEXTS, "metric": _text}
     | {"seed": _whole, "baseline": _text, "yaml": _text, "storage": _text, "time": _number},
     "session": {"number": _whole},
+    "label_free": {"first_stage": _mean, "label_free": _mean},
     "trial": {"trial": _text, "number": _whole, "params": POINT, "seed": _whole, "baseline": _truth},
     "result": {"trial": _text, "iteration": _whole, "metrics": NUMBERS},
     "pause": {"trial": _text, "iteration": _whole},

@@ -121,6 +121,7 @@ class SearchState:
     training_checkpoints: dict[str, list[str]] = field(default_factory=dict)  # by training of a confirmation
     artifacts: set[str] = field(default_factory=set)  # paths of files for the parent run, since its end
     tuning: list[Event] = field(default_factory=list)  # what `tune-cl tune-plain` added
+    label_free: dict[str, Any] = field(default_factory=dict)  # `first_stage` and `label_free` on dev, once computed
     warm_seeds: set[int] = field(default_factory=set)  # of the searches that it was warm-started from, as far as told
 
     @property
@@ -192,6 +193,8 @@ class SearchState:
         match event["event"]:
             case "session":
                 self.sessions, self.end = event["number"], None
+            case "label_free":
+                self.label_free = {key: event[key] for key in ("first_stage", "label_free")}
             case "trial":
                 self._begin(event)
             case "result":  # the first report of an iteration stays: after a kill a trial repeats some

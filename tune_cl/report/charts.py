@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from textwrap import wrap
 
 import numpy as np
 from markupsafe import escape
@@ -106,7 +108,11 @@ def path(points: Sequence[Point], stepped: bool = False) -> str:
 
 HEIGHT = 300.0
 ROW = 40.0  # height of a row in charts of rows
-SEED_ROW = 52  # with the whole name above the dots
+NAME_LINE, SEED_ROW = (
+    17.0,
+    34.0,
+)  # heights in a chart of seeds: of a line of a name, and of what is below it
+NAME_LENGTH = 54  # characters of a line
 NAMES = 160.0  # room for their names
 MOST_BARS = int(RIGHT - LEFT)  # of a strip: one for each pixel
 ORDER = ("failed", "plain", "trial", "baseline", "best")  # later ones are drawn on top
@@ -206,22 +212,24 @@ class Seeds:
 
 def seed_chart(rows: Sequence[Seeds], level: float, x_label: str) -> Markup:
     """A row for each configuration: a dot for each seed, the mean and its interval. `level`: a dashed line."""
-    bottom = 12 + SEED_ROW * len(rows)
+    names = [wrap(row.name, NAME_LENGTH) for row in rows]
+    heights = [NAME_LINE * len(lines) + SEED_ROW for lines in names]
+    bottom = 12 + sum(heights)
     ends = [end for row in rows for end in (row.interval.low, row.interval.high, *row.values.values())]
     x = scale([*ends, level], 16.0, RIGHT)
     parts = [*_row_grid(x, x_label, bottom), rule(x(level), 8.0, x(level), bottom, "level")]
-    for number_of_row, row in enumerate(rows):
-        middle, it = 12 + SEED_ROW * (number_of_row + 0.5) + 8, row.interval
-        name = tag("g", text(4.0, middle - 16, cut(row.name, 62), "name halo", "start"), data_tip=row.name)
+    for row, lines, top in zip(rows, names, accumulate(heights, initial=12.0), strict=False):
+        at, it = top + NAME_LINE * len(lines), row.interval
+        name = [text(4.0, top + NAME_LINE * (i + 0.8), line, "name halo", "start") for i, line in enumerate(lines)]
         tip = f"{row.name}: mean {number(it.mean)}"
-        bar = None if math.isnan(it.low) else rule(x(it.low), middle + 7, x(it.high), middle + 7, "bar")
-        mean = tag("circle", cx=x(it.mean), cy=middle + 7, r=4.5, class_="dot")
+        bar = None if math.isnan(it.low) else rule(x(it.low), at + 22, x(it.high), at + 22, "bar")
+        mean = tag("circle", cx=x(it.mean), cy=at + 22, r=4.5, class_="dot")
         tips = {seed: f"seed {seed}: {number(value)}" for seed, value in row.values.items()}
         dots = [
-            tag("circle", cx=x(value), cy=middle - 7, r=3.0, class_="dot seed", data_tip=tips[seed])
+            tag("circle", cx=x(value), cy=at + 8, r=3.0, class_="dot seed", data_tip=tips[seed])
             for seed, value in row.values.items()
         ]
-        parts += [tag("g", *dots, bar, mean, class_=f"interval {row.role}", data_tip=tip), name]
+        parts += [tag("g", *dots, bar, mean, class_=f"interval {row.role}", data_tip=tip), *name]
     return drawing(bottom + 44, f"{x_label} by configuration and seed", *parts)
 
 

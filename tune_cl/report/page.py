@@ -41,6 +41,7 @@ TITLES = {
     "ranking": "Was early stopping fair?",
     "again": "Do it again",
 }
+UNFOLDED = ("configurations", "learning")  # of the sections that fold
 
 
 def page(findings: Findings) -> str:
@@ -66,6 +67,7 @@ def page(findings: Findings) -> str:
         f"{state.iterations} iterations, searched by {search.search.searcher} with scheduler "
         f"{search.search.scheduler}.",
         description=search.description,
+        unfolded=UNFOLDED,
         sections=[(key, TITLES[key], parts) for key, parts in contents.items()],
         style=Markup(STYLE),
         script=Markup(SCRIPT),

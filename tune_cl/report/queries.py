@@ -62,7 +62,7 @@ class NothingToShow(Exception):
 class PerQuery:
     """Values of Q queries of one split.
 
-    label            the best trial in words, and how many seeds its values come from
+    label            the best trial of its arm in words, and how many seeds its values come from
     row              int64 [Q] position of each query in the split
     best, baseline   float64 [Q]
     """
@@ -179,7 +179,6 @@ def by_length(values: PerQuery) -> Groups:
 
 
 SHOWN = 5  # queries that gained most, and that lost most
-KEYS = (("best", "best trial"), ("baseline", "plain training"))
 TEXT = 700  # characters of a text
 
 
@@ -210,7 +209,7 @@ def groups_section(findings: Findings, values: PerQuery | str) -> list[Markup]:
         "Bars are 95 % intervals of each mean over its queries. Where those of one group overlap, that alone says "
         "little: the two are paired. Groups are many, so one that stands out may do so by chance."
     )
-    keys = legend(KEYS)
+    keys = legend([("best", f"best {findings.other}"), ("baseline", "plain training")])
     return [paragraph(text), keys, side_by_side(*charts), *map(paragraph, single), paragraph(note)]
 
 
@@ -224,7 +223,7 @@ def changes_section(findings: Findings, values: PerQuery | str) -> list[Markup]:
     """Sorted differences, and the texts of the queries that changed most."""
     if isinstance(values, str):
         return [paragraph(values)]
-    chart = strip_chart(values.differences, f"{findings.metric}, best less plain training")
+    chart = strip_chart(values.differences, f"{findings.metric}, best {findings.other} less plain")
     order = np.argsort(-values.differences, kind="stable")
     gained = [int(at) for at in order[:SHOWN] if values.differences[at] > 0]
     lost = [int(at) for at in order[::-1][:SHOWN] if values.differences[at] < 0]

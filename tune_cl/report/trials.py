@@ -139,7 +139,8 @@ def _step_line(findings: Findings, risen: list[Reached], role: str, key: str) ->
         Mark(point, "highlight", f"{number(at.dev)} by {words(findings.state.trials[at.trial])}, {_when(at)}")
         for point, at in zip(points, risen, strict=True)
     ]
-    return Line("", role, "best so far", [*points, (end, risen[-1].dev)], marks)
+    said = {"best": f"best {findings.other} so far", "baseline": "best plain trial so far"}[role]
+    return Line("", role, said, [*points, (end, risen[-1].dev)], marks)
 
 
 def _when(at: Reached) -> str:

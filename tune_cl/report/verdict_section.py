@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-import statistics
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tune_cl.confirmation.request import ONE_TRAINING
 from tune_cl.confirmation.verdict import (
+    BADGES,
     best_on_dev,
-    configurations_of,
     corrected,
     default_rows,
-    headline,
+    effect,
     higher,
+    holds_for,
     interval_of,
     leader,
     notes_of,
     of_these_seeds,
+    opponent,
     p_heading,
     remarks,
     shown,
@@ -27,7 +30,7 @@ from tune_cl.history.state import RAN_TO_THE_END, RUNNING, Dev, TrialState
 from tune_cl.report.charts import Interval, Seeds, seed_chart
 from tune_cl.report.findings import Document, Findings, words
 from tune_cl.report.markup import BLOCKS, Markup, code, heading, number, p_value, paragraph, signed, table
-from tune_cl.space.wording import CAUTION, NOT_TUNED, tuning_words
+from tune_cl.space.wording import CAUTION, NOT_TUNED, below_label_free, label_free_rows, tuning_words
 
 MOST_ROWS = 10  # trials in the table without a confirmation
 
@@ -48,16 +51,21 @@ class Row:
 
 
 def rows(findings: Findings) -> list[Row]:
-    """The baseline, then the confirmed configurations or, without a confirmation, the best trials of each arm on
-    dev, plain ones first, each beside the best plain one."""
+    """What needs no training labels, the baseline, then the confirmed configurations; without a confirmation, the best
+    trials of each arm on dev, plain ones first, each beside the best plain one."""
     if confirmed := findings.confirmation:
         entries = (confirmed["baseline"], *confirmed["configurations"], *default_rows(confirmed))
-        return [confirmed_row(entry) for entry in entries]
+        return [*label_free(confirmed), *(confirmed_row(entry) for entry in entries)]
     best, level = findings.baseline or (None, None)
     return [
         Row(words(trial), at.dev, None, 1, difference=at.dev - level.dev if level and trial is not best else None)
         for trial, at in _best_of_arms(findings)
     ]
+
+
+def label_free(document: Mapping[str, Any]) -> list[Row]:
+    """The rows of what needs no training labels."""
+    return [Row(row["label"], row["mean"], None, 1) for row in label_free_rows(document)]
 
 
 def _best_of_arms(findings: Findings) -> list[tuple[TrialState, Dev]]:
@@ -86,9 +94,12 @@ def verdict_section(findings: Findings, in_python: bool = False) -> Markup:
     confirmed = findings.confirmation
     if confirmed:
         colour = "" if confirmed["split"] == "dev" else confirmed["verdict"].split()[0]
-        headline, *others = _verdict(findings, confirmed)
-        return BLOCKS.verdict(colour, headline, *(paragraph(text) for text in others if text))
-    parts = [paragraph(text) for text in (_tuning(findings), _on_dev(findings)) if text]
+        box = BLOCKS.verdict(colour, _badge(findings, confirmed), *map(paragraph, _in_short(confirmed)))
+        values = f"{findings.metric} on {confirmed['split']}"
+        notes = [paragraph(f"{note[0].upper()}{note[1:]}.") for note in notes_of(confirmed)]
+        small = BLOCKS.small(_small_print(findings, confirmed))
+        return Markup("").join([box, *_seeds(confirmed, values), *notes, small])
+    parts = [paragraph(text) for text in (_tuning(findings), _on_dev(findings), _below(findings)) if text]
     step = findings.search_folder.call if in_python else findings.search_folder.command
     if findings.ranked and findings.experiment.compares and not findings.tuned:
         tune = step("tune_plain" if in_python else "tune-plain")
@@ -105,7 +116,7 @@ def _on_dev(findings: Findings) -> str:
     if not ranked:
         return "No trial but plain ones has given a dev value."
     trial, at = ranked[0]
-    text = f"Best on dev so far: {words(trial)}, {metric} {number(at.dev)} at iteration {at.iteration}"
+    text = f"Best {findings.other} on dev so far: {words(trial)}, {metric} {number(at.dev)} at iteration {at.iteration}"
     if baseline is None:
         return f"{text}. No plain trial gave a dev value, so there is nothing to compare with."
     difference = at.dev - baseline[1].dev
@@ -113,6 +124,13 @@ def _on_dev(findings: Findings) -> str:
     if difference <= 0:
         return f"{text}No {findings.other} was above it on dev."
     return f"{text}It is the best of {len(ranked)} trials. {CAUTION}"
+
+
+def _below(findings: Findings) -> str:
+    """A warning where both arms are below what needs no training labels, on dev."""
+    means = [arm[0][1].dev for arm in (findings.plain, findings.ranked) if arm]
+    below = below_label_free(findings.state.label_free, findings.metric, means)
+    return f"{below}." if below else ""
 
 
 def _tuning(findings: Findings) -> str:
@@ -142,40 +160,36 @@ def _of_its_curriculum(confirmed: Document) -> bool:
     return ablation["difference"] * top["difference"] > 0
 
 
-def _headline(findings: Findings, confirmed: Document) -> str:
+def _badge(findings: Findings, confirmed: Document) -> str:
     verdict: str = confirmed["verdict"]
     if confirmed["split"] == "dev":
         return f"No verdict: compared on {confirmed['split']} only"
     if findings.over_curricula and verdict in OF_MORE_THAN_THE_CURRICULUM and not _of_its_curriculum(confirmed):
         return OF_MORE_THAN_THE_CURRICULUM[verdict]
-    return headline(confirmed)
+    return BADGES[verdict]
 
 
-def _verdict(findings: Findings, confirmed: Document) -> list[str]:
-    """The headline, then sentences, some of them empty."""
-    notes = (f"{note[0].upper()}{note[1:]}." for note in notes_of(confirmed))
-    parts = [_headline(findings, confirmed), remarks(confirmed).strip(), of_these_seeds(confirmed), *notes]
+def _in_short(confirmed: Document) -> list[str]:
+    """The effect, then who met whom, a line each."""
+    top = leader(confirmed)
+    which = "" if top is None or top["marks"] or confirmed.get("selection") else f" ({best_on_dev(confirmed)})"
+    return [] if top is None else [effect(confirmed), f"{top['label']}{which}", f"against {opponent(confirmed)}"]
+
+
+def _small_print(findings: Findings, confirmed: Document) -> list[str]:
+    """Sentences, each with a fact that stands nowhere above it."""
+    parts = [holds_for(confirmed), remarks(confirmed).strip(), of_these_seeds(confirmed)]
     top, seeds = leader(confirmed), confirmed["seeds"]
-    if top and "fair" in confirmed:  # the headline has its figures
-        parts += [
-            "" if top.get("seed_matters", True) else SAME_TREES,
-            _ablation(findings, top) if "ablation" in top else "",
-        ]
-    elif top:
-        which = "" if top["marks"] else f", {best_on_dev(confirmed)}"
-        parts += [
-            f"{top['label']}{which}: {findings.metric} {number(top['mean'])} on {confirmed['split']}, against "
-            f"{number(confirmed['baseline']['mean'])} of the baseline: a difference of "
-            f"{_tested_words(top)}{_correction(confirmed)}.",
-            "" if top.get("seed_matters", True) else SAME_TREES,
-            _highest(findings, confirmed),
-            _ablation(findings, top),
-        ]
-    parts.append(f"Each was trained with {len(seeds)} seeds ({', '.join(map(str, seeds))}), paired by query.")
+    if top and not top.get("seed_matters", True) and confirmed["verdict"] == "no difference shown":
+        parts.append(SAME_TREES)
+    fair = "fair" in confirmed  # else an older document, of which no headline tells that another is higher
+    if top and not fair:
+        parts.append(_highest(findings, confirmed))
+    if top and ("ablation" in top or not fair):
+        parts.append(_ablation(findings, top))
+    parts.append(f"Seeds {', '.join(map(str, seeds))}, paired by query.")
     parts += [_dropped(one) for one in confirmed.get("dropped", ())]
-    if top and confirmed["verdict"] == "no difference shown":
-        parts.append("That is not proof of equality.")
-    return parts
+    return [part for part in parts if part]
 
 
 def _dropped(one: Document) -> str:
@@ -220,12 +234,6 @@ def _ablation(findings: Findings, top: Document) -> str:
     )
 
 
-def _correction(confirmed: Document) -> str:
-    """How p-values were corrected for the number of configurations."""
-    over = configurations_of(confirmed)
-    return f" after correction ({confirmed['correction']}) over {over}" if corrected(confirmed) else ", uncorrected"
-
-
 def configurations_section(findings: Findings) -> list[Markup]:
     """The table of configurations: confirmed ones or, without a confirmation, the best trials on dev."""
     entries = rows(findings)
@@ -238,7 +246,7 @@ def configurations_section(findings: Findings) -> list[Markup]:
 
 def _confirmed_section(findings: Findings, confirmed: Document, entries: list[Row]) -> list[Markup]:
     """Means and SDs over seeds, differences and marks; the highest mean is bold."""
-    best, seeds = best_row(entries), statistics.mode(row.seeds for row in entries)
+    best, seeds = best_row(entries), len(confirmed["seeds"])
     values, adjusted = f"{findings.metric} on {confirmed['split']}", corrected(confirmed)
     columns = ["configuration", values, "difference", "95 % interval", p_heading(confirmed)]
     lines = [[_name(row), _value(row, row is best), signed(row.difference), *tested(row)] for row in entries]
@@ -249,7 +257,7 @@ def _confirmed_section(findings: Findings, confirmed: Document, entries: list[Ro
         f"p is {'corrected for all of them' if adjusted else 'of one as well, uncorrected'}."
     )
     own = table(columns, lines, numeric=range(1, len(columns)))
-    return [own, paragraph(note), *_against(confirmed), *_seeds(confirmed, values), *_looks(confirmed)]
+    return [own, paragraph(note), *_against(confirmed), *_looks(confirmed)]
 
 
 def _against(confirmed: Document) -> list[Markup]:
@@ -287,16 +295,15 @@ def _seeds(confirmed: Document, values: str) -> list[Markup]:
     if len(confirmed["seeds"]) < 2:
         return []
     level = confirmed["baseline"]["mean"]
-    drawn = [Seeds(row["label"], _role(row), _by_seed(row), _shifted(row, level)) for row in entries]
+    roles = ["baseline"] * (len(default) + 1) + ["best"] * len(confirmed["configurations"])
+    drawn = [
+        Seeds(row["label"], role, _by_seed(row), _shifted(row, level)) for row, role in zip(entries, roles, strict=True)
+    ]
     note = (
-        "A faint dot for each seed; below it the mean and the 95 % interval of the difference for new queries and new "
-        f"trainings, drawn from the mean of {'tuned ' if default else ''}plain training (the dashed line)."
+        "A faint dot for each seed; below it the mean and the 95 % interval of the difference, drawn "
+        f"from the mean of {'tuned ' if default else ''}plain training (the dashed line)."
     )
-    return [seed_chart(drawn, level, values), paragraph(note)]
-
-
-def _role(row: Document) -> str:
-    return "best" if "difference" in row else "baseline"
+    return [seed_chart(drawn, level, values), BLOCKS.small([note])]
 
 
 def _by_seed(row: Document) -> dict[int, float]:
@@ -328,7 +335,8 @@ def _looks(confirmed: Document) -> list[Markup]:
 def _trials_section(findings: Findings, entries: list[Row]) -> list[Markup]:
     """The best trials of each arm on dev, and how far each was trained: one stopped early might have become better."""
     best = best_row(entries)
-    lines = [
+    lines = [[row.label, number(row.mean), "", ""] for row in label_free(findings.state.label_free)]
+    lines += [
         [_name(row), _value(row, row is best), signed(row.difference), _trained(trial, findings.metric)]
         for row, (trial, _) in zip(entries, _best_of_arms(findings), strict=True)
     ]

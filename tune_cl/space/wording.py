@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tune_cl.space.space import short
@@ -34,6 +34,28 @@ def tuning_words(metric: str, trials: int, opened: list[str], best: float, defau
     if best <= default:
         return f"{said} found nothing better than its default on dev."
     return f"{said} was worth {best - default:+.4f} {metric} on dev."
+
+
+def label_free_rows(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The first stage and the best ranking without training labels, of a document or a search's state; one row if they
+    are the same, none where nothing is known."""
+    rows = [row for key in ("first_stage", "label_free") if (row := document.get(key))]
+    return list({row["label"]: row for row in rows}.values())
+
+
+def label_free_words(document: Mapping[str, Any], metric: str, split: str) -> str:
+    """What is reached without training labels, in a sentence; empty where nothing is known."""
+    rows = [f"{row['label']} has {row['mean']:.4f}" for row in label_free_rows(document)]
+    return f"Without training labels, {' and '.join(rows)} {metric} on {split}." if rows else ""
+
+
+def below_label_free(document: Mapping[str, Any], metric: str, means: Sequence[float]) -> str:
+    """A warning where all these means are below what needs no training labels; else empty."""
+    best = max(label_free_rows(document), key=lambda row: row["mean"], default=None)
+    if best is None or not means or max(means) >= best["mean"]:
+        return ""
+    who = {1: "the ranker is", 2: "both rankers are"}.get(len(means), "all rankers are")
+    return f"{best['label']} alone has {best['mean']:.4f} {metric}: {who} below what needs no training labels"
 
 
 def describe(point: Mapping[str, Any], otherwise: str = "") -> str:

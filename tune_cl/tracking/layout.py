@@ -179,7 +179,7 @@ def summary(search: Event, end: Event) -> str:
     lines = [f"Search of `{search['space']}` over {search['data']['name']} with {rankers(search)}."]
     if best:
         reached = f"dev {search['metric']} {best['dev']:.4f} at iteration {best['iteration']}"
-        lines += ["", f"Best: **{best['trial_id']}**, {reached}."]
+        lines += ["", f"Best of all trials: **{best['trial_id']}**, {reached}."]
         lines += ["", "| parameter | value |", "|---|---|"]
         lines += [f"| {key} | {cut(text(value), 200)} |" for key, value in best.get("params", {}).items()]
     lines += ["", f"Took {end['seconds']:.0f} s."]

@@ -64,6 +64,7 @@ def _of_function(experiment: Experiment) -> dict[str, Any]:
 
 
 def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
+    from trainables.baselines.doubts import doubts
     from trainables.training.device import best_device  # imports torch: input errors come first
     from trainables.training.factory import seconds_per_iteration
     from trainables.training.materials import materials_for, materials_key
@@ -89,7 +90,7 @@ def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
             f"search.resources.workers: a step is measured in one process, and {resources.workers} are taken to be "
             f"{resources.workers} times as fast; what they send each other comes on top"
         )
-    notes += _too_large(experiment)
+    notes += [*_too_large(experiment), *doubts(materials.data, run.data, run.evaluation.relevance_level)]
     for note in notes:
         say(f"note: {note}")
     document = describe(experiment, _at_a_time(experiment.search))

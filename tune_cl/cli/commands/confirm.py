@@ -39,6 +39,7 @@ from tune_cl.confirmation.verdict import (
     shown,
 )
 from tune_cl.history.search_folder import search_folder_of
+from tune_cl.space.wording import label_free_rows
 
 MOST_KEYS = 4  # listed in a sentence
 THESE_SEEDS = "these seeds"  # the heading of a column of p-values
@@ -102,7 +103,8 @@ def render(document: dict[str, Any]) -> str:
     seeds, queries = len(document["seeds"]), document["queries"]
     head = f"{document['metric']} on {document['split']}, {queries} queries, {seeds} seeds a configuration"
     columns = ["configuration", "mean ± sd", "difference [95 %]", p_heading(document), THESE_SEEDS, ""]
-    rows = [_row(row) for row in (document["baseline"], *document["configurations"], *default_rows(document))]
+    rows = [(row["label"], f"{row['mean']:.4f}", "-", "-", "-", "") for row in label_free_rows(document)]
+    rows += [_row(row) for row in (document["baseline"], *document["configurations"], *default_rows(document))]
     notes = [
         f"{run['label']}, seed {run['seed']}: not tested, because it failed: {run['reason']}"
         for run in document["failed"]

@@ -46,6 +46,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(options: Namespace) -> dict[str, Any]:
+    from trainables.baselines.doubts import doubts
     from trainables.data import load_data, recognised
     from trainables.data.hygiene import hygiene
     from trainables.data.label_check import check_labels
@@ -72,6 +73,7 @@ def execute(options: Namespace) -> dict[str, Any]:
         "try_first": None if checked is None else _advice(run.data.source, checked.finding),
         "given_away": _given_away(data, run),
         "notes": list(data.notes),
+        "warnings": doubts(data, run.data, run.evaluation.relevance_level),
         "examples": {name: _examples(data, split) for name, split in data.splits.items()},
     }
 
@@ -133,6 +135,7 @@ def render(document: dict[str, Any]) -> str:
         *_label_lines(document),
         *_given_away_line(document["given_away"]),
         *(f"note: {note}" for note in document["notes"]),
+        *(f"warning: {one}" for one in document["warnings"]),
         "",
     ]
     for split, examples in document["examples"].items():

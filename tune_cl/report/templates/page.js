@@ -13,3 +13,11 @@ function point(event) {
 }
 document.addEventListener("pointerover", point);
 document.addEventListener("click", point);
+function unfold() {
+  const section = location.hash && document.getElementById(location.hash.slice(1));
+  const folded = section && section.querySelector("details");
+  if (folded) { folded.open = true; section.scrollIntoView(); }
+}
+addEventListener("hashchange", unfold);
+addEventListener("beforeprint", () => document.querySelectorAll("section > details").forEach(one => one.open = true));
+unfold();

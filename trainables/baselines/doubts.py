@@ -1,0 +1,87 @@
+"""Data that can hardly be right, or that can show little: said before anything is trained on it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import stdtrit
+
+from trainables.baselines.label_free import BM25, first_stage_name, first_stage_order
+from trainables.core.prose import counted
+from trainables.data.columns import RankingData, Split
+from trainables.data.combine import drawn_queries
+from trainables.data.label_check import CHANCE, agreements
+from trainables.data.labels import bm25_scores
+from trainables.data.settings import DataConfig
+from trainables.evaluation.significance import Components, detectable
+
+BELOW, ABOVE = 0.025, 0.1  # about chance, for the upper end of agreement's interval: there labels are as if drawn
+FEWEST = 20  # queries, below which agreement is not judged
+MOST_QUERIES, MOST_PAIRS = 300, 20_000  # for which BM25 is computed, where the first stage is a given run
+MOSTLY = 2 / 3  # share of relevant candidates
+FEW_TEST_QUERIES, SEEDS = 50, 5
+# Of differences in AP, as in confirmations of ours (docs/explanation/verdict.md): SDs of seeds, queries, and the rest.
+USUAL = Components(2 * 0.01**2, 2 * 0.03**2, 2 * 0.16**2)
+DRAW_ANEW = "data.split: [0.6, 0.2, 0.2] shares all queries anew"
+
+
+def doubts(data: RankingData, config: DataConfig, level: int) -> list[str]:
+    """What speaks against the data, a line each: labels that have nothing to do with the texts, candidates that are
+    mostly relevant, and too few test queries. `level`: the lowest relevant grade."""
+    found = [_too_few(data)]
+    if data.task == "ranking":
+        found += [_unrelated(data, config, level), _mostly_relevant(data, level)]
+    return [one for one in found if one]
+
+
+def _unrelated(data: RankingData, config: DataConfig, level: int) -> str:
+    """BM25 agrees with the labels of nearly all data, or disagrees where the other candidates were chosen to look
+    relevant. Where it does neither, ids may have been mixed up."""
+    if data.features is not None:
+        return ""
+    changed = config.label_noise.share > 0 or config.weak_labels != "none"  # as the user asked
+    splits = {name: split for name, split in data.splits.items() if not (changed and name == "train")}
+    values = {name: agreement(data, config, split, level) for name, split in splits.items()}
+    about_chance = {name: mean for name, (mean, upper) in values.items() if -BELOW <= upper - CHANCE < ABOVE}
+    low = [f"{mean:.0%} in {name}" for name, mean in about_chance.items()]
+    if not low:
+        return ""
+    agreed = f"BM25 ranks a relevant document above another one as rarely as chance would ({', '.join(low)})"
+    return f"{agreed}: do the ids of queries and documents match those of the qrels?"
+
+
+def agreement(data: RankingData, config: DataConfig, split: Split, level: int) -> tuple[float, float]:
+    """Mean agreement of a split's labels with BM25 over its queries (`agreements`), and the upper end of its 95 %
+    interval, for which queries are the sample; NaN for too few queries that tell."""
+    if first_stage_name(data, config, split) == BM25:
+        values = agreements(split, first_stage_order(split), level)
+    else:
+        most = MOST_PAIRS * len(split) // max(1, len(split.document))
+        part = drawn_queries(split, min(MOST_QUERIES, max(FEWEST, most)), "agreement, queries")
+        values = agreements(part, bm25_scores(data, part, config), level)
+    if (count := len(values)) < FEWEST:
+        return math.nan, math.nan
+    error = float(values.std(ddof=1)) / math.sqrt(count)
+    return float(values.mean()), float(values.mean() + stdtrit(count - 1, 0.975) * error)
+
+
+def _mostly_relevant(data: RankingData, level: int) -> str:
+    shares = {name: float(np.mean(split.grade >= level)) for name, split in data.splits.items() if len(split.grade)}
+    high = [f"{share:.0%} in {name}" for name, share in shares.items() if share > MOSTLY]
+    if not high:
+        return ""
+    right = "evaluation.relevance_level: a higher grade"
+    others = "" if data.features is not None else "; data.candidates: bm25 takes others"
+    return f"most candidates are relevant ({', '.join(high)}), so that every order looks good: {right}{others}"
+
+
+def _too_few(data: RankingData) -> str:
+    count = len(data.splits["test"]) if "test" in data.splits else 0
+    if count >= FEW_TEST_QUERIES:
+        return ""
+    if not count:
+        return f"there is no test split, on which `confirm` compares: {DRAW_ANEW}"
+    smallest = detectable(USUAL, SEEDS, count) if count > 1 else math.inf
+    could = f"differences from about {smallest:.2f}" if smallest < 1 else "no difference at all"
+    return f"test has {counted(count, 'query')}, with which `confirm` could show {could} ({SEEDS} seeds): {DRAW_ANEW}"
