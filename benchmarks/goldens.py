@@ -350,7 +350,7 @@ def curricula(data: Path) -> Facts:
     """Difficulties, and what a curriculum in a loop of one's own gives."""
     found: Facts = {}
     for reference in ("paper", "code"):
-        teacher = ["curriculum.teacher.max_iterations=2", "curriculum.teacher.seed=111"]
+        teacher = ["curriculum.teacher.max_iterations=2", ONE_TEACHER]
         overrides = keys([*TINY.split(), *teacher, "ranker.name=knrm", f"curriculum.reference={reference}"])
         for scoring in SCORINGS.split():
             values = tune_cl.difficulty(data / "trec/cacm", scoring, overrides=overrides)
@@ -372,6 +372,7 @@ TINY = "training.max_iterations=2 training.batches_per_iteration=4 training.batc
 PACED = "curriculum.pacing=linear curriculum.scoring=response_words curriculum.T=0.8"
 WEIGHTED = "curriculum.weighting=normalized_score curriculum.m=2"
 FIRST = "training.hard_negatives=first_stage"
+ONE_TEACHER = "curriculum.teacher.seed=111"  # for all seeds, as in OLD
 FAMILIES = {  # names, and the line of each
     "knrm conv_knrm drmm_tks match_pyramid bidaf_t embedding embedding_mlp": "{0}: trec/cacm {0}",
     PACINGS: f"pacing {{0}}: trec/cacm knrm {PACED} curriculum.delta=0.1 curriculum.n=3 curriculum.pacing={{0}}",
@@ -381,8 +382,11 @@ FAMILIES = {  # names, and the line of each
     "pointwise mse pairwise hinge cross_entropy": (
         "loss {0}: trec/mediqa knrm evaluation.relevance_level=2 training.loss={0}"
     ),
-    "softmax ranknet listnet lambdaloss margin_mse distill_kl cl_drd": (
+    "softmax ranknet listnet lambdaloss": (
         f"loss {{0}}: trec/mediqa knrm training.negatives=3 {WEIGHTED} training.loss={{0}}"
+    ),
+    "margin_mse distill_kl cl_drd": (
+        f"loss {{0}}: trec/mediqa knrm training.negatives=3 {WEIGHTED} {ONE_TEACHER} training.loss={{0}}"
     ),
     "swap random hard": "noise {0}: trec/cacm knrm data.label_noise.share=0.5 data.label_noise.kind={0}",
     "label_extremes relevant_count feature_ndcg": (
@@ -408,13 +412,13 @@ hinge of classes: pairs/sick embedding_mlp training.loss=hinge {PACED}
 cross_entropy of classes: pairs/sick match_pyramid data.train_share=0.1
 anti: trec/cacm knrm {PACED} {WEIGHTED} curriculum.anti=true curriculum.final_share=0.7
 self-paced: trec/cacm knrm curriculum.pacing=linear curriculum.scoring=self_paced
-teacher: trec/cacm knrm curriculum.pacing=linear curriculum.scoring=model_loss curriculum.teacher.ranker=embedding_mlp
+teacher: trec/cacm knrm curriculum.pacing=linear curriculum.scoring=model_loss curriculum.teacher.ranker=embedding_mlp {ONE_TEACHER}
 objective switch: trec/cacm knrm curriculum.objective_switch=mse curriculum.switch_at=0.5
 all negatives: trec/cacm knrm {PACED} training.negatives=all
 hard negatives: trec/cacm knrm {FIRST} training.negative_ranks=[2,9]
-teacher's negatives: trec/cacm knrm training.hard_negatives=teacher
+teacher's negatives: trec/cacm knrm training.hard_negatives=teacher {ONE_TEACHER}
 ranks: trec/cacm knrm {FIRST} {PACED} curriculum.negatives.schedule=ranks
-sources: trec/cacm knrm training.hard_negatives=teacher curriculum.negatives.schedule=sources
+sources: trec/cacm knrm training.hard_negatives=teacher {ONE_TEACHER} curriculum.negatives.schedule=sources
 weak labels: trec/cacm knrm data.weak_labels=bm25 data.candidates=bm25 data.top_k=20
 average: trec/cacm knrm training.average=ema training.schedule=linear
 micro-batches: trec/cacm conv_knrm training.micro_batch=3 training.clip=0.1 training.weight_decay=0.1
