@@ -134,8 +134,11 @@ def test_a_search_of_0_1_goes_on_with_one_plain_trial_and_is_tuned_afterwards(tm
     assert with_tuning(experiment, state.tuning).arm_trials["plain"] == 5
 
 
-def test_trees_are_tuned_by_their_leaves() -> None:
+def test_trees_are_tuned_by_their_leaves_and_networks_by_losses_that_fit_their_other_keys() -> None:
     assert set(leaves_to_tune(load_experiment("ferro2018"))) == {"training.lr", "ranker.leaves"}
+    assert set(leaves_to_tune(load_experiment("dense"))) == {"training.lr", "training.batch_size"}
+    smooth = ["training.loss=cross_entropy", "training.label_smoothing=0.1"]
+    assert "training.loss" not in leaves_to_tune(load_experiment("negatives", smooth))
 
 
 # -- bad input -----------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainables.config.keys import EvaluationConfig, TrainingConfig, TrainingRun
+from trainables.config.keys import EvaluationConfig, TrainingConfig, TrainingRun, curriculum_misfits
 from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.curriculum.scoring import NO_RUN, SCORINGS
 from trainables.curriculum.weighting import OF_DIFFICULTY, WEIGHTINGS
@@ -23,9 +23,15 @@ def class_values() -> dict[str, list[str]]:
 
 
 def losses_like(run: TrainingRun) -> list[str]:
-    """The losses of the same kind as a training's that need no teacher, its own first: they read the same batches."""
+    """The losses of the same kind as a training's that need no teacher and fit its other keys, its own first: they read
+    the same batches."""
+
+    def fits(name: str) -> bool:
+        training = run.training.model_copy(update={"loss": name})
+        return not curriculum_misfits(run.model_copy(update={"training": training}))
+
     own = LOSSES[run.training.loss]
-    others = [name for name, loss in LOSSES.items() if loss.kind == own.kind and not loss.reads_teacher]
+    others = [name for name, loss in LOSSES.items() if loss.kind == own.kind and not loss.reads_teacher and fits(name)]
     return list(dict.fromkeys([run.training.loss, *others]))
 
 
