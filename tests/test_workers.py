@@ -128,7 +128,7 @@ SEARCH = """
 data: docstrings
 ranker: {name: conv_knrm, vector_size: 16, filters: 8}
 curriculum: {pacing: linear, delta: {uniform: [0.1, 0.9]}}
-training: {lr: [1e-2, 1e-3], max_iterations: 4, batches_per_iteration: 2, batch_size: 8, precision: fp32}
+training: {lr: [1e-3, 5e-4], max_iterations: 4, batches_per_iteration: 2, batch_size: 8, precision: fp32}
 search: {trials: 4, scheduler: asha, grace: 1, reduction_factor: 2, resources: {workers: 2}}
 """
 
