@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.pair_data import pair_folder
 from tests.support.report_cases import Case
 from tests.support.toy_search import SPACE, Crew, Killed, summary
 from trainables.config.function import objective_of
@@ -134,8 +135,14 @@ def test_a_search_of_0_1_goes_on_with_one_plain_trial_and_is_tuned_afterwards(tm
     assert with_tuning(experiment, state.tuning).arm_trials["plain"] == 5
 
 
-def test_trees_are_tuned_by_their_leaves() -> None:
+def test_trees_are_tuned_by_their_leaves_and_networks_by_losses_that_fit_their_other_keys(tmp_path: Path) -> None:
     assert set(leaves_to_tune(load_experiment("ferro2018"))) == {"training.lr", "ranker.leaves"}
+    assert set(leaves_to_tune(load_experiment("dense"))) == {"training.lr", "training.batch_size"}
+    smooth = ["training.loss=cross_entropy", "training.label_smoothing=0.1"]
+    assert "training.loss" not in leaves_to_tune(load_experiment("negatives", smooth))
+    paced = "{ranker: embedding, curriculum: {scoring: random, pacing: {choice: [none, linear]}}}"
+    of_pairs = opened(tmp_path, f"data.source={pair_folder(tmp_path / 'pairs')}", space=paced)
+    assert leaves_to_tune(of_pairs)["training.loss"].document() == {"choice": ["cross_entropy", "hinge"]}
 
 
 # -- bad input -----------------------------------------------------------------------------------------------------

@@ -106,10 +106,11 @@ def test_a_resumed_training_gives_the_numbers_of_an_unbroken_one(
     assert all(torch.equal(second.best_weights[name], weight) for name, weight in unbroken.best_weights.items())
 
 
-def test_trees_have_no_weights_to_average() -> None:
+def test_trees_have_no_weights_to_average_and_no_labels_to_smooth() -> None:
     with pytest.raises(ConfigError) as raised:
-        validated({"ranker": "lambdamart", "training": {"average": "ema"}})
-    wrong = (
-        "error: training.average: lambdamart has no weights to average; none, or a ranker that is a network over texts"
-    )
-    assert [str(problem) for problem in raised.value.problems] == [wrong]
+        validated({"ranker": "lambdamart", "training": {"average": "ema", "label_smoothing": 0.1}})
+    assert [str(problem) for problem in raised.value.problems] == [
+        "error: training.average: lambdamart has no weights to average; none, or a ranker that is a network over texts",
+        "error: training.label_smoothing: lambdamart has no distribution of labels to smooth; "
+        "0, or a ranker that is a network over texts",
+    ]

@@ -81,6 +81,8 @@ def test_losses_of_logits() -> None:
     probability = logits.softmax(1)
     cross_entropy = losses.class_cross_entropy(logits, classes, LossSettings())
     torch.testing.assert_close(cross_entropy, -torch.stack([probability[0, 0], probability[1, 2]]).log())
+    smoothed = losses.class_cross_entropy(logits, classes, LossSettings(label_smoothing=0.3))
+    torch.testing.assert_close(smoothed, 0.7 * cross_entropy - 0.3 * probability.log().mean(1))
     hinge = losses.class_hinge(logits, classes, LossSettings())
     expected = [1 + float(probability[0, 2] - probability[0, 0]), 1.0]
     assert hinge.tolist() == pytest.approx(expected)

@@ -18,6 +18,7 @@ from trainables.data.instances import Batch
 from trainables.rankers.ranker import DualEncoder
 from trainables.training.accumulation import Accumulation
 from trainables.training.contrast import Contrast
+from trainables.training.losses import LossSettings
 from trainables.training.materials import prepare
 from trainables.training.trainer import Training
 
@@ -71,7 +72,7 @@ def test_the_loss_and_its_gradient_are_those_of_sentence_transformers(data) -> N
     theirs = MultipleNegativesRankingLoss(None, scale=20.0)  # pyright: ignore[reportArgumentType]
     columns = [asked[contrast.query_of], *(read[column] for column in columns)]
     expected = theirs.compute_loss_from_embeddings(columns, torch.empty(0))
-    got = contrast.losses(vectors, 0.05)
+    got = contrast.losses(vectors, LossSettings(temperature=0.05))
     assert not contrast.left_out.any()
     torch.testing.assert_close(got.mean(), expected)
     weights = list(training.module.parameters())
@@ -90,11 +91,13 @@ def test_relevant_documents_of_the_query_are_no_negatives_and_texts_count_once()
         left_out=np.array([[False, False, True], [False, False, False], [True, False, False]]),
     )
     vectors = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.5, 0.1], [0.2, 0.9], [0.7, 0.3]])
-    losses = contrast.losses(vectors, 0.5)
+    losses, smooth = (contrast.losses(vectors, LossSettings(1, 1, 0.5, smoothing)) for smoothing in (0.0, 0.3))
     scores = [[1.0, 0.4, None], [0.2, 1.8, 0.6], [None, 0.4, 1.4]]  # dot products over the temperature
-    for got, row, positive in zip(losses.tolist(), scores, (0, 1, 2), strict=True):
-        exponents = [0.0 if score is None else float(np.exp(score)) for score in row]
-        assert got == pytest.approx(-np.log(exponents[positive] / sum(exponents)))
+    for got, smoothed, row, positive in zip(losses.tolist(), smooth.tolist(), scores, (0, 1, 2), strict=True):
+        logs = -np.log(sum(np.exp(score) for score in row if score is not None))
+        assert got == pytest.approx(-(row[positive] + logs))
+        spread = np.mean([score + logs for score in row if score is not None])  # over what is no other positive
+        assert smoothed == pytest.approx(0.7 * got - 0.3 * spread)
 
 
 def test_a_batch_is_laid_out_by_distinct_texts(data) -> None:
@@ -148,7 +151,7 @@ def test_cached_gradients_have_the_dropout_of_their_first_pass(data) -> None:
     torch.manual_seed(7)
     parts = [training._embed(training.in_batch, *rows) for rows in contrast.parts(3)]
     training.module.zero_grad()
-    (contrast.losses(torch.cat(parts), 0.05) * weights).mean().backward()
+    (contrast.losses(torch.cat(parts), LossSettings(temperature=0.05)) * weights).mean().backward()
     for one, weight in zip(cached, [w for w in training.module.parameters() if w.grad is not None], strict=True):
         torch.testing.assert_close(one, weight.grad, rtol=1e-5, atol=1e-5)
 

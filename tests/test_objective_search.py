@@ -30,7 +30,7 @@ curriculum:
   delta: {uniform: [0.2, 0.6]}
 parameters: {lr: {loguniform: [0.05, 1]}}
 training: {max_iterations: 4}
-search: {trials: 5, plain: 0, max_concurrent: 1, scheduler: asha, promotion: false, grace: 1, reduction_factor: 2}
+search: {trials: 6, max_concurrent: 1, scheduler: asha, promotion: false, grace: 1, reduction_factor: 2}
 metric: mrr
 """
 
@@ -49,8 +49,9 @@ def whole(space: Path, local_ray: str, tmp_path_factory: pytest.TempPathFactory)
 
 
 def courses(search: tune_cl.Search) -> list[tuple[Any, ...]]:
-    rows = search.curves.merge(search.trials[["trial_id", "outcome", "parameters.lr"]], on="trial_id")
-    return [tuple(row) for row in rows[["trial_id", "iteration", "dev_mrr", "loss", "outcome", "parameters.lr"]].values]
+    columns = ["trial_id", "arm", "outcome", "parameters.lr"]
+    rows = search.curves.merge(search.trials[columns], on="trial_id")
+    return [tuple(row) for row in rows[["iteration", "dev_mrr", "loss", *columns]].values]
 
 
 def test_a_space_of_a_function_is_checked_without_training(space: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -60,12 +61,14 @@ def test_a_space_of_a_function_is_checked_without_training(space: Path, capfd: p
     assert "train on its own data, for mrr on dev" in shown and "not measured" in shown
     assert main([*command, "--json"]) == 0
     document = json.loads(capfd.readouterr().out)
-    assert (document["trials"], document["parameters"], document["hours_forecast"]) == (5, 3, None)
+    assert (document["trials"], document["parameters"], document["hours_forecast"]) == (6, 3, None)
 
 
 def test_a_search_stops_trials_early_and_logs_what_the_function_reports(whole: tune_cl.Search) -> None:
     outcomes = whole.trials["outcome"].tolist()
     assert outcomes[0] == "baseline" and "stopped_early" in outcomes and "failed" not in outcomes
+    assert whole.trials["arm"].tolist() == ["plain", "curriculum"] * 3
+    assert whole.trials["parameters.lr"].nunique() == 6, "in both arms"
     client = mlflow.MlflowClient(whole.tracking_uri)
     parent = client.get_run(whole.document["mlflow_run_id"])
     runs = client.search_runs([parent.info.experiment_id], "tags.`tune_cl.kind` = 'trial'")

@@ -7,6 +7,7 @@ from itertools import product
 
 import pytest
 
+from search_spaces import SPACES
 from trainables.rankers import RANKERS
 from tune_cl.experiment.load import load_experiment
 
@@ -14,6 +15,12 @@ PENHA = {"loss": "pointwise", "negatives": 1, "lr": 5e-5, "schedule": "linear", 
 MACAVANEY = {"loss": "pairwise", "lr": 2e-5, "clip": math.inf, "batch_size": 16, "batches_per_iteration": 32}
 MACAVANEY |= {"max_iterations": 130, "patience": 15}
 STAGES = ("subset", "objective_switch", "switch")
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_a_space_that_tunes_nothing_for_plain_training_says_so(name: str) -> None:
+    experiment = load_experiment(name)
+    assert ("plain training as given" in experiment.description) == (not experiment.shared_leaves)
 
 
 def test_all_scorings_of_the_paper_at_one_pace() -> None:

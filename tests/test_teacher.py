@@ -60,6 +60,8 @@ def test_the_teacher_is_the_plain_training_under_its_own_keys() -> None:
     run = make_run(teacher={"lr": 0.5, "max_iterations": 7, "ranker": "conv_knrm", "seed": 5}, weighting="kde")
     plain = teacher_run(run)
     assert plain.curriculum == CurriculumConfig()
+    smooth = run.training.model_copy(update={"loss": "cross_entropy", "label_smoothing": 0.1})
+    assert teacher_run(run.model_copy(update={"training": smooth})) == plain, "which validated as pointwise, unsmoothed"
     assert (plain.training.loss, plain.training.lr, plain.training.max_iterations) == ("pointwise", 0.5, 7)
     assert (plain.ranker["filters"], plain.seed) == (128, 5)
     same = teacher_run(make_run())
@@ -215,6 +217,8 @@ def test_a_search_needs_a_teacher_for_its_losses_too() -> None:
         ({"hard_negatives": "teacher", "pretrain_data": "docstrings"}, "training.pretrain_data"),
         ({"negative_ranks": [0, 2]}, "training.negative_ranks"),
         ({"loss": "lambdarank"}, "training.loss"),
+        ({"loss": "hinge", "label_smoothing": 0.1}, "training.label_smoothing"),
+        ({"loss": "softmax", "label_smoothing": 1}, "training.label_smoothing"),
     ],
 )
 def test_keys_of_the_loss_that_contradict_each_other_are_refused(training: dict[str, Any], key: str) -> None:

@@ -245,6 +245,25 @@ def test_known_pairwise_losses(name: str, expected: float) -> None:
     assert float(loss) == pytest.approx(expected, abs=1e-5)
 
 
+def test_smoothed_labels_give_each_document_its_share_of_the_target() -> None:
+    """Szegedy et al. 2016, section 7: of two documents the positive keeps 1 - ε / 2; of N, 1 - ε + ε / N."""
+    smooth, plain = LossSettings(label_smoothing=0.2), LossSettings(label_smoothing=0.0)
+    pair = (torch.tensor([2.0]), torch.tensor([1.0]))  # -log of their probabilities: .31326 and 1.31326
+    assert float(LOSSES["cross_entropy"].function(*pair, smooth)) == pytest.approx(
+        0.9 * 0.31326 + 0.1 * 1.31326, abs=1e-5
+    )
+    of_two = LOSSES["softmax"].function(torch.stack(pair, 1), None, smooth)
+    torch.testing.assert_close(of_two, LOSSES["cross_entropy"].function(*pair, smooth))
+    scores = torch.randn(50, 8, generator=torch.Generator().manual_seed(0)) * 5
+    target = torch.full((8,), 0.2 / 8)
+    target[0] += 0.8
+    expected = torch.nn.functional.cross_entropy(scores, target.expand(50, 8), reduction="none")
+    torch.testing.assert_close(LOSSES["softmax"].function(scores, None, smooth), expected)
+    assert torch.equal(LOSSES["softmax"].function(scores, None, plain), -scores.log_softmax(1)[:, 0])
+    unsmoothed = LOSSES["cross_entropy"].function(scores[:, 0], scores[:, 1], plain)
+    assert torch.equal(unsmoothed, torch.nn.functional.softplus(scores[:, 1] - scores[:, 0]))
+
+
 def test_rate_rises_then_falls() -> None:
     run = make_run(training={"warmup": 0.25, "schedule": "linear", "max_iterations": 4, "batches_per_iteration": 5})
     rates = [rate_factor(run, step) for step in range(20)]

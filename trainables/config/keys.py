@@ -98,6 +98,9 @@ FOLLOWS_REFERENCE = ActiveIf(
 )
 READS_MARGIN = ActiveIf("loss hinge", lambda run: "margin" in LOSSES[run.training.loss].keys)
 READS_TEMPERATURE = ActiveIf("loss softmax or distill_kl", lambda run: "temperature" in LOSSES[run.training.loss].keys)
+READS_SMOOTHING = ActiveIf(
+    "loss cross_entropy or softmax", lambda run: "label_smoothing" in LOSSES[run.training.loss].keys
+)
 READS_TEACHER = ActiveIf(
     "a scoring, loss or negatives by a teacher", lambda run: run.reads_teacher or bool(run.courses)
 )
@@ -252,6 +255,12 @@ class TrainingConfig(Section):
         default=None,
         gt=0,
         description="divides the scores of losses softmax and distill_kl; null: 0.05 for softmax of cosines, else 1",
+    )
+    label_smoothing: ForNetworks[Annotated[float, READS_SMOOTHING]] = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="share of the target that losses cross_entropy and softmax spread over all documents or classes",
     )
     lr: float = Field(default=1e-3, gt=0, description="learning rate of Adam with decoupled weight decay")
     weight_decay: ForNetworks[float] = Field(default=0.0, ge=0)
@@ -441,6 +450,9 @@ def curriculum_misfits(run: TrainingRun) -> list[Problem]:
     if run.training.average != "none":
         wrong = f"{name} has no weights to average"
         problems.append(Problem("training.average", wrong, "none, or a ranker that is a network over texts"))
+    if run.training.label_smoothing:
+        wrong = f"{name} has no distribution of labels to smooth"
+        problems.append(Problem("training.label_smoothing", wrong, "0, or a ranker that is a network over texts"))
     if run.training.pretrain_data is not None:
         wrong = f"{name} starts from no weights"
         problems.append(Problem("training.pretrain_data", wrong, "null, or a ranker that is a network over texts"))
@@ -453,6 +465,10 @@ def loss_misfits(training: TrainingConfig) -> list[Problem]:
     if training.reads_lists and training.negatives == "all":
         wrong = f"'all' makes no lists, which loss {training.loss} reads"
         problems.append(Problem("training.negatives", wrong, "a number of negatives in each list, e.g. 7"))
+    if training.label_smoothing and "label_smoothing" not in LOSSES[training.loss].keys:
+        able = " or ".join(name for name, loss in LOSSES.items() if "label_smoothing" in loss.keys)
+        wrong = f"loss {training.loss} has no distribution of labels to smooth"
+        problems.append(Problem("training.label_smoothing", wrong, f"0, or loss {able}"))
     low, high = training.negative_ranks or (1, 1)
     if low > high:
         problems.append(Problem("training.negative_ranks", f"{low} is above {high}", f"e.g. [{high}, {low}]"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainables.config.keys import EvaluationConfig, TrainingConfig, TrainingRun
+from trainables.config.keys import EvaluationConfig, TrainingConfig, TrainingRun, curriculum_misfits
 from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.curriculum.scoring import NO_RUN, SCORINGS
 from trainables.curriculum.weighting import OF_DIFFICULTY, WEIGHTINGS
@@ -22,17 +22,22 @@ def class_values() -> dict[str, list[str]]:
     return {"metric": [ACCURACY], "training.loss": class_losses()}
 
 
-def losses_like(run: TrainingRun) -> list[str]:
-    """The losses of the same kind as a training's that need no teacher, its own first: they read the same batches."""
+def losses_like(run: TrainingRun, task: Task) -> list[str]:
+    """The losses of the same kind as a training's that need no teacher and fit task and other keys, its own first: they
+    read the same batches."""
+
+    def fits(name: str) -> bool:
+        other = run.model_copy(update={"training": run.training.model_copy(update={"loss": name})})
+        return not curriculum_misfits(other) and not any(_unfit(other, task))
+
     own = LOSSES[run.training.loss]
-    others = [name for name, loss in LOSSES.items() if loss.kind == own.kind and not loss.reads_teacher]
+    others = [name for name, loss in LOSSES.items() if loss.kind == own.kind and not loss.reads_teacher and fits(name)]
     return list(dict.fromkeys([run.training.loss, *others]))
 
 
 def require_fit(run: TrainingRun, task: Task) -> None:
     """Raises ConfigError with every key of a training that does not fit the data's task."""
-    unfit = _unfit_for_classes if task == "classification" else _unfit_for_ranking
-    if problems := list(unfit(run)):
+    if problems := list(_unfit(run, task)):
         raise ConfigError(problems)
 
 
@@ -65,6 +70,10 @@ def task_notes(run: TrainingRun, data: RankingData) -> tuple[str, ...]:
 def _unfit_scoring(name: str) -> Problem:
     fitting = [other for other, scoring in SCORINGS.items() if not scoring.unfit]
     return Problem(SCORINGS.location, f"'{name}' {SCORINGS[name].unfit}", f"one of {', '.join(fitting)}")
+
+
+def _unfit(run: TrainingRun, task: Task) -> Iterator[Problem]:
+    return _unfit_for_classes(run) if task == "classification" else _unfit_for_ranking(run)
 
 
 def _unfit_for_ranking(run: TrainingRun) -> Iterator[Problem]:

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from trainables.data.instances import Batch
 from trainables.rankers.ranker import DualEncoder, sent
 from trainables.training.batching import Batcher
+from trainables.training.losses import LossSettings, smoothed
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,17 @@ class Contrast:
         for part in np.array_split(np.arange(len(self)), min(count, len(self))):
             yield self.query_rows[part[part < queries]], self.document_rows[part[part >= queries] - queries]
 
-    def losses(self, vectors: Tensor, temperature: float) -> Tensor:
-        """Minus the log-probability of each list's positive among the batch's documents, [B]. `vectors` [A + R, H]:
-        those of the queries first."""
+    def losses(self, vectors: Tensor, settings: LossSettings) -> Tensor:
+        """Loss softmax of each list's positive among the batch's documents, [B]. `vectors` [A + R, H]: those of the
+        queries first."""
         device, queries = vectors.device, len(self.query_rows)
         query_of, positive_of, left_out = (
             sent(torch.from_numpy(array), device) for array in (self.query_of, self.positive_of, self.left_out)
         )
-        scores = vectors[:queries][query_of] @ vectors[queries:].T / temperature
-        return functional.cross_entropy(scores.masked_fill(left_out, -torch.inf), positive_of, reduction="none")
+        scores = vectors[:queries][query_of] @ vectors[queries:].T / settings.temperature
+        logs = scores.masked_fill(left_out, -torch.inf).log_softmax(1).masked_fill(left_out, 0)
+        right = logs.gather(1, positive_of[:, None]).squeeze(1)
+        return smoothed(logs, right, (~left_out).sum(1), settings.label_smoothing)
 
 
 class InBatchNegatives:

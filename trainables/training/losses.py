@@ -23,12 +23,13 @@ ARGUMENTS: dict[str, tuple[str, str, str]] = {
     "listwise": ("scores", "labels", "settings"),
     "classification": ("logits", "classes", "settings"),
 }
-KEYS = frozenset({"margin", "temperature"})
+KEYS = frozenset({"margin", "temperature", "label_smoothing"})
 
 
 @dataclass(frozen=True)
 class LossSettings:
-    """What a loss may read besides scores: `training.margin`, `evaluation.relevance_level`, `training.temperature`.
+    """What a loss may read besides scores: `training.margin`, `evaluation.relevance_level`, `training.temperature`,
+    `training.label_smoothing`.
 
     fine  share of a list, the teacher's first, whose order counts; below 1 under schedule groups of
           `curriculum.negatives`
@@ -37,6 +38,7 @@ class LossSettings:
     margin: float = 1.0
     relevance_level: int = 1
     temperature: float = 1.0
+    label_smoothing: float = 0.0
     fine: float = 1.0
 
 
@@ -159,10 +161,10 @@ def hinge(positive: Tensor, negative: Tensor, settings: LossSettings) -> Tensor:
 
 
 def class_cross_entropy(logits: Tensor, classes: Tensor, settings: LossSettings) -> Tensor:
-    """-log of the right class's probability."""
+    """-log of the right class's probability, smoothed."""
     from torch.nn import functional
 
-    return functional.cross_entropy(logits, classes, reduction="none")
+    return functional.cross_entropy(logits, classes, reduction="none", label_smoothing=settings.label_smoothing)
 
 
 @loss(
@@ -170,13 +172,20 @@ def class_cross_entropy(logits: Tensor, classes: Tensor, settings: LossSettings)
     "-log of the softmax over the scores of a pair of documents, or over the classes",
     ITS_CODE,
     kind="pairwise",
+    keys=("label_smoothing",),
     classes=class_cross_entropy,
 )
 def cross_entropy(positive: Tensor, negative: Tensor, settings: LossSettings) -> Tensor:
-    """-log softmax(s+, s-)[s+]."""
+    """-log softmax(s+, s-)[s+], smoothed: half of ε times s+ - s- is what the target ε / 2 of the negative adds."""
     from torch.nn import functional
 
-    return functional.softplus(negative - positive)
+    return functional.softplus(negative - positive) + settings.label_smoothing / 2 * (positive - negative)
+
+
+def smoothed(log_probabilities: Tensor, right: Tensor, count: Tensor | int, smoothing: float) -> Tensor:
+    """Cross-entropy with the target 1 - ε for the right one, and ε spread over all `count`, the right one too (Szegedy
+    et al. 2016, section 7). `log_probabilities` [B, N]: 0 for what does not count."""
+    return -(1 - smoothing) * right - smoothing * log_probabilities.sum(1) / count
 
 
 MU = 10.0  # weight of NDCG-Loss2 in NDCG-Loss2++ (Wang et al. 2018, section 6)
@@ -187,14 +196,15 @@ MU = 10.0  # weight of NDCG-Loss2 in NDCG-Loss2++ (Wang et al. 2018, section 6)
     "-log of the positive's probability among N negatives",
     "Gao et al. 2021",
     kind="listwise",
-    keys=("temperature",),
+    keys=("temperature", "label_smoothing"),
 )
 def softmax(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:
     """Minus the log-probability of the positive among its list: the localised contrastive loss of Gao, Dai & Callan
     2021 ("Rethink Training of BERT Rerankers in Multi-Stage Retrieval Pipeline", Eq. 3; code: luyug/Reranker).
     Scores are divided by the temperature first, as in contrastive losses (van den Oord et al. 2018: 1; for cosines
     Chen et al. 2020, SimCLR, Eq. 1)."""
-    return -(scores / settings.temperature).log_softmax(1)[:, 0]
+    logs = (scores / settings.temperature).log_softmax(1)
+    return smoothed(logs, logs[:, 0], logs.shape[1], settings.label_smoothing)
 
 
 @loss("ranknet", "mean cross-entropy of a list's ordered pairs", "Burges et al. 2005", kind="listwise")

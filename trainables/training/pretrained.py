@@ -135,7 +135,7 @@ def teacher_run(run: TrainingRun, task: Task = "ranking") -> TrainingRun:
     keys = run.curriculum.teacher
     given = {"lr": keys.lr, "max_iterations": keys.max_iterations}
     loss = "pointwise" if task == "ranking" else "cross_entropy"
-    changed = {"loss": loss, "hard_negatives": "random", "negative_ranks": None} | {
+    changed = {"loss": loss, "label_smoothing": 0.0, "hard_negatives": "random", "negative_ranks": None} | {
         key: value for key, value in given.items() if value is not None
     }
     return run.model_copy(

@@ -200,7 +200,7 @@ class Training(RankerProgress):
             self.module,
             len(weights),
             lambda count: [partial(self._embed, in_batch, *rows) for rows in contrast.parts(count)],
-            lambda vectors: self._reduced(contrast.losses(vectors, self.run.temperature), weights, slice(None)),
+            lambda vectors: self._reduced(contrast.losses(vectors, self.loss_settings), weights, slice(None)),
         )
 
     def _embed(self, in_batch: InBatchNegatives, query_rows: np.ndarray, document_rows: np.ndarray) -> Tensor:
@@ -251,7 +251,8 @@ class Training(RankerProgress):
 
     @property
     def loss_settings(self) -> LossSettings:
-        return LossSettings(self.run.training.margin, self.run.evaluation.relevance_level, self.run.temperature)
+        run, training = self.run, self.run.training
+        return LossSettings(training.margin, run.evaluation.relevance_level, run.temperature, training.label_smoothing)
 
     def _forward(self, rows: np.ndarray) -> Tensor:
         inputs = self.batcher.inputs(rows)

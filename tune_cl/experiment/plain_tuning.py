@@ -9,6 +9,7 @@ from typing import Any
 from trainables.config.keys import TrainingRun, configuration_fields
 from trainables.config.task_fit import losses_like
 from trainables.core.errors import ConfigError, Problem
+from trainables.data import task_of
 from tune_cl.experiment.experiment import Experiment, PlainTuning
 from tune_cl.space.parameters import Leaf, parse_leaf
 
@@ -53,6 +54,6 @@ def usual_ranges(run: TrainingRun) -> dict[str, Any]:
         return ranges | {"ranker.leaves": {"choice": [max(2, leaves // 2), leaves, 2 * leaves]}}
     size = run.training.batch_size
     ranges["training.batch_size"] = {"choice": sorted({max(1, size // 2), size, 2 * size})}
-    if len(losses := losses_like(run)) > 1:
+    if len(losses := losses_like(run, task_of(run.data.source))) > 1:
         ranges["training.loss"] = {"choice": losses}
     return ranges

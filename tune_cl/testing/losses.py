@@ -15,7 +15,7 @@ from tune_cl.testing.promises import alike, promise
 NEAR = 1e-6
 CASES, WIDTH = 12, 3  # WIDTH: of a list, or classes
 STEPS, RATE = 150, 0.2
-SETTINGS = (LossSettings(margin=0.5, relevance_level=1), LossSettings(margin=1.0, relevance_level=2))
+SETTINGS = (LossSettings(margin=0.5), LossSettings(margin=1.0, relevance_level=2, label_smoothing=0.1))
 
 
 @dataclass(frozen=True)
