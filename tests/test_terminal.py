@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import re
 import sys
 import unicodedata
 from io import StringIO
@@ -17,7 +18,8 @@ from rich.console import Console
 from tests.support.data_folders import trec_files, write_folder
 from tests.support.panel_states import state_of, trial
 from tests.support.terminal import Terminal
-from trainables.core.prose import say, visible, wrapped
+from trainables.core import prose
+from trainables.core.prose import duration, phase, say, visible, wrapped
 from tune_cl.cli import BAD_INPUT, DONE, main
 from tune_cl.cli.tables import table
 from tune_cl.history.journal import Event
@@ -43,6 +45,38 @@ def test_what_is_longer_than_a_line_stays_whole_and_lines_stay_apart(monkeypatch
     address = "https://example.org/" + "long-" * 10
     told = wrapped(f"MLflow's runs are in {address} of this machine\nand more", Terminal()).splitlines()
     assert told == ["MLflow's runs are in", address, "of this machine", "and more"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(45.2, "45 s"), (89, "89 s"), (170, "3 min"), (7800, "2 h 10 min"), (3599, "1 h 0 min"), (605_820, "7 d 0 h")],
+)
+def test_durations_have_at_most_two_units(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_a_phase_that_lasts_is_named_and_its_seconds_follow_on_the_same_line(
+    capfd: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def until_named(name: str) -> None:
+        shown = ""
+        while not shown.endswith(f"{name} ... "):
+            shown += capfd.readouterr().err
+
+    with phase("short"):
+        assert not capfd.readouterr().err
+    monkeypatch.setattr(prose, "PHASE_SECONDS", 0.01)
+    with phase("reading x"):
+        until_named("reading x")
+    assert re.fullmatch(r"\d+\.\d s\n", capfd.readouterr().err)
+    with phase("outer"):
+        until_named("outer")
+        say("note")
+    assert re.fullmatch(r"\nnote\nouter: \d+\.\d s\n", capfd.readouterr().err)
+    with pytest.raises(ValueError, match="wrong"), phase("reading y"):
+        until_named("reading y")
+        raise ValueError("wrong")
+    assert capfd.readouterr().err == "\n"
 
 
 # -- tables --------------------------------------------------------------------------------------------------------
@@ -105,6 +139,20 @@ def test_the_panel_shows_what_runs_the_best_and_the_baseline_before_what_waits()
     assert all(word in head for word in ("curriculum 0.5000 (t0001), plain 0.4500"))
     whole = panel(crowd(), 120, 40)
     assert sum(line.startswith("t0") for line in whole) == len(crowd()) and whole[-1].startswith("t0")
+
+
+def test_the_time_left_is_known_after_three_iterations_and_trainings_are_told_elsewhere(capfd: Capture) -> None:
+    progress = Panel(9, 10, state_of([]), "trainings")
+    progress.console = Console(width=80, height=24)
+    for count, known in ((2, False), (3, True)):
+        state = state_of([trial(number, 0.4, "completed") for number in range(count)])
+        progress.update(state)
+        with progress.console.capture() as captured:
+            progress.console.print(progress.panel(state))
+        shown = captured.get()
+        assert f"{count} of 9 trainings done" in shown and "best" not in shown
+        assert bool(re.search(r"about \d+ s left", shown)) == known
+    assert not capfd.readouterr().err
 
 
 def test_a_trial_is_told_by_the_keys_that_the_space_opens() -> None:

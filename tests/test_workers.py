@@ -13,6 +13,7 @@ import ray
 
 from tests.support.builders import tiny_data
 from tests.support.confirm_cases import confirm_run, read_values
+from tests.support.panel_states import state_of
 from tests.support.toy_trainable import search_event
 from tests.support.training_runs import make_run
 from trainables.config.keys import TrainingRun
@@ -200,11 +201,15 @@ def test_a_confirmation_trains_with_two_processes_what_one_would(
     configuration, resources = Configuration("plain", "t0000", {}, {}), Resources(workers=2)
     runs = [SeedRun(configuration, seed, run_of(seed=seed), "test", tmp_path / str(seed)) for seed in (1, 2)]
     ended: list[str | None] = []
+    shown: list[SearchState] = []
     with Journal(tmp_path / "journal") as journal:
-        trainings = Trainings(iter([runs]), journal, resources, {}, lambda run, why: ended.append(why))
+        trainings = Trainings(
+            iter([runs]), journal, resources, {}, lambda run, why: ended.append(why), state_of([]), shown.append
+        )
         shared = {materials_key(run_of()): materials}
         ray_tune.run_trials(trainings, 2, shared, resources, str(tmp_path / "ray"), "confirmation", lambda: 1)
     assert ended == [None, None]
+    assert [trial.outcome for trial in shown[-1].by_number()] == ["completed", "completed"]
     confirm_run(run_of(), materials, tmp_path / "alone", "test")
     values = [read_values(tmp_path / name, "test", "map") for name in ("1", "alone")]
     np.testing.assert_allclose(*values, atol=1e-3)

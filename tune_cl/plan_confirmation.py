@@ -13,6 +13,8 @@ from tune_cl.confirmation.verdict import LEVEL
 from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import replay
+from tune_cl.process import loading
+from tune_cl.search.progress_panel import Panel, PanelKind
 
 
 def plan_seeds(
@@ -23,6 +25,7 @@ def plan_seeds(
     pilot: int | None,
     address: str | None,
     objective: Objective | None = None,
+    panel: PanelKind = Panel,
 ) -> dict[str, Any]:
     """The document of `tune-cl plan`. `pilot`: how often the baseline is trained first, to measure the variances;
     `objective`: the function of a search that trains by one.
@@ -30,7 +33,7 @@ def plan_seeds(
     Raises ConfigError for numbers that make no sense, or if nothing is known of the variances.
     """
     _require_sense(difference, power, top, pilot)
-    variances = _measured(search_folder, pilot, address, objective) if pilot else _recorded(search_folder)
+    variances = _measured(search_folder, pilot, address, objective, panel) if pilot else _recorded(search_folder)
     if not any(asdict(variances.components).values()):
         wrong = f"the values do not vary: {variances.source}"
         raise ConfigError(Problem("NAME", wrong, "a search whose trainings differ; see training.lr"))
@@ -66,8 +69,9 @@ def _recorded(search_folder: SearchFolder) -> Variances:
 
 
 def _measured(
-    search_folder: SearchFolder, trainings: int, address: str | None, objective: Objective | None
+    search_folder: SearchFolder, trainings: int, address: str | None, objective: Objective | None, panel: PanelKind
 ) -> Variances:
-    from tune_cl.run_confirmation import pilot  # imports Ray and torch
+    with loading():
+        from tune_cl.run_confirmation import pilot
 
-    return of_pilot(pilot(search_folder, trainings, address, objective))
+    return of_pilot(pilot(search_folder, trainings, address, objective, panel))

@@ -8,11 +8,13 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from shlex import quote
 from types import FrameType
 from typing import Any
+
+from trainables.core.prose import phase
 
 
 def program(name: str) -> str:
@@ -23,6 +25,11 @@ def program(name: str) -> str:
 
 
 NOT_IN_TIME = "Ray did not start in its time"
+
+
+def loading() -> AbstractContextManager[None]:
+    """Names the import of Ray and PyTorch, which takes seconds the first time."""
+    return nullcontext() if "ray" in sys.modules else phase("loading Ray and PyTorch")
 
 
 def load() -> str:

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -63,6 +63,7 @@ from tune_cl.ray.session import ray_session
 from tune_cl.ray.slots import Slots, require_room
 from tune_cl.ray.tuner import run_trials
 from tune_cl.report.page import write_report
+from tune_cl.search.progress_panel import Panel, PanelKind
 from tune_cl.search_document import BEST_RANKER
 from tune_cl.space.wording import DEFAULT
 from tune_cl.tracking.writer import MlflowWriter, finish
@@ -83,6 +84,7 @@ class Confirmation:
     request: Request
     address: str | None = None
     pilot: bool = False
+    panel: PanelKind = Panel
     failed: list[tuple[SeedRun, str]] = field(default_factory=list)
     dropped: dict[str, int] = field(default_factory=dict)
 
@@ -178,12 +180,22 @@ class Confirmation:
         if self.address is None:
             require_room(resources)
         rounds, ended = chain([first], rounds), partial(self._ended, journal)
-        trainings = Trainings(rounds, journal, resources, self._own_checkpoints(), ended)
-        with ray_session(self.address):
+        shown = replace(self.state, name=f"confirm {self.state.name}", trials={}, iterations=0)
+        noun = "trainings at most" if self.max_seeds else "trainings"
+        panel = self.panel(self._to_come(), self.experiment.base_run().training.max_iterations, shown, noun)
+        trainings = Trainings(rounds, journal, resources, self._own_checkpoints(), ended, shown, panel.update)
+        with ray_session(self.address), panel:
             networks = not self.experiment.base_run().grows_trees
             slots = Slots(resources, self.experiment.search.max_concurrent, self.address is not None, say, networks)
             storage, session = self.search_folder.below("ray"), f"confirmation-{round(time.time() * 1000)}"
             run_trials(trainings, len(self._every_run()), self.materials, resources, storage, session, slots)
+
+    def _to_come(self) -> int:
+        """How many trainings have no result yet, before the selection if there is one."""
+        losers = set() if self.request.each or not self.selects else {one.label for one in self.best[1:]}
+        tests = [run for run in self.runs.values() if run.configuration.label not in losers]
+        every = [*(run for one in self.candidates for run in one.runs), *tests]
+        return sum(not (run.folder / run.split).exists() for run in every)
 
     def _rounds(self, journal: Journal) -> Iterator[list[SeedRun]]:
         """The trainings to do: those of the selection, then all of the test at once; with looks, seed after seed until
@@ -405,6 +417,7 @@ def confirm_search(
     tracking_uri: str,
     address: str | None,
     objective: Objective | None = None,
+    panel: PanelKind = Panel,
 ) -> dict[str, Any]:
     """Trains the best configurations and the baseline with new seeds; returns the document of `tune-cl confirm`.
     `objective`: the function of a search that trains by one.
@@ -414,7 +427,7 @@ def confirm_search(
     cluster = address
     try:
         with search_folder.open() as journal:
-            work = prepared(search_folder, journal, request, address, objective)
+            work = prepared(search_folder, journal, request, address, objective, panel)
             tell(work.state, work)
             writer = MlflowWriter(journal, tracking_uri)
             with ExitStack() as closing:
@@ -445,19 +458,24 @@ def prepared(
     request: Request,
     address: str | None,
     objective: Objective | None,
+    panel: PanelKind,
     pilot: bool = False,
 ) -> Confirmation:
     """A confirmation, or a pilot, whose data is read."""
     state = replay(journal.events())
     experiment = experiment_of(state, same=True, objective=objective)
     require_current(experiment, "confirmed", OF_TRAININGS)
-    work = Confirmation(search_folder, state, experiment, request, address, pilot)
+    work = Confirmation(search_folder, state, experiment, request, address, pilot, panel)
     work.prepare()
     return work
 
 
 def pilot(
-    search_folder: SearchFolder, seeds: int, address: str | None, objective: Objective | None = None
+    search_folder: SearchFolder,
+    seeds: int,
+    address: str | None,
+    objective: Objective | None = None,
+    panel: PanelKind = Panel,
 ) -> np.ndarray:
     """Trains the baseline with the first `seeds` seeds of a confirmation; returns its per-query values on dev, [N, Q].
 
@@ -466,7 +484,7 @@ def pilot(
     try:
         with search_folder.open() as journal:
             request = Request(seeds=seeds, split="dev")
-            work = prepared(search_folder, journal, request, address, objective, pilot=True)
+            work = prepared(search_folder, journal, request, address, objective, panel, pilot=True)
             work.train(journal)
             if work.failed:
                 raise WorkFailed("; ".join(f"{run.name}: {why}" for run, why in work.failed))

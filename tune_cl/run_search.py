@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -31,14 +30,13 @@ from tune_cl.ray.nodes import PACKAGES, versions
 from tune_cl.ray.session import ray_session
 from tune_cl.ray.slots import Slots, at_a_time, require_room
 from tune_cl.ray.tuner import drop_foreign_checkpoints, run_trials
-from tune_cl.report.page import report_is_current, write_report
+from tune_cl.report.page import write_report
 from tune_cl.search.driver import BASELINE_TRIAL, Search
-from tune_cl.search.progress_panel import Panel
+from tune_cl.search.progress_panel import Panel, PanelKind
 from tune_cl.search.warm_start import notes_of, warm_start
-from tune_cl.search_document import best_of, search_document
+from tune_cl.search_document import best_of, report_is_current, search_document
 from tune_cl.tracking.writer import MlflowWriter, finish
 
-PanelKind = Callable[[int, int, SearchState], Panel]
 OF_DRIVER = ("optuna", "mlflow")  # packages that no trial needs
 
 

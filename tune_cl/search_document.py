@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 from trainables.config.function import option_of
@@ -10,7 +13,7 @@ from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Arm
 from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import TRIALS, SearchFolder
 from tune_cl.history.state import Dev, SearchState, TrialState, over_curricula, replay
-from tune_cl.history.tracking_uri import masked
+from tune_cl.history.tracking_uri import SQLITE, masked
 from tune_cl.search.analysis import selection_bias
 from tune_cl.tracking.cursor import load
 from tune_cl.tracking.layout import PARENT, target, view_path
@@ -117,6 +120,25 @@ def recorded_document(search_folder: SearchFolder) -> dict[str, Any]:
     Raises WorkFailed if no trial gave a value."""
     state = replay(read_events(search_folder.journal))
     return search_document(state, search_folder, *recorded_view(search_folder))
+
+
+def is_complete(search_folder: SearchFolder, state: SearchState) -> bool:
+    """Whether a finished search has its report, and MLflow's database all of it. Only a SQLite file can be asked
+    without MLflow, which takes seconds to load: False for any other store."""
+    search = next(read_events(search_folder.journal))
+    sent = load(search_folder.journal, target(search, search_folder.tracking_uri))
+    whole = sent.offset == search_folder.journal.stat().st_size and not sent.owed
+    database = Path(search_folder.tracking_uri.removeprefix(SQLITE))
+    if not (whole and report_is_current(search_folder, state) and database.is_file()):
+        return False
+    with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as runs:
+        return bool(runs.execute("SELECT 1 FROM runs WHERE run_uuid = ?", [sent.runs.get(PARENT)]).fetchone())
+
+
+def report_is_current(search_folder: SearchFolder, state: SearchState) -> bool:
+    """Whether a finished search has its report, announced to MLflow since its end: not an earlier one."""
+    path = search_folder.report
+    return path.exists() and path.name in {Path(artifact).name for artifact in state.artifacts}
 
 
 def recorded_view(search_folder: SearchFolder) -> tuple[str | None, str | None]:

@@ -14,7 +14,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
 from stat import S_ISDIR
@@ -26,10 +26,11 @@ import numpy as np
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.files import full_disk_named, no_link, opened, read_text, require_regular, unwritable, write_text
-from trainables.core.prose import say
+from trainables.core.prose import phase, say
 
 ROOT = "XDG_CACHE_HOME"
 _BLOCK = 1 << 20
+PHASES = {"words": "word vectors", "run": "first stage (BM25)", "teacher-scores": "teacher"}  # by kind of entry
 CHECKSUMS = "checksums.json"  # of an entry: the digests of its files by their paths
 ABANDONED = 3600  # seconds after which a folder that no process has locked is of a killed build
 _verified: set[Path] = set()  # entries whose checksums this process has compared
@@ -161,7 +162,8 @@ def cached(kind: str, digest: str, build: Callable[[Path], None]) -> Path:
     `build` are passed on, and no files remain. Raises ConfigError if an absent entry cannot be written.
     """
     while (entry := entry_in_cache(kind, digest)) is None:
-        _build(entry_of(kind, digest), build)
+        with phase(PHASES[kind]) if kind in PHASES else nullcontext():
+            _build(entry_of(kind, digest), build)
     return entry
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from trainables.core.cache import digest_of
 from trainables.core.errors import DataError, Problem
 from trainables.core.plugins import code_digest
+from trainables.core.prose import phase
 from trainables.core.registry import Entry, Registry
 from trainables.data.columns import RankingData, Task
 from trainables.data.combine import with_splits, with_training_share
@@ -62,8 +63,10 @@ def load_data(config: DataConfig, relevance_level: int = 1) -> RankingData:
 
     Raises DataError for a source that is unknown or wrong, WorkFailed if candidates cannot be retrieved.
     """
-    data = with_training_share(with_splits(_load(config), config.split), config.train_share)
-    return with_training_labels(data, config, relevance_level)
+    source = config.source
+    with phase(f"reading {source if _elsewhere(source) else Path(source).resolve().name}"):
+        data = with_training_share(with_splits(_load(config), config.split), config.train_share)
+        return with_training_labels(data, config, relevance_level)
 
 
 def _load(config: DataConfig) -> RankingData:

@@ -28,9 +28,10 @@ from tune_cl.history.search_folder import (
 )
 from tune_cl.history.state import SearchState, TrialState, replay
 from tune_cl.history.tracking_uri import masked, resolve_tracking_uri
+from tune_cl.process import loading
 from tune_cl.ray.access import require_ray
 from tune_cl.search.progress_panel import standing
-from tune_cl.search_document import BEST_RANKER, best_of, best_of_arm, recorded_document
+from tune_cl.search_document import BEST_RANKER, best_of, best_of_arm, is_complete, recorded_document
 from tune_cl.tracking.layout import metric_name
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ def run(
         tracking_uri = resolve_tracking_uri(search_folder.storage, tracking_uri)
         search_folder = replace(search_folder, tracking_uri=tracking_uri, objective=own.option if own else "")
         require_ray(address, allow_open_ray)
-        from tune_cl.run_search import start_search  # imports Ray and torch: only after the input is checked
+        with loading():  # only after the input is checked
+            from tune_cl.run_search import start_search
 
         document = start_search(experiment, search_folder, tracking_uri, address, panel_kind(progress))
     return Search(search_folder, document, own)
@@ -221,8 +223,12 @@ class Search:
             self._remember(objective)
             require_ray(address, allow_open_ray)
             if self.finished and not retry_failed:
+                if is_complete(self.search_folder, self._state):
+                    self._document = recorded_document(self.search_folder)
+                    return self
                 say(f"'{self.name}' is finished; completing its report and MLflow's records")
-            from tune_cl.run_search import resume_search  # imports Ray and torch
+            with loading():
+                from tune_cl.run_search import resume_search
 
             uri, kind = self.search_folder.tracking_uri, panel_kind(progress)
             self._document = resume_search(self.search_folder, uri, address, kind, self._objective, retry_failed)
@@ -243,7 +249,8 @@ class Search:
         with working(progress):
             self._remember(objective)
             require_ray(address, allow_open_ray)
-            from tune_cl.run_search import tune_plain  # imports Ray and torch
+            with loading():
+                from tune_cl.run_search import tune_plain
 
             uri, kind = self.search_folder.tracking_uri, panel_kind(progress)
             self._document = tune_plain(self.search_folder, trials, uri, address, kind, self._objective)
@@ -290,10 +297,11 @@ class Search:
         with working(progress):
             self._remember(objective)
             require_ray(address, allow_open_ray)
-            from tune_cl.run_confirmation import confirm_search  # imports Ray and torch
+            with loading():
+                from tune_cl.run_confirmation import confirm_search
 
-            uri = self.search_folder.tracking_uri
-            document = confirm_search(self.search_folder, request, uri, address, self._objective)
+            uri, kind = self.search_folder.tracking_uri, panel_kind(progress)
+            document = confirm_search(self.search_folder, request, uri, address, self._objective, kind)
         return Verdict(document)
 
     def report(self, output: str | Path | None = None, format: str | None = None, progress: bool = True) -> Path:
@@ -326,7 +334,8 @@ class Search:
             self._remember(objective)
             if pilot is not None:
                 require_ray(address, allow_open_ray)
-            return plan_seeds(self.search_folder, difference, power, top, pilot, address, self._objective)
+            kind = panel_kind(progress)
+            return plan_seeds(self.search_folder, difference, power, top, pilot, address, self._objective, kind)
 
     def _repr_html_(self) -> str:
         from tune_cl.report.notebook import search_html  # imports SciPy

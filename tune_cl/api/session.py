@@ -5,15 +5,14 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from trainables.core.errors import Interrupted
 from trainables.core.prose import heard_by
-from tune_cl.history.state import SearchState
 from tune_cl.process import stoppable
-from tune_cl.search.progress_panel import NoPanel, Panel, StatusPanel
+from tune_cl.search.progress_panel import NoPanel, Panel, PanelKind, StatusPanel
 
 LASTING = ("note:", "warning:")  # what a line of progress does not replace begins with one of these
 
@@ -38,7 +37,7 @@ def working(progress: bool) -> Iterator[None]:
             raise
 
 
-def panel_kind(progress: bool) -> Callable[[int, int, SearchState], Panel]:
+def panel_kind(progress: bool) -> PanelKind:
     """How a running search is shown, by the same rules as in `working`."""
     if not progress:
         return NoPanel

@@ -11,12 +11,26 @@ from trainables.core.prose import say
 from trainables.core.storage import is_there
 from trainables.training.conclusion import Conclusion
 from tune_cl.confirmation.request import SeedRun
+from tune_cl.experiment.experiment import CURRICULUM
 from tune_cl.experiment.search_keys import Resources
 from tune_cl.history.journal import Journal
+from tune_cl.history.state import SearchState, TrialState
 from tune_cl.search.trials import FINISHED, WAIT, Plan, reason_of
 
 Ended = Callable[[SeedRun, str | None], None]
+Update = Callable[[SearchState], None]
 CHECKPOINT = "training_checkpoint"  # the event of a training's checkpoint, as `checkpoint` is of a trial's
+
+
+@dataclass
+class ShownTraining(TrialState):
+    """A training as the panel shows it: a trial in words of its own."""
+
+    name: str = ""
+
+    @property
+    def words(self) -> str:
+        return self.name
 
 
 @dataclass
@@ -24,6 +38,7 @@ class Trainings:
     """rounds       the trainings to do; the next round is asked for when the last one has ended
     checkpoints  addresses by training, oldest first, of earlier sessions too
     ended_with   called as each training ends, with why it failed, or None
+    shown        the trainings of this session, numbered, as the panel shows them; `update` is called as they change
     """
 
     rounds: Iterator[Sequence[SeedRun]]
@@ -31,6 +46,8 @@ class Trainings:
     resources: Resources
     checkpoints: Mapping[str, list[str]]
     ended_with: Ended
+    shown: SearchState
+    update: Update
     slots: int = 1
     waiting: list[SeedRun] = field(default_factory=list)
     running: dict[str, SeedRun] = field(default_factory=dict)
@@ -52,6 +69,11 @@ class Trainings:
 
     def _plan(self, run: SeedRun) -> Plan:
         self.running[run.trial] = run
+        place = len(self.shown.trials) + 1
+        self.shown.trials[run.trial] = ShownTraining(
+            str(place), place, {}, run.seed, False, CURRICULUM, name=f"{run.configuration.trial} {run.name}"
+        )
+        self.update(self.shown)
         latest = next(filter(is_there, reversed(self.checkpoints.get(run.trial, ()))), None)
         conclusion = Conclusion(run.address, run.split)
         return Plan(run.trial, run.run, latest, self.resources.threads, self.resources.gpu, conclusion=conclusion)
@@ -59,6 +81,9 @@ class Trainings:
     def result(self, trial: str, metrics: dict[str, Any]) -> bool:
         """Notes a failure; returns whether the training may go on."""
         if "failed" not in metrics:
+            event = {"event": "result", "trial": trial, "iteration": metrics["iteration"], "metrics": metrics}
+            self.shown.apply(event)
+            self.update(self.shown)
             return True
         self.reasons[trial] = reason_of(metrics, self.running[trial].folder)
         return False
@@ -83,6 +108,8 @@ class Trainings:
     def _end(self, trial: str, reason: str | None) -> None:
         self.just_ended.append(trial)
         self.ended_with(self.running.pop(trial), reason)
+        self.shown.apply({"event": "end", "trial": trial, "outcome": "failed" if reason else "completed"})
+        self.update(self.shown)
 
     def recorded(self) -> Mapping[str, list[str]]:
         """Addresses of all checkpoints of earlier sessions, by training."""

@@ -51,6 +51,10 @@ class SearchFolder:
         return self.folder / FILE
 
     @property
+    def report(self) -> Path:
+        return self.folder / "report.html"
+
+    @property
     def address(self) -> str:
         """The storage as users name it."""
         return self.remote or str(self.storage)

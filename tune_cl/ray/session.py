@@ -17,7 +17,7 @@ import torch
 
 from trainables.core.errors import ConfigError, Problem, WorkFailed
 from trainables.core.plugins import Sent, sent
-from trainables.core.prose import say
+from trainables.core.prose import phase, say
 from tune_cl.process import NOT_IN_TIME, environment, load, stop_if_asked
 from tune_cl.ray.access import protected_token, ray_folder
 from tune_cl.ray.nodes import require_plugins_on_nodes
@@ -114,7 +114,8 @@ def ray_session(address: str | None) -> Iterator[None]:
             folder = local.enter_context(ray_folder())
             local.enter_context(protected_token(folder))
             options = local_options(folder)
-        with deferred_signals() as pending, own_process_groups():
+        doing = "connecting to Ray" if address else "starting Ray"
+        with phase(doing), deferred_signals() as pending, own_process_groups():
             _start(
                 address=address or "local",  # without an address Ray would join any cluster that runs on this machine
                 log_to_driver=False,

@@ -10,7 +10,6 @@ from trainables.core.files import write_text
 from trainables.core.prose import say
 from tune_cl.history.journal import Event, Journal
 from tune_cl.history.search_folder import SearchFolder
-from tune_cl.history.state import SearchState
 from tune_cl.report.findings import Findings, gather
 from tune_cl.report.markup import TEMPLATES, Markup
 from tune_cl.report.queries import changes_section, groups_section, ranking_section, values_of
@@ -75,29 +74,16 @@ def page(findings: Findings) -> str:
     )
 
 
-NAME = "report"  # of the file, before its suffix
-
-
 def write_report(search_folder: SearchFolder, journal: Journal) -> None:
     """Writes report.html on the search's present state into its folder, and has it sent to MLflow. A failure is only
     printed, because the result stands without a report."""
-    path = report_file(search_folder)
+    path = search_folder.report
     try:
         write_text(path, page(gather(search_folder)))
     except Exception as error:  # noqa: BLE001 - a chart that fails must not take the result with it
         say(f"no report: {error}; {search_folder.command('report')} tries again", whole=True)
         return
     journal.append(artifact_event(path))
-
-
-def report_is_current(search_folder: SearchFolder, state: SearchState) -> bool:
-    """Whether a finished search has its report, announced to MLflow since its end: not an earlier one."""
-    path = report_file(search_folder)
-    return path.exists() and path.name in {Path(artifact).name for artifact in state.artifacts}
-
-
-def report_file(search_folder: SearchFolder) -> Path:
-    return search_folder.folder / f"{NAME}.html"
 
 
 def artifact_event(path: Path) -> Event:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import inf
 
 from rich.console import Console, Group
@@ -12,21 +12,25 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from trainables.core.prose import say, time_left, visible, wrapped
+from trainables.core.prose import counted, say, time_left, visible, wrapped
 from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Arm
 from tune_cl.history.state import RUNNING, Dev, SearchState, TrialState, over_curricula
 
 PAUSED = "paused"
 MARGIN = 3  # free columns right of the panel, for the terminal's ^C, and free lines below it
+KNOWN = 3  # iterations from which on the pace is known
+TRIALS = "trials"
 REFRESHES = 2  # of the panel in a second
 Ranked = list[tuple[TrialState, Dev]]
+PanelKind = Callable[..., "Panel"]  # with the arguments of Panel
 
 
 class Panel:
-    """A context; call `update` after each event. `trials`: how many there will be, of both arms."""
+    """A context; call `update` after each event. `trials`: how many there will be, of both arms. `noun`: what they are;
+    trainings of a confirmation, whose ends are told elsewhere, are not ranked."""
 
-    def __init__(self, trials: int, iterations: int, state: SearchState):
-        self.trials, self.iterations = trials, iterations
+    def __init__(self, trials: int, iterations: int, state: SearchState, noun: str = TRIALS):
+        self.trials, self.iterations, self.noun = trials, iterations, noun
         self.console = Console(stderr=True, markup=False, emoji=False, highlight=False)
         self.started = time.monotonic()
         self.iterations_before = state.iterations  # of earlier sessions: they say nothing about the pace now
@@ -59,10 +63,13 @@ class Panel:
         shown."""
         if len(state.trials) != self.seen:  # looks for new trials only if there are any: a search may have thousands
             self.seen, self.open = len(state.trials), state.trials.keys() - self.reported
-        for trial in [state.trials[name] for name in sorted(self.open)]:
+        for name in sorted(self.open):
+            trial = state.trials[name]
             if trial.outcome:
-                self.reported.add(trial.trial)
-                self.open.remove(trial.trial)
+                self.reported.add(name)
+                self.open.remove(name)
+                if self.noun != TRIALS:
+                    continue
                 if trial.outcome == "failed":  # on a terminal too: the panel has no room for the reason
                     why = trial.reason or "no reason given"
                     self.say(f"{trial.trial} failed after {trial.iterations} iterations: {why} ({trial.words})")
@@ -90,10 +97,10 @@ class Panel:
 
     def _headline(self, state: SearchState, ranked: Ranked) -> Text:
         ended = sum(trial.outcome is not None for trial in state.trials.values())
-        text = f"{state.name}: {ended} of {self.trials} trials done, {state.iterations} iterations"
+        text = f"{state.name}: {ended} of {self.trials} {self.noun} done, {counted(state.iterations, 'iteration')}"
         names = {PLAIN: "plain", CURRICULUM: "curriculum" if over_curricula(state) else "others"}
         best = [f"{names[trial.arm]} {at.dev:.4f} ({trial.trial})" for trial, at in best_of_arms(ranked)]
-        if best:
+        if best and self.noun == TRIALS:
             text += f" · best dev {state.metric}: {', '.join(best)}"
         return Text(visible(text) + f" · {self._time_left(state)}", style="bold")
 
@@ -106,14 +113,15 @@ class Panel:
         missing = (self.trials - len(state.trials)) * mean + sum(
             max(0.0, mean - trial.iterations) for trial in open_trials
         )
-        if not done:
+        if done < KNOWN:
             return "time left: not known yet"
         seconds = missing * (time.monotonic() - self.started) / done
         return time_left(seconds)
 
     def _table(self, state: SearchState, trials: Iterable[TrialState]) -> Table:
         grid = Table(box=None, pad_edge=False)
-        for column in ("trial", "state", "iter.", f"best {state.metric}", "parameters"):
+        noun = self.noun.split()[0].removesuffix("s")
+        for column in (noun, "state", "iter.", f"dev {state.metric}", "parameters"):
             grid.add_column(column, no_wrap=column != "parameters")
         for trial in trials:
             params = Text(visible(trial.words), no_wrap=True, overflow="ellipsis")  # the only column that is cut to fit
@@ -130,8 +138,8 @@ class Panel:
 class StatusPanel(Panel):
     """For a notebook: says the headline now and then, which replaces the line before."""
 
-    def __init__(self, trials: int, iterations: int, state: SearchState):
-        super().__init__(trials, iterations, state)
+    def __init__(self, trials: int, iterations: int, state: SearchState, noun: str = TRIALS):
+        super().__init__(trials, iterations, state, noun)
         self.live, self.latest = None, state
 
     def __exit__(self, *_: object) -> None:
@@ -158,8 +166,8 @@ class StatusPanel(Panel):
 class NoPanel(Panel):
     """For callers who want no progress: nothing is shown; what is said goes where notes go."""
 
-    def __init__(self, trials: int, iterations: int, state: SearchState):
-        super().__init__(trials, iterations, state)
+    def __init__(self, trials: int, iterations: int, state: SearchState, noun: str = TRIALS):
+        super().__init__(trials, iterations, state, noun)
         self.live = None
 
     def say(self, line: str) -> None:
