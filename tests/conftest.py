@@ -17,10 +17,13 @@ import hypothesis
 import pytest
 
 from tests.support.console import Console
+from trainables.core import prose
 from trainables.training import device
 
 hypothesis.settings.register_profile("tests", deadline=None)  # a busy machine is no failure
 hypothesis.settings.load_profile("tests")
+
+prose.PHASE_SECONDS = 3600.0  # what is printed does not depend on how busy this machine is
 
 # A shell that starts the tests in the background makes them, and all that they start, ignore Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)

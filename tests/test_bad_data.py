@@ -77,6 +77,11 @@ def again(files: Files, name: str, row: int, change: tuple[str, str]) -> Row:
 
 BAD: dict[str, Row] = {
     "no known form": ({"notes.md": "hello"}, ["data: no form"]),
+    "a form without a file": ({"queries.jsonl": "{}", "notes.md": "x"}, ["data: nearest BEIR corpus.jsonl"]),
+    "many equal problems": (
+        TREC | {"qrels.dev.txt": "dev-a 0 d1 x\n" * 9, "qrels.test.txt": "test-a 0 d1 x\n" * 2},
+        ["qrels.dev.txt:1: grade 8", "qrels.test.txt:1: grade", "qrels.test.txt:2: grade"],
+    ),
     "two forms": ({**TREC, **wikiqa_files()}, ["data: trec wikiqa"]),
     "two forms, one of them BEIR": ({**BEIR, **TREC}, ["data: trec beir"]),
     "two forms, one of them pairs": ({**TABLE, **TREC}, ["data: trec pairs"]),

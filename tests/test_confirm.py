@@ -34,7 +34,7 @@ from tests.support.confirm_cases import (
 from tests.support.faults import stopping_after
 from tests.support.letor_data import letor_data, letor_text
 from tests.support.terminal import Terminal
-from trainables.core.errors import DataError, Interrupted, WorkFailed
+from trainables.core.errors import ConfigError, DataError, Interrupted, WorkFailed
 from trainables.data import load_data
 from trainables.evaluation.significance import UNKNOWN, SeededTest, adjust, bootstrap_ci, paired_t_test
 from trainables.training.checkpoint import read_json
@@ -273,7 +273,9 @@ def test_what_should_be_known_before_is_noted(
     assert "2 distinct curricula" in few and "--top 3" in few and "one seed" in one
     whole = confirmed_folder.journal.read_text()
     confirmed_folder.journal.write_text("".join(line for line in whole.splitlines(True) if '"search_end"' not in line))
-    confirm(confirmed_folder, top=2, seeds=2, split="dev")
+    with pytest.raises(ConfigError, match=r"has not ended; .*tune-cl resume toy .*--unfinished"):
+        confirm(confirmed_folder, top=2, seeds=2, split="dev")
+    confirm(confirmed_folder, top=2, seeds=2, split="dev", unfinished=True)
     assert [("has not ended" in note, "5 trials" in note) for note in notes()][:1] == [(True, True)]
 
 

@@ -12,6 +12,7 @@ from search_spaces import SPACES
 from tests.support.builders import tiny_data
 from tests.support.data_folders import trec_files, write_folder
 from tests.support.space_files import OPEN, Write, problems, write
+from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.randomness import generator
 from trainables.curriculum.negatives import SCHEDULES
@@ -163,6 +164,14 @@ def test_another_ranker_drops_the_keys_of_the_file_s(write: Write) -> None:
     assert experiment.training_run({}).ranker["name"] == "conv_knrm"
     assert experiment.notes == ("ranker.model is left out: it belongs to another ranker than conv_knrm",)
     assert "unknown key" in problems("quickstart", "ranker.model=x")["ranker.model"]
+
+
+def test_a_cross_encoder_is_the_ranker_bert(write: Write) -> None:
+    fixed = load_experiment(write("ranker: {name: cross_encoder, model: tiny}\ntraining.lr: {uniform: [0.1, 0.2]}"))
+    opened = load_experiment(write("ranker: {name: {choice: [cross_encoder, knrm]}}"))
+    assert (fixed.rankers, opened.rankers) == (["bert"], ["bert", "knrm"])
+    assert fixed.base_ranker().ranker["name"] == "bert"
+    assert TrainingRun.model_validate({"ranker": "cross_encoder"}).ranker["name"] == "bert"
 
 
 def test_two_rankers_in_one_space(write: Write) -> None:

@@ -465,6 +465,10 @@ def prepared(
     state = replay(journal.events())
     experiment = experiment_of(state, same=True, objective=objective)
     require_current(experiment, "confirmed", OF_TRAININGS)
+    if not (state.end or pilot or request.unfinished):
+        wrong = f"search '{state.name}' has not ended"
+        right = f"{search_folder.command('resume', address)}, or --unfinished for the best so far"
+        raise ConfigError(Problem("NAME", wrong, right))
     work = Confirmation(search_folder, state, experiment, request, address, pilot, panel)
     work.prepare()
     return work

@@ -41,7 +41,7 @@ def one_of(registry: Registry) -> OneOf:
     def check(name: str) -> str:
         if name not in registry:
             raise ValueError(f"unknown value '{name}'; {registry.advice(name)}")
-        return name
+        return registry.canonical(name)
 
     return OneOf(check, registry)
 

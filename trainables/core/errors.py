@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 MAX_SHOWN = 20
+MANY = 4  # equal problems of a file: fewer are a line each, with their places
+LINE = re.compile(r":\d+$")  # behind a file's name
 
 
 @dataclass(frozen=True)
@@ -31,15 +34,32 @@ class UserError(Exception):
         super().__init__("\n".join(self.lines()))
 
     def lines(self) -> list[str]:
-        """One line per problem, at most MAX_SHOWN, then a count of the rest."""
-        lines = [str(problem) for problem in self.problems[:MAX_SHOWN]]
-        rest = len(self.problems) - MAX_SHOWN
-        if rest > 0:
-            lines.append(f"error: and {rest} more problems like these")
-        return lines
+        """One line per problem, at most MAX_SHOWN, then a count of the rest; MANY equal ones of a file are one
+        line, with the place of the first and a count."""
+        equal: dict[tuple[str, str, str], list[Problem]] = {}
+        for problem in self.problems:
+            file = LINE.sub("", problem.location)
+            equal.setdefault((file, problem.wrong, problem.right), []).append(problem)
+        groups = [group for problems in equal.values() for group in _shown_as(problems)]
+        lines = [_of_equal(problems) for problems in groups]
+        rest = sum(map(len, groups[MAX_SHOWN:]))
+        return lines[:MAX_SHOWN] + ([f"error: and {rest} more problems like these"] if rest else [])
 
     def __reduce__(self):  # keeps the problems when the error crosses a process border
         return (type(self), (self.problems,))
+
+
+def _shown_as(equal: list[Problem]) -> list[list[Problem]]:
+    """Equal problems in groups of a line each."""
+    return [[problem] for problem in equal] if len(equal) < MANY else [equal]
+
+
+def _of_equal(problems: list[Problem]) -> str:
+    """The line of problems that differ in the lines of their file alone."""
+    first, *others = problems
+    if not others:
+        return str(first)
+    return str(replace(first, wrong=f"{first.wrong} (and {len(others)} more like this in the file)"))
 
 
 class ConfigError(UserError):

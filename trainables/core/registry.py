@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from trainables.core.errors import ConfigError, Problem, nearest
@@ -49,22 +50,32 @@ Derive = Callable[[Entry[T]], Entry[Any] | None]
 
 class Registry(Mapping[str, T]):
     """Maps names to values; `location` is the configuration key that holds such a name, `open_to_plugins` says whether
-    users can add to it."""
+    users can add to it; `aliases` are other names of entries, which `canonical` turns into theirs."""
 
-    def __init__(self, location: str, *entries: Entry[T], open_to_plugins: bool = False):
-        self.location = location
+    def __init__(
+        self,
+        location: str,
+        *entries: Entry[T],
+        open_to_plugins: bool = False,
+        aliases: Mapping[str, str] = MappingProxyType({}),
+    ):
+        self.location, self.aliases = location, aliases
         self.entries = {entry.name: entry for entry in entries}
         self.open_to_plugins = open_to_plugins
         self._followers: list[tuple[Derive[T], Registry[Any]]] = []
         REGISTRIES.append(self)
 
     def __getitem__(self, name: str) -> T:
-        if name not in self.entries:
+        if name not in self:
             raise ConfigError(Problem(self.location, f"unknown value '{name}'", self.advice(str(name))))
-        return self.entries[name].value
+        return self.entries[self.canonical(name)].value
 
     def __contains__(self, name: object) -> bool:
-        return name in self.entries
+        return name in self.entries or name in self.aliases
+
+    def canonical(self, name: str) -> str:
+        """The entry's own name."""
+        return self.aliases.get(name, name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.entries)
@@ -74,7 +85,10 @@ class Registry(Mapping[str, T]):
 
     def advice(self, name: str) -> str:
         """What would be right instead of an unknown name."""
-        advice = nearest(name, self.entries)
+        advice = nearest(name, [*self.entries, *self.aliases])
+        said = [entry for entry in self.entries.values() if name.lower() in re.findall(r"\w+", entry.summary.lower())]
+        if said and not advice.startswith("did"):
+            return f"did you mean {' or '.join(f'{entry.name} ({entry.summary})' for entry in said)}?"
         return f"{advice}; {OF_PLUGIN}" if self.open_to_plugins and advice.startswith("known") else advice
 
     def add(self, entry: Entry[T]) -> None:

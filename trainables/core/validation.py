@@ -43,6 +43,7 @@ ELSEWHERE = {  # a key's name in other programs -> its last part here
     "per_device_train_batch_size": "batch_size",
     "num_samples": "trials",
     "n_trials": "trials",
+    "pace": "pacing",
 }
 WRONG = {
     "greater_than": "{value} is not greater than {gt:g}",

@@ -165,7 +165,7 @@ def cubic(x: float, schedule: Schedule) -> float:
     return (x * (1 - schedule.delta**1.87)) ** 3 + schedule.delta
 
 
-@pacing("competence", "the square-root competence: root with n = 2", "Platanios et al. 2019")
+@pacing("competence", "the sqrt competence: root with n = 2", "Platanios et al. 2019")
 def competence(x: float, schedule: Schedule) -> float:
     """sqrt(x (1 - δ²) + δ²): the square-root competence c_sqrt of Platanios et al. 2019 ("Competence-based Curriculum
     Learning for Neural Machine Translation"), whose c₀ is δ. It is pacing root with n = 2."""

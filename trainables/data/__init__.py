@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from dataclasses import replace
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -86,7 +88,20 @@ def require_source(source: str) -> None:
     folder = Path(source).expanduser()
     if _elsewhere(source) is None and not folder.is_dir():
         wrong = "is not a folder" if folder.exists() else "does not exist"
-        raise DataError(Problem("data.source", f"'{source}' {wrong}", _FORMS))
+        meant = None if folder.exists() else _of_ir_datasets(source.strip("/").lower())
+        raise DataError(Problem("data.source", f"'{source}' {wrong}", meant or _FORMS))
+
+
+def _of_ir_datasets(name: str) -> str | None:
+    """Advice for a name that may be one of ir_datasets without its prefix; of several collections it is the one with
+    the most parts."""
+    import ir_datasets
+
+    known = list(ir_datasets.registry)
+    parts = Counter(one.partition("/")[0] for one in known)
+    like = [name] if name in known else [one for one in parts if one.startswith(name)]
+    like = like or get_close_matches(name, parts, n=1, cutoff=0.75)
+    return f"did you mean {_IR_DATASETS}{max(like, key=lambda one: parts[one])}?" if like else None
 
 
 def _elsewhere(source: str) -> str | None:

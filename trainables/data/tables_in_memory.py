@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ def _arrow(table: Any) -> Any:
     except (pyarrow.ArrowException, TypeError, ValueError) as error:
         right = "columns of one kind each: texts, numbers, or lists of them"
         raise DataError(Problem("data", f"no table of Arrow ({str(error).splitlines()[0][:200]})", right)) from None
-    raise DataError(Problem("data", f"a {type(table).__name__}", f"a path, a name, or a {_KEPT}"))
+    raise DataError(Problem("data", f"'{type(table).__name__}' is no kind of data", f"a path, a name, a {_KEPT}"))
 
 
 def _folder(tables: Mapping[str, Any]) -> Path:
@@ -85,6 +86,7 @@ def from_hub(source: str) -> Path:
         import datasets
     except ImportError:
         raise WorkFailed(f"{source} needs the datasets library: pip install datasets") from None
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its retries, before the one line of what failed
     repository, configuration = _parts(name)
     try:
         found = datasets.load_dataset(repository, configuration)

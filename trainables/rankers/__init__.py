@@ -110,6 +110,7 @@ RANKERS: Registry[RankerKind] = Registry(
         "Burges 2010; Ferro et al. 2018",
     ),
     open_to_plugins=True,
+    aliases={"cross_encoder": "bert"},
 )
 
 
@@ -129,4 +130,4 @@ def ranker_settings(keys: Mapping[str, Any]) -> RankerSettings:
     name = keys.get("name")
     if not isinstance(name, str):
         raise ConfigError(Problem("ranker.name", "missing", f"one of {', '.join(RANKERS)}"))
-    return RANKERS[name].settings.model_validate(dict(keys))
+    return RANKERS[name].settings.model_validate({**keys, "name": RANKERS.canonical(name)})

@@ -272,6 +272,7 @@ class Search:
         against: Sequence[str] = (),
         each: bool = False,
         new_noise: bool = False,
+        unfinished: bool = False,
         address: str | None = None,
         progress: bool = True,
         allow_open_ray: bool = False,
@@ -284,6 +285,7 @@ class Search:
         until_settled  one more seed at a time, at most `max_seeds`, until the verdict is clear
         each           tests all `top` curricula instead of the selected one
         new_noise      draws the label noise of the data anew for each seed
+        unfinished     confirms the best so far of a search that has not ended
         ablate         trains each configuration without its curriculum, too
         against        TREC runs, or folders or hub names of cross-encoders, to compare the best curriculum on dev with
         objective      the function of a search that trains by one, if this is not what `run` returned
@@ -292,7 +294,7 @@ class Search:
         trainings failed, Interrupted (a KeyboardInterrupt) when stopped: the same call goes on.
         """
         request = Request(
-            top, seeds, split, correction, ablate, until_settled, max_seeds, tuple(against), each, new_noise
+            top, seeds, split, correction, ablate, until_settled, max_seeds, tuple(against), each, new_noise, unfinished
         )
         with working(progress):
             self._remember(objective)

@@ -44,6 +44,7 @@ class Request:
     against: tuple[str, ...] = ()
     each: bool = False
     new_noise: bool = False
+    unfinished: bool = False
 
     def __post_init__(self) -> None:
         flags = {"--top": self.candidates, "--seeds": self.seeds}
@@ -79,9 +80,8 @@ class Request:
         """What a user types to ask for it."""
         seeds = f"--until-settled --max-seeds {self.max_seeds}" if self.until_settled else f"--seeds {self.seeds}"
         options = f"--top {self.candidates} {seeds} --split {self.split} --correction {self.correction}"
-        flags = "".join(
-            f" --{name.replace('_', '-')}" for name in ("ablate", "each", "new_noise") if getattr(self, name)
-        )
+        on = [name for name in ("ablate", "each", "new_noise", "unfinished") if getattr(self, name)]
+        flags = "".join(f" --{name.replace('_', '-')}" for name in on)
         flags += "".join(f" --against {quote(name)}" for name in self.against)
         return f"{search_folder.command('confirm', address)} {options}{flags}"
 

@@ -80,13 +80,14 @@ class Trainings:
 
     def result(self, trial: str, metrics: dict[str, Any]) -> bool:
         """Notes a failure; returns whether the training may go on."""
-        if "failed" not in metrics:
+        if "failed" in metrics:
+            self.reasons[trial] = reason_of(metrics, self.running[trial].folder)
+            return False
+        if "seconds" in metrics:  # an iteration; a training that is only applied to another split reports none
             event = {"event": "result", "trial": trial, "iteration": metrics["iteration"], "metrics": metrics}
             self.shown.apply(event)
             self.update(self.shown)
-            return True
-        self.reasons[trial] = reason_of(metrics, self.running[trial].folder)
-        return False
+        return True
 
     def note(self, trial: str, text: str) -> None:
         say(f"note: {self.running[trial].name}: {text}")

@@ -111,7 +111,7 @@ def add_fields(done: Resolution) -> list[str]:
         done.fields, done.fixed = objective_fields(done.entries), {"ranker.name": done.objective}
         return []
     names = named_rankers(done.entries.get("ranker.name", DEFAULT_NAME))
-    rankers = [name for name in names if name in RANKERS]
+    rankers = [RANKERS.canonical(name) for name in names if name in RANKERS]
     done.fields = configuration_fields(rankers)
     if len(rankers) < len(names):  # reported where values are checked; its own keys are no further problems
         of_one, done.fields = done.fields, configuration_fields(RANKERS)

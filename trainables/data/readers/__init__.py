@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, get_args, runtime_checkable
@@ -104,6 +105,7 @@ class Lenient(Protocol):
         ...
 
 
+FILE_NAME = re.compile(r"[\w{},./-]+\.(?:{[a-z,]+}|[a-z]+)")  # in the summary of a form
 METHODS = {"recognises": ("folder",), "files": ("folder",), "read": ("folder", "config", "workspace")}
 
 
@@ -134,5 +136,26 @@ def reader_for(folder: Path) -> str:
         return names[0]
     if names:
         raise DataError(Problem(str(folder), f"could be {' or '.join(names)}", "keep one form a folder"))
-    forms = "; ".join(entry.summary for entry in READERS.entries.values())
-    raise DataError(Problem(str(folder), "no known form of data", f"known: {forms}"))
+    right = f"{_nearest_form(folder)}tune-cl list data has all forms"
+    raise DataError(Problem(str(folder), "no known form of data", right))
+
+
+def _pattern(name: str) -> re.Pattern[str]:
+    """Of a file's name as a summary has it: `{a,b}` is one of these, SPLIT any split."""
+    choices = re.sub(r"{([^}]+)}", lambda found: f"({found[1].replace(',', '|')})", name.replace(".", r"\."))
+    return re.compile(rf"{choices.replace('SPLIT', '(train|dev|test)')}(\.gz)?")
+
+
+def _nearest_form(folder: Path) -> str:
+    """The form of which the folder has the most files, and those that it lacks; empty if it has none of any."""
+    there = [str(path.relative_to(folder)) for path in (*folder.glob("*"), *folder.glob("*/*")) if path.is_file()]
+    lacking: dict[str, list[str]] = {}
+    had: dict[str, int] = {}
+    for entry in READERS.entries.values():
+        names = [name for name in FILE_NAME.findall(entry.summary) if not name.startswith("run.")]
+        lacking[entry.summary] = [name for name in names if not any(map(_pattern(name).fullmatch, there))]
+        had[entry.summary] = len(names) - len(lacking[entry.summary])
+    nearest = max(had, key=lambda form: (had[form], -len(lacking[form])))
+    if not had[nearest] or not lacking[nearest]:
+        return ""
+    return f"nearest: {nearest.partition(':')[0]}, which lacks {' and '.join(lacking[nearest])}; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -112,13 +113,18 @@ def read_source(source: Source, config: DataConfig, workspace: Path) -> RankingD
 @contextmanager
 def _named_errors(name: str) -> Iterator[None]:
     """Names the dataset in errors of the library: WorkFailed for getting its files, DataError for their content."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)  # the library logs each attempt to download: the error is one line
     try:
         yield
     except (OSError, RuntimeError) as error:
-        raise WorkFailed(f"ir_datasets could not get '{name}': {error}") from error
+        why = "its servers cannot be reached" if "ConnectionError" in str(error) else " ".join(str(error).split())[:300]
+        raise WorkFailed(f"ir_datasets could not get '{name}': {why}") from error
     except (ValueError, LookupError, TypeError, AttributeError, EOFError, zlib.error) as error:
         wrong = f"'{name}' of ir_datasets cannot be read ({type(error).__name__}: {error})"
         raise DataError(Problem(LOCATION, wrong, "remove the library's copy so that it is downloaded again")) from error
+    finally:
+        logging.disable(before)
 
 
 def _read_documents(dataset: Any, workspace: Path, notes: list[str]) -> Collection:

@@ -63,6 +63,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--new-noise", action="store_true", help="draw the label noise of data.label_noise anew for each seed"
     )
+    parser.add_argument(
+        "--unfinished", action="store_true", help="also of a search that has not ended: its best so far"
+    )
     parser.add_argument("--ablate", action="store_true", help="train each configuration without its curriculum too")
     present = "a TREC run or a ranker (a folder, or a cross-encoder's hub name) to compare with (repeatable)"
     parser.add_argument("--against", action="append", default=[], metavar="RUN|MODEL", help=present)
@@ -93,6 +96,7 @@ def _request(options: Namespace) -> Request:
         ablate=options.ablate,
         each=options.each,
         new_noise=options.new_noise,
+        unfinished=options.unfinished,
         until_settled=options.until_settled,
         against=tuple(options.against),
         **{key: value for key, value in given.items() if value is not None},
