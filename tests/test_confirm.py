@@ -55,7 +55,7 @@ from tune_cl.run_confirmation import confirm_search
 KEYS = {"search", "metric", "split", "seeds", "baseline", "configurations", "correction", "verdict"}
 ROW_KEYS = {"label", "params", "runs", "mean", "sd"}
 TEST_KEYS = {"difference", "p_per_seed", "p_value", "p_adjusted", "ci95", "marks"}
-PLAIN = "plain, lr=0.02"  # the ablation of LABELS[0]
+PLAIN = "plain lr=0.02"  # the ablation of LABELS[0]
 NAN = "the training loss became nan"
 __all__ = ["confirmed", "confirmed_folder", "crew", "data", "search_folder"]  # fixtures
 

@@ -29,7 +29,6 @@ from tune_cl.confirmation.request import (
     Request,
     baseline_configuration,
     best_configurations,
-    label_of,
     looks_before,
     new_seeds,
 )
@@ -45,7 +44,7 @@ from tune_cl.confirmation.verdict import (
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import from_yaml, load_experiment
 from tune_cl.history.search_folder import SearchFolder
-from tune_cl.history.state import SearchState, TrialState, differences, replay, seedless
+from tune_cl.history.state import SearchState, differences, replay, seedless
 from tune_cl.inputs import RankerInputs
 from tune_cl.tracking.layout import confirmation_name
 
@@ -163,7 +162,7 @@ def test_the_best_configurations_are_distinct_sound_and_labelled_by_what_they_ch
     assert named(state, baseline) == [(LABELS[0], "t0002"), (LABELS[1], "t0001")]
     assert named(state, baseline, 1) == [(LABELS[0], "t0002")]
     best = best_configurations(state, baseline, 5)
-    assert best[0].folder == "t0002-root_n=2_context_words_lr=0.02"
+    assert best[0].folder == "t0002-pacing=root_n=2_scoring=context_words_lr=0.02"
     assert "seed" not in best[0].params and "curriculum.n" not in best[1].params
     only = SearchState(**{**vars(state), "trials": {"t0000": state.trials["t0000"], "t0003": state.trials["t0003"]}})
     with pytest.raises(ConfigError, match="no configuration"):
@@ -188,37 +187,13 @@ def test_configurations_and_ablations_of_one_label_are_told_apart_by_their_trial
     assert [label for label, _ in named(state, baseline)] == [LABELS[0], f"{LABELS[0]} (t0004)", LABELS[1]]
     found = ablations(state, baseline, experiment)
     labels = {name: one.label for name, one in found.items() if one and one.label != "baseline"}
-    assert labels == {LABELS[0]: "plain, lr=0.02", f"{LABELS[0]} (t0004)": "plain, lr=0.02 (t0004)"}
+    assert labels == {LABELS[0]: "plain lr=0.02", f"{LABELS[0]} (t0004)": "plain lr=0.02 (t0004)"}
 
 
 def test_folders_have_names_that_file_systems_take() -> None:
     opened = [f"ranker.some_long_name_{number}=0.123" for number in range(20)]
     names = [Configuration(", ".join([*opened, last]), "t0001", {}, {}).folder for last in ("a=1", "a=2")]
     assert len(set(names)) == 2 and all(len(name) <= 128 and name.startswith("t0001-ranker.") for name in names)
-
-
-@pytest.mark.parametrize(
-    ("params", "chosen", "label"),
-    [
-        ({"curriculum.pacing": "root", "curriculum.n": 2, "curriculum.scoring": "turns"}, {}, "root n=2, turns"),
-        ({"curriculum.weighting": "kde", "curriculum.m": 20.0, "curriculum.anti": True}, {}, "anti"),
-        ({"curriculum.weighting": "kde", "curriculum.m": math.inf}, {}, "m=inf"),
-        ({"curriculum.pacing": "linear", "curriculum.delta": 0.25}, {"curriculum.delta": 0.25}, "linear, delta=0.25"),
-        ({"training.lr": 0.02}, {"curriculum.pacing": "none"}, "t0007"),
-        ({"training.lr": 0.02}, {"training.lr": 0.02}, "lr=0.02"),
-        (
-            {"curriculum.objective_switch": "mse", "curriculum.subset": "none", "curriculum.switch": 40},
-            {"curriculum.objective_switch": "mse", "curriculum.subset": "none", "curriculum.switch": 40},
-            "mse switch=40",
-        ),
-    ],
-)
-def test_a_label_is_what_sets_a_trial_apart_from_the_baseline(
-    params: dict[str, Any], chosen: dict[str, Any], label: str
-) -> None:
-    baseline = {"curriculum.pacing": "none", "curriculum.weighting": "kde", "curriculum.m": 20.0, "training.lr": 0.01}
-    trial = SimpleNamespace(trial="t0007", params=baseline | params, point=chosen)
-    assert label_of(cast(TrialState, trial), baseline) == label
 
 
 RANKERS = """
@@ -244,9 +219,9 @@ def test_a_ranker_stands_in_a_label_by_its_name_alone(tmp_path: Path) -> None:
     state = replay(events)
     baseline = baseline_configuration(state, experiment)
     [found] = best_configurations(state, baseline, 5)
-    assert found.label.split(", ")[-2:] == ["knrm", "lr=0.02"] and "name=" not in found.label
+    assert found.label.split()[0] == "ranker=knrm" and found.label.split()[-1] == "lr=0.02"
     [ablation] = ablations(state, baseline, experiment).values()
-    assert ablation is not None and ablation.label == "plain, knrm, lr=0.02"
+    assert ablation is not None and ablation.label == "plain ranker=knrm lr=0.02"
 
 
 # -- ablations -----------------------------------------------------------------------------------------------------
@@ -257,7 +232,7 @@ def test_configurations_that_are_the_same_without_their_curricula_share_an_ablat
     linear = {"curriculum.pacing": "linear", "training.lr": 0.02}
     state.trials["t0001"].params, state.trials["t0001"].point = experiment.training_run(linear).in_force(), linear
     found = ablations(state, baseline, experiment)
-    one, other = found[LABELS[0]], found["linear, context_words, lr=0.02"]
+    one, other = found[LABELS[0]], found["pacing=linear scoring=context_words lr=0.02"]
     assert one is not None and one is other
 
 

@@ -130,7 +130,7 @@ def test_trials_are_shown_by_arm_and_tuning_apart_from_the_curriculum(tmp_path: 
         and "+0.0700" in shown
         and "best of 2" in shown
     )
-    assert "t0003 plain, lr=0.03" in shown
+    assert "t0003 plain lr=0.03" in shown
     assert [row.label.split()[0] for row in rows(found)] == ["t0003", "t0001", "t0000", "t0002", "t0004"]
     assert [row.difference for row in rows(found)] == pytest.approx([None, -0.01, -0.06, 0.07, 0.06])
     assert [trials.role(found, trial) for trial in found.state.by_number()] == [

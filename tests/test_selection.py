@@ -222,7 +222,7 @@ def test_an_ablation_that_is_the_plain_champion_is_not_trained_twice(tmp_path: P
 def test_plain_configurations_with_like_values_have_labels_of_their_own() -> None:
     params = {"training.lr": 0.010001}
     first = Configuration(plain_label(params, params, "t0002", ()), "t0002", params, params)
-    assert (first.label, plain_label(params, params, "t0004", [first])) == ("plain, lr=0.01", "plain, lr=0.01 (t0004)")
+    assert (first.label, plain_label(params, params, "t0004", [first])) == ("plain lr=0.01", "plain lr=0.01 (t0004)")
 
 
 def test_a_cluster_file_is_found_from_any_folder(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

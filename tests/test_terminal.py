@@ -24,7 +24,7 @@ from tune_cl.cli import BAD_INPUT, DONE, main
 from tune_cl.cli.tables import table
 from tune_cl.history.journal import Event
 from tune_cl.search.progress_panel import Panel
-from tune_cl.space.wording import describe
+from tune_cl.space.wording import trial_words
 
 Capture = pytest.CaptureFixture[str]
 SENTENCE = "is -0.0092 map from the baseline; anything from -0.0172 to +0.0011 fits the data, word-by-word, p = 0.076"
@@ -84,7 +84,7 @@ def test_a_phase_that_lasts_is_named_and_its_seconds_follow_on_the_same_line(
 
 def test_numbers_and_intervals_are_not_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     interval = "+0.0123 [-0.0100, +0.0346]"
-    label = "root n=10, response_words, normalized_score m=4, delta=0.3, T=0.4"
+    label = "pacing=root n=10 scoring=response_words weighting=normalized_score m=4"
     rows = [(label, "0.4670 ± 0.0070", interval, "0.1234")]
     for width, whole in ((80, True), (50, False)):
         monkeypatch.setenv("COLUMNS", str(width))
@@ -155,15 +155,19 @@ def test_the_time_left_is_known_after_three_iterations_and_trainings_are_told_el
     assert not capfd.readouterr().err
 
 
-def test_a_trial_is_told_by_the_keys_that_the_space_opens() -> None:
-    assert any(line.rstrip().endswith(" step delta=0.3 T=0.4") for line in panel(crowd(), 80, 24))
+def test_a_trial_is_told_by_its_curriculum_and_the_keys_that_the_space_opens() -> None:
+    assert any(line.rstrip().endswith(" pacing=step delta=0.3 T=0.4") for line in panel(crowd(), 80, 24))
     chosen = {"pacing": "step", "n": None, "delta": 0.3, "T": 0.4, "scoring": "random", "anti": True, "m": 4}
     chosen |= {"weighting": "reciprocal_rank", "objective_switch": "none"}
-    told = describe({f"curriculum.{key}": value for key, value in chosen.items()} | {"training.lr": 3e-5})
-    assert told == "step random reciprocal_rank m=4 delta=0.3 T=0.4 anti lr=3e-05"
-    assert describe({"curriculum.pacing": "none"}) == "no curriculum"
+    point = {f"curriculum.{key}": value for key, value in chosen.items()} | {"training.lr": 3e-5, "seed": 1}
+    params = point | {"training.loss": "hinge"}
+    del params["seed"]
+    told = "pacing=step scoring=random weighting=reciprocal_rank m=4 anti=true delta=0.3 T=0.4 lr=3e-05"
+    assert trial_words(point, params, plain=False) == told
+    assert trial_words(point, params, plain=True) == "plain lr=3e-05"
+    assert trial_words({}, {"curriculum.pacing": "none"}, plain=False) == "no curriculum"
     negatives = {"curriculum.pacing": "root", "curriculum.negatives.pacing": "step"}
-    assert describe(negatives) == "root negatives.pacing=step"
+    assert trial_words(negatives, negatives, plain=False) == "pacing=root negatives.pacing=step"
 
 
 # -- texts of others -----------------------------------------------------------------------------------------------

@@ -13,8 +13,10 @@ from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Event
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import replay
-from tune_cl.space.wording import curriculum
+from tune_cl.space.wording import trial_words
 from tune_cl.tracking import layout
+
+ROOT = "pacing=root n=2 scoring=turns anti=true"  # of `root`
 
 
 def test_the_view_has_a_column_for_each_key_that_the_search_opens() -> None:
@@ -49,13 +51,13 @@ def test_the_name_of_a_trial_tells_what_the_terminal_tells_of_it() -> None:
         return name
 
     lr, ranker = {"training.lr": 0.000501}, {"ranker.name": "knrm"}
-    assert named(lr | ranker) == "t0001 knrm lr=0.000501"
-    assert named(lr | {"curriculum.m": 3}) == "t0001 lr=0.000501", "m is not in force"
-    assert named({"curriculum.anti": False}) == "t0001 root 2 turns"
-    assert named({"ranker.dropout": 0}) == "t0001 dropout=0"
+    assert named(lr | ranker) == f"t0001 ranker=knrm {ROOT} lr=0.000501"
+    assert named(lr | {"curriculum.m": 3}) == f"t0001 {ROOT} lr=0.000501", "m is not in force"
+    assert named({"curriculum.anti": False}) == f"t0001 {ROOT.removesuffix(' anti=true')}"
+    assert named({"ranker.dropout": 0}) == f"t0001 {ROOT} dropout=0"
     assert named(lr, number=0) == "t0000 plain, default"
-    assert named(lr | ranker, arm="plain") == "t0001 plain, knrm lr=0.000501"
-    assert layout.trial_name(trial_event(1, root(2))) == "t0001 root 2 turns anti", "of an older journal"
+    assert named(lr | ranker, arm="plain") == "t0001 plain ranker=knrm lr=0.000501"
+    assert layout.trial_name(trial_event(1, root(2))) == f"t0001 {ROOT}", "of an older journal"
 
 
 def test_a_search_tells_what_it_opens(tmp_path: Path) -> None:
@@ -71,7 +73,7 @@ def test_a_search_tells_what_it_opens(tmp_path: Path) -> None:
 
 def test_the_words_of_a_curriculum_name_its_scoring_wherever_it_counts() -> None:
     weighted = {"curriculum.weighting": "difficulty", "curriculum.m": 20.0, "curriculum.scoring": "turns"}
-    assert curriculum(weighted) == "turns difficulty m=20"
+    assert trial_words({}, weighted, plain=False) == "scoring=turns weighting=difficulty m=20"
 
 
 # -- values ------------------------------------------------------------------------------------------------------

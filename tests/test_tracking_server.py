@@ -239,9 +239,10 @@ def test_layout_on_a_server(proxy: Proxy, expected: Snapshot, database: Path, tm
     assert caught_up(journal_of(tmp_path / "pacing", events("layout", database)), proxy.uri) == 0
     runs = snapshot(proxy.uri, "layout")
     assert runs == expected
-    assert set(runs) == {"pacing", "t0000 plain, default", "t0001 root 2 turns anti", "t0002 kde m=inf",
+    root, kde = "t0001 pacing=root n=2 scoring=turns anti=true", "t0002 weighting=kde m=inf"
+    assert set(runs) == {"pacing", "t0000 plain, default", root, kde,
                          "t0003 no curriculum", "t0001 seed 8 root 2"}  # fmt: skip
-    parent, best, stopped = runs["pacing"], runs["t0001 root 2 turns anti"], runs["t0002 kde m=inf"]
+    parent, best, stopped = runs["pacing"], runs[root], runs[kde]
     failed, confirmed = runs["t0003 no curriculum"], runs["t0001 seed 8 root 2"]
     assert parent["status"] == "FINISHED" and parent["times"] == (1000_000, 1200_000) and parent["parent"] is None
     assert parent["artifacts"] == ["best_checkpoint", "search.yaml"]

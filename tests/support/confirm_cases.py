@@ -47,7 +47,7 @@ seed: 2
 ROOT = {"curriculum.pacing": "root", "curriculum.n": 2, "training.lr": 0.02}
 LINEAR = {"curriculum.pacing": "linear", "training.lr": 0.01}
 BROKEN = {"curriculum.pacing": "root", "curriculum.n": 10, "training.lr": 0.01}
-LABELS = ["root n=2, context_words, lr=0.02", "linear, context_words, lr=0.01"]
+LABELS = ["pacing=root n=2 scoring=context_words lr=0.02", "pacing=linear scoring=context_words lr=0.01"]
 
 
 @pytest.fixture(scope="module")

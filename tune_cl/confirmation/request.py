@@ -18,9 +18,9 @@ from trainables.core.files import read_text
 from trainables.evaluation.significance import CORRECTIONS, MOST_SEEDS
 from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Experiment
 from tune_cl.history.search_folder import SearchFolder
-from tune_cl.history.state import OF_CURRICULUM, SearchState, TrialState, seedless, training_key
-from tune_cl.space.space import Flat, short
-from tune_cl.space.wording import NAMED, off
+from tune_cl.history.state import SearchState, seedless, training_key
+from tune_cl.space.space import Flat
+from tune_cl.space.wording import trial_words
 
 Document = Mapping[str, Any]
 
@@ -266,10 +266,8 @@ def plain_configurations(state: SearchState, default: Configuration) -> list[Con
 
 
 def plain_label(point: Flat, params: Flat, trial: str, others: Iterable[Configuration]) -> str:
-    """A configuration without a curriculum in a few words, e.g. `plain, loss=hinge, lr=0.02`; with its trial if another
-    one has the same."""
-    opened = [key for key in point if key in params and not key.startswith(OF_CURRICULUM)]
-    label = ", ".join(["plain", *(setting(key, params[key]) for key in opened)])
+    """A configuration without a curriculum in words; with its trial if another one has the same."""
+    label = trial_words(point, params, plain=True)
     return f"{label} ({trial})" if any(one.label == label for one in others) else label
 
 
@@ -281,36 +279,7 @@ def configurations(state: SearchState, baseline: Configuration) -> dict[str, Con
         if trial.arm == PLAIN or trial.outcome == "failed" or (key := training_key(trial.params)) in keys:
             continue
         keys.add(key)
-        label = label_of(trial, baseline.params)
+        label = trial.words
         label = f"{label} ({trial.trial})" if label in labelled or label == BASELINE else label
         labelled[label] = Configuration(label, trial.trial, trial.point, seedless(trial.params))
     return labelled
-
-
-def label_of(trial: TrialState, baseline: Mapping[str, Any]) -> str:
-    """A configuration in a few words, e.g. `root n=2, response_words`: how its curriculum differs from the baseline's,
-    and the other keys that the space opens."""
-    differing = {key: value for key, value in trial.params.items() if baseline.get(key) != value}
-    words = curriculum_words({key: differing.get(f"curriculum.{key}") for key in NAMED})
-    rest = [key for key in trial.point if key in trial.params and key not in {f"curriculum.{name}" for name in NAMED}]
-    words += [setting(key, trial.params[key]) for key in rest]
-    return ", ".join(words) or trial.trial
-
-
-def setting(key: str, value: Any) -> str:
-    """A key not in NAMED as it stands in a label, e.g. `lr=0.02`; a ranker is given by its name alone."""
-    return short(value) if key == "ranker.name" else f"{key.rsplit('.', 1)[-1]}={short(value)}"
-
-
-def curriculum_words(point: Mapping[str, Any]) -> list[str]:
-    """The values of NAMED in a label, each beside the number that belongs to it."""
-    said = {key: "" if off(value) else short(value) for key, value in point.items()}
-    numbers = {key: f"{key}={said[key]}" if said[key] else "" for key in ("n", "m", "switch")}
-    words = (
-        f"{said['pacing']} {numbers['n']}",
-        said["scoring"],
-        f"{said['weighting']} {numbers['m']}",
-        f"{said['subset']} {said['objective_switch']} {numbers['switch']}",
-        "anti" if point["anti"] else "",
-    )
-    return [" ".join(word.split()) for word in words if word.strip()]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tune_cl.space.space import short
 
-_CURRICULUM = ("pacing", "n", "scoring", "weighting", "m", "subset", "objective_switch")
-WORDED = ("ranker.name", *(f"curriculum.{key}" for key in _CURRICULUM))
-BARE = tuple(key for key in WORDED if key != "curriculum.m")  # shown by their values alone
-NAMED = (*_CURRICULUM, "switch", "anti")  # in `curriculum`
+_CURRICULUM = ("pacing", "n", "scoring", "weighting", "m", "subset", "objective_switch", "switch", "anti")
+FIRST = ("ranker.name", *(f"curriculum.{key}" for key in _CURRICULUM))
 
 
 CAUTION = "The best of many trials on one seed looks better than it is: this is no verdict yet."
@@ -18,13 +16,22 @@ NOT_TUNED = "Plain training was not tuned: another learning rate or loss alone m
 DEFAULT = "plain, default"  # the first trial, which has the space's own defaults
 
 
-def trial_words(point: Mapping[str, Any], params: Mapping[str, Any], plain: bool, first: bool) -> str:
-    """A trial in words: its arm if that is the plain one, then the opened keys that are in force for it (`params`) or,
-    if these say nothing, its curriculum."""
+def trial_words(point: Mapping[str, Any], params: Mapping[str, Any], plain: bool, first: bool = False) -> str:
+    """A trial in words, the same everywhere: the values in force (`params`) of its curriculum and of the keys that the
+    space opens, without those turned off, e.g. `pacing=root n=2 scoring=random lr=0.01`. Of a plain trial (`plain`) its
+    other keys."""
     if first:
         return DEFAULT
-    words = describe({key: value for key, value in point.items() if key in params}, curriculum(params))
-    return f"plain, {words}" if plain else words
+    told = [key for key in point if key in params and not (plain and key.startswith("curriculum."))]
+    told += [] if plain else [key for key in FIRST[1:] if key in params]
+    words = [setting(key, params[key]) for key in in_order(told) if not off(params[key])]
+    return " ".join([*(["plain"] if plain else []), *words]) or "no curriculum"
+
+
+def setting(key: str, value: Any) -> str:
+    """A key with its value, without its section, e.g. `lr=0.02`."""
+    name = "ranker" if key == "ranker.name" else key.partition(".")[2] or key
+    return f"{name}={str(value).lower() if isinstance(value, bool) else short(value)}"
 
 
 def tuning_words(metric: str, trials: int, opened: list[str], best: float, default: float) -> str:
@@ -58,36 +65,15 @@ def below_label_free(document: Mapping[str, Any], metric: str, means: Sequence[f
     return f"{best['label']} alone has {best['mean']:.4f} {metric}: {who} below what needs no training labels"
 
 
-def describe(point: Mapping[str, Any], otherwise: str = "") -> str:
-    """Opened keys on a line, e.g. `root 2 random reciprocal_rank m=4 delta=0.3`, without those turned off."""
-    said = {key: short(point[key]) for key in in_order(point) if not off(point[key])}
-    words = [value if key in BARE else f"{key.partition('.')[2] or key}={value}" for key, value in said.items()]
-    return " ".join("anti" if word == "anti=True" else word for word in words) or otherwise or "no curriculum"
-
-
 def off(value: Any) -> bool:
     """Whether a value turns its key off; 0 is a value."""
     return value is None or value is False or value == "none"
 
 
-def in_order(keys: Mapping[str, Any] | list[str]) -> list[str]:
-    """Opened keys in the order shown: what best tells trials apart comes first."""
-    return [*(key for key in WORDED if key in keys), *(key for key in keys if key not in WORDED)]
-
-
-def curriculum(params: Mapping[str, Any]) -> str:
-    """The curriculum among flat parameters in a few words; empty if there is none."""
-
-    def value_of(key: str) -> str:
-        value = params.get(f"curriculum.{key}")
-        return "" if off(value) else f"{value:g}" if isinstance(value, float) else str(value)
-
-    words = [value_of("pacing"), value_of("n"), value_of("scoring")]
-    if value_of("weighting"):
-        words += [value_of("weighting"), f"m={value_of('m')}"]
-    words += [value_of("subset"), value_of("objective_switch"), f"t={value_of('switch')}" if value_of("switch") else ""]
-    words += ["anti" if value_of("anti") else ""]
-    return " ".join(filter(None, words))
+def in_order(keys: Iterable[str]) -> list[str]:
+    """Opened keys in the order shown: what best sets trials apart comes first."""
+    known = dict.fromkeys(keys)
+    return [*(key for key in FIRST if key in known), *(key for key in known if key not in FIRST)]
 
 
 def rankers(search: Mapping[str, Any]) -> str:

@@ -126,13 +126,13 @@ def confirmation_key(confirmation: Event) -> str:
 
 
 def trial_name(trial: Event) -> str:
-    """Run name: the trial id and the trial's words as on the terminal, e.g. `t0003 plain, knrm lr=0.0005`."""
+    """Run name: the trial id and the trial's words as on the terminal, e.g. `t0003 plain ranker=knrm lr=0.0005`."""
     words = trial_words(trial.get("chosen", {}), trial["params"], arm_of(trial) == PLAIN, trial["baseline"])
     return f"{trial['trial']} {words}"
 
 
 def confirmation_name(confirmation: Event) -> str:
-    """Run name, e.g. `t0003 seed 2 root n=2, turns`. What tells runs apart comes first, for lists cut names off."""
+    """Run name, e.g. `t0003 seed 2 pacing=root n=2 scoring=turns`: lists cut names off at the end."""
     return f"{confirmation.get('trial') or 'confirm'} seed {confirmation['seed']} {confirmation['label']}"
 
 
