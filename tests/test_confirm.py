@@ -184,7 +184,7 @@ def test_where_the_seed_changes_nothing_p_new_is_p_value_however_often_the_same_
     assert not row["seed_matters"] and 0 < row["p_value"] < 1
     assert (row["p_new"], row["p_new_adjusted"]) == (row["p_value"], row["p_adjusted"])
     told = capsys.readouterr().err
-    assert ("--seeds 1 tells" in told) == (seeds > 1) and "one seed" not in told
+    assert ("--seeds 1 is" in told) == (seeds > 1) and "one seed" not in told
 
 
 def test_where_trees_grow_on_samples_the_seed_is_one_of_a_sample(

@@ -343,11 +343,11 @@ def test_looks_add_up() -> None:
 
 def test_better_and_worse_are_told_with_what_they_were_corrected_for() -> None:
     better = in_words(document_of(row_of(0.0123, 0.01, 0.003, marks="‡", ci95_new=[0.004, 0.0206]), row_of(0.001, 0.9)))
-    assert better.startswith("Yes: 'root'") and "by 0.0123 map [+0.0040, +0.0206]" in better
+    assert better.startswith("Better: 'root'") and "0.0123 MAP above" in better and "+0.0040 to +0.0206" in better
     assert "(p = 0.003, 3 seeds, 12 queries; Holm over 2 configurations)" in better and "new trainings" in better
     worse = row_of(-0.0123, 0.02, 0.03, ci95_new=[-0.02, -0.004])
     told = in_words(document_of(worse, verdict="worse", correction="bh"))
-    assert told.startswith("No: 'root'") and "by 0.0123 map [-0.0200, -0.0040]" in told
+    assert told.startswith("Worse: 'root'") and "0.0123 MAP below" in told and "-0.0200 to -0.0040" in told
     assert "(p = 0.03, 3 seeds, 12 queries)" in told
     same = row_of(0.01, 0.02, p_new=0.02, runs=1, marks="†", seed_matters=False)
     assert "new trainings" not in in_words(document_of(same))
@@ -380,7 +380,7 @@ def test_collapses_are_told_first_with_their_values() -> None:
     document = _fallen({3: 0.465, 7: 0.468}, runs=10)
     assert [(one["label"], one["seed"]) for one in document["collapsed"]] == [("baseline", 3), ("baseline", 7)]
     told = in_words(document)
-    assert told.startswith("Not shown: 'root'"), "eight sound seeds"
+    assert told.startswith("Not significant: 'root'"), "eight sound seeds"
     assert "'baseline' with seed 3 (0.4650; its median is 0.5900), 'baseline' with seed 7 (0.4680; " in told
     assert notes_of(document | {"split": "dev"})[0].startswith("trainings collapsed")
 
@@ -405,24 +405,24 @@ def test_few_seeds_of_trainings_that_collapse_are_too_few() -> None:
     assert too_few_seeds(document) and not too_few_seeds(_fallen({2: 0.465}, runs=7))
     assert not too_few_seeds(_fallen({}, runs=3))
     told = in_words(document)
-    assert told.startswith("Not shown: too few seeds for trainings that collapse (seed 2 of 'baseline'); 'root'")
+    assert told.startswith("Not significant: too few seeds for trainings that collapse (seed 2 of 'baseline'); 'root'")
 
 
-@pytest.mark.parametrize(("needed", "more"), [(9, "; this one would take 9 seeds."), (None, ".")])
+@pytest.mark.parametrize(("needed", "more"), [(9, "; this one needs 9 seeds."), (None, ".")])
 def test_what_is_not_shown_is_told_with_what_could_be(needed: int | None, more: str) -> None:
     document = document_of(row_of(0.0123, 0.01, 0.2), verdict=SHOWN_NONE) | {"these_seeds": "better"}
     told = in_words(document | {"detectable": 0.018, "seeds_needed": needed})
-    assert told.startswith("Not shown: 'root', the best curriculum on dev, is +0.0123 map ")
-    assert f"from 0.0180 on{more} For the trainings with these 3 seeds alone 'root' is better (p = 0.01)" in told
+    assert told.startswith("Not significant: 'root', the best curriculum on dev, is 0.0123 MAP above ")
+    assert f"0.0180 MAP (3 seeds, 80 % power){more}" in told and "3 seeds alone 'root' is better (p = 0.01)" in told
 
 
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({}, "anything from -0.0172 to +0.0011"),
-        ({"ci95_new": [-0.0172, -0.0011], "p_new_adjusted": 0.076}, "-0.0172 to -0.0011, is uncorrected"),
-        ({"ci95_new": [-0.0172, -0.0011], "p_new_adjusted": 0.02}, "named another"),
-        ({"ci95_new": [0.0011, 0.0172], "p_new_adjusted": 0.076}, "+0.0011 to +0.0172, is uncorrected"),
+        ({}, "CI -0.0172 to +0.0011"),
+        ({"ci95_new": [-0.0172, -0.0011], "p_new_adjusted": 0.076}, "-0.0172 to -0.0011, uncorrected"),
+        ({"ci95_new": [-0.0172, -0.0011], "p_new_adjusted": 0.02}, "recommended another"),
+        ({"ci95_new": [0.0011, 0.0172], "p_new_adjusted": 0.076}, "+0.0011 to +0.0172, uncorrected"),
         ({"ci95_new": [0.0, 0.0], "p_new_adjusted": 1.0}, "all equal"),
         ({"ci95_new": [math.nan, math.nan], "p_new_adjusted": math.nan}, "all equal"),
         ({"ci95_new": [None, None], "p_new_adjusted": None, "runs": [{}]}, "; one seed says"),
@@ -442,9 +442,7 @@ def test_no_difference_is_told_of_the_configuration_that_dev_chose() -> None:
     document = document_of(first, second, verdict=SHOWN_NONE)
     assert leader(document) == first and leader(document | {"configurations": [second]}) == second
     told = in_words(document)
-    assert (
-        told.startswith("Not shown: 'root', the best curriculum on dev, is -0.0090 map ") and "is uncorrected" in told
-    )
+    assert told.startswith("Not significant: 'root', the best curriculum on dev, is 0.0090 MAP below ") and "uncorrected" in told
     assert told.endswith("'step' (+0.0020).")
     assert "highest" not in in_words(document | {"configurations": [first]})
     assert "of those tested" not in told and "of those tested" in in_words(document | {"failed": [{"label": "best"}]})
@@ -454,7 +452,7 @@ def test_no_difference_is_told_of_the_configuration_that_dev_chose() -> None:
 def test_what_a_curriculum_is_worth_is_shown_at_95_percent(p: float | None, open_: bool) -> None:
     ablation = row_of(0.01, 0.001, label="plain") | {"p_new_adjusted": p}
     told = of_curriculum(row_of(0.01, 0.001, also_differs=["training.lr"], ablation=ablation), "map")
-    assert "'plain'" in told and "+0.0100 map" in told and ("not shown" in told) == open_
+    assert "'plain'" in told and "+0.0100 map" in told and ("not significant" in told) == open_
 
 
 def test_of_many_other_keys_four_are_named() -> None:
@@ -478,7 +476,7 @@ def test_where_p_is_corrected_and_intervals_are_not_it_is_said(rows: int, correc
     assert "0.5123 ± 0.0125" in shown and "+0.0100 [-0.0200, +0.0400]" in shown
     heads = [line.rstrip() for line in shown.splitlines() if line.startswith(("configuration", "trial "))]
     column = "p" if correction == "none" else "p adjusted"
-    assert len(heads) == 2 and all(line.endswith(f"  {column}   these seeds") for line in heads)
+    assert len(heads) == 2 and all(line.endswith(f"  {column}   p, these seeds") for line in heads)
     of_one_seed = render(document_of(row_of(0.01, 0.02, runs=1)))
     assert "±" not in of_one_seed.partition("mean ± sd")[2], "one seed has no spread"
 

@@ -126,7 +126,7 @@ def test_trials_are_shown_by_arm_and_tuning_apart_from_the_curriculum(tmp_path: 
     shown = text(verdict_section(found))
     assert (
         "tune-plain" not in shown
-        and "(3 trials over lr) was worth +0.0600 map on dev" in shown
+        and "(3 trials over lr) gained 0.0600 MAP on dev" in shown
         and "+0.0700" in shown
         and "best of 2" in shown
     )
@@ -163,7 +163,7 @@ def test_what_holds_for_these_seeds_alone_stands_in_the_small_print(
     searched: Findings, document: dict[str, Any]
 ) -> None:
     shown = told(searched, document | {"verdict": "no difference shown"})
-    assert "from 0.0180 on" in shown and "take 4 seeds" in shown
+    assert "0.0180 MAP" in shown and "needs 4 seeds" in shown
     assert "alone 'root n=2, turns' is better (p = 0.002)" in shown and "no proof of equality" in shown
 
 

@@ -42,16 +42,16 @@ def test_the_best_trial_stands_beside_the_baseline_with_the_keys_that_differ() -
     rows = cells(shown)
     assert rows[""] == ["best curriculum (t0001)", "plain, default (t0000)"] and rows["dev x"] == ["0.5000", "0.4000"]
     assert rows["training.lr"] == ["3e-05", "0.001"] and rows["curriculum.m"] == ["10", "-"], "with their own digits"
-    assert "curriculum.anti" not in rows and "conv_knrm, knrm" in shown and "+0.1000 x" in shown
+    assert "curriculum.anti" not in rows and "conv_knrm, knrm" in shown and "0.1000 X above" in shown
 
 
-@pytest.mark.parametrize(("best", "baseline", "difference"), [(0.4, 0.45, "-0.0500"), (0.45, 0.45, "+0.0000")])
+@pytest.mark.parametrize(("best", "baseline", "difference"), [(0.4, 0.45, "0.0500"), (0.45, 0.45, "0.0000")])
 def test_where_the_baseline_wins_the_best_other_trial_stands_beside_it(
     best: float, baseline: float, difference: str
 ) -> None:
     shown = render(result(best, baseline))
     assert cells(shown)[""] == ["best curriculum (t0001)", "plain, default (t0000)"]
-    assert f"{difference} x" in shown and "confirm" in commands(shown)
+    assert f"{difference} X" in shown and "confirm" in commands(shown)
 
 
 @pytest.mark.parametrize(
@@ -82,9 +82,9 @@ def test_the_two_steps_tuning_and_the_curriculum_are_told_apart() -> None:
     shown = render(tuned(result(0.5, 0.4)))
     heads = ["best curriculum (t0001)", "plain, tuned (t0002)", "plain, default (t0000)"]
     assert cells(shown)[""] == heads and cells(shown)["training.lr"] == ["3e-05", "0.1", "0.001"]
-    assert "(2 trials over lr) was worth +0.0500 x on dev" in shown and "has +0.0500 x over tuned plain" in shown
+    assert "(2 trials over lr) gained 0.0500 X on dev" in shown and "0.0500 X above tuned plain" in shown
     assert "tune-plain" not in commands(shown) and "2 plain and 2 with a curriculum" in shown
-    assert "No curriculum was above tuned plain training" in render(tuned(result(0.44, 0.4)))
+    assert "No curriculum beat tuned plain training" in render(tuned(result(0.44, 0.4)))
     shown = render(tuned(result(0.5, 0.4), plain=0.4))
     assert "found nothing better than its default" in shown and len(cells(shown)[""]) == 2
 
@@ -179,7 +179,7 @@ def test_the_document_of_a_search_names_the_best_of_all_and_the_best_curriculum(
     assert (document["best"]["trial_id"], document["best_curriculum"]["trial_id"]) == ("t0000", "t0002")
     assert set(document["opened"]) >= {"curriculum.pacing", "curriculum.delta"}
     shown = render(document)
-    assert "-0.1000 map" in shown and commands(shown)["plan"][0] == "toy"
+    assert "0.1000 MAP below" in shown and commands(shown)["plan"][0] == "toy"
 
 
 # -- a search that is done, called again ---------------------------------------------------------------------------

@@ -513,9 +513,9 @@ def tell(state: SearchState, work: Confirmation) -> None:
     for note in notes_of({"split": work.request.split}):
         say(f"note: {note}")
     if work.request.most < 2 and work.draws:
-        say("note: one seed shows nothing of how much the seed matters")
+        say("note: with one seed, how much the seed matters stays unknown")
     if work.request.most > 1 and not work.draws:
-        say("note: the seed changes nothing in these trainings: --seeds 1 tells as much")
+        say("note: the seed changes nothing in these trainings: --seeds 1 is enough")
 
 
 def reported(state: SearchState) -> dict[tuple[str, int], set[str]]:

@@ -340,3 +340,9 @@ class Evaluator:
         grade = self._grade[order(scores)[rows]]
         ranking = Ranking(self._judged, order.owner[rows], order.rank[rows], grade, self.relevance_level)
         return {name: metric(ranking) for name, metric in parsed.items()}
+
+
+def in_words(metric: str) -> str:
+    """A metric's name in a sentence, e.g. MAP, nDCG@10."""
+    name, at, depth = metric.partition("@")
+    return {"ndcg": "nDCG", "rprec": "R-precision", "accuracy": "accuracy"}.get(name, name.upper()) + at + depth

@@ -28,9 +28,9 @@ from tune_cl.process import SIGNALS, program, silence, stoppable
 COMMANDS = {
     "run": "search a space of curricula and rankers",
     "resume": "continue a search after a stop, crash or kill",
-    "tune-plain": "add plain trials to a search, so that its curricula have a tuned opponent",
-    "confirm": "did a curriculum beat the baseline? new seeds, paired tests, a verdict",
-    "plan": "how many seeds a confirmation needs, and what it can show",
+    "tune-plain": "add plain trials to a search, so that its opponent is tuned",
+    "confirm": "did a curriculum beat plain training? new seeds, paired tests, a verdict",
+    "plan": "how many seeds a confirmation needs, and its minimum detectable difference",
     "report": "the results of a search: an HTML page, a LaTeX table or CSV",
     "searches": "the searches in a storage: data, trials, state, verdict",
     "ui": "look at a search's trials in MLflow",
@@ -38,7 +38,7 @@ COMMANDS = {
     "train": "one training, no search, no Ray",
     "rerank": "apply a trained ranker",
     "score": "difficulty of each training instance",
-    "pace": "share of the training data available at given steps",
+    "pace": "fraction of the training data available at given steps",
     "weigh": "sample weight at given iterations",
     "baseline": "unsupervised baselines: bm25, sdm, embedding; tuned on dev if you want",
     "evaluate": "trec_eval metrics and paired tests of run files",
@@ -46,7 +46,7 @@ COMMANDS = {
     "cluster": "a cluster file for ray up or KubeRay, to fill in",
     "list": "available rankers, scorings, pacings, spaces, ...",
     "schema": "the JSON Schema of a search space, for editors",
-    "doctor": "what a search needs on this machine: what is there, and how to mend what is not",
+    "doctor": "what a search needs on this machine, and how to fix what is missing",
     "completion": "completion of commands, options and names in bash, zsh or fish",
 }
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -231,7 +231,7 @@ def _overview() -> str:
     lines = [f"  {name:<{width}}  {summary}" for name, summary in COMMANDS.items()]
     return "\n".join(
         [
-            "tune-cl: find the training curriculum that really improves your ranker",
+            "tune-cl: test whether a training curriculum improves your ranker",
             "",
             *lines,
             "",

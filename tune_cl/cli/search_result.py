@@ -10,6 +10,7 @@ from trainables.core.plugins import plugin_options
 from trainables.core.prose import wrapped
 from trainables.rankers import RANKERS
 from tune_cl.cli.tables import short, table
+from tune_cl.confirmation.verdict import beside
 from tune_cl.history.search_folder import SearchFolder, search_folder_of
 from tune_cl.history.state import differences, seedless
 from tune_cl.process import program
@@ -105,10 +106,10 @@ def _difference(document: Shown, best: Shown | None, plain: Shown | None) -> str
     if best is None:
         return f"No trial but {against} gave a dev value, so there is nothing to compare it with."
     difference = best["dev"] - plain["dev"]
-    what, change = _what(document), f"{difference:+.4f} {document['metric']}"
+    what, size = _what(document), beside(difference, document["metric"])
     if difference <= 0:
-        return f"No {what} was above {against} on dev: the best of them ({best['trial_id']}) is at {change}."
-    return f"The best {what} has {change} over {against} on dev. {CAUTION}"
+        return f"No {what} beat {against} on dev: the best, {best['trial_id']}, was {size}."
+    return f"The best {what} was {size} {against} on dev. {CAUTION}"
 
 
 def _label_free(document: Shown, best: Shown | None, plain: Shown | None) -> list[str]:

@@ -159,9 +159,7 @@ def _look(document: Document) -> dict[str, Any]:
 
 BASELINE = "baseline"
 NOISE_SEED = "data.label_noise.seed"
-ONE_TRAINING = (
-    "A present ranker is one training: its p-values are over queries alone, and say nothing of new trainings."
-)
+ONE_TRAINING = "An existing ranker is one training: its p-values cover new queries, not new trainings."
 LONGEST = 128  # characters of a folder's name; most file systems allow 255 bytes
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from trainables.core.prose import counted
+from trainables.evaluation.metrics import in_words
 from trainables.evaluation.significance import (
     SeededTest,
     adjust,
@@ -24,7 +25,7 @@ from tune_cl.space.wording import below_label_free
 Verdict = Literal["better", "no difference shown", "worse"]
 LEVEL = 0.05
 FEW_SOUND = 6  # seeds: with fewer, nothing is known of how often trainings collapse
-ON_DEV = "dev chose these configurations and their checkpoints: values there are too high, and this is no verdict"
+ON_DEV = "dev scores are biased: they chose the configurations and checkpoints, so this is no verdict"
 NOTHING_TO_TEST = "the differences are all equal, so no test can be made"
 CORRECTED = {"holm": "Holm", "bonferroni": "Bonferroni", "none": "no correction"}
 CORRECTED |= dict.fromkeys(("bh", "benjamini-hochberg"), "Benjamini-Hochberg")
@@ -265,11 +266,11 @@ def undecided(document: Mapping[str, Any], row: Mapping[str, Any]) -> str:
         return NOTHING_TO_TEST
     between = f"{low:+.4f} to {high:+.4f}"
     if not (low > 0 or high < 0):
-        return f"anything from {between} fits the data"
+        return f"95 % CI {between}"
     if not shown(row["p_new_adjusted"]):
         tested = configurations_of(document)
-        return f"its own 95 % interval, {between}, is uncorrected, and after correction for {tested} 0 is not ruled out"
-    return f"anything from {between} fits the data, but the search would have named another, which was not tested"
+        return f"95 % CI {between}, uncorrected; corrected for {tested} it includes 0"
+    return f"95 % CI {between}, but the search recommended another configuration, which was not tested"
 
 
 def sentence(document: Mapping[str, Any]) -> str:
@@ -285,20 +286,25 @@ def remarks(document: Mapping[str, Any]) -> str:
 
 def headline(document: Mapping[str, Any]) -> str:
     """The verdict in one sentence, which terminal and report begin with."""
-    row, metric = leader(document), document["metric"]
+    row = leader(document)
     assert row is not None, "a verdict is of at least one configuration"
     if document["verdict"] == "no difference shown":
         which = "" if document.get("selection") else f", {best_on_dev(document)},"
         why = f"too few seeds for trainings that collapse ({_who_fell(document)}); " if too_few_seeds(document) else ""
-        difference = f"{row['difference']:+.4f} {metric} from {opponent(document)}"
-        statement = f"Not shown: {why}'{row['label']}'{which} is {difference}"
+        difference = f"{beside(row['difference'], document['metric'])} {opponent(document)}"
+        statement = f"Not significant: {why}'{row['label']}'{which} is {difference}"
         between = f"{undecided(document, row)}{_as_given(document)}{_p_of(document, row)}"
         return f"{statement}; {between}."
-    answer, side = ("Yes", "better") if document["verdict"] == "better" else ("No", "worse")
+    answer = "Better" if document["verdict"] == "better" else "Worse"
     low, high = row["ci95_new"]
-    size = f"by {abs(row.get('size', row['difference'])):.4f} {metric} [{low:+.4f}, {high:+.4f}]"
+    difference = f"{beside(row['difference'], document['metric'])} {opponent(document)}"
     for_new = f"for {population(document, row)}{_p_of(document, row)}"
-    return f"{answer}: '{row['label']}' is {side} than {opponent(document)}, {size}, {for_new}."
+    return f"{answer}: '{row['label']}' is {difference} (95 % CI {low:+.4f} to {high:+.4f}), {for_new}."
+
+
+def beside(difference: float, metric: str) -> str:
+    """A difference of a metric in words, e.g. `0.0058 MAP below`."""
+    return f"{abs(difference):.4f} {in_words(metric)} {'below' if difference < 0 else 'above'}"
 
 
 BADGES = {"better": "Better", "no difference shown": "Not significant", "worse": "Worse"}
@@ -379,13 +385,13 @@ def _p_of(document: Mapping[str, Any], row: Mapping[str, Any]) -> str:
 
 
 def _can_show(document: Mapping[str, Any]) -> str:
-    """What the design could have shown, and how many seeds the observed difference would take."""
+    """The minimum detectable difference of the design, and how many seeds the observed one needs."""
     smallest, needed = document.get("detectable"), document.get("seeds_needed")
     if smallest is None:
         return ""
     seeds = counted(len(document["seeds"]), "seed")
-    statement = f" This data and {seeds} can show differences from {smallest:.4f} on"
-    return f"{statement}; this one would take {counted(needed, 'seed')}." if needed else f"{statement}."
+    statement = f" Minimum detectable difference: {smallest:.4f} {in_words(document['metric'])} ({seeds}, 80 % power)"
+    return f"{statement}; this one needs {counted(needed, 'seed')}." if needed else f"{statement}."
 
 
 def of_these_seeds(document: Mapping[str, Any]) -> str:
@@ -397,10 +403,11 @@ def of_these_seeds(document: Mapping[str, Any]) -> str:
     side = 1 if these == "better" else -1
     row = max(rows, key=lambda row: side * row["difference"], default=None)
     if these == "no difference shown" or row is None:
-        return "For these trainings alone no difference is shown."
+        return "Over these seeds alone the difference is not significant."
     seeds = counted(len(document["seeds"]), "seed")
-    statement = f"For the trainings with these {seeds} alone '{row['label']}' is {these} (p = {row['p_adjusted']:.2g})"
-    return f"{statement}: other seeds might show something else."
+    return (
+        f"Over these {seeds} alone '{row['label']}' is {these} (p = {row['p_adjusted']:.2g}); other seeds may differ."
+    )
 
 
 def configurations_of(document: Mapping[str, Any]) -> str:

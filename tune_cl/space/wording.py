@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from trainables.evaluation.metrics import in_words
 from tune_cl.space.space import short
 
 _CURRICULUM = ("pacing", "n", "scoring", "weighting", "m", "subset", "objective_switch", "switch", "anti")
 FIRST = ("ranker.name", *(f"curriculum.{key}" for key in _CURRICULUM))
 
 
-CAUTION = "The best of many trials on one seed looks better than it is: this is no verdict yet."
+CAUTION = "Dev scores are biased upwards, because they chose the trial: confirm before you conclude."
 NOT_TUNED = "Plain training was not tuned: another learning rate or loss alone may do as well."
 DEFAULT = "plain, default"  # the first trial, which has the space's own defaults
 
@@ -40,7 +41,7 @@ def tuning_words(metric: str, trials: int, opened: list[str], best: float, defau
     said = f"Tuning plain training ({trials} trials {searched})"
     if best <= default:
         return f"{said} found nothing better than its default on dev."
-    return f"{said} was worth {best - default:+.4f} {metric} on dev."
+    return f"{said} gained {best - default:.4f} {in_words(metric)} on dev."
 
 
 def label_free_rows(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:

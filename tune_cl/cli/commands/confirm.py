@@ -2,15 +2,12 @@
   tune-cl confirm quickstart
   tune-cl confirm penha2020_pacing --top 5 --seeds 10 --correction bonferroni
 
-First a selection on dev: the K best configurations of each arm, curricula and plain training, are trained with new
-seeds. Then the best curriculum meets the best plain training on the split, with N further seeds each, and a test says
-whether the difference holds for new queries and new trainings. With --each, all K curricula are tested. Asked again
-with more seeds, it trains those that are missing. With --until-settled it trains one seed at a time and looks after
-each from the third on: it ends once the verdict is clear or hopeless, and all looks together err no more often than a
-single one. With --ablate, each configuration is also compared with itself without its curriculum: where the search
-opened more than the curriculum, that shows what the curriculum is worth. With --against, present rankers or their runs
-are compared too.
-docs/explanation/verdict.md explains how the verdict is made."""
+First a selection: the K best configurations of each arm, curricula and plain training, are trained with new seeds and
+compared on dev. Then the best curriculum meets the best plain training on the split, with N further seeds each. The
+test covers new queries and new trainings. --each tests all K curricula. More --seeds later train only what is missing.
+--until-settled trains one seed at a time, with an interim analysis after each from the third on, and stops once the
+verdict is clear or hopeless; the overall error stays at 5 %. --ablate also compares each configuration with itself
+without its curriculum. --against adds existing rankers or their runs."""
 
 from __future__ import annotations
 
@@ -21,6 +18,7 @@ from typing import Any
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import counted, wrapped
+from trainables.evaluation.metrics import in_words as in_metric_words
 from trainables.evaluation.significance import CORRECTIONS
 from tune_cl.api.search import open_search
 from tune_cl.cli.options import add_name, add_objective, add_session, objective_option
@@ -42,7 +40,7 @@ from tune_cl.history.search_folder import search_folder_of
 from tune_cl.space.wording import label_free_rows
 
 MOST_KEYS = 4  # listed in a sentence
-THESE_SEEDS = "these seeds"  # the heading of a column of p-values
+THESE_SEEDS = "p, these seeds"  # the heading of a column of p-values
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -105,16 +103,19 @@ def _request(options: Namespace) -> Request:
 
 def render(document: dict[str, Any]) -> str:
     seeds, queries = len(document["seeds"]), document["queries"]
-    head = f"{document['metric']} on {document['split']}, {queries} queries, {seeds} seeds a configuration"
+    metric = in_metric_words(document["metric"])
+    head = f"{metric} on {document['split']}, {queries} queries, {seeds} seeds a configuration"
     columns = ["configuration", "mean ± sd", "difference [95 %]", p_heading(document), THESE_SEEDS, ""]
+    compared = [document["baseline"], *document["configurations"], *default_rows(document)]
     rows = [(row["label"], f"{row['mean']:.4f}", "-", "-", "-", "") for row in label_free_rows(document)]
-    rows += [_row(row) for row in (document["baseline"], *document["configurations"], *default_rows(document))]
+    rows += [(row["trial_id"], *_figures(row)) for row in compared]
     notes = [
         f"{run['label']}, seed {run['seed']}: not tested, because it failed: {run['reason']}"
         for run in document["failed"]
     ]
     notes += [f"{one['label']}: not tested, no more training after seeds {one['seeds']}" for one in document["dropped"]]
-    lines = [*map(wrapped, _sentences(document)), "", *_selection(document), head, "", table(columns, rows)]
+    lines = [*map(wrapped, _sentences(document)), "", *_selection(document), head, "", table(columns, rows), ""]
+    lines += [wrapped(f"{row['trial_id']}  {row['label']}") for row in compared]
     lines += _looks(document)
     lines += [*map(wrapped, _intervals(document)), "", *_ablations(document), *_against(document)]
     lines += map(wrapped, notes)
@@ -143,10 +144,10 @@ def _mean(row: dict[str, Any]) -> str:
 
 
 def _looks(document: dict[str, Any]) -> list[str]:
-    """A table of the looks of --until-settled; empty without looks."""
-    columns = ["seeds", "configuration", "difference", "p", "settled at", "decision"]
+    """A table of the interim analyses of --until-settled; empty without them."""
+    columns = ["seeds", "configuration", "difference", "p", "stops at", "decision"]
     rows = [_look(look) for look in document.get("looks", [])]
-    return ["", table(columns, rows), "p in the first table takes account of all looks."] if rows else []
+    return ["", table(columns, rows), "p in the first table is adjusted for all interim analyses."] if rows else []
 
 
 def _look(look: dict[str, Any]) -> tuple[str, ...]:
@@ -159,7 +160,7 @@ def _p(value: float | None) -> str:
 
 
 def _intervals(document: dict[str, Any]) -> list[str]:
-    """A line on why an interval may exclude 0 although no difference is shown."""
+    """A line on why an interval may exclude 0 although the difference is not significant."""
     count = len(document["configurations"])
     if count < 2 or not corrected(document):
         return []
@@ -176,7 +177,7 @@ def _ablations(document: dict[str, Any]) -> list[str]:
 
 
 def _against(document: dict[str, Any]) -> list[str]:
-    """A table of the present rankers; empty if there are none."""
+    """A table of the existing rankers; empty if there are none."""
     rows = [
         (row["label"], f"{row['mean']:.4f}", *_over_queries(row), *_over_queries(row["best"]))
         for row in document.get("against", [])
@@ -184,17 +185,13 @@ def _against(document: dict[str, Any]) -> list[str]:
     if not rows:
         return []
     best = f"'{document['against'][0]['best']['label']}' is above it by"
-    columns = ["present ranker", document["metric"], "from the baseline [95 %]", "p", f"{best} [95 %]", "p"]
+    columns = ["existing ranker", document["metric"], "from the baseline [95 %]", "p", f"{best} [95 %]", "p"]
     return [table(columns, rows), wrapped(ONE_TRAINING), ""]
 
 
 def _over_queries(tested: dict[str, Any]) -> tuple[str, str]:
     low, high = tested["ci95"]
     return f"{tested['difference']:+.4f} [{low:+.4f}, {high:+.4f}]", _p(tested["p_adjusted"])
-
-
-def _row(row: dict[str, Any]) -> tuple[str, ...]:
-    return f"{row['trial_id']} {row['label']}", *_figures(row)
 
 
 def _figures(row: dict[str, Any]) -> tuple[str, ...]:
@@ -245,4 +242,4 @@ def of_curriculum(row: dict[str, Any], metric: str, curricula: bool = True) -> s
     p = ablation["p_new_adjusted"]
     difference = f"{ablation['difference']:+.4f} {metric}" + ("" if p is None or math.isnan(p) else f", p = {p:.2g}")
     text = f" Against '{ablation['label']}', which is the same without its curriculum: {difference}"
-    return f"{text}." if shown(p) else f"{text}; an effect of its curriculum is not shown."
+    return f"{text}." if shown(p) else f"{text}; the effect of its curriculum is not significant."

@@ -2,10 +2,9 @@
   tune-cl plan quickstart --pilot 3
   tune-cl plan quickstart --difference .01
 
-How many seeds does `tune-cl confirm` need? A table of seeds and queries with the smallest difference that each design
-would show, and the hours of its trainings, one after another. How much seeds and queries vary is taken from the last
-confirmation of the search, or measured: --pilot N trains the baseline N times and evaluates it on dev; `tune-cl
-confirm` reuses these trainings."""
+How many seeds does `tune-cl confirm` need? A table of the minimum detectable difference by seeds and queries, with the
+hours of the trainings, one after another. The variances come from the last confirmation, or from --pilot N, which
+trains the baseline N times and evaluates it on dev; `tune-cl confirm` reuses these trainings."""
 
 from __future__ import annotations
 
@@ -13,6 +12,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import Any
 
 from trainables.core.prose import counted, wrapped
+from trainables.evaluation.metrics import in_words
 from tune_cl.api.search import open_search
 from tune_cl.cli.options import add_name, add_objective, objective_option
 from tune_cl.cli.tables import table
@@ -69,8 +69,8 @@ def render(document: dict[str, Any]) -> str:
     headings = ["seeds", *(counted(one, "query") for one in queries)]
     headings += ["hours"] if document["table"][0]["hours"] is not None else []
     question = (
-        f"Smallest difference in {document['metric']} shown with probability {document['power']:g} "
-        f"between two configurations. Variances from {document['source']}."
+        f"Minimum detectable difference in {in_words(document['metric'])} between two configurations "
+        f"(power {document['power']:g}). Variances from {document['source']}."
     )
     lines = [wrapped(question), "", table(headings, rows), "", *_answer(document)]
     lines += [wrapped(f"Note: {note}.") for note in document["notes"]]
