@@ -39,7 +39,7 @@ def outputs(cell: Any, kind: str) -> list[str]:
 
 def test_the_example_leads_from_a_folder_to_a_verdict(tmp_path: Path) -> None:
     notebook = nbformat.read(EXAMPLES / "does_a_curriculum_help.ipynb", as_version=4)
-    assert all(not cell.get("outputs") for cell in notebook.cells)
+    assert any(cell.get("outputs") for cell in notebook.cells), "it ships as it looks once run"
     cells = [cell for cell in executed(notebook, tmp_path).cells if cell.cell_type == "code"]
     searched, confirmed = (next(cell for cell in cells if call in cell.source) for call in ("run(", "confirm("))
     line = outputs(searched, "text/plain")[0]

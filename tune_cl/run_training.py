@@ -108,7 +108,7 @@ def _train(training: RankerTraining, output: Path) -> None:
         state = "this training had ended" if training.finished else "going on"
         say(f"{state} after iteration {training.iteration}")
     if not training.finished:
-        say("*: the best dev value so far; open: the share of the training data in use")
+        say("*: the best dev value so far; open: the fraction of the training data in use")
     for metrics in iterations(training, output / STATES):
         for note in training.pop_notes():
             say(f"note: {note}")

@@ -149,7 +149,7 @@ class NegativesConfig(Section):
         default="none", description="how the negatives of a query become harder"
     )
     pacing: Annotated[str, one_of(PACINGS), SCHEDULES_NEGATIVES] = Field(
-        default="linear", description="how much of the way to the last negatives lies behind a step"
+        default="linear", description="how fast negatives harden"
     )
     start: Annotated[tuple[Rank, Rank] | None, MOVES_RANKS] = Field(
         default=None, description="[LO, HI]: ranks that schedule ranks begins with; null: the deepest of each query"
@@ -174,7 +174,7 @@ class CurriculumConfig(Section):
         default=0.9, gt=0, le=1, description="share of all training steps after which everything is open"
     )
     final_share: Annotated[float, HAS_PACING] = Field(
-        default=1.0, gt=0, le=1, description="share of the order that is ever open; below 1, the hardest rest never is"
+        default=1.0, gt=0, le=1, description="fraction of examples ever used; below 1, the hardest are never trained on"
     )
     patience: Annotated[int, pacing_reads("patience")] = Field(
         default=2, ge=1, description="iterations without a better dev value until pacing adaptive opens the next stage"

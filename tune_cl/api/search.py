@@ -217,7 +217,7 @@ class Search:
     ) -> Search:
         """Goes on after a stop, a crash or a kill; nothing finished is done again. Of a finished search only the report
         and MLflow's records are completed. `objective`: the function of a search that trains by one, if this is not
-        what `run` returned; `retry_failed`: whether trials that failed begin anew, also of a
+        what `run` returned; `retry_failed`: whether failed trials are trained again, also of a
         finished search. Returns this search. Raises what `tune_cl.run` raises."""
         with working(progress):
             self._remember(objective)
@@ -284,7 +284,7 @@ class Search:
 
         until_settled  one more seed at a time, at most `max_seeds`, until the verdict is clear
         each           tests all `top` curricula instead of the selected one
-        new_noise      draws the label noise of the data anew for each seed
+        new_noise      draws the label noise of the data again for each seed
         unfinished     confirms the best so far of a search that has not ended
         ablate         trains each configuration without its curriculum, too
         against        TREC runs, or folders or hub names of cross-encoders, to compare the best curriculum on dev with

@@ -67,7 +67,7 @@ def add_objective(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--objective",
         metavar="FILE.py:FUNCTION",
-        help="a training function of your own, of which the file is run: see docs/how-to/own-trainer.md",
+        help="a training function of your own: the file is run, and its function called with (config, trial)",
     )
 
 

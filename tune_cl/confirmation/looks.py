@@ -214,7 +214,7 @@ class Look:
     def in_words(self) -> str:
         """The look in a line for the terminal."""
         p = "no test, for all differences are equal" if math.isnan(self.p_new) else f"p = {self.p_new:.2g}"
-        figures = f"'{self.label}' {self.difference:+.4f}, {p}, settled at {self.boundary:.2g} or less"
+        figures = f"'{self.label}' {self.difference:+.4f}, {p}, stops at {self.boundary:.2g} or less"
         return f"look after {self.seeds} seeds: {figures}: {self.decision}"
 
 

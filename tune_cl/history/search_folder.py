@@ -151,7 +151,7 @@ def stopped(error: BaseException, command: str, call: str) -> Interrupted | Work
     if isinstance(error, KeyboardInterrupt):
         return Interrupted(f"stopped; what is done is saved. Go on with: {command}", call)
     why = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
-    return WorkFailed(f"{why}; what is done is saved. Once that is mended, go on with: {command}")
+    return WorkFailed(f"{why}; what is done is saved. Once that is fixed, go on with: {command}")
 
 
 def has_event(journal: Path) -> bool:

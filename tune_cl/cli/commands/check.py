@@ -192,7 +192,7 @@ def _compared_when(experiment: Experiment) -> str | None:
     if search.scheduler == "model" and experiment.setup.promotion:
         return "after every iteration, inside its curriculum too"
     return {
-        "curriculum": "not before its own curriculum is over",
+        "curriculum": "only after its own curriculum",
         "none": "whether or not its curriculum is over",
     }.get(str(search.grace), f"not before iteration {search.grace}")
 
@@ -214,7 +214,7 @@ def _by_topic(document: dict[str, Any]) -> dict[str, str]:
     trials, most = document["trials"], document["iterations_at_most"]
     expected, combinations = document["iterations_expected"], document["combinations"]
     many = "any number of" if combinations is None else f"{combinations:,}"
-    some = f" ({document['conditional']} only beside certain values of others)" if document["conditional"] else ""
+    some = f" ({document['conditional']} conditional)" if document["conditional"] else ""
     baseline = ", ".join(f"{key} {_value(value)}" for key, value in document["baseline"].items())
     before = document["pretraining_iterations"]
     trained = f"{', '.join(document['rankers'])} on {document['data'] or 'its own data'}"

@@ -2,7 +2,7 @@
   tune-cl cluster aws > cluster.yaml
   tune-cl cluster local > cluster.local.yaml
 
-Prints a cluster file to fill in; docs/how-to/cluster.md has the next steps. aws and local are for `ray up` in a
+Prints a cluster file to fill in; the documentation has the next steps (Clusters). aws and local are for `ray up` in a
 checkout, which is copied to the nodes; kuberay-storage and then kuberay are for `kubectl apply`."""
 
 from __future__ import annotations

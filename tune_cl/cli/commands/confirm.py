@@ -59,7 +59,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--correction", default="holm", help=names)
     parser.add_argument("--each", action="store_true", help="test all K curricula, not only the one that dev selects")
     parser.add_argument(
-        "--new-noise", action="store_true", help="draw the label noise of data.label_noise anew for each seed"
+        "--new-noise", action="store_true", help="draw the label noise of data.label_noise again for each seed"
     )
     parser.add_argument(
         "--unfinished", action="store_true", help="also of a search that has not ended: its best so far"

@@ -1,6 +1,6 @@
 """Example: tune-cl doctor --storage /mnt/runs
 
-Looks at what a search needs on this machine, and says how to mend what is missing. Exit status 1 if no search can run
+Checks what a search needs on this machine, and says how to fix what is missing. Exit status 1 if no search can run
 here; what only some searches need (Java, the hub, a GPU) does not change it."""
 
 from __future__ import annotations
@@ -193,4 +193,4 @@ def failed(document: list[dict[str, Any]]) -> bool:
 def render(document: list[dict[str, Any]]) -> str:
     rows = [("ok" if row["ok"] else "FAILED" if row["needed"] else "-", row["name"], row["found"]) for row in document]
     fixes = [f"{row['name']}: {row['fix']}" for row in document if row["fix"]]
-    return "\n".join([table(["", "", "found"], rows), *(["", "To mend:", *fixes] if fixes else [])])
+    return "\n".join([table(["", "", "found"], rows), *(["", "To fix:", *fixes] if fixes else [])])

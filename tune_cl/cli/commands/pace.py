@@ -19,9 +19,9 @@ READ = ("n", "delta", "stages", "reference", "final_share")  # of a schedule, be
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("pacing", metavar="PACING", help=", ".join(PACINGS))
     parser.add_argument("--n", type=float, help="root (default 2)")
-    parser.add_argument("--delta", type=float, help="share at the start (default .33)")
+    parser.add_argument("--delta", type=float, help="fraction at the start (default .33)")
     parser.add_argument("--stages", type=int, help="stages of a pacing that has stages (default 3)")
-    parser.add_argument("--final-share", type=float, help="share of the data that is ever open (default 1)")
+    parser.add_argument("--final-share", type=float, help="fraction of the data ever used (default 1)")
     parser.add_argument("--reference", choices=["paper", "code"], help="see curriculum.reference (default paper)")
     parser.add_argument(
         "--steps", type=float, default=1000, help="T, the step at which everything is open (default 1000)"

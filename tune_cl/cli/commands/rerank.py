@@ -3,7 +3,7 @@
   tune-cl rerank runs/model --query "how do I sort a table" --documents answers.txt
   tune-cl rerank cross-encoder/ms-marco-MiniLM-L6-v2 --data ../data/wikiqa
 
-CHECKPOINT is also a cross-encoder of others with one label, or two. DOCUMENTS has one document a line: its text, or its
+CHECKPOINT may be any cross-encoder with one or two labels. DOCUMENTS has one document a line: its text, or its
 id, a tab and its text. A ranker that was trained to classify pairs predicts classes: of the pairs of DATA (as TSV), or
 of each document with the query as the first sentence."""
 

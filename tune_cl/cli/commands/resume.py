@@ -19,7 +19,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_name(parser)
     add_objective(parser)
     add_session(parser)
-    parser.add_argument("--retry-failed", action="store_true", help="train trials that failed anew")
+    parser.add_argument("--retry-failed", action="store_true", help="train failed trials again")
 
 
 def execute(options: Namespace) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def _check(options: Namespace) -> None:
     if not options.m >= 1:
         problems.append(Problem("--m", f"{options.m:g} is below 1", "a number of iterations of at least 1, or inf"))
     problems += [
-        Problem("--at", f"{i} lies before the start", "iterations of at least 0") for i in options.at or [] if i < 0
+        Problem("--at", f"{i} is before the start", "iterations of at least 0") for i in options.at or [] if i < 0
     ]
     if problems:
         raise ConfigError(problems)
