@@ -221,7 +221,7 @@ def test_what_comes_before_the_first_trial_counts_for_time_and_gpus(check: Check
     [
         (["scheduler=none"], "None", []),
         (["scheduler=model", "search.promotion=true"], "every iteration", []),
-        (["scheduler=asha"], "curriculum is over", [1, 3, 9]),
+        (["scheduler=asha"], "its own curriculum", [1, 3, 9]),
         (["scheduler=asha", "search.grace=none"], "whether or not", [1, 3, 9]),
         (["scheduler=asha", "search.grace=5"], "iteration 5", [5]),
     ],
