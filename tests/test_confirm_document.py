@@ -442,7 +442,10 @@ def test_no_difference_is_told_of_the_configuration_that_dev_chose() -> None:
     document = document_of(first, second, verdict=SHOWN_NONE)
     assert leader(document) == first and leader(document | {"configurations": [second]}) == second
     told = in_words(document)
-    assert told.startswith("Not significant: 'root', the best curriculum on dev, is 0.0090 MAP below ") and "uncorrected" in told
+    assert (
+        told.startswith("Not significant: 'root', the best curriculum on dev, is 0.0090 MAP below ")
+        and "uncorrected" in told
+    )
     assert told.endswith("'step' (+0.0020).")
     assert "highest" not in in_words(document | {"configurations": [first]})
     assert "of those tested" not in told and "of those tested" in in_words(document | {"failed": [{"label": "best"}]})
