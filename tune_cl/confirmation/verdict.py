@@ -193,7 +193,8 @@ def _read_before(split: str, looks: Sequence[Mapping[str, Any]], accounted: bool
     last = looks[-1]
     tested = len(last["configurations"]) + len(last["dropped"])
     times = f"{counted(len(looks), 'time')} before, last" if len(looks) > 1 else "before,"
-    how = f"{counted(len(last['seeds']), 'seed')} and {counted(tested, 'configuration')}: {last['verdict']}"
+    told = last["verdict"].replace("no difference shown", "not significant")
+    how = f"{counted(len(last['seeds']), 'seed')} and {counted(tested, 'configuration')}: {told}"
     account = "p and intervals take account of it" if accounted else "p takes no account of what was asked after that"
     return f"{split} was read {times} with {how}; {account}"
 
