@@ -331,7 +331,7 @@ def test_looks_add_up() -> None:
     for seeds in (2, 3, 4):
         known = seen(seeds, "a") | {"earlier": looks_before(known, seen(seeds, "a"))}
     assert [len(look["seeds"]) for look in known["earlier"]] == [1, 2, 3]
-    assert "test was read 3 times before, last with 3 seeds and 1 configuration: no diff" in notes_of(known)[0]
+    assert "test was read 3 times before, last with 3 seeds and 1 configuration: not sig" in notes_of(known)[0]
     [once] = notes_of(seen(2, "a") | {"earlier": known["earlier"][:1]})
     assert "1 time" not in once
     [on_dev] = notes_of(known | {"split": "dev"})
