@@ -412,7 +412,7 @@ hinge of classes: pairs/sick embedding_mlp training.loss=hinge {PACED}
 cross_entropy of classes: pairs/sick match_pyramid data.train_share=0.1
 anti: trec/cacm knrm {PACED} {WEIGHTED} curriculum.anti=true curriculum.final_share=0.7
 self-paced: trec/cacm knrm curriculum.pacing=linear curriculum.scoring=self_paced
-teacher: trec/cacm knrm curriculum.pacing=linear curriculum.scoring=model_loss curriculum.teacher.ranker=embedding_mlp {ONE_TEACHER}
+teacher: trec/cacm knrm {ONE_TEACHER} {PACED} curriculum.scoring=model_loss curriculum.teacher.ranker=embedding_mlp
 objective switch: trec/cacm knrm curriculum.objective_switch=mse curriculum.switch_at=0.5
 all negatives: trec/cacm knrm {PACED} training.negatives=all
 hard negatives: trec/cacm knrm {FIRST} training.negative_ranks=[2,9]

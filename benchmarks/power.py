@@ -24,7 +24,7 @@ from benchmarks.power_grid import QUERIES as GRID_QUERIES
 from benchmarks.power_grid import run as run_grid
 from benchmarks.power_looks import looks, readings
 from trainables.core.randomness import generator
-from tune_cl.confirmation.training import read_values
+from tune_cl.confirmation.training import values_by_query
 from tune_cl.confirmation.verdict import LEVEL, corrected_tests, verdict_of
 from tune_cl.history.journal import FILE, read_events
 from tune_cl.history.state import replay
@@ -104,7 +104,9 @@ def confirmed(search: Path, split: str) -> dict[str, np.ndarray]:
     metric = replay(read_events(search / FILE)).metric
     folders = sorted(path for path in (search / "confirmation").iterdir() if path.is_dir())
     runs = {folder.name: sorted(folder.glob("seed-*")) for folder in folders}
-    return {name: np.stack([read_values(run, split, metric) for run in of]) for name, of in runs.items()}
+    return {
+        name: np.stack([list(values_by_query(run, split, metric).values()) for run in of]) for name, of in runs.items()
+    }
 
 
 def show(columns: Iterable[object]) -> None:

@@ -107,5 +107,5 @@ def test_the_commit_of_a_search_is_where_mlflow_looks_for_it() -> None:
 def test_the_description_tells_the_best_trial_and_the_cost() -> None:
     best = {"trial_id": "t0001", "params": {"training.lr": 0.001, "long": "x" * 300}, "dev": 0.12345, "iteration": 2}
     told = layout.summary(search_event("s"), {"best": best, "seconds": 99.6}).splitlines()
-    assert told[2] == "Best: **t0001**, dev mrr@10 0.1235 at iteration 2." and told[-1] == "Took 100 s."
+    assert "**t0001**" in told[2] and "0.1235 at iteration 2" in told[2] and told[-1] == "Took 100 s."
     assert "| training.lr | 0.001 |" in told and f"| long | {'x' * 197}... |" in told
