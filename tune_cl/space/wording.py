@@ -54,7 +54,7 @@ def label_free_rows(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def label_free_words(document: Mapping[str, Any], metric: str, split: str) -> str:
     """What is reached without training labels, in a sentence; empty where nothing is known."""
     rows = [f"{row['label']} has {row['mean']:.4f}" for row in label_free_rows(document)]
-    return f"Without training labels, {' and '.join(rows)} {metric} on {split}." if rows else ""
+    return f"Without training labels, {' and '.join(rows)} {in_words(metric)} on {split}." if rows else ""
 
 
 def below_label_free(document: Mapping[str, Any], metric: str, means: Sequence[float]) -> str:
@@ -63,7 +63,7 @@ def below_label_free(document: Mapping[str, Any], metric: str, means: Sequence[f
     if best is None or not means or max(means) >= best["mean"]:
         return ""
     who = {1: "the ranker is", 2: "both rankers are"}.get(len(means), "all rankers are")
-    return f"{best['label']} alone has {best['mean']:.4f} {metric}: {who} below what needs no training labels"
+    return f"{best['label']} alone has {best['mean']:.4f} {in_words(metric)}: {who} below what needs no training labels"
 
 
 def off(value: Any) -> bool:
