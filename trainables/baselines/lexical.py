@@ -323,7 +323,7 @@ class Lexical(Baseline):
         for start in range(0, len(split), step):
             end = min(start + step, len(split))
             part = some_queries(split, np.arange(start, end))
-            yield Pool(self._with_candidates(part, *search(part)), self.run.data.top_k)
+            yield Pool(self._with_candidates(part, *search(part)), self.run.data.depth(name))
             progress.tell(end)
 
     def search(self, params: Params) -> Search:
@@ -356,7 +356,7 @@ class Bm25Baseline(Lexical):
 
     def search(self, params: Params) -> Search:
         saturated = self.postings.saturated(params["k1"], params["b"])
-        return lambda split: self.postings.best(split, saturated, self.run.data.top_k)
+        return lambda split: self.postings.best(split, saturated, self.run.data.depth())
 
     def scorer(self, split: Split) -> Scorer:
         matches = self.postings.matches(split)
