@@ -300,6 +300,16 @@ class Baseline(ABC):
         yield Pool(self.data.splits[name])
 
 
+class Oracle(Baseline):
+    """The best order of the candidates, by their judged grades: what no ranker that reorders them can exceed."""
+
+    def defaults(self) -> Params:
+        return {}
+
+    def scorer(self, split: Split) -> Scorer:
+        return lambda params: np.maximum(split.grade, 0).astype(np.float64)
+
+
 class Lexical(Baseline):
     """Scores by the terms that query and document share."""
 
