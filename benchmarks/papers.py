@@ -34,6 +34,7 @@ PAGE = ROOT / "docs" / "dev" / "papers-run.md"
 FOLDS, SEEDS = range(1, 6), range(1, 4)  # the page says five seeds
 KNOWN = yaml.safe_load((Path(__file__).parent / "papers.yaml").read_text(encoding="utf-8"))
 DATA = KNOWN["data"]
+PLAIN = "plain"  # the first trial, in every fold
 SHOWN = ("map", "mrr@10", "p@1", "rprec", "accuracy")
 
 
@@ -63,9 +64,7 @@ def rows() -> list[Row]:
             paper,
             row["name"],
             tuple(map(expanded, row["commands"])),
-            expanded(row.get("small", "")),
-            str(row.get("theirs", "")),
-            row.get("differs", ""),
+            *(expanded(row.get(key, "")) for key in ("small", "theirs", "differs")),
         )
         for paper, of_paper in KNOWN["papers"].items()
         for row in of_paper
@@ -168,28 +167,27 @@ def of_one(document: Any) -> str:
     if "runs" in document:
         return ", ".join(f"{name} {value:.4f}" for name, value in document["runs"][0]["metrics"].items())
     values = document.get("test") or document.get("metrics") or {}
-    shown = {name: values[name] for name in ("map", "mrr@10", "p@1", "rprec", "accuracy") if name in values}
-    if shown:
-        return ", ".join(f"{name} {value:.4f}" for name, value in shown.items())
+    if values:
+        return ", ".join(f"{name} {values[name]:.4f}" for name in SHOWN if name in values)
     return f"{document['count']} values, mean {document['mean']:.4f}" if "count" in document else "written"
 
 
 def of_folds(documents: list[dict[str, Any]]) -> str:
     """Means over folds of each configuration, and its test over the queries of all folds."""
-    labels = [row["label"] for row in documents[0]["configurations"]]
-    values: dict[str, list[float]] = {label: [] for label in (None, *labels)}
+    values: dict[str, list[float]] = {}
     for one in documents:
-        for row in (one["baseline"] | {"label": None}, *one["configurations"]):
+        for row in (one["baseline"] | {"label": PLAIN}, *one["configurations"]):
             folder = Path(row["runs"][0]["run_file"]).parent
-            values[row["label"]] += read_per_query(folder / "test.per_query.tsv", one["metric"]).values()
-    whole = [label for label in labels if len(values[label]) == len(values[None])]
-    tested = compare(np.array([[values[label]] for label in whole]), np.array([values[None]]))
+            of_fold = read_per_query(folder / "test.per_query.tsv", one["metric"])
+            values.setdefault(row["label"], []).extend(of_fold.values())
+    whole = [label for label in values if label != PLAIN and len(values[label]) == len(values[PLAIN])]
+    tested = compare(np.array([[values[label]] for label in whole]), np.array([values[PLAIN]]))
     rows = [
         f"{label} {np.mean(values[label]):.4f} (p {test['p_adjusted']:.2f})"
         for label, test in zip(whole, tested, strict=True)
     ]
-    data = f"{documents[0]['metric']}, {len(values[None])} queries of {len(documents)} folds"
-    return f"{data}: plain {np.mean(values[None]):.4f}; {'; '.join(rows)}"
+    data = f"{documents[0]['metric']}, {len(values[PLAIN])} queries of {len(documents)} folds"
+    return f"{data}: plain {np.mean(values[PLAIN]):.4f}; {'; '.join(rows)}"
 
 
 HEAD = """# The papers' rows, run

@@ -105,7 +105,7 @@ class DataConfig(Section):
         """`top_k` of a split, or the largest of all."""
         if isinstance(self.top_k, int):
             return self.top_k
-        depths = dict.fromkeys(("train", "dev", "test"), TOP_K) | self.top_k
+        depths: dict[str, int] = {**dict.fromkeys(("train", "dev", "test"), TOP_K), **self.top_k}
         return max(depths.values()) if split is None else depths[split]
 
     def depth_in_words(self) -> str:

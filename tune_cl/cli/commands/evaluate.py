@@ -117,8 +117,8 @@ def _ranking(qrels: Qrels, run: Run, relevance_level: int) -> Ranking:
         ranked = run.get(query, {}).items()
         order = sorted(ranked, key=lambda pair: (np.float32(pair[1]), pair[0].encode()), reverse=True)
         rows += [(row, rank, grades.get(document, 0)) for rank, (document, _) in enumerate(order, start=1)]
-    columns = np.array(rows, np.int64).reshape(-1, 3).T
-    return Ranking(Judgments.of(np.concatenate(judged), offsets, relevance_level), *columns, relevance_level)
+    of, ranks, found = np.array(rows, np.int64).reshape(-1, 3).T
+    return Ranking(Judgments.of(np.concatenate(judged), offsets, relevance_level), of, ranks, found, relevance_level)
 
 
 def _by_trec_eval(qrels: Qrels, run: Run, measures: Mapping[str, str], relevance_level: int) -> dict[str, np.ndarray]:
