@@ -396,7 +396,8 @@ class Confirmation:
         document["dropped"] = [{"label": label, "seeds": self.seeds[:seen]} for label, seen in self.dropped.items()]
         document["looks"] = [look.row for look in self.looks]
         document["failed"] = [failure(run, why) for run, why in self.failed]
-        selection = [] if self.request.against_trial else self.selection
+        named = self.request.against_trial is not None  # the opponent, which is then of no arm
+        selection = [row for row in self.selection if not named or row["arm"] != PLAIN]
         document |= {"selection": selection, "default": self._default_row(), "fair": fair_of(self.state)}
         document |= self._drawn()
         document["earlier"] = looks_before(self.last, document)

@@ -50,7 +50,7 @@ def candidates_of(state: SearchState, default: Configuration, request: Request) 
         key = training_key(state.trials[request.against_trial].params)
         plain = [next(one for one in every if training_key(one.params) == key)]
     among = request.trials or (None if request.best_of is None else best_trials(state, request.best_of))
-    require_trials(state, "--trials", request.trials, CURRICULUM)
+    require_trials(state, "--trials", request.trials, default)
     top = None if among else request.candidates
     curricula = best_configurations(state, default, None, among)
     others = [one for one in curricula if one.label != plain[0].label or request.against_trial is None]
@@ -59,9 +59,12 @@ def candidates_of(state: SearchState, default: Configuration, request: Request) 
     return {PLAIN: plain, CURRICULUM: others[:top]}
 
 
-def require_trials(state: SearchState, flag: str, names: Sequence[str], arm: Arm | None = None) -> None:
-    """Raises ConfigError with each trial that there is not, that failed or gave no dev value, or is of another arm."""
-    sound = {trial.trial for trial, _ in state.ranked()}
+def require_trials(state: SearchState, flag: str, names: Sequence[str], default: Configuration | None = None) -> None:
+    """Raises ConfigError with each trial that there is not, that failed or gave no dev value, or that is plain training
+    where `default` is given."""
+    sound = {trial.trial: trial for trial, _ in state.ranked()}
+    key = None if default is None else training_key(default.params)
+    plain = {name for name, trial in sound.items() if trial.arm == PLAIN or training_key(trial.params) == key}
     wrong = {
         name: f"search '{state.name}' has no trial '{name}'"
         if name not in state.trials
@@ -69,11 +72,10 @@ def require_trials(state: SearchState, flag: str, names: Sequence[str], arm: Arm
         if name not in sound
         else f"trial '{name}' is plain training, which the others are tested against"
         for name in names
-        if name not in sound or arm not in (None, state.trials[name].arm)
+        if name not in sound or (default is not None and name in plain)
     }
     if wrong:
-        right = f"trials of tune-cl report, among '{min(state.trials)}' to '{max(state.trials)}'"
-        raise ConfigError(Problem(flag, problem, right) for problem in wrong.values())
+        raise ConfigError(Problem(flag, problem, "ids as tune-cl report shows them") for problem in wrong.values())
 
 
 def best_trials(state: SearchState, key: str) -> list[str]:
