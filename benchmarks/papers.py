@@ -157,10 +157,11 @@ def of_one(document: Any) -> str:
         return numbers(step["share"] for step in document)
     if "configurations" in document:
         rows = [f"{one['label']} {one['mean']:.4f} ({one['difference']:+.4f})" for one in document["configurations"]]
-        pairs = [f"{one['p_new_adjusted'] or math.nan:.2f}" for one in document.get("among", ())]
-        among = f"; p among them {', '.join(pairs)}" if pairs else ""
+        among = (one["p_new_adjusted"] for one in document.get("among", ()))
+        pairs = [f"{math.nan if p is None else p:.2f}" for p in among]
+        shown = f"; p among them {', '.join(pairs)}" if pairs else ""
         opponent = f"{document['baseline']['label']} {document['baseline']['mean']:.4f}"
-        return f"{document['metric']}: {opponent}; {'; '.join(rows)}{among}; {document['verdict']}"
+        return f"{document['metric']}: {opponent}; {'; '.join(rows)}{shown}; {document['verdict']}"
     if "trials" in document:
         best = document["best"]["dev"] if document["best"] else math.nan
         return f"{document['trials']} trials, best dev {best:.4f}, plain {document['baseline']['dev']:.4f}"
@@ -193,8 +194,9 @@ def of_folds(documents: list[dict[str, Any]]) -> str:
 HEAD = """# The papers' rows, run
 
 Each command of [reproduce.md](../how-to/reproduce.md) as `python benchmarks/papers.py` runs it: on small data, with
-trainings of a few steps (`small` in `benchmarks/papers.yaml`). So the values show that a command does what a row asks,
-not what a paper found; only where the data are the same does the paper's value stand beside ours. Names of data: {}.
+trainings of a few steps (`small` in `benchmarks/papers.yaml`), and two or three seeds for five. So the values show that
+a command does what a row asks, not what a paper found; only where the data are the same does the paper's value stand
+beside ours. The last column has seconds. Names of data: {}.
 
 | paper | row | commands | ours | theirs | what differs, beside size | s |
 |---|---|---|---|---|---|---:|
