@@ -2,8 +2,8 @@
 
     python benchmarks/papers.py [../shared/data] [--only PART ...] [--work FOLDER]
 
-papers.yaml has the rows with their commands as the page has them; tests/test_papers_page.py compares. What has a result
-in the work folder is not run again. PART is a part of a row's paper and name. A row without a result is "not run".
+papers.yaml has the rows with their commands as the page has them, which tests/test_docs_commands.py compares. PART is a
+part of a row's paper and name. What has a result in the work folder is not run again; what has none is "not run".
 """
 
 from __future__ import annotations
@@ -160,8 +160,8 @@ def of_one(document: Any) -> str:
         among = (one["p_new_adjusted"] for one in document.get("among", ()))
         pairs = [f"{math.nan if p is None else p:.2f}" for p in among]
         shown = f"; p among them {', '.join(pairs)}" if pairs else ""
-        opponent = f"{document['baseline']['label']} {document['baseline']['mean']:.4f}"
-        return f"{document['metric']}: {opponent}; {'; '.join(rows)}{shown}; {document['verdict']}"
+        rows = [f"{document['baseline']['label']} {document['baseline']['mean']:.4f}", *rows]
+        return f"{document['metric']}: {'; '.join(rows)}{shown}; {document['verdict']}"
     if "trials" in document:
         best = document["best"]["dev"] if document["best"] else math.nan
         return f"{document['trials']} trials, best dev {best:.4f}, plain {document['baseline']['dev']:.4f}"
@@ -235,8 +235,7 @@ def main() -> int:
     options = parser.parse_args()
     data, work = options.data.resolve(), options.work.resolve()
     prepare(data, work)
-    results = work / "results.json"
-    found = json.loads(results.read_text()) if results.exists() else {}
+    found = json.loads(results.read_text()) if (results := work / "results.json").exists() else {}
     for row in rows():
         asked = options.only is None or any(part in f"{row.paper}, {row.name}" for part in options.only)
         if asked and "ours" not in found.get(row.name, {}):
