@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import math
 import os
 import re
 import shlex
@@ -31,10 +30,9 @@ from tune_cl.confirmation.verdict import compare
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "dev" / "papers-run.md"
-FOLDS, SEEDS = range(1, 6), range(1, 4)  # the page says five seeds
+FOLDS = range(1, 6)
 KNOWN = yaml.safe_load((Path(__file__).parent / "papers.yaml").read_text(encoding="utf-8"))
 DATA = KNOWN["data"]
-PLAIN = "plain"  # the first trial, in every fold
 SHOWN = ("map", "mrr@10", "p@1", "rprec", "accuracy")
 
 
@@ -78,9 +76,8 @@ def commands_of(row: Row, data: Path, work: Path) -> list[list[str]]:
         kind = command.split()[1]
         more = {"run": row.small, "train": row.small, "confirm": "--seeds 1" if "--seeds 1" in command else "--seeds 2"}
         whole = f"{command} {more.get(kind, '')}"
-        ns = FOLDS if "FoldN" in row.commands[0] else SEEDS if "seed=N" in command else (None,)
-        for n in ns:
-            one = whole if n is None else re.sub(r"(?<=Fold)N\b|(?<=ferro-)N\b|(?<=seed=)N\b", str(n), whole)
+        for n in FOLDS if "FoldN" in row.commands[0] else (1,):
+            one = re.sub(r"(?<=Fold)N\b|(?<=ferro-)N\b", str(n), whole)
             made.append([placed(argument, data, work) for argument in shlex.split(one)[1:]])
     return made
 
@@ -139,13 +136,15 @@ def in_words(row: Row, documents: list[Any]) -> str:
     """What the documents of a row's commands say, in a few words."""
     if "FoldN" in row.commands[0]:
         return of_folds([one for one in documents if "configurations" in one])
-    if "seed=N" in row.commands[0]:
-        curves = [documents[: len(SEEDS)], documents[len(SEEDS) :]]
-        means = [np.mean([one["dev"] for one in curve], axis=0) for curve in curves]
-        return (
-            f"{len(SEEDS)} seeds: KDE {numbers(means[0])}; without {numbers(means[1])} (dev {documents[0]['metric']})"
-        )
+    if "dev by iteration" in row.name:
+        rows_of = documents[-1]["baseline"], *documents[-1]["configurations"]
+        return "; ".join(f"{one['label']} {numbers(curve(one['runs']))}" for one in rows_of)
     return "; ".join(filter(None, map(of_one, documents)))
+
+
+def curve(runs: list[dict[str, Any]]) -> list[float]:
+    """Mean dev value over seeds at each iteration that all of them have."""
+    return [float(np.mean(values)) for values in zip(*(run["dev_by_iteration"] for run in runs), strict=False)]
 
 
 def numbers(values: Any) -> str:
@@ -158,13 +157,13 @@ def of_one(document: Any) -> str:
     if "configurations" in document:
         rows = [f"{one['label']} {one['mean']:.4f} ({one['difference']:+.4f})" for one in document["configurations"]]
         among = (one["p_new_adjusted"] for one in document.get("among", ()))
-        pairs = [f"{math.nan if p is None else p:.2f}" for p in among]
+        pairs = ["-" if p is None else f"{p:.2f}" for p in among]
         shown = f"; p among them {', '.join(pairs)}" if pairs else ""
         rows = [f"{document['baseline']['label']} {document['baseline']['mean']:.4f}", *rows]
         return f"{document['metric']}: {'; '.join(rows)}{shown}; {document['verdict']}"
     if "trials" in document:
-        best = document["best"]["dev"] if document["best"] else math.nan
-        return f"{document['trials']} trials, best dev {best:.4f}, plain {document['baseline']['dev']:.4f}"
+        best, plain = document["best"]["dev"], document["baseline"]["dev"]
+        return f"{document['trials']} trials, best dev {best:.4f}, plain {plain:.4f}"
     if "runs" in document:
         return ", ".join(f"{name} {value:.4f}" for name, value in document["runs"][0]["metrics"].items())
     values = document.get("test") or document.get("metrics") or {}
@@ -177,24 +176,24 @@ def of_folds(documents: list[dict[str, Any]]) -> str:
     """Means over folds of each configuration, and its test over the queries of all folds."""
     values: dict[str, list[float]] = {}
     for one in documents:
-        for row in (one["baseline"] | {"label": PLAIN}, *one["configurations"]):
+        for row in (one["baseline"] | {"label": "plain"}, *one["configurations"]):
             folder = Path(row["runs"][0]["run_file"]).parent
             of_fold = read_per_query(folder / "test.per_query.tsv", one["metric"])
             values.setdefault(row["label"], []).extend(of_fold.values())
-    whole = [label for label in values if label != PLAIN and len(values[label]) == len(values[PLAIN])]
-    tested = compare(np.array([[values[label]] for label in whole]), np.array([values[PLAIN]]))
+    whole = [label for label in values if label != "plain" and len(values[label]) == len(values["plain"])]
+    tested = compare(np.array([[values[label]] for label in whole]), np.array([values["plain"]]))
     rows = [
         f"{label} {np.mean(values[label]):.4f} (p {test['p_adjusted']:.2f})"
         for label, test in zip(whole, tested, strict=True)
     ]
-    data = f"{documents[0]['metric']}, {len(values[PLAIN])} queries of {len(documents)} folds"
-    return f"{data}: plain {np.mean(values[PLAIN]):.4f}; {'; '.join(rows)}"
+    data = f"{documents[0]['metric']}, {len(values['plain'])} queries of {len(documents)} folds"
+    return f"{data}: plain {np.mean(values['plain']):.4f}; {'; '.join(rows)}"
 
 
 HEAD = """# The papers' rows, run
 
 Each command of [reproduce.md](../how-to/reproduce.md) as `python benchmarks/papers.py` runs it: on small data, with
-trainings of a few steps (`small` in `benchmarks/papers.yaml`), and two or three seeds for five. So the values show that
+trainings of a few steps (`small` in `benchmarks/papers.yaml`), and two seeds for five. So the values show that
 a command does what a row asks, not what a paper found; only where the data are the same does the paper's value stand
 beside ours. The last column has seconds. Names of data: {}.
 

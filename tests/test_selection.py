@@ -112,6 +112,7 @@ def test_trials_and_the_best_of_each_value_are_tested_by_name(
     assert (pair["label"], pair["other"]) == (rows[0]["label"], rows[1]["label"])
     assert pair["difference"] == pytest.approx(rows[0]["mean"] - rows[1]["mean"])
     values = [[run["value"] for run in row["runs"]] for row in rows]
+    assert all(max(run["dev_by_iteration"]) == run["dev"] for row in rows for run in row["runs"])
     assert np.mean(values[0]) - np.mean(values[1]) == pytest.approx(pair["difference"])
     assert f"{pair['label']} - {pair['other']}" in render(of_each)
     page = SearchFolder(search.storage, "toy").folder / "report.html"

@@ -197,7 +197,8 @@ def _row(runs: Runs, values: np.ndarray, split: str) -> dict[str, Any]:
 
 def _run(run: SeedRun, value: float, split: str) -> dict[str, Any]:
     result = ended_result(run.folder, split)
-    reached = {key: result[key] for key in ("dev", "best_iteration", "iterations", "seconds", "metrics")}
+    kept = "dev", "dev_by_iteration", "best_iteration", "iterations", "seconds", "metrics"
+    reached = {key: result[key] for key in kept}
     return {"seed": run.seed, "value": value, "run_file": str(run.folder / split / result["run_file"]), **reached}
 
 
