@@ -300,8 +300,8 @@ class Search:
         trainings failed, Interrupted (a KeyboardInterrupt) when stopped: the same call goes on.
         """
         request = Request(
-            top, seeds, split, correction, ablate, until_settled, max_seeds, tuple(against), each, new_noise, unfinished,
-            tuple(trials), against_trial, best_of,
+            top, seeds, split, correction, ablate, until_settled, max_seeds, tuple(against), each, new_noise,
+            unfinished, tuple(trials), against_trial, best_of,
         )  # fmt: skip
         with working(progress):
             self._remember(objective)
