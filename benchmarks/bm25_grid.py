@@ -104,7 +104,7 @@ def grid_values(baseline: Bm25Baseline, points: list[Point]) -> list[float]:
 def compare(options: argparse.Namespace) -> dict[str, Any]:
     tree = {"data": {"source": str(options.folder), "candidates": "qrels"}, "metric": options.metric}
     run = TrainingRun.model_validate(tree)
-    data, depth, count = load_data(run.data), run.data.top_k, len(Bm25Baseline.grid)
+    data, depth, count = load_data(run.data), run.data.depth(), len(Bm25Baseline.grid)
     qrels = read_qrels(options.folder / f"qrels.{SPLIT}.txt")
 
     def measured(search: Callable[[Point], Found], points: list[Point]) -> Timed:

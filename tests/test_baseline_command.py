@@ -59,6 +59,17 @@ def test_embedding_takes_the_vectors_that_ranker_embedding_has_and_nothing_to_tu
     assert any("nothing to tune" in note for note in console.notes("baseline large embedding --tune"))
 
 
+def test_the_oracle_ranks_by_grade(console: Console) -> None:
+    found = console.document("baseline small oracle --output oracle.run.txt")
+    others = [console.document(f"baseline small {name}")["metrics"] for name in ("bm25", "sdm")]
+    assert all(found["metrics"][name] >= other[name] for other in others for name in other)
+    judged = [line.split() for line in Path("small/qrels.test.txt").read_text().splitlines()]
+    grades = {(query, document): int(grade) for query, _, document, grade in judged}
+    rows = [line.split() for line in Path("oracle.run.txt").read_text().splitlines()]
+    assert all(float(score) == max(0, grades.get((query, document), 0)) for query, _, document, _, score, _ in rows)
+    assert found["params"] == {}
+
+
 def test_retrieval_ranks_documents_that_are_no_candidates(console: Console) -> None:
     Path("small/run.test.txt").write_text("test-a Q0 d2 1 1 x\ntest-b Q0 d1 1 1 x\n")
     options = "baseline small bm25 --output run.txt --set data.top_k=2"

@@ -89,7 +89,7 @@ def test_scores_are_finite_repeatable_and_better_than_chance(name: str) -> None:
     assert value > chance
 
 
-@pytest.mark.parametrize("name", BASELINES)
+@pytest.mark.parametrize("name", sorted({*BASELINES} - {"oracle"}))
 def test_texts_without_words_score_nothing(name: str) -> None:
     data = data_of(["cat", "?"], ["", "..", "cat dog"])
     data = replace(data, splits={**data.splits, "train": data.splits["test"]})
@@ -104,7 +104,7 @@ def test_every_point_of_the_grid_is_a_setting(name: str) -> None:
     defaults = kind(tiny_data(), RUN, ["test"]).defaults()
     assert all(point.keys() <= defaults.keys() for point in kind.grid)
     assert len({tuple(point.items()) for point in kind.grid}) == len(kind.grid)
-    assert len(kind.grid) == {"bm25": 840, "sdm": 66, "embedding": 0}[name]
+    assert len(kind.grid) == {"bm25": 840, "sdm": 66}.get(name, 0)
 
 
 @pytest.mark.parametrize("name", BASELINES)

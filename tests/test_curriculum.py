@@ -194,6 +194,10 @@ def test_the_code_weighs_what_is_outside_the_run_and_takes_every_grade_for_relev
     assert (paper.relevant.tolist(), code.relevant.tolist()) == ([False, True, True], [True, True, True])
     assert (paper.value.tolist(), code.value.tolist()) == ([1, 0.5, 0], [1, 0.5, 0.001])
     assert (paper.epsilon, code.epsilon) == (0, 1e-8)
+    graded = run.model_copy(update={"training": run.training.model_copy(update={"loss": "mse"})})
+    graded = graded.model_copy(update={"curriculum": make_run(weighting="reciprocal_rank").curriculum})
+    weigher = make_weigher(graded, split, make_instances(split, False, "all", 2), np.zeros(3))
+    assert weigher.relevant.tolist() == [True, True, True], "s > 0, where s is the grade that is learnt"
 
 
 def in_force(**curriculum: Any) -> set[str]:

@@ -90,6 +90,15 @@ class TestTrec:
         assert few.sizes.tolist() == [3, 3]
         assert few.score[0] > 0 and few.score[1:3].tolist() == [0, 0], "first-stage scores by BM25"
 
+    def test_a_number_for_each_split_cuts_each(self, tmp_path: Path) -> None:
+        whole = of(tmp_path / "a", trec_files(), candidates="run")
+        data = of(tmp_path / "a", trec_files(), top_k={"train": 1, "test": 2}, candidates="run")
+        assert {name: split.sizes.max() for name, split in data.splits.items()} == {
+            "train": 1, "dev": whole.splits["dev"].sizes.max(), "test": 2,
+        }  # fmt: skip
+        assert noted(data, "candidates:", "the first 1 (train), 100 (dev), 2 (test) of the given run")
+        assert data.digest != whole.digest
+
     def test_judgments_without_text_count_and_negative_grades_are_not_relevant(self, tmp_path: Path) -> None:
         files = trec_files()
         files["qrels.dev.txt"] = files["qrels.dev.txt"].replace("d3 0", "d3 -2").replace("d1 1", "d1 32767")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import results
+from benchmarks import papers, results
 from trainables.config.keys import configuration_fields, ranker_fields
 from trainables.rankers import RANKERS
 from tune_cl.cli import COMMANDS, module_of, parser_of
@@ -61,3 +61,28 @@ def test_every_confirmation_of_the_results_page_has_its_table() -> None:
     confirmed = [results.name_of(command) for command in shown if command[1] == "confirm"]
     assert confirmed and confirmed == [name for name in confirmed if page.count(results.TABLE[0].format(name)) == 1]
     assert {results.name_of(command) for command in shown if command[1] == "run"} >= set(confirmed)
+
+
+# -- the papers' rows: benchmarks/papers.py runs the commands of reproduce.md, and no others ---------------------------
+
+
+def test_the_page_has_the_rows_and_no_other_command() -> None:
+    text = (ROOT / "docs" / "how-to" / "reproduce.md").read_text(encoding="utf-8")
+    assert [paper for paper in papers.KNOWN["papers"] if papers.table(paper) not in text] == []
+    assert set(commands(text)) == {command for row in papers.rows() for command in row.commands}
+
+
+def test_the_page_of_results_has_every_row_and_what_is_lacking() -> None:
+    text = papers.PAGE.read_text(encoding="utf-8")
+    assert [row.name for row in papers.rows() if f"| {row.name} | {papers.commands_cell(row)} |" not in text] == []
+    assert [what for what, why in papers.KNOWN["lacking"].items() if f"- {what}: {why}." not in text] == []
+
+
+def test_a_command_is_run_for_each_number_and_on_our_data() -> None:
+    [row] = [row for row in papers.rows() if row.name == "Table 1, five folds"]
+    made = papers.commands_of(row, Path("/data"), Path("/work"))
+    assert [one[:4] for one in made[:2]] == [["run", "ferro2018", "--data", f"/work/folds/Fold{n}"] for n in (1, 2)]
+    assert [one[:2] for one in made[5:]] == [["confirm", f"ferro-{n}"] for n in papers.FOLDS]
+    [row] = [row for row in papers.rows() if row.name == "WikiQA, BiDAF-T, fine-tuned"]
+    [made] = papers.commands_of(row, Path("/data"), Path("/work"))
+    assert "training.pretrain_data=/data/pairs/squad" in made and "/data/answers/wikiqa" in made

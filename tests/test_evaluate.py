@@ -112,6 +112,27 @@ def test_the_highest_grade_is_a_level_and_one_above_is_none(files: dict[str, str
         evaluate(files["qrels"], [files["a"]], ["map"], relevance_level=32768)
 
 
+def test_every_measure_of_trec_eval_has_its_name_and_its_relevance_level(shared: Path, files: dict[str, str]) -> None:
+    home = shared / "trec" / "msmarco-dl"
+    recalls = [f"iprec_at_recall_{level / 10:.2f}" for level in range(11)]
+    names = ["gm_map", "bpref", "11pt_avg", *recalls, "IPrec@0.1"]
+    [entry] = evaluate(str(home / "qrels.test.txt"), [str(home / "run.test.txt")], names, 2)["runs"]
+    values, map = entry["metrics"], per_query_of(home, "map", 2)
+    assert values["gm_map"] == pytest.approx(np.exp(np.log(np.maximum(map, 1e-5)).mean()), rel=1e-6)
+    assert values["11pt_avg"] == pytest.approx(np.mean([values[name] for name in recalls]))
+    assert values["iprec_at_recall_0.10"] < values["IPrec@0.1"], "ir_measures' names have a level of their own"
+    lacking = evaluate(files["qrels"], [files["short"]], ["gm_map", "bpref"])["runs"][0]["metrics"]
+    assert lacking == pytest.approx({"gm_map": 1e-5 ** (2 / 5), "bpref": 0.6}), "as trec_eval -c has it"
+    for wrong in ("gm_ndcg", "relstring", "iprec_at_recall_a"):
+        with pytest.raises(ConfigError, match=f"unknown metric '{wrong}'"):
+            evaluate(files["qrels"], [files["short"]], [wrong])
+
+
+def per_query_of(home: Path, metric: str, level: int) -> np.ndarray:
+    qrels, run = read_qrels(home / "qrels.test.txt"), read_run(home / "run.test.txt")
+    return per_query(qrels, run, parse_metrics([metric]), level)[metric]
+
+
 def test_missing_queries_count_zero_and_are_told(files: dict[str, str]) -> None:
     document = evaluate(files["qrels"], [files["short"]], ["map"])
     assert document["runs"] == [{"run": files["short"], "metrics": {"map": pytest.approx(0.6)}, "queries_missing": 2}]

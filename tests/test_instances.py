@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
+from trainables.config.keys import validated
 from trainables.core.errors import DataError
 from trainables.core.randomness import generator
 from trainables.data.columns import NO_RANK, Split
 from trainables.data.instances import DRAWN, NONE, HardNegatives, make_instances
+from trainables.training.trainer import _instances
 
 GRADES = [[0, 2, -1, 1, 0], [1, 1], [0, 3]]
 
@@ -53,6 +55,20 @@ def test_drawn_negatives_are_uniform_over_lower_grades() -> None:
     drawn, counts = np.unique(negative, return_counts=True)
     assert drawn.tolist() == [0, 2, 3, 4]
     assert chisquare(counts).pvalue > 0.001
+
+
+@pytest.mark.parametrize("given", [None, [4, 9, 0, 2, 7, 5, 6, 8, 1]])
+@pytest.mark.parametrize("loss", ["pairwise", "pointwise"])
+def test_the_fixed_negative_is_the_first_that_the_data_lists(loss: str, given: list[int] | None) -> None:
+    """Penha & Hauff's one negative for each context; as many others as there are positives."""
+    split = replace(graded(GRADES), given=None if given is None else np.array(given, np.int32))
+    run = validated({"ranker": "conv_knrm", "training": {"negatives": "first", "loss": loss}})
+    instances = _instances(run, split, None)
+    drawn = [instances.draw(np.arange(len(instances)), generator(seed, "test"))[1].tolist() for seed in range(5)]
+    assert all(one == drawn[0] for one in drawn)
+    expected = [0, 0, 7] if given is None else [2, 2, 7]
+    assert [row for row in drawn[0] if row != NONE] == expected
+    assert not run.in_force().keys() & {"training.hard_negatives", "training.negative_ranks"}
 
 
 def test_pointwise_negatives_are_not_relevant() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.trec_cases import Qrels, Run, columns, rankings
+from tests.support.trec_cases import DOCUMENT_IDS, Qrels, Run, columns, rankings
 from trainables.core.errors import ConfigError, WorkFailed
 from trainables.evaluation.metrics import METRICS, Evaluator, TrecOrder, parse_metrics
 from tune_cl.cli.commands.evaluate import per_query
@@ -55,6 +55,22 @@ def test_average_precision_example() -> None:
 def test_ndcg_gain_is_linear() -> None:
     values = values_of({"q": {"d1": 3, "d2": 1}}, {"q": {"d1": 1.0, "d2": 2.0}}, ["ndcg"])
     assert values["ndcg"] == [pytest.approx(0.796708, abs=1e-6)]
+
+
+def test_the_exponential_gain_of_ndcg() -> None:
+    """A known answer, which has 3 for grade 2; and trec_eval's nDCG, with the gains as grades."""
+    qrels = {"q": {"d1": 0, "d10": 1, "d2": 2, "D3": 0}}
+    run = {"q": {"d1": 0.4, "d10": 0.2, "d2": 0.5, "D3": 0.7}}
+    assert values_of(qrels, run, ["ndcg_exp@2"])["ndcg_exp@2"] == [pytest.approx(0.521296, abs=1e-6)]
+    judged = {"q": dict(zip(DOCUMENT_IDS, [4, 0, 3, 1, 2, 4, 0, 1, 3, 0], strict=True))}
+    ranked = {"q": dict(zip(DOCUMENT_IDS[:8], [0.3, 0.9, 0.1, 0.7, 0.2, 0.5, 0.8, 0.4], strict=True))}
+    gains = {"q": {document: 2**grade - 1 for document, grade in judged["q"].items()}}
+    for cut in (1, 5, 10):
+        expected = per_query(gains, ranked, parse_metrics([f"ndcg@{cut}"]))[f"ndcg@{cut}"]
+        [ours] = values_of(judged, ranked, [f"ndcg_exp@{cut}"]).values()
+        assert ours == pytest.approx(expected, abs=1e-9)
+    [huge] = values_of({"q": {"d1": 2000, "d2": 1}}, {"q": {"d1": 1.0, "d2": 2.0}}, ["ndcg_exp@10"])["ndcg_exp@10"]
+    assert huge == pytest.approx(1 / np.log2(3))
 
 
 def test_ties_go_to_the_higher_document_id() -> None:

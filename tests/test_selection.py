@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from tests.support.builders import tiny_data
-from tests.support.confirm_cases import confirm, crew, data, searched
+from tests.support.confirm_cases import confirm, crew, data, search_folder, searched
 from trainables.core.errors import ConfigError, DataError, Interrupted
 from trainables.data import load_data
 from trainables.data.clusters import query_clusters
 from trainables.data.columns import TextColumn
 from trainables.training import factory
+from tune_cl.cli.commands.confirm import render
 from tune_cl.confirmation.readings import record_reading, split_digest
 from tune_cl.confirmation.request import Configuration, plain_label
 from tune_cl.confirmation.verdict import sentence
@@ -25,7 +26,7 @@ from tune_cl.experiment.paths import in_any_folder
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
 
-__all__ = ["crew", "data"]  # fixtures
+__all__ = ["crew", "data", "search_folder"]  # fixtures
 SPACE = """
 ranker: {name: conv_knrm, vector_size: 8, filters: 4}
 curriculum:
@@ -97,6 +98,54 @@ def test_each_tests_all_curricula_against_the_plain_champion(tmp_path: Path, dat
     document = confirm(two_armed(tmp_path, data), top=2, seeds=2, each=True)
     assert [row["trial_id"] for row in document["configurations"]] == ["t0003", "t0001"]
     assert {row["arm"] for row in document["selection"] if row["devs"]} == {"plain"}
+
+
+def test_trials_and_the_best_of_each_value_are_tested_by_name(
+    tmp_path: Path, data: Path, crew: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    search = two_armed(tmp_path, data)
+    named = confirm(search, top=1, seeds=2, trials=("t0001", "t0003"))
+    assert [row["trial_id"] for row in named["configurations"]] == ["t0003", "t0001"], "the best on dev first"
+    assert named["baseline"]["trial_id"] == "t0002" and "among" not in named
+    of_each = confirm(search, top=1, seeds=2, best_of="curriculum.pacing")
+    [pair], rows = of_each["among"], of_each["configurations"]
+    assert (pair["label"], pair["other"]) == (rows[0]["label"], rows[1]["label"])
+    assert pair["difference"] == pytest.approx(rows[0]["mean"] - rows[1]["mean"])
+    values = [[run["value"] for run in row["runs"]] for row in rows]
+    assert all(max(run["dev_by_iteration"]) == run["dev"] for row in rows for run in row["runs"])
+    assert np.mean(values[0]) - np.mean(values[1]) == pytest.approx(pair["difference"])
+    assert f"{pair['label']} - {pair['other']}" in render(of_each)
+    page = SearchFolder(search.storage, "toy").folder / "report.html"
+    assert "one against another" in page.read_text()
+    against = confirm(search, seeds=2, trials=("t0001",), against_trial="t0003")
+    assert (against["baseline"]["trial_id"], against["default"]) == ("t0003", None)
+    assert {row["arm"] for row in against["selection"]} == {"curriculum"}
+    assert f" '{against['baseline']['label']}'" in sentence(against) and "plain" not in sentence(against)
+    assert [row["trial_id"] for row in confirm(search, seeds=2, against_trial="t0003")["configurations"]] == ["t0001"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"trials": ("t0001", "t0009")}, r"--trials: search 'toy' has no trial 't0009'; ids as"),
+        ({"trials": ("t0002",)}, "--trials: trial 't0002' is plain training"),
+        ({"against_trial": "t7"}, "--against-trial: search 'toy' has no trial 't7'"),
+        ({"trials": ("t0001",), "against_trial": "t0001"}, "--against-trial: 't0001' is one of --trials"),
+        ({"best_of": "curriculum.m"}, "--best-of: search 'toy' does not open 'curriculum.m'; "),
+        ({"best_of": "training.lr", "each": True}, "--best-of: not together with --each"),
+    ],
+)
+def test_trials_that_cannot_be_tested_are_named(
+    tmp_path: Path, data: Path, crew: Any, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        confirm(two_armed(tmp_path, data), **options)
+    assert crew.trained == []
+
+
+def test_a_trial_that_failed_is_not_tested(search_folder: SearchFolder, crew: Any) -> None:
+    with pytest.raises(ConfigError, match="--trials: trial 't0003' failed, or has no dev value"):
+        confirm(search_folder, trials=("t0003",))
 
 
 def test_one_that_is_stopped_in_its_selection_goes_on(tmp_path: Path, data: Path, crew: Any) -> None:

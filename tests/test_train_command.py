@@ -51,6 +51,18 @@ def test_its_document_and_its_result_in_words(console: Console) -> None:
     assert [row[-1] for row in words[-2:]] == [found["run_file"], found["checkpoint"]] == ["a/test.run.txt", "a/ranker"]
 
 
+def test_no_iteration_leaves_the_untrained_ranker(console: Console) -> None:
+    found = console.document(f"{TRAIN} --output b --set training.max_iterations=0 --set curriculum.weighting=kde")
+    assert (found["dev"], found["best_iteration"], found["samples_per_second"]) == ([], 0, 0)
+    assert 0 < found["dev_best"] < 1 and found["test"]["map"] > 0
+    again = console.document("rerank b/ranker --data 'my data' --output again.run.txt")["run_file"]
+    assert Path(again).read_text() == Path(found["run_file"]).read_text()
+    first = console.document(f"{TRAIN} --output c --set training.max_iterations=1")
+    assert first["test"] != found["test"]
+    refused = console.call("run quickstart --data 'my data' --set training.max_iterations=0", status=2)
+    assert "training.max_iterations: 0 trains nothing" in refused.err
+
+
 def test_what_it_writes_is_reranked_and_evaluated_alike_and_not_overwritten(console: Console) -> None:
     trained = console.document(OUTPUT)
     again = console.document("rerank a/ranker --data 'my data' --output again.run.txt")["run_file"]

@@ -87,6 +87,15 @@ def test_the_code_ranks_what_is_outside_the_run_1000th() -> None:
     assert values_of("normalized_score", split, code=True) == pytest.approx([1, 0, 0])
 
 
+def test_what_is_outside_the_run_ends_it_under_kde() -> None:
+    """The smoothed share below the run's lowest score, as SciPy has it; nothing is known of an empty run."""
+    split = split_of([*SCORES, math.nan], [7.0, math.nan], [math.nan])
+    at_the_end = gaussian_kde(SCORES).integrate_box_1d(-np.inf, min(SCORES))
+    assert kde(split)[[9, 10, 12, 13]] == pytest.approx([0.102764, 0.102764, 0.5, 0], abs=1e-6)
+    assert at_the_end == pytest.approx(0.102764, abs=1e-6)
+    assert values_of("kde", split, code=True)[[9, 10, 12]] == pytest.approx([0.102764, 0, 0], abs=1e-6)
+
+
 LOSSES = np.array([0.0, 1.0, 2.0, 3.0, 4.0])  # the quantile at .5 is 2, so the threshold is 2 / (1 - i/4)
 
 
@@ -139,8 +148,9 @@ class TestContract:
     def test_better_ranked_is_higher(self, name: str) -> None:
         assert (np.diff(WEIGHTINGS[name](split_of(SCORES))) <= 0).all()
 
-    def test_a_candidate_outside_the_run_is_below_all(self, name: str) -> None:
-        assert WEIGHTINGS[name](split_of([2, 1, math.nan]))[-1] == 0
+    def test_a_candidate_outside_the_run_is_above_none(self, name: str) -> None:
+        *listed, outside = WEIGHTINGS[name](split_of([2, 1, math.nan]))
+        assert outside == (min(listed) if name == "kde" else 0)
 
     def test_the_runs_of_the_contract(self, name: str) -> None:
         for queries in RUNS:

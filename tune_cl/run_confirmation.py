@@ -22,7 +22,7 @@ from trainables.evaluation.metrics import dev_key
 from trainables.training.checkpoint import write_json
 from trainables.training.saves import DAMAGED
 from tune_cl.confirmation.against import rows_of as present_rows
-from tune_cl.confirmation.document import Compared, ablations, document_of, failure, fair_of
+from tune_cl.confirmation.document import Compared, ablations, among_each_other, document_of, failure, fair_of
 from tune_cl.confirmation.looks import Look, look_at
 from tune_cl.confirmation.readings import Reading, earlier_readings, reader_of, record_reading
 from tune_cl.confirmation.request import (
@@ -92,7 +92,7 @@ class Confirmation:
         self.default = baseline_configuration(self.state, self.experiment)
         arms: dict[Arm, list[Configuration]] = {PLAIN: [self.default]}
         if not self.pilot:
-            arms = candidates_of(self.state, self.default, self.request.candidates)
+            arms = candidates_of(self.state, self.default, self.request)
         self.baseline, self.best = arms[PLAIN][0], arms.get(CURRICULUM, [])  # until the selection
         every = [one for of_arm in arms.values() for one in of_arm]
         self.draws = any(self._run(one, 1).run.draws for one in every)
@@ -110,7 +110,7 @@ class Confirmation:
 
     def _to_select(self, arm: Arm, one: Configuration, arms: Mapping[Arm, Sequence[Configuration]]) -> list[SeedRun]:
         """The trainings by which a configuration's arm chooses its champion; none if there is no choice."""
-        tested_all = self.request.each and arm == CURRICULUM
+        tested_all = self.request.tests_all and arm == CURRICULUM
         if len(arms[arm]) < 2 or tested_all or not self.draws:
             return []
         seeds = new_seeds(SEEDS, self.state.search_seeds, FIRST_SEED)
@@ -130,7 +130,8 @@ class Confirmation:
     @property
     def extra(self) -> list[Configuration]:
         """The first trial's configuration, where another plain one is the opponent: what tuning was worth."""
-        return [] if self.pilot or self.default.label == self.baseline.label else [self.default]
+        other = self.default.label != self.baseline.label and self.request.against_trial is None
+        return [self.default] if other and not self.pilot else []
 
     def prepare(self) -> None:
         """Reads the data, and trains what all trainings share. Raises DataError if the data has changed, or the split
@@ -218,7 +219,7 @@ class Confirmation:
         self.selection = rows_of(self.candidates, failed)
         by_label = {(one.arm, one.configuration.label): one.configuration for one in self.candidates}
         self.baseline = by_label[PLAIN, champion(self.selection, PLAIN)]
-        if not self.request.each:
+        if not self.request.tests_all:
             self.best = [by_label[CURRICULUM, champion(self.selection, CURRICULUM)]]
         say(in_words(self.selection, self.state.metric))
         self._set_out()
@@ -390,10 +391,14 @@ class Confirmation:
             best = next((one for one in whole[1:] if one == self.best[0].label), whole[1])
             values = compared.values[whole[0]], compared.values[best]
             document["against"] = present_rows(self.present, *values, best, self.request.correction)
+        if self.request.best_of:
+            document["among"] = among_each_other(compared, whole[1:])
         document["dropped"] = [{"label": label, "seeds": self.seeds[:seen]} for label, seen in self.dropped.items()]
         document["looks"] = [look.row for look in self.looks]
         document["failed"] = [failure(run, why) for run, why in self.failed]
-        document |= {"selection": self.selection, "default": self._default_row(), "fair": fair_of(self.state)}
+        named = self.request.against_trial is not None  # the opponent, which is then of no arm
+        selection = [row for row in self.selection if not named or row["arm"] != PLAIN]
+        document |= {"selection": selection, "default": self._default_row(), "fair": fair_of(self.state)}
         document |= self._drawn()
         document["earlier"] = looks_before(self.last, document)
         document["readings"] = self._readings()
@@ -504,7 +509,8 @@ def tell(state: SearchState, work: Confirmation) -> None:
     """Tells the user what to know before the trainings start."""
     if not state.end:
         say(f"note: the search has not ended; the best of its {len(state.trials)} trials so far are confirmed")
-    if len(work.best) < work.request.candidates:
+    named = work.request.trials or work.request.best_of
+    if not named and len(work.best) < work.request.candidates:
         say(f"note: the search has {len(work.best)} distinct curricula, fewer than --top {work.request.candidates}")
     if work.selects:
         several = [counted(sum(one.arm == arm for one in work.candidates), f"{arm} configuration") for arm in ARMS]

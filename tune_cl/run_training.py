@@ -128,7 +128,7 @@ def _progress(training: RankerTraining, metrics: dict[str, float]) -> str:
 
 def _finish(training: RankerTraining, output: Path) -> dict[str, Any]:
     """Applies the best weights to test once (without one, to dev), and saves the run and the ranker."""
-    from trainables.evaluation.per_query import scores_file, write_scores
+    from trainables.evaluation.per_query import evaluator_of, scores_file, write_scores
     from trainables.training.trainer import test_metrics
     from tune_cl.confirmation.readings import record_reading, split_digest
 
@@ -144,15 +144,18 @@ def _finish(training: RankerTraining, output: Path) -> dict[str, Any]:
         record_reading(split_digest(data, name), str(output.resolve()), "a training", None)
     command = f"tune-cl train {quote(str(output / CONFIG))}"
     write_text(output / CONFIG, yaml.safe_dump(run.model_dump(), sort_keys=False))
-    best = training.best_value, training.best_iteration
-    write_card(output / RANKER, Facts(run, data, *best, command, tested))
+    dev = training.best_value
+    if not training.has_best:  # it was not trained
+        ranked, of_dev = training.ranked("dev")
+        dev = training.evaluate(of_dev, evaluator_of(ranked, ranked.splits["dev"], run.evaluation.relevance_level))
+    write_card(output / RANKER, Facts(run, data, dev, training.best_iteration, command, tested))
     return {
         "dev": [row[dev_key(run.metric)] for row in training.history],
         "best_iteration": training.best_iteration,
-        "dev_best": training.best_value,
+        "dev_best": dev,
         "test": tested,
         "run_file": str(run_file),
         "checkpoint": str(output / RANKER),
-        "samples_per_second": fmean(row["samples_per_second"] for row in training.history),
+        "samples_per_second": fmean(row["samples_per_second"] for row in training.history) if training.history else 0.0,
         "metric": run.metric,
     }

@@ -28,6 +28,12 @@ BASELINES: Registry[str] = Registry(
         "cosine of mean word vectors",
         "similarity-learning study, gensim 2018",
     ),
+    Entry(
+        "oracle",
+        "trainables.baselines.lexical:Oracle",
+        "the judged grades: the optimal re-ranker of the candidates",
+        "MacAvaney et al. 2020",
+    ),
 )
 
 

@@ -300,6 +300,16 @@ class Baseline(ABC):
         yield Pool(self.data.splits[name])
 
 
+class Oracle(Baseline):
+    """The best order of the candidates, by their judged grades: what no ranker that reorders them can exceed."""
+
+    def defaults(self) -> Params:
+        return {}
+
+    def scorer(self, split: Split) -> Scorer:
+        return lambda params: np.maximum(split.grade, 0).astype(np.float64)
+
+
 class Lexical(Baseline):
     """Scores by the terms that query and document share."""
 
@@ -323,7 +333,7 @@ class Lexical(Baseline):
         for start in range(0, len(split), step):
             end = min(start + step, len(split))
             part = some_queries(split, np.arange(start, end))
-            yield Pool(self._with_candidates(part, *search(part)), self.run.data.top_k)
+            yield Pool(self._with_candidates(part, *search(part)), self.run.data.depth(name))
             progress.tell(end)
 
     def search(self, params: Params) -> Search:
@@ -356,7 +366,7 @@ class Bm25Baseline(Lexical):
 
     def search(self, params: Params) -> Search:
         saturated = self.postings.saturated(params["k1"], params["b"])
-        return lambda split: self.postings.best(split, saturated, self.run.data.top_k)
+        return lambda split: self.postings.best(split, saturated, self.run.data.depth())
 
     def scorer(self, split: Split) -> Scorer:
         matches = self.postings.matches(split)

@@ -104,7 +104,7 @@ READS_SMOOTHING = ActiveIf(
 READS_TEACHER = ActiveIf(
     "a scoring, loss or negatives by a teacher", lambda run: run.reads_teacher or bool(run.courses)
 )
-DRAWS_NEGATIVES = ActiveIf("negatives that are a number", lambda run: run.training.negatives != "all")
+DRAWS_NEGATIVES = ActiveIf("negatives that are a number", lambda run: isinstance(run.training.negatives, int))
 DRAWS_HARD = ActiveIf("hard_negatives first_stage or teacher", lambda run: run.training.draws_hard_negatives)
 CONTRASTS = ActiveIf("loss softmax", lambda run: run.training.loss == "softmax")
 PRETRAINS = ActiveIf("a pretrain_data", lambda run: run.training.pretrain_data is not None)
@@ -280,15 +280,17 @@ class TrainingConfig(Section):
     batches_per_iteration: ForNetworks[int] = Field(
         default=32, ge=1, description="optimiser steps between dev evaluations"
     )
-    max_iterations: int = Field(default=20, ge=1)
+    max_iterations: int = Field(default=20, ge=0, description="0: the untrained ranker, with tune-cl train alone")
     patience: int = Field(default=15, ge=1, description="iterations without a better dev value before training ends")
     max_length: ForNetworks[int] = Field(
         default=128, ge=8, description="tokens of query and document together (bert) or of a document"
     )
     negatives: ForNetworks[
-        Annotated[Literal["all"] | Annotated[int, Field(ge=1)], Field(union_mode="left_to_right")]
+        Annotated[Literal["all", "first"] | Annotated[int, Field(ge=1)], Field(union_mode="left_to_right")]
     ] = Field(
-        default=1, description="N: negatives drawn again for each positive; all: every candidate or pair is an instance"
+        default=1,
+        description="N: negatives drawn again for each positive; first: always the one that the data lists first; "
+        "all: every candidate or pair is an instance",
     )
     hard_negatives: ForNetworks[Annotated[Literal["random", "first_stage", "teacher"], DRAWS_NEGATIVES]] = Field(
         default="random",
@@ -321,7 +323,7 @@ class TrainingConfig(Section):
     @property
     def draws_hard_negatives(self) -> bool:
         """Whether negatives come from a window of ranks."""
-        return self.negatives != "all" and self.hard_negatives != "random"
+        return isinstance(self.negatives, int) and self.hard_negatives != "random"
 
     @property
     def reads_teacher(self) -> bool:
@@ -447,6 +449,8 @@ def curriculum_misfits(run: TrainingRun) -> list[Problem]:
     if curriculum.objective_switch not in ("none", "mse"):
         wrong = f"'{curriculum.objective_switch}' does not apply to {name}"
         problems.append(Problem("curriculum.objective_switch", wrong, "none or mse"))
+    if run.training.max_iterations < 1:
+        problems.append(Problem("training.max_iterations", f"{name} without trees ranks nothing", "1 or more"))
     if run.training.average != "none":
         wrong = f"{name} has no weights to average"
         problems.append(Problem("training.average", wrong, "none, or a ranker that is a network over texts"))
@@ -462,8 +466,8 @@ def curriculum_misfits(run: TrainingRun) -> list[Problem]:
 def loss_misfits(training: TrainingConfig) -> list[Problem]:
     """A Problem for each key of the loss and its negatives that contradicts another."""
     problems = []
-    if training.reads_lists and training.negatives == "all":
-        wrong = f"'all' makes no lists, which loss {training.loss} reads"
+    if training.reads_lists and not isinstance(training.negatives, int):
+        wrong = f"'{training.negatives}' makes no lists, which loss {training.loss} reads"
         problems.append(Problem("training.negatives", wrong, "a number of negatives in each list, e.g. 7"))
     if training.label_smoothing and "label_smoothing" not in LOSSES[training.loss].keys:
         able = " or ".join(name for name, loss in LOSSES.items() if "label_smoothing" in loss.keys)

@@ -552,7 +552,7 @@ def any_needs(names: Iterable[str], field: str) -> bool:
     return any(field in SCORINGS[name].needs for name in names)
 
 
-FORMAT = 4  # raise when a scoring function changes its values
+FORMAT = 5  # raise when a scoring function changes its values
 
 
 def difficulty(name: str, scored: Scored) -> tuple[np.ndarray, bool]:

@@ -122,7 +122,8 @@ def normalized_score(split: Split) -> np.ndarray:
 def kde(split: Split) -> np.ndarray:
     """Share of the query's run below the score, smoothed by Gaussian kernels of Scott's width, float64 [C].
 
-    Edge cases as in normalized_score. Within KDE_ERROR of scipy.stats.gaussian_kde.
+    A candidate outside the run counts as if it ended the run: the distribution has no end, so the paper gives it more
+    than 0. Where all scores are equal, as in normalized_score. Within KDE_ERROR of scipy.stats.gaussian_kde.
     """
     values = np.zeros(len(split.document))
     listed, owner, scaled = _scaled(split)
@@ -131,6 +132,11 @@ def kde(split: Split) -> np.ndarray:
     for rows in np.split(differ, np.flatnonzero(np.diff(owner[differ])) + 1):
         if len(rows):
             values[listed[rows]] = _smoothed_ranks(scaled[rows])
+    lowest = np.ones(len(split))
+    np.minimum.at(lowest, owner, values[listed])
+    lowest[np.bincount(owner, minlength=len(split)) == 0] = 0  # an empty run
+    outside = np.isnan(split.score)
+    values[outside] = lowest[split.owner[outside]]
     return values
 
 
@@ -177,7 +183,8 @@ def _scaled(split: Split) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def values_of(name: str, split: Split, code: bool) -> np.ndarray:
     """Value of each candidate under a heuristic, float64 [C]. `code`: as in the code of MacAvaney et al., where
-    documents outside the run have rank 1000. Raises WorkFailed for values of a heuristic that are none."""
+    documents outside the run have rank 1000; and 0 under kde, which that code evaluates at a score that is not known
+    here. Raises WorkFailed for values of a heuristic that are none."""
     value = WEIGHTINGS[name]
     assert value is not None, f"{name} is no heuristic"
     values = np.asarray(value(split), np.float64)
@@ -185,6 +192,8 @@ def values_of(name: str, split: Split, code: bool) -> np.ndarray:
         raise WorkFailed(f"curriculum.weighting: '{name}' does not give each candidate a value from 0 to 1")
     if code and name == "reciprocal_rank":
         values[split.rank == NO_RANK] = 1 / CODE_RANK
+    if code and name == "kde":
+        values[np.isnan(split.score)] = 0
     return values
 
 

@@ -185,7 +185,8 @@ def _identified(data: RankingData, digest: str) -> RankingData:
 
 def _candidate_keys(config: DataConfig) -> tuple[str | int | float, ...]:
     """The settings that determine what a reader makes of its files."""
-    given = (config.candidates, config.top_k, config.unretrieved_positives, config.bm25.k1, config.bm25.b)
+    top_k = config.top_k if isinstance(config.top_k, int) else config.depth_in_words()
+    given = (config.candidates, top_k, config.unretrieved_positives, config.bm25.k1, config.bm25.b)
     later = {"identical_ids": config.identical_ids, "words": config.words, **config.columns.named()}
     usual = {"identical_ids": "drop", "words": "auto"}
     return (*given, *(f"{key}={value}" for key, value in later.items() if usual.get(key) != value))

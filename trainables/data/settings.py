@@ -49,6 +49,8 @@ class ColumnNames(Section):
         return self.model_dump(exclude_none=True)
 
 
+TOP_K = 100
+Depth = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -62,7 +64,9 @@ class DataConfig(Section):
         default="auto",
         description="auto: the run; without one the qrels if they judge non-relevant documents too; else BM25",
     )
-    top_k: ForNetworks[int] = Field(default=100, ge=1, description="candidates a query kept from a first-stage run")
+    top_k: ForNetworks[Depth | dict[Literal["train", "dev", "test"], Depth]] = Field(
+        default=TOP_K, description="candidates a query kept from a first-stage run; or a number for each split"
+    )
     unretrieved_positives: ForNetworks[Literal["drop", "keep"]] = Field(
         default="drop", description="relevant training documents outside the run; keep: as candidates of rank 0"
     )
@@ -96,3 +100,16 @@ class DataConfig(Section):
         description="bm25: of each training query its best candidate by BM25 is relevant, whatever the judgments say",
     )
     label_noise: LabelNoise = LabelNoise()
+
+    def depth(self, split: str | None = None) -> int:
+        """`top_k` of a split, or the largest of all."""
+        if isinstance(self.top_k, int):
+            return self.top_k
+        depths: dict[str, int] = {**dict.fromkeys(("train", "dev", "test"), TOP_K), **self.top_k}
+        return max(depths.values()) if split is None else depths[split]
+
+    def depth_in_words(self) -> str:
+        """`top_k` as notes have it: 100, or 10 (train), 100 (dev), 1000 (test)."""
+        if isinstance(self.top_k, int):
+            return str(self.top_k)
+        return ", ".join(f"{self.depth(split)} ({split})" for split in ("train", "dev", "test"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -128,6 +128,17 @@ def ndcg(ranking: Ranking, cut: float) -> np.ndarray:
     return _ratio(dcg, _dcg(judged.query, judged.rank, judged.gain, cut, queries))
 
 
+def ndcg_exponential(ranking: Ranking, cut: float) -> np.ndarray:
+    """Like `ndcg`, with 2^grade - 1 as gain (Burges et al. 2005), as LightGBM and MSLR's tables have it."""
+    judged = replace(ranking.judged, gain=_exponential(ranking.judged.gain))
+    return ndcg(replace(ranking, judged=judged, grade=_exponential(ranking.grade)), cut)
+
+
+def _exponential(grade: np.ndarray) -> np.ndarray:
+    """2^grade - 1, float64; negative grades gain nothing, and those above 1000, which would overflow, count as 1000."""
+    return np.exp2(np.clip(grade, 0, 1000).astype(np.float64)) - 1
+
+
 def _dcg(query: np.ndarray, rank: np.ndarray, gain: np.ndarray, cut: float, queries: int) -> np.ndarray:
     within = rank <= cut
     return np.bincount(query[within], gain[within] / np.log2(rank[within] + 1.0), minlength=queries)
@@ -153,15 +164,15 @@ class Family:
 
 
 METRIC_FORMS = (
-    "known: map[@K], mrr[@K], ndcg[@K], p@K, recall@K, success@K, rprec, accuracy; or as ir_measures writes them: "
-    "AP, RR@K, nDCG@K, P@K, R@K, Rprec; as trec_eval: ndcg_cut_K, P_K, recip_rank"
+    "known: map[@K], mrr[@K], ndcg[@K], ndcg_exp[@K], p@K, recall@K, success@K, rprec, accuracy; or as ir_measures "
+    "writes them: AP, RR@K, nDCG@K, P@K, R@K, Rprec; as trec_eval: ndcg_cut_K, P_K, recip_rank"
 )
 IR_MEASURES = {"AP": "map", "MAP": "map", "RR": "mrr", "MRR": "mrr", "nDCG": "ndcg", "NDCG": "ndcg",
                "P": "p", "Precision": "p", "R": "recall", "Recall": "recall", "Rprec": "rprec", "RPrec": "rprec",
                "Success": "success", "Accuracy": "success"}  # fmt: skip
 TREC_EVAL_MEASURES = {"ndcg_cut": "ndcg", "map_cut": "map", "recip_rank": "mrr", "P": "p", "recall": "recall",
                       "success": "success"}  # fmt: skip
-GRADED = ("ndcg",)  # families that read the grades themselves, and no relevance level
+GRADED = ("ndcg", "ndcg_exp")  # families that read the grades themselves, and no relevance level
 FAMILIES = {
     "map": Family(average_precision, bare=True, cut=True),
     "mrr": Family(reciprocal_rank, bare=True, cut=True),
@@ -170,6 +181,7 @@ FAMILIES = {
     "success": Family(success, bare=False, cut=True),
     "rprec": Family(r_precision, bare=True, cut=False),
     "ndcg": Family(ndcg, bare=True, cut=True),
+    "ndcg_exp": Family(ndcg_exponential, bare=True, cut=True),
     "accuracy": Family(accuracy, bare=True, cut=False),
 }
 
@@ -210,6 +222,12 @@ METRICS: Registry[Metric] = Registry(
         f"{TREC_EVAL} ndcg_cut_10",
     ),
     Entry(
+        "ndcg_exp@10",
+        Metric("ndcg_exp", 10),
+        "ndcg@10 with the gain 2^grade - 1, as MSLR's tables and LightGBM have it",
+        "Burges et al. 2005",
+    ),
+    Entry(
         ACCURACY,
         Metric(ACCURACY),
         "share of pairs whose class is predicted; where documents are ranked the same as p@1",
@@ -246,7 +264,7 @@ def _parse(name: str) -> Metric | None:
     named = re.fullmatch(r"([A-Za-z]+(?:_cut)?|recip_rank)(?:[._]([1-9][0-9]{0,8}))?", name)
     if named and named[1] in TREC_EVAL_MEASURES:  # ndcg_cut_10, P.5
         name = TREC_EVAL_MEASURES[named[1]] + (f"@{named[2]}" if named[2] else "")
-    parts = re.fullmatch(r"([A-Za-z]+)(?:\(rel=([1-9][0-9]{0,4})\))?(?:@([1-9][0-9]{0,8}))?", name)
+    parts = re.fullmatch(r"([A-Za-z_]+)(?:\(rel=([1-9][0-9]{0,4})\))?(?:@([1-9][0-9]{0,8}))?", name)
     if parts is None:
         return None
     key = IR_MEASURES.get(parts[1], parts[1])

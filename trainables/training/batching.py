@@ -127,7 +127,8 @@ def make_weigher(run: TrainingRun, split: Split, instances: Instances, difficult
     if WEIGHTINGS[settings.weighting] is None:
         return weigher
     value = values_of(settings.weighting, split, code)
-    level = 1 if code else run.evaluation.relevance_level
+    # Relevant is s > 0 (Eqs. 6, 8, 10), s being what the loss learns: the grade, or whether it reaches the level.
+    level = 1 if code or run.training.loss == "mse" else run.evaluation.relevance_level
     return replace(weigher, value=value, relevant=split.grade >= level)
 
 

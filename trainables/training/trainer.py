@@ -350,8 +350,9 @@ class Training(RankerProgress):
 
     def save_ranker(self, folder: Path) -> None:
         """Writes the ranker of the best iteration as a folder for `load_saved`; the network then has its weights, with
-        adapters merged."""
-        checkpoint.load_trained_state(self.module, self.best_weights)
+        adapters merged. Before the first iteration these are the initial weights."""
+        if self.has_best:
+            checkpoint.load_trained_state(self.module, self.best_weights)
         self.module.merge_adapters()
         write_ranker(self.run, self.module, self.materials.text, folder, self.materials.data.classes)
 
@@ -418,7 +419,11 @@ def _instances(run: TrainingRun, split: Split, hard: HardNegatives | None) -> In
     loss, level = LOSSES[settings.loss], run.evaluation.relevance_level
     scored = ~np.isnan(split.teacher) if loss.reads_teacher and split.teacher is not None else None
     pairwise = loss.kind != "pointwise"
-    return make_instances(split, pairwise, settings.negatives, level, settings.reads_lists, hard, scored)
+    negatives = settings.negatives
+    if negatives == "first":
+        rows = np.arange(len(split.document)) if split.given is None else split.given
+        negatives, hard = 1, HardNegatives(-rows.astype(np.float64), 1, 1)
+    return make_instances(split, pairwise, negatives, level, settings.reads_lists, hard, scored)
 
 
 def hard_negatives(

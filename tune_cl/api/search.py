@@ -273,6 +273,9 @@ class Search:
         each: bool = False,
         new_noise: bool = False,
         unfinished: bool = False,
+        trials: Sequence[str] = (),
+        against_trial: str | None = None,
+        best_of: str | None = None,
         address: str | None = None,
         progress: bool = True,
         allow_open_ray: bool = False,
@@ -286,6 +289,9 @@ class Search:
         each           tests all `top` curricula instead of the selected one
         new_noise      draws the label noise of the data again for each seed
         unfinished     confirms the best so far of a search that has not ended
+        trials         tests the curricula of these trials instead
+        best_of        tests the best curriculum of each value of this key instead, also against one another
+        against_trial  tests against this trial instead of plain training
         ablate         trains each configuration without its curriculum, too
         against        TREC runs, or folders or hub names of cross-encoders, to compare the best curriculum on dev with
         objective      the function of a search that trains by one, if this is not what `run` returned
@@ -294,8 +300,9 @@ class Search:
         trainings failed, Interrupted (a KeyboardInterrupt) when stopped: the same call goes on.
         """
         request = Request(
-            top, seeds, split, correction, ablate, until_settled, max_seeds, tuple(against), each, new_noise, unfinished
-        )
+            top, seeds, split, correction, ablate, until_settled, max_seeds, tuple(against), each, new_noise,
+            unfinished, tuple(trials), against_trial, best_of,
+        )  # fmt: skip
         with working(progress):
             self._remember(objective)
             require_ray(address, allow_open_ray)

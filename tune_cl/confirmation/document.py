@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -81,17 +82,23 @@ class Compared:
     def tests_over_looks(self, references: Mapping[str, str], dropped: int) -> dict[str, Corrected]:
         """The test of each label against its reference, corrected over all of `references` (`dropped`: see
         `corrected_tests`), over all looks, and over earlier readings with fewer seeds."""
-        tests = self.tests(references, dropped)
-        seeds = len(next(iter(self.values.values())))
-        if self.max_seeds is None:
-            return dict(zip(tests, at_reading(list(tests.values()), (*self.readings, seeds)), strict=True))
-        return dict(zip(tests, at_look(list(tests.values()), seeds, self.max_seeds), strict=True))
+        return dict(zip(references, self.over_looks(list(references.items()), dropped), strict=True))
 
     def tests(self, references: Mapping[str, str], dropped: int) -> dict[str, Corrected]:
         """Like `tests_over_looks`, of this look alone."""
-        pairs = [(self.tested[label], self.tested[reference]) for label, reference in references.items()]
-        matters = [self.seed_matters(*labels) for labels in references.items()]
-        return dict(zip(references, corrected_tests(pairs, self.correction, matters, dropped), strict=True))
+        return dict(zip(references, self._tests(list(references.items()), dropped), strict=True))
+
+    def over_looks(self, pairs: Sequence[tuple[str, str]], dropped: int = 0) -> list[Corrected]:
+        """Like `tests_over_looks`, of pairs of labels."""
+        tests, seeds = self._tests(pairs, dropped), len(next(iter(self.values.values())))
+        if self.max_seeds is None:
+            return at_reading(tests, (*self.readings, seeds))
+        return at_look(tests, seeds, self.max_seeds)
+
+    def _tests(self, pairs: Sequence[tuple[str, str]], dropped: int) -> list[Corrected]:
+        values = [(self.tested[label], self.tested[reference]) for label, reference in pairs]
+        matters = [self.seed_matters(*labels) for labels in pairs]
+        return corrected_tests(values, self.correction, matters, dropped)
 
     def seed_matters(self, *labels: str) -> bool:
         """Whether the seed changes any of these trainings."""
@@ -167,6 +174,13 @@ def document_of(
     return document | compared.power(top, baseline, tests[top], len(others) + len(dropped))
 
 
+def among_each_other(compared: Compared, labels: Sequence[str]) -> list[dict[str, Any]]:
+    """A row for each two configurations, the first against the second; corrected over all of these."""
+    pairs = list(combinations(labels, 2))
+    tests = zip(pairs, compared.over_looks(pairs) if pairs else [], strict=True)
+    return [{"label": one, "other": other} | compared.comparison(one, other, test) for (one, other), test in tests]
+
+
 def _row(runs: Runs, values: np.ndarray, split: str) -> dict[str, Any]:
     """A configuration, its runs, and the mean and sample standard deviation over seeds (NaN for one seed)."""
     of_seeds = values.mean(axis=1)
@@ -183,7 +197,8 @@ def _row(runs: Runs, values: np.ndarray, split: str) -> dict[str, Any]:
 
 def _run(run: SeedRun, value: float, split: str) -> dict[str, Any]:
     result = ended_result(run.folder, split)
-    reached = {key: result[key] for key in ("dev", "best_iteration", "iterations", "seconds", "metrics")}
+    kept = "dev", "dev_by_iteration", "best_iteration", "iterations", "seconds", "metrics"
+    reached = {key: result[key] for key in kept}
     return {"seed": run.seed, "value": value, "run_file": str(run.folder / split / result["run_file"]), **reached}
 
 

@@ -45,6 +45,9 @@ class Request:
     each: bool = False
     new_noise: bool = False
     unfinished: bool = False
+    trials: tuple[str, ...] = ()
+    against_trial: str | None = None
+    best_of: str | None = None
 
     def __post_init__(self) -> None:
         flags = {"--top": self.candidates, "--seeds": self.seeds}
@@ -57,17 +60,28 @@ class Request:
             _ = CORRECTIONS[self.correction]
         except ConfigError as error:
             problems += [Problem("--correction", problem.wrong, problem.right) for problem in error.problems]
+        choices = {"--each": self.each, "--trials": self.trials, "--best-of": self.best_of}
+        if len(given := [flag for flag, value in choices.items() if value]) > 1:
+            problems.append(Problem(given[1], f"not together with {given[0]}", "one of the two"))
+        if self.against_trial in self.trials:
+            wrong = f"'{self.against_trial}' is one of --trials, too"
+            problems.append(Problem("--against-trial", wrong, "a trial that is not tested itself"))
         if problems:
             raise ConfigError(problems)
 
     @property
+    def tests_all(self) -> bool:
+        """Whether every curriculum that is chosen is tested, and not only the one that dev selects."""
+        return self.each or bool(self.trials) or self.best_of is not None
+
+    @property
     def candidates(self) -> int:
-        """How many configurations of each arm a selection compares, or of curricula are tested with `each`. Below FEW
-        seeds of the test a selection would take too many of the trainings: docs/dev/verdict-simulations.md has the
-        power of other ways to spend as many."""
+        """How many configurations of each arm a selection compares, or of curricula are tested with `each` (of plain
+        ones alone with `trials` and `best_of`). Below FEW seeds of the test a selection would take too many of the
+        trainings: docs/dev/verdict-simulations.md has the power of other ways to spend as many."""
         if self.top is not None:
             return self.top
-        if self.each:
+        if self.tests_all:
             return 3
         return 1 if self.most < FEW else 2
 
@@ -83,6 +97,8 @@ class Request:
         on = [name for name in ("ablate", "each", "new_noise", "unfinished") if getattr(self, name)]
         flags = "".join(f" --{name.replace('_', '-')}" for name in on)
         flags += "".join(f" --against {quote(name)}" for name in self.against)
+        named = {"trials": ",".join(self.trials), "against-trial": self.against_trial, "best-of": self.best_of}
+        flags += "".join(f" --{flag} {quote(value)}" for flag, value in named.items() if value)
         return f"{search_folder.command('confirm', address)} {options}{flags}"
 
     def call(self, search_folder: SearchFolder, address: str | None) -> str:
@@ -235,15 +251,19 @@ def baseline_configuration(state: SearchState, experiment: Experiment) -> Config
     return Configuration(BASELINE, state.baseline, experiment.baseline_values(), params)
 
 
-def best_configurations(state: SearchState, baseline: Configuration, top: int) -> list[Configuration]:
-    """The `top` best configurations on dev, best first, each once; without failed trials and the baseline.
+def best_configurations(
+    state: SearchState, baseline: Configuration, top: int | None, among: Collection[str] | None = None
+) -> list[Configuration]:
+    """The `top` best configurations on dev, best first, each once; without failed trials and the baseline. `among`: the
+    trials that count; None: all.
 
     Labels do not depend on `top`. Raises ConfigError if no configuration is left.
     """
     labelled = configurations(state, baseline)
     ranks: dict[Hashable, int] = {}  # of a configuration's best trial: several choices may be the same configuration
     for trial, _ in state.ranked_of(CURRICULUM):
-        ranks.setdefault(training_key(trial.params), len(ranks))
+        if among is None or trial.trial in among:
+            ranks.setdefault(training_key(trial.params), len(ranks))
     ranked = [(ranks[key], one) for one in labelled.values() if (key := training_key(one.params)) in ranks]
     if not ranked:
         right = "a search with at least one trial besides the baseline that did not fail"

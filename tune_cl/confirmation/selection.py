@@ -13,10 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from tune_cl.confirmation.request import Configuration, SeedRun, best_configurations, plain_configurations
+from trainables.core.errors import ConfigError, Problem, nearest
+from tune_cl.confirmation.request import (
+    Configuration,
+    Request,
+    SeedRun,
+    best_configurations,
+    configurations,
+    plain_configurations,
+)
 from tune_cl.confirmation.training import ended_result
 from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Arm
-from tune_cl.history.state import SearchState
+from tune_cl.history.state import SearchState, training_key
 
 SPLIT = "dev"
 FIRST_SEED = 1001  # of a selection, far from those of the test, of which there may be more later
@@ -32,10 +40,54 @@ class Candidate:
     runs: Sequence[SeedRun] = ()
 
 
-def candidates_of(state: SearchState, default: Configuration, top: int) -> dict[Arm, list[Configuration]]:
-    """The `top` best configurations of each arm on dev, best first. `default`: that of the first trial."""
-    plain = plain_configurations(state, default)[:top]
-    return {PLAIN: plain or [default], CURRICULUM: best_configurations(state, default, top)}
+def candidates_of(state: SearchState, default: Configuration, request: Request) -> dict[Arm, list[Configuration]]:
+    """The best configurations of each arm on dev, best first, as many as asked for; or those of the trials asked for,
+    and what they are to be tested against in place of plain ones. `default`: that of the first trial."""
+    plain = plain_configurations(state, default)[: request.candidates] or [default]
+    if request.against_trial is not None:
+        require_trials(state, "--against-trial", [request.against_trial])
+        every = (*configurations(state, default).values(), *plain_configurations(state, default), default)
+        key = training_key(state.trials[request.against_trial].params)
+        plain = [next(one for one in every if training_key(one.params) == key)]
+    among = request.trials or (None if request.best_of is None else best_trials(state, request.best_of))
+    require_trials(state, "--trials", request.trials, default)
+    top = None if among else request.candidates
+    curricula = best_configurations(state, default, None, among)
+    others = [one for one in curricula if one.label != plain[0].label or request.against_trial is None]
+    if not others:
+        raise ConfigError(Problem("--against-trial", "the only configuration is that of this trial", "another trial"))
+    return {PLAIN: plain, CURRICULUM: others[:top]}
+
+
+def require_trials(state: SearchState, flag: str, names: Sequence[str], default: Configuration | None = None) -> None:
+    """Raises ConfigError with each trial that there is not, that failed or gave no dev value, or that is plain training
+    where `default` is given."""
+    sound = {trial.trial: trial for trial, _ in state.ranked()}
+    key = None if default is None else training_key(default.params)
+    plain = {name for name, trial in sound.items() if trial.arm == PLAIN or training_key(trial.params) == key}
+    wrong = {
+        name: f"search '{state.name}' has no trial '{name}'"
+        if name not in state.trials
+        else f"trial '{name}' failed, or has no dev value"
+        if name not in sound
+        else f"trial '{name}' is plain training, which the others are tested against"
+        for name in names
+        if name not in sound or (default is not None and name in plain)
+    }
+    if wrong:
+        raise ConfigError(Problem(flag, problem, "ids as tune-cl report shows them") for problem in wrong.values())
+
+
+def best_trials(state: SearchState, key: str) -> list[str]:
+    """The best trial on dev of each value of a key. Raises ConfigError for a key that the search does not open."""
+    opened = state.opened_in(CURRICULUM)
+    if key not in opened:
+        raise ConfigError(Problem("--best-of", f"search '{state.name}' does not open '{key}'", nearest(key, opened)))
+    best: dict[str, str] = {}
+    for trial, _ in state.ranked_of(CURRICULUM):
+        if key in trial.params:
+            best.setdefault(repr(trial.params[key]), trial.trial)
+    return list(best.values())
 
 
 def rows_of(candidates: Sequence[Candidate], failed: Collection[str]) -> list[dict[str, Any]]:

@@ -290,7 +290,7 @@ def headline(document: Mapping[str, Any]) -> str:
     row = leader(document)
     assert row is not None, "a verdict is of at least one configuration"
     if document["verdict"] == "no difference shown":
-        which = "" if document.get("selection") else f", {best_on_dev(document)},"
+        which = "" if "selection" in document else f", {best_on_dev(document)},"
         why = f"too few seeds for trainings that collapse ({_who_fell(document)}); " if too_few_seeds(document) else ""
         difference = f"{beside(row['difference'], document['metric'])} {opponent(document)}"
         statement = f"Not significant: {why}'{row['label']}'{which} is {difference}"
@@ -334,6 +334,8 @@ def holds_for(document: Mapping[str, Any]) -> str:
 
 def opponent(document: Mapping[str, Any]) -> str:
     """Whom a curriculum met, and how hard that one was tuned."""
+    if document.get("asked", {}).get("against_trial"):
+        return f"'{document['baseline']['label']}'"
     fair = document.get("fair")
     if fair is None:  # of version 0.1
         return "the baseline"

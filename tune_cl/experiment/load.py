@@ -44,7 +44,10 @@ def load_experiment(
     if not experiment.space.leaves:
         right = "open a key, e.g. training.lr: {loguniform: [1e-5, 1e-3]}, or use tune-cl train"
         raise ConfigError(Problem(name if isinstance(space, Mapping) else str(space), "nothing to search", right))
-    if problems := unfit_arms(experiment):
+    problems = unfit_arms(experiment)
+    if experiment.max_iterations < 1:
+        problems += [Problem("training.max_iterations", "0 trains nothing", "1 or more; or tune-cl train")]
+    if problems:
         raise ConfigError(problems)
     return experiment
 

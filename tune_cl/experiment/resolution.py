@@ -26,7 +26,7 @@ TURN_OFF = object()
 RATE = "training.lr"
 DEFAULT_NAME = RankerName.model_fields["name"].default
 TEXTS = ("name", "description", "source")
-MAPPINGS = ("curriculum.teacher.ranker",)  # keys whose value may be a mapping without opening a leaf
+MAPPINGS = ("curriculum.teacher.ranker", "data.top_k")  # keys whose value may be a mapping without opening a leaf
 # Trials that differ in these keys have dev values, or rungs, that cannot be compared.
 NEVER_OPENED = (
     "data.",

@@ -257,7 +257,19 @@ def _confirmed_section(findings: Findings, confirmed: Document, entries: list[Ro
         f"p is {'corrected for all of them' if adjusted else 'of one as well, uncorrected'}."
     )
     own = table(columns, lines, numeric=range(1, len(columns)))
-    return [own, paragraph(note), *_against(confirmed), *_looks(confirmed)]
+    others = *_among(confirmed), *_against(confirmed), *_looks(confirmed)
+    return [own, paragraph(note), *others]
+
+
+def _among(confirmed: Document) -> list[Markup]:
+    """The configurations against one another, with `confirm --best-of`."""
+    columns = ["one against another", "difference", "95 % interval", p_heading(confirmed)]
+    lines = []
+    for row in confirmed.get("among", ()):
+        low, high = interval_of(row) or (None, None)
+        figures = signed(row["difference"]), f"[{signed(low)}, {signed(high)}]", p_value(row["p_new_adjusted"])
+        lines.append([BLOCKS.wide(f"{row['label']} - {row['other']}"), *figures])
+    return [table(columns, lines, numeric=(1, 2, 3))] if lines else []
 
 
 def _against(confirmed: Document) -> list[Markup]:

@@ -155,9 +155,9 @@ def _source_notes(sources: Mapping[str, str], config: DataConfig) -> list[str]:
     """One note per source; with several sources, each note names its splits."""
     scored = f"BM25 (k1 {config.bm25.k1}, b {config.bm25.b})"
     described = {
-        "run": f"the first {config.top_k} of the given run",
+        "run": f"the first {config.depth_in_words()} of the given run",
         "qrels": f"the documents given or judged for the query, first-stage scores by {scored}",
-        "bm25": f"the first {config.top_k} retrieved by {scored}",
+        "bm25": f"the first {config.depth_in_words()} retrieved by {scored}",
     }
     distinct = dict.fromkeys(sources.values())
     if len(distinct) == 1:
@@ -191,7 +191,7 @@ def _without_own(split: RawSplit, own: np.ndarray) -> tuple[RawSplit, int]:
 def _with_scores(raw: Raw, sources: Mapping[str, str], config: DataConfig, beside: int, cut: Cut) -> Raw:
     """The same data, with a scored row for each candidate in the `run` of every split. `beside`: how many more than
     `data.top_k` are retrieved."""
-    config = config.model_copy(update={"top_k": config.top_k + beside})
+    config = config.model_copy(update={"top_k": config.depth() + beside})
     splits = dict(raw.splits)
     for source, scored in (("qrels", _scored_qrels), ("bm25", _retrieved)):
         if mine := {name: split for name, split in raw.splits.items() if sources[name] == source}:
@@ -217,7 +217,7 @@ def _scored_qrels(raw: Raw, config: DataConfig, cut: Cut) -> dict[str, Rated]:
 
 def _retrieved(raw: Raw, config: DataConfig, cut: Cut) -> dict[str, Rated]:
     queries = {name: list(split.query_texts) for name, split in raw.splits.items()}
-    runs = retrieve(raw.documents, queries, config.bm25.k1, config.bm25.b, config.top_k, cut)
+    runs = retrieve(raw.documents, queries, config.bm25.k1, config.bm25.b, config.depth(), cut)
     return {name: Rated(*columns) for name, columns in runs.items()}
 
 
@@ -259,7 +259,8 @@ def _select(
         raise DataError(Problem("data.candidates", f"{name} has no run", "give one, or set qrels or bm25"))
     rows, rank = ranks(run.query, run.value, id_ranks(run.document, document_ids))
     if source != "qrels":
-        rows, rank = rows[rank <= config.top_k], rank[rank <= config.top_k]
+        within = rank <= config.depth(name)
+        rows, rank = rows[within], rank[within]
     query, document, score = run.query[rows], run.document[rows], run.value[rows]
     if name == "train" and source != "qrels" and config.unretrieved_positives == "keep":
         relevant = split.qrels.where(split.qrels.document != own[split.qrels.query])

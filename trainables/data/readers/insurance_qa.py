@@ -69,13 +69,15 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     answers_file = plain_or_packed(folder, V1_ANSWERS if first else V2_ANSWERS)
     answers = _read_answers(Rows(answers_file, ("LABEL", "ANSWER"), "\t", problems), words)
     sources = (
-        [file for file in V1 if plain_or_packed(folder, file.name).exists()] if first else _pools(folder, config.top_k)
+        [file for file in V1 if plain_or_packed(folder, file.name).exists()]
+        if first
+        else _pools(folder, config.depth())
     )
     if not sources:
         problems.append(Problem(str(folder), "no questions", "give the files with the questions' answers and pools"))
     if problems:
         raise DataError(problems)
-    reader = _Questions(words, {label: row for row, label in enumerate(answers)}, config.top_k)
+    reader = _Questions(words, {label: row for row, label in enumerate(answers)}, config.depth("train"))
     splits = {
         file.split: reader.split(file, Rows(plain_or_packed(folder, file.name), file.columns, "\t", problems))
         for file in sources

@@ -76,7 +76,7 @@ def first_ranks(split: Split, scores: np.ndarray, ids: TextColumn, depth: int) -
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("data", metavar="DATA", help=DATA_HELP)
-    parser.add_argument("baseline", metavar="BASELINE", help="bm25, sdm or embedding")
+    parser.add_argument("baseline", metavar="BASELINE", help="bm25, sdm, embedding or oracle")
     add_split(parser, "test", "queries are ranked")
     setting = parser.add_mutually_exclusive_group()
     setting.add_argument("--tune", action="store_true", help="the best parameters of a grid on dev")

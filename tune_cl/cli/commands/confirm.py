@@ -1,13 +1,16 @@
 """Examples:
   tune-cl confirm quickstart
   tune-cl confirm penha2020_pacing --top 5 --seeds 10 --correction bonferroni
+  tune-cl confirm macavaney2020_curricula --best-of curriculum.weighting
+  tune-cl confirm macavaney2020_curricula --trials t0003,t0017 --against-trial t0001
 
 First a selection: the K best configurations of each arm, curricula and plain training, are trained with new seeds and
 compared on dev. Then the best curriculum meets the best plain training on the split, with N further seeds each. The
-test covers new queries and new trainings. --each tests all K curricula. More --seeds later train only what is missing.
---until-settled trains one seed at a time, with an interim analysis after each from the third on, and stops once the
-verdict is clear or hopeless; the overall error stays at 5 %. --ablate also compares each configuration with itself
-without its curriculum. --against adds existing rankers or their runs."""
+test covers new queries and new trainings. --each tests all K curricula, --trials those of the trials that it names,
+--best-of the best of each value of an opened key, also against one another. More --seeds later train only what
+is missing. --until-settled trains one seed at a time, with an interim analysis after each from the third on, and stops
+once the verdict is clear or hopeless; the overall error stays at 5 %. --ablate also compares each configuration with
+itself without its curriculum. --against adds existing rankers or their runs."""
 
 from __future__ import annotations
 
@@ -58,6 +61,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     names = f"{', '.join(CORRECTIONS)} (default %(default)s); bh is short for benjamini-hochberg"
     parser.add_argument("--correction", default="holm", help=names)
     parser.add_argument("--each", action="store_true", help="test all K curricula, not only the one that dev selects")
+    parser.add_argument("--trials", metavar="ID,ID,...", help="test the curricula of these trials instead")
+    parser.add_argument("--best-of", metavar="KEY", help="test the best curriculum of each value of KEY instead")
+    parser.add_argument("--against-trial", metavar="ID", help="test against this trial instead of plain training")
     parser.add_argument(
         "--new-noise", action="store_true", help="draw the label noise of data.label_noise again for each seed"
     )
@@ -95,6 +101,9 @@ def _request(options: Namespace) -> Request:
         each=options.each,
         new_noise=options.new_noise,
         unfinished=options.unfinished,
+        trials=tuple(dict.fromkeys(name for name in (options.trials or "").split(",") if name)),
+        against_trial=options.against_trial,
+        best_of=options.best_of,
         until_settled=options.until_settled,
         against=tuple(options.against),
         **{key: value for key, value in given.items() if value is not None},
@@ -117,7 +126,7 @@ def render(document: dict[str, Any]) -> str:
     lines = [*map(wrapped, _sentences(document)), "", *_selection(document), head, "", table(columns, rows), ""]
     lines += [wrapped(f"{row['trial_id']}  {row['label']}") for row in compared]
     lines += _looks(document)
-    lines += [*map(wrapped, _intervals(document)), "", *_ablations(document), *_against(document)]
+    lines += [*map(wrapped, _intervals(document)), "", *_ablations(document), *_among(document), *_against(document)]
     lines += map(wrapped, notes)
     search_folder = replace(
         search_folder_of(document["storage"], document["search"]), tracking_uri=document["tracking_uri"]
@@ -176,6 +185,16 @@ def _ablations(document: dict[str, Any]) -> list[str]:
     return [table(columns, rows), ""] if rows else []
 
 
+def _among(document: dict[str, Any]) -> list[str]:
+    """A table of the configurations against one another, with --best-of."""
+    columns = ["one against another", "difference [95 %]", p_heading(document), THESE_SEEDS]
+    rows = [
+        (f"{row['label']} - {row['other']}", _difference(row), _p(row["p_new_adjusted"]), f"{row['p_adjusted']:.4f}")
+        for row in document.get("among", [])
+    ]
+    return [table(columns, rows), ""] if rows else []
+
+
 def _against(document: dict[str, Any]) -> list[str]:
     """A table of the existing rankers; empty if there are none."""
     rows = [
@@ -198,9 +217,12 @@ def _figures(row: dict[str, Any]) -> tuple[str, ...]:
     spread = f"{row['mean']:.4f}" + (f" ± {row['sd']:.4f}" if len(row["runs"]) > 1 else "")
     if "difference" not in row:
         return spread, "-", "-", "-", ""
+    return spread, _difference(row), _p(row["p_new_adjusted"]), f"{row['p_adjusted']:.4f}", row["marks"]
+
+
+def _difference(row: dict[str, Any]) -> str:
     interval = interval_of(row)
-    difference = f"{row['difference']:+.4f}" + (f" [{interval[0]:+.4f}, {interval[1]:+.4f}]" if interval else "")
-    return spread, difference, _p(row["p_new_adjusted"]), f"{row['p_adjusted']:.4f}", row["marks"]
+    return f"{row['difference']:+.4f}" + (f" [{interval[0]:+.4f}, {interval[1]:+.4f}]" if interval else "")
 
 
 def in_words(document: dict[str, Any]) -> str:

@@ -5,6 +5,7 @@ second on is compared with the first by a paired t-test over queries."""
 
 from __future__ import annotations
 
+import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -15,7 +16,7 @@ import pytrec_eval
 from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.core.prose import say
 from trainables.data.columns import MAX_GRADE
-from trainables.evaluation.metrics import ACCURACY, METRIC_FORMS, METRICS, Metric, parse_metrics
+from trainables.evaluation.metrics import ACCURACY, METRIC_FORMS, METRICS, Judgments, Metric, Ranking, parse_metrics
 from trainables.evaluation.significance import CORRECTIONS, adjust, paired_t_test
 from trainables.evaluation.trec_files import read_qrels, read_run
 from tune_cl.cli.tables import table
@@ -26,6 +27,8 @@ Run = Mapping[str, Mapping[str, float]]
 
 CORRECTION = "holm"
 BARE_MEASURES = {"map": "map", "rprec": "Rprec", "mrr": "recip_rank", "ndcg": "ndcg", "accuracy": "P.1"}
+GEOMETRIC, LEAST_GEOMETRIC = "gm_", 1e-5  # trec_eval's geometric means, and the least value that they count
+NO_MEASURES = ("runid", "relstring")
 CUT_MEASURES = {"map": "map_cut", "p": "P", "recall": "recall", "ndcg": "ndcg_cut", "success": "success"}
 
 
@@ -68,15 +71,17 @@ def evaluate(
         none = f"no judgment reaches grade {relevance_level} (--relevance-level), the highest is {highest}"
         say(f"note: {qrels}: {none}: all metrics but ndcg are 0")
     ours = {name: metric for name, metric in parsed.items() if isinstance(metric, Metric)}
-    theirs = {name: measure for name, measure in parsed.items() if name not in ours}
+    trecs = {name: measure for name, measure in parsed.items() if isinstance(measure, str)}
+    theirs = {name: measure for name, measure in parsed.items() if name not in ours | trecs}
     values = []
     for run in read:
-        found = per_query(judged, run, ours, relevance_level) | _elsewhere(judged, run, theirs)
+        found = per_query(judged, run, ours, relevance_level) | _by_trec_eval(judged, run, trecs, relevance_level)
+        found |= _elsewhere(judged, run, theirs)
         values.append({name: found[name] for name in parsed})
     document: list[dict[str, Any]] = [
         {
             "run": path,
-            "metrics": {name: float(column.mean()) for name, column in columns.items()},
+            "metrics": {name: _mean(name, column) for name, column in columns.items()},
             "queries_missing": len(judged.keys() - run.keys()),
         }
         for path, run, columns in zip(runs, read, values, strict=True)
@@ -92,12 +97,68 @@ def per_query(qrels: Qrels, run: Run, metrics: Mapping[str, Metric], relevance_l
     judged = {query: {document: max(grade, 0) for document, grade in grades.items()} for query, grades in qrels.items()}
     ranked = {query: documents for query, documents in run.items() if query in qrels}
     values: dict[str, np.ndarray] = {}
-    for level in dict.fromkeys(metric.level or relevance_level for metric in metrics.values()):
-        of_level = {name: metric for name, metric in metrics.items() if (metric.level or relevance_level) == level}
+    here = {name: metric for name, metric in metrics.items() if metric.family == "ndcg_exp"}  # trec_eval has it not
+    values |= {name: metric(_ranking(qrels, run, relevance_level)) for name, metric in here.items()}
+    trecs = {name: metric for name, metric in metrics.items() if name not in here}
+    for level in dict.fromkeys(metric.level or relevance_level for metric in trecs.values()):
+        of_level = {name: metric for name, metric in trecs.items() if (metric.level or relevance_level) == level}
         measures = {_measure(metric) for metric in of_level.values()}
         results = pytrec_eval.RelevanceEvaluator(judged, measures, relevance_level=level).evaluate(ranked)
         values |= {name: _column(results, metric, qrels) for name, metric in of_level.items()}
     return {name: values[name] for name in metrics}
+
+
+def _ranking(qrels: Qrels, run: Run, relevance_level: int) -> Ranking:
+    """The run's documents of the judged queries in trec_eval's order: by score as float32, then by id."""
+    judged = [np.array(list(grades.values())) for grades in qrels.values()]
+    offsets = np.cumsum([0, *map(len, judged)])
+    rows = []
+    for row, (query, grades) in enumerate(qrels.items()):
+        ranked = run.get(query, {}).items()
+        order = sorted(ranked, key=lambda pair: (np.float32(pair[1]), pair[0].encode()), reverse=True)
+        rows += [(row, rank, grades.get(document, 0)) for rank, (document, _) in enumerate(order, start=1)]
+    of, ranks, found = np.array(rows, np.int64).reshape(-1, 3).T
+    return Ranking(Judgments.of(np.concatenate(judged), offsets, relevance_level), of, ranks, found, relevance_level)
+
+
+def _by_trec_eval(qrels: Qrels, run: Run, measures: Mapping[str, str], relevance_level: int) -> dict[str, np.ndarray]:
+    """Values of measures by pytrec_eval's names, in the order of the qrels; for a query that the run lacks 0, or the
+    logarithm of trec_eval's least value for its geometric means."""
+    if not measures:
+        return {}
+    judged = {
+        query: grades if max(grades.values()) >= 0 else dict.fromkeys(grades, 0) for query, grades in qrels.items()
+    }
+    ranked = {query: documents for query, documents in run.items() if query in qrels}
+    evaluator = pytrec_eval.RelevanceEvaluator(judged, set(measures.values()), relevance_level=relevance_level)
+    results = evaluator.evaluate(ranked)
+    absent = {name: np.log(LEAST_GEOMETRIC) if name.startswith(GEOMETRIC) else 0.0 for name in measures}
+    return {
+        name: np.array(
+            [results[query][measure.replace(".", "_", 1)] if query in results else absent[name] for query in qrels]
+        )
+        for name, measure in measures.items()
+    }
+
+
+def _mean(name: str, column: np.ndarray) -> float:
+    """The mean over queries: of geometric means the values are logarithms."""
+    return float(np.exp(column.mean()) if name.startswith(GEOMETRIC) else column.mean())
+
+
+def _trec_measure(name: str) -> str | None:
+    """pytrec_eval's form of a measure by trec_eval's name (iprec_at_recall.0.10 of iprec_at_recall_0.10), None if it is
+    none, or several values."""
+    named = re.fullmatch(r"(.+?)[._]([0-9.]+)", name)
+    family, argument = named.groups() if named else (name, "")
+    if family not in pytrec_eval.supported_measures or family in NO_MEASURES:
+        return None
+    measure = f"{family}.{argument}" if argument else family
+    try:
+        found = pytrec_eval.RelevanceEvaluator({"q": {"d": 1}}, {measure}).evaluate({"q": {"d": 1.0}})["q"]
+    except ValueError:
+        return None
+    return measure if list(found) == [measure.replace(".", "_", 1)] else None
 
 
 def _column(results: Mapping[str, Mapping[str, float]], metric: Metric, qrels: Qrels) -> np.ndarray:
@@ -116,15 +177,15 @@ def _measure(metric: Metric) -> str:
 
 
 def _parsed(names: list[str]) -> dict[str, Any]:
-    """The metrics by their names: ours as Metric, those that ir_measures alone knows as it has them. Raises ConfigError
-    for those that neither knows."""
+    """The metrics by their names: ours as Metric, those of pytrec_eval as its names, those that ir_measures alone knows
+    as it has them. Raises ConfigError for those that none knows."""
     parsed: dict[str, Any] = {}
     problems: list[Problem] = []
     for name in names:
         try:
             parsed |= parse_metrics([name], "--metrics")
         except ConfigError as error:
-            measure = _measure_elsewhere(name)
+            measure = _trec_measure(name) or _measure_elsewhere(name)
             if measure is None:
                 problems += error.problems
             parsed[name] = measure
@@ -153,15 +214,14 @@ def _elsewhere(qrels: Qrels, run: Run, measures: Mapping[str, Any]) -> dict[str,
     import ir_measures
 
     rows = {query: row for row, query in enumerate(qrels)}
-    values = {name: np.zeros(len(qrels)) for name in measures}
-    names = {str(measure): name for name, measure in measures.items()}
+    values = {str(measure): np.zeros(len(qrels)) for measure in measures.values()}  # two names may be one measure
     try:
         for value in ir_measures.iter_calc(list(measures.values()), qrels, run):
-            values[names[str(value.measure)]][rows[value.query_id]] = value.value
+            values[str(value.measure)][rows[value.query_id]] = value.value
     except (ValueError, RuntimeError, KeyError) as error:
         wrong = f"ir_measures cannot compute {', '.join(measures)} ({error})"
         raise ConfigError(Problem("--metrics", wrong, METRIC_FORMS)) from None
-    return values
+    return {name: values[str(measure)] for name, measure in measures.items()}
 
 
 def _check_options(runs: list[str], metrics: list[str], relevance_level: int, correction: str) -> dict[str, Any]:

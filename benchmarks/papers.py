@@ -1,0 +1,249 @@
+"""Runs every command of docs/how-to/reproduce.md on small data, and writes docs/dev/papers-run.md.
+
+    python benchmarks/papers.py [../shared/data] [--only PART ...] [--work FOLDER]
+
+papers.yaml has the rows with their commands as the page has them, which tests/test_docs_commands.py compares. PART is a
+part of a row's paper and name. What has a result in the work folder is not run again; what has none is "not run".
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+import yaml
+
+from trainables.evaluation.trec_files import read_per_query
+from tune_cl.confirmation.verdict import compare
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "dev" / "papers-run.md"
+FOLDS = range(1, 6)
+KNOWN = yaml.safe_load((Path(__file__).parent / "papers.yaml").read_text(encoding="utf-8"))
+DATA = KNOWN["data"]
+SHOWN = ("map", "mrr@10", "p@1", "rprec", "accuracy")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row or figure of a paper, as papers.yaml explains."""
+
+    paper: str
+    name: str
+    commands: tuple[str, ...]
+    small: str = ""
+    theirs: str = ""
+    differs: str = ""
+
+
+def expanded(text: str) -> str:
+    """The text with the settings it names."""
+    while "$" in text:
+        text = Template(text).substitute(KNOWN["settings"])
+    return text
+
+
+def rows() -> list[Row]:
+    """All rows, with settings written out."""
+    return [
+        Row(
+            paper,
+            row["name"],
+            tuple(map(expanded, row["commands"])),
+            *(expanded(row.get(key, "")) for key in ("small", "theirs", "differs")),
+        )
+        for paper, of_paper in KNOWN["papers"].items()
+        for row in of_paper
+    ]
+
+
+def commands_of(row: Row, data: Path, work: Path) -> list[list[str]]:
+    """The arguments of a row's commands on our data, each command for every N."""
+    made = []
+    for command in row.commands:
+        kind = command.split()[1]
+        more = {"run": row.small, "train": row.small, "confirm": "--seeds 1" if "--seeds 1" in command else "--seeds 2"}
+        whole = f"{command} {more.get(kind, '')}"
+        for n in FOLDS if "FoldN" in row.commands[0] else (1,):
+            one = re.sub(r"(?<=Fold)N\b|(?<=ferro-)N\b", str(n), whole)
+            made.append([placed(argument, data, work) for argument in shlex.split(one)[1:]])
+    return made
+
+
+def placed(argument: str, data: Path, work: Path) -> str:
+    """An argument with the folder of a data set in place of its name."""
+    head, slash, rest = argument.partition("/")
+    key, equals, value = head.rpartition("=")
+    name = value if equals else head
+    if name in DATA and (not equals or key == "training.pretrain_data"):
+        made = {"CONVERSATIONS": work / "conversations", "LETOR": work / "folds"}
+        return f"{key}{equals}{made.get(name, data / DATA[name])}{slash}{rest}"
+    return argument
+
+
+def prepare(data: Path, work: Path) -> None:
+    """A few conversations, and five folds of MQ2008, as LETOR deals its queries."""
+    (work / "conversations").mkdir(parents=True, exist_ok=True)
+    for split in ("train", "valid", "test"):
+        with gzip.open(data / "conversation" / "dailydialogpp" / f"{split}.tsv.gz", "rt", encoding="utf-8") as file:
+            (work / "conversations" / f"{split}.tsv").write_text(
+                "".join(line for line, _ in zip(file, range(300), strict=False))
+            )
+    files = [data / "ltr" / "mq2008" / f"{split}.txt.gz" for split in ("train", "test")]
+    rows = [row for file in files for row in gzip.decompress(file.read_bytes()).decode().splitlines()]
+    queries = {query: number for number, query in enumerate(dict.fromkeys(row.split()[1] for row in rows))}
+    for fold in FOLDS:
+        parts: dict[str, list[str]] = {"train": [], "vali": [], "test": []}
+        for row in rows:
+            part = (queries[row.split()[1]] - fold) % 5
+            parts["test" if part == 0 else "vali" if part == 1 else "train"].append(row)
+        (work / "folds" / f"Fold{fold}").mkdir(parents=True, exist_ok=True)
+        for name, lines in parts.items():
+            (work / "folds" / f"Fold{fold}" / f"{name}.txt").write_text("\n".join(lines) + "\n")
+
+
+def run(row: Row, data: Path, work: Path) -> dict[str, Any]:
+    """The documents of a row's commands, why it failed if one did, and the seconds."""
+    documents, started = [], time.monotonic()
+    for arguments in commands_of(row, data, work):
+        name = arguments[arguments.index("--name") + 1] if "--name" in arguments else arguments[1]
+        if arguments[0] == "run" and (work / "tune_cl_runs" / name).exists():
+            arguments = ["resume", name]
+        whole = [sys.executable, "-m", "tune_cl", *arguments, "--json"]
+        print(shlex.join(whole[2:]), file=sys.stderr, flush=True)
+        paths = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(whole, cwd=work, capture_output=True, text=True, check=False, env=os.environ | paths)
+        if done.returncode:
+            problem = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            return {"failed": f"{arguments[0]}: {problem}"[:300], "seconds": time.monotonic() - started}
+        documents.append(json.loads(done.stdout))
+    return {"ours": in_words(row, documents), "seconds": time.monotonic() - started}
+
+
+def in_words(row: Row, documents: list[Any]) -> str:
+    """What the documents of a row's commands say, in a few words."""
+    if "FoldN" in row.commands[0]:
+        return of_folds([one for one in documents if "configurations" in one])
+    if "dev by iteration" in row.name:
+        rows_of = documents[-1]["baseline"], *documents[-1]["configurations"]
+        return "; ".join(f"{one['label']} {numbers(curve(one['runs']))}" for one in rows_of)
+    return "; ".join(filter(None, map(of_one, documents)))
+
+
+def curve(runs: list[dict[str, Any]]) -> list[float]:
+    """Mean dev value over seeds at each iteration that all of them have."""
+    return [float(np.mean(values)) for values in zip(*(run["dev_by_iteration"] for run in runs), strict=False)]
+
+
+def numbers(values: Any) -> str:
+    return " ".join(f"{value:.4f}" for value in values)
+
+
+def of_one(document: Any) -> str:
+    if isinstance(document, list):
+        return numbers(step["share"] for step in document)
+    if "configurations" in document:
+        rows = [f"{one['label']} {one['mean']:.4f} ({one['difference']:+.4f})" for one in document["configurations"]]
+        among = (one["p_new_adjusted"] for one in document.get("among", ()))
+        pairs = ["-" if p is None else f"{p:.2f}" for p in among]
+        shown = f"; p among them {', '.join(pairs)}" if pairs else ""
+        rows = [f"{document['baseline']['label']} {document['baseline']['mean']:.4f}", *rows]
+        return f"{document['metric']}: {'; '.join(rows)}{shown}; {document['verdict']}"
+    if "trials" in document:
+        best, plain = document["best"]["dev"], document["baseline"]["dev"]
+        return f"{document['trials']} trials, best dev {best:.4f}, plain {plain:.4f}"
+    if "runs" in document:
+        return ", ".join(f"{name} {value:.4f}" for name, value in document["runs"][0]["metrics"].items())
+    values = document.get("test") or document.get("metrics") or {}
+    if values:
+        return ", ".join(f"{name} {values[name]:.4f}" for name in SHOWN if name in values)
+    return f"{document['count']} values, mean {document['mean']:.4f}" if "count" in document else "written"
+
+
+def of_folds(documents: list[dict[str, Any]]) -> str:
+    """Means over folds of each configuration, and its test over the queries of all folds."""
+    values: dict[str, list[float]] = {}
+    for one in documents:
+        for row in (one["baseline"] | {"label": "plain"}, *one["configurations"]):
+            folder = Path(row["runs"][0]["run_file"]).parent
+            of_fold = read_per_query(folder / "test.per_query.tsv", one["metric"])
+            values.setdefault(row["label"], []).extend(of_fold.values())
+    whole = [label for label in values if label != "plain" and len(values[label]) == len(values["plain"])]
+    tested = compare(np.array([[values[label]] for label in whole]), np.array([values["plain"]]))
+    rows = [
+        f"{label} {np.mean(values[label]):.4f} (p {test['p_adjusted']:.2f})"
+        for label, test in zip(whole, tested, strict=True)
+    ]
+    data = f"{documents[0]['metric']}, {len(values['plain'])} queries of {len(documents)} folds"
+    return f"{data}: plain {np.mean(values['plain']):.4f}; {'; '.join(rows)}"
+
+
+HEAD = """# The papers' rows, run
+
+Each command of [reproduce.md](../how-to/reproduce.md) as `python benchmarks/papers.py` runs it: on small data, with
+trainings of a few steps (`small` in `benchmarks/papers.yaml`), and two seeds for five. So the values show that
+a command does what a row asks, not what a paper found; only where the data are the same does the paper's value stand
+beside ours. The last column has seconds. Names of data: {}.
+
+| paper | row | commands | ours | theirs | what differs, beside size | s |
+|---|---|---|---|---|---|---:|
+"""
+
+
+def page(found: dict[str, Any]) -> str:
+    """docs/dev/papers-run.md."""
+    lines = []
+    for row in rows():
+        result = found.get(row.name, {})
+        ours = result.get("ours") or (f"failed: {result['failed']}" if result else "**not run**")
+        seconds = f"{result['seconds']:.0f}" if result else ""
+        cells = row.paper, row.name, commands_cell(row), ours.replace("|", "/"), row.theirs, row.differs, seconds
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", "Without the original data these cannot be had here:", ""]
+    lines += [f"- {what}: {why}." for what, why in KNOWN["lacking"].items()]
+    return HEAD.format("; ".join(f"{name}: {where}" for name, where in DATA.items())) + "\n".join(lines) + "\n"
+
+
+def commands_cell(row: Row) -> str:
+    return "<br>".join(f"`{command}`" for command in row.commands)
+
+
+def table(paper: str) -> str:
+    """The rows of a paper as docs/how-to/reproduce.md has them."""
+    lines = ["| theirs | ours |", "|---|---|"]
+    return "\n".join(lines + [f"| {row.name} | {commands_cell(row)} |" for row in rows() if row.paper == paper])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, nargs="?", default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--only", nargs="*", metavar="PART", help="rows whose paper and name have such a part")
+    parser.add_argument("--work", type=Path, default=Path("papers-work"), help="data, runs and results")
+    options = parser.parse_args()
+    data, work = options.data.resolve(), options.work.resolve()
+    prepare(data, work)
+    found = json.loads(results.read_text()) if (results := work / "results.json").exists() else {}
+    for row in rows():
+        asked = options.only is None or any(part in f"{row.paper}, {row.name}" for part in options.only)
+        if asked and "ours" not in found.get(row.name, {}):
+            found[row.name] = run(row, data, work)
+            print(row.name, found[row.name], file=sys.stderr, flush=True)
+            results.write_text(json.dumps(found, indent=1))
+    PAGE.write_text(page(found), encoding="utf-8")
+    return int(any("failed" in one for one in found.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
