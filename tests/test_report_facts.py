@@ -23,7 +23,14 @@ from tune_cl.report import trials
 from tune_cl.report.findings import Findings, gather, mean_interval, rank_agreement, slow_bias, words
 from tune_cl.report.formats import latex, latex_table, trials_csv
 from tune_cl.report.markup import cut, number, p_value, plain
-from tune_cl.report.trials import cost_section, learning_section, pacing_section, repeat_section, spent_section
+from tune_cl.report.trials import (
+    cost_section,
+    learning_section,
+    over_seeds,
+    pacing_section,
+    repeat_section,
+    spent_section,
+)
 from tune_cl.report.verdict_section import rows, tables_section, verdict_section
 from tune_cl.tracking.layout import trial_name
 
@@ -141,6 +148,17 @@ def test_trials_are_shown_by_arm_and_tuning_apart_from_the_curriculum(tmp_path: 
     assert [row["arm"] for row in csv.DictReader(io.StringIO(trials_csv(found)))] == (
         ["plain", "plain", "curriculum", "plain", "curriculum"]
     )
+
+
+def test_dev_curves_of_what_was_confirmed_are_means_over_seeds(searched: Findings, document: dict[str, Any]) -> None:
+    """Up to the iteration that every seed has reached; without curves, as in earlier versions, none is drawn."""
+    assert over_seeds(searched) == [] and over_seeds(replace(searched, confirmation=document)) == []
+    rows = [document["baseline"], *document["configurations"]]
+    for row in rows:
+        for seed, run in enumerate(row["runs"]):
+            run["dev_by_iteration"] = [0.1 + seed / 10, 0.3, 0.5][: 2 + seed % 2]
+    (shown,) = over_seeds(replace(searched, confirmation=document))
+    assert shown.count('class="line baseline"') == 1 and shown.count('class="line best"') == len(rows) - 1
 
 
 # -- the verdict ---------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tune_cl.confirmation.request import Request
 from tune_cl.experiment.experiment import PLAIN
@@ -72,7 +73,32 @@ def learning_section(findings: Findings) -> list[Markup]:
     signs += [("cross", "stopped early")]
     signs += [("failed", "failed")] if findings.state.counts()["failed"] else []
     chart, keys = line_chart(lines, "iteration", f"dev {findings.metric}"), legend(signs)
-    return [side_by_side(figure("Each trial on dev", chart, keys, _not_drawn(findings)), _outcomes(findings))]
+    of_trials = side_by_side(figure("Each trial on dev", chart, keys, _not_drawn(findings)), _outcomes(findings))
+    return [of_trials, *over_seeds(findings)]
+
+
+def over_seeds(findings: Findings) -> list[Markup]:
+    """The dev metric over iterations of what was confirmed, means over its seeds (MacAvaney et al. 2020, Fig. 3)."""
+    confirmed = findings.confirmation or {"configurations": []}
+    rows = [confirmed["baseline"], *confirmed["configurations"]] if confirmed["configurations"] else []
+    lines = [line for row in rows if (line := _mean_line(findings, row, row is rows[0]))]
+    if not lines:
+        return []
+    signs = [("best", "confirmed"), ("baseline", "plain training"), ("curriculum", "curriculum over")]
+    chart = line_chart(lines, "iteration", f"dev {findings.metric}, mean over {len(confirmed['seeds'])} seeds")
+    return [figure("What was confirmed, on dev", chart, legend(signs))]
+
+
+def _mean_line(findings: Findings, row: Mapping[str, Any], plain: bool) -> Line | None:
+    """Up to the iteration that every seed has reached. None for a confirmation of an earlier version."""
+    curves = [run.get("dev_by_iteration") for run in row["runs"]]
+    if not curves or not all(curves):
+        return None
+    points = [(at, sum(values) / len(values)) for at, values in enumerate(zip(*curves, strict=False), 1)]
+    trial = findings.state.trials.get(row["trial_id"])
+    past = 0 if trial is None or plain else findings.past_curriculum(trial)
+    marks = [Mark(at, "curriculum", f"curriculum over at iteration {past}") for at in points if at[0] == past]
+    return Line(row["trial_id"], "baseline" if plain else "best", row["label"], points, marks)
 
 
 def _learning_line(findings: Findings, trial: TrialState) -> Line:

@@ -23,6 +23,9 @@ METRICS, PARAMS, TAGS = 1000, 100, 100  # limits of one log_batch request
 REFUSALS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST"}
 """Error codes that repeating the request cannot change: the user deleted the run, or MLflow refuses a value."""
 
+KIND = {
+    "mlflow.experimentKind": "custom_model_development"
+}  # so that pages open in the mode of training, not of prompts
 TOO_LARGE = 413  # answered by a server, or the proxy before it, to a large file
 
 logging.getLogger("mlflow").setLevel(logging.WARNING)
@@ -62,7 +65,7 @@ class RunStore:
         """The experiment's id; it is created, or restored from the trash, if need be."""
         existing = self.client.get_experiment_by_name(name)
         if existing is None:
-            return identified(self.client.create_experiment(name, self.artifacts))
+            return identified(self.client.create_experiment(name, self.artifacts, tags=KIND))
         if existing.lifecycle_stage == "deleted":
             self.client.restore_experiment(existing.experiment_id)
         return identified(existing.experiment_id)
