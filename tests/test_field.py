@@ -597,3 +597,10 @@ class TestTablesFromPython:
         for wrong in (3, self.frame().assign(split="holdout"), {"train": [1]}):
             with pytest.raises(DataError, match="error: data: "):
                 tune_cl.instances(wrong)
+
+    def test_columns_of_no_form_are_refused_once_for_all_splits(self) -> None:
+        import tune_cl
+
+        with pytest.raises(DataError, match="name yours: data.columns") as refused:
+            tune_cl.instances(self.frame().rename(columns=lambda name: name if name == "split" else f"{name}_"))
+        assert len(refused.value.problems) == 1

@@ -213,7 +213,8 @@ def _columns(split: str, table: Table, config: DataConfig, problems: list[Proble
     try:
         columns = columns_of(names, config.columns.named())
     except Wrong as wrong:
-        problems.append(Problem(table.header_location(), *wrong.args))
+        if wrong.args not in [(problem.wrong, problem.right) for problem in problems]:  # of a split with equal columns
+            problems.append(Problem(table.header_location(), *wrong.args))
         return None
     others = [name for name in names if name not in columns.names]
     notes.append(f"{split}: {columns}" + (f"; not read: {', '.join(others)}" if others else ""))
