@@ -601,6 +601,6 @@ class TestTablesFromPython:
     def test_columns_of_no_form_are_refused_once_for_all_splits(self) -> None:
         import tune_cl
 
-        with pytest.raises(DataError, match="name yours: data.columns") as refused:
+        with pytest.raises(DataError, match=r"name yours: data\.columns") as refused:
             tune_cl.instances(self.frame().rename(columns=lambda name: name if name == "split" else f"{name}_"))
         assert len(refused.value.problems) == 1
