@@ -171,7 +171,7 @@ def test_with_a_confirmation_its_verdict_stands_first(
     searched: Findings, document: dict[str, Any], verdict: str, headline: str
 ) -> None:
     shown = told(searched, document | {"verdict": verdict})
-    assert shown.startswith(f"{headline}+0.1000 map") and "confirm toy" not in shown
+    assert shown.startswith(f"{headline}+0.1000 MAP") and "confirm toy" not in shown
     assert "95 % CI +0.0050 to +0.2100" in shown and "3 seeds, 12 queries" in shown and "Seeds 1, 2, 3" in shown
     for fact in ("+0.1000", "p = 0.03", "12 queries", "Holm"):
         assert shown.count(fact) == 1, "each once"

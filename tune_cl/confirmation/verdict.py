@@ -313,7 +313,7 @@ BADGES = {"better": "Better", "no difference shown": "Not significant", "worse":
 
 def effect(document: Mapping[str, Any]) -> str:
     """The difference that the verdict is about, with its interval, p and sample."""
-    row, metric = leader(document), document["metric"]
+    row, metric = leader(document), in_words(document["metric"])
     assert row is not None, "a verdict is of at least one configuration"
     between = ", 95 % CI {:+.4f} to {:+.4f}".format(*interval) if (interval := interval_of(row)) else ""
     return f"{row.get('size', row['difference']):+.4f} {metric}{between}{_p_of(document, row)}"
