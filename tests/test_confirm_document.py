@@ -393,7 +393,7 @@ def test_what_needs_no_labels_stands_beside_the_verdict(mean: float, below: bool
     labels = [row[0] for row in rows if row]
     assert ["BM25", "0.4900"] in [row[:2] for row in rows] and ["SDM", f"{mean:.4f}"] in [row[:2] for row in rows]
     assert labels.index("BM25") < labels.index("SDM") < labels.index("t0000"), "above plain training"
-    assert [note for note in notes_of(document) if note.startswith(f"SDM alone has {mean:.4f} map")] == (
+    assert [note for note in notes_of(document) if note.startswith(f"SDM alone has {mean:.4f}")] == (
         notes_of(document) if below else []
     )
     alone = render(document | {"label_free": first}).split()
