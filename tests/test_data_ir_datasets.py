@@ -9,7 +9,7 @@ from pathlib import Path
 import ir_datasets
 import pytest
 from ir_datasets.datasets.base import Dataset
-from ir_datasets.formats import BaseQrels, TrecQrel, TrecQrels, TrecScoredDocs, TsvDocs, TsvQueries
+from ir_datasets.formats import BaseQrels, TrecQrel, TrecQrels, TrecScoredDocs, TsvDocPairs, TsvDocs, TsvQueries
 from ir_datasets.util import LocalDownload
 
 from tests.support.data_folders import COLLECTION
@@ -102,6 +102,18 @@ def test_parts_qrels_runs_and_notes(registered: str) -> None:
     ranked = load(f"{registered}?test=test", candidates="run")
     assert candidates(ranked, "test", 0) == [("d3", 0, 1), ("d1", 2, 2)]
     assert ranked.splits["test"].score.tolist() == [3, 2, 1]
+
+
+def test_document_pairs_are_training_judgments_after_those_of_the_qrels(register: Register, parts: Parts) -> None:
+    """As in msmarco-passage/train/triples-small, whose qrels name relevant documents alone."""
+    pairs = TsvDocPairs(parts.file("pairs", "a\td1\td2\na\td1\td3\na\td4\td1\nb\td1\td2\n"))
+    documents, relevant = parts.docs(), parts.qrels("a 0 d1 1\n", "relevant")
+    register("paired", Dataset(documents))
+    register("paired/train/triples-small", Dataset(documents, parts.queries(), relevant, pairs))
+    register("paired/test", Dataset(documents, parts.queries(), parts.qrels()))
+    data = load("paired?train=train/triples-small&test=test")
+    assert sorted(row[:2] for row in candidates(data, "train", 0)) == [("d1", 1), ("d2", 0), ("d3", 0), ("d4", 1)]
+    assert not any("repeated" in note for note in data.notes)
 
 
 def test_data_without_flaws_has_no_notes_of_them(register: Register, parts: Parts) -> None:

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -106,7 +107,7 @@ def read_source(source: Source, config: DataConfig, workspace: Path) -> RankingD
     splits = {}
     for split, dataset in datasets.items():
         with _named_errors(source.splits[split]):
-            splits[split] = _read_split(split, dataset, collection, config, notes)
+            splits[split] = _read_split(split, source.splits[split], dataset, collection, config, notes)
     return assemble(Raw(source.name, collection.ids, collection.texts, splits, tuple(notes)), config)
 
 
@@ -151,19 +152,30 @@ def _read_documents(dataset: Any, workspace: Path, notes: list[str]) -> Collecti
     return collection
 
 
-def _read_split(split: str, dataset: Any, collection: Collection, config: DataConfig, notes: list[str]) -> RawSplit:
+def _read_split(
+    split: str, name: str, dataset: Any, collection: Collection, config: DataConfig, notes: list[str]
+) -> RawSplit:
     texts = {query.query_id: " ".join(query.default_text().split()) for query in dataset.queries_iter()}
     judged = dict.fromkeys(qrel.query_id for qrel in dataset.qrels_iter())
-    ids = [name for name in judged if usable_id(name) and texts.get(name)]
+    ids = [query for query in judged if usable_id(query) and texts.get(query)]
     if len(ids) < len(judged):
         notes.append(f"{split}: {counted(len(judged) - len(ids), 'judged query')} without text left out")
-    query_rows = {name: row for row, name in enumerate(ids)}
+    query_rows = {query: row for row, query in enumerate(ids)}
     grades = ((each.query_id, each.doc_id, min(max(each.relevance, 0), MAX_GRADE)) for each in dataset.qrels_iter())
-    qrels, repeated = _rated(grades, query_rows, collection)
-    if repeated:
+    paired = "triples" in name and dataset.has_docpairs()  # msmarco-passage/train has 269 million pairs besides
+    qrels, repeated = _rated(chain(grades, _pairs(dataset)) if paired else grades, query_rows, collection)
+    if repeated and not paired:  # pairs repeat their documents
         notes.append(f"{split}: {counted(repeated, 'repeated judgment')} left out")
     run = _read_run(split, dataset, query_rows, collection, notes) if config.candidates == "run" else None
-    return RawSplit(ids, [(texts[name],) for name in ids], qrels, run)
+    return RawSplit(ids, [(texts[query],) for query in ids], qrels, run)
+
+
+def _pairs(dataset: Any) -> Iterator[tuple[str, str, float]]:
+    """The documents of `docpairs`, such as MS MARCO's triples: the first is relevant, the second is not, unless qrels,
+    which come before, say otherwise."""
+    for pair in dataset.docpairs_iter():
+        yield pair.query_id, pair.doc_id_a, 1
+        yield pair.query_id, pair.doc_id_b, 0
 
 
 def _rated(
