@@ -234,8 +234,11 @@ def raised(kind: type[Exception]) -> Exception:
 
 
 @pytest.mark.parametrize("error", [None, *map(raised, DAMAGED), OSError(errno.ENOSPC, "broken")])
-def test_a_state_that_is_damaged_is_removed_and_no_other(error: Exception | None, tmp_path: Path) -> None:
+def test_a_state_that_is_damaged_is_removed_and_no_other(
+    error: Exception | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else the next sitting would find it again, in place of what this one saved."""
+    monkeypatch.setattr(storage, "PATIENCE", 0.0)
     training: Any = Taken(None)
     training.iterate()
     folder, told = tmp_path / "state", []

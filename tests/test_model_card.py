@@ -37,4 +37,4 @@ def test_a_training_leaves_a_card(ranker: str, library: str, tmp_path: Path, mon
         write_verdict(tmp_path / "out/ranker", verdict, "tune-cl confirm toy")
         card = (tmp_path / "out/ranker/README.md").read_text()
         assert card.count("tune-cl confirm toy") == 1 and UNCONFIRMED not in card and "| test map |" in card
-        assert "BM25 has 0.6100 map on test" in card and "BM25 alone has 0.6100" in card
+        assert "BM25 has 0.6100 MAP on test" in card and "BM25 alone has 0.6100" in card

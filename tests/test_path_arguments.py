@@ -14,10 +14,10 @@ from tests.support.report_cases import Case
 from tune_cl.cli import COMMANDS, main, module_of, parser_of
 
 NO_PATH = {
-    "--address", "--at", "--correction", "--delta", "--difference", "--difficulty", "--final-share", "--format", "--m",
-    "--max-iterations", "--max-seeds", "--metrics", "--n", "--name", "--pilot", "--power", "--query", "--ranker",
-    "--reference", "--relevance-level", "--seed", "--seeds", "--split", "--stages", "--steps", "--top",
-    "--tracking-uri", "--trials", "baseline", "kind", "name", "pacing", "scoring", "shell",
+    "--address", "--against-trial", "--at", "--best-of", "--correction", "--delta", "--difference", "--difficulty",
+    "--final-share", "--format", "--m", "--max-iterations", "--max-seeds", "--metrics", "--n", "--name", "--pilot",
+    "--power", "--query", "--ranker", "--reference", "--relevance-level", "--seed", "--seeds", "--split", "--stages",
+    "--steps", "--top", "--tracking-uri", "--trials", "baseline", "kind", "name", "pacing", "scoring", "shell",
 }  # fmt: skip
 WRITTEN = {"--output", "--storage"}  # tests/test_output_devices.py, tests/test_search_folder.py
 HERE = {  # an argument: where it is tried, PATH in place of the file

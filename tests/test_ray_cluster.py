@@ -234,7 +234,7 @@ def test_a_search_runs_with_a_plugin_and_asks_for_it_again(
     first = json.loads((tmp_path / "tune_cl_runs" / "a" / "journal.jsonl").read_text().splitlines()[0])
     assert [record["file"] for record in first["plugins"]] == [file]
     forget()
-    assert main(["resume", "a"]) == 2 and f"--plugin {file}" in capfd.readouterr().err
+    assert main(["confirm", "a"]) == 2 and f"--plugin {file}" in capfd.readouterr().err
 
 
 def test_trials_go_on_where_processes_and_nodes_die(

@@ -16,6 +16,7 @@ from tests.support.faults import Clock, ThreeIterations
 from tests.support.letor_data import letor_data
 from tests.support.tree_training import materials_of, tree_run
 from trainables.config.keys import TrainingRun
+from trainables.core import storage
 from trainables.ranker_trainable import LATE_CHECKPOINT, ClusterTrainable
 from trainables.training import saves
 from trainables.training.materials import prepare
@@ -237,6 +238,7 @@ def test_a_checkpoint_that_finds_no_space_fails_the_next_iteration(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(counting, "snapshot", lambda: full)
+    monkeypatch.setattr(storage, "PAUSE", 0.0)
     counting.train()
     let_write(counting)
     with pytest.raises(OSError, match="No space"):

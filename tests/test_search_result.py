@@ -102,7 +102,7 @@ def test_what_needs_no_labels_is_said_and_warned_of_where_both_arms_are_below_it
 ) -> None:
     label_free = {"first_stage": {"label": "BM25", "mean": 0.45}, "label_free": {"label": "SDM", "mean": 0.47}}
     shown = render(result(best, plain) | label_free)
-    assert "BM25 has 0.4500 and SDM has 0.4700 x" in shown and ("Warning: SDM" in shown) == below
+    assert "BM25 has 0.4500 and SDM has 0.4700 X" in shown and ("Warning: SDM" in shown) == below
     assert "BM25" not in render(result(best, plain)), "an older search, or data without a first stage"
 
 

@@ -224,7 +224,7 @@ METRICS: Registry[Metric] = Registry(
     Entry(
         "ndcg_exp@10",
         Metric("ndcg_exp", 10),
-        "ndcg@10 with the gain 2^grade - 1, as MSLR's tables and LightGBM have it",
+        "gain 2^grade - 1 of the first 10, discounted as ndcg@10, as MSLR's tables and LightGBM have it",
         "Burges et al. 2005",
     ),
     Entry(
