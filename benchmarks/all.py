@@ -79,8 +79,15 @@ def table(rows: list[dict], failures: list[str], device: str) -> str:
         for row in rows
     ]
     gpu = f", {named(required_device(device))}" if device == "cuda" else ""
-    lines += ["", f"{platform.machine()}, {cores()} cores{gpu}, Python {platform.python_version()}."]
+    lines += ["", f"{platform.machine()} ({instructions()}), {cores()} cores{gpu}, Python {platform.python_version()}."]
     return "\n".join([*lines, *(f"Failed: {failure}" for failure in failures)])
+
+
+def instructions() -> str:
+    """Those of the processor that matrix products use, as far as Linux tells."""
+    told = Path("/proc/cpuinfo")
+    flags = set(told.read_text().split()) if told.exists() else set()
+    return ", ".join(name for name in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if name in flags) or "unknown"
 
 
 def cores() -> int:
