@@ -146,11 +146,8 @@ def _other_documents(split: Split, rows: np.ndarray, documents: int, seed: int) 
 def _insert_in_run(split: Split, candidates: slice, added: np.ndarray, by: np.ndarray, freed: np.ndarray) -> None:
     """Gives the rows `added` of a query a rank and a score in its run, in place: below all that BM25 (`by`) puts above
     them, with a score between its neighbours', so that the scorer of the run need not be known. `freed`: their rows'
-    former ranks."""
+    former ranks. The run has at least the relevant documents that they replace."""
     listed = candidates.start + np.flatnonzero(split.rank[candidates] != NO_RANK)
-    if not len(listed):
-        split.rank[added], split.score[added] = 1 + np.argsort(np.argsort(-by[added])), by[added]
-        return
     listed = listed[np.argsort(split.rank[listed], kind="stable")]
     above = (by[listed] > by[added][:, None]).sum(axis=1)
     scores, last = split.score[listed], len(listed) - 1

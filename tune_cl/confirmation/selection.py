@@ -64,18 +64,16 @@ def require_trials(state: SearchState, flag: str, names: Sequence[str], default:
     where `default` is given."""
     sound = {trial.trial: trial for trial, _ in state.ranked()}
     key = None if default is None else training_key(default.params)
-    plain = {name for name, trial in sound.items() if trial.arm == PLAIN or training_key(trial.params) == key}
-    wrong = {
-        name: f"search '{state.name}' has no trial '{name}'"
-        if name not in state.trials
-        else f"trial '{name}' failed, or has no dev value"
-        if name not in sound
-        else f"trial '{name}' is plain training, which the others are tested against"
-        for name in names
-        if name not in sound or (default is not None and name in plain)
-    }
+    wrong: list[str] = []
+    for name in dict.fromkeys(names):
+        if name not in state.trials:
+            wrong.append(f"search '{state.name}' has no trial '{name}'")
+        elif name not in sound:
+            wrong.append(f"trial '{name}' failed, or has no dev value")
+        elif default is not None and (sound[name].arm == PLAIN or training_key(sound[name].params) == key):
+            wrong.append(f"trial '{name}' is plain training, which the others are tested against")
     if wrong:
-        raise ConfigError(Problem(flag, problem, "ids as tune-cl report shows them") for problem in wrong.values())
+        raise ConfigError(Problem(flag, problem, "ids as tune-cl report shows them") for problem in wrong)
 
 
 def best_trials(state: SearchState, key: str) -> list[str]:

@@ -79,8 +79,9 @@ def learning_section(findings: Findings) -> list[Markup]:
 
 def over_seeds(findings: Findings) -> list[Markup]:
     """The dev metric over iterations of what was confirmed, means over its seeds (MacAvaney et al. 2020, Fig. 3)."""
-    confirmed = findings.confirmation or {"configurations": []}
-    rows = [confirmed["baseline"], *confirmed["configurations"]] if confirmed["configurations"] else []
+    if (confirmed := findings.confirmation) is None:
+        return []
+    rows = [confirmed["baseline"], *confirmed["configurations"]]
     lines = [line for row in rows if (line := _mean_line(findings, row, row is rows[0]))]
     if not lines:
         return []
