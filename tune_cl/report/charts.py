@@ -108,10 +108,7 @@ def path(points: Sequence[Point], stepped: bool = False) -> str:
 
 HEIGHT = 300.0
 ROW = 40.0  # height of a row in charts of rows
-NAME_LINE, SEED_ROW = (
-    17.0,
-    34.0,
-)  # heights in a chart of seeds: of a line of a name, and of what is below it
+NAME_LINE, SEED_ROW = 17.0, 34.0  # heights in a chart of seeds: of a line of a name, and of what is below it
 NAME_LENGTH = 54  # characters of a line
 NAMES = 160.0  # room for their names
 MOST_BARS = int(RIGHT - LEFT)  # of a strip: one for each pixel
