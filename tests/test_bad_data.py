@@ -166,7 +166,7 @@ BAD: dict[str, Row] = {
          "dev.parquet": PARQUET["dev.parquet"].replace(b"a bird flew", b"a bird\xffflew")},
         ["train.parquet: Parquet", "dev.parquet: 1 negative_1 UTF-8; 2 negative_2 UTF-8; 3 negative_2 UTF-8",
          "test.parquet: Parquet"]),
-    "Parquet: broken gzip": ({"train.parquet.gz.raw": gzip.compress(PARQUET["train.parquet"])[:-30]},
+    "Parquet: broken gzip": ({"train.parquet.gz.raw": gzip.compress(PARQUET["train.parquet"], mtime=0)[:-30]},
                              ["train.parquet.gz: 1 gzip"]),
     "datasets that are not whole": (
         without(SAVED, "test/data-00000-of-00001.arrow") | {
