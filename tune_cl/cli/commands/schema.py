@@ -1,8 +1,8 @@
-"""Example: tune-cl schema > space.schema.json
+"""Example: tune-cl schema > schema.json
 
-With this first line in a search space, editors that know YAML complete and check its keys:
+With this first line in a search space beside it, editors that know YAML complete and check its keys:
 
-    # yaml-language-server: $schema=space.schema.json"""
+    # yaml-language-server: $schema=schema.json"""
 
 from __future__ import annotations
 
@@ -22,4 +22,4 @@ def execute(options: Namespace) -> dict[str, Any]:
 
 
 def render(document: dict[str, Any]) -> str:
-    return json.dumps(document, indent=1)
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
