@@ -21,14 +21,15 @@ from trainables.core.validation import OneOf, expected
 from trainables.rankers import RANKERS
 from trainables.rankers.settings import WordSettings
 from trainables.training.losses import LOSSES
-from tune_cl.cli import COMMANDS, module_of, parser_of
-from tune_cl.cli.commands.list import KINDS
+from tune_cl.cli import COMMANDS, command_of, parser_of
+from tune_cl.cli.look import kinds
 from tune_cl.experiment.search_keys import SEARCH_KEYS, SEARCH_NEEDS
 from tune_cl.experiment.space_schema import space_schema
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "docs" / "reference"
 SCHEMA = ROOT / "search_spaces" / "schema.json"
+KINDS = kinds()
 MADE = re.compile(r"(<!-- from the code: (.*?) -->\n).*?(\n<!-- end -->)", re.DOTALL)
 KEY = re.compile(r"(?<![\w`/])(?:data|curriculum|training|evaluation|ranker|search)\.[A-Za-z_][\w.]*\w")
 MOST_NAMES = 5  # of a registry, in the row of a key or of an argument
@@ -72,7 +73,7 @@ def written(page: str) -> str:
 
 def schema() -> str:
     """What `tune-cl schema` prints."""
-    return module_of("schema").render(space_schema()) + "\n"
+    return command_of("schema").render(space_schema()) + "\n"
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -186,7 +187,7 @@ def _code(names: Iterable[str]) -> str:
 
 
 def options_of(command: str) -> list[Action]:
-    actions = parser_of(command, module_of(command))._actions
+    actions = parser_of(command, command_of(command))._actions
     return [action for action in actions if action.help is not SUPPRESS and "--help" not in action.option_strings]
 
 
