@@ -37,7 +37,7 @@ from tune_cl.ray.access import AUTH_MODE, is_open
 from tune_cl.samplers import SEARCHERS
 from tune_cl.schedulers import SCHEDULERS, WITH_RUNGS
 from tune_cl.search.budget import budgets
-from tune_cl.search.throughput import Paces, forecast_by, paces_of
+from tune_cl.search.throughput import span_of, speed_note
 from tune_cl.space.space_files import on_a_line
 from tune_cl.space.wording import DEFAULT
 
@@ -73,7 +73,7 @@ def _of_function(experiment: Experiment) -> dict[str, Any]:
     return (
         describe(experiment, _at_a_time(experiment.search))
         | _in_short(experiment)
-        | {"pretraining_iterations": 0, "teacher_iterations": 0, "paces": [], "ends_by": None}
+        | {"pretraining_iterations": 0, "teacher_iterations": 0, "ends_by": None}
         | {"budgets": budgets(experiment.search)}
         | unmeasured
     )
@@ -83,7 +83,7 @@ def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
     from trainables.baselines.doubts import doubts
     from trainables.training.device import best_device  # imports torch: input errors come first
     from trainables.training.factory import seconds_per_iteration
-    from trainables.training.materials import materials_for, materials_key
+    from trainables.training.materials import materials_key
     from trainables.training.pretrained import prepare_teacher, teacher_run
     from tune_cl.ray.shared_materials import untrained
 
@@ -93,12 +93,12 @@ def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
     by_key = untrained(experiment)
     materials = by_key[materials_key(run)]
     warmed = _warm_start(experiment, materials.data.digest, storage)
-    paces = paces_of(experiment, lambda run: pace(run, materials_for(run, by_key)) / resources.workers)
+    seconds = pace(run, materials) / resources.workers
     teacher = teacher_run(run, materials.data.task)
     teaching_iterations = (
         teacher.training.max_iterations if experiment.needs_teacher and materials.teacher is None else 0
     ) + sum(_course_iterations(need, teacher.training.max_iterations) for need in experiment.courses)
-    notes = [*experiment.notes, *warmed]  # printed only now that the data is known to fit
+    notes = [*experiment.notes, *warmed, *speed_note(experiment)]  # printed only now that the data is known to fit
     if resources.gpu and device == "cpu" and not run.grows_trees:
         notes.append("a trial reserves a GPU, but this machine has none: a step is measured on its CPU")
     if resources.workers > 1:
@@ -112,13 +112,13 @@ def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
     document = describe(experiment, _at_a_time(experiment.search))
     starts = _pretrained(experiment)
     teaching = teaching_iterations * pace(*prepare_teacher(run, materials.data)) if teaching_iterations else 0.0
-    starting = sum(start.training.pretrain_iterations * paces.of(start) for start in starts) * resources.workers
+    starting = sum(start.training.pretrain_iterations for start in starts) * seconds * resources.workers
     before = starting + teaching  # by one process
     return document | {
         **_in_short(experiment),
         "pretraining_iterations": sum(start.training.pretrain_iterations for start in starts),
         "teacher_iterations": teaching_iterations,
-        **_spent(experiment, document["iterations_expected"], paces, before / 3600),
+        **_spent(experiment, document["iterations_expected"], seconds, before / 3600),
     }
 
 
@@ -129,18 +129,18 @@ def _course_iterations(need: str, most: int) -> int:
     return most * (FOLDS if need == "cross_fitted" else 1)
 
 
-def _spent(experiment: Experiment, iterations: int, paces: Paces, before: float) -> dict[str, Any]:
+def _spent(experiment: Experiment, iterations: int, seconds: float, before: float) -> dict[str, Any]:
     """The cost of a search whose trials make so many iterations, and the budget that ends it. `before`: hours before
     the first trial, which no budget counts."""
     search = experiment.search
-    span, figures = forecast_by(paces, experiment, iterations, _at_a_time(search))
+    span, within = span_of(seconds, experiment, iterations, _at_a_time(search))
     used_up = search.iterations is not None and iterations >= search.iterations
     return {
-        **figures,
+        "iterations_expected": within,
+        "seconds_per_iteration": seconds,
         "hours_forecast": before + span.hours,
         "gpu_hours_forecast": before * search.resources.gpu + span.training * search.resources.gpus,
         "budgets": budgets(search),
-        "paces": [asdict(pace) for pace in paces.kinds],
         "ends_by": span.ends or ("search.iterations" if used_up else None),
     }
 
@@ -244,7 +244,6 @@ def _by_topic(document: dict[str, Any]) -> dict[str, str]:
         "teacher": _before(document["teacher_iterations"], ": one more training, which a scoring needs"),
         "pre-training": _before(before),
         "time here": _time_here(document),
-        "an iteration": _paces(document["paces"]),
         "budgets": _budgets(document),
         "GPU": f"{document['gpu_hours_forecast']:.3g} hours" if document["gpu_hours_forecast"] else "",
     }
@@ -262,19 +261,6 @@ def _scheduler(document: dict[str, Any]) -> str:
     return text + (f"; trials are compared: {document['judged']}" if document["judged"] else "")
 
 
-def _paces(paces: list[dict[str, Any]]) -> str:
-    """Seconds per iteration of each kind of training, if there are several kinds."""
-    shown = [f"{_kind(pace['of'])} {pace['seconds_per_iteration']:.3g} s" for pace in paces]
-    trials = [counted(round(pace["trials"]), "trial") for pace in paces]
-    return ", ".join(map("{} ({})".format, shown, trials)) if len(paces) > 1 else ""
-
-
-def _kind(values: dict[str, Any]) -> str:
-    """The values of opened keys that distinguish kinds of trainings; rankers and encoders by name alone."""
-    named = ("ranker.name", "ranker.model")
-    return " ".join(str(of) if key in named else f"{key.rpartition('.')[2]} {of}" for key, of in values.items())
-
-
 def _budgets(document: dict[str, Any]) -> str:
     limits = ", ".join(f"{key} {_value(limit)}" for key, limit in document["budgets"].items())
     ends = document["ends_by"] or "none is"
@@ -289,8 +275,7 @@ def _time_here(document: dict[str, Any]) -> str:
     slots, seconds = f"{document['at_a_time']} at a time", document["seconds_per_iteration"]
     if seconds is None:
         return f"not measured, {slots}"
-    mean = " on average" if len(document["paces"]) > 1 else ""
-    return f"{_time(document['hours_forecast'])} without start-up, {slots}, {seconds:.3g} s an iteration{mean}"
+    return f"{_time(document['hours_forecast'])} without start-up, {slots}, {seconds:.3g} s an iteration"
 
 
 def _time(hours: float) -> str:

@@ -25,7 +25,7 @@ from tune_cl.history.state import SearchState, TrialState, as_point, initial_sta
 from tune_cl.samplers import Outcome, Sampler
 from tune_cl.schedulers import Decision, Scheduler
 from tune_cl.search.budget import used_up
-from tune_cl.search.throughput import Forecaster
+from tune_cl.search.throughput import forecast_event
 from tune_cl.search.trials import FINISHED, TRACEBACK, WAIT, Plan, reason_of
 from tune_cl.search.warm_start import observation_of
 from tune_cl.space.space import Flat
@@ -211,7 +211,6 @@ class Search:
     def __post_init__(self) -> None:
         self.running: set[str] = set()
         self.ended_by: str | None = None
-        self.forecaster = Forecaster(self.experiment)
         self.course = Course(self.experiment, self.journal.events())
         self.state, self.stops = self.course.state, self.course.stops
         self.just_ended = [
@@ -409,7 +408,7 @@ class Search:
 
     def _forecast(self, trial: str) -> None:
         """Records a new forecast of the hours, if the trial's result changes it."""
-        if event := self.forecaster.event(self.state, trial, self.slots):
+        if event := forecast_event(self.experiment, self.state, trial, self.slots):
             self.record(event)
 
     def _end(self, trial: str, outcome: str, reason: str | None) -> None:
