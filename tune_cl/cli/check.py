@@ -35,7 +35,7 @@ from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, search_
 from tune_cl.process import NOT_IN_TIME, load
 from tune_cl.ray.access import AUTH_MODE, is_open
 from tune_cl.samplers import SEARCHERS
-from tune_cl.schedulers import SCHEDULERS, WITH_RUNGS
+from tune_cl.schedulers import SCHEDULERS, compares_inside_curricula
 from tune_cl.search.budget import budgets
 from tune_cl.search.throughput import span_of, speed_note
 from tune_cl.space.space_files import on_a_line
@@ -194,7 +194,7 @@ def _in_short(experiment: Experiment) -> dict[str, Any]:
         "scheduler": search.scheduler,
         "judged": _compared_when(experiment),
         "reduction_factor": search.reduction_factor,
-        "rungs": experiment.rungs if search.scheduler in WITH_RUNGS else [],
+        "rungs": experiment.rungs if SCHEDULERS[search.scheduler].has_rungs else [],
         "baseline": experiment.baseline_values(),
         "at_a_time": _at_a_time(search),
     }
@@ -205,7 +205,7 @@ def _compared_when(experiment: Experiment) -> str | None:
     search = experiment.search
     if search.scheduler == "none":
         return None
-    if search.scheduler == "model" and experiment.setup.promotion:
+    if compares_inside_curricula(search.scheduler, experiment.setup.promotion):
         return "after every iteration, inside its curriculum too"
     return {
         "curriculum": "only after its own curriculum",

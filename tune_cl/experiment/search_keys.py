@@ -12,7 +12,7 @@ from trainables.core.errors import Problem
 from trainables.core.prose import counted
 from trainables.core.validation import ActiveIf, Section, active_values, key_problem, needs, problems_of, too_large
 from tune_cl.samplers import SEARCHERS
-from tune_cl.schedulers import PROMOTING, SCHEDULERS, WITH_RUNGS
+from tune_cl.schedulers import SCHEDULERS
 from tune_cl.space.parameters import Leaf, Range
 from tune_cl.space.space import Space
 
@@ -49,6 +49,7 @@ NO_FIXED_GRACE = ActiveIf(
     "a scheduler but none, and no number as search.grace",
     lambda search: search.scheduler != "none" and not isinstance(search.grace, int),
 )
+WITH_RUNGS = [name for name, scheduler in SCHEDULERS.items() if scheduler.has_rungs]
 HAS_RUNGS = ActiveIf(f"scheduler {', '.join(WITH_RUNGS)}", lambda search: search.scheduler in WITH_RUNGS)
 MODELS = ActiveIf("a searcher that models the space", lambda search: search.searcher not in BY_CHANCE)
 
@@ -149,8 +150,9 @@ def misfits(search: SearchConfig) -> list[Problem]:
     if search.resources.workers > 1 and 0 < search.resources.gpu < 1:
         wrong = f"each of the {search.resources.workers} processes of a trial needs a GPU of its own"
         problems.append(Problem("search.resources.gpu", wrong, "1, or 0 to train on CPUs"))
-    if search.promotion and search.scheduler not in PROMOTING:
-        right = "search.scheduler: asha, hyperband or model"
+    if search.promotion and not SCHEDULERS[search.scheduler].can_pause:
+        *some, last = (name for name, scheduler in SCHEDULERS.items() if scheduler.can_pause)
+        right = f"search.scheduler: {', '.join(some)} or {last}"
         problems.append(Problem("search.promotion", f"{search.scheduler} pauses no trial", right))
     return problems
 

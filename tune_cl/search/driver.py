@@ -212,12 +212,16 @@ class Search:
         self.running: set[str] = set()
         self.ended_by: str | None = None
         self.course = Course(self.experiment, self.journal.events())
-        self.state, self.stops = self.course.state, self.course.stops
         self.just_ended = [
             trial.trial for trial in self.state.by_number() if trial.outcome
         ]  # since `unneeded` was asked
         self.best_ended: list[str] = []
         self.waiting = [trial for trial in self.state.open_trials() if not trial.paused]
+
+    @property
+    def state(self) -> SearchState:
+        """What the events so far have left."""
+        return self.course.state
 
     def retry_failed(self) -> None:
         """Has the failed trials trained anew, after those that are open."""
@@ -237,7 +241,7 @@ class Search:
                 return self._plan(trial.number, trial.arm, trial.point, None, anew=True)
             checkpoint, iteration = self.last_checkpoint(trial)
             self._stop_where_used_up(trial)
-            stop = self.stops.get(trial.trial)
+            stop = self.course.stops.get(trial.trial)
             if stop and stop.iteration <= iteration:  # killed between the decision and its record
                 self.ended(trial.trial)
                 continue
@@ -248,7 +252,7 @@ class Search:
         """Stops a trial at its last result if that used up a budget, and a kill kept the stop from taking effect."""
         at, last = max(trial.results, default=0), self.experiment.max_iterations
         if trial.trial != BASELINE_TRIAL and 0 < at < last and (end := used_up(self.experiment, self.state)):
-            self.stops.setdefault(trial.trial, Stop(at, "stopped_early", end))
+            self.course.stops.setdefault(trial.trial, Stop(at, "stopped_early", end))
 
     def _new_or_paused(self) -> Plan | str:
         """A paused trial that may go on, else a new configuration."""
@@ -291,14 +295,14 @@ class Search:
         """Records one iteration's metrics, unless they are recorded already; returns whether the trial may go on."""
         iteration = metrics["iteration"]
         if "failed" in metrics:
-            self.stops[trial] = Stop(iteration, "failed", reason_of(metrics, self._files(trial)))
+            self.course.stops[trial] = Stop(iteration, "failed", reason_of(metrics, self._files(trial)))
         elif iteration not in self.state.trials[trial].results:
             event = {"event": "result", "trial": trial, "iteration": iteration, "metrics": self._recorded(metrics)}
             self.record(event | ({"done": True} if metrics.get("done") else {}))
             self._forecast(trial)
             if trial != BASELINE_TRIAL and not metrics.get("done") and (end := used_up(self.experiment, self.state)):
-                self.stops.setdefault(trial, Stop(iteration, "stopped_early", end))
-        return not (trial in self.stops and self.stops[trial].iteration <= iteration)
+                self.course.stops.setdefault(trial, Stop(iteration, "stopped_early", end))
+        return not (trial in self.course.stops and self.course.stops[trial].iteration <= iteration)
 
     def note(self, trial: str, text: str) -> None:
         """Records something about a trial that the user should know."""
@@ -319,7 +323,7 @@ class Search:
 
     def ended(self, trial: str) -> None:
         """A trial ended by itself or by a decision, or paused."""
-        stop = self.stops.get(trial)
+        stop = self.course.stops.get(trial)
         if stop and stop.outcome == PAUSED:
             self.running.discard(trial)
             self.record({"event": "pause", "trial": trial, "iteration": stop.iteration, "reason": stop.reason})
