@@ -308,7 +308,7 @@ class TunePlainCommand(ResultCommand):
         return search.tune_plain(options.trials, options.address, **own).document
 
 
-FORMATS = ("html", "latex", "csv", "parquet")
+FORMATS = ("html", "latex", "csv", "parquet")  # of a report
 
 
 class ReportCommand(Command):
@@ -317,7 +317,8 @@ class ReportCommand(Command):
       tune-cl report quickstart --format latex --output paper/table.tex
 
     html: one file that opens offline, on a phone too: verdict, tables, charts. latex: the table of configurations.
-    csv, parquet: a row a trial. Works while a search runs, and before and after tune-cl confirm."""
+    csv, parquet: a row a trial. --json prints all that the report tells. Works while a search runs, and before and
+    after tune-cl confirm."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_name(parser)
@@ -329,8 +330,10 @@ class ReportCommand(Command):
         )
 
     def execute(self, options: Namespace) -> dict[str, Any]:
-        search = open_search(options.name, options.storage, options.tracking_uri)
-        return {"output": str(search.report(options.output, options.format))}
+        search_folder = open_search(options.name, options.storage, options.tracking_uri).search_folder
+        from tune_cl.report.output import write_output  # imports SciPy: a name that is none is told before
+
+        return write_output(search_folder, options.output, options.format)
 
     def render(self, document: dict[str, Any]) -> str:
         return f"report  {document['output']}"
