@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devices import named, required_device
-from results import put
+from pages import put
 
 FOLDER = Path(__file__).parent
 PAGE = FOLDER.parent / "docs" / "dev" / "performance.md"

@@ -14,6 +14,7 @@ import yaml
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from benchmarks.pages import put
 from trainables.evaluation.significance import adjust
 from tune_cl.confirmation.verdict import LEVEL
 from tune_cl.report.wording import p_value, signed
@@ -214,19 +215,11 @@ def draw_step(axes: Axes, at: int, test: Mapping[str, Any], shown: bool, colour:
     axes.errorbar(test["difference"], at, xerr=reach, color=colour, marker="o", ms=4, mfc=face, capsize=1.5, lw=1)
 
 
-def put(begin: str, text: str) -> None:
-    """Replaces what stands between the line `begin` of the page and the next end. Raises SystemExit without `begin`."""
-    before, found, rest = PAGE.read_text().partition(begin)
-    if not found:
-        raise SystemExit(f"{PAGE}: no line {begin.strip()}")
-    PAGE.write_text(f"{before}{found}{text}\n{END}{rest.partition(END)[2]}")
-
-
 def write_page(planned: int) -> None:
     """`planned`: searches of all studies."""
     rows = read_rows()
-    put(BEGIN.format("answer"), answer(rows, planned))
-    put(BEGIN.format("queries"), which_queries(rows))
-    put(BEGIN.format("tables"), "\n".join(tables(rows)).rstrip())
+    put(PAGE, BEGIN.format("answer"), END, answer(rows, planned))
+    put(PAGE, BEGIN.format("queries"), END, which_queries(rows))
+    put(PAGE, BEGIN.format("tables"), END, "\n".join(tables(rows)).rstrip())
     COUNTS.write_text(json.dumps(verdicts(rows)) + "\n")
     draw(rows)
