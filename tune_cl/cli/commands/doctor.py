@@ -155,7 +155,7 @@ def free_memory() -> int:
 
 
 def hub() -> Check:
-    from trainables.rankers.hub import endpoint, hub_answers, out_of_reach
+    from trainables.core.hub import endpoint, hub_answers, out_of_reach
 
     if hub_answers():
         return Check("hub", True, endpoint(), needed=False)
