@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from tune_cl.cli.options import DATA_HELP, add_split
 from tune_cl.cli.tables import table
 
 SPLIT = "test"  # that is re-ranked by default
+LETTERS = 160  # of a document's text in the table; the JSON document has all
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -73,17 +75,24 @@ def _rank_texts(ranker: Ranker, options: Namespace) -> dict[str, Any]:
     ids, texts = _documents(options.documents)
     if ranker.classes:
         logits = ranker.predict([(options.query, text) for text in texts])
-        return {"predictions": _predictions(ids, ranker.classes, logits)}
+        return {"predictions": _predictions(ids, texts, ranker.classes, logits)}
     ranked = ranker.rank(options.query, texts)
-    return {"ranking": [{"doc": ids[row], "score": score} for row, score in ranked]}
+    return {"ranking": [{"doc": ids[row], "score": score, "text": texts[row]} for row, score in ranked]}
 
 
-def _predictions(ids: list[str], classes: tuple[str, ...], logits: np.ndarray) -> list[dict[str, Any]]:
+def _predictions(
+    ids: list[str], texts: list[str], classes: tuple[str, ...], logits: np.ndarray
+) -> list[dict[str, Any]]:
     """The likeliest class of each document, and the probabilities of all classes, from logits [N, K]."""
     rows = probabilities(logits).tolist()
     return [
-        {"doc": name, "class": classes[row.index(max(row))], "probabilities": dict(zip(classes, row, strict=True))}
-        for name, row in zip(ids, rows, strict=True)
+        {
+            "doc": name,
+            "class": classes[row.index(max(row))],
+            "probabilities": dict(zip(classes, row, strict=True)),
+            "text": text,
+        }
+        for name, text, row in zip(ids, texts, rows, strict=True)
     ]
 
 
@@ -116,9 +125,15 @@ def _documents(path: Path) -> tuple[list[str], list[str]]:
 
 
 def render(document: dict[str, Any]) -> str:
-    if "predictions" in document:
-        rows = ([row["doc"], row["class"], max(row["probabilities"].values())] for row in document["predictions"])
-        return table(["doc", "class", "probability"], rows)
     if "run_file" in document:
         return f"written to {document['run_file']}"
-    return table(["doc", "score"], ([row["doc"], row["score"]] for row in document["ranking"]))
+    if "ranking" in document:
+        rows = [[row["doc"], row["score"], _start(row["text"])] for row in document["ranking"]]
+        return table(["doc", "score", "text"], rows)
+    likeliest = [[row["doc"], row["class"], max(row["probabilities"].values())] for row in document["predictions"]]
+    rows = [[*row, _start(one["text"])] for row, one in zip(likeliest, document["predictions"], strict=True)]
+    return table(["doc", "class", "probability", "text"], rows)
+
+
+def _start(text: str) -> str:
+    return shorten(text, LETTERS, placeholder=" ...")
