@@ -24,7 +24,7 @@ class Gone:
 
 KEYS: dict[str, Gone] = {
     "curriculum.feature_cutoff": Gone("0.2", 10, "left out; subset feature_ndcg reads nDCG@10"),
-    "curriculum.refresh": Gone("0.2", 1, "left out; scoring self_paced orders anew in each iteration"),
+    "curriculum.refresh": Gone("0.2", 1, "left out; scoring self_paced orders again in each iteration"),
     "curriculum.sampling": Gone("0.2", "with_replacement", "left out; each batch is an independent draw"),
     "curriculum.teacher.early_iterations": Gone("0.2", 2, "left out; scoring el2n reads teachers after 2 iterations"),
     "curriculum.teacher.folds": Gone("0.2", 5, "left out; scoring crossfit_loss divides into 5 parts"),

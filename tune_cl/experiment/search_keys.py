@@ -128,7 +128,7 @@ def misfits(search: SearchConfig) -> list[Problem]:
         problems.append(Problem("search.resources.cpu", "a trial reserves nothing", right))
     if search.resources.gpu > 1 and search.resources.gpu % 1:
         wrong = f"{search.resources.gpu:g} is more than one GPU and no whole number"
-        problems.append(Problem("search.resources.gpu", wrong, "a share of one, such as 0.25, or a whole number"))
+        problems.append(Problem("search.resources.gpu", wrong, "a fraction, such as 0.25, or a whole number"))
     if search.resources.workers > 1 and 0 < search.resources.gpu < 1:
         wrong = f"each of the {search.resources.workers} processes of a trial needs a GPU of its own"
         problems.append(Problem("search.resources.gpu", wrong, "1, or 0 to train on CPUs"))

@@ -184,12 +184,12 @@ def pacing_section(findings: Findings) -> list[Markup]:
             lines.append(Line(trial.trial, role(findings, trial), tip(findings, trial), list(shares.items())))
     if not any(share < 1 for line in lines for _, share in line.points):
         return [paragraph("Every trial had all training data available at all times.")]
-    chart = line_chart(lines, "iteration", "share of the training data open")
+    chart = line_chart(lines, "iteration", "fraction of the training data available")
     note = paragraph(
-        "The share of the documents that the trees of each iteration grow on: those of the subset before the switch."
+        "The fraction of the documents that the trees of each iteration grow on: those of the subset before the switch."
         if findings.grows_trees
-        else "The share that the pacing function opens at the last step of each iteration. Batches that are sorted by "
-        "length together are drawn from what was open at the first of them."
+        else "The fraction that the pacing function makes available at the last step of each iteration. Batches that "
+        "are sorted by length together are drawn from what was available at the first of them."
     )
     keys = legend(keys_of(findings))
     return [side_by_side(figure("Each trial in training", chart, keys, note, _not_drawn(findings)))]

@@ -143,8 +143,8 @@ def _tuning(findings: Findings) -> str:
 
 
 OF_MORE_THAN_THE_CURRICULUM = {
-    "better": "Better than the baseline, but not shown to be so by its curriculum",
-    "worse": "Worse than the baseline, but not shown to be so by its curriculum",
+    "better": "Better than the baseline, but the gain from its curriculum is not significant",
+    "worse": "Worse than the baseline, but the loss from its curriculum is not significant",
 }
 
 
@@ -213,7 +213,7 @@ def _highest(findings: Findings, confirmed: Document) -> str:
     if other is None:
         return ""
     mean = f"The highest mean on {confirmed['split']} is that of {other['label']} ({signed(other['difference'])})"
-    return f"{mean}, which is not shown to be above the baseline."
+    return f"{mean}, not significantly above the baseline."
 
 
 def _ablation(findings: Findings, top: Document) -> str:
@@ -332,14 +332,14 @@ def _looks(confirmed: Document) -> list[Markup]:
     looks = confirmed.get("looks")
     if not looks:
         return []
-    columns = ["seeds", "configuration", "difference", "p", "settled at", "decision"]
+    columns = ["seeds", "configuration", "difference", "p", "stops at", "decision"]
     lines = []
     for look in looks:
         figures = signed(look["difference"]), p_value(look["p_new"]), f"{look['boundary']:.2g}"
         lines.append([look["seeds"], look["label"], *figures, look["decision"]])
     note = (
-        "Looks after each seed: the configuration with the smallest p, and the level at which the verdict is settled. "
-        "All looks together err no more often than a single one; p in the table above takes account of them."
+        "Interim analyses after each seed: the configuration with the smallest p, and the p at which training stops. "
+        "The overall error stays at 5 %; p in the table above is adjusted for all interim analyses."
     )
     return [table(columns, lines, numeric=(0, 2, 3, 4)), paragraph(note)]
 

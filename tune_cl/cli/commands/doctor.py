@@ -164,9 +164,7 @@ def hub() -> Check:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--storage", type=Path, default=Path(DEFAULT_STORAGE), help="the folder for searches to look at"
-    )
+    parser.add_argument("--storage", type=Path, default=Path(DEFAULT_STORAGE), help="the folder of searches to check")
 
 
 def execute(options: Namespace) -> list[dict[str, Any]]:

@@ -46,7 +46,7 @@ def execute(options: Namespace) -> list[dict[str, Any]]:
     if idle := _idle(options, given):
         say(f"note: without effect on pacing {options.pacing}: {', '.join(idle)}")
     if "patience" in PACINGS[options.pacing].needs:
-        say(f"note: {options.pacing} opens more whenever dev stops rising; these shares are without that")
+        say(f"note: {options.pacing} opens more whenever dev stops rising; these fractions are without that")
     return [{"step": _whole(step), "share": schedule.share(step)} for step in options.at or _default(options.steps)]
 
 
@@ -68,11 +68,9 @@ def _check(options: Namespace, schedule: Schedule) -> None:
     PACINGS[schedule.pacing]  # raises for an unknown name
     problems = []
     if not 0 < schedule.delta <= 1:
-        problems.append(
-            Problem("--delta", f"{schedule.delta:g} is not a start share", "a number above 0 and at most 1")
-        )
+        problems.append(Problem("--delta", f"{schedule.delta:g} is not a fraction", "a number above 0 and at most 1"))
     if not 0 < schedule.final_share <= 1:
-        wrong = f"{schedule.final_share:g} is not a share"
+        wrong = f"{schedule.final_share:g} is not a fraction"
         problems.append(Problem("--final-share", wrong, "a number above 0 and at most 1"))
     if not 1 <= schedule.n < inf:
         problems.append(Problem("--n", f"{schedule.n:g} is not a root", "a number of at least 1"))

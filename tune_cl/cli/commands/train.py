@@ -2,7 +2,7 @@
   tune-cl train --data ../data/wikiqa --ranker conv_knrm
   tune-cl train --data docstrings --ranker bert --set ranker.model=tiny --set curriculum.pacing=root --output runs/root
 
-SPACE is the configuration to start from; opened keys have the baseline's values. The same command again continues a
+SPACE is the configuration to start from; searched keys have the baseline's values. The same command again continues a
 training that was stopped, from the last saved iteration."""
 
 from __future__ import annotations

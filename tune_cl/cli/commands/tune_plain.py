@@ -1,7 +1,7 @@
 """Example: tune-cl tune-plain penha2020_pacing --trials 12
 
 A curriculum is only as good as the plain training that it beats. Adds trials without a curriculum to a search that has
-only one, over the keys that its space opens outside baseline, else over learning rate, loss and batch size."""
+only one, over the keys that its space searches outside baseline, else over learning rate, loss and batch size."""
 
 from __future__ import annotations
 
