@@ -31,14 +31,14 @@ TITLES = {
     "verdict": "Verdict",
     "configurations": "Configurations",
     "learning": "Learning curves",
-    "progress": "How soon the search found it",
+    "progress": "Optimisation history",
     "parameters": "Parameters",
     "groups": "Kinds of queries",
     "pacing": "Training data as used",
     "cost": "What the search cost",
-    "queries": "Single queries",
+    "queries": "Per-query differences",
     "ranking": "Was early stopping fair?",
-    "again": "Do it again",
+    "again": "Reproduce",
 }
 UNFOLDED = ("configurations", "learning")  # of the sections that fold
 
