@@ -37,7 +37,7 @@ bench: $(VENV)/.setup-bench
 	$(BIN)/python benchmarks/all.py $(or $(DATA),../shared/data) $(ARGS)
 
 evidence: $(VENV)/.setup-test
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/evidence.py --data $(or $(DATA),../shared/data) $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.evidence --data $(or $(DATA),../shared/data) $(ARGS)
 
 # Warnings are errors (strict: true in mkdocs.yml), a broken link among them.
 docs: $(VENV)/.setup-docs

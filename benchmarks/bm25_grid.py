@@ -33,8 +33,7 @@ from trainables.data.columns import RankingData
 from trainables.data.words import index_words, look_up
 from trainables.evaluation.metrics import Evaluator, parse_metrics
 from trainables.evaluation.trec_files import read_qrels
-from tune_cl.cli.commands.baseline import grid_best
-from tune_cl.cli.commands.evaluate import per_query
+from tune_cl.cli.evaluate import grid_best, per_query
 
 SPLIT = "dev"
 Point = Mapping[str, float]

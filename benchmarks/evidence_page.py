@@ -13,11 +13,9 @@ import matplotlib
 import yaml
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
-from results import put
 
 from trainables.evaluation.significance import adjust
-from tune_cl.confirmation.verdict import LEVEL, Verdict
+from tune_cl.confirmation.verdict import LEVEL
 from tune_cl.report.markup import p_value, signed
 
 FOLDER = Path(__file__).parent / "evidence"
@@ -25,156 +23,156 @@ DOCS = Path(__file__).parents[1] / "docs"
 PAGE, PICTURES = DOCS / "results.md", DOCS / "images"
 COUNTS = DOCS.parent / "tune_cl" / "evidence.json"
 BEGIN, END = "<!-- evidence: {} -->\n", "<!-- end of evidence -->"
-STUDIES = (  # in the order of their design
-    "noise_and_data",
-    "kinds_of_noise",
-    "anti",
-    "order_and_weights",
-    "small_data",
-    "short_budgets",
-    "trees",
-    "clean_data",
-    "cross_encoder",
-)
-REPLICATIONS = "replications"
-SHARE, KIND = "data.label_noise.share", "data.label_noise.kind"
-WORDS = {  # how a row says the value of a key
-    "data": lambda value: value.rpartition("/")[2],
-    SHARE: lambda value: f"{value:.0%} wrong",
-    KIND: str,
-    "ranker.name": str,
-    "curriculum.anti": lambda value: "anti" if value else "easy first",
-    "data.train_share": lambda value: f"{value:.0%} of the queries",
-    "training.max_iterations": lambda value: f"{value} iterations",
+STUDIES = {  # in the order of their design; the heading of each
+    "wrong_labels": "Wrong labels",
+    "wrong_labels_conv_knrm": "Wrong labels, ConvKNRM",
+    "weak_labels": "Labels by BM25",
+    "clean_labels": "Clean labels",
+    "penha2020": "Penha & Hauff 2020",
+    "macavaney2020": "MacAvaney et al. 2020",
+    "ferro2018": "Ferro et al. 2018",
 }
+REPLICATIONS, BESIDE = "replications", "beside"
+UNTRAINED, CLEAN = "untrained bi-encoder", "few clean queries"
+SHORT = {"knrm": "KNRM", "conv_knrm": "ConvKNRM", "bert": "cross-encoder", "bi_encoder": "bi-encoder"}
+VERDICTS = {"better": "**better**", "worse": "**worse**", "no difference shown": "not significant"}
+NO_DIFFERENCE = "no difference shown"
+COLUMNS = (
+    "without labels", "clean", "default", "tuned plain", "curriculum", "gain [95 %]", "p", "seeds", "detectable",
+)  # fmt: skip
 Row = Mapping[str, Any]
-Replication = tuple[Row, float, Verdict]
 
 
 def read_rows(file: Path = FOLDER / "results.jsonl") -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
-def where(row: Row) -> str:
-    parts = [WORDS[key](value) for key, value in row["values"].items()]
-    variant = [row["variant"] + (f" against {row['against']}" if "against" in row else "")] if row["variant"] else []
-    return ", ".join([*parts, *variant])
-
-
-def picture_of(study: str) -> Path:
-    return PICTURES / f"evidence-{study.replace('_', '-')}.svg"
-
-
 def searches(rows: Iterable[Row]) -> list[Row]:
-    return [row for row in rows if "cell" in row and row["study"] != REPLICATIONS]
+    """In the order of the design."""
+    return [row for study in STUDIES for row in rows if row["study"] == study]
 
 
-def cells_of(row: Row) -> list[str]:
-    """The cells of a row of a study's table."""
-    effect = interval(row)
-    if "against" in row:
-        return [where(row), "", "", "", "", effect, "", p_value(row["p_new_adjusted"]), ""]
-    counts = [str(row["trials"]), row["label"], str(row["seeds"]), f"{row['plain']:.4f}"]
-    detectable, p = f"{row['detectable']:.4f}", p_value(row["p_new_adjusted"])
-    return [where(row), *counts, effect, detectable, p, f"**{row['verdict']}**"]
+def where(row: Row) -> str:
+    values = (str(value) for value in row["values"].values())
+    return ", ".join(SHORT.get(value, value.rpartition("/")[2]) for value in values)
 
 
-def interval(row: Row) -> str:
-    if row["ci95_new"] is None:
-        return signed(row["difference"])
-    low, high = row["ci95_new"]
-    return f"{signed(row['difference'])} [{signed(low)}, {signed(high)}]"
+# -- the tables ----------------------------------------------------------------------------------------------------
 
 
 def tables(rows: Sequence[Row]) -> Iterator[str]:
     """A section for each study that has rows."""
-    for name in STUDIES:
+    beside = {row["identity"]: row["rows"] for row in rows if row["study"] == BESIDE}
+    for name, heading in STUDIES.items():
         own = [row for row in rows if row["study"] == name]
         if not own:
             continue
         study = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
-        metrics = ", ".join(dict.fromkeys(row["metric"] for row in searches(own)))
-        yield f"### {study['question']}\n"
-        yield f"`benchmarks/evidence/{name}.yaml`, {metrics} on test, {minutes(own)}\n"
-        yield f"![Difference to plain training, with its interval, of each search](images/{picture_of(name).name})\n"
-        yield "| | trials | curriculum | seeds | plain | difference [95 %] | detectable | p | |"
-        yield "|---|---:|---|---:|---:|---|---:|---:|---|"
-        yield from (f"| {' | '.join(cells_of(row))} |" for row in own)
+        yield f"### {heading}\n"
+        metrics = ", ".join(dict.fromkeys(row["metric"].upper().replace("NDCG", "nDCG") for row in own))
+        hours = sum(row["seconds"] for row in own) / 3600
+        yield f"{study['question']} `benchmarks/evidence/{name}.yaml`, {metrics} on test, {hours:.1f} h.\n"
+        yield f"| | {' | '.join(COLUMNS)} | |"
+        yield "|---|---|---:|---:|---:|---:|---|---:|---:|---:|---|"
+        yield from (f"| {' | '.join(cells_of(row, beside.get(row['beside'], [])))} |" for row in own)
         yield ""
-    yield from table_of_replications(replications(rows))
+        yield "<details><summary>Which curricula these are, and their opponents</summary>\n"
+        yield from (f"- {where(row)}: {row['curriculum']['label']}; against {row['plain']['label']}" for row in own)
+        yield "\n</details>\n"
+    yield from table_of_replications(rows)
 
 
-def table_of_replications(again: Sequence[Replication]) -> Iterator[str]:
+def cells_of(row: Row, beside: Sequence[Row]) -> list[str]:
+    """The cells of a row of a study's table."""
+    low, high = row["ci95_new"]
+    free = best_label_free(row, beside)
+    clean = next((f"{one['mean']:.4f}" for one in beside if one["label"] == CLEAN), "")
+    default = row["default"] or row["plain"]
+    return [
+        where(row),
+        f"{free['mean']:.4f} {free['label']}" if free else "",
+        clean,
+        f"{default['mean']:.4f}",
+        f"{row['plain']['mean']:.4f}",
+        f"{row['curriculum']['mean']:.4f}",
+        f"{signed(row['difference'])} [{signed(low)}, {signed(high)}]",
+        p_value(row["p_new"]),
+        str(len(row["seeds"])),
+        f"{row['detectable']:.3f}",
+        VERDICTS[row["verdict"]] + (", below" if free and row["curriculum"]["mean"] < free["mean"] else ""),
+    ]
+
+
+def best_label_free(row: Row, beside: Sequence[Row]) -> Row | None:
+    """The highest mean on test of what needs no training labels."""
+    untrained = [one for one in beside if one["label"] == UNTRAINED]
+    found = [one for one in (row["first_stage"], row["label_free"], *untrained) if one]
+    return max(found, key=lambda one: one["mean"], default=None)
+
+
+def table_of_replications(rows: Sequence[Row]) -> Iterator[str]:
     """The table of what was tested again, if there is any."""
+    again = [row for row in rows if row["study"] == REPLICATIONS]
     if not again:
         return
-    yield "### Does what was found better or worse hold for fresh seeds?\n"
-    yield "| | curriculum | first | difference | fresh seeds | plain | difference [95 %] | p | |"
-    yield "|---|---|---|---:|---:|---:|---:|---:|---|"
-    for row, p, verdict in again:
-        first = [row["label"], row["verdict"], signed(row["before"])]
-        fresh = [str(row["seeds"]), f"{row['plain']:.4f}", interval(row), p_value(p), f"**{verdict}**"]
-        study = next(name for name in STUDIES if row["cell"].startswith(name)).replace("_", " ")
-        yield f"| {' | '.join([f'{study}: {where(row)}', *first, *fresh])} |"
+    yield "### Tested once more with fresh seeds\n"
+    yield "| | first | fresh | p, Holm | seeds |"
+    yield "|---|---|---|---:|---:|"
+    for row, p in zip(again, adjust([row["p_new"] for row in again]).tolist(), strict=True):
+        low, high = row["ci95_new"]
+        effect = f"{signed(row['difference'])} [{signed(low)}, {signed(high)}]"
+        first = f"{row['verdict']}, {signed(row['before'])}"
+        yield f"| {row['cell'].partition('-')[0]}: {where(row)} | {first} | {effect} | {p_value(p)} | {row['seeds']} |"
 
 
-def replications(rows: Iterable[Row]) -> list[Replication]:
-    """Each replication with its p, corrected for their number (Holm), and its verdict."""
-    own = [row for row in rows if row["study"] == REPLICATIONS]
-    corrected = adjust([row["p_new"] for row in own]).tolist() if own else []
-    return [(row, p, verdict_on(row["difference"], p)) for row, p in zip(own, corrected, strict=True)]
-
-
-def verdict_on(difference: float, p: float) -> Verdict:
-    if p > LEVEL:
-        return "no difference shown"
-    return "better" if difference > 0 else "worse"
-
-
-def minutes(rows: Iterable[Row]) -> str:
-    return f"{sum(row['seconds'] for row in searches(rows)) / 60:.0f} min"
+# -- the answer ----------------------------------------------------------------------------------------------------
 
 
 def answer(rows: Sequence[Row], planned: int) -> str:
-    """When does a curriculum help? Before all studies have ended, how far they are."""
+    """When does a curriculum help? With how far the studies are, where some are missing."""
     found = searches(rows)
-    if len(found) < planned:
-        return (
-            f"The studies are under way: {len(found)} of {planned} searches have ended. The tables hold all of these."
-        )
+    verdicts = Counter(row["verdict"] for row in found)
     hours = sum(row["seconds"] for row in found) / 3600
-    random, swap, hard, as_dev, other = (
-        "{better} of {searches} searches, worse in {worse}".format(
-            **counted([row for row in found if case(row) == kind])
-        )
-        for kind in ("random", "swap", "hard", "as dev", "other")
-    )
+    begun = "" if len(found) == planned else f" {planned - len(found)} of {planned} searches have not run yet."
+    tuned = [row["tuning"]["difference"] for row in found if row["tuning"]]
+    worth = f" Tuning plain training alone was worth {median(tuned):.3f} at the median." if tuned else ""
     return (
-        "Where half of the relevant training documents were replaced by random ones, a curriculum was better than "
-        f"plain training, for new queries and new seeds, in {random}. Where 40 % or more had changed places with "
-        f"another candidate, it was better in {swap}, and where with the candidate that BM25 ranks highest, in {hard}. "
-        f"With the labels as published, it was better in {as_dev}.{held(rows)} (All others, which are 20 % wrong "
-        f"labels, trees, and one direction of a curriculum alone: better in {other}. The tables hold all {len(found)} "
-        f"searches that were started, {sum(row['trials'] for row in found):,} trials in {hours:.1f} hours.)"
+        f"Against plain training that was tuned as hard, a curriculum was better in {verdicts['better']} of "
+        f"{len(found)} searches, worse in {verdicts['worse']}, and not significantly different in "
+        f"{verdicts[NO_DIFFERENCE]}.{worth} A curriculum added {median(row['difference'] for row in found):+.3f}. "
+        f"({hours:.1f} hours on two cores.){begun}"
     )
 
 
-def held(rows: Sequence[Row]) -> str:
-    """How many verdicts fresh seeds gave again."""
-    again = replications(rows)
-    if not again:
-        return ""
-    first = Counter(row["verdict"] for row, _, _ in again)
-    shown = Counter(verdict for row, _, verdict in again if verdict == row["verdict"])
-    parts = (f"{shown[kind]} of {first[kind]} {kind}" for kind in ("better", "worse"))
-    return f" Tested once more with {again[0][0]['seeds']} fresh seeds, {' and '.join(parts)} were shown again."
+def median(values: Iterable[float]) -> float:
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def which_queries(rows: Sequence[Row]) -> str:
+    """The gain in each third of the queries, mean over the searches with a verdict."""
+    shown = [row for row in searches(rows) if row["verdict"] != NO_DIFFERENCE]
+    if not shown:
+        return "No search had a verdict, so there is no gain to look for in single queries."
+    lines = ["| a third of the queries each, by | lowest | middle | highest | searches |", "|---|---:|---:|---:|---:|"]
+    for trait in dict.fromkeys(trait for row in shown for trait in row["gains"]):
+        own = [row["gains"][trait] for row in shown if trait in row["gains"]]
+        means = [signed(sum(thirds) / len(own)) for thirds in zip(*own, strict=True)]
+        lines.append(f"| {trait} | {' | '.join(means)} | {len(own)} |")
+    return "\n".join(lines)
 
 
 def verdicts(rows: Iterable[Row]) -> dict[str, dict[str, int]]:
     """Counts of verdicts by what `tune-cl data` would say of the training labels."""
-    findings = {"wrong": ("swap", "random"), "lexical": ("hard",), "as dev": ("as dev",)}
     found = searches(rows)
-    return {name: counted([row for row in found if case(row) in kinds]) for name, kinds in findings.items()}
+    return {name: counted([row for row in found if case(row) == name]) for name in ("wrong", "lexical", "as dev")}
+
+
+def case(row: Row) -> str:
+    if row["study"] == "weak_labels" or row["values"].get("data.label_noise.kind") == "hard":
+        return "lexical"
+    return "wrong" if row["study"].startswith("wrong_labels") else "as dev"
 
 
 def counted(rows: Sequence[Row]) -> dict[str, int]:
@@ -182,112 +180,53 @@ def counted(rows: Sequence[Row]) -> dict[str, int]:
     return {"searches": len(rows), "better": verdict.count("better"), "worse": verdict.count("worse")}
 
 
-def case(row: Row) -> str:
-    """How the training labels were made wrong; "as dev" where they were not. "other": trees, the study that allows one
-    direction alone, and few wrong labels."""
-    share = share_of(row)
-    if row["study"] in ("trees", "anti") or 0 < share < 0.4:
-        return "other"
-    return "as dev" if share == 0 else overrides(row)[KIND]
-
-
-def share_of(row: Row) -> float:
-    """Of wrong training labels."""
-    return float(overrides(row).get(SHARE, 0))
-
-
-def overrides(row: Row) -> dict[str, Any]:
-    return json.loads(row["identity"])[2]
-
-
-KINDS = ("swap", "random", "hard")
-RANKERS = {"knrm": ("o", "KNRM"), "conv_knrm": ("^", "ConvKNRM")}  # marker and name
+# -- the picture ---------------------------------------------------------------------------------------------------
 
 
 def draw(rows: Sequence[Row]) -> None:
-    """The difference to plain training by the share of wrong labels, and by their kind."""
-    figure = Figure(figsize=(9.6, 3.8), layout="constrained")
-    by_share, by_kind = figure.subplots(1, 2, sharey=True)
-    own = [row for row in rows if row["study"] == "noise_and_data"]
-    names = list(dict.fromkeys(row["values"]["data"] for row in own))
-    colours = {name: f"C{index}" for index, name in enumerate(names)}
-    for index, name in enumerate(names):
-        points = [row for row in own if row["values"]["data"] == name]
-        shift = (index - (len(names) - 1) / 2) * 0.015
-        draw_series(by_share, [share_of(row) + shift for row in points], points, colours[name], "o")
-        by_share.plot([], [], color=colours[name], label=name.rpartition("/")[2])
-    kinds = [row for row in rows if row["study"] == "kinds_of_noise"]
-    series = list(dict.fromkeys((row["values"]["data"], row["values"]["ranker.name"]) for row in kinds))
-    for index, (name, ranker) in enumerate(series):
-        points = [row for row in kinds if (row["values"]["data"], row["values"]["ranker.name"]) == (name, ranker)]
-        x = [KINDS.index(row["values"][KIND]) + (index - (len(series) - 1) / 2) * 0.12 for row in points]
-        draw_series(by_kind, x, points, colours[name], RANKERS[ranker][0])
-    for marker, ranker in RANKERS.values():
-        by_kind.plot([], [], color="0.4", marker=marker, lw=0, label=ranker)
-    by_kind.plot([], [], color="0.4", marker="o", mfc="white", lw=0, label="not shown")
-    by_share.set(title="KNRM, swapped labels", xlabel="wrong training labels", ylabel="difference in test MAP, 95 %")
-    by_share.xaxis.set_major_formatter(PercentFormatter(1.0))
-    by_kind.set(title="half of the training labels wrong", xlabel="kind of wrong labels")
-    by_kind.set_xticks(range(len(KINDS)), KINDS)
-    for axes in (by_share, by_kind):
-        axes.axhline(0, color="black", lw=0.8)
-        axes.grid(alpha=0.25)
+    """Both steps of each search: what tuning was worth to plain training, and what a curriculum adds."""
+    found = searches(rows)
+    figure = Figure(figsize=(9.6, 1.4 + 0.21 * len(found)), layout="constrained")
+    tuning, curriculum = figure.subplots(1, 2, sharey=True, sharex=True)
+    for at, row in enumerate(found):
+        colour = f"C{list(STUDIES).index(row['study'])}"
+        if row["tuning"]:
+            draw_step(tuning, at, row["tuning"], row["tuning"]["p_new"] <= LEVEL, colour)
+        draw_step(curriculum, at, row, row["verdict"] != NO_DIFFERENCE, colour)
+    tuning.set_yticks(range(len(found)), [f"{STUDIES[row['study']]}: {where(row)}" for row in found], fontsize=7)
+    tuning.invert_yaxis()
+    tuning.set_title("tuning plain training", fontsize=10)
+    curriculum.set_title("a curriculum on top", fontsize=10)
+    for axes in (tuning, curriculum):
+        axes.axvline(0, color="black", lw=0.8)
+        axes.grid(axis="x", alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside right center", frameon=False)
-    save(figure, PICTURES / "noise.svg")
-
-
-def draw_series(axes: Axes, x: Sequence[float], points: Sequence[Row], colour: str, marker: str) -> None:
-    """Differences with their intervals; hollow where the verdict is "no difference shown"."""
-    for at, row in zip(x, points, strict=True):
-        axes.errorbar(
-            at, row["difference"], half_intervals(row), color=colour, marker=marker, ms=5, mfc=face_of(row, colour),
-            capsize=2, lw=1.2,
-        )  # fmt: skip
-
-
-def draw_study(rows: Sequence[Row], file: Path) -> None:
-    """The difference of each search of a study, in the order of its table; comparisons of two curricula as diamonds."""
-    figure = Figure(figsize=(7.2, 0.9 + 0.26 * len(rows)), layout="constrained")
-    axes = figure.subplots()
-    names = list(dict.fromkeys(row["values"]["data"] for row in rows))
-    for at, row in enumerate(rows):
-        colour = f"C{names.index(row['values']['data'])}"
-        axes.errorbar(
-            row["difference"], at, xerr=half_intervals(row), color=colour, marker="D" if "against" in row else "o",
-            ms=5, mfc=face_of(row, colour), capsize=2, lw=1.2,
-        )  # fmt: skip
-    axes.set_yticks(range(len(rows)), [where(row) for row in rows])
-    axes.invert_yaxis()
-    axes.set_xlabel(f"difference in test {searches(rows)[0]['metric']}, 95 %")
-    axes.axvline(0, color="black", lw=0.8)
-    axes.grid(axis="x", alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
-    save(figure, file)
-
-
-def half_intervals(row: Row) -> list[list[float]]:
-    """The interval's lengths below and above the difference, [2, 1]."""
-    low, high = row["ci95_new"]
-    return [[row["difference"] - low], [high - row["difference"]]]
-
-
-def face_of(row: Row, colour: str) -> str:
-    return colour if row.get("verdict") in ("better", "worse") else "white"
-
-
-def save(figure: Figure, file: Path) -> None:
+        axes.tick_params(axis="y", length=0)
+    figure.supxlabel("difference on test, 95 % (filled: significant)", fontsize=9)
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "tune-cl"}):
-        figure.savefig(file, metadata={"Date": None})
+        figure.savefig(PICTURES / "evidence.svg", metadata={"Date": None})
+
+
+def draw_step(axes: Axes, at: int, test: Mapping[str, Any], shown: bool, colour: str) -> None:
+    low, high = test["ci95_new"]
+    reach = [[test["difference"] - low], [high - test["difference"]]]
+    face = colour if shown else "white"
+    axes.errorbar(test["difference"], at, xerr=reach, color=colour, marker="o", ms=4, mfc=face, capsize=1.5, lw=1)
+
+
+def put(begin: str, text: str) -> None:
+    """Replaces what stands between the line `begin` of the page and the next end. Raises SystemExit without `begin`."""
+    before, found, rest = PAGE.read_text().partition(begin)
+    if not found:
+        raise SystemExit(f"{PAGE}: no line {begin.strip()}")
+    PAGE.write_text(f"{before}{found}{text}\n{END}{rest.partition(END)[2]}")
 
 
 def write_page(planned: int) -> None:
     """`planned`: searches of all studies."""
     rows = read_rows()
-    put(PAGE, BEGIN.format("answer"), END, answer(rows, planned))
-    put(PAGE, BEGIN.format("tables"), END, "\n".join(tables(rows)).rstrip())
+    put(BEGIN.format("answer"), answer(rows, planned))
+    put(BEGIN.format("queries"), which_queries(rows))
+    put(BEGIN.format("tables"), "\n".join(tables(rows)).rstrip())
     COUNTS.write_text(json.dumps(verdicts(rows)) + "\n")
     draw(rows)
-    for study in STUDIES:
-        if own := [row for row in rows if row["study"] == study]:
-            draw_study(own, picture_of(study))

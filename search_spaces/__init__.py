@@ -1,4 +1,5 @@
-"""The search spaces that come with tune_cl: one YAML file for each question."""
+"""The search spaces that come with tune_cl: one YAML file for each question, and the schema that editors read
+(docs/reference.py writes it)."""
 
 from __future__ import annotations
 

@@ -13,8 +13,7 @@ from tests.support.data_folders import trec_files, write_folder
 from tests.support.trec_folder import write_trec_folder
 from trainables.data.columns import TextColumn
 from trainables.rankers import ranker_settings
-from tune_cl.cli.commands import baseline as command
-from tune_cl.cli.commands.baseline import render
+from tune_cl.cli import command_of
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +38,9 @@ def test_the_document_of_each_setting(options: str, setting: str, points: int | 
     assert found["metrics"] == pytest.approx(run["metrics"] | {"accuracy": run["metrics"]["p@1"]})
     if setting == "optimized_on_test":
         assert found["chosen"]["value"] == pytest.approx(found["metrics"]["map"])
-    assert f"{found['metrics']['map']:.4f}" in render(found) and found["run_file"] in render(found)
+    assert f"{found['metrics']['map']:.4f}" in command_of("baseline").render(found) and found["run_file"] in command_of(
+        "baseline"
+    ).render(found)
 
 
 def test_what_is_best_on_dev_can_be_seen_there(console: Console) -> None:
@@ -106,7 +107,10 @@ def test_where_candidates_were_retrieved_the_collection_is_ranked(
         ("bm25 --set metric=p@1 --tune", ""),
         ("bm25 --set ranker.name=knrm --set evaluation.relevance_level=1", "ranker.name"),
         ("embedding --set ranker.vector_size=8 --set seed=1", "seed"),
-        *((line.partition("data/")[2].partition(" ")[2], "") for line in (command.__doc__ or "").splitlines()[1:3]),
+        *(
+            (line.partition("data/")[2].partition(" ")[2], "")
+            for line in (command_of("baseline").__doc__ or "").splitlines()[1:3]
+        ),
     ],
 )
 def test_keys_that_a_baseline_does_not_read_are_told(asked: str, idle: str, console: Console) -> None:

@@ -27,7 +27,7 @@ from trainables.data.words import index_words, look_up
 from trainables.evaluation.metrics import Evaluator
 from trainables.rankers.ranker import TextSide, Tokens
 from trainables.rankers.word_vectors import FIRST_WORD
-from tune_cl.cli.commands.baseline import first_ranks, grid_best, rank
+from tune_cl.cli.evaluate import first_ranks, grid_best, rank
 
 BASE = tiny_data()
 FEW = settings(max_examples=30)

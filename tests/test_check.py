@@ -15,7 +15,7 @@ from tests.support.device_state import device_state
 from tests.support.report_cases import Case
 from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun
-from tune_cl.cli.commands.check import render
+from tune_cl.cli import command_of
 from tune_cl.experiment.forecast import forecast_of
 from tune_cl.experiment.load import load_experiment
 from tune_cl.ray import slots
@@ -77,12 +77,8 @@ def check(console: Console, monkeypatch: pytest.MonkeyPatch) -> Check:
 
 def rows(told: dict[str, Any]) -> dict[str, str]:
     """What `check` prints, by the row's name."""
-    lines = [re.split(r"  +", line.strip(), maxsplit=1) for line in render(told).splitlines()[2:]]
+    lines = [re.split(r"  +", line.strip(), maxsplit=1) for line in command_of("check").render(told).splitlines()[2:]]
     return {line[0]: line[-1] for line in lines}
-
-
-def trials_of(told: dict[str, Any]) -> dict[str, float]:
-    return {pace["of"]["ranker.name"]: pace["trials"] for pace in told["paces"]}
 
 
 # -- places and what is measured -----------------------------------------------------------------------------------
@@ -153,57 +149,20 @@ def test_budgets_cut_what_is_forecast(
     assert all(word in rows(told).get("budgets", "") for word in [*told["budgets"], ends or ""])
 
 
-def test_each_ranker_is_measured_and_weighs_by_its_trials(check: Check) -> None:
+def test_the_default_is_measured_and_a_note_says_what_else_decides_the_pace(check: Check) -> None:
     told = check(*GRID)
-    assert [(run.ranker["name"], run.curriculum.pacing) for run in check.measured] == [
-        ("conv_knrm", "none"), ("knrm", "none"),
-    ]  # fmt: skip
+    assert [(run.ranker["name"], run.curriculum.pacing) for run in check.measured] == [("conv_knrm", "none")]
     assert told["trials"] == 8 and told["iterations_expected"] == 160
-    assert told["hours_forecast"] * 3600 == pytest.approx(20 * (4 * 1 + 4 * 3) / 2)
-    assert told["seconds_per_iteration"] == pytest.approx((4 * 1 + 4 * 3) / 8)
-    assert [pace["seconds_per_iteration"] for pace in told["paces"]] == [3, 1]
-    assert trials_of(told) == {"knrm": pytest.approx(4), "conv_knrm": pytest.approx(4)}
-    assert rows(told)["an iteration"] == "knrm 3 s (4 trials), conv_knrm 1 s (4 trials)"
-    assert "an iteration" not in rows(check(*GRID, "ranker=knrm"))
-
-
-@pytest.mark.parametrize(
-    ("trials", "point", "knrm"), [(3, ["search.points=[{ranker.name: conv_knrm}]"], 1), (4, [], 2)]
-)
-def test_a_grid_that_is_cut_short_comes_to_its_first_points(
-    trials: int, point: list[str], knrm: int, check: Check
-) -> None:
-    """Behind plain trials of both rankers, and a point of its own."""
-    order = "ranker.name={choice: [knrm, conv_knrm]}"
-    told = check(f"search={{searcher: grid, trials: {trials}}}", "training.lr=0.001", order, *point)
-    assert trials_of(told) == {"knrm": pytest.approx(knrm), "conv_knrm": pytest.approx(2)}
-
-
-def test_a_sampler_weighs_rankers_by_priors_and_conditions(check: Check) -> None:
-    told = check("ranker.name={choice: [conv_knrm, knrm, bert], prior: [3, 1, 0]}", "search.trials=101")
-    trials, drawn = trials_of(told), 99  # one trial is the baseline, one the prior's most likely choice
-    shares = {"conv_knrm": 2 / drawn + 1 / 6 + 3 / 8, "knrm": 1 / 6 + 1 / 8, "bert": 1 / 6}
-    assert trials == {name: pytest.approx(drawn * share, abs=4) for name, share in shares.items()}
-    mean = sum(trials[name] * seconds for name, seconds in SECONDS.items()) / 101
-    assert told["seconds_per_iteration"] == pytest.approx(mean)
-
-
-def test_what_else_decides_the_pace_is_measured_while_it_makes_few_kinds(check: Check) -> None:
-    rankers = ["ranker.name={choice: [knrm, bert]}", "ranker.model={choice: [tiny], when: {ranker.name: bert}}"]
-    told = check(*rankers, "training.batch_size={choice: [16, 32]}")
-    kinds = [(*pace["of"].values(), pace["seconds_per_iteration"]) for pace in told["paces"]]
-    assert kinds == [("bert", "tiny", 32, 100), ("bert", "tiny", 16, 50), ("knrm", 32, 6), ("knrm", 16, 3)]
-    assert rows(told)["an iteration"].startswith("bert tiny batch_size 32 100 s (")
-    check.measured.clear()
-    many = "training.batch_size={choice: [1, 2, 4, 8, 16, 32, 64]}"
-    assert len(check(*rankers, many)["paces"]) == len(check.measured) == 2
+    assert told["seconds_per_iteration"] == 1 and told["hours_forecast"] * 3600 == pytest.approx(80)
+    assert any(note.startswith("ranker.name: the forecast") for note in check.notes(""))
+    assert not any("the forecast" in note for note in check.notes("--set ranker=knrm"))
 
 
 def test_what_comes_before_the_first_trial_counts_for_time_and_gpus(check: Check) -> None:
-    """Each ranker is pre-trained at its own pace, one after another; then two trials at a time share a GPU."""
+    """Each ranker is pre-trained, one after another; then two trials at a time share a GPU."""
     check.machine(2, 1)
     told = check("training.pretrain_data=data", "training.pretrain_iterations=10", "search.resources.gpu=0.5")
-    before, searched = 10 * (1 + 3), 180 * told["seconds_per_iteration"]
+    before, searched = 10 * 2 * 1, 180 * told["seconds_per_iteration"]
     assert told["hours_forecast"] * 3600 == pytest.approx(before + searched / 2)
     assert told["gpu_hours_forecast"] * 3600 == pytest.approx(0.5 * (before + searched))
     assert told["pretraining_iterations"] == 20

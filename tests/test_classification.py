@@ -32,7 +32,7 @@ from trainables.training.losses import LossSettings
 from trainables.training.materials import materials_key, prepare
 from trainables.training.saved_ranker import load_ranker_folder
 from trainables.training.trainer import Training
-from tune_cl.cli.commands.rerank import execute as rerank
+from tune_cl.cli import command_of
 from tune_cl.experiment.load import build
 from tune_cl.inputs import RankerArtifacts as Artifacts
 
@@ -298,7 +298,7 @@ def test_a_ranker_refuses_data_of_another_task(data: RankingData, tmp_path: Path
     other = write_folder(tmp_path / "wikiqa", FORMS["wikiqa"])
     options = {"checkpoint": tmp_path / "ranker", "data": str(other), "split": "test", "query": None, "documents": None}
     with pytest.raises(DataError, match=r"'wikiqa' is documents to rank, and the ranker learned to classify pairs"):
-        rerank(Namespace(**options, output=None))
+        command_of("rerank").execute(Namespace(**options, output=None))
 
 
 def test_score_names_the_class_of_its_examples(tmp_path: Path, console: Console) -> None:

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,8 @@ from tests.support.commands import ROOT
 from tests.support.console import SMALL_OPTIONS, Console
 from tests.support.trec_folder import write_trec_folder
 from trainables.core.errors import DataError, Interrupted, Problem, WorkFailed
-from tune_cl.cli import COMMANDS, DONE, Parser, module_of, parser_of
-from tune_cl.cli.commands import check
-from tune_cl.cli.commands.list import KINDS
+from tune_cl.cli import COMMANDS, DONE, Parser, command_of, parser_of
+from tune_cl.cli.look import kinds
 from tune_cl.cli.options import experiment_options
 from tune_cl.experiment.load import requested_experiment
 
@@ -56,7 +56,7 @@ def stopped_while_stopping(options: object) -> None:
 def test_exit_statuses(
     execute: Callable[[object], Any], status: int, told: str, monkeypatch: pytest.MonkeyPatch, console: Console
 ) -> None:
-    monkeypatch.setattr("tune_cl.cli.commands.weigh.execute", execute)
+    monkeypatch.setattr("tune_cl.cli.training.WeighCommand.execute", staticmethod(execute))
     shown = console.call("weigh --difficulty 1 --json", status=status)
     assert shown == ("" if status else "[]\n", told and f"{told}\n")
 
@@ -64,7 +64,7 @@ def test_exit_statuses(
 def test_a_stopped_command_can_be_copied_and_shows_no_password(
     monkeypatch: pytest.MonkeyPatch, console: Console
 ) -> None:
-    monkeypatch.setattr("tune_cl.cli.commands.run.execute", raising(KeyboardInterrupt()))
+    monkeypatch.setattr("tune_cl.cli.search.RunCommand.execute", staticmethod(raising(KeyboardInterrupt())))
     monkeypatch.setattr("shutil.which", str)
     told = console.call("run 'my space.yaml' --tracking-uri http://me:word@host:5000", status=130).err
     assert told.endswith(" tune-cl run 'my space.yaml' --tracking-uri http://***@host:5000\n")
@@ -72,11 +72,11 @@ def test_a_stopped_command_can_be_copied_and_shows_no_password(
 
 def test_json_has_no_number_that_is_none(monkeypatch: pytest.MonkeyPatch, console: Console) -> None:
     found = {"a": float("nan"), "b": [float("inf"), -float("inf")], "c": (np.float32(0.5), np.int64(3)), 4: None}
-    monkeypatch.setattr("tune_cl.cli.commands.weigh.execute", lambda options: found)
+    monkeypatch.setattr("tune_cl.cli.training.WeighCommand.execute", staticmethod(lambda options: found))
     assert console.document("weigh --difficulty 1") == {"a": None, "b": ["inf", "-inf"], "c": [0.5, 3], "4": None}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", kinds())
 def test_list_names_what_there_is(kind: str, console: Console) -> None:
     rows = console.document(f"list {kind}")
     assert rows and all(row.keys() == {"name", "summary", "source"} and row["name"] for row in rows)
@@ -85,20 +85,20 @@ def test_list_names_what_there_is(kind: str, console: Console) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_of_a_command_is_whole(name: str) -> None:
-    command = module_of(name)
+    command = command_of(name)
     command.add_arguments(parser := Parser(prog=name))
     told = {action.dest: action.help or "" for action in parser._actions}
     assert all(told.values()), "every argument has a text"
     assert all("ir_datasets:NAME" in told[key] for key in told.keys() & {"data"})
     assert all("(default " in told[key] for key in told.keys() & {"split"})
-    head, *lines = command.__doc__.split("\n\n")[0].splitlines()
+    head, *lines = cleandoc(command.__doc__ or "").split("\n\n")[0].splitlines()
     assert (head == "Examples:" and lines) or head.startswith(f"Example: tune-cl {name} ")
     assert all(line.startswith(f"  tune-cl {name} ") for line in lines)
 
 
 def test_options_are_keys_of_the_experiment() -> None:
     def experiment(*given: str) -> Any:
-        options = parser_of("check", check).parse_args(["quickstart", *given])
+        options = parser_of("check", command_of("check")).parse_args(["quickstart", *given])
         return requested_experiment(**experiment_options(options))
 
     made = experiment("--trials", "7", "--max-iterations", "3", "--seed", "5", "--ranker", "knrm")

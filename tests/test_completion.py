@@ -9,8 +9,7 @@ import pytest
 
 from tests.support.console import Console
 from tune_cl.cli import COMMANDS
-from tune_cl.cli.commands.completion import SHELLS
-from tune_cl.cli.commands.list import KINDS
+from tune_cl.cli.look import SHELLS, kinds
 
 LINES = {
     "tune-cl comp": "completion",
@@ -55,4 +54,4 @@ def test_a_shell_offers_commands_options_and_names(shell: str, console: Console)
 @pytest.mark.parametrize("shell", SHELLS)
 def test_every_command_is_in_every_script(shell: str, console: Console) -> None:
     found = console.document(f"completion {shell}")
-    assert found["shell"] == shell and all(name in found["script"] for name in [*COMMANDS, *KINDS])
+    assert found["shell"] == shell and all(name in found["script"] for name in [*COMMANDS, *kinds()])

@@ -40,9 +40,9 @@ from trainables.evaluation.significance import UNKNOWN, SeededTest, adjust, boot
 from trainables.training.checkpoint import read_json
 from trainables.training.trainer import Training
 from tune_cl import run_confirmation as runner
-from tune_cl.cli import main
-from tune_cl.cli.commands.confirm import in_words, render
-from tune_cl.cli.commands.evaluate import evaluate
+from tune_cl.cli import command_of, main
+from tune_cl.cli.confirm import in_words
+from tune_cl.cli.evaluate import evaluate
 from tune_cl.confirmation import document
 from tune_cl.confirmation.request import Request, verdict_file
 from tune_cl.confirmation.verdict import ON_DEV, Corrected, compare
@@ -295,7 +295,9 @@ def test_a_configuration_with_a_failed_seed_is_told_and_not_tested(
     crew.fails = {f"{LABELS[0]}, seed 4": NAN}
     told = confirm(confirmed_folder, seeds=3)
     assert [row["label"] for row in told["configurations"]] == [LABELS[1]]
-    assert [(run["label"], run["seed"]) for run in told["failed"]] == [(LABELS[0], 4)] and NAN in render(told)
+    assert [(run["label"], run["seed"]) for run in told["failed"]] == [(LABELS[0], 4)] and NAN in command_of(
+        "confirm"
+    ).render(told)
     crew.fails = {f"{PLAIN}, seed 4": NAN}
     root, linear = confirm(confirmed_folder, seeds=3, ablate=True)["configurations"]
     assert "ablation" not in root and "ablation" in linear and root["p_value"] <= 1, "an ablation that failed"
@@ -393,7 +395,7 @@ def test_a_run_and_a_ranker_are_rows_of_one_training(
     assert of_run["best"]["difference"] == pytest.approx(to_best.difference)
     assert of_run["best"]["p_value"] == pytest.approx(to_best.p)
     assert of_run["best"]["p_adjusted"] == pytest.approx(min(1, 2 * to_best.p))  # Holm over two
-    shown = render(told)
+    shown = command_of("confirm").render(told)
     assert "one training" in " ".join(shown.split()) and f"{of_run['mean']:.4f}" in shown
     assert run.name in (confirmed_folder.folder / "report.html").read_text()
 

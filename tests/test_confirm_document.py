@@ -21,8 +21,8 @@ from trainables.core.errors import ConfigError, DataError, WorkFailed
 from trainables.evaluation.significance import CORRECTIONS
 from trainables.evaluation.trec_files import write_per_query
 from tune_cl import run_confirmation as runner
-from tune_cl.cli import main
-from tune_cl.cli.commands.confirm import in_words, of_curriculum, render
+from tune_cl.cli import command_of, main
+from tune_cl.cli.confirm import in_words, of_curriculum
 from tune_cl.confirmation.document import Compared, ablations
 from tune_cl.confirmation.request import (
     Configuration,
@@ -71,7 +71,7 @@ def test_a_request_has_defaults_and_says_how_it_is_asked_for_again(
     journal_of(tmp_path / "toy", [search_event("toy", name="toy", tracking_uri="")])
     asked: list[Request] = []
     monkeypatch.setattr(runner, "confirm_search", lambda search_folder, request, *_: asked.append(request) or {})
-    monkeypatch.setattr("tune_cl.cli.commands.confirm.render", lambda document: "")
+    monkeypatch.setattr("tune_cl.cli.confirm.ConfirmCommand.render", lambda command, document: "")
     assert main(["confirm", "toy", "--storage", str(tmp_path)]) == 0
     assert asked == [Request()] == [Request(None, 5, "test", "holm", ablate=False)]
     folder = SearchFolder(Path("/runs"), "toy")
@@ -116,7 +116,7 @@ def test_confirm_tells_mlflow_where_the_search_did(
         monkeypatch.delenv("MLFLOW_TRACKING_URI")
     used: list[str] = []
     monkeypatch.setattr(runner, "confirm_search", lambda search_folder, request, uri, *_: used.append(uri) or {})
-    monkeypatch.setattr("tune_cl.cli.commands.confirm.render", lambda document: "")
+    monkeypatch.setattr("tune_cl.cli.confirm.ConfirmCommand.render", lambda command, document: "")
     assert main(["confirm", "toy", "--storage", str(tmp_path), *given]) == 0
     assert used == (given[1:] or [own])
 
@@ -389,14 +389,14 @@ def test_collapses_are_told_first_with_their_values() -> None:
 def test_what_needs_no_labels_stands_beside_the_verdict(mean: float, below: bool) -> None:
     first = {"label": "BM25", "mean": 0.49}
     document = document_of(row_of(0.0123, 0.01)) | {"first_stage": first, "label_free": {"label": "SDM", "mean": mean}}
-    rows = [line.split() for line in render(document).splitlines()]
+    rows = [line.split() for line in command_of("confirm").render(document).splitlines()]
     labels = [row[0] for row in rows if row]
     assert ["BM25", "0.4900"] in [row[:2] for row in rows] and ["SDM", f"{mean:.4f}"] in [row[:2] for row in rows]
     assert labels.index("BM25") < labels.index("SDM") < labels.index("t0000"), "above plain training"
     assert [note for note in notes_of(document) if note.startswith(f"SDM alone has {mean:.4f}")] == (
         notes_of(document) if below else []
     )
-    alone = render(document | {"label_free": first}).split()
+    alone = command_of("confirm").render(document | {"label_free": first}).split()
     assert alone.count("BM25") == 1 and alone.count("0.4900") == 1, "one row where they are the same"
 
 
@@ -474,19 +474,23 @@ def test_of_many_other_keys_four_are_named() -> None:
 )
 def test_where_p_is_corrected_and_intervals_are_not_it_is_said(rows: int, correction: str, told: bool) -> None:
     ablation = row_of(0.01, 0.001, label="plain")
-    shown = render(document_of(*[row_of(0.01, 0.02, ablation=ablation)] * rows, correction=correction))
+    shown = command_of("confirm").render(
+        document_of(*[row_of(0.01, 0.02, ablation=ablation)] * rows, correction=correction)
+    )
     assert (f"corrected for all {rows}." in shown) == told
     assert "0.5123 ± 0.0125" in shown and "+0.0100 [-0.0200, +0.0400]" in shown
     heads = [line.rstrip() for line in shown.splitlines() if line.startswith(("configuration", "trial "))]
     column = "p" if correction == "none" else "p adjusted"
     assert len(heads) == 2 and all(line.endswith(f"  {column}   p, these seeds") for line in heads)
-    of_one_seed = render(document_of(row_of(0.01, 0.02, runs=1)))
+    of_one_seed = command_of("confirm").render(document_of(row_of(0.01, 0.02, runs=1)))
     assert "±" not in of_one_seed.partition("mean ± sd")[2], "one seed has no spread"
 
 
 def test_who_was_not_tested_is_told() -> None:
     document = document_of(row_of(0.01, 0.02)) | {"dropped": [{"label": "step", "seeds": [1, 3]}]}
-    shown = render(document | {"failed": [{"label": "best", "seed": 3, "reason": "the loss became nan"}]})
+    shown = command_of("confirm").render(
+        document | {"failed": [{"label": "best", "seed": 3, "reason": "the loss became nan"}]}
+    )
     assert "best, seed 3: not tested" in shown and "the loss became nan" in shown
     assert "step: not tested" in shown and "[1, 3]" in shown and "over 2 configurations" in shown
 
@@ -501,10 +505,10 @@ def test_the_help_and_the_page_on_verdicts_name_every_correction(capsys: pytest.
 
 def test_the_verdict_is_broken_between_words_and_the_command_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     document = document_of(row_of(0.0123, 0.01, 0.2), verdict=SHOWN_NONE)
-    whole = render(document)
+    whole = command_of("confirm").render(document)
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setattr(sys, "stdout", Terminal())
-    shown = render(document)
+    shown = command_of("confirm").render(document)
     verdict, told = whole.partition("\n\n")[0].splitlines(), shown.partition("\n\n")[0].splitlines()
     assert len(verdict[0]) > 60 >= max(map(len, told)) and " ".join(told) == " ".join(verdict)
     assert shown.splitlines()[-1] == whole.splitlines()[-1]

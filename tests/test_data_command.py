@@ -35,7 +35,7 @@ from trainables.data.combine import drawn_queries, some_queries
 from trainables.data.label_check import MOST_QUERIES, LabelCheck, agreements, check_labels
 from trainables.data.settings import DataConfig
 from trainables.evaluation.significance import detectable
-from tune_cl.cli.commands import data as data_command
+from tune_cl.cli import look as data_command
 
 
 def graded_files() -> dict[str, str]:

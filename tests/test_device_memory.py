@@ -180,9 +180,9 @@ class Alive:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *modules: Any):
         self.trainings: weakref.WeakSet[Training] = weakref.WeakSet()
         self.seen: list[int] = []
-        made = Training._build_module
+        made = Training._moving_average
         monkeypatch.setattr(
-            Training, "_build_module", lambda training: (self.trainings.add(training), made(training))[1]
+            Training, "_moving_average", lambda training: (self.trainings.add(training), made(training))[1]
         )
         for module in modules:
             monkeypatch.setattr(module, "release", self.count)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import papers, results
+from benchmarks import papers
 from trainables.config.keys import configuration_fields, ranker_fields
 from trainables.rankers import RANKERS
-from tune_cl.cli import COMMANDS, module_of, parser_of
+from tune_cl.cli import COMMANDS, command_of, parser_of
 from tune_cl.experiment.search_keys import SEARCH_KEYS
 from tune_cl.space.space_files import find_space
 
@@ -47,20 +47,11 @@ def test_what_a_page_names_is_there(page: Path) -> None:
     for line in commands(text):
         name, *arguments = shlex.split(line, comments=True)[1:]
         assert name in COMMANDS, line
-        options = parser_of(name, module_of(name)).parse_args(arguments)
+        options = parser_of(name, command_of(name)).parse_args(arguments)
         assert {setting.partition("=")[0] for setting in getattr(options, "overrides", ())} <= KEYS, line
         space = getattr(options, "space", None) or ""
         if space.islower() and not space.endswith(".yaml"):  # NAME stands for any space
             assert find_space(space).exists(), line
-
-
-def test_every_confirmation_of_the_results_page_has_its_table() -> None:
-    """`benchmarks/results.py` runs the page and writes its tables."""
-    page = results.PAGE.read_text(encoding="utf-8")
-    shown = results.commands(page, "DATA")
-    confirmed = [results.name_of(command) for command in shown if command[1] == "confirm"]
-    assert confirmed and confirmed == [name for name in confirmed if page.count(results.TABLE[0].format(name)) == 1]
-    assert {results.name_of(command) for command in shown if command[1] == "run"} >= set(confirmed)
 
 
 # -- the papers' rows: benchmarks/papers.py runs the commands of reproduce.md, and no others ---------------------------

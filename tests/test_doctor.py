@@ -8,9 +8,9 @@ import pytest
 
 from tests.support.console import Console
 from trainables.core import hub
-from tune_cl.cli import FAILED
-from tune_cl.cli.commands import doctor
-from tune_cl.cli.commands.doctor import Check
+from tune_cl.cli import FAILED, command_of
+from tune_cl.cli import check as doctor
+from tune_cl.cli.check import Check
 
 NAMES = ["Python", "packages", "storage", "cache", "temporary files", "memory", "GPU", "Java", "Ray", "hub"]
 
@@ -43,7 +43,8 @@ def test_a_storage_that_cannot_be_written_to_fails(console: Console) -> None:
     rows = console.document("doctor --storage /proc/none/runs", status=FAILED)
     [storage] = [row for row in rows if row["name"] == "storage"]
     assert not storage["ok"] and "/proc" in storage["fix"]
-    assert "FAILED   storage" in doctor.render(rows) and storage["fix"] in doctor.render(rows)
+    shown = command_of("doctor").render(rows)
+    assert "FAILED   storage" in shown and storage["fix"] in shown
 
 
 def test_packages_and_a_python_out_of_their_ranges_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,8 @@ from tests.support.trec_cases import write_qrels
 from trainables.core.errors import ConfigError, DataError
 from trainables.evaluation.metrics import METRICS, parse_metrics
 from trainables.evaluation.trec_files import read_qrels, read_run
-from tune_cl.cli.commands.evaluate import evaluate, per_query, render
+from tune_cl.cli import command_of
+from tune_cl.cli.evaluate import evaluate, per_query
 
 # As the README files of the data give them.
 GIVEN_RUNS = [
@@ -136,7 +137,7 @@ def per_query_of(home: Path, metric: str, level: int) -> np.ndarray:
 def test_missing_queries_count_zero_and_are_told(files: dict[str, str]) -> None:
     document = evaluate(files["qrels"], [files["short"]], ["map"])
     assert document["runs"] == [{"run": files["short"], "metrics": {"map": pytest.approx(0.6)}, "queries_missing": 2}]
-    assert re.search(r"short\.run .*2 judged queries", render(document).replace("\n", ""))
+    assert re.search(r"short\.run .*2 judged queries", command_of("evaluate").render(document).replace("\n", ""))
 
 
 @pytest.mark.parametrize("grade", [-1, -2])
@@ -166,11 +167,13 @@ def test_per_query_values_follow_the_qrels(shared: Path) -> None:
 
 def test_render_shows_means_and_comparisons(files: dict[str, str]) -> None:
     document = evaluate(files["qrels"], [files["a"], files["b"]], ["map", "p@1"])
-    text = render(document)
+    text = command_of("evaluate").render(document)
     assert all(word in text for word in ("0.8000", "-0.2000", f"{files['b']} against {files['a']}"))
     for p, shown in ((0.00009, "<0.0001"), (0.0001, "0.0001"), (0.05, "0.0500"), (1.0, "1.0000")):
         document["runs"][1]["vs_first"]["map"] |= {"p": p, "p_adjusted": p}
-        [row] = [line.split() for line in render(document).splitlines() if line.startswith("map")]
+        [row] = [
+            line.split() for line in command_of("evaluate").render(document).splitlines() if line.startswith("map")
+        ]
         assert row[-2:] == [shown, shown]
 
 

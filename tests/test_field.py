@@ -25,7 +25,7 @@ from trainables.data import recognised
 from trainables.data.columns import RankingData
 from trainables.data.readers import assembly
 from trainables.data.words import for_lucene, words
-from tune_cl.cli.commands.evaluate import evaluate
+from tune_cl.cli.evaluate import evaluate
 from tune_cl.space.space_files import parse_yaml
 
 Files = Mapping[str, Any]

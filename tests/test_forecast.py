@@ -14,7 +14,7 @@ from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Event
 from tune_cl.history.state import SearchState, replay
 from tune_cl.search.driver import BASELINE_TRIAL
-from tune_cl.search.throughput import Forecaster, Pace, Paces, forecast_by
+from tune_cl.search.throughput import MEASURED, forecast_event
 from tune_cl.space.space import Flat
 
 SPACE = """
@@ -49,14 +49,14 @@ def measured(experiment: Experiment, trials: list[tuple[Flat, float]]) -> Search
         events += [{"event": "trial"} | trial | told]
         events += [
             {"event": "result", "iteration": iteration, "metrics": metrics} | trial
-            for iteration in range(1, Forecaster(experiment).measured + 1)
+            for iteration in range(1, min(MEASURED, experiment.max_iterations) + 1)
         ]
     return replay(events)
 
 
 def first_of(experiment: Experiment, trials: list[tuple[Flat, float]], slots: int) -> Event:
     """What the first trial's measured iteration forecasts."""
-    told = Forecaster(experiment).event(measured(experiment, trials), "t0", slots)
+    told = forecast_event(experiment, measured(experiment, trials), "t0", slots)
     assert told is not None
     return told
 
@@ -162,15 +162,6 @@ def test_places_that_no_trial_fills_save_no_time(slots: int, tmp_path: Path) -> 
     assert first_of(short, [({}, 400.0)], 16)["hours_forecast"] == 1, "the baseline goes on"
 
 
-@pytest.mark.parametrize(("scheduler", "hours"), [("none", 9 * 4.0), ("asha", 9.0)])
-def test_a_search_takes_as_long_as_its_slowest_trial(scheduler: str, hours: float, tmp_path: Path) -> None:
-    """Under a scheduler, as many iterations of it as trials make on average: less than half of the nine."""
-    experiment = toy(tmp_path, f"search.scheduler={scheduler}", "search.grace=none", "search.trials=40")
-    paces = Paces(3600.0, 3600.0, (Pace({}, 4 * 3600.0, 1.0), Pace({"ranker.name": "rare"}, 9 * 3600.0, 0.3)))
-    span, _ = forecast_by(paces, experiment, forecast_of(experiment, 400)["iterations_expected"], 400)
-    assert hours <= span.hours < 1.5 * hours
-
-
 def test_what_the_baseline_forecasts_heeds_the_budgets(tmp_path: Path) -> None:
     options = ["search.hours=0.5", "search.scheduler=none"]
     told = first_of(toy(tmp_path, *options), [({}, 100.0)], slots=2)
@@ -180,22 +171,12 @@ def test_what_the_baseline_forecasts_heeds_the_budgets(tmp_path: Path) -> None:
     assert first_of(whole, [({}, 100.0)], slots=2)["iterations_expected"] == forecast_of(whole)["iterations_expected"]
 
 
-def test_each_ranker_forecasts_the_search_anew_with_its_own_pace(tmp_path: Path) -> None:
-    """Half of the 20 others are as fast as the baseline, half take ten times as long."""
-    path = tmp_path / "space.yaml"
-    path.write_text(SPACE)
-    changed = ["ranker.name={grid: [conv_knrm, knrm]}", "training.lr={grid: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]}"]
-    experiment = load_experiment(str(path), [*changed, "search.searcher=grid", "search.scheduler=none"])
-    trials = [({}, 1.0), ({"ranker.name": "conv_knrm"}, 3.0), ({"ranker.name": "knrm"}, 10.0)]
-    forecaster, told = Forecaster(experiment), []
-    for count in range(1, 5):
-        state = measured(experiment, [*trials, ({"ranker.name": "knrm"}, 20.0)][:count])
-        event = forecaster.event(state, f"t{count - 1}", 1)
-        told.append(event and round(event["hours_forecast"] * 3600, 6))
-    assert told == [21 * 9.0, None, 11 * 9.0 + 10 * 90.0, None]
-    assert Forecaster(experiment).event(measured(experiment, trials[2:]), "t0", 1) is None, (
-        "none of the baseline's kind yet"
-    )
+def test_the_search_forecasts_once_by_the_pace_of_its_default(tmp_path: Path) -> None:
+    experiment = toy(tmp_path)
+    state = measured(experiment, [({}, 1.0), ({"curriculum.delta": 0.5}, 9.0)])
+    assert forecast_event(experiment, state, "t1", 1) is None
+    told = forecast_event(experiment, state, "t0", 1)
+    assert told is not None and told["hours_forecast"] * 3600 == forecast_of(experiment)["iterations_expected"]
 
 
 @pytest.mark.parametrize("scheduler", ["asha", "hyperband", "median", "model"])

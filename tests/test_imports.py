@@ -15,7 +15,7 @@ from tests.support.builders import tiny_data
 from tests.support.report_cases import Case
 from tests.support.trec_folder import write_trec_folder
 from tune_cl.cli import BAD_INPUT, COMMANDS, DONE
-from tune_cl.cli.commands.list import KINDS
+from tune_cl.cli.look import kinds
 
 pytestmark = pytest.mark.slow
 
@@ -96,7 +96,7 @@ def told_by(program: str, *values: object) -> list:
             ],
             id="refused",
         ),
-        pytest.param(DONE, [f"list {kind}" for kind in KINDS], id="list"),
+        pytest.param(DONE, [f"list {kind}" for kind in kinds()], id="list"),
         pytest.param(DONE, [f"{command} --help" for command in COMMANDS], id="help"),
         pytest.param(DONE, ["pace root", "weigh --difficulty .25"], id="numbers"),
     ],

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.data_folders import trec_files, write_folder
 from tests.support.report_cases import Case
-from tune_cl.cli import COMMANDS, main, module_of, parser_of
+from tune_cl.cli import COMMANDS, command_of, main, parser_of
 
 NO_PATH = {
     "--address", "--against-trial", "--at", "--best-of", "--correction", "--delta", "--difference", "--difficulty",
@@ -40,7 +40,7 @@ PIPES = ("qrels", "runs", "--documents")
 
 def arguments() -> set[str]:
     """Every argument of every command that takes a value."""
-    parsers = [parser_of(name, module_of(name)) for name in COMMANDS]
+    parsers = [parser_of(name, command_of(name)) for name in COMMANDS]
     actions: list[argparse.Action] = [action for parser in parsers for action in parser._actions if action.nargs != 0]
     return {action.option_strings[-1] if action.option_strings else action.dest for action in actions}
 

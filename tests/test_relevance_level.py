@@ -36,8 +36,7 @@ from trainables.training.checkpoint import read_json
 from trainables.training.materials import materials_key, prepare
 from trainables.training.trees import TreeTraining, stages
 from tune_cl.cli import DONE, main
-from tune_cl.cli.commands.baseline import grid_best, rank
-from tune_cl.cli.commands.evaluate import evaluate
+from tune_cl.cli.evaluate import evaluate, grid_best, rank
 from tune_cl.experiment.load import load_experiment
 from tune_cl.inputs import RankerArtifacts as Artifacts
 

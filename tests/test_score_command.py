@@ -12,7 +12,8 @@ from tests.support.builders import tiny_data
 from tests.support.console import Console
 from tests.support.data_folders import letor_files, trec_files, write_folder
 from trainables.data.instances import make_instances
-from tune_cl.cli.commands.score import NOT_FIXED, SHOWN, extremes, render
+from tune_cl.cli import command_of
+from tune_cl.cli.training import NOT_FIXED, SHOWN, extremes
 
 ALL = "--set training.negatives=all"
 
@@ -55,7 +56,7 @@ def test_a_pair_is_written_with_its_relevant_document_first(console: Console) ->
     told, rows = score(console, trec_files(runs=False), f"bm25_std {ALL}")
     pairs = {(query, documents) for query, documents, _ in rows}
     assert pairs == {("train-a", "d1 d2"), ("train-a", "d1 d3"), ("train-b", "d2 d1"), ("train-b", "d2 d3")}
-    shown, value = render(told), float(rows[0][2])
+    shown, value = command_of("score").render(told), float(rows[0][2])
     assert f"{value:.4g}  {rows[0][0]}\n" in shown and f"{value:.4g}" != f"{value:.3g}"
     assert all(text in shown for text in ("easiest:", "hardest:", "query: dog running", "relevant: the dog ran"))
 

@@ -15,7 +15,7 @@ from tests.support.terminal import result
 from tests.support.unsent_events import LeftBehind
 from trainables.core.errors import Interrupted
 from tune_cl import run_search as runner
-from tune_cl.cli.search_result import render
+from tune_cl.cli.search import result_in_words as render
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import over_curricula, replay

@@ -16,7 +16,7 @@ from trainables.data import load_data
 from trainables.data.clusters import query_clusters
 from trainables.data.columns import TextColumn
 from trainables.training import factory
-from tune_cl.cli.commands.confirm import render
+from tune_cl.cli import command_of
 from tune_cl.confirmation.readings import record_reading, split_digest
 from tune_cl.confirmation.request import Configuration, plain_label
 from tune_cl.confirmation.verdict import sentence
@@ -114,7 +114,7 @@ def test_trials_and_the_best_of_each_value_are_tested_by_name(
     values = [[run["value"] for run in row["runs"]] for row in rows]
     assert all(max(run["dev_by_iteration"]) == run["dev"] for row in rows for run in row["runs"])
     assert np.mean(values[0]) - np.mean(values[1]) == pytest.approx(pair["difference"])
-    assert f"{pair['label']} - {pair['other']}" in render(of_each)
+    assert f"{pair['label']} - {pair['other']}" in command_of("confirm").render(of_each)
     page = SearchFolder(search.storage, "toy").folder / "report.html"
     assert "one against another" in page.read_text()
     against = confirm(search, seeds=2, trials=("t0001",), against_trial="t0003")

@@ -19,8 +19,9 @@ def schema(console: Console) -> Draft202012Validator:
     return Draft202012Validator(document)
 
 
-def test_the_shipped_spaces_fit(schema: Draft202012Validator) -> None:
+def test_the_shipped_spaces_name_the_schema_beside_them_and_fit(schema: Draft202012Validator) -> None:
     for name in SPACES:
+        assert find_space(name).read_text(encoding="utf-8").startswith("# yaml-language-server: $schema=schema.json\n")
         assert [error.message for error in schema.iter_errors(read_space(find_space(name))[0])] == [], name
 
 

@@ -27,8 +27,8 @@ from trainables.data.columns import required_split
 from trainables.evaluation.per_query import SplitEvaluator, evaluator_of, values_file, write_evaluated
 from trainables.evaluation.retrieval import with_retrieved
 from trainables.evaluation.trec_files import write_per_query
-from trainables.training.checkpoint import BEST, best_documents, best_scores, require_whole
-from trainables.training.factory import AnyMaterials, make_training, training_notes
+from trainables.training.checkpoint import BEST, best_documents, best_scores, load_best, require_whole
+from trainables.training.factory import AnyMaterials, make_training, training_notes, write_best_ranker
 from trainables.training.materials import Materials, materials_for, materials_key
 from trainables.training.objective import ObjectiveMaterials
 from trainables.training.progress import STATE, read_state
@@ -109,11 +109,21 @@ class RankerArtifacts(Artifacts):
         """The best weights, as a ranker for `tune-cl rerank`."""
         if not isinstance(run, TrainingRun):
             raise TypeError("not a ranker's training")
-        training = make_training(run, materials_for(run, self.materials), device="cpu")
+        folder, materials = self.folder / BEST_RANKER, materials_for(run, self.materials)
+        if run.grows_trees:
+            return self._trees(checkpoint, run, materials, folder)
+        with reading(checkpoint), fetched(checkpoint, BEST) as saved:
+            patiently(lambda: require_whole(saved, BEST))
+            weights, _ = patiently(lambda: load_best(saved / BEST))
+        write_best_ranker(run, materials, weights, folder)
+        return folder
+
+    def _trees(self, checkpoint: str | Path, run: TrainingRun, materials: Materials, folder: Path) -> Path:
+        training = make_training(run, materials)
         with reading(checkpoint), fetched(checkpoint) as saved:
             patiently(lambda: training.load(saved))
-        training.save_ranker(self.folder / BEST_RANKER)
-        return self.folder / BEST_RANKER
+        training.save_ranker(folder)
+        return folder
 
     def describe(self, ranker: Path, trial: str, best: Dev, run: AnyRun, label_free: Mapping[str, Any]) -> None:
         data = next(iter(self.materials.values())).data

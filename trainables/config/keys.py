@@ -70,10 +70,14 @@ class TeacherConfig(Section):
     ranker: Annotated[dict[str, Any] | None, BeforeValidator(teacher_ranker)] = Field(
         default=None, description="a ranker's name, or its settings as under ranker; null: the ranker that is trained"
     )
-    lr: float | None = Field(default=None, gt=0, description="null: training.lr")
-    max_iterations: int | None = Field(default=None, ge=1, description="null: training.max_iterations")
+    lr: float | None = Field(default=None, gt=0, description="the teacher's learning rate; null: training.lr")
+    max_iterations: int | None = Field(
+        default=None, ge=1, description="the teacher's iterations; null: training.max_iterations"
+    )
     seed: Annotated[Literal["training"] | Annotated[int, Field(ge=0)], Field(union_mode="left_to_right")] = Field(
-        default="training", description="training: a teacher for each seed of a training; a number: one for all"
+        default="training",
+        description="training: a teacher for each seed of a training; a number: one for all (111: that of Penha & "
+        "Hauff)",
     )
 
 
@@ -146,7 +150,7 @@ class NegativesConfig(Section):
     """A curriculum over the candidates of each query, with T, delta, n and stages of `curriculum`."""
 
     schedule: Annotated[str, one_of(SCHEDULES)] = Field(
-        default="none", description="how the negatives of a query become harder"
+        default="none", description="how the negatives of a query become harder; none: those of training from the start"
     )
     pacing: Annotated[str, one_of(PACINGS), SCHEDULES_NEGATIVES] = Field(
         default="linear", description="how fast negatives harden"
@@ -158,20 +162,28 @@ class NegativesConfig(Section):
 
 class CurriculumConfig(Section):
     scoring: Annotated[str, one_of(SCORINGS), READS_SCORING] = Field(
-        default="random", description="difficulty that orders the training data"
+        default="random", description="the difficulty that orders the training data"
     )
     pacing: ForNetworks[Annotated[str, one_of(PACINGS)]] = Field(
-        default="none", description="share of the order open at a step"
+        default="none",
+        description="how the share of that order that is open grows with the steps; none: everything from the start",
     )
     n: Annotated[float, pacing_reads("n")] = Field(default=2, ge=1, description="root of pacing root")
     stages: Annotated[int, pacing_reads("stages")] = Field(
         default=3, ge=2, le=100, description="stages of a pacing that has stages"
     )
     delta: Annotated[float, delta_counts()] = Field(
-        default=0.33, gt=0, le=1, description="share open at the start; at first above 0 under self-paced weights"
+        default=0.33,
+        gt=0,
+        le=1,
+        description="the share that is open at the start; under a self-paced weighting the share of instances that "
+        "weigh above 0 at first",
     )
     T: Annotated[float, HAS_PACE] = Field(
-        default=0.9, gt=0, le=1, description="share of all training steps after which everything is open"
+        default=0.9,
+        gt=0,
+        le=1,
+        description="the share of all training steps after which everything is open, and negatives are the last ones",
     )
     final_share: Annotated[float, HAS_PACING] = Field(
         default=1.0, gt=0, le=1, description="fraction of examples ever used; below 1, the hardest are never trained on"
@@ -180,16 +192,16 @@ class CurriculumConfig(Section):
         default=2, ge=1, description="iterations without a better dev value until pacing adaptive opens the next stage"
     )
     weighting: ForNetworks[Annotated[str, one_of(WEIGHTINGS)]] = Field(
-        default="none", description="heuristic that weights easy samples up"
+        default="none", description="how easy samples count more at first; none: all count alike"
     )
     m: Annotated[Unbounded, HAS_WEIGHTING] = Field(
-        default=20, ge=1, description="iterations until all weights are 1, or inf"
+        default=20, ge=1, description="iterations until all weights are 1; inf: never"
     )
     anti: Annotated[bool, HAS_ORDER] = Field(
-        default=False, description="turns difficulty round: hard samples first, or weighted up"
+        default=False, description="reverses the difficulty: hard samples come first, or count more"
     )
     objective_switch: Literal["none", "mse", "pointwise"] = Field(
-        default="none", description="loss before the configured one: squared error on the grade, or cross-entropy"
+        default="none", description="the loss before training.loss: squared error on the grade, or cross-entropy"
     )
     switch_at: ForNetworks[Annotated[float, SWITCHES]] = Field(
         default=0.2, gt=0, lt=1, description="share of all steps before the objective switches"
@@ -198,22 +210,26 @@ class CurriculumConfig(Section):
         default="none", description="training data of the first trees (ranker lambdamart)"
     )
     subset_share: ForTrees[Annotated[float, subset_reads("subset_share")]] = Field(
-        default=0.25, gt=0, le=1, description="of the queries, for subsets of queries"
+        default=0.25, gt=0, le=1, description="the share of the queries that subsets of queries take"
     )
     feature: ForTrees[Annotated[int, subset_reads("feature")]] = Field(
-        default=1, ge=1, description="number of subset feature_ndcg's feature, as in the files"
+        default=1, ge=1, description="the number, as in the files, of the feature that subset feature_ndcg reads"
     )
     switch: ForTrees[Annotated[int, HAS_FIRST_TREES]] = Field(
-        default=100, ge=1, description="trees before the subset, or objective_switch, gives way (ranker lambdamart)"
+        default=100,
+        ge=1,
+        description="trees before the subset, or the switched objective, gives way (ranker lambdamart)",
     )
     reference: Annotated[Literal["paper", "code"], FOLLOWS_REFERENCE] = Field(
-        default="paper", description="which to follow where the papers' code differs from their text"
+        default="paper", description="which to follow where a paper's code differs from its text"
     )
     vectors: Annotated[str, scoring_reads("vectors"), READS_SCORING] = Field(
-        default="train", min_length=1, description="word vectors of scoring semantic_std: train, or a file"
+        default="train",
+        min_length=1,
+        description="the word vectors of scoring semantic_std: train (on the collection), or a file",
     )
     file: Annotated[Annotated[str, Field(min_length=1)] | None, scoring_reads("file"), READS_SCORING] = Field(
-        default=None, description="difficulty of one's own: a file of rows QUERY TAB DOCUMENT TAB VALUE"
+        default=None, description="the values of scoring file: rows QUERY TAB DOCUMENT TAB VALUE, higher = harder"
     )
     teacher: Annotated[TeacherConfig, READS_TEACHER] = TeacherConfig()
     negatives: ForNetworks[NegativesConfig] = NegativesConfig()
@@ -248,13 +264,16 @@ class CurriculumConfig(Section):
 
 class TrainingConfig(Section):
     loss: ForNetworks[Annotated[str, one_of(LOSSES)]] = Field(
-        default="pairwise", description="of documents, of pairs, or of a positive and a list of negatives"
+        default="pairwise",
+        description="of documents, of pairs, or of a positive and a list of negatives; on pairs to classify "
+        "cross_entropy (the default there) or hinge",
     )
     margin: ForNetworks[Annotated[float, READS_MARGIN]] = Field(default=1.0, gt=0, description="margin of loss hinge")
     temperature: ForNetworks[Annotated[float | None, READS_TEMPERATURE]] = Field(
         default=None,
         gt=0,
-        description="divides the scores of losses softmax and distill_kl; null: 0.05 for softmax of cosines, else 1",
+        description="divides the scores of losses softmax and distill_kl, and the teacher's in the latter; null: 0.05"
+        " for softmax over the cosines of a bi_encoder, else 1",
     )
     label_smoothing: ForNetworks[Annotated[float, READS_SMOOTHING]] = Field(
         default=0.0,
@@ -262,15 +281,20 @@ class TrainingConfig(Section):
         lt=1,
         description="share of the target that losses cross_entropy and softmax spread over all documents or classes",
     )
-    lr: float = Field(default=1e-3, gt=0, description="learning rate of Adam with decoupled weight decay")
-    weight_decay: ForNetworks[float] = Field(default=0.0, ge=0)
+    lr: float = Field(
+        default=1e-3,
+        gt=0,
+        description="the learning rate of AdamW; knrm and drmm_tks have the default 0.01, lambdamart 0.05, decoder "
+        "2e-5",
+    )
+    weight_decay: ForNetworks[float] = Field(default=0.0, ge=0, description="AdamW's decoupled weight decay")
     warmup: ForNetworks[float] = Field(
-        default=0.0, ge=0, lt=1, description="share of all steps with a linearly rising rate"
+        default=0.0, ge=0, lt=1, description="the share of all steps in which the rate rises linearly"
     )
     schedule: ForNetworks[Literal["constant", "linear"]] = Field(
-        default="constant", description="rate after warm-up; linear falls to 0"
+        default="constant", description="the rate after the warm-up; linear: it falls to 0"
     )
-    clip: ForNetworks[Unbounded] = Field(default=1.0, gt=0, description="largest gradient norm, or inf")
+    clip: ForNetworks[Unbounded] = Field(default=1.0, gt=0, description="the largest norm of the gradient")
     batch_size: ForNetworks[int] = Field(
         default=16, ge=1, description="samples a step; a pair of documents is one sample"
     )
@@ -278,47 +302,64 @@ class TrainingConfig(Section):
         default=None, ge=1, description="samples through the ranker at a time: less memory, same steps; null: all"
     )
     batches_per_iteration: ForNetworks[int] = Field(
-        default=32, ge=1, description="optimiser steps between dev evaluations"
+        default=32, ge=1, description="optimiser steps between two evaluations on dev: one iteration"
     )
-    max_iterations: int = Field(default=20, ge=0, description="0: the untrained ranker, with tune-cl train alone")
+    max_iterations: int = Field(
+        default=20,
+        ge=0,
+        description="iterations of a training at most; 0, with tune-cl train alone: the untrained ranker",
+    )
     patience: int = Field(default=15, ge=1, description="iterations without a better dev value before training ends")
     max_length: ForNetworks[int] = Field(
-        default=128, ge=8, description="tokens of query and document together (bert) or of a document"
+        default=128,
+        ge=8,
+        description="tokens of query and document together (bert; decoder, with the prompt) or of each (bi_encoder), "
+        "or words of a document",
     )
     negatives: ForNetworks[
         Annotated[Literal["all", "first"] | Annotated[int, Field(ge=1)], Field(union_mode="left_to_right")]
     ] = Field(
         default=1,
-        description="N: negatives drawn again for each positive; first: always the one that the data lists first; "
-        "all: every candidate or pair is an instance",
+        description="N: negatives that are drawn again for each positive; first: always the one that the data lists "
+        "first; all: every pair is an instance, or with a pointwise loss every candidate; with a loss of "
+        "lists, the N negatives of one list",
     )
     hard_negatives: ForNetworks[Annotated[Literal["random", "first_stage", "teacher"], DRAWS_NEGATIVES]] = Field(
         default="random",
         description="negatives are drawn from all candidates, or from those that the run or the teacher ranks highest",
     )
     negative_ranks: ForNetworks[Annotated[tuple[Rank, Rank] | None, DRAWS_NEGATIVES, DRAWS_HARD]] = Field(
-        default=None, description="[LO, HI]: ranks, among a positive's negatives, that are drawn from; null: [1, N]"
+        default=None,
+        description="[LO, HI]: the ranks, among a positive's negatives, that are drawn from; null: [1, N], the N "
+        "hardest",
     )
     in_batch_negatives: ForNetworks[Annotated[bool, CONTRASTS]] = Field(
-        default=False, description="whether the documents of a batch's other queries are negatives too"
+        default=False,
+        description="whether the documents of a batch's other queries are negatives too (ranker bi_encoder)",
     )
-    precision: ForNetworks[Literal["auto", "fp32", "bf16"]] = "auto"
+    precision: ForNetworks[Literal["auto", "fp32", "bf16"]] = Field(
+        default="auto",
+        description="auto: bf16 where the hardware computes it and the ranker (bert, bi_encoder, decoder) takes it, "
+        "else fp32",
+    )
     average: ForNetworks[Literal["none", "ema"]] = Field(
-        default="none", description="weights that are evaluated and saved: the last step's, or their moving average"
+        default="none",
+        description="the weights that are evaluated on dev, saved and applied to test: those after the last step, or "
+        "(ema) their exponential moving average over the steps, with a time constant of 3 iterations",
     )
     pretrain_data: Annotated[Annotated[str, Field(min_length=1)] | None, PRETRAINS] = Field(
         default=None, description="data, as under data.source, that the ranker is trained on first; null: none"
     )
     pretrain_iterations: Annotated[int, PRETRAINS] = Field(
-        default=20, ge=1, description="most iterations on pretrain_data"
+        default=20, ge=1, description="iterations of the pre-training at most"
     )
     pretrain_lr: Annotated[float | None, PRETRAINS] = Field(
-        default=None, gt=0, description="learning rate there; null: training.lr"
+        default=None, gt=0, description="the learning rate of the pre-training; null: training.lr"
     )
     pretrain_relevance_level: Annotated[int, PRETRAINS] = Field(
         default=1, ge=1, description="lowest relevant grade of pretrain_data"
     )
-    pretrain_seed: Annotated[int, PRETRAINS] = Field(default=0, ge=0, description="of the training on pretrain_data")
+    pretrain_seed: Annotated[int, PRETRAINS] = Field(default=0, ge=0, description="the seed of the pre-training")
 
     @property
     def draws_hard_negatives(self) -> bool:
@@ -347,11 +388,14 @@ class TrainingConfig(Section):
 
 
 class EvaluationConfig(Section):
-    relevance_level: int = Field(default=1, ge=1, description="lowest relevant grade (2 for TREC DL, 3 for ANTIQUE)")
+    relevance_level: int = Field(
+        default=1, ge=1, description="the lowest grade that counts as relevant (2 for TREC DL, 3 for ANTIQUE)"
+    )
     retrieve: int | None = Field(
         default=None,
         ge=1,
-        description="K: dev and test judge the K best documents of the whole collection, not the ranked candidates",
+        description="K: dev and test judge the K best documents of the whole collection, by exact search, not the "
+        "ranked candidates (ranker bi_encoder)",
     )
 
 
@@ -374,8 +418,10 @@ class TrainingRun(Section):
     curriculum: CurriculumConfig = CurriculumConfig()
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
-    metric: Annotated[str, BeforeValidator(metric_name), one_of(METRICS)] = "map"
-    seed: int = Field(default=0, ge=0)
+    metric: Annotated[str, BeforeValidator(metric_name), one_of(METRICS)] = Field(
+        default="map", description="what trials are compared by on dev; on pairs to classify it is accuracy"
+    )
+    seed: int = Field(default=0, ge=0, description="of a training, and of what a search draws")
 
     @model_validator(mode="before")
     @classmethod
@@ -559,7 +605,9 @@ def dotted_keys(model: type[BaseModel], prefix: str = "") -> dict[str, FieldInfo
 class RankerName(Section):
     """Holds the one key that every ranker has."""
 
-    name: Annotated[str, one_of(RANKERS)] = Field(default=DEFAULT_RANKER, description="the kind of ranker")
+    name: Annotated[str, one_of(RANKERS)] = Field(
+        default=DEFAULT_RANKER, description="the kind of ranker; ranker: NAME is short for it"
+    )
 
 
 def configuration_fields(rankers: Iterable[str]) -> dict[str, FieldInfo]:

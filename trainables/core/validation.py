@@ -28,7 +28,8 @@ WORDS = {
     bool: "true or false",
     int: "a whole number",
     float: "a number",
-    str: "a word",
+    str: "a text",
+    tuple: "a list",
     dict: "a mapping",
     type(None): "null",
 }
@@ -221,7 +222,8 @@ def expected(annotation: Any, metadata: Iterable[Any] = ()) -> str:
         return names[0] if len(names) == 1 else f"one of {', '.join(names)}"
     if named := next((item for item in metadata if isinstance(item, OneOf)), None):
         return f"one of {', '.join(named.names)}"
-    return WORDS.get(origin or annotation, "a value of another kind") + interval(metadata)
+    words = WORDS.get(origin or annotation, "a value of another kind") + interval(metadata)
+    return f"{words}, or inf" if any(getattr(item, "allow_inf_nan", False) for item in metadata) else words
 
 
 def interval(metadata: Iterable[Any]) -> str:

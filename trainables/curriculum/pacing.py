@@ -134,12 +134,14 @@ def _cut(k: int, stages: int) -> float:
     return (100 * k // stages) / 100
 
 
-@pacing("linear", "share grows by the same amount each step", PENHA)
+@pacing("linear", "share grows by the same amount each step: x(1 - δ) + δ", PENHA)
 def linear(x: float, schedule: Schedule) -> float:
     return x * (1 - schedule.delta) + schedule.delta
 
 
-@pacing("root", "share grows fast at first, faster with a larger n", PENHA, needs=("delta", "n"))
+@pacing(
+    "root", "share grows fast at first, faster with a larger n: (x(1 - δⁿ) + δⁿ)^(1/n)", PENHA, needs=("delta", "n")
+)
 def root(x: float, schedule: Schedule) -> float:
     """(x (1 - δⁿ) + δⁿ)^(1/n), through logarithms so that δⁿ may underflow (n = 50 and more)."""
     delta, n = schedule.delta, schedule.n
@@ -147,19 +149,31 @@ def root(x: float, schedule: Schedule) -> float:
     return (x * (1 - power) + power) ** (1 / n) if x > 0 else delta
 
 
-@pacing("geometric", "share grows slowly at first", PENHA)
+@pacing("geometric", "share grows slowly at first: δ^(1 - x)", PENHA)
 def geometric(x: float, schedule: Schedule) -> float:
     """δ^(1 - x), with x capped at 1: beyond it the code's value exceeds 1 and is capped anyway."""
     return schedule.delta ** (1 - min(x, 1.0))
 
 
-@pacing("quadratic", "share grows with the square of the step", CODE, needs=("delta", "reference"), ends_at_one=False)
+@pacing(
+    "quadratic",
+    "share grows with the square of the step: (x(1 - δ^1.54))² + δ",
+    CODE,
+    needs=("delta", "reference"),
+    ends_at_one=False,
+)
 def quadratic(x: float, schedule: Schedule) -> float:
     """In the paper's code only. Its exponent 1.54 fits δ = .33, for which the share reaches 1 at T."""
     return (x * (1 - schedule.delta**1.54)) ** 2 + schedule.delta
 
 
-@pacing("cubic", "share grows with the cube of the step", CODE, needs=("delta", "reference"), ends_at_one=False)
+@pacing(
+    "cubic",
+    "share grows with the cube of the step: (x(1 - δ^1.87))³ + δ",
+    CODE,
+    needs=("delta", "reference"),
+    ends_at_one=False,
+)
 def cubic(x: float, schedule: Schedule) -> float:
     """In the paper's code only. With δ = .33 the bare formula gives .998 at T."""
     return (x * (1 - schedule.delta**1.87)) ** 3 + schedule.delta
@@ -179,7 +193,7 @@ def stage_of(x: float, stages: int) -> int:
 
 @pacing(
     "baby_steps",
-    "equal stages, each with one more of equally large parts",
+    "equal stages, each with one more of equally large parts: (k + 1)/S in stage k",
     "Bengio et al. 2009; Spitkovsky et al. 2010",
     needs=("stages",),
 )
@@ -223,7 +237,7 @@ def stalls(dev: Sequence[float], patience: int) -> int:
 
 @pacing(
     "adaptive",
-    "the next stage opens when dev has stopped rising, at the latest at T",
+    "the next stage opens when dev has stopped rising, δ + (1 - δ) k/(S - 1) in stage k; everything from T on",
     "Cirik et al. 2016",
     needs=("delta", "stages", "patience"),
 )

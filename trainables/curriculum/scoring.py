@@ -189,7 +189,7 @@ def scoring(
 
 @scoring(
     "self_paced",
-    "the ranker's own loss, anew in each iteration; a random order before that",
+    "the ranker's own loss, measured again in each iteration; a random order before that",
     "Kumar et al. 2010",
     needs=("seed",),
     reads_texts=False,
@@ -220,7 +220,7 @@ def response_words(scored: Scored) -> np.ndarray:
     return scored.of_queries(scored.groups.means(word_counts(scored.data.documents)[documents]))
 
 
-@scoring("file", "values of one's own: curriculum.file", "any", needs=("file",), reads_texts=False)
+@scoring("file", "the values in curriculum.file", "any", needs=("file",), reads_texts=False)
 def from_file(scored: Scored) -> np.ndarray:
     """The values of `curriculum.file` (trainables.curriculum.difficulty_file)."""
     if scored.file is None:
@@ -243,7 +243,7 @@ _BLOCK = 1 << 15  # candidates matched at once
 
 @scoring(
     "semantic_std",
-    "spread over the candidates of the cosine between their words and the context's",
+    "σ over the candidates of the mean cosine between their words and the context's",
     PENHA,
     needs=(*CANDIDATES, "vectors"),
     unfit=ONE_CANDIDATE,
@@ -311,7 +311,7 @@ def _vector_sums(tokens, rows: np.ndarray, units: np.ndarray, last: bool = False
 
 @scoring(
     "bm25_std",
-    "spread over the candidates of their BM25 scores",
+    "σ over the candidates of their BM25 scores for the context",
     PENHA,
     needs=CANDIDATES,
     unfit=ONE_CANDIDATE,
@@ -331,7 +331,7 @@ def bm25_std(scored: Scored) -> np.ndarray:
 
 @scoring(
     "model_margin",
-    "how little a trained teacher prefers the relevant candidates",
+    "how little a trained teacher prefers the relevant candidates: -(p(relevant) - p(other))",
     PENHA,
     needs=(*CANDIDATES, "teacher"),
 )
@@ -395,7 +395,7 @@ def _means_where(groups: Groups, values: np.ndarray, included: np.ndarray) -> np
 
 @scoring(
     "el2n",
-    "norm of the error that teachers make a few iterations into their trainings",
+    "norm of the error that teachers make a few iterations into their trainings, mean over three",
     "Paul et al. 2021",
     needs=("early_teachers",),
 )
@@ -416,7 +416,7 @@ CARTOGRAPHY, NORTHCUTT = "Swayamdipta et al. 2020", "Northcutt et al. 2021"
 
 @scoring(
     "confidence",
-    "how little a teacher believes the label over its training: label noise comes last",
+    "1 - the label's mean probability over a teacher's iterations: label noise comes last",
     CARTOGRAPHY,
     needs=("teacher_course",),
 )
@@ -428,7 +428,7 @@ def confidence(scored: Scored) -> np.ndarray:
 
 @scoring(
     "variability",
-    "how much a teacher's belief in the label varies over its training: ambiguous instances come last",
+    "standard deviation of the label's probability over a teacher's iterations: ambiguous instances come last",
     CARTOGRAPHY,
     needs=("teacher_course",),
 )

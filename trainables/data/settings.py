@@ -16,33 +16,46 @@ ForNetworks = Annotated[T, ActiveIf("a ranker over texts", lambda run: not run.g
 class Bm25Config(Section):
     """`data.bm25.*`: parameters of Lucene's BM25 (Robertson et al. 1994)."""
 
-    k1: float = Field(default=0.9, ge=0, description="term frequency saturation (Anserini's default)")
-    b: float = Field(default=0.4, ge=0, le=1, description="length normalisation (Anserini's default)")
+    k1: float = Field(default=0.9, ge=0, description="BM25's saturation of the term frequency (Anserini's default)")
+    b: float = Field(default=0.4, ge=0, le=1, description="BM25's length normalisation (Anserini's default)")
 
 
 class LabelNoise(Section):
     """`data.label_noise.*`: wrong training labels, drawn once for all trials and seeds."""
 
-    share: float = Field(default=0, ge=0, le=1, description="of the relevant training candidates; 0: the data's labels")
+    share: float = Field(
+        default=0,
+        ge=0,
+        le=1,
+        description="share of the relevant training candidates whose grade is exchanged with another; a larger share "
+        "exchanges all that a smaller one does",
+    )
     kind: Noisy[Literal["swap", "random", "hard"]] = Field(
         default="swap",
         description="what becomes relevant instead: swap: another candidate of the query; random: any document; "
         "hard: its candidate that BM25 scores highest",
     )
     seed: Noisy[int] = Field(
-        default=0, ge=0, description="of the draw: a larger share exchanges all that a smaller one does"
+        default=0, ge=0, description="the seed of the draw, which trials and seeds of a search share"
     )
 
 
 class ColumnNames(Section):
     """`data.columns.*`: the columns of pairs, where they have names of your own; others are then not read."""
 
-    query: str | None = Field(default=None, description="the query's text")
-    positive: str | None = Field(default=None, description="a relevant document, or a list of them")
-    negative: str | None = Field(default=None, description="another document, or a list; NAME_1, NAME_2, ... too")
-    document: str | None = Field(default=None, description="a document with a label, or a list of them")
-    label: str | None = Field(default=None, description="the document's grade, or a list")
-    score: str | None = Field(default=None, description="a teacher's score, or a list")
+    query: str | None = Field(
+        default=None,
+        description="the column of pairs that holds the query; where a column is named, only named ones are read",
+    )
+    positive: str | None = Field(default=None, description="the column of a relevant document, or of a list of them")
+    negative: str | None = Field(
+        default=None, description="the column of another document, or of a list; NAME_1, NAME_2, ... too"
+    )
+    document: str | None = Field(
+        default=None, description="the column of a document with a label, or of a list of them"
+    )
+    label: str | None = Field(default=None, description="the column of the documents' grades")
+    score: str | None = Field(default=None, description="the column of a teacher's scores")
 
     def named(self) -> dict[str, str]:
         """The columns that are named, by role."""
@@ -58,26 +71,36 @@ class DataConfig(Section):
     """`data.*`."""
 
     source: str = Field(
-        default="docstrings", min_length=1, description="docstrings | PATH | ir_datasets:NAME | hf:NAME"
+        default="docstrings",
+        min_length=1,
+        description="docstrings (the built-in data), a folder, ir_datasets:NAME, or hf:NAME of the Hugging Face hub",
     )
     candidates: ForNetworks[Literal["auto", "run", "qrels", "bm25"]] = Field(
         default="auto",
-        description="auto: the run; without one the qrels if they judge non-relevant documents too; else BM25",
+        description="where the documents to rank come from. auto: the run; without one the judged documents if "
+        "non-relevant ones are judged too; else BM25",
     )
     top_k: ForNetworks[Depth | dict[Literal["train", "dev", "test"], Depth]] = Field(
-        default=TOP_K, description="candidates a query kept from a first-stage run; or a number for each split"
+        default=TOP_K,
+        description="candidates of a query that are kept from a first-stage run or retrieved; or a number for each "
+        "split, {train: 10, dev: 100, test: 1000} (100 for one that is not named)",
     )
     unretrieved_positives: ForNetworks[Literal["drop", "keep"]] = Field(
-        default="drop", description="relevant training documents outside the run; keep: as candidates of rank 0"
+        default="drop",
+        description="relevant training documents outside the run: they are left out, or kept as candidates without a "
+        "first-stage rank",
     )
     bm25: ForNetworks[Bm25Config] = Bm25Config()
     identical_ids: ForNetworks[Literal["drop", "keep"]] = Field(
-        default="drop", description="a document that is its query itself (the same id): drop: never a candidate"
+        default="drop",
+        description="a document that is its query itself, as in ArguAna and Quora: it has the query's id and, where "
+        "ids are numbers, its text. drop: it is never a candidate",
     )
     words: ForNetworks[Literal["auto", "spaces", "bigrams"]] = Field(
         default="auto",
-        description="of BM25, scorings and word rankers: auto: at spaces, and bigrams of letters in scripts without "
-        "them (Chinese, Japanese, Thai, ...), if the queries have such; spaces; bigrams: in every script",
+        description="how BM25, scorings and word rankers cut texts into words. auto: at spaces, and words of scripts "
+        "without spaces (Chinese, Japanese, Thai, ...) into bigrams of letters, if a hundredth of the "
+        "queries has such; spaces: only at spaces; bigrams: every word into bigrams",
     )
     columns: ForNetworks[ColumnNames] = ColumnNames()
     split: tuple[Share, Share, Share] | None = Field(
@@ -88,16 +111,21 @@ class DataConfig(Section):
     query_clusters: str | None = Field(
         default=None,
         min_length=1,
-        description="queries that a verdict counts as one: a file of query and cluster by line, or prefix:SEPARATOR of "
-        "their ids; null: those of equal text",
+        description="near-duplicate queries, which a verdict counts as one: a file with a query id and its cluster on"
+        " each line, or prefix:SEPARATOR for ids that are equal before the last separator; null: queries "
+        "of equal text",
     )
     strict: bool = Field(default=False, description="whether a row that cannot be used is an error, not left out")
     train_share: float = Field(
-        default=1, gt=0, le=1, description="of the training queries; a larger share has all queries of a smaller one"
+        default=1,
+        gt=0,
+        le=1,
+        description="share of the training queries that is used; a larger share has all queries of a smaller one",
     )
     weak_labels: ForNetworks[Literal["none", "bm25"]] = Field(
         default="none",
-        description="bm25: of each training query its best candidate by BM25 is relevant, whatever the judgments say",
+        description="bm25: of each training query its best candidate by BM25 is relevant and the others are unjudged,"
+        " whatever the judgments say",
     )
     label_noise: LabelNoise = LabelNoise()
 

@@ -15,10 +15,24 @@ FILES = "(config.json, tokenizer.json, model.safetensors)"
 ENCODERS = f"{TINY}, the folder of an encoder {FILES} or its hub name"
 DECODERS = f"the folder of a decoder that says yes or no {FILES} or its hub name, e.g. Qwen/Qwen3-Reranker-0.6B"
 TRAINED_VECTORS = "train"  # vectors of the collection; others are files
-WORD2VEC = "how vectors are trained; cbow takes half the time, and tells words apart less"
-Keep = Literal["latest", "first"]
+Keep = Annotated[
+    Literal["latest", "first"], Field(description="which end of long queries of several utterances is kept")
+]
 Unknown = Literal["hash", "random", "zero"]
-Word2VecModel = Literal["cbow", "skipgram"]
+Word2VecModel = Annotated[
+    Literal["cbow", "skipgram"],
+    Field(description="how vectors are trained; cbow takes half the time, and tells words apart less"),
+]
+Checkpointing = Annotated[bool, Field(description="recompute activations in the backward pass: less memory, more time")]
+VocabularySize = Annotated[int, Field(ge=64, description="the size of model tiny's vocabulary")]
+LayerDecay = Annotated[
+    float,
+    Field(
+        gt=0,
+        le=1,
+        description="learning rate of a layer as a share of that of the layer above it; 1: all have the same",
+    ),
+]
 Layers = tuple[Annotated[int, Field(ge=1)], ...]
 
 
@@ -62,17 +76,17 @@ class LoraSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     rank: int = Field(
-        default=0, ge=0, description="of the adapters (LoRA) that are trained in place of the encoder; 0: none"
+        default=0,
+        ge=0,
+        description="the rank of the LoRA adapters that are trained in place of the encoder or decoder; 0: none, it "
+        "is trained itself",
     )
     alpha: float | None = Field(
         default=None, gt=0, description="an adapter's output counts alpha / rank times; null: twice the rank"
     )
     targets: Annotated[tuple[str, ...], Field(min_length=1)] | None = Field(
-        default=None, description="names of the linear layers that get an adapter; null: all of the encoder"
+        default=None, description="names of the linear layers that get an adapter; null: all"
     )
-
-
-LAYER_DECAY = "learning rate of a layer as a share of that of the layer above it; 1: all have the same"
 
 
 class BertSettings(RankerSettings):
@@ -83,26 +97,27 @@ class BertSettings(RankerSettings):
     model: str = Field(
         TINY,
         min_length=1,
-        description="a Hugging Face encoder's name or folder; tiny: a small new one, its vocabulary from the data",
+        description="the name or folder of a Hugging Face encoder; tiny: a small new one, its vocabulary from the "
+        "training texts",
     )
     head: Literal["cls", "classification", "pretrained"] = Field(
         "cls",
         description="cls: linear on [CLS]; classification: pooler, then the log-odds of two classes; pretrained: the "
         "model's own, if it is a cross-encoder",
     )
-    dropout: float = Field(0.1, ge=0, lt=1, description="before the scoring layer")
+    dropout: float = Field(0.1, ge=0, lt=1, description="the dropout rate before the scoring layer")
     head_lr: float | None = Field(
-        None, gt=0, description="learning rate of layers that no encoder brings; null = training.lr"
+        None, gt=0, description="the learning rate of layers that no encoder brings; null: training.lr"
     )
     lora: LoraSettings = LoraSettings()
-    layer_decay: float = Field(1.0, gt=0, le=1, description=LAYER_DECAY)
-    keep: Keep = Field("latest", description="what is left of long queries of several utterances")
+    layer_decay: LayerDecay = 1.0
+    keep: Keep = "latest"
     passages: Literal["truncate", "average"] = Field(
         "truncate", description="long documents: cut off, or cut into passages whose [CLS] vectors are averaged"
     )
     document_length: int = Field(2000, ge=1, description="tokens of a document that passages average reads")
-    checkpointing: bool = Field(False, description="computes activations again in the backward pass: less memory")
-    vocabulary_size: int = Field(8000, ge=64, description="of model tiny")
+    checkpointing: Checkpointing = False
+    vocabulary_size: VocabularySize = 8000
 
 
 class DecoderSettings(RankerSettings):
@@ -122,11 +137,11 @@ class DecoderSettings(RankerSettings):
         min_length=1,
         description="what the prompt says that documents are asked for",
     )
-    head_lr: float | None = Field(None, gt=0, description="learning rate of the scoring layer; null = training.lr")
+    head_lr: float | None = Field(None, gt=0, description="the learning rate of the scoring layer; null: training.lr")
     lora: LoraSettings = LoraSettings()
-    layer_decay: float = Field(1.0, gt=0, le=1, description=LAYER_DECAY)
-    keep: Keep = Field("latest", description="what is left of long queries of several utterances")
-    checkpointing: bool = Field(False, description="computes activations again in the backward pass: less memory")
+    layer_decay: LayerDecay = 1.0
+    keep: Keep = "latest"
+    checkpointing: Checkpointing = False
 
 
 class BiEncoderSettings(RankerSettings):
@@ -139,15 +154,16 @@ class BiEncoderSettings(RankerSettings):
     model: str = Field(
         TINY,
         min_length=1,
-        description="a Hugging Face encoder's or SentenceTransformer's name or folder; tiny: a small new one",
+        description="the name or folder of a Hugging Face encoder or SentenceTransformer; tiny: a small new one, its "
+        "vocabulary from the training texts",
     )
     pooling: Literal["mean", "cls"] = Field(
         "mean", description="a text's vector: the mean of its tokens' vectors, or that of [CLS]"
     )
-    similarity: Literal["cosine", "dot"] = Field("cosine", description="of the two vectors: the score")
-    keep: Keep = Field("latest", description="what is left of long queries of several utterances")
-    checkpointing: bool = Field(False, description="computes activations again in the backward pass: less memory")
-    vocabulary_size: int = Field(8000, ge=64, description="of model tiny")
+    similarity: Literal["cosine", "dot"] = Field("cosine", description="of the two vectors, which is the score")
+    keep: Keep = "latest"
+    checkpointing: Checkpointing = False
+    vocabulary_size: VocabularySize = 8000
 
     @property
     def temperature(self) -> float:
@@ -162,17 +178,19 @@ class WordSettings(RankerSettings):
     vectors: str = Field(
         TRAINED_VECTORS,
         min_length=1,
-        description="train: word2vec on the collection; or a word2vec, GloVe or fastText file",
+        description="train: word2vec trained on the collection; or a word2vec, GloVe or fastText file",
     )
     vector_size: int = Field(100, ge=1, description="dimensions of trained vectors; a file has its own")
-    word2vec: Word2VecModel = Field("cbow", description=WORD2VEC)
+    word2vec: Word2VecModel = "cbow"
     unknown: Unknown = Field(
         "hash",
         description="words without a vector. hash: they share 1000 random ones; random: each of the collection has "
-        "its own, new ones share; zero: they match nothing",
+        "its own; zero: they match nothing",
     )
-    max_query_length: int = Field(30, ge=1, description="words of a query; training.max_length is the document's")
-    keep: Keep = Field("latest", description="what is left of long queries of several utterances")
+    max_query_length: int = Field(
+        30, ge=1, description="words of a query that are read; training.max_length is the document's"
+    )
+    keep: Keep = "latest"
     train_vectors: bool = Field(False, description="whether training changes the word vectors")
 
 
@@ -181,20 +199,22 @@ class KernelSettings(WordSettings):
 
     kernels_learned: bool = Field(True, description="whether training moves and widens the kernels")
     add_first_stage: bool = Field(
-        False, description="score = a * neural + (1 - a) * first-stage score, with a learned from sigmoid(-1)"
+        False,
+        description="mixes the first-stage score in: a * neural + (1 - a) * first stage, with a learned from "
+        "sigmoid(-1)",
     )
 
 
 class ConvKnrmSettings(KernelSettings):
     name: str = "conv_knrm"
-    filters: int = Field(128, ge=1, description="dimensions of an n-gram")
+    filters: int = Field(128, ge=1, description="filters of a convolution: dimensions of an n-gram")
 
 
 class KnrmSettings(KernelSettings):
     default_lr = 0.01  # twelve weights learn little at the others' rate
 
     name: str = "knrm"
-    word2vec: Word2VecModel = Field("skipgram", description=WORD2VEC)
+    word2vec: Word2VecModel = "skipgram"
     kernels_learned: bool = Field(False, description="whether training moves and widens the kernels")
 
 
@@ -202,10 +222,10 @@ class DrmmTksSettings(WordSettings):
     default_lr = 0.01  # a network this small learns little at the others' rate
 
     name: str = "drmm_tks"
-    word2vec: Word2VecModel = Field("skipgram", description=WORD2VEC)
+    word2vec: Word2VecModel = "skipgram"
     topk: int = Field(10, ge=1, description="similarities of each query word that are read, highest first")
     hidden: Layers = Field((100,), description="units of each hidden layer")
-    dropout: float = Field(0.0, ge=0, lt=1, description="after each hidden layer (the study: 0.5)")
+    dropout: float = Field(0.0, ge=0, lt=1, description="the dropout rate after each hidden layer (the study: 0.5)")
     reference: Literal["matchzoo", "study"] = Field(
         "matchzoo", description="matchzoo: a gate weighs the query words; study: each weighs 1, and no last layer"
     )
@@ -213,19 +233,19 @@ class DrmmTksSettings(WordSettings):
 
 class MatchPyramidSettings(WordSettings):
     name: str = "match_pyramid"
-    word2vec: Word2VecModel = Field("skipgram", description=WORD2VEC)
+    word2vec: Word2VecModel = "skipgram"
     filters: int = Field(64, ge=1, description="filters of the 3 x 3 convolution")
     query_cells: int = Field(3, ge=1, description="cells that the words of a query are pooled to")
     document_cells: int = Field(10, ge=1, description="cells that the words of a document are pooled to")
-    pooling: Literal["max", "average"] = Field("max", description="of a cell (average: as in MatchZoo-py)")
+    pooling: Literal["max", "average"] = Field("max", description="how a cell is pooled (average: as in MatchZoo-py)")
     hidden: Layers = Field((200, 64), description="units of each hidden layer")
-    dropout: float = Field(0.5, ge=0, lt=1, description="of the pooled grid (the study: 0.95)")
+    dropout: float = Field(0.5, ge=0, lt=1, description="the dropout rate of the pooled grid (the study: 0.95)")
 
 
 class BidafTSettings(WordSettings):
     name: str = "bidaf_t"
     hidden: int = Field(100, ge=1, description="units of each LSTM in each direction (Seo et al. 100, the study 200)")
-    dropout: float = Field(0.2, ge=0, lt=1, description="before each LSTM and the last layer")
+    dropout: float = Field(0.2, ge=0, lt=1, description="the dropout rate before each LSTM and the last layer")
     reference: Literal["paper", "study"] = Field(
         "paper",
         description="query-to-document attention from the similarities, or as in the study from their softmax over "
@@ -235,7 +255,7 @@ class BidafTSettings(WordSettings):
 
 class EmbeddingSettings(WordSettings):
     name: str = "embedding"
-    word2vec: Word2VecModel = Field("skipgram", description=WORD2VEC)
+    word2vec: Word2VecModel = "skipgram"
     unknown: Unknown = Field(
         "zero", description="words without a vector. zero: they are left out; hash, random: they get random vectors"
     )
@@ -256,17 +276,26 @@ class LambdaMartSettings(RankerSettings):
     default_lr = 0.05
 
     name: Literal["lambdamart"] = "lambdamart"
-    leaves: int = Field(default=64, ge=2, le=131_072, description="leaves a tree")
-    trees_per_iteration: int = Field(default=10, ge=1, description="trees between dev evaluations")
-    min_data_in_leaf: int = Field(default=20, ge=1, description="fewest training documents in a leaf")
-    max_bin: int = Field(default=255, ge=2, le=65_535, description="most histogram bins a feature")
-    truncation_level: int = Field(default=30, ge=1, description="pairs count if one of them is ranked so high")
+    leaves: int = Field(default=64, ge=2, le=131_072, description="leaves of a tree")
+    trees_per_iteration: int = Field(
+        default=10, ge=1, description="trees between two evaluations on dev: one iteration"
+    )
+    min_data_in_leaf: int = Field(default=20, ge=1, description="training documents in a leaf at least")
+    max_bin: int = Field(default=255, ge=2, le=65_535, description="histogram bins of a feature at most")
+    truncation_level: int = Field(
+        default=30, ge=1, description="pairs of documents count if one of them is ranked so high"
+    )
     lambdarank_norm: bool = Field(default=True, description="whether a query's lambdas are normalised")
     gain: Literal["exponential", "linear"] = Field(
-        default="exponential", description="of a label l in training's nDCG: 2^l - 1, or l as in trec_eval"
+        default="exponential",
+        description="the gain of label l in the training objective: 2^l - 1, or l as in trec_eval",
     )
-    feature_fraction: float = Field(default=1.0, gt=0, le=1, description="features drawn again for each tree")
-    bagging_fraction: float = Field(default=1.0, gt=0, le=1, description="queries drawn again for each tree")
+    feature_fraction: float = Field(
+        default=1.0, gt=0, le=1, description="the share of the features that is drawn again for each tree"
+    )
+    bagging_fraction: float = Field(
+        default=1.0, gt=0, le=1, description="the share of the queries that is drawn again for each tree"
+    )
 
     @property
     def draws(self) -> bool:

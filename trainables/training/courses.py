@@ -163,11 +163,17 @@ def with_courses(
     return {key: replace(one, courses=courses) for key, one in materials.items()}
 
 
+def with_pretrained_start(run: TrainingRun, materials: Materials) -> Materials:
+    """The materials with the start of a training that has a pre-training."""
+    if run.training.pretrain_data is None or materials.start is not None:
+        return materials
+    return replace(materials, start=pretrained_start(run, materials.data))
+
+
 def completed(run: TrainingRun, materials: Materials) -> Materials:
     """The materials with all that a training of `run` reads: its pre-trained start and its teachers' scores, trained
     now if neither the materials nor the cache have them."""
-    if run.training.pretrain_data is not None and materials.start is None:
-        materials = replace(materials, start=pretrained_start(run, materials.data))
+    materials = with_pretrained_start(run, materials)
     taught = materials.taught_as.model_copy(update={"seed": run.seed}) if materials.taught_as else run
     if run.reads_teacher and materials.teacher is None:
         train = required_split(materials.data, "train")

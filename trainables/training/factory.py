@@ -10,12 +10,14 @@ from typing import Any, overload
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from trainables.config.keys import TrainingRun
 from trainables.config.objective import OBJECTIVE, AnyRun, ObjectiveRun
 from trainables.config.task_fit import task_notes
 from trainables.data.columns import required_split
-from trainables.training.courses import completed
+from trainables.training.checkpoint import load_trained_state
+from trainables.training.courses import completed, with_pretrained_start
 from trainables.training.materials import Materials, materials_for, ranker_of
 from trainables.training.objective import ObjectiveMaterials, ObjectiveTraining
 from trainables.training.parallel import ALONE, Ranks
@@ -27,8 +29,9 @@ from trainables.training.saved_ranker import (
     load_encoder,
     load_ranker_folder,
     load_trees,
+    write_ranker,
 )
-from trainables.training.trainer import Training, training_negatives
+from trainables.training.trainer import Training, initial_module, training_negatives
 from trainables.training.trees import TreeTraining, tree_notes
 
 STEPS = 4
@@ -120,6 +123,14 @@ def training_notes(run: TrainingRun, materials: Materials) -> tuple[str, ...]:
         *taught,
         *negatives.instances.notes,
     )
+
+
+def write_best_ranker(run: TrainingRun, materials: Materials, weights: Mapping[str, Tensor], folder: Path) -> None:
+    """Writes the ranker of a network's best weights, as `Training.save_ranker` does, without a training."""
+    module = initial_module(run, with_pretrained_start(run, materials))
+    load_trained_state(module, weights)
+    module.merge_adapters()
+    write_ranker(run, module, materials.text, folder, materials.data.classes)
 
 
 def load_saved(folder: Path) -> SavedRanker | SavedTrees:

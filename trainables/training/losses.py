@@ -130,7 +130,7 @@ def pointwise(scores: Tensor, grades: Tensor, settings: LossSettings) -> Tensor:
     return functional.binary_cross_entropy_with_logits(scores, relevant, reduction="none")
 
 
-@loss("mse", "squared error on a document's grade", ITS_CODE, kind="pointwise")
+@loss("mse", "(s - g)², the squared error on a document's grade", ITS_CODE, kind="pointwise")
 def mse(scores: Tensor, grades: Tensor, settings: LossSettings) -> Tensor:
     """Squared error on the grade itself, where unjudged counts as 0."""
     return (scores - grades.clamp(min=0).to(scores)) ** 2
@@ -193,7 +193,7 @@ MU = 10.0  # weight of NDCG-Loss2 in NDCG-Loss2++ (Wang et al. 2018, section 6)
 
 @loss(
     "softmax",
-    "-log of the positive's probability among N negatives",
+    "-log of the positive's probability by softmax(s / T) over the list",
     "Gao et al. 2021",
     kind="listwise",
     keys=("temperature", "label_smoothing"),
@@ -207,7 +207,12 @@ def softmax(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:
     return smoothed(logs, logs[:, 0], logs.shape[1], settings.label_smoothing)
 
 
-@loss("ranknet", "mean cross-entropy of a list's ordered pairs", "Burges et al. 2005", kind="listwise")
+@loss(
+    "ranknet",
+    "mean of log(1 + exp(s_j - s_i)) over the list's pairs with g_i > g_j",
+    "Burges et al. 2005",
+    kind="listwise",
+)
 def ranknet(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:
     """Mean of log(1 + exp(s_j - s_i)) over the pairs with a higher grade of i (Burges et al. 2005, Eq. 3, where the
     target probability is 1)."""
@@ -218,13 +223,18 @@ def ranknet(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:
     return (of_pairs * ordered).sum((1, 2)) / ordered.sum((1, 2)).clamp(min=1)
 
 
-@loss("listnet", "cross-entropy of scores with grades by softmax over the list", "Cao et al. 2007", kind="listwise")
+@loss("listnet", "cross-entropy between softmax(g) and softmax(s) over the list", "Cao et al. 2007", kind="listwise")
 def listnet(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:
     """Cross-entropy of the top-one probabilities of scores and grades (Cao et al. 2007, section 4.2)."""
     return -(labels.to(scores).softmax(1) * scores.log_softmax(1)).sum(1)
 
 
-@loss("lambdaloss", "NDCG-Loss2++: a bound on what nDCG loses over the list", "Wang et al. 2018", kind="listwise")
+@loss(
+    "lambdaloss",
+    "NDCG-Loss2++ with μ = 10: a bound on what nDCG loses over the list",
+    "Wang et al. 2018",
+    kind="listwise",
+)
 def lambdaloss(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:
     """NDCG-Loss2++ of LambdaLoss (Wang et al. 2018, section 5.3; code: allegro/allRank, ndcgLoss2PP_scheme).
 
@@ -252,7 +262,7 @@ def lambdaloss(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor
 
 @loss(
     "margin_mse",
-    "squared error on the teacher's margins of the positive over each negative",
+    "mean of ((s+ - s-) - (t+ - t-))² over the negatives: squared error on the teacher's margins",
     "Hofstätter et al. 2020",
     kind="listwise",
     reads_teacher=True,
@@ -266,7 +276,7 @@ def margin_mse(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor
 
 @loss(
     "distill_kl",
-    "KL divergence from the teacher's distribution over the list",
+    "T² times the KL divergence of softmax(s / T) from the teacher's softmax(t / T) over the list",
     "Hinton et al. 2015; Lin et al. 2021",
     kind="listwise",
     keys=("temperature",),
@@ -287,7 +297,7 @@ HARD, REMAINING = -0.25, -0.5  # labels of the two groups behind the ordered one
 
 @loss(
     "cl_drd",
-    "the teacher's ranking in groups, its head in order: pairs weighted by what they change of the reciprocal ranks",
+    "mean of |1/π_i - 1/π_j| log(1 + exp(s_j - s_i)) over pairs in the order of the teacher's groups, π the ranks by s",
     "Zeng et al. 2022",
     kind="listwise",
     reads_teacher=True,

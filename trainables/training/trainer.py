@@ -56,7 +56,7 @@ class Training(RankerProgress):
         self.device = torch.device(device) if device else best_device()
         keep_freed_memory()
         with enough_memory(self.device):
-            self.module = self._build_module()
+            self.module = initial_module(run, materials).to(self.device)
         self.precision = choose_precision(run.training.precision, self.device, self.module)
         self.optimizer = torch.optim.AdamW(
             self.module.parameter_groups(run.training.lr), weight_decay=run.training.weight_decay, fused=True
@@ -76,15 +76,6 @@ class Training(RankerProgress):
         self.in_batch = InBatchNegatives(self.batcher, run.evaluation.relevance_level) if contrasts else None
         self.accumulation = Accumulation(run.training.micro_batch, self.device, ranks)
         self.best_weights: dict[str, Tensor] = {}
-
-    def _build_module(self) -> RankerModule:
-        torch.manual_seed(torch_seed(self.run.seed, "initial weights"))
-        ranker, settings = ranker_of(self.run)
-        outputs = len(self.materials.data.classes) or 1
-        module = ranker.build(self.materials.text, settings, self.run.training.max_length, outputs)
-        if self.run.training.pretrain_data is not None:
-            load_start(module, self.materials)
-        return module.to(self.device)
 
     def _moving_average(self) -> MovingAverage | None:
         settings = self.run.training
@@ -360,6 +351,16 @@ class Training(RankerProgress):
         """Takes the weights that `save_ranker` wrote, to score with."""
         self.module.merge_adapters()
         self.module.load_state_dict(load_weights(folder, self.run))
+
+
+def initial_module(run: TrainingRun, materials: Materials) -> RankerModule:
+    """The network before its first step, on the CPU."""
+    torch.manual_seed(torch_seed(run.seed, "initial weights"))
+    ranker, settings = ranker_of(run)
+    module = ranker.build(materials.text, settings, run.training.max_length, len(materials.data.classes) or 1)
+    if run.training.pretrain_data is not None:
+        load_start(module, materials)
+    return module
 
 
 def training_instances(run: TrainingRun, materials: Materials) -> tuple[Split, Instances]:

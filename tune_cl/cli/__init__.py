@@ -16,9 +16,9 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from inspect import cleandoc
 from itertools import pairwise
 from shlex import join
-from types import ModuleType
 from typing import Any, NoReturn
 
 from trainables.core.errors import Interrupted, Problem, UserError, WorkFailed, nearest
@@ -49,7 +49,34 @@ COMMANDS = {
     "doctor": "what a search needs on this machine, and how to fix what is missing",
     "completion": "completion of commands, options and names in bash, zsh or fish",
 }
+HOMES = {  # module -> its commands
+    "search": ("run", "resume", "tune-plain", "report", "searches", "ui"),
+    "confirm": ("confirm", "plan"),
+    "check": ("check", "doctor"),
+    "training": ("train", "rerank", "score", "pace", "weigh"),
+    "evaluate": ("evaluate", "baseline"),
+    "look": ("data", "list", "schema", "cluster", "completion"),
+}
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+
+class Command:
+    """A command. Its docstring, with an example first, is the end of its help."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Adds its own arguments; by default it has none."""
+
+    def execute(self, options: argparse.Namespace) -> Any:
+        """Does the work and returns the document that --json prints."""
+        raise NotImplementedError
+
+    def render(self, document: Any) -> str:
+        """The document as text."""
+        raise NotImplementedError
+
+    def failed(self, document: Any) -> bool:
+        """Whether something failed, although there is a document on it."""
+        return False
 
 
 class Parser(argparse.ArgumentParser):
@@ -118,9 +145,11 @@ def _stop_message(stop: BaseException | None, arguments: Sequence[str]) -> str:
     return f"stopped. Go on with: {program('tune-cl')} {masked(join(arguments))}"
 
 
-def module_of(name: str) -> ModuleType:
-    """The module of a command."""
-    return import_module(f"tune_cl.cli.commands.{name.replace('-', '_')}")
+def command_of(name: str) -> Command:
+    """The command of a name: the class NameCommand of its module, which is imported only now."""
+    home = next(home for home, names in HOMES.items() if name in names)
+    words = "".join(word.title() for word in name.split("-"))
+    return getattr(import_module(f"tune_cl.cli.{home}"), f"{words}Command")()
 
 
 def _run(arguments: list[str]) -> int:
@@ -135,7 +164,7 @@ def _run(arguments: list[str]) -> int:
     if name not in COMMANDS:
         raise UserError(Problem("tune-cl", f"unknown command '{name}'", nearest(name, COMMANDS)))
     _require_values(rest)
-    command = module_of(name)
+    command = command_of(name)
     from trainables.core.plugins import load_plugins  # here: it loads more than --version needs
 
     options = parser_of(name, command).parse_args(rest)
@@ -143,24 +172,19 @@ def _run(arguments: list[str]) -> int:
     if "--json" not in flags:
         document = command.execute(options)
         print(visible(command.render(document)))
-        return _status(command, document)
+        return FAILED if command.failed(document) else DONE
     with _stdout_for_json() as stdout:
         document = command.execute(options)
         stdout.write(visible(json.dumps(_plain(document), ensure_ascii=False)) + "\n")
-    return _status(command, document)
+    return FAILED if command.failed(document) else DONE
 
 
-def _status(command: ModuleType, document: Any) -> int:
-    """A command may find that something failed, and still have a document on it."""
-    return FAILED if hasattr(command, "failed") and command.failed(document) else DONE
-
-
-def parser_of(name: str, command: ModuleType) -> Parser:
+def parser_of(name: str, command: Command) -> Parser:
     """The parser of a command's arguments."""
     parser = Parser(
         prog=f"tune-cl {name}",
         description=COMMANDS[name],
-        epilog=command.__doc__,
+        epilog=cleandoc(command.__doc__ or ""),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,  # --js would be taken for --json, which is read before
     )

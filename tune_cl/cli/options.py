@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options that several commands share. What only a value needs is imported where it is read."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Collection
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from trainables.config.function import Objective, load_objective
-from trainables.config.keys import configuration_fields, ranker_fields
 from trainables.core.errors import Problem
-from trainables.core.validation import near_key
-from trainables.rankers import RANKERS
-from tune_cl.experiment.load import parse_overrides
-from tune_cl.experiment.search_keys import SEARCH_KEYS
 from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP
+
+if TYPE_CHECKING:
+    from trainables.config.function import Objective
 
 LONG = re.compile(r"--[^\s=]+")
 DATA_HELP = "docstrings, ir_datasets:NAME, or a folder in one of the formats of tune-cl list data"
@@ -23,6 +20,10 @@ DATA_HELP = "docstrings, ir_datasets:NAME, or a folder in one of the formats of 
 
 def keys() -> list[str]:
     """All configuration keys that `--set` takes."""
+    from trainables.config.keys import configuration_fields, ranker_fields
+    from trainables.rankers import RANKERS
+    from tune_cl.experiment.search_keys import SEARCH_KEYS
+
     of_rankers = {key for name in RANKERS for key in ranker_fields(name)}
     return sorted({*configuration_fields(()), *SEARCH_KEYS, *of_rankers})
 
@@ -34,6 +35,8 @@ def unknown_options(arguments: str, known: Collection[str], command: str) -> lis
 
 def _meant(option: str, known: Collection[str], command: str) -> str:
     """The option or key like an unknown option, which may be one of other programs."""
+    from trainables.core.validation import near_key
+
     key = near_key(option[2:].replace("-", "_"), keys()) if "--set" in known else None
     if key is None:
         close = get_close_matches(option, known, n=1, cutoff=0.7)
@@ -73,6 +76,8 @@ def add_objective(parser: ArgumentParser) -> None:
 
 def objective_option(options: Namespace) -> Objective | None:
     """The function that the option of `add_objective` names. Raises ConfigError if it cannot be loaded."""
+    from trainables.config.function import load_objective
+
     return load_objective(options.objective) if options.objective else None
 
 
@@ -101,6 +106,8 @@ def add_session(parser: ArgumentParser) -> None:
 
 def experiment_options(options: Namespace) -> dict[str, Any]:
     """The values of `add_experiment` and `add_overrides`, as `tune_cl.run` takes them."""
+    from tune_cl.experiment.load import parse_overrides
+
     names = ("space", "data", "ranker", "trials", "max_iterations", "seed")
     return {name: getattr(options, name) for name in names} | {"overrides": parse_overrides(options.overrides)}
 

@@ -12,7 +12,7 @@ from trainables.core.randomness import generator
 from trainables.core.validation import with_needs
 from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Experiment
 from tune_cl.experiment.search_keys import SEARCH_NEEDS, SearchConfig, idle
-from tune_cl.schedulers import SCHEDULERS, WITH_RUNGS
+from tune_cl.schedulers import SCHEDULERS
 from tune_cl.schedulers.scheduler import curriculum_ends
 from tune_cl.space.space_files import on_a_line
 
@@ -124,13 +124,13 @@ def ends_no_trial(experiment: Experiment) -> list[str]:
     if first is None or not setup.rungs:
         right = "a lower search.first_rung or search.grace changes that"
         return [f"{wrong}: it has no rung below the {most} iterations of a trial; {right}"]
-    rungs = setup.rungs if search.scheduler in WITH_RUNGS else [most - 1]
+    rungs = setup.rungs if scheduler.has_rungs else [most - 1]
     run = experiment.training_run(first)
     late = [key for key, end in curriculum_ends(run).items() if end > rungs[-1]]
     flat = flatten(run.model_dump())
     values = ", ".join(f"{key} {flat[key]:.5g}" for key in late)
     until = f"{'at the soonest ' if experiment.space.leaves.keys() & late else ''}until iteration {soonest} of {most}"
-    where = f", and its rungs are at {', '.join(map(str, rungs))}" if search.scheduler in WITH_RUNGS else ""
+    where = f", and its rungs are at {', '.join(map(str, rungs))}" if scheduler.has_rungs else ""
     right = f"a lower {' and '.join(late)}, or search.grace, changes that"
     return [f"{wrong}: curricula last {until} ({values}){where}; {right}"]
 

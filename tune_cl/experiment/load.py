@@ -160,35 +160,33 @@ def build(
     `name`: if the file has none; `repeated`: problems of the file's YAML, to be reported with all others; `objective`:
     the user's function that trains, if one does."""
     file, line = parts(tree), parts(given)
-    function = objective.name if objective else None
-    done = resolve(file["configuration"], line["configuration"], file["baseline"], line["baseline"], function)
+    function, problems = objective.name if objective else None, list[Problem]()
+    done = resolve(file["configuration"], line["configuration"], file["baseline"], line["baseline"], function, problems)
     if OBJECTIVE in tree and objective is None:
-        done.problems.append(missing(recorded(tree[OBJECTIVE])))
-    keys = entries_of(file["search"], done.problems) | entries_of(line["search"], done.problems)
-    search = search_config(keys, done.problems)
+        problems.append(missing(recorded(tree[OBJECTIVE])))
+    search = search_config(entries_of(file["search"], problems) | entries_of(line["search"], problems), problems)
     name = tree.get("name", name)
     if not (isinstance(name, str) and names_folder(name)):
         right = f"a word without '/', of {LONGEST_NAME} bytes at most"
-        done.problems.append(Problem("name", f"{name!r} is no name of a folder", right))
-    done.problems += [Problem(key, "a key of the file alone", "left out of --set") for key in TEXTS if key in given]
-    whole = not done.problems  # else parts are left out, so that whether they fit together cannot be checked
-    done.problems += misfits(search)
-    with done.collecting():
+        problems.append(Problem("name", f"{name!r} is no name of a folder", right))
+    problems += [Problem(key, "a key of the file alone", "left out of --set") for key in TEXTS if key in given]
+    whole = not problems  # else parts are left out, so that whether they fit together cannot be checked
+    problems += misfits(search)
+    with gathering(problems):
         if search.searcher == "grid":
             done.space.require_finite()
-    refused = done.entries.keys() - done.leaves.keys() - done.fixed.keys()  # a point that names them is not wrong too
     first = Points()
-    with done.collecting():
-        first = points_of(done.space, search.points, done.given.keys() | done.dropped | refused)
+    with gathering(problems):  # a point that names a wrong key is not wrong too
+        first = points_of(done.space, search.points, done.given.keys() | done.left_out | done.refused)
     if not whole:
-        raise ConfigError(dict.fromkeys([*repeated, *done.problems]))
+        raise ConfigError(dict.fromkeys([*repeated, *problems]))
     search = search.model_copy(update={"points": tuple(first.points)})
     description, source = (" ".join(str(tree.get(key, "")).split()) for key in ("description", "source"))
     notes = (*done.notes, *first.notes, *remarks(search))
     experiment = Experiment(name, done.fixed, done.space, done.baseline, search, description, source, notes, objective)
-    if problems := [*repeated, *done.problems, *misfits_of_parts(experiment)]:
+    if problems := [*repeated, *problems, *misfits_of_parts(experiment)]:
         raise ConfigError(problems)
-    of_trainings = [key for key in entries_of(line["configuration"], []) if key not in done.dropped]
+    of_trainings = [key for key in entries_of(line["configuration"], []) if key not in done.left_out]
     idle = unused(experiment, entries_of(line["search"], []), of_trainings)
     notes += (*idle, *ends_no_trial(experiment))
     return with_whole_grid(replace(experiment, notes=notes))

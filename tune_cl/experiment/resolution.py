@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic.fields import FieldInfo
@@ -42,37 +41,43 @@ NEVER_OPENED = (
 )
 
 
-@dataclass
+@dataclass(frozen=True)
+class Written:
+    """All keys as written, by dotted key (`given`: those of the command line), the `fields` that trainings with them
+    have, the `rankers` that they name, those that the file names (`own`), and the user's function that trains."""
+
+    given: Flat
+    entries: Flat
+    fields: Mapping[str, FieldInfo]
+    rankers: Sequence[str]
+    own: Sequence[str]
+    objective: str | None
+
+
+@dataclass(frozen=True)
+class Values:
+    """Checked values and ranges, by dotted key. `left_out`: keys that the command line has made pointless, and why."""
+
+    fixed: Flat
+    leaves: dict[str, Leaf]
+    left_out: dict[str, str]
+
+    def without(self, key: str, why: str) -> Values:
+        fixed, leaves = ({k: value for k, value in part.items() if k != key} for part in (self.fixed, self.leaves))
+        return Values(fixed, leaves, {**self.left_out, key: why})
+
+
+@dataclass(frozen=True)
 class Resolution:
-    """Checked values by dotted key. `given`: keys from the command line; `entries`: all keys as written;
-    `problems`: all that was wrong."""
+    """What a space file and the command line come to. `refused`: keys that are wrong, whose problems are reported."""
 
-    given: Flat = field(default_factory=dict)
-    entries: Flat = field(default_factory=dict)
-    fixed: Flat = field(default_factory=dict)
-    leaves: dict[str, Leaf] = field(default_factory=dict)
-    context: Flat = field(default_factory=dict)
-    baseline: Flat = field(default_factory=dict)
-    fields: dict[str, FieldInfo] = field(default_factory=dict)
-    dropped: set[str] = field(default_factory=set)
-    notes: list[str] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-    objective: str | None = None  # name of the user's function that trains, if one does
-
-    def collecting(self) -> AbstractContextManager[None]:
-        """Collects the problems of a ConfigError and goes on after the block."""
-        return gathering(self.problems)
-
-    def drop(self, key: str, why: str) -> None:
-        """Leaves out a key that the command line has made pointless, with a note."""
-        self.dropped.add(key)
-        self.fixed.pop(key, None)
-        self.leaves.pop(key, None)
-        self.notes.append(f"{key} is left out: {why}")
-
-    @property
-    def space(self) -> Space:
-        return Space(self.leaves, self.context)
+    fixed: Flat
+    space: Space
+    baseline: Flat
+    notes: list[str]
+    given: Flat
+    left_out: set[str]
+    refused: set[str]
 
 
 def resolve(
@@ -80,43 +85,39 @@ def resolve(
     given: Mapping[str, Any],
     baseline: Mapping[str, Any],
     given_baseline: Mapping[str, Any],
-    objective: str | None = None,
+    objective: str | None,
+    problems: list[Problem],
 ) -> Resolution:
     """`tree`: the configuration part of a space file; `baseline`: its key `baseline` and those that begin with
     `baseline.`; `given` and `given_baseline`: the command line's, which override the file's; `objective`: the name of
-    the function that trains, if it is a user's. Wrong parts are left out and reported in `problems`."""
-    done = Resolution(objective=objective)
-    done.given = entries_of(given, done.problems)
-    of_file = entries_of(tree, done.problems)
-    done.entries = of_file | done.given
-    rankers = add_fields(done)
-    for key, value in done.entries.items():
-        with done.collecting():
-            add_entry(done, key, value, rankers)
+    the function that trains, if it is a user's. Wrong parts are left out and added to `problems`."""
+    written = read_entries(tree, given, objective, problems)
+    values = checked(written, problems)
     if objective is None:
-        suit_task(done)
-    with done.collecting():
-        done.leaves = ordered(done.leaves)
-        for key in list(done.leaves):
-            with done.collecting():
-                check_condition(done, key)
-    resolve_baseline(done, baseline, given_baseline)
-    note_rates(done, named_rankers(of_file.get("ranker.name", DEFAULT_NAME)), rankers)
-    return done
+        values = suited_to_task(written, values)
+    values = with_conditions(written, values, problems)
+    off = baseline_values(written, baseline, given_baseline, problems)
+    notes = [f"{key} is left out: {why}" for key, why in values.left_out.items()] + rate_notes(written, values)
+    refused = written.entries.keys() - values.leaves.keys() - values.fixed.keys()
+    space = Space(values.leaves, context_of(written, values))
+    return Resolution(values.fixed, space, off, notes, written.given, set(values.left_out), refused)
 
 
-def add_fields(done: Resolution) -> list[str]:
-    """Adds the fields that the training has; returns the rankers that the entries name."""
-    if done.objective is not None:
-        done.fields, done.fixed = objective_fields(done.entries), {"ranker.name": done.objective}
-        return []
-    names = named_rankers(done.entries.get("ranker.name", DEFAULT_NAME))
+def read_entries(
+    tree: Mapping[str, Any], given: Mapping[str, Any], objective: str | None, problems: list[Problem]
+) -> Written:
+    """The keys as written, with the fields that their trainings have."""
+    line, of_file = entries_of(given, problems), entries_of(tree, problems)
+    entries, own = of_file | line, named_rankers(of_file.get("ranker.name", DEFAULT_NAME))
+    if objective is not None:
+        return Written(line, entries, objective_fields(entries), [], own, objective)
+    names = named_rankers(entries.get("ranker.name", DEFAULT_NAME))
     rankers = [RANKERS.canonical(name) for name in names if name in RANKERS]
-    done.fields = configuration_fields(rankers)
+    fields = configuration_fields(rankers)
     if len(rankers) < len(names):  # reported where values are checked; its own keys are no further problems
-        of_one, done.fields = done.fields, configuration_fields(RANKERS)
-        done.entries = {key: each for key, each in done.entries.items() if key in of_one or key not in done.fields}
-    return rankers
+        of_one, fields = fields, configuration_fields(RANKERS)
+        entries = {key: value for key, value in entries.items() if key in of_one or key not in fields}
+    return Written(line, entries, fields, rankers, own, None)
 
 
 def entries_of(tree: Mapping[str, Any], problems: list[Problem], prefix: str = "") -> Flat:
@@ -162,54 +163,73 @@ def named_rankers(value: Any) -> list[str]:
     return [name for name in (value if isinstance(value, list) else [value]) if isinstance(name, str)]
 
 
-def add_entry(done: Resolution, key: str, value: Any, rankers: list[str]) -> None:
-    """Adds a written key to the fixed keys or to the leaves; raises ConfigError for what is wrong with it."""
-    if key not in done.fields:
-        if key.startswith("ranker.") and "ranker.name" in done.given and key not in done.given:
-            return done.drop(key, f"it belongs to another ranker than {', '.join(rankers)}")
-        elsewhere = of_other_trainings(done, key) or of_other_rankers(done, key, rankers)
-        raise ConfigError(elsewhere or key_problem(key, value, all_keys(done, key)))
-    if isinstance(value, list) and not accepts_list(done.fields[key].annotation):
+def checked(written: Written, problems: list[Problem]) -> Values:
+    """Each written key as a fixed value or a leaf; wrong ones are left out."""
+    values = Values({"ranker.name": written.objective} if written.objective is not None else {}, {}, {})
+    for key, value in written.entries.items():
+        with gathering(problems):
+            if why := of_replaced_ranker(written, key):
+                values = values.without(key, why)
+            elif isinstance(one := value_or_leaf(written, key, value), Leaf):
+                values.leaves[key] = one
+            else:
+                values.fixed[key] = one
+    return values
+
+
+def of_replaced_ranker(written: Written, key: str) -> str:
+    """Why a key of the file has no place with the ranker that the command line names; "" if it has one."""
+    replaced = key.startswith("ranker.") and "ranker.name" in written.given and key not in written.given
+    if key in written.fields or not replaced:
+        return ""
+    return f"it belongs to another ranker than {', '.join(written.rankers)}"
+
+
+def value_or_leaf(written: Written, key: str, value: Any) -> Any:
+    """The checked value, or the leaf that a range opens; raises ConfigError for what is wrong with it."""
+    if key not in written.fields:
+        elsewhere = of_other_trainings(written, key) or of_other_rankers(written, key)
+        raise ConfigError(elsewhere or key_problem(key, value, all_keys(written, key)))
+    field = written.fields[key]
+    if isinstance(value, list) and not accepts_list(field.annotation):
         value = {Choice.kind: value}
     if not isinstance(value, Mapping) or (key in MAPPINGS and not value.keys() & KINDS.keys()):
-        done.fixed[key] = validate_value(key, done.fields[key], value)
-        return None
+        return validate_value(key, field, value)
     if key.startswith(NEVER_OPENED):
         raise ConfigError(Problem(key, "cannot be searched: its trials would not compare", "one value"))
-    leaf = validate_leaf(key, done.fields[key], parse_leaf(key, value))
-    need_ranker_condition(key, leaf, rankers)
-    done.leaves[key] = leaf
-    return None
+    leaf = validate_leaf(key, field, parse_leaf(key, value))
+    need_ranker_condition(key, leaf, written.rankers)
+    return leaf
 
 
-def of_other_trainings(done: Resolution, key: str) -> Problem | None:
+def of_other_trainings(written: Written, key: str) -> Problem | None:
     """The problem with a key of a ranker's training where a function trains, and the other way round."""
-    if done.objective is None:
+    if written.objective is None:
         right = "--objective FILE.py:FUNCTION, or objective= in Python"
         own = key.partition(".")[0] == PARAMETERS
         return Problem(key, "is a key of a training function, and none is given", right) if own else None
     if key not in configuration_fields(RANKERS):
         return None
-    right = f"{PARAMETERS}.{key.rpartition('.')[2]}, if {done.objective} reads it as config['{PARAMETERS}']"
-    return Problem(key, f"is a key of our own rankers, which {done.objective} does not train", right)
+    right = f"{PARAMETERS}.{key.rpartition('.')[2]}, if {written.objective} reads it as config['{PARAMETERS}']"
+    return Problem(key, f"is a key of our own rankers, which {written.objective} does not train", right)
 
 
-def of_other_rankers(done: Resolution, key: str, rankers: list[str]) -> Problem | None:
+def of_other_rankers(written: Written, key: str) -> Problem | None:
     """The problem with a key that only other rankers have or, being like no key here, with one like a key of theirs."""
     theirs = {name for ranker in RANKERS for name in ranker_fields(ranker)}
-    meant = key if key in theirs else None if near_key(key, all_keys(done, key)) else near_key(key, theirs)
-    if not key.startswith("ranker.") or meant is None or done.objective:
+    meant = key if key in theirs else None if near_key(key, all_keys(written, key)) else near_key(key, theirs)
+    if not key.startswith("ranker.") or meant is None or written.objective:
         return None
-    owners, own = [name for name in RANKERS if meant in ranker_fields(name)], ", ".join(rankers)
+    owners, own = [name for name in RANKERS if meant in ranker_fields(name)], ", ".join(written.rankers)
     has = "it" if meant == key else meant
     right = f"ranker.name={' or '.join(owners)}, which has {has}, or a key of {own}"
     return Problem(key, f"unknown key of {own}", right)
 
 
-def all_keys(done: Resolution, key: str) -> list[str]:
+def all_keys(written: Written, key: str) -> list[str]:
     """What an unknown key may have been meant to be; in a file, also one of TEXTS."""
-    texts = () if key in done.given else TEXTS
-    return [*done.fields, *SEARCH_KEYS, *texts, *(f"baseline.{name}" for name in done.fields)]
+    texts = () if key in written.given else TEXTS
+    return [*written.fields, *SEARCH_KEYS, *texts, *(f"baseline.{name}" for name in written.fields)]
 
 
 def validate_leaf(key: str, field: FieldInfo, leaf: Leaf) -> Leaf:
@@ -239,7 +259,7 @@ def map_all(check: Callable[[Any], Any], values: Iterable[Any]) -> list[Any]:
     return good
 
 
-def need_ranker_condition(key: str, leaf: Leaf, rankers: list[str]) -> None:
+def need_ranker_condition(key: str, leaf: Leaf, rankers: Sequence[str]) -> None:
     """Raises ConfigError if a leaf exists in trials whose ranker lacks the key."""
     if not key.startswith("ranker.") or key == "ranker.name":
         return
@@ -250,86 +270,113 @@ def need_ranker_condition(key: str, leaf: Leaf, rankers: list[str]) -> None:
         raise ConfigError(Problem(key, f"ranker {', '.join(lacking)} has no such key", right))
 
 
-def suit_task(done: Resolution) -> None:
-    """For data with pairs to classify, sets the metric and loss of classification: by default, and in place of the
+def suited_to_task(written: Written, values: Values) -> Values:
+    """For data with pairs to classify, with the metric and loss of classification: by default, and in place of the
     space's own if the command line names the data."""
-    if task_of(done.fixed.get("data.source", DOCSTRINGS)) != "classification":
-        return
-    for key, values in class_values().items():
-        if key in done.entries and not set(possible(done, key)) <= set(values):
-            if key in done.given or "data.source" not in done.given:
+    if task_of(values.fixed.get("data.source", DOCSTRINGS)) != "classification":
+        return values
+    for key, fitting in class_values().items():
+        if key in written.entries and not set(possible(written, values, key)) <= set(fitting):
+            if key in written.given or "data.source" not in written.given:
                 continue  # reported when the whole configuration is checked
-            done.drop(key, f"the data is pairs to classify, so it is {values[0]}")
-        if key not in done.leaves:
-            done.fixed.setdefault(key, values[0])
+            values = values.without(key, f"the data is pairs to classify, so it is {fitting[0]}")
+        if key not in values.leaves:
+            values = replace(values, fixed={key: fitting[0]} | values.fixed)
+    return values
 
 
-def check_condition(done: Resolution, key: str) -> None:
-    """Completes a leaf's condition with checked values and context. Drops the leaf if the command line has made the
-    condition impossible; raises ConfigError if the condition is wrong or was never possible."""
-    when = {}
-    for other, values in done.leaves[key].when.items():
+def with_conditions(written: Written, values: Values, problems: list[Problem]) -> Values:
+    """The leaves after those of their conditions, which are checked; without those that the command line rules out."""
+    with gathering(problems):
+        values = replace(values, leaves=ordered(values.leaves))
+        for key in list(values.leaves):
+            with gathering(problems):
+                when = checked_condition(written, values, key)
+                if isinstance(when, str):
+                    values = values.without(key, when)
+                else:
+                    values.leaves[key] = replace(values.leaves[key], when=when)
+    return values
+
+
+def checked_condition(written: Written, values: Values, key: str) -> dict[str, tuple[Any, ...]] | str:
+    """A leaf's condition with checked values, or why the command line has made it impossible; raises ConfigError if the
+    condition is wrong or was never possible."""
+    when: dict[str, tuple[Any, ...]] = {}
+    for other, options in values.leaves[key].when.items():
         location = f"{key}.when.{other}"
-        if other in done.dropped:
-            return done.drop(key, f"it exists only with {other}")
-        if other not in done.fields:
-            raise ConfigError(replace(unknown_key(other, done.fields), location=location))
-        if other in done.entries and other not in done.fixed and other not in done.leaves:
+        if other in values.left_out:
+            return f"it exists only with {other}"
+        if other not in written.fields:
+            raise ConfigError(replace(unknown_key(other, written.fields), location=location))
+        if other in written.entries and other not in values.fixed and other not in values.leaves:
             continue  # its own problem has been reported
-        field = done.fields[other]
-        when[other] = tuple(map_all(lambda value, p=location, f=field: validate_value(p, f, value), values))
-        impossible = [value for value in when[other] if not can_be(done, other, value)]
-        if other in done.given and len(impossible) == len(when[other]):
-            return done.drop(key, f"{other} is {', '.join(map(shown, possible(done, other)))}")
-        if impossible and other not in done.given and (other in done.leaves or len(impossible) == len(when[other])):
-            right = f"one of {', '.join(map(shown, possible(done, other)))}"
-            raise ConfigError(Problem(location, f"never {', '.join(map(shown, impossible))}", right))
-    done.leaves[key] = replace(done.leaves[key], when=when)
-    return None
+        field = written.fields[other]
+        when[other] = tuple(map_all(lambda value, p=location, f=field: validate_value(p, f, value), options))
+        impossible = [value for value in when[other] if not can_be(written, values, other, value)]
+        never = len(impossible) == len(when[other])
+        could_be = ", ".join(map(shown, possible(written, values, other)))
+        if other in written.given and never:
+            return f"{other} is {could_be}"
+        if impossible and other not in written.given and (other in values.leaves or never):
+            raise ConfigError(Problem(location, f"never {', '.join(map(shown, impossible))}", f"one of {could_be}"))
+    return when
 
 
-def can_be(done: Resolution, key: str, value: Any) -> bool:
-    """Whether a key, opened or fixed, can have the value. The value of a key that is not opened is entered in the
-    context."""
-    if key in done.leaves:
-        return done.leaves[key].allows(value)
-    if key in done.fixed:
-        done.context[key] = done.fixed[key]
-    elif not done.fields[key].is_required():
-        done.context[key] = done.fields[key].get_default(call_default_factory=True)
-    return key in done.context and done.context[key] == value
+def can_be(written: Written, values: Values, key: str, value: Any) -> bool:
+    """Whether a key, opened or fixed, can have the value."""
+    return values.leaves[key].allows(value) if key in values.leaves else value in unopened(written, values, key)
 
 
-def possible(done: Resolution, key: str) -> list[Any]:
+def unopened(written: Written, values: Values, key: str) -> list[Any]:
+    """The value of a key that is not opened: as written, or its default. Empty if it has none."""
+    if key in values.fixed:
+        return [values.fixed[key]]
+    field = written.fields[key]
+    return [] if field.is_required() else [field.get_default(call_default_factory=True)]
+
+
+def context_of(written: Written, values: Values) -> Flat:
+    """The values of keys that are not opened but stand in the condition of a leaf."""
+    others = (other for leaf in values.leaves.values() for other in leaf.when if other not in values.leaves)
+    keys = [key for key in dict.fromkeys(others) if key in written.fields]
+    return {key: value for key in keys for value in unopened(written, values, key)}
+
+
+def possible(written: Written, values: Values, key: str) -> list[Any]:
     """What a key can be: its value, its options, or the ends of its range."""
-    return list(done.leaves[key].samples()) if key in done.leaves else [done.fixed.get(key, done.context.get(key))]
+    if key in values.leaves:
+        return list(values.leaves[key].samples())
+    return unopened(written, values, key)
 
 
-def note_rates(done: Resolution, own: list[str], rankers: list[str]) -> None:
-    """Notes where the space's range of learning rates, meant for its `own` rankers, lacks the default of those that
+def rate_notes(written: Written, values: Values) -> list[str]:
+    """A note where the space's range of learning rates, meant for its own rankers, lacks the default of those that
     the command line has put in their place."""
-    if RATE not in done.leaves or RATE in done.given:
-        return
-    usual, ends = done.fields[RATE].default, done.leaves[RATE].samples()
-    defaults = {name: RANKERS[name].settings.default_lr or usual for name in rankers if name not in own}
+    if RATE not in values.leaves or RATE in written.given:
+        return []
+    usual, ends = written.fields[RATE].default, values.leaves[RATE].samples()
+    others = [name for name in written.rankers if name not in written.own]
+    defaults = {name: RANKERS[name].settings.default_lr or usual for name in others}
     outside = [f"{name} has {rate:g}" for name, rate in defaults.items() if not min(ends) <= rate <= max(ends)]
-    if outside:
-        keeps = f"keeps the space's range, {min(ends):g} to {max(ends):g}, which is for {', '.join(own)}"
-        done.notes.append(f"{RATE} {keeps}; by default {', '.join(outside)}")
+    keeps = f"keeps the space's range, {min(ends):g} to {max(ends):g}, which is for {', '.join(written.own)}"
+    return [f"{RATE} {keeps}; by default {', '.join(outside)}"] if outside else []
 
 
-def resolve_baseline(done: Resolution, baseline: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Checks the values of the baseline and sets them on top of OFF."""
-    done.baseline = dict(OFF)
-    entries = baseline_entries(baseline, done.problems) | baseline_entries(given, done.problems)
-    for key, value in entries.items():
-        with done.collecting():
-            if key not in done.fields:
+def baseline_values(
+    written: Written, baseline: Mapping[str, Any], given: Mapping[str, Any], problems: list[Problem]
+) -> Flat:
+    """The checked values of the baseline, on top of OFF."""
+    values, fields = dict(OFF), written.fields
+    for key, value in (baseline_entries(baseline, problems) | baseline_entries(given, problems)).items():
+        with gathering(problems):
+            if key not in fields:
                 off = value is TURN_OFF
-                problem = unknown_key(key, done.fields) if off else key_problem(key, value, done.fields)
+                problem = unknown_key(key, fields) if off else key_problem(key, value, fields)
                 raise ConfigError(replace(problem, location=f"baseline.{key}"))
-            value = off_value(key, done.fields[key]) if value is TURN_OFF else value
-            done.baseline[key] = validate_value(f"baseline.{key}", done.fields[key], value)
+            value = off_value(key, fields[key]) if value is TURN_OFF else value
+            values[key] = validate_value(f"baseline.{key}", fields[key], value)
+    return values
 
 
 def baseline_entries(tree: Mapping[str, Any], problems: list[Problem]) -> Flat:

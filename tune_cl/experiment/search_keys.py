@@ -12,7 +12,7 @@ from trainables.core.errors import Problem
 from trainables.core.prose import counted
 from trainables.core.validation import ActiveIf, Section, active_values, key_problem, needs, problems_of, too_large
 from tune_cl.samplers import SEARCHERS
-from tune_cl.schedulers import PROMOTING, SCHEDULERS, WITH_RUNGS
+from tune_cl.schedulers import SCHEDULERS
 from tune_cl.space.parameters import Leaf, Range
 from tune_cl.space.space import Space
 
@@ -22,8 +22,10 @@ BY_CHANCE = ("random", "grid")  # searchers that learn nothing from trials
 class Resources(Section):
     """What one trial reserves; with fractions, trials share a device."""
 
-    cpu: float = Field(default=1, ge=0, description="CPU cores a process of a trial")
-    gpu: float = Field(default=0, ge=0, description="GPUs a process of a trial")
+    cpu: float = Field(default=1, ge=0, description="CPU cores that a process of a trial reserves")
+    gpu: float = Field(
+        default=0, ge=0, description="GPUs that a process of a trial reserves; a fraction lets trials share one"
+    )
     workers: int = Field(default=1, ge=1, description="processes that train one trial together, on any nodes")
 
     @property
@@ -47,40 +49,56 @@ NO_FIXED_GRACE = ActiveIf(
     "a scheduler but none, and no number as search.grace",
     lambda search: search.scheduler != "none" and not isinstance(search.grace, int),
 )
+WITH_RUNGS = [name for name, scheduler in SCHEDULERS.items() if scheduler.has_rungs]
 HAS_RUNGS = ActiveIf(f"scheduler {', '.join(WITH_RUNGS)}", lambda search: search.scheduler in WITH_RUNGS)
 MODELS = ActiveIf("a searcher that models the space", lambda search: search.searcher not in BY_CHANCE)
 
 
 class SearchConfig(Section):
     searcher: Annotated[str, one_of(SEARCHERS)] = Field(default="random", description="how configurations are chosen")
-    scheduler: Annotated[str, one_of(SCHEDULERS)] = Field(default="none", description="how trials are stopped early")
+    scheduler: Annotated[str, one_of(SCHEDULERS)] = Field(
+        default="none", description="how trials are stopped early or pause"
+    )
     grace: Annotated[
         Literal["curriculum", "none"] | Annotated[int, Field(ge=1)],
-        Field(union_mode="left_to_right", description="iterations before a trial is compared; curriculum: T and m"),
+        Field(
+            union_mode="left_to_right",
+            description="what a trial must finish before it may be stopped: its curriculum (T and m), or iterations",
+        ),
         STOPS,
     ] = "curriculum"
     first_rung: Annotated[int, NO_FIXED_GRACE] = Field(
         default=1, ge=1, description="iterations at the first rung; a number as grace replaces it"
     )
     reduction_factor: Annotated[float, HAS_RUNGS] = Field(
-        default=3, gt=1, description="one of so many trials goes on from a rung"
+        default=3, gt=1, description="η: one in so many trials continues from a rung"
     )
     promotion: bool | None = Field(
         default=None,
-        description="trials pause, the best go on later; null: with asha, hyperband and model",
+        description="trials pause at rungs and the best continue later; null: true with asha, hyperband and model",
     )
-    trials: int = Field(default=16, ge=1, description="trials of both arms; default 16, for a grid all")
+    trials: int = Field(
+        default=16, ge=1, description="trials of both arms; a grid has all its combinations unless this is given"
+    )
     plain: Annotated[Literal["auto"] | Annotated[float, Field(ge=0, lt=1)], Field(union_mode="left_to_right")] = Field(
-        default="auto", description="share of plain trials; auto: half where they have keys to search, else one trial"
+        default="auto",
+        description="the share of plain trials; auto: half where baseline leaves opened keys to search, else the "
+        "default alone; 0: the default alone",
     )
-    max_concurrent: int | None = Field(default=None, ge=1, description="null: as many as the resources allow")
-    hours: float | None = Field(default=None, gt=0, description="of all sessions together; null: no limit")
-    iterations: int | None = Field(default=None, ge=1, description="of all trials together; null: no limit")
+    max_concurrent: int | None = Field(
+        default=None, ge=1, description="trials at a time; null: as many as the resources allow"
+    )
+    hours: float | None = Field(
+        default=None, gt=0, description="hours of all sessions of a search together; null: no limit"
+    )
+    iterations: int | None = Field(default=None, ge=1, description="iterations of all trials together; null: no limit")
     startup_trials: Annotated[int, MODELS] = Field(
-        default=8, ge=1, description="random trials before tpe, gp, cmaes model the space"
+        default=8, ge=1, description="trials that are drawn at random before tpe, gp or cmaes models the space"
     )
-    points: tuple[dict[str, Any], ...] = Field(default=(), description="configurations to try first, in this order")
-    warm_start: tuple[str, ...] = Field(default=(), description="names or folders of searches to learn from")
+    points: tuple[dict[str, Any], ...] = Field(
+        default=(), description="configurations that are tried first, in this order"
+    )
+    warm_start: tuple[str, ...] = Field(default=(), description="names or folders of earlier searches to learn from")
     resources: Resources = Field(default_factory=Resources)
 
 
@@ -132,8 +150,9 @@ def misfits(search: SearchConfig) -> list[Problem]:
     if search.resources.workers > 1 and 0 < search.resources.gpu < 1:
         wrong = f"each of the {search.resources.workers} processes of a trial needs a GPU of its own"
         problems.append(Problem("search.resources.gpu", wrong, "1, or 0 to train on CPUs"))
-    if search.promotion and search.scheduler not in PROMOTING:
-        right = "search.scheduler: asha, hyperband or model"
+    if search.promotion and not SCHEDULERS[search.scheduler].can_pause:
+        *some, last = (name for name, scheduler in SCHEDULERS.items() if scheduler.can_pause)
+        right = f"search.scheduler: {', '.join(some)} or {last}"
         problems.append(Problem("search.promotion", f"{search.scheduler} pauses no trial", right))
     return problems
 

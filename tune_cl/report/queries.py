@@ -49,6 +49,7 @@ from tune_cl.report.markup import (
     signed,
     table,
 )
+from tune_cl.schedulers import compares_inside_curricula
 
 MOST_TURNS = 8  # queries with so many or more share a group
 MOST_DOMAINS = 12
@@ -308,7 +309,8 @@ def _stopping(findings: Findings) -> str:
 
 def _compares_inside(findings: Findings) -> bool:
     """Whether the scheduler compares trials inside their curricula regardless of `search.grace`."""
-    return findings.experiment.search.scheduler == "model" and findings.experiment.setup.promotion
+    experiment = findings.experiment
+    return compares_inside_curricula(experiment.search.scheduler, experiment.setup.promotion)
 
 
 def _over_whom(findings: Findings) -> str:

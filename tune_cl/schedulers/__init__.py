@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from trainables.core.registry import Entry, Registry
 from tune_cl.schedulers.asha import Asha, Hyperband
 from tune_cl.schedulers.median import Median
@@ -15,12 +13,11 @@ __all__ = [
     "Decision",
     "Scheduler",
     "Setup",
+    "compares_inside_curricula",
     "promotes",
 ]
 
-WITH_RUNGS = ("asha", "hyperband")
-PROMOTING = (*WITH_RUNGS, "model")  # can pause trials, to go on with the best of them later (`search.promotion`)
-SCHEDULERS: Registry[Callable[[Setup], Scheduler]] = Registry(
+SCHEDULERS: Registry[type[Scheduler]] = Registry(
     "search.scheduler",
     Entry("none", Scheduler, "no trial is stopped early", "baseline"),
     Entry("asha", Asha, "the best 1/reduction_factor of those at a rung go on", "Li et al. 2020"),
@@ -32,4 +29,9 @@ SCHEDULERS: Registry[Callable[[Setup], Scheduler]] = Registry(
 
 def promotes(scheduler: str, promotion: bool | None) -> bool:
     """`search.promotion`, or its default: true if the scheduler can pause trials."""
-    return scheduler in PROMOTING if promotion is None else promotion
+    return SCHEDULERS[scheduler].can_pause if promotion is None else promotion
+
+
+def compares_inside_curricula(scheduler: str, promotion: bool) -> bool:
+    """Whether it compares trials inside their curricula regardless of `search.grace`."""
+    return promotion and SCHEDULERS[scheduler].knows_graces

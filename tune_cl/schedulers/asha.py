@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import ClassVar
 
 from tune_cl.schedulers.scheduler import Decision, Scheduler
 
@@ -22,6 +23,9 @@ class Asha(Scheduler):
 
     A trial within its grace is not recorded at a rung: its value does not yet show what it will become.
     """
+
+    has_rungs: ClassVar[bool] = True
+    can_pause: ClassVar[bool] = True
 
     first: int | None = None  # the lowest of the setup's rungs to use; None: all
     recorded: dict[int, dict[str, float]] = field(default_factory=dict)
@@ -90,6 +94,9 @@ class Hyperband(Scheduler):
     A bracket with k rungs gets trials in proportion to ηᵏ/(k + 1), as in the original; brackets take turns in the order
     in which trials begin. A trial is compared only with those of its own bracket.
     """
+
+    has_rungs: ClassVar[bool] = True
+    can_pause: ClassVar[bool] = True
 
     brackets: list[Asha] = field(default_factory=list)
     bracket_of: dict[str, Asha] = field(default_factory=dict)

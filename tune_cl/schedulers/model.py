@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -186,6 +187,9 @@ class Model(Scheduler):
     pause within its own; only a number as `search.grace`, or `search.first_rung`, prevents that.
     Stopping: a trial ends when its chance to end above the highest forecast of another one is below LEVEL.
     """
+
+    can_pause: ClassVar[bool] = True
+    knows_graces: ClassVar[bool] = True
 
     paused: dict[str, int] = field(default_factory=dict)  # trial -> its iteration
     completed: bool = False  # whether a trial has come to its end, be it by patience

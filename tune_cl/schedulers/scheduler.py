@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import ClassVar
 
 from trainables.config.objective import AnyRun
 
@@ -69,7 +70,16 @@ def rungs(first: int, eta: float, max_iterations: int) -> list[int]:
 
 @dataclass
 class Scheduler:
-    """Lets every trial go on to its end (`search.scheduler: none`); other schedulers override what they decide."""
+    """Lets every trial go on to its end (`search.scheduler: none`); other schedulers override what they decide.
+
+    has_rungs     whether it compares trials at rungs alone
+    can_pause     whether trials may wait, so that the best of them go on later (`search.promotion`)
+    knows_graces  whether it then compares trials within their curricula, too, because it knows where these end
+    """
+
+    has_rungs: ClassVar[bool] = False
+    can_pause: ClassVar[bool] = False
+    knows_graces: ClassVar[bool] = False
 
     setup: Setup
     graces: dict[str, int] = field(default_factory=dict)

@@ -25,7 +25,7 @@ from tune_cl.history.state import SearchState, TrialState, as_point, initial_sta
 from tune_cl.samplers import Outcome, Sampler
 from tune_cl.schedulers import Decision, Scheduler
 from tune_cl.search.budget import used_up
-from tune_cl.search.throughput import Forecaster
+from tune_cl.search.throughput import forecast_event
 from tune_cl.search.trials import FINISHED, TRACEBACK, WAIT, Plan, reason_of
 from tune_cl.search.warm_start import observation_of
 from tune_cl.space.space import Flat
@@ -211,14 +211,17 @@ class Search:
     def __post_init__(self) -> None:
         self.running: set[str] = set()
         self.ended_by: str | None = None
-        self.forecaster = Forecaster(self.experiment)
         self.course = Course(self.experiment, self.journal.events())
-        self.state, self.stops = self.course.state, self.course.stops
         self.just_ended = [
             trial.trial for trial in self.state.by_number() if trial.outcome
         ]  # since `unneeded` was asked
         self.best_ended: list[str] = []
         self.waiting = [trial for trial in self.state.open_trials() if not trial.paused]
+
+    @property
+    def state(self) -> SearchState:
+        """What the events so far have left."""
+        return self.course.state
 
     def retry_failed(self) -> None:
         """Has the failed trials trained anew, after those that are open."""
@@ -238,7 +241,7 @@ class Search:
                 return self._plan(trial.number, trial.arm, trial.point, None, anew=True)
             checkpoint, iteration = self.last_checkpoint(trial)
             self._stop_where_used_up(trial)
-            stop = self.stops.get(trial.trial)
+            stop = self.course.stops.get(trial.trial)
             if stop and stop.iteration <= iteration:  # killed between the decision and its record
                 self.ended(trial.trial)
                 continue
@@ -249,7 +252,7 @@ class Search:
         """Stops a trial at its last result if that used up a budget, and a kill kept the stop from taking effect."""
         at, last = max(trial.results, default=0), self.experiment.max_iterations
         if trial.trial != BASELINE_TRIAL and 0 < at < last and (end := used_up(self.experiment, self.state)):
-            self.stops.setdefault(trial.trial, Stop(at, "stopped_early", end))
+            self.course.stops.setdefault(trial.trial, Stop(at, "stopped_early", end))
 
     def _new_or_paused(self) -> Plan | str:
         """A paused trial that may go on, else a new configuration."""
@@ -292,14 +295,14 @@ class Search:
         """Records one iteration's metrics, unless they are recorded already; returns whether the trial may go on."""
         iteration = metrics["iteration"]
         if "failed" in metrics:
-            self.stops[trial] = Stop(iteration, "failed", reason_of(metrics, self._files(trial)))
+            self.course.stops[trial] = Stop(iteration, "failed", reason_of(metrics, self._files(trial)))
         elif iteration not in self.state.trials[trial].results:
             event = {"event": "result", "trial": trial, "iteration": iteration, "metrics": self._recorded(metrics)}
             self.record(event | ({"done": True} if metrics.get("done") else {}))
             self._forecast(trial)
             if trial != BASELINE_TRIAL and not metrics.get("done") and (end := used_up(self.experiment, self.state)):
-                self.stops.setdefault(trial, Stop(iteration, "stopped_early", end))
-        return not (trial in self.stops and self.stops[trial].iteration <= iteration)
+                self.course.stops.setdefault(trial, Stop(iteration, "stopped_early", end))
+        return not (trial in self.course.stops and self.course.stops[trial].iteration <= iteration)
 
     def note(self, trial: str, text: str) -> None:
         """Records something about a trial that the user should know."""
@@ -320,7 +323,7 @@ class Search:
 
     def ended(self, trial: str) -> None:
         """A trial ended by itself or by a decision, or paused."""
-        stop = self.stops.get(trial)
+        stop = self.course.stops.get(trial)
         if stop and stop.outcome == PAUSED:
             self.running.discard(trial)
             self.record({"event": "pause", "trial": trial, "iteration": stop.iteration, "reason": stop.reason})
@@ -409,7 +412,7 @@ class Search:
 
     def _forecast(self, trial: str) -> None:
         """Records a new forecast of the hours, if the trial's result changes it."""
-        if event := self.forecaster.event(self.state, trial, self.slots):
+        if event := forecast_event(self.experiment, self.state, trial, self.slots):
             self.record(event)
 
     def _end(self, trial: str, outcome: str, reason: str | None) -> None:

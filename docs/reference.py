@@ -1,0 +1,247 @@
+"""Writes what the reference pages and the schema of search spaces repeat of the code.
+
+    python docs/reference.py
+
+In a page of docs/reference, what stands between <!-- from the code: NAME --> and <!-- end --> is replaced; TABLES has
+the names. tests/test_reference.py compares. What a key, an option or a part does is said where the code defines it."""
+
+from __future__ import annotations
+
+import re
+from argparse import SUPPRESS, Action
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pydantic.fields import FieldInfo
+
+from trainables.config.keys import NEEDS, configuration_fields, ranker_fields
+from trainables.core.validation import OneOf, expected
+from trainables.rankers import RANKERS
+from trainables.rankers.settings import WordSettings
+from trainables.training.losses import LOSSES
+from tune_cl.cli import COMMANDS, command_of, parser_of
+from tune_cl.cli.look import kinds
+from tune_cl.experiment.search_keys import SEARCH_KEYS, SEARCH_NEEDS
+from tune_cl.experiment.space_schema import space_schema
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ROOT / "docs" / "reference"
+SCHEMA = ROOT / "search_spaces" / "schema.json"
+KINDS = kinds()
+MADE = re.compile(r"(<!-- from the code: (.*?) -->\n).*?(\n<!-- end -->)", re.DOTALL)
+KEY = re.compile(r"(?<![\w`/])(?:data|curriculum|training|evaluation|ranker|search)\.[A-Za-z_][\w.]*\w")
+MOST_NAMES = 5  # of a registry, in the row of a key or of an argument
+MOST_SHARED = 2  # commands that have an option; one that more have is told once
+MORE = {  # key -> where it is explained
+    "evaluation.retrieve": "rankers.md#retrieval",
+    "data.source": "data.md",
+    "data.identical_ids": "data.md#what-is-left-out",
+    "data.strict": "data.md#what-is-left-out",
+    "data.weak_labels": "data.md#wrong-and-weak-training-labels",
+    "data.label_noise.share": "data.md#wrong-and-weak-training-labels",
+    "curriculum.scoring": "curricula.md#scoring",
+    "curriculum.pacing": "curricula.md#pacing",
+    "curriculum.weighting": "curricula.md#weighting",
+    "curriculum.subset": "lambdamart.md#curricula",
+    "curriculum.file": "curricula.md#difficulty-of-your-own",
+    "curriculum.negatives.schedule": "curricula.md#negatives",
+    "curriculum.teacher.ranker": "losses.md#the-teacher",
+    "training.loss": "losses.md",
+    "training.in_batch_negatives": "losses.md#in-batch-negatives",
+    "training.pretrain_data": "../how-to/pretraining.md",
+    "search.searcher": "search.md#samplers-searchsearcher",
+    "search.scheduler": "schedulers.md",
+    "search.grace": "schedulers.md#grace-curricula-are-protected-until-they-end",
+    "search.trials": "search.md#two-arms",
+    "search.warm_start": "search.md#warm-start-searchwarm_start",
+    "search.resources.workers": "../how-to/several-gpus.md",
+}
+
+
+def main() -> None:
+    for page in sorted(PAGES.glob("*.md")):
+        page.write_text(written(page.read_text(encoding="utf-8")), encoding="utf-8")
+    SCHEMA.write_text(schema(), encoding="utf-8")
+
+
+def written(page: str) -> str:
+    """A page with its tables as the code has them."""
+    return MADE.sub(lambda found: f"{found[1]}\n{TABLES[found[2]]()}\n{found[3]}", page)
+
+
+def schema() -> str:
+    """What `tune-cl schema` prints."""
+    return command_of("schema").render(space_schema()) + "\n"
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table."""
+    lines = [list(head), *map(list, rows)]
+    lines.insert(1, ["---"] * len(lines[0]))
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+
+
+# --- Keys.
+
+
+def keys(sections: tuple[str, ...]) -> str:
+    """The keys of some sections; `ranker.*` but `ranker.name` have a table of their own."""
+    needed = NEEDS | SEARCH_NEEDS
+    fields = {key: field for key, field in (configuration_fields(()) | SEARCH_KEYS).items() if key.startswith(sections)}
+    rows = ([*_key(key, field), needed.get(key, "")] for key, field in fields.items())
+    return table(["key", "default", "values", "meaning", "needs"], rows)
+
+
+def _key(key: str, field: FieldInfo) -> list[str]:
+    default = yaml(field.get_default(call_default_factory=True))
+    return [f"`{key}`", default, _values(field), _meaning(key, field)]
+
+
+def _values(field: FieldInfo) -> str:
+    names = next((part.names for part in field.metadata if isinstance(part, OneOf)), ())
+    kind = next((kind for kind, registry in KINDS.items() if registry is names), None)
+    if kind and len(KINDS[kind]) > MOST_NAMES:
+        return f"one of the [{kind}](#names-to-choose-from)"
+    return expected(field.annotation, field.metadata)
+
+
+def _meaning(key: str, field: FieldInfo) -> str:
+    words = KEY.sub(lambda found: f"`{found[0]}`", field.description or "")
+    return f"{words} ([more]({MORE[key]}))" if key in MORE else words
+
+
+def yaml(value: Any) -> str:
+    """A default as YAML has it."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(yaml, value))}]"
+    return str(value).lower() if isinstance(value, bool) else "null" if value is None else str(value)
+
+
+def ranker_keys() -> str:
+    """A row for each key, or for each of its forms where rankers differ."""
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for key in dict.fromkeys(key for name in RANKERS for key in ranker_fields(name) if key != "ranker.name"):
+        for name in RANKERS:
+            if field := ranker_fields(name).get(key):
+                rows.setdefault(tuple(_key(key, field)), []).append(name)
+    found = ([*row, _who(names)] for row, names in rows.items())
+    return table(["key", "default", "values", "meaning", "rankers"], found)
+
+
+def _who(names: list[str]) -> str:
+    groups = {
+        "all over texts": [name for name, kind in RANKERS.items() if not kind.grows_trees],
+        "all over words": [name for name, kind in RANKERS.items() if issubclass(kind.settings, WordSettings)],
+    }
+    return next((words for words, group in groups.items() if group == names), _code(names))
+
+
+def names() -> str:
+    """The names of each kind that a key may hold."""
+    held = (kind for kind, registry in KINDS.items() if "." in registry.location or registry.location == "metric")
+    rows = ([f"`{KINDS[kind].location}`", ", ".join(KINDS[kind]), f"`tune-cl list {kind}`"] for kind in held)
+    return table(["key", "names", "in full"], rows)
+
+
+# --- Parts.
+
+
+def parts(kind: str) -> str:
+    """The entries of a registry, as `tune-cl list` shows them."""
+    rows = ([f"`{name}`", entry.summary, entry.source] for name, entry in KINDS[kind].entries.items())
+    return table(["name", "what it is", "source"], rows)
+
+
+SAMPLES = {
+    "pointwise": "a document",
+    "pairwise": "a pair",
+    "listwise": "a list",
+    "classification": "a pair to classify",
+}
+
+
+def losses() -> str:
+    rows = []
+    for name, entry in LOSSES.entries.items():
+        reads = [*sorted(f"training.{key}" for key in entry.value.keys), *(["teacher"] * entry.value.reads_teacher)]
+        rows.append([f"`{name}`", SAMPLES[entry.value.kind], entry.summary, ", ".join(reads), entry.source])
+    return table(["loss", "a sample is", "loss of a sample", "reads", "source"], rows)
+
+
+def rankers() -> str:
+    common = ranker_fields("embedding").keys() - {"ranker.products"}
+    rows = []
+    for name, entry in RANKERS.entries.items():
+        own = [f"{key.removeprefix('ranker.')}" for key in ranker_fields(name) if key not in common]
+        rows.append([f"`{name}`", entry.summary, _code(own), entry.source])
+    return table(["ranker", "score", "keys of its own", "source"], rows)
+
+
+def _code(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+# --- Commands.
+
+
+def options_of(command: str) -> list[Action]:
+    actions = parser_of(command, command_of(command))._actions
+    return [action for action in actions if action.help is not SUPPRESS and "--help" not in action.option_strings]
+
+
+def command(name: str) -> str:
+    """The heading of a command, and its own arguments."""
+    shared = _shared()
+    own = [action for action in options_of(name) if _row(action) not in shared]
+    takes = " ".join([f"tune-cl {name}", *(_argument(action) for action in own if not action.option_strings)])
+    said = f"### tune-cl {name}\n\n`{takes}`: {COMMANDS[name]}"
+    return said + (f"\n\n{table(['argument', 'meaning'], map(_row, own))}" if own else "")
+
+
+def shared_options() -> str:
+    """What several commands take."""
+    rows = ([*row, "all" if len(names) == len(COMMANDS) else ", ".join(names)] for row, names in _shared().items())
+    return table(["option", "meaning", "commands"], rows)
+
+
+def _shared() -> Mapping[tuple[str, str], list[str]]:
+    found: dict[tuple[str, str], list[str]] = {}
+    for name in COMMANDS:
+        for action in options_of(name):
+            if action.option_strings:
+                found.setdefault(_row(action), []).append(name)
+    return {row: names for row, names in found.items() if len(names) > MOST_SHARED}
+
+
+def _row(action: Action) -> tuple[str, str]:
+    words = (action.help or "").replace("%(default)s", str(action.default))
+    return f"`{_argument(action)}`", KEY.sub(lambda found: f"`{found[0]}`", words)
+
+
+def _argument(action: Action) -> str:
+    value = str(action.metavar or action.dest.upper())
+    if action.choices:
+        value = "|".join([*action.choices][:MOST_NAMES]) + "|..." * (len([*action.choices]) > MOST_NAMES)
+    if not action.option_strings:
+        return {"+": f"{value} [{value} ...]", "?": f"[{value}]"}.get(str(action.nargs), value)
+    return action.option_strings[-1] if action.nargs == 0 else f"{action.option_strings[-1]} {value}"
+
+
+def _tables() -> Iterator[tuple[str, Any]]:
+    yield "keys", partial(keys, ("evaluation.", "metric", "seed", "ranker.name"))
+    for section in ("data", "curriculum", "training", "search"):
+        yield f"keys {section}", partial(keys, (f"{section}.",))
+    yield from {"keys ranker": ranker_keys, "names": names, "losses": losses, "rankers": rankers}.items()
+    for kind in KINDS.keys() - {"losses", "rankers", "spaces", "data"}:
+        yield kind, partial(parts, kind)
+    yield "options", shared_options
+    for name in COMMANDS:
+        yield f"command {name}", partial(command, name)
+
+
+TABLES = dict(_tables())
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""What docs/reference.py writes stands in the pages, and is true of the code."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainables.config.keys import configuration_fields, ranker_fields
+from trainables.core.validation import validate_value
+from trainables.rankers import RANKERS
+from tune_cl.experiment.search_keys import SEARCH_KEYS
+
+FIELDS = [*configuration_fields(()).items(), *SEARCH_KEYS.items()]
+FIELDS += [pair for ranker in RANKERS for pair in ranker_fields(ranker).items()]
+
+
+@pytest.fixture(scope="module")
+def script() -> dict[str, Any]:
+    return runpy.run_path(str(Path(__file__).resolve().parents[1] / "docs" / "reference.py"))
+
+
+def test_pages_and_schema_are_what_the_code_says(script: dict[str, Any]) -> None:
+    pages = {page.name: page.read_text(encoding="utf-8") for page in script["PAGES"].glob("*.md")}
+    stale = [name for name, text in pages.items() if script["written"](text) != text]
+    stale += ["schema.json"] * (script["SCHEMA"].read_text(encoding="utf-8") != script["schema"]())
+    assert not stale, f"python docs/reference.py writes {stale} again"
+    tables = [found[2] for text in pages.values() for found in script["MADE"].finditer(text)]
+    assert sorted(tables) == sorted(script["TABLES"])
+
+
+def test_every_key_is_described_and_takes_its_default() -> None:
+    for key, field in FIELDS:
+        default = field.get_default(call_default_factory=True)
+        assert field.description or key == "ranker.name", key
+        if default is not None and not field.is_required():
+            validate_value(key, field, default)

@@ -1,0 +1,355 @@
+"""The verdict on a search, and how many seeds it needs: confirm, plan."""
+
+from __future__ import annotations
+
+import math
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from dataclasses import asdict, replace
+from typing import Any
+
+from trainables.core.errors import ConfigError, Problem
+from trainables.core.prose import counted, wrapped
+from trainables.evaluation.metrics import in_words as in_metric_words
+from trainables.evaluation.significance import CORRECTIONS
+from tune_cl.api.search import open_search
+from tune_cl.cli import Command
+from tune_cl.cli.options import add_name, add_objective, add_session, objective_option
+from tune_cl.cli.tables import table
+from tune_cl.confirmation.request import ONE_TRAINING, Request
+from tune_cl.confirmation.verdict import (
+    corrected,
+    default_rows,
+    higher,
+    interval_of,
+    leader,
+    notes_of,
+    of_these_seeds,
+    p_heading,
+    sentence,
+    shown,
+)
+from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, search_folder_of
+from tune_cl.space.wording import label_free_rows
+
+MOST_KEYS = 4  # listed in a sentence
+THESE_SEEDS = "p, these seeds"  # the heading of a column of p-values
+
+
+class ConfirmCommand(Command):
+    """Examples:
+      tune-cl confirm quickstart
+      tune-cl confirm penha2020_pacing --top 5 --seeds 10 --correction bonferroni
+      tune-cl confirm macavaney2020_curricula --best-of curriculum.weighting
+      tune-cl confirm macavaney2020_curricula --trials t0003,t0017 --against-trial t0001
+
+    First a selection: the K best configurations of each arm, curricula and plain training, are trained with new seeds
+    and compared on dev. Then the best curriculum meets the best plain training on the split, with N further seeds each.
+    The test covers new queries and new trainings. --each tests all K curricula, --trials those of the trials that it
+    names, --best-of the best of each value of a searched key, also against one another. More --seeds later train only
+    what is missing. --until-settled trains one seed at a time, with an interim analysis after each from the third on,
+    and stops once the verdict is clear or hopeless; the overall error stays at 5 %. --ablate also compares each
+    configuration with itself without its curriculum. --against adds existing rankers or their runs."""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        add_name(parser)
+        parser.add_argument(
+            "--top", type=int, metavar="K", help="candidates of each arm (default 1 below 8 seeds, else 2; --each 3)"
+        )
+        parser.add_argument("--seeds", type=int, metavar="N", help=f"trainings of each (default {Request.seeds})")
+        parser.add_argument(
+            "--until-settled", action="store_true", help="one more seed at a time until the verdict is clear"
+        )
+        most = f"the most trainings of each with --until-settled (default {Request.max_seeds})"
+        parser.add_argument("--max-seeds", type=int, metavar="N", help=most)
+        parser.add_argument(
+            "--split", default="test", choices=("test", "dev"), help="what is compared on (default test)"
+        )
+        names = f"{', '.join(CORRECTIONS)} (default %(default)s); bh is short for benjamini-hochberg"
+        parser.add_argument("--correction", default="holm", help=names)
+        parser.add_argument(
+            "--each", action="store_true", help="test all K curricula, not only the one that dev selects"
+        )
+        parser.add_argument("--trials", metavar="ID,ID,...", help="test the curricula of these trials instead")
+        parser.add_argument("--best-of", metavar="KEY", help="test the best curriculum of each value of KEY instead")
+        parser.add_argument("--against-trial", metavar="ID", help="test against this trial instead of plain training")
+        parser.add_argument(
+            "--new-noise", action="store_true", help="draw the label noise of data.label_noise again for each seed"
+        )
+        parser.add_argument(
+            "--unfinished", action="store_true", help="also of a search that has not ended: its best so far"
+        )
+        parser.add_argument("--ablate", action="store_true", help="train each configuration without its curriculum too")
+        present = "a TREC run or a ranker (a folder, or a cross-encoder's hub name) to compare with (repeatable)"
+        parser.add_argument("--against", action="append", default=[], metavar="RUN|MODEL", help=present)
+        add_objective(parser)
+        add_session(parser)
+
+    def execute(self, options: Namespace) -> dict[str, Any]:
+        request = _request(options)
+        search = open_search(options.name, options.storage, options.tracking_uri)
+        session = {"address": options.address, "allow_open_ray": options.allow_open_ray}
+        session |= {"objective": objective_option(options)}
+        return search.confirm(**asdict(request), **session).document
+
+    def render(self, document: dict[str, Any]) -> str:
+        seeds, queries = len(document["seeds"]), document["queries"]
+        metric = in_metric_words(document["metric"])
+        head = f"{metric} on {document['split']}, {queries} queries, {seeds} seeds a configuration"
+        columns = ["configuration", "mean ± sd", "difference [95 %]", p_heading(document), THESE_SEEDS, ""]
+        compared = [document["baseline"], *document["configurations"], *default_rows(document)]
+        rows = [(row["label"], f"{row['mean']:.4f}", "-", "-", "-", "") for row in label_free_rows(document)]
+        rows += [(row["trial_id"], *_figures(row)) for row in compared]
+        notes = [
+            f"{run['label']}, seed {run['seed']}: not tested, because it failed: {run['reason']}"
+            for run in document["failed"]
+        ]
+        notes += [
+            f"{one['label']}: not tested, no more training after seeds {one['seeds']}" for one in document["dropped"]
+        ]
+        lines = [*map(wrapped, _sentences(document)), "", *_selection(document), head, "", table(columns, rows), ""]
+        lines += [wrapped(f"{row['trial_id']}  {row['label']}") for row in compared]
+        lines += _looks(document)
+        lines += [
+            *map(wrapped, _intervals(document)),
+            "",
+            *_ablations(document),
+            *_among(document),
+            *_against(document),
+        ]
+        lines += map(wrapped, notes)
+        search_folder = replace(
+            search_folder_of(document["storage"], document["search"]), tracking_uri=document["tracking_uri"]
+        )
+        report = search_folder.command("report")
+        return "\n".join([*lines, "", f"Read the report:  {report}"])
+
+
+def _request(options: Namespace) -> Request:
+    """Raises ConfigError for options that do not go together."""
+    if options.until_settled and options.seeds is not None:
+        right = "--max-seeds, the most that it may train; or --seeds alone"
+        raise ConfigError(Problem("--seeds", "not together with --until-settled", right))
+    if options.max_seeds is not None and not options.until_settled:
+        raise ConfigError(Problem("--max-seeds", "without --until-settled", "both; or --seeds for a fixed number"))
+    given = {"seeds": options.seeds, "max_seeds": options.max_seeds}
+    return Request(
+        top=options.top,
+        split=options.split,
+        correction=options.correction,
+        ablate=options.ablate,
+        each=options.each,
+        new_noise=options.new_noise,
+        unfinished=options.unfinished,
+        trials=tuple(dict.fromkeys(name for name in (options.trials or "").split(",") if name)),
+        against_trial=options.against_trial,
+        best_of=options.best_of,
+        until_settled=options.until_settled,
+        against=tuple(options.against),
+        **{key: value for key, value in given.items() if value is not None},
+    )
+
+
+def _selection(document: dict[str, Any]) -> list[str]:
+    """A table of the selection on dev; empty without one."""
+    if not any(row["devs"] for row in document.get("selection", [])):
+        return []
+    rows = [
+        (row["arm"], f"{row['trial_id']} {row['label']}", _mean(row), "chosen" if row["chosen"] else "")
+        for row in document.get("selection", [])
+    ]
+    seeds = max((len(row["devs"]) for row in document.get("selection", [])), default=0)
+    columns = ["arm", f"selection on dev, {counted(seeds, 'seed')}", document["metric"], ""]
+    return [table(columns, rows), ""] if rows else []
+
+
+def _mean(row: dict[str, Any]) -> str:
+    return "-" if row["mean"] is None else f"{row['mean']:.4f}"
+
+
+def _looks(document: dict[str, Any]) -> list[str]:
+    """A table of the interim analyses of --until-settled; empty without them."""
+    columns = ["seeds", "configuration", "difference", "p", "stops at", "decision"]
+    rows = [_look(look) for look in document.get("looks", [])]
+    return ["", table(columns, rows), "p in the first table is adjusted for all interim analyses."] if rows else []
+
+
+def _look(look: dict[str, Any]) -> tuple[str, ...]:
+    figures = f"{look['difference']:+.4f}", _p(look["p_new"]), f"{look['boundary']:.2g}"
+    return str(look["seeds"]), look["label"], *figures, look["decision"]
+
+
+def _p(value: float | None) -> str:
+    return "-" if value is None or math.isnan(value) else f"{value:.4f}"
+
+
+def _intervals(document: dict[str, Any]) -> list[str]:
+    """A line on why an interval may exclude 0 although the difference is not significant."""
+    count = len(document["configurations"])
+    if count < 2 or not corrected(document):
+        return []
+    return [f"Each interval is of one configuration; p is corrected for all {count}."]
+
+
+def _ablations(document: dict[str, Any]) -> list[str]:
+    """A table of the configurations' ablations, by trial; empty if there are none."""
+    pairs = [(row, row["ablation"]) for row in document["configurations"] if "ablation" in row]
+    tested = ["difference [95 %]", p_heading(document), THESE_SEEDS, ""]
+    columns = ["trial", "without its curriculum", "mean ± sd", *tested]
+    rows = [(row["trial_id"], ablation["label"], *_figures(ablation)) for row, ablation in pairs]
+    return [table(columns, rows), ""] if rows else []
+
+
+def _among(document: dict[str, Any]) -> list[str]:
+    """A table of the configurations against one another, with --best-of."""
+    columns = ["one against another", "difference [95 %]", p_heading(document), THESE_SEEDS]
+    rows = [
+        (f"{row['label']} - {row['other']}", _difference(row), _p(row["p_new_adjusted"]), f"{row['p_adjusted']:.4f}")
+        for row in document.get("among", [])
+    ]
+    return [table(columns, rows), ""] if rows else []
+
+
+def _against(document: dict[str, Any]) -> list[str]:
+    """A table of the existing rankers; empty if there are none."""
+    rows = [
+        (row["label"], f"{row['mean']:.4f}", *_over_queries(row), *_over_queries(row["best"]))
+        for row in document.get("against", [])
+    ]
+    if not rows:
+        return []
+    best = f"'{document['against'][0]['best']['label']}' is above it by"
+    columns = ["existing ranker", document["metric"], "from the baseline [95 %]", "p", f"{best} [95 %]", "p"]
+    return [table(columns, rows), wrapped(ONE_TRAINING), ""]
+
+
+def _over_queries(tested: dict[str, Any]) -> tuple[str, str]:
+    low, high = tested["ci95"]
+    return f"{tested['difference']:+.4f} [{low:+.4f}, {high:+.4f}]", _p(tested["p_adjusted"])
+
+
+def _figures(row: dict[str, Any]) -> tuple[str, ...]:
+    spread = f"{row['mean']:.4f}" + (f" ± {row['sd']:.4f}" if len(row["runs"]) > 1 else "")
+    if "difference" not in row:
+        return spread, "-", "-", "-", ""
+    return spread, _difference(row), _p(row["p_new_adjusted"]), f"{row['p_adjusted']:.4f}", row["marks"]
+
+
+def _difference(row: dict[str, Any]) -> str:
+    interval = interval_of(row)
+    return f"{row['difference']:+.4f}" + (f" [{interval[0]:+.4f}, {interval[1]:+.4f}]" if interval else "")
+
+
+def in_words(document: dict[str, Any]) -> str:
+    """The verdict in a few sentences."""
+    return " ".join(_sentences(document))
+
+
+def _sentences(document: dict[str, Any]) -> list[str]:
+    """The verdict, what holds for these trainings alone, and remarks."""
+    row, metric = leader(document), document["metric"]
+    assert row is not None, "a verdict is of at least one configuration"
+    tuned = document.get("fair", {}).get("tuned")
+    curricula = any(one["has_curriculum"] for one in document["configurations"])
+    curriculum = "" if tuned and "ablation" not in row else of_curriculum(row, metric, curricula)
+    notes = [f"Note: {note}." for note in notes_of(document)]
+    highest = _higher(document) if document["verdict"] == "no difference shown" else ""
+    sentences = (sentence(document), of_these_seeds(document), highest.strip(), curriculum.strip(), *notes)
+    return [one for one in sentences if one]
+
+
+def _higher(document: dict[str, Any]) -> str:
+    other = higher(document)
+    return f" The highest on {document['split']} is '{other['label']}' ({other['difference']:+.4f})." if other else ""
+
+
+def of_curriculum(row: dict[str, Any], metric: str, curricula: bool = True) -> str:
+    """How much of a configuration's difference its curriculum accounts for, if other keys differ from the baseline too.
+    `curricula`: whether any configuration has another curriculum than the baseline."""
+    others = row["also_differs"]
+    if not others:
+        return ""
+    more = f" and {counted(len(others) - MOST_KEYS, 'more key')}" if len(others) > MOST_KEYS else ""
+    keys = f"{', '.join(others[:MOST_KEYS])}{more}"
+    if not row["has_curriculum"]:
+        return f" {'It has no other curriculum than the baseline: what' if curricula else 'What'} differs is {keys}."
+    if "ablation" not in row:
+        return f" It differs from the baseline in {keys} too: --ablate separates them."
+    ablation = row["ablation"]
+    p = ablation["p_new_adjusted"]
+    difference = f"{ablation['difference']:+.4f} {metric}" + ("" if p is None or math.isnan(p) else f", p = {p:.2g}")
+    text = f" Against '{ablation['label']}', which is the same without its curriculum: {difference}"
+    return f"{text}." if shown(p) else f"{text}; the effect of its curriculum is not significant."
+
+
+class PlanCommand(Command):
+    """Examples:
+      tune-cl plan quickstart --pilot 3
+      tune-cl plan quickstart --difference .01
+
+    How many seeds does `tune-cl confirm` need? A table of the minimum detectable difference by seeds and queries, with
+    the hours of the trainings, one after another. The variances come from the last confirmation, or from --pilot N,
+    which trains the baseline N times and evaluates it on dev; `tune-cl confirm` reuses these trainings."""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        add_name(parser)
+        parser.add_argument("--difference", type=difference, metavar="D", help="how many seeds would show it?")
+        parser.add_argument("--power", type=power, default=0.8, help="the chance to show it (default .8)")
+        parser.add_argument(
+            "--top",
+            type=int,
+            default=1,
+            metavar="K",
+            help="candidates of each arm (default 1: no selection)",
+        )
+        parser.add_argument("--pilot", type=int, metavar="N", help="train the baseline N times first, on dev")
+        parser.add_argument("--storage", default=DEFAULT_STORAGE, help=STORAGE_HELP)
+        parser.add_argument("--address", help="of a Ray cluster for --pilot: auto, or host:port (default: a local Ray)")
+        add_objective(parser)
+        parser.add_argument("--allow-open-ray", action="store_true", help="as in tune-cl run; for --pilot")
+
+    def execute(self, options: Namespace) -> dict[str, Any]:
+        search = open_search(options.name, options.storage)
+        names = ("difference", "power", "top", "pilot", "address", "allow_open_ray")
+        return search.plan(**{name: getattr(options, name) for name in names}, objective=objective_option(options))
+
+    def render(self, document: dict[str, Any]) -> str:
+        queries = sorted({row["queries"] for row in document["table"]})
+        seeds = sorted({row["seeds"] for row in document["table"]})
+        cells = {(row["seeds"], row["queries"]): row for row in document["table"]}
+        rows = []
+        for each in seeds:
+            first = cells[each, queries[0]]
+            spent = [f"{first['hours']:.2g}"] if first["hours"] is not None else []
+            rows.append((str(each), *(f"{cells[each, one]['detectable']:.4f}" for one in queries), *spent))
+        headings = ["seeds", *(counted(one, "query") for one in queries)]
+        headings += ["hours"] if document["table"][0]["hours"] is not None else []
+        question = (
+            f"Minimum detectable difference in {in_metric_words(document['metric'])} between two configurations "
+            f"(power {document['power']:g}). Variances from {document['source']}."
+        )
+        lines = [wrapped(question), "", table(headings, rows), "", *_answer(document)]
+        lines += [wrapped(f"Note: {note}.") for note in document["notes"]]
+        return "\n".join(lines).rstrip()
+
+
+def difference(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 1:
+        raise ArgumentTypeError(f"{text} is not above 0 and at most 1")
+    return value
+
+
+def power(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 1:
+        raise ArgumentTypeError(f"{text} is not between 0 and 1")
+    return value
+
+
+def _answer(document: dict[str, Any]) -> list[str]:
+    """How many seeds would show the difference asked for."""
+    if not document["difference"]:
+        return []
+    needed = document["seeds_needed"]
+    seeds = counted(needed, "seed") if needed else "more than 100 seeds, or more queries"
+    return [f"To show {document['difference']:g} on {counted(document['queries'], 'query')}: {seeds}."]

@@ -1,0 +1,438 @@
+"""A search, and what it left: run, resume, tune-plain, report, searches, ui."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+import webbrowser
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from shlex import quote
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+from trainables.core.errors import ConfigError, DataError, Problem, WorkFailed
+from trainables.core.plugins import plugin_options
+from trainables.core.prose import say, wrapped
+from trainables.rankers import RANKERS
+from tune_cl.api.search import Search, open_search, run
+from tune_cl.cli import Command
+from tune_cl.cli.options import (
+    add_experiment,
+    add_name,
+    add_objective,
+    add_overrides,
+    add_session,
+    experiment_options,
+    objective_option,
+    session_options,
+)
+from tune_cl.cli.tables import short, table
+from tune_cl.confirmation.verdict import beside
+from tune_cl.history.journal import read_events
+from tune_cl.history.search_folder import (
+    DEFAULT_STORAGE,
+    STORAGE_HELP,
+    SearchFolder,
+    existing_search_folder,
+    search_folder_of,
+    with_tracking,
+)
+from tune_cl.history.state import differences, replay, seedless
+from tune_cl.history.tracking_uri import DATABASES, SQLITE, masked, resolve_tracking_uri
+from tune_cl.process import program
+from tune_cl.search_document import recorded_view
+from tune_cl.space.wording import CAUTION, DEFAULT, NOT_TUNED, below_label_free, label_free_words, rankers, tuning_words
+
+CHECKPOINT = "checkpoint"  # in the folder of a function's best iteration
+Shown = dict[str, Any]
+
+
+def result_in_words(document: Shown) -> str:
+    """The best trial of each arm beside the default, then the commands to run next."""
+    best, plain = document.get("best_curriculum", document["best"]), document["baseline"]
+    won = best is not None and best["trial_id"] == document["best"]["trial_id"]
+    lines = [
+        wrapped(
+            f"search {document['search']}: {rankers(document)} on {document['data']}, {_trials(document)} "
+            f"({document['stopped_early']} stopped early, {document['errored']} failed), "
+            f"{document['iterations']} iterations, {document['seconds']:.0f} s"
+        ),
+        *([wrapped(f"What ended the search: {document['ended_by']}.")] if document.get("ended_by") else []),
+        "",
+        _comparison(document, _columns(document, best, plain, won)),
+        "",
+        *map(
+            wrapped,
+            (*_tuning(document, plain), _difference(document, best, plain), *_label_free(document, best, plain)),
+        ),
+        "",
+        *_next(document, best, "Prove it:" if won else "Test it:"),
+    ]
+    return "\n".join(lines)
+
+
+def _trials(document: Shown) -> str:
+    if not _tuned(document):
+        return f"{document['trials']} trials"
+    arms, other = document["arms"], "with a curriculum" if document["over_curricula"] else "others"
+    return f"{document['trials']} trials, {arms['plain']['trials']} plain and {arms['curriculum']['trials']} {other}"
+
+
+def _tuned(document: Shown) -> bool:
+    """Whether there were plain trials besides the default."""
+    return document["arms"]["plain"]["trials"] > 1
+
+
+def _columns(document: Shown, best: Shown | None, plain: Shown | None, won: bool) -> dict[str, Shown]:
+    """The trials that are shown, by their headings."""
+    other = "best" if won else "best other trial"
+    shown = {f"{'best curriculum' if document['over_curricula'] else other} ({best['trial_id']})": best} if best else {}
+    default = document["default"]
+    if plain and not (default and plain["trial_id"] == default["trial_id"]):
+        shown[f"plain, tuned ({plain['trial_id']})"] = plain
+    return shown | {f"{DEFAULT} (t0000)": default or {"dev": None, "iteration": None, "params": {}}}
+
+
+def _comparison(document: Shown, columns: dict[str, Shown]) -> str:
+    """Dev values, and the opened parameters in which the trials differ."""
+    trials = list(columns.values())
+    rows = [(f"dev {document['metric']}", *(trial["dev"] for trial in trials))]
+    rows += [("at iteration", *(trial["iteration"] for trial in trials))]
+    for key in document.get("opened", dict.fromkeys(key for trial in trials for key in trial["params"])):
+        values = [trial["params"].get(key) for trial in trials]
+        if any(value != values[0] for value in values):
+            rows.append((key, *map(short, values)))
+    return table(["", *columns], rows)
+
+
+def _tuning(document: Shown, plain: Shown | None) -> list[str]:
+    """What tuning was worth to plain training, or that it was not tuned."""
+    default, arm = document["default"], document["arms"]["plain"]
+    if _tuned(document) and plain and default:
+        return [tuning_words(document["metric"], arm["trials"], arm["opened"], plain["dev"], default["dev"])]
+    return [NOT_TUNED] if plain and _could_be_tuned(document) else []
+
+
+def _could_be_tuned(document: Shown) -> bool:
+    return document["compares"] and not _tuned(document)
+
+
+def _difference(document: Shown, best: Shown | None, plain: Shown | None) -> str:
+    against = "tuned plain training" if _tuned(document) else "plain training as given"
+    against = against if document["compares"] else "the default"
+    if plain is None:
+        return f"There is no dev value of {against}, so there is nothing to compare with."
+    if best is None:
+        return f"No trial but {against} gave a dev value, so there is nothing to compare it with."
+    difference = best["dev"] - plain["dev"]
+    what, size = _what(document), beside(difference, document["metric"])
+    if difference <= 0:
+        return f"No {what} beat {against} on dev: the best, {best['trial_id']}, was {size}."
+    return f"The best {what} was {size} {against} on dev. {CAUTION}"
+
+
+def _label_free(document: Shown, best: Shown | None, plain: Shown | None) -> list[str]:
+    """What needs no training labels, and a warning where both arms are below it."""
+    below = below_label_free(document, document["metric"], [one["dev"] for one in (best, plain) if one])
+    words = label_free_words(document, document["metric"], "dev")
+    return [*([words] if words else []), *([f"Warning: {below}."] if below else [])]
+
+
+def _what(document: Shown) -> str:
+    return "curriculum" if document["over_curricula"] else "other trial"
+
+
+def _next(document: Shown, best: Shown | None, confirm: str) -> list[str]:
+    search_folder = replace(
+        search_folder_of(document["storage"], document["search"]),
+        tracking_uri=document["tracking_uri"],
+        objective=document.get("objective") or "",
+    )
+    address, untuned = document.get("address"), _could_be_tuned(document)
+    ablate = " --ablate" if best and untuned and _curriculum_and_more(best, document["baseline"]) else ""
+    lines = {"Tune plain training:": search_folder.command("tune-plain", address)} if untuned else {}
+    if best:
+        lines[confirm] = f"{search_folder.command('confirm', address)}{ablate}"
+        lines["How many seeds?"] = f"{search_folder.command('plan')} --pilot 3"
+    lines["Read the report:"] = search_folder.command("report")
+    lines["Compare the trials:"] = _trials_in_mlflow(document, search_folder)
+    use = "Best checkpoint:" if document.get("objective") else "Use the best ranker:"
+    return [
+        *(f"{what:<22}{command}" for what, command in lines.items()),
+        f"{use:<22}{_use(document)}",
+    ]
+
+
+def _trials_in_mlflow(document: Shown, search_folder: SearchFolder) -> str:
+    """Their page at the server or, for a database, the command that starts one."""
+    uri = document["tracking_uri"]
+    server = uri.startswith("http")
+    return f"{uri.rstrip('/')}/{document['mlflow_view'] or ''}" if server else search_folder.command("ui")
+
+
+def _use(document: Shown) -> str:
+    """The command that applies the best ranker, or why none was saved. Of a user's function: its best checkpoint."""
+    ranker = document["best_ranker"]
+    if document.get("objective"):
+        return f"{ranker}/{CHECKPOINT}" if ranker else "not saved: the best iteration was reported without a checkpoint"
+    if ranker:
+        return f"{program('tune-cl')} rerank {quote(ranker)} {_task(document)}{plugin_options()}"
+    return f"not saved: no checkpoint of {document['best']['trial_id']} could be read"
+
+
+def _task(document: Shown) -> str:
+    """The arguments for its input: a ranker that reads features or a run's scores cannot rank bare texts."""
+    params = document["best"]["params"]
+    name = params.get("ranker.name", document["ranker"])
+    trees = name in RANKERS and RANKERS[name].grows_trees
+    return "--data FOLDER" if trees or params.get("ranker.add_first_stage") else "--query TEXT --documents FILE"
+
+
+def _curriculum_and_more(best: Shown, baseline: Shown | None) -> bool:
+    """Whether both the curriculum and other keys differ from the baseline, so that either may explain the gain."""
+    differing = differences(seedless(best["params"]), seedless((baseline or best)["params"]))
+    return differing["has_curriculum"] and bool(differing["also_differs"])
+
+
+class ResultCommand(Command):
+    """A command that ends with the result of a search."""
+
+    def render(self, document: Shown) -> str:
+        return result_in_words(document)
+
+
+class RunCommand(ResultCommand):
+    """Examples:
+      tune-cl run quickstart
+      tune-cl run penha2020_pacing --data ../data/msdialog --ranker bert --set ranker.model=bert-base-uncased
+      tune-cl run my_space.yaml --trials 40 --address auto --storage /shared/runs
+
+    tune-cl check forecasts what a search will do and cost; tune-cl resume continues one that was stopped."""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        add_experiment(parser)
+        parser.add_argument("--name", help="of the search (default: the space's name, numbered where it is taken)")
+        add_objective(parser)
+        add_session(parser)
+        add_overrides(parser)
+
+    def execute(self, options: Namespace) -> dict[str, Any]:
+        own = {"name": options.name, "storage": options.storage, "objective": objective_option(options)}
+        return run(**experiment_options(options), **own, **session_options(options)).document
+
+
+class ResumeCommand(ResultCommand):
+    """Example: tune-cl resume quickstart
+
+    Nothing finished is repeated; open trials continue from their last checkpoint. For a finished search, only what
+    MLflow lacks is sent."""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        add_name(parser)
+        add_objective(parser)
+        add_session(parser)
+        parser.add_argument("--retry-failed", action="store_true", help="train failed trials again")
+
+    def execute(self, options: Namespace) -> dict[str, Any]:
+        search = open_search(options.name, options.storage, options.tracking_uri)
+        objective = objective_option(options)
+        how = {"allow_open_ray": options.allow_open_ray, "retry_failed": options.retry_failed}
+        return search.resume(options.address, objective=objective, **how).document
+
+
+class TunePlainCommand(ResultCommand):
+    """Example: tune-cl tune-plain penha2020_pacing --trials 12
+
+    A curriculum is only as good as the plain training that it beats. Adds trials without a curriculum to a search that
+    has only one, over the keys that its space searches outside baseline, else over learning rate, loss and batch
+    size."""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        add_name(parser)
+        parser.add_argument("--trials", type=int, help="plain trials to add (default: as many as make the arms equal)")
+        add_objective(parser)
+        add_session(parser)
+
+    def execute(self, options: Namespace) -> dict[str, Any]:
+        search = open_search(options.name, options.storage, options.tracking_uri)
+        objective = objective_option(options)
+        own = {"allow_open_ray": options.allow_open_ray, "objective": objective}
+        return search.tune_plain(options.trials, options.address, **own).document
+
+
+FORMATS = ("html", "latex", "csv", "parquet")
+
+
+class ReportCommand(Command):
+    """Examples:
+      tune-cl report quickstart
+      tune-cl report quickstart --format latex --output paper/table.tex
+
+    html: one file that opens offline, on a phone too: verdict, tables, charts. latex: the table of configurations.
+    csv, parquet: a row a trial. Works while a search runs, and before and after tune-cl confirm."""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        add_name(parser)
+        parser.add_argument("--output", type=Path, metavar="FILE", help="default: STORAGE/NAME/report.html, .tex, ...")
+        parser.add_argument("--format", choices=FORMATS, help="default: by the suffix of FILE, else html")
+        parser.add_argument("--storage", default=DEFAULT_STORAGE, help=STORAGE_HELP)
+        parser.add_argument(
+            "--tracking-uri", help="MLflow (default: $MLFLOW_TRACKING_URI, else a SQLite file in the storage)"
+        )
+
+    def execute(self, options: Namespace) -> dict[str, Any]:
+        search = open_search(options.name, options.storage, options.tracking_uri)
+        return {"output": str(search.report(options.output, options.format))}
+
+    def render(self, document: dict[str, Any]) -> str:
+        return f"report  {document['output']}"
+
+
+COLUMNS = ("name", "data", "trials", "state", "verdict")
+
+
+class SearchesCommand(Command):
+    """Example: tune-cl searches --storage s3://BUCKET/runs"""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--storage", default=DEFAULT_STORAGE, help=STORAGE_HELP)
+
+    def execute(self, options: Namespace) -> list[dict[str, Any]]:
+        """Raises ConfigError for a storage that cannot be used."""
+        names = search_folder_of(options.storage, "").search_names()
+        return [_entry(options.storage, name) for name in sorted(names)]
+
+    def render(self, document: list[dict[str, Any]]) -> str:
+        if not document:
+            return "no searches here yet; tune-cl run starts one"
+        return table(COLUMNS, ([row[name] for name in COLUMNS] for row in document))
+
+
+def _entry(storage: str, name: str) -> dict[str, Any]:
+    """A search in one line; of one that is damaged, what is wrong is said."""
+    try:
+        return _described(existing_search_folder(storage, name))
+    except DataError as error:
+        say("\n".join(error.lines()))
+        return {"name": name, "data": None, "trials": None, "state": "damaged", "verdict": None}
+
+
+def _described(search_folder: SearchFolder) -> dict[str, Any]:
+    state, verdict = replay(read_events(search_folder.journal)), Search(search_folder).verdict
+    return {
+        "name": search_folder.name,
+        "data": state.data["name"],
+        "trials": len(state.trials),
+        "state": "finished" if state.end else "not finished",
+        "verdict": verdict.verdict if verdict else None,
+    }
+
+
+HOST = "127.0.0.1"
+OWN = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}  # the UI alone is wanted
+
+
+class UiCommand(Command):
+    """Examples:
+      tune-cl ui quickstart
+      tune-cl ui --storage /shared/runs
+
+    Starts MLflow's UI for the search's database, or that of the storage, on this machine alone, and opens the table of
+    the trials; Ctrl-C ends it. Of a search that a server tracks it shows the address there."""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name", metavar="NAME", nargs="?", help="of a search (default: all in the storage)")
+        parser.add_argument("--storage", default=DEFAULT_STORAGE, help=STORAGE_HELP)
+        parser.add_argument(
+            "--tracking-uri", help="MLflow (default: $MLFLOW_TRACKING_URI, else a SQLite file in the storage)"
+        )
+
+    def execute(self, options: Namespace) -> dict[str, str]:
+        """Until Ctrl-C. Raises ConfigError if there is nothing to show, WorkFailed if MLflow ends itself."""
+        uri, view = _shown(options)
+        if uri.startswith("http"):
+            address = f"{masked(uri).rstrip('/')}/{view}"
+            _show(address)
+            return {"address": address, "tracking_uri": masked(uri)}
+        _require_database(uri)
+        with TemporaryFile() as log, _server(uri, log) as (process, server):
+            address = f"{server}/{view}"
+            _await(process, server, log)
+            _show(address)
+            say("Ctrl-C ends it")
+            try:
+                process.wait()
+            except KeyboardInterrupt:
+                return {"address": address, "tracking_uri": masked(uri)}
+            raise WorkFailed(f"MLflow's UI has ended: {_last_line(log)}")
+
+    def render(self, document: dict[str, str]) -> str:
+        return document["address"]
+
+
+def _shown(options: Namespace) -> tuple[str, str]:
+    """The tracking address, and the page below that of its server."""
+    if options.name is None:
+        return resolve_tracking_uri(search_folder_of(options.storage, "").storage, options.tracking_uri), ""
+    search_folder = with_tracking(existing_search_folder(options.storage, options.name), options.tracking_uri)
+    return search_folder.tracking_uri, recorded_view(search_folder)[1] or ""
+
+
+def _require_database(uri: str) -> None:
+    if not uri.startswith(DATABASES):
+        raise ConfigError(Problem("--tracking-uri", f"{masked(uri)} has a UI of its own", "the address of a database"))
+    if uri.startswith(SQLITE) and not Path(uri.removeprefix(SQLITE)).exists():
+        wrong = f"there is no {uri.removeprefix(SQLITE)}"
+        raise ConfigError(Problem("--storage", wrong, "the storage of a search, or --tracking-uri"))
+
+
+@contextmanager
+def _server(uri: str, log: IO[bytes]) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """MLflow on a free port of this machine, and its address. In a session of its own: Ctrl-C reaches it through us."""
+    with socket.socket() as free:
+        free.bind((HOST, 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "mlflow", "ui", "--host", HOST, "--port", str(port), "--workers", "1"]
+    environment = os.environ | OWN | {"MLFLOW_BACKEND_STORE_URI": uri}  # no argument: others could read its password
+    process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, env=environment)
+    try:
+        yield process, f"http://{HOST}:{port}"
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait()
+
+
+def _await(process: subprocess.Popen[bytes], server: str, log: IO[bytes]) -> None:
+    """Waits until MLflow answers; raises WorkFailed if it ends instead."""
+    say("starting MLflow's UI, which takes some seconds")
+    while process.poll() is None:
+        try:
+            with urllib.request.urlopen(f"{server}/health", timeout=5):
+                return
+        except OSError:
+            time.sleep(0.2)
+    raise WorkFailed(f"MLflow's UI did not start: {_last_line(log)}")
+
+
+def _last_line(log: IO[bytes]) -> str:
+    log.seek(0)
+    lines = log.read().decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it said nothing"
+
+
+def _show(address: str) -> None:
+    """Prints the address and, for somebody at a display, opens it."""
+    say(f"open {address}", whole=True)
+    at_display = sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if at_display and sys.stderr.isatty():
+        webbrowser.open(address)

@@ -1,0 +1,454 @@
+"""One training, its ranker, and the parts of a curriculum: train, rerank, score, pace, weigh."""
+
+from __future__ import annotations
+
+import math
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from shlex import quote
+from textwrap import shorten, wrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trainables.config.keys import TrainingRun
+from trainables.core.errors import ConfigError, DataError, Interrupted, Problem, UserError
+from trainables.core.files import output_file, require_file, write_text
+from trainables.core.prose import say
+from trainables.curriculum.pacing import PACINGS, Schedule
+from trainables.curriculum.sampler import easy_first
+from trainables.curriculum.weighting import weights
+from trainables.data.columns import RankingData, Split
+from trainables.data.instances import DRAWN, NONE, Instances
+from trainables.data.readers.rows import read_whole
+from trainables.evaluation.per_query import probabilities
+from tune_cl.cli import Command
+from tune_cl.cli.options import DATA_HELP, add_overrides, add_split
+from tune_cl.cli.tables import table
+from tune_cl.process import program
+
+if TYPE_CHECKING:
+    from trainables.loops.instances import SplitInstances
+    from tune_cl.api.rankers import Ranker
+
+
+class TrainCommand(Command):
+    """Examples:
+      tune-cl train --data ../data/wikiqa --ranker conv_knrm
+      tune-cl train --data docstrings --ranker bert --set ranker.model=tiny --set curriculum.pacing=root --output root
+
+    SPACE is the configuration to start from; ranges give the baseline's values. The same command again continues a
+    training that was stopped, from the last saved iteration."""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("space", nargs="?", metavar="SPACE", help="a shipped space or a YAML file")
+        parser.add_argument("--data", help=DATA_HELP)
+        parser.add_argument("--ranker", help="see tune-cl list rankers")
+        parser.add_argument(
+            "--output",
+            type=Path,
+            metavar="DIR",
+            help="folder for the ranker, its run and its state (default: one for each configuration)",
+        )
+        add_overrides(parser)
+
+    def execute(self, options: Namespace) -> dict[str, Any]:
+        from tune_cl.api.training import train
+
+        try:
+            return train(options.space, options.data, options.ranker, options.overrides, options.output).document
+        except KeyboardInterrupt:
+            raise Interrupted(f"stopped; saved iterations are kept. Go on with: {same_again(options)}") from None
+
+    def render(self, document: dict[str, Any]) -> str:
+        lines = [
+            f"best dev {document['metric']} {document['dev_best']:.4f} "
+            f"at iteration {document['best_iteration']} of {len(document['dev'])}",
+            "",
+        ]
+        if document["test"] is not None:
+            lines += [table(["metric", "test"], document["test"].items()), ""]
+        lines += [f"run     {document['run_file']}", f"ranker  {document['checkpoint']}"]
+        return "\n".join(lines)
+
+
+def same_again(options: Namespace) -> str:
+    """The command for the same training again."""
+    parts = [] if options.space is None else [options.space]
+    flags = {"--data": options.data, "--ranker": options.ranker, "--output": options.output}
+    for flag, value in [*flags.items(), *(("--set", override) for override in options.overrides)]:
+        parts += [] if value is None else [flag, str(value)]
+    return " ".join([program("tune-cl"), "train", *map(quote, parts)])
+
+
+SPLIT = "test"  # that is re-ranked by default
+START = 160  # letters of a document's text in the table; the JSON document has all
+
+
+class RerankCommand(Command):
+    """Examples:
+      tune-cl rerank runs/model --data ../data/mediqa --split test --output mediqa.run.txt
+      tune-cl rerank runs/model --query "how do I sort a table" --documents answers.txt
+      tune-cl rerank cross-encoder/ms-marco-MiniLM-L6-v2 --data ../data/wikiqa
+
+    CHECKPOINT may be any cross-encoder with one or two labels. DOCUMENTS has one document a line: its text, or its id,
+    a tab and its text. A ranker that was trained to classify pairs predicts classes: of the pairs of DATA (as TSV), or
+    of each document with the query as the first sentence."""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "checkpoint",
+            metavar="CHECKPOINT",
+            help="folder of a ranker, as tune-cl train and run write it, or of a cross-encoder, or its hub name",
+        )
+        parser.add_argument("--data", help=f"re-rank the candidates of {DATA_HELP}")
+        add_split(parser, SPLIT, "candidates are re-ranked")
+        parser.set_defaults(split=None)  # shows whether it was given
+        parser.add_argument(
+            "--output", type=Path, help="file to write (default: rerank.SPLIT.run.txt, or .predictions.tsv)"
+        )
+        parser.add_argument("--query", help="rank documents for this text")
+        parser.add_argument("--documents", type=Path, help="file with one document a line")
+
+    def execute(self, options: Namespace) -> dict[str, Any]:
+        if (options.data is None) == (options.query is None) or (options.query is None) != (options.documents is None):
+            raise UserError(
+                Problem("rerank", "needs one task", "either --data DATA, or --query TEXT with --documents FILE")
+            )
+        if options.query is not None:
+            _require_none_of_data(options)
+        from tune_cl.api.rankers import load_ranker
+
+        ranker = load_ranker(options.checkpoint, precision=None)
+        if options.query is None:
+            return {"run_file": str(ranker.rerank(options.data, options.split or SPLIT, options.output))}
+        return _rank_texts(ranker, options)
+
+    def render(self, document: dict[str, Any]) -> str:
+        if "run_file" in document:
+            return f"written to {document['run_file']}"
+        if "ranking" in document:
+            rows = [[row["doc"], row["score"], _start(row["text"])] for row in document["ranking"]]
+            return table(["doc", "score", "text"], rows)
+        rows = [
+            [row["doc"], row["class"], max(row["probabilities"].values()), _start(row["text"])]
+            for row in document["predictions"]
+        ]
+        return table(["doc", "class", "probability", "text"], rows)
+
+
+def _start(text: str) -> str:
+    return shorten(text, START, placeholder=" ...")
+
+
+def _require_none_of_data(options: Namespace) -> None:
+    """Raises UserError for options that have no effect on the ranking of documents for a text."""
+    wrong = {
+        "output": "is for the ranking of data; the ranking for a text is printed",
+        "split": "is for data; a text has no splits",
+    }
+    given = [key for key in wrong if getattr(options, key) is not None]
+    if given:
+        raise UserError(Problem(f"--{key}", wrong[key], f"--data DATA, or no --{key}") for key in given)
+
+
+def _rank_texts(ranker: Ranker, options: Namespace) -> dict[str, Any]:
+    if not options.query.strip():
+        raise UserError(Problem("--query", "is empty", "the words to rank documents for"))
+    if not ranker.reads_texts:
+        raise UserError(Problem("--query", f"{ranker.name} reads features, no texts", "--data FOLDER"))
+    ids, texts = _documents(options.documents)
+    if ranker.classes:
+        logits = ranker.predict([(options.query, text) for text in texts])
+        return {"predictions": _predictions(ids, texts, ranker.classes, logits)}
+    ranked = ranker.rank(options.query, texts)
+    return {"ranking": [{"doc": ids[row], "score": score, "text": texts[row]} for row, score in ranked]}
+
+
+def _predictions(
+    ids: list[str], texts: list[str], classes: tuple[str, ...], logits: np.ndarray
+) -> list[dict[str, Any]]:
+    """The likeliest class of each document, and the probabilities of all classes, from logits [N, K]."""
+    rows = probabilities(logits).tolist()
+    return [
+        {
+            "doc": name,
+            "class": classes[row.index(max(row))],
+            "probabilities": dict(zip(classes, row, strict=True)),
+            "text": text,
+        }
+        for name, text, row in zip(ids, texts, rows, strict=True)
+    ]
+
+
+def _documents(path: Path) -> tuple[list[str], list[str]]:
+    """Ids (as given, or the line number from 1) and texts; the file may be gzipped."""
+    text = read_whole(path, problems := [], pipes=True)
+    if text is None:
+        raise DataError(problems)
+    texts: dict[str, str] = {}
+    line_of: dict[str, int] = {}
+    for number, line in enumerate(text.split("\n"), 1):  # read_text would end lines at a lone CR too
+        line = line.removesuffix("\r")
+        if line.strip():
+            name, tab, text = line.partition("\t")
+            name, text = (name, text) if tab else (str(number), line)
+            if not name.strip():
+                problems.append(Problem(f"{path}:{number}", "no id before the tab", "id, tab, text, or a text alone"))
+            elif not text.strip():
+                problems.append(Problem(f"{path}:{number}", f"document '{name}' has no text", "a text after the tab"))
+            elif name in line_of:
+                wrong = f"document '{name}' is also in line {line_of[name]}"
+                problems.append(Problem(f"{path}:{number}", wrong, "every id once"))
+            else:
+                texts[name], line_of[name] = text, number
+    if problems:
+        raise DataError(problems)
+    if not texts:
+        raise DataError(Problem(str(path), "has no documents", "one document a line"))
+    return list(texts), list(texts.values())
+
+
+SHOWN = 3
+NOT_FIXED = "(drawn each time from the less relevant candidates)"
+LETTERS = 300  # of a text
+WIDTH = 110  # of the printed examples
+
+
+class ScoreCommand(Command):
+    """Example: tune-cl score docstrings context_words --output difficulty.tsv
+
+    Writes one line an instance: query id, document id(s), difficulty (higher = harder). An instance is a query with one
+    of its relevant documents, whose negatives are drawn in training. With --set training.negatives=all every pair of a
+    relevant document and a lower-graded one is an instance, and with --set training.loss=pointwise as well every
+    candidate. --set training.loss=pointwise alone gives two instances a relevant document: itself, and one drawn
+    negative."""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("data", metavar="DATA", help=DATA_HELP)
+        parser.add_argument("scoring", metavar="SCORING", help="see tune-cl list scorings")
+        add_split(parser, "train", "instances are scored")
+        parser.add_argument("--output", type=Path, help="TSV file (default: SCORING.SPLIT.tsv)")
+        add_overrides(parser)
+
+    def execute(self, options: Namespace) -> dict[str, Any]:
+        from trainables.loops.instances import difficulties, instances_of
+        from tune_cl.experiment.load import load_training_run
+
+        output = options.output or Path(f"{options.scoring}.{options.split}.tsv")
+        require_file("--output", output)
+        part = instances_of(load_training_run(None, options.overrides, options.data), options.split, options.scoring)
+        scored = difficulties(part, options.scoring)
+        data, split, instances, values = part.data, part.split, part.instances, scored.values
+        with output_file(output) as file:
+            write_text(file, "".join(_lines(part, values)))
+        examples = extremes(data, split, instances, values)
+        return {
+            "count": len(values),
+            "min": float(values.min()),
+            "max": float(values.max()),
+            "mean": float(values.mean()),
+            "seconds": scored.seconds,
+            "cached": scored.cached,
+            "output": str(output),
+            "examples": {name: [asdict(one) for one in side] for name, side in examples.items()},
+        }
+
+    def render(self, document: dict[str, Any]) -> str:
+        examples = document["examples"]
+        values = {key: value for key, value in document.items() if key != "examples"}
+        return table(["", "value"], values.items()) + "\n" + as_text(examples)
+
+
+@dataclass(frozen=True)
+class Example:
+    """One instance, its texts cut to LETTERS. `label`: relevant, other, or a pair's class."""
+
+    value: float
+    query_id: str
+    query: str
+    document: str
+    label: str
+
+
+def extremes(data: RankingData, split: Split, instances: Instances, values: np.ndarray) -> dict[str, list[Example]]:
+    """The SHOWN easiest and hardest instances, on each side of different queries, most extreme first."""
+    orders = {"easiest": easy_first(values), "hardest": easy_first(values, anti=True)}
+    return {name: [_example(data, split, instances, values, row) for row in _of_queries(instances, order)]
+            for name, order in orders.items()}  # fmt: skip
+
+
+def _of_queries(instances: Instances, order: np.ndarray) -> list[int]:
+    """The first SHOWN instances of an order that belong to different queries."""
+    _, first = np.unique(instances.query[order], return_index=True)
+    return order[np.sort(first)[:SHOWN]].tolist()
+
+
+def _example(data: RankingData, split: Split, instances: Instances, values: np.ndarray, row: int) -> Example:
+    query = int(split.query[instances.query[row]])
+    positive = int(instances.fixed_positive[row])
+    shown = positive if positive != NONE else int(instances.negative[row])
+    document = NOT_FIXED if shown == DRAWN else data.documents[int(split.document[shown])]
+    texts = [shorten(text, LETTERS, placeholder=" ...") for text in (data.query_text(query), document)]
+    label = "other" if positive == NONE else data.classes[split.grade[positive]] if data.classes else "relevant"
+    return Example(float(values[row]), data.query_ids[query], *texts, label=label)
+
+
+def as_text(document: Mapping[str, list[dict[str, Any]]]) -> str:
+    """The examples of a document, a block each."""
+    blocks = []
+    for name, examples in document.items():
+        blocks.append(f"\n{name}:")
+        for example in examples:
+            lines = [f"  {example['value']:.4g}  {example['query_id']}"]
+            lines += _indented("query: ", example["query"]) + _indented(f"{example['label']}: ", example["document"])
+            blocks.append("\n".join(lines))
+    return "\n".join(blocks)
+
+
+def _indented(label: str, text: str) -> list[str]:
+    return wrap(label + text, WIDTH, initial_indent="    ", subsequent_indent="      ")
+
+
+def _lines(part: SplitInstances, values: np.ndarray) -> Iterator[str]:
+    """TSV lines: query id, the instance's fixed documents joined by a space, value."""
+    rows = zip(part.query, part.ids(part.document), part.ids(part.negative), values.tolist(), strict=True)
+    for query, document, negative, value in rows:
+        documents = " ".join(name for name in (document, negative) if name is not None)
+        yield f"{part.data.query_ids[int(query)]}\t{documents}\t{value!r}\n"
+
+
+READ = ("n", "delta", "stages", "reference", "final_share")  # of a schedule, besides its steps
+
+
+class PaceCommand(Command):
+    """Example: tune-cl pace root --n 2 --delta .33 --steps 1000 --at 0 250 500 1000"""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("pacing", metavar="PACING", help=", ".join(PACINGS))
+        parser.add_argument("--n", type=float, help="root (default 2)")
+        parser.add_argument("--delta", type=float, help="fraction at the start (default .33)")
+        parser.add_argument("--stages", type=int, help="stages of a pacing that has stages (default 3)")
+        parser.add_argument("--final-share", type=float, help="fraction of the data ever used (default 1)")
+        parser.add_argument("--reference", choices=["paper", "code"], help="see curriculum.reference (default paper)")
+        parser.add_argument(
+            "--steps", type=float, default=1000, help="T, the step at which everything is open (default 1000)"
+        )
+        parser.add_argument(
+            "--at", type=_step, nargs="+", action="extend", help="steps to show (default: at most eleven from 0 to T)"
+        )
+
+    def execute(self, options: Namespace) -> list[dict[str, Any]]:
+        given = {key: value for key in READ if (value := getattr(options, key)) is not None}
+        schedule = Schedule(options.pacing, options.steps, **given)
+        _require_schedule(options, schedule)
+        if idle := _idle(options, given):
+            say(f"note: without effect on pacing {options.pacing}: {', '.join(idle)}")
+        if "patience" in PACINGS[options.pacing].needs:
+            say(f"note: {options.pacing} opens more whenever dev stops rising; these fractions are without that")
+        return [
+            {"step": _whole(step), "share": schedule.share(step)} for step in options.at or _shown_steps(options.steps)
+        ]
+
+    def render(self, document: list[dict[str, Any]]) -> str:
+        return table(["step", "share"], ([row["step"], f"{row['share']:.6f}"] for row in document))
+
+
+def _step(text: str) -> float:
+    """A step; argparse takes a pacing that follows --at as one, too."""
+    try:
+        return float(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is not a step; PACING comes before --at") from None
+
+
+def _idle(options: Namespace, given: Mapping[str, Any]) -> list[str]:
+    """The given options that the pacing does not read."""
+    curriculum = {"pacing": options.pacing, "reference": options.reference or "paper"}
+    active = TrainingRun.model_validate({"curriculum": curriculum}).in_force()
+    return [f"--{key.replace('_', '-')}" for key in given if f"curriculum.{key}" not in active]
+
+
+def _shown_steps(horizon: float) -> list[float]:
+    """Whole steps, as far as T counts steps; with a T of at most 1 they are shares of all steps."""
+    if horizon <= 1:
+        return [horizon * i / 10 for i in range(11)]
+    return sorted({round(math.ceil(horizon) * i / 10) for i in range(11)})
+
+
+def _require_schedule(options: Namespace, schedule: Schedule) -> None:
+    PACINGS[schedule.pacing]  # raises for an unknown name
+    problems = []
+    if not 0 < schedule.delta <= 1:
+        problems.append(Problem("--delta", f"{schedule.delta:g} is not a fraction", "a number above 0 and at most 1"))
+    if not 0 < schedule.final_share <= 1:
+        wrong = f"{schedule.final_share:g} is not a fraction"
+        problems.append(Problem("--final-share", wrong, "a number above 0 and at most 1"))
+    if not 1 <= schedule.n < math.inf:
+        problems.append(Problem("--n", f"{schedule.n:g} is not a root", "a number of at least 1"))
+    if not 2 <= schedule.stages <= 100:
+        problems.append(Problem("--stages", f"{schedule.stages} stages are not possible", "2 to 100"))
+    if not 0 < options.steps < math.inf:
+        problems.append(Problem("--steps", f"{options.steps:g} is not a number of steps", "a number above 0"))
+    problems += [
+        Problem("--at", f"{step:g} is not a step", "steps of at least 0")
+        for step in options.at or []
+        if not 0 <= step < math.inf
+    ]
+    if problems:
+        raise ConfigError(problems)
+
+
+def _whole(step: float) -> int | float:
+    return int(step) if step == int(step) else step
+
+
+class WeighCommand(Command):
+    """Example: tune-cl weigh --difficulty .25 --m 20 --at 0 5 10 20
+
+    W(t, i) = D + (i / m)(1 - D) until iteration m, then 1 (MacAvaney et al. 2020, Eq. 3). In that paper the
+    difficulty D is 1 for the easiest samples; --anti turns it round."""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--difficulty", type=float, required=True, metavar="D", help="in [0, 1], 1 = easiest")
+        parser.add_argument(
+            "--m", type=float, default=20, help="iterations until all weights are 1, or inf (default 20)"
+        )
+        parser.add_argument(
+            "--at",
+            type=int,
+            nargs="+",
+            action="extend",
+            metavar="I",
+            help="iterations, counted from 0 (default: 0 to m, eleven of them)",
+        )
+        parser.add_argument("--anti", action="store_true", help="hard samples weigh more")
+
+    def execute(self, options: Namespace) -> list[dict[str, Any]]:
+        _require_sound(options)
+        iterations = options.at if options.at is not None else _shown_iterations(options.m)
+        ease = np.asarray(1 - options.difficulty if options.anti else options.difficulty)
+        return [{"iteration": i, "weight": float(weights(ease, i, options.m))} for i in iterations]
+
+    def render(self, document: list[dict[str, Any]]) -> str:
+        return table(["iteration", "weight"], ([row["iteration"], f"{row['weight']:.6f}"] for row in document))
+
+
+def _shown_iterations(m: float) -> list[int]:
+    last = 100 if math.isinf(m) else math.ceil(m)
+    return sorted({round(last * i / 10) for i in range(11)})
+
+
+def _require_sound(options: Namespace) -> None:
+    problems = []
+    if not 0 <= options.difficulty <= 1:
+        problems.append(Problem("--difficulty", f"{options.difficulty:g} is out of range", "a number in [0, 1]"))
+    if not options.m >= 1:
+        problems.append(Problem("--m", f"{options.m:g} is below 1", "a number of iterations of at least 1, or inf"))
+    problems += [
+        Problem("--at", f"{i} is before the start", "iterations of at least 0") for i in options.at or [] if i < 0
+    ]
+    if problems:
+        raise ConfigError(problems)
