@@ -334,7 +334,7 @@ class PaceCommand(Command):
         parser.add_argument("--final-share", type=float, help="fraction of the data ever used (default 1)")
         parser.add_argument("--reference", choices=["paper", "code"], help="see curriculum.reference (default paper)")
         parser.add_argument(
-            "--steps", type=float, default=1000, help="T, the step at which everything is open (default 1000)"
+            "--steps", type=float, default=1000, help="T, the step from which everything is available (default 1000)"
         )
         parser.add_argument(
             "--at", type=_step, nargs="+", action="extend", help="steps to show (default: at most eleven from 0 to T)"

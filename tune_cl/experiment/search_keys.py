@@ -82,7 +82,7 @@ class SearchConfig(Section):
     )
     plain: Annotated[Literal["auto"] | Annotated[float, Field(ge=0, lt=1)], Field(union_mode="left_to_right")] = Field(
         default="auto",
-        description="the share of plain trials; auto: half where baseline leaves opened keys to search, else the "
+        description="the fraction of plain trials; auto: half where baseline leaves keys to search, else the "
         "default alone; 0: the default alone",
     )
     max_concurrent: int | None = Field(

@@ -145,7 +145,7 @@ def rises_to_one(schedule: Schedule, steps: Sequence[float]) -> None:
     promise(all(0 < share <= 1 for share in shares), f"fractions are in (0, 1]: {shares}")
     promise(all(later >= earlier - 1e-12 for earlier, later in pairwise(shares)), f"the fraction never falls: {shares}")
     if schedule.reference == PAPER:
-        promise(schedule.share(math.nextafter(schedule.horizon, math.inf)) == 1, "everything is open behind T")
+        promise(schedule.share(math.nextafter(schedule.horizon, math.inf)) == 1, "everything is available from T on")
 
 
 def reaches_one_where_it_says(schedule: Schedule) -> None:
