@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from trainables.evaluation.significance import adjust
 from tune_cl.confirmation.verdict import LEVEL
-from tune_cl.report.markup import p_value, signed
+from tune_cl.report.wording import p_value, signed
 
 FOLDER = Path(__file__).parent / "evidence"
 DOCS = Path(__file__).parents[1] / "docs"

@@ -12,7 +12,6 @@ import argparse
 import gzip
 import json
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -24,9 +23,6 @@ from typing import Any
 
 import numpy as np
 import yaml
-
-from trainables.evaluation.trec_files import read_per_query
-from tune_cl.confirmation.verdict import compare
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "dev" / "papers-run.md"
@@ -70,15 +66,13 @@ def rows() -> list[Row]:
 
 
 def commands_of(row: Row, data: Path, work: Path) -> list[list[str]]:
-    """The arguments of a row's commands on our data, each command for every N."""
+    """The arguments of a row's commands on our data."""
     made = []
     for command in row.commands:
         kind = command.split()[1]
         more = {"run": row.small, "train": row.small, "confirm": "--seeds 1" if "--seeds 1" in command else "--seeds 2"}
         whole = f"{command} {more.get(kind, '')}"
-        for n in FOLDS if "FoldN" in row.commands[0] else (1,):
-            one = re.sub(r"(?<=Fold)N\b|(?<=ferro-)N\b", str(n), whole)
-            made.append([placed(argument, data, work) for argument in shlex.split(one)[1:]])
+        made.append([placed(argument, data, work) for argument in shlex.split(whole)[1:]])
     return made
 
 
@@ -134,8 +128,6 @@ def run(row: Row, data: Path, work: Path) -> dict[str, Any]:
 
 def in_words(row: Row, documents: list[Any]) -> str:
     """What the documents of a row's commands say, in a few words."""
-    if "FoldN" in row.commands[0]:
-        return of_folds([one for one in documents if "configurations" in one])
     if "dev by iteration" in row.name:
         rows_of = documents[-1]["baseline"], *documents[-1]["configurations"]
         return "; ".join(f"{one['label']} {numbers(curve(one['runs']))}" for one in rows_of)
@@ -161,6 +153,11 @@ def of_one(document: Any) -> str:
         shown = f"; p among them {', '.join(pairs)}" if pairs else ""
         rows = [f"{document['baseline']['label']} {document['baseline']['mean']:.4f}", *rows]
         return f"{document['metric']}: {'; '.join(rows)}{shown}; {document['verdict']}"
+    if "documents" in document:
+        first = numbers(one["kde"] for one in document["documents"][:5])
+        return f"{len(document['documents'])} candidates, kde {first} ..."
+    if "folds" in document:
+        return "; ".join(map(of_one, document["folds"]))
     if "trials" in document:
         best, plain = document["best"]["dev"], document["baseline"]["dev"]
         return f"{document['trials']} trials, best dev {best:.4f}, plain {plain:.4f}"
@@ -170,24 +167,6 @@ def of_one(document: Any) -> str:
     if values:
         return ", ".join(f"{name} {values[name]:.4f}" for name in SHOWN if name in values)
     return f"{document['count']} values, mean {document['mean']:.4f}" if "count" in document else "written"
-
-
-def of_folds(documents: list[dict[str, Any]]) -> str:
-    """Means over folds of each configuration, and its test over the queries of all folds."""
-    values: dict[str, list[float]] = {}
-    for one in documents:
-        for row in (one["baseline"] | {"label": "plain"}, *one["configurations"]):
-            folder = Path(row["runs"][0]["run_file"]).parent
-            of_fold = read_per_query(folder / "test.per_query.tsv", one["metric"])
-            values.setdefault(row["label"], []).extend(of_fold.values())
-    whole = [label for label in values if label != "plain" and len(values[label]) == len(values["plain"])]
-    tested = compare(np.array([[values[label]] for label in whole]), np.array([values["plain"]]))
-    rows = [
-        f"{label} {np.mean(values[label]):.4f} (p {test['p_adjusted']:.2f})"
-        for label, test in zip(whole, tested, strict=True)
-    ]
-    data = f"{documents[0]['metric']}, {len(values['plain'])} queries of {len(documents)} folds"
-    return f"{data}: plain {np.mean(values['plain']):.4f}; {'; '.join(rows)}"
 
 
 HEAD = """# The papers' rows, run

@@ -9,8 +9,9 @@ import pytest
 
 from tests.support.builders import tiny_data
 from tests.support.console import Console
-from tests.support.data_folders import trec_files, write_folder
+from tests.support.data_folders import sick_files, trec_files, write_folder
 from tests.support.trec_folder import write_trec_folder
+from trainables.baselines.word_embeddings import best_threshold
 from trainables.data.columns import TextColumn
 from trainables.rankers import ranker_settings
 from tune_cl.cli import command_of
@@ -58,6 +59,24 @@ def test_embedding_takes_the_vectors_that_ranker_embedding_has_and_nothing_to_tu
     assert console.document("baseline large embedding --set ranker.name=conv_knrm")["params"]["word2vec"] == "cbow"
     assert tuned | {"seconds": 0} == plain | {"seconds": 0}
     assert any("nothing to tune" in note for note in console.notes("baseline large embedding --tune"))
+
+
+def test_pairs_are_classified_by_the_threshold_that_is_best_on_dev(console: Console) -> None:
+    write_folder(console.folder / "sick", sick_files())
+    found = console.document("baseline sick embedding")
+    rows = [line.split("\t") for line in Path("embedding.tuned.test.predictions.tsv").read_text().splitlines()[1:]]
+    assert found["metrics"] == {"accuracy": np.mean([row[2] == row[3] for row in rows])} and found["ranked"] == "pairs"
+    assert found["chosen"]["metric"] == "accuracy" and f"{found['chosen']['value']:.4f}" in command_of(
+        "baseline"
+    ).render(found)
+    assert "to classify" in console.errors("baseline sick bm25")[0]
+
+
+def test_the_best_threshold() -> None:
+    scores = np.array([0.5, 0.1, 0.9, 0.2, 0.9])
+    threshold, sides = best_threshold(scores, np.array([1, 2, 0, 2, 0]), 3)
+    assert threshold == pytest.approx(0.35) and sides.tolist() == [[0, 0, 2], [2, 1, 0]]
+    assert best_threshold(scores, np.ones(5, int), 2)[0] == 0.1  # all are of one class
 
 
 def test_the_oracle_ranks_by_grade(console: Console) -> None:

@@ -240,6 +240,14 @@ class TestInsuranceQA:
         assert documents(data, "train", 0) == {"1", "2", "3"}, "the right answer 2 is not in the pool"
         assert documents(data, "test", 0) == {"1", "3"}
 
+    def test_the_second_test_split_is_read_where_the_first_is_not(self, tmp_path: Path) -> None:
+        files = insurance_v1_files()
+        first, second = (f"question.test{number}.label.token_idx.pool" for number in (1, 2))
+        files[second] = files[first].replace("3 4", "4")
+        assert documents(of(tmp_path / "both", files), "test", 0) == {"1", "3", "4"}
+        del files[first]
+        assert documents(of(tmp_path / "second", files), "test", 0) == {"1", "4"}
+
     def test_version_2_reads_the_pool_size_that_fits_or_the_largest(self, tmp_path: Path) -> None:
         files = insurance_v2_files()
         large = {name.replace(".100.", ".500."): text.replace("3 1", "3 4") for name, text in files.items()}

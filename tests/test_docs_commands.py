@@ -69,11 +69,10 @@ def test_the_page_of_results_has_every_row_and_what_is_lacking() -> None:
     assert [what for what, why in papers.KNOWN["lacking"].items() if f"- {what}: {why}." not in text] == []
 
 
-def test_a_command_is_run_for_each_number_and_on_our_data() -> None:
+def test_a_command_is_run_on_our_data() -> None:
     [row] = [row for row in papers.rows() if row.name == "Table 1, five folds"]
-    made = papers.commands_of(row, Path("/data"), Path("/runs"))
-    assert [one[:4] for one in made[:2]] == [["run", "ferro2018", "--data", f"/runs/folds/Fold{n}"] for n in (1, 2)]
-    assert [one[:2] for one in made[5:]] == [["confirm", f"ferro-{n}"] for n in papers.FOLDS]
+    run, confirm = papers.commands_of(row, Path("/data"), Path("/runs"))
+    assert run[:4] == ["run", "ferro2018", "--data", "/runs/folds"] and confirm[:2] == ["confirm", "ferro"]
     [row] = [row for row in papers.rows() if row.name == "WikiQA, BiDAF-T, fine-tuned"]
     [made] = papers.commands_of(row, Path("/data"), Path("/runs"))
     assert "training.pretrain_data=/data/pairs/squad" in made and "/data/answers/wikiqa" in made

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from xml.dom import minidom
+
 import pytest
 
+from tests.support.builders import tiny_data
 from tests.support.console import Console
+from tests.support.trec_folder import write_trec_folder
 
 
 def shares(console: Console, options: str) -> dict[float, float]:
@@ -69,3 +73,25 @@ def test_the_steps_shown_are_steps_that_a_training_has(steps: str, shown: list[f
 )  # fmt: skip
 def test_options_that_a_pacing_does_not_read_are_told(asked: str, idle: str, console: Console) -> None:
     assert [note.rpartition(": ")[2] for note in console.notes(f"pace {asked}")] == [idle] * bool(idle)
+
+
+def test_weigh_shows_the_values_of_a_query_and_draws_them(console: Console) -> None:
+    data = tiny_data(queries={"train": 3, "dev": 2, "test": 2}, candidates=5, turns=1)
+    folder, query = write_trec_folder(data, console.folder / "data"), data.query_ids[1]
+    found = console.document(f"weigh {folder} {query} --output w.svg")
+    assert [row["rank"] for row in found["documents"]] == [1, 2, 3, 4, 5]
+    assert [row["reciprocal_rank"] for row in found["documents"]] == pytest.approx([1 / rank for rank in range(1, 6)])
+    assert all(0 < row["kde"] < 1 for row in found["documents"]) and found["query"] == data.query_text(1)
+    picture = minidom.parse(str(console.folder / "w.svg"))
+    rings = sum((row["grade"] or 0) > 0 for row in found["documents"])
+    assert len(picture.getElementsByTagName("circle")) == 3 * rings > 0
+    assert len(picture.getElementsByTagName("path")) == 3
+    assert "kde" in console.call(f"weigh {folder} {query}").out
+    [error] = console.errors(f"weigh {folder} nobody")
+    assert "QUERY: no query 'nobody' in train" in error
+    assert console.errors(f"weigh {folder}") == console.errors("weigh") != []
+    letor = console.folder / "letor"
+    letor.mkdir()
+    (letor / "train.txt").write_text("1 qid:a 1:0.5\n0 qid:a 1:0.1\n1 qid:b 1:0.5\n0 qid:b 1:0.2\n")
+    [error] = console.errors(f"weigh {letor} a")
+    assert "no first-stage ranking" in error

@@ -23,6 +23,7 @@ from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.report import page as file
+from tune_cl.report.facts import facts
 from tune_cl.report.findings import Findings
 from tune_cl.report.output import form_of, tracked
 from tune_cl.report.page import SCRIPT, STYLE, TITLES, page
@@ -43,10 +44,11 @@ def confirmed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Reader, Finding
 
 def test_the_page_loads_nothing_and_runs_only_its_own_script(confirmed: tuple[Reader, Findings]) -> None:
     found, findings = confirmed
-    assert list(found.sections) == list(TITLES) and all(len(text) > 80 for text in found.sections.values())
+    assert list(found.sections) == ["verdict", *TITLES] and all(len(text) > 80 for text in found.sections.values())
     assert found.loads == [] and len(found.scripts) == 1
     assert not [word for word in ("http", "url(", "@import", "fetch") if word in STYLE + SCRIPT]
-    assert "default-src 'none'" in page(findings)[:500] and len(page(findings).encode()) < 100_000
+    drawn = page(facts(findings))
+    assert "default-src 'none'" in drawn[:500] and len(drawn.encode()) < 100_000
 
 
 def test_hostile_texts_stay_texts(confirmed: tuple[Reader, Findings]) -> None:
@@ -63,7 +65,7 @@ def test_the_first_line_names_all_rankers_that_were_searched(
     Case(tmp_path)
     space = (tmp_path / "toy.yaml").read_text().replace("ranker: conv_knrm", "ranker.name: {choice: [conv_knrm, knrm]}")
     (tmp_path / "two.yaml").write_text(space)
-    text = page(replace(confirmed[1], experiment=load_experiment(str(tmp_path / "two.yaml"))))
+    text = page(facts(replace(confirmed[1], experiment=load_experiment(str(tmp_path / "two.yaml")))))
     assert "<p>conv_knrm, knrm on " in text and "<td>rankers</td><td>conv_knrm, knrm</td>" in text
 
 
@@ -73,7 +75,7 @@ def test_a_search_without_any_value_is_reported(tmp_path: Path, outcomes: tuple[
     for outcome in outcomes:
         case.add([math.nan], outcome)
     found, findings = report(case)
-    assert list(found.sections) == list(TITLES) and findings.plain == []
+    assert list(found.sections) == ["verdict", *TITLES] and findings.plain == []
 
 
 # -- other formats -------------------------------------------------------------------------------------------------
@@ -141,8 +143,10 @@ def test_the_command_writes_the_file_and_mlflow_gets_it(tmp_path: Path, capfd: p
     search_folder = Case(tmp_path).write()
     fresh_database(search_folder.storage)
     assert main(["report", "toy", "--storage", str(search_folder.storage), "--json"]) == 0
-    output = json.loads(capfd.readouterr().out)["output"]
+    document = json.loads(capfd.readouterr().out)
+    output = document.pop("output")
     assert output == str(search_folder.folder / "report.html")
+    assert document["search"] == "toy" and document["verdict"] is None and document["stopping"]["ended"] == 0
     assert Path(output).read_text().startswith("<!doctype html>")
     client = MlflowClient(tracking_uri=f"sqlite:///{search_folder.storage / 'mlflow.db'}")
     experiment = client.get_experiment_by_name("toy")

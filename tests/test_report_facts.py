@@ -15,23 +15,16 @@ import numpy as np
 import pytest
 
 from tests.support.report_cases import HOSTILE, Case, whole
-from tests.support.report_pages import tables, text, tips
 from tune_cl.confirmation.verdict import ON_DEV
 from tune_cl.experiment.forecast import forecast_of
 from tune_cl.history.journal import read_events
-from tune_cl.report import trials
-from tune_cl.report.findings import Findings, gather, mean_interval, rank_agreement, slow_bias, words
-from tune_cl.report.formats import latex, latex_table, trials_csv
-from tune_cl.report.markup import cut, number, p_value, plain
-from tune_cl.report.trials import (
-    cost_section,
-    learning_section,
-    over_seeds,
-    pacing_section,
-    repeat_section,
-    spent_section,
-)
-from tune_cl.report.verdict_section import rows, tables_section, verdict_section
+from tune_cl.report import facts as module
+from tune_cl.report.facts import facts, main_facts
+from tune_cl.report.findings import Findings, gather, mean_interval
+from tune_cl.report.output import latex, latex_table, trials_csv
+from tune_cl.report.page import page
+from tune_cl.report.stopping import rank_agreement, slow_bias
+from tune_cl.report.wording import cut, number, p_value, plain
 from tune_cl.tracking.layout import trial_name
 
 ABLATION = {"label": "plain, lr=0.02", "trial_id": "t0003", "mean": 0.5678, "sd": 0.0321, "runs": [{}] * 3,
@@ -54,71 +47,88 @@ def searched(case: Case) -> Findings:
     return replace(gather(case.search_folder), confirmation=None)
 
 
+@pytest.fixture(scope="module")
+def before(searched: Findings) -> dict[str, Any]:
+    return facts(searched)
+
+
 @pytest.fixture
 def document(case: Case) -> dict[str, Any]:
     """The confirmation, for a test to change."""
     return json.loads((case.search_folder.folder / "confirmation" / "test.json").read_text())
 
 
-def made(folder: Path, *trials: tuple[list[float], str | None], ended: bool = False) -> Findings:
+def made(folder: Path, *trials: tuple[list[float], str | None], ended: bool = False) -> dict[str, Any]:
     """A small search: dev values and outcomes, the baseline first."""
     case = Case(folder)
     for dev, outcome in trials:
         case.add(dev, outcome)
     if ended:
         case.finish()
-    return gather(case.write())
+    return facts(gather(case.write()))
+
+
+def after(searched: Findings, document: dict[str, Any]) -> dict[str, Any]:
+    """The facts once confirmed; a page can be drawn from them."""
+    found = main_facts(replace(searched, confirmation=document))
+    assert found["verdict"]["badge"] in page(facts(searched) | found)
+    return found
 
 
 def told(searched: Findings, document: dict[str, Any]) -> str:
-    return text(verdict_section(replace(searched, confirmation=document)))
+    """The verdict in words, as a page has it from above."""
+    found = after(searched, document)["verdict"]
+    return " ".join([found["badge"], *found["in_short"], *found["notes"], *found["small_print"]])
 
 
 # -- before a confirmation -----------------------------------------------------------------------------------------
 
 
-def test_before_a_confirmation_the_best_on_dev_is_named_and_no_verdict(searched: Findings) -> None:
-    shown, (trial, at) = text(verdict_section(searched)), searched.ranked[0]
-    assert shown.startswith("No verdict yet") and f"{trial.trial} " in shown and f"{at.dev:.4f}" in shown
-    assert "was not tuned" in shown and "tune-cl tune-plain toy" in shown
-    assert "0.4500" in shown and f"best of {len(searched.ranked)} trials" in shown
-    assert f"confirm toy --storage {searched.search_folder.storage}" in shown
+def test_before_a_confirmation_the_best_on_dev_is_named_and_no_verdict(
+    searched: Findings, before: dict[str, Any]
+) -> None:
+    (trial, at), on_dev = searched.ranked[0], " ".join(before["on_dev"])
+    assert before["verdict"] is None and f"{trial.trial} " in on_dev and f"{at.dev:.4f}" in on_dev
+    assert "0.4500" in on_dev and f"best of {len(searched.ranked)} trials" in on_dev
+    tune, confirm = before["next"]
+    assert "was not tuned" in tune["why"] and "tune-cl tune-plain toy" in tune["do"]
+    assert f"confirm toy --storage {searched.search_folder.storage}" in confirm["do"]
 
 
 @pytest.mark.parametrize("ended", [True, False])
 def test_a_baseline_alone_has_nothing_to_confirm(tmp_path: Path, ended: bool) -> None:
-    shown = text(verdict_section(made(tmp_path, ([0.3, 0.4], "baseline"), ended=ended)))
-    assert "tune-cl confirm" not in shown and ("tune-cl resume toy" in shown) == (not ended)
+    steps = [step["do"] for step in made(tmp_path, ([0.3, 0.4], "baseline"), ended=ended)["next"]]
+    assert not steps if ended else ["resume toy" in step for step in steps] == [True]
 
 
 def test_a_tie_with_plain_training_is_not_above_it(tmp_path: Path) -> None:
-    shown = text(verdict_section(made(tmp_path, ([0.5], "baseline"), ([0.5], "completed"))))
-    assert "(+0.0000)" in shown and "best of" not in shown
+    [said] = made(tmp_path, ([0.5], "baseline"), ([0.5], "completed"))["on_dev"]
+    assert "(+0.0000)" in said and "best of" not in said
 
 
 def test_failed_trials_and_values_that_are_no_numbers_do_not_count(tmp_path: Path) -> None:
     found = made(tmp_path, ([0.5], "baseline"), ([0.99], "failed"), ([math.nan, 0.4], "completed"))
-    assert [(trial.trial, at.dev, at.iteration) for trial, at in found.ranked] == [("t0002", 0.4, 2)]
-    assert "0.9900" not in text(*cost_section(found), *tables_section(found))
+    assert [(row["trial_id"], row["mean"]) for row in found["configurations"]] == [("t0000", 0.5), ("t0002", 0.4)]
+    assert [(at["dev"], at["iteration"]) for at in found["progress"]["best"]] == [(0.4, 2)]
 
 
-def test_before_a_confirmation_ten_trials_stand_beside_the_baseline(searched: Findings) -> None:
-    best = [trial.trial for trial, _ in searched.ranked]
-    assert [row.label.split()[0] for row in rows(searched)] == ["t0000", *best[:10]]
-    assert f"Not shown: {len(best) - 10} more" in text(*tables_section(searched))
-    assert rows(searched)[1].difference == pytest.approx(searched.ranked[0][1].dev - 0.45)
+def test_before_a_confirmation_ten_trials_stand_beside_the_baseline(searched: Findings, before: dict[str, Any]) -> None:
+    best, rows = [trial.trial for trial, _ in searched.ranked], before["configurations"]
+    assert [row["trial_id"] for row in rows] == ["t0000", *best[:10]] and before["not_shown"] == len(best) - 10
+    assert rows[1]["difference"] == pytest.approx(searched.ranked[0][1].dev - 0.45)
+    assert rows[0]["name"] == "t0000 plain, default" and "delta=" in rows[1]["name"]
 
 
 def test_without_a_baseline_ten_trials_stand_alone(tmp_path: Path) -> None:
-    found = rows(made(tmp_path, ([0.9], "failed"), *(([0.3 + place / 100], "completed") for place in range(11))))
-    assert len(found) == 10 and all(row.difference is None for row in found)
+    trials = [([0.9], "failed"), *(([0.3 + place / 100], "completed") for place in range(11))]
+    rows = made(tmp_path, *trials)["configurations"]
+    assert len(rows) == 10 and all(row["difference"] is None for row in rows)
 
 
-def test_trials_are_named_as_on_the_terminal_and_in_mlflow(searched: Findings) -> None:
+def test_trials_are_named_as_on_the_terminal_and_in_mlflow(searched: Findings, before: dict[str, Any]) -> None:
+    names = {curve["trial"]: curve["name"] for curve in before["curves"]}
     for event in (event for event in read_events(searched.search_folder.journal) if event["event"] == "trial"):
-        assert words(searched.state.trials[event["trial"]]) == trial_name(event)
-    labels = [row.label for row in rows(searched)]
-    assert labels[0] == "t0000 plain, default" and "delta=" in labels[1]
+        assert names.get(event["trial"], trial_name(event)) == trial_name(event)
 
 
 def test_trials_are_shown_by_arm_and_tuning_apart_from_the_curriculum(tmp_path: Path) -> None:
@@ -129,36 +139,32 @@ def test_trials_are_shown_by_arm_and_tuning_apart_from_the_curriculum(tmp_path: 
     for lr in (0.02, 0.03):
         case.add([0.3 + lr, 0.48 + lr], "completed", lr=lr)
         case.add([0.2 + lr, 0.60 - lr], "completed")
-    found = gather(case.write())
-    shown = text(verdict_section(found))
-    assert (
-        "tune-plain" not in shown
-        and "(3 trials over lr) gained 0.0600 MAP on dev" in shown
-        and "+0.0700" in shown
-        and "best of 2" in shown
-    )
-    assert "t0003 plain lr=0.03" in shown
-    assert [row.label.split()[0] for row in rows(found)] == ["t0003", "t0001", "t0000", "t0002", "t0004"]
-    assert [row.difference for row in rows(found)] == pytest.approx([None, -0.01, -0.06, 0.07, 0.06])
-    assert [trials.role(found, trial) for trial in found.state.by_number()] == [
-        "plain", "plain", "best", "baseline", "trial"
-    ]  # fmt: skip
-    assert all(word in text(*learning_section(found)) for word in ("other plain trials", "best curriculum"))
-    assert "best plain trial so far" in text(*cost_section(found))
-    assert [row["arm"] for row in csv.DictReader(io.StringIO(trials_csv(found)))] == (
-        ["plain", "plain", "curriculum", "plain", "curriculum"]
-    )
+    findings = gather(case.write())
+    found = facts(findings)
+    tuning, best = found["on_dev"]
+    assert "(3 trials over lr) gained 0.0600 MAP on dev" in tuning and "+0.0700" in best and "best of 2" in best
+    assert "t0003 plain lr=0.03" in best and ["confirm" in step["do"] for step in found["next"]] == [True]
+    rows = found["configurations"]
+    assert [row["trial_id"] for row in rows] == ["t0003", "t0001", "t0000", "t0002", "t0004"]
+    assert [row["difference"] for row in rows] == pytest.approx([None, -0.01, -0.06, 0.07, 0.06])
+    roles = {curve["trial"]: curve["role"] for curve in found["curves"]}
+    assert [roles[f"t000{number}"] for number in range(5)] == ["plain", "plain", "best", "baseline", "trial"]
+    assert found["plain_is_tuned"] and found["progress"]["baseline"] and found["progress"]["level"] is None
+    assert all(word in page(found) for word in ("other plain trials", "best curriculum", "best plain trial so far"))
+    arms = [row["arm"] for row in csv.DictReader(io.StringIO(trials_csv(findings)))]
+    assert arms == ["plain", "plain", "curriculum", "plain", "curriculum"]
 
 
 def test_dev_curves_of_what_was_confirmed_are_means_over_seeds(searched: Findings, document: dict[str, Any]) -> None:
     """Up to the iteration that every seed has reached; without curves, as in earlier versions, none is drawn."""
-    assert over_seeds(searched) == [] and over_seeds(replace(searched, confirmation=document)) == []
+    assert after(searched, document)["verdict"]["curves"] == []
     rows = [document["baseline"], *document["configurations"]]
     for row in rows:
         for seed, run in enumerate(row["runs"]):
             run["dev_by_iteration"] = [0.1 + seed / 10, 0.3, 0.5][: 2 + seed % 2]
-    (shown,) = over_seeds(replace(searched, confirmation=document))
-    assert shown.count('class="line baseline"') == 1 and shown.count('class="line best"') == len(rows) - 1
+    curves = after(searched, document)["verdict"]["curves"]
+    assert [curve["role"] for curve in curves] == ["baseline", "best", "best"]
+    assert all(curve["dev"] == pytest.approx({1: 0.2, 2: 0.3}) for curve in curves)
 
 
 # -- the verdict ---------------------------------------------------------------------------------------------------
@@ -171,7 +177,7 @@ def test_with_a_confirmation_its_verdict_stands_first(
     searched: Findings, document: dict[str, Any], verdict: str, headline: str
 ) -> None:
     shown = told(searched, document | {"verdict": verdict})
-    assert shown.startswith(f"{headline}+0.1000 MAP") and "confirm toy" not in shown
+    assert shown.startswith(f"{headline} +0.1000 MAP") and "confirm toy" not in shown
     assert "95 % CI +0.0050 to +0.2100" in shown and "3 seeds, 12 queries" in shown and "Seeds 1, 2, 3" in shown
     for fact in ("+0.1000", "p = 0.03", "12 queries", "Holm"):
         assert shown.count(fact) == 1, "each once"
@@ -205,11 +211,11 @@ def test_yes_is_said_of_a_curriculum_only_where_other_keys_cannot_be_the_reason(
     document["configurations"] = [row]
     if ablation:
         row["ablation"] = ABLATION | ablation
-    shown = told(searched, document | {"verdict": verdict, "these_seeds": verdict})
-    assert (
-        shown.startswith(headline if " " in headline else f"{headline}{difference:+.4f}") and "training.lr too" in shown
-    )
-    assert (f"{ablation['difference']:+.4f}" in shown) if ablation else ("--ablate" in shown)
+    found = after(searched, document | {"verdict": verdict, "these_seeds": verdict})["verdict"]
+    small_print = " ".join(found["small_print"])
+    assert found["badge"].startswith(headline) and (" " in headline or found["badge"] == headline)
+    assert "training.lr too" in small_print
+    assert (f"{ablation['difference']:+.4f}" if ablation else "--ablate") in small_print
 
 
 def test_what_is_no_other_curriculum_is_said_to_be_none(searched: Findings, document: dict[str, Any]) -> None:
@@ -229,9 +235,10 @@ def test_a_search_over_other_keys_alone_speaks_of_no_curriculum(tmp_path: Path) 
     assert found.confirmation is not None
     for row in found.confirmation["configurations"]:
         row |= {"also_differs": ["training.lr"], "has_curriculum": False}
-    for shown in (told(found, found.confirmation), text(verdict_section(replace(found, confirmation=None)))):
+    on_dev = main_facts(replace(found, confirmation=None))["on_dev"]
+    for shown in (told(found, found.confirmation), " ".join(on_dev)):
         assert "curricul" not in shown
-    assert told(found, found.confirmation).startswith("Better+")
+    assert told(found, found.confirmation).startswith("Better +")
 
 
 def test_where_the_seed_changes_nothing_new_trainings_are_not_spoken_of(
@@ -239,7 +246,7 @@ def test_where_the_seed_changes_nothing_new_trainings_are_not_spoken_of(
 ) -> None:
     document["configurations"][0] |= {"seed_matters": False, "p_new_adjusted": 0.002}
     shown = told(searched, document)
-    assert shown.startswith("Better+") and "new trainings" not in shown and "seed changes nothing" in shown
+    assert shown.startswith("Better +") and "new trainings" not in shown and "seed changes nothing" in shown
 
 
 def test_what_an_earlier_version_found_speaks_of_its_seeds(tmp_path: Path) -> None:
@@ -254,12 +261,12 @@ def test_what_an_earlier_version_found_speaks_of_its_seeds(tmp_path: Path) -> No
         for key in ("p_new", "p_new_adjusted", "ci95_new"):
             del row[key]
     path.write_text(json.dumps(document))
-    found = gather(case.write())
-    shown = text(verdict_section(found))
-    assert shown.startswith("Not significant+") and "alone 'root n=2, turns' is better" in shown
-    assert [row.marks for row in rows(found)] == ["", "", ""]
-    assert "confirm again " in (again := text(*repeat_section(found)))
-    assert "--top 2 --seeds 3 --split test --correction holm --ablate" in again
+    found = facts(gather(case.write()))
+    assert found["verdict"]["badge"] == "Not significant"
+    assert "alone 'root n=2, turns' is better" in " ".join(found["verdict"]["small_print"])
+    assert [row["marks"] for row in found["configurations"]] == ["", "", ""]
+    confirm = found["again"]["commands"][1]
+    assert "confirm again " in confirm and "--top 2 --seeds 3 --split test --correction holm --ablate" in confirm
 
 
 def test_a_report_gives_no_verdict_on_dev_and_prefers_that_on_test(tmp_path: Path) -> None:
@@ -267,49 +274,50 @@ def test_a_report_gives_no_verdict_on_dev_and_prefers_that_on_test(tmp_path: Pat
     case.confirm(split="dev", p_new=0.001)
     folder = case.search_folder.folder / "confirmation"
     on_dev = (folder / "test.json").rename(folder / "dev.json")
-    shown = verdict_section(found := gather(case.write()))
-    assert text(shown).startswith("No verdict: ") and ON_DEV[1:] in text(shown) and "verdict better" not in shown
+    found = main_facts(gather(search_folder := case.write()))["verdict"]
+    assert found["badge"].startswith("No verdict: ") and ON_DEV[1:] in str(found) and not found["colour"]
     case.confirm(p_new=0.001)
     os.utime(folder / "test.json", (1000, 1000))
     os.utime(on_dev, (2000, 2000))
-    shown = verdict_section(gather(found.search_folder))
-    assert text(shown).startswith("Better+") and "verdict better" in shown
+    found = main_facts(gather(search_folder))["verdict"]
+    assert found["badge"] == "Better" and found["colour"] == "better"
 
 
 # -- tables of a confirmation --------------------------------------------------------------------------------------
 
 
 def test_confirmed_configurations_have_their_trial_ids_and_marks(searched: Findings, document: dict[str, Any]) -> None:
-    shown = "".join(tables_section(replace(searched, confirmation=document)))
-    assert [row[:3] for row in tables(shown)[0][1:3]] == [
-        ["t0000 baseline", "0.5000 (0.0123)", "–"], ["t0001 root n=2, turns", "0.6000‡ (0.0123)", "+0.1000"],
+    found = after(searched, document)
+    rows = found["configurations"]
+    assert [(row["name"], row["mean"], row["sd"], row["marks"], row["difference"]) for row in rows[:2]] == [
+        ("t0000 baseline", 0.5, 0.0123, "", None), ("t0001 root n=2, turns", 0.6, 0.0123, "‡", pytest.approx(0.1)),
     ]  # fmt: skip
-    assert "<b>0.6000</b>" in shown and shown.count("<b>") == 1 and len(tables(shown)) == 1
+    assert [row["best"] for row in rows] == [False, True, False]
     assert "t0001" not in told(searched, document), "sentences go by the label"
-    verdict = verdict_section(replace(searched, confirmation=document))
-    assert verdict.count('class="dot seed"') == 9, "three configurations of three seeds"
+    assert [len(row["values"]) for row in found["verdict"]["by_seed"]] == [3, 3, 3]
+    drawn = page(facts(searched) | found)
+    assert "<b>0.6000</b><sup>‡</sup> (0.0123)" in drawn and drawn.count('class="dot seed"') == 9
 
 
 def test_what_needs_no_labels_stands_above_the_baseline(searched: Findings, document: dict[str, Any]) -> None:
     label_free = {"first_stage": {"label": "BM25", "mean": 0.7}, "label_free": {"label": "BM25", "mean": 0.7}}
-    found = replace(searched, confirmation=document | label_free)
-    shown = "".join(tables_section(found))
-    assert [row[:2] for row in tables(shown)[0][1:3]] == [["BM25", "0.7000"], ["t0000 baseline", "0.5000 (0.0123)"]]
-    assert "<b>0.7000</b>" in shown and "BM25 alone has 0.7000" in told(searched, document | label_free)
-    assert "BM25 & " in latex_table(found) and "over 3 seeds" in text(shown)
-    on_dev = replace(searched, state=replace(searched.state, label_free=label_free))
-    assert tables("".join(tables_section(on_dev)))[0][1][:2] == ["BM25", "0.7000"]
+    found = after(searched, document | label_free)
+    assert [row["name"] for row in found["configurations"]][:2] == ["BM25", "t0000 baseline"]
+    assert found["configurations"][0]["best"] and "BM25 & " in latex_table(found)
+    assert "BM25 alone has 0.7000" in told(searched, document | label_free)
+    on_dev = main_facts(replace(searched, state=replace(searched.state, label_free=label_free)))
+    first, second, *_ = on_dev["configurations"]
+    assert (first["name"], first["mean"], first["best"], second["trial_id"]) == ("BM25", 0.7, False, "t0000")
 
 
 def test_ablations_stand_beside_their_configurations_with_their_own_differences(
     searched: Findings, document: dict[str, Any]
 ) -> None:
     document["configurations"][0] |= {"ablation": ABLATION, "also_differs": ["training.lr"]}
-    found = replace(searched, confirmation=document)
-    first, second = tables("".join(tables_section(found)))
-    assert "0.5678" not in str(first)
-    assert second[1:] == [["t0001 root n=2, turns", "t0003 plain, lr=0.02", "0.5678 (0.0321)", "+0.0322‡",
-                           "[+0.0100, +0.0500]", "0.004"]]  # fmt: skip
+    found = after(searched, document)
+    [row] = found["ablations"]
+    assert (row["of"]["name"], row["name"]) == ("t0001 root n=2, turns", "t0003 plain, lr=0.02")
+    assert (row["mean"], row["difference"], row["p"], tuple(row["ci95"])) == (0.5678, 0.0322, 0.004, (0.01, 0.05))
     line = r"root n=2, turns & plain, lr=0.02 & 0.5678 (0.0321) & $+0.0322$\textsuperscript{\ddag{}} & $0.004$ \\"
     assert line in latex_table(found).splitlines() and latex_table(found).count(r"\begin{tabular}") == 2
 
@@ -318,46 +326,48 @@ def test_ablations_stand_beside_their_configurations_with_their_own_differences(
 def test_p_values_that_were_not_corrected_are_not_called_adjusted(
     searched: Findings, document: dict[str, Any], correction: str, column: str, head: str
 ) -> None:
-    found = replace(searched, confirmation=document | {"correction": correction})
-    assert tables("".join(tables_section(found)))[0][0][-1] == column
-    assert head in latex_table(found) and ("no correction" in text(verdict_section(found))) == (correction == "none")
+    found = after(searched, document | {"correction": correction})
+    assert f'<th class="n">{column}</th></tr>' in page(facts(searched) | found) and head in latex_table(found)
+    said = told(searched, document | {"correction": correction})
+    assert ("no correction" in said) == (correction == "none")
 
 
 def test_looks_and_who_got_no_more_seeds_are_shown(searched: Findings, document: dict[str, Any]) -> None:
     look = {"label": "root n=2, turns", "difference": 0.1, "p_new": 0.0004, "boundary": 0.0011, "decision": "better"}
     document |= {"looks": [look | {"seeds": 3}], "dropped": [{"label": "linear, turns", "seeds": [1, 2, 3]}]}
-    found = replace(searched, confirmation=document)
-    assert tables("".join(tables_section(found)))[1][1] == [
-        "3", "root n=2, turns", "+0.1000", "< 0.001", "0.0011", "better",
-    ]  # fmt: skip
-    assert "after 1, 2, 3" in text(verdict_section(found))
+    found = after(searched, document)
+    assert found["verdict"]["looks"] == document["looks"] and "&lt; 0.001</td>" in page(facts(searched) | found)
+    assert "after 1, 2, 3" in told(searched, document)
 
 
 # -- trials --------------------------------------------------------------------------------------------------------
 
 
-def test_curves_mark_the_end_of_each_curriculum_and_early_stops(searched: Findings) -> None:
-    shown = tips("".join(learning_section(searched)))
-    past = {trial.trial for trial, _ in searched.ranked if trial.iterations >= 4}
-    assert {tip.split()[0] for tip in shown if tip.endswith("over at iteration 4")} == past
-    stopped = {trial.trial for trial, _ in searched.ranked if trial.outcome == "stopped_early"}
-    assert stopped and {tip.split()[0] for tip in shown if tip.endswith(": stopped early")} == stopped
-    assert HOSTILE in text(*learning_section(searched)), "why a trial failed"
+def test_curves_mark_the_end_of_each_curriculum_and_early_stops(searched: Findings, before: dict[str, Any]) -> None:
+    drawn, curves = page(before), before["curves"]
+    past = [curve for curve in curves if curve["curriculum_over"] in curve["dev"]]
+    assert {curve["trial"] for curve in past} == {trial.trial for trial, _ in searched.ranked if trial.iterations >= 4}
+    assert drawn.count("curriculum over at iteration 4") == len(past)
+    stopped = [curve for curve in curves if curve["outcome"] == "stopped_early"]
+    assert stopped and drawn.count(": stopped early") == len(stopped)
+    assert HOSTILE in before["failures"][0]["reason"]
 
 
-def test_of_many_trials_only_the_best_are_drawn(searched: Findings, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert {trials.role(searched, trial) for trial in trials.drawn(searched)} == {"baseline", "best", "failed", "trial"}
-    monkeypatch.setattr(trials, "MOST_LINES", 10)
-    drawn = [trial.trial for trial in trials.drawn(searched)]
-    assert drawn == ["t0000", *(trial.trial for trial, _ in searched.ranked[:10])]
-    assert f"{len(searched.state.trials) - 11} of {len(searched.state.trials)}" in text(*pacing_section(searched))
+def test_of_many_trials_only_the_best_are_drawn(
+    searched: Findings, before: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert {curve["role"] for curve in before["curves"]} == {"baseline", "best", "failed", "trial"}
+    monkeypatch.setattr(module, "MOST_LINES", 10)
+    found = facts(searched)
+    best = [trial.trial for trial, _ in searched.ranked[:10]]
+    assert [curve["trial"] for curve in found["curves"]] == ["t0000", *best]
+    assert f"Not drawn: {found['trials'] - 11} of {found['trials']} trials." in page(found)
 
 
 def test_cost_counts_the_iterations_of_all_trials_until_each_best(tmp_path: Path) -> None:
     found = made(tmp_path, ([0.5, 0.5], "baseline"), ([0.3, 0.4], "completed"), ([0.35, 0.6], "completed"))
-    rises = [tip for tip in tips("".join(cost_section(found))) if " by " in tip][:3]
-    assert [tip.split(" by ")[0] for tip in rises] == ["0.3000", "0.4000", "0.6000"]
-    assert [tip.split("after ")[1].split(" it")[0] for tip in rises] == ["3", "4", "6"]
+    risen = [(at["dev"], at["iterations"]) for at in found["progress"]["best"]]
+    assert risen == [(0.3, 3), (0.4, 4), (0.6, 6)] and found["progress"]["level"] == 0.5
 
 
 def test_cost_stands_beside_its_forecast(tmp_path: Path) -> None:
@@ -365,11 +375,9 @@ def test_cost_stands_beside_its_forecast(tmp_path: Path) -> None:
     case.add([0.5, 0.5], "baseline")
     case.add([0.3, 0.4, 0.35], "completed")
     forecast = forecast_of(case.experiment)
-    assert tables("".join(spent_section(gather(case.write()))))[0][1:4] == [
-        ["trials", "16", "2"],
-        ["iterations, expected", str(forecast["iterations_expected"]), "5"],
-        ["iterations, at most", str(forecast["iterations_at_most"]), "5"],
-    ]
+    assert [(row["forecast"], row["true"]) for row in facts(gather(case.write()))["cost"]][:3] == [
+        (16, 2), (forecast["iterations_expected"], 5), (forecast["iterations_at_most"], 5),
+    ]  # fmt: skip
 
 
 TREES = """
@@ -390,30 +398,31 @@ def test_a_report_on_trees_speaks_of_no_batches(tmp_path: Path) -> None:
     case = Case(tmp_path, space=TREES.replace("FOLDER", str(tmp_path / "letor")))
     for outcome in ("baseline", "completed"):
         case.add([0.4] * 8, outcome)
-    found = gather(case.write())
-    assert found.grows_trees and "Batches" not in text(*pacing_section(found))
-    assert "(switch)" in text(*learning_section(found))
+    found = facts(gather(case.write()))
+    assert found["grows_trees"] and [row["trees"] for row in found["trees"]] == [20, 30, 50, 60, 80]
+    assert "Batches" not in page(found) and "(switch)" in page(found)
 
 
 @pytest.mark.parametrize(("name", "new"), [("toy", "again"), ("again", "once-more")])
 def test_how_to_do_it_again_takes_a_name_that_is_free(name: str, new: str, tmp_path: Path) -> None:
     case = Case(tmp_path, name)
-    shown = "".join(repeat_section(gather(case.write())))
-    assert f"tune-cl run search.yaml --name {new} " in shown and f"confirm {new} " in shown
-    assert f"(digest {case.events[0]['data']['digest'][:16]})" in shown
+    again = facts(gather(case.write()))["again"]
+    run, confirm, _ = again["commands"]
+    assert f"tune-cl run search.yaml --name {new} " in run and f"confirm {new} " in confirm
+    assert f"(digest {case.events[0]['data']['digest'][:16]})" in again["with"]["data"]
 
 
 # -- other formats -------------------------------------------------------------------------------------------------
 
 
-def test_latex_is_the_papers_table(searched: Findings, document: dict[str, Any]) -> None:
-    table = latex_table(replace(searched, confirmation=document))
+def test_latex_is_the_papers_table(searched: Findings, before: dict[str, Any], document: dict[str, Any]) -> None:
+    table = latex_table(after(searched, document))
     assert r"\toprule" in table and "& map (test) &" in table and "seeds 1, 2, 3\n" in table
     [row] = [line for line in table.splitlines() if line.startswith("root")]
     assert row == r"root n=2, turns & \textbf{0.6000}\textsuperscript{\ddag{}} (0.0123) & $+0.1000$ & $0.030$ \\"
     assert r"\& " in table and {line.count(" & ") for line in table.splitlines() if line.endswith(r"\\")} == {3}
-    before = latex_table(searched)
-    assert "& map (dev) &" in before and r"\dag" not in before and before.count(r"\textbf") == 1
+    table = latex_table(before)
+    assert "& map (dev) &" in table and r"\dag" not in table and table.count(r"\textbf") == 1
 
 
 def test_latex_escapes_what_it_would_read() -> None:
@@ -448,9 +457,9 @@ def test_numbers_for_reading() -> None:
 
 def test_intervals_are_students() -> None:
     found = mean_interval(np.array([1.0, 2.0, 3.0]))
-    assert (found.mean, found.low, found.high) == pytest.approx((2, 2 - 2.4841, 2 + 2.4841), abs=1e-3)
-    assert math.isnan(mean_interval(np.array([1.0])).low)
-    assert mean_interval(np.array([1.0, 3.0])).high == pytest.approx(2 + 12.7062, abs=1e-3), "two are enough"
+    assert found == pytest.approx({"mean": 2, "low": 2 - 2.4841, "high": 2 + 2.4841}, abs=1e-3)
+    assert math.isnan(mean_interval(np.array([1.0]))["low"])
+    assert mean_interval(np.array([1.0, 3.0]))["high"] == pytest.approx(2 + 12.7062, abs=1e-3), "two are enough"
 
 
 def test_the_interval_of_tau_is_that_of_fieller_hartley_and_pearson() -> None:

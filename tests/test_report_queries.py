@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from tests.support.report_cases import QUERIES, Case, whole
-from tests.support.report_pages import tables, text
 from tests.support.scored_data import make_data
 from trainables.core.errors import WorkFailed
 from trainables.core.randomness import generator
@@ -21,17 +20,9 @@ from trainables.evaluation.trec_files import write_per_query
 from tune_cl.report import queries
 from tune_cl.report.charts import MOST_BARS, Line, Mark, Scale, bars, frame, line_chart, path, scale, strip_chart
 from tune_cl.report.findings import Findings, gather
-from tune_cl.report.queries import (
-    Groups,
-    PerQuery,
-    by_domain,
-    by_length,
-    by_turns,
-    changes_section,
-    groups_section,
-    per_query,
-    ranking_section,
-)
+from tune_cl.report.page import TEMPLATES
+from tune_cl.report.queries import Groups, PerQuery, by_domain, by_length, by_turns, per_query, single_queries
+from tune_cl.report.stopping import stopping
 
 RANKED = [("zero", 0), ("one", 1), ("two", 2)]
 
@@ -75,40 +66,55 @@ def test_lengths_are_mean_words_of_an_utterance_in_thirds() -> None:
     assert members(same) == {"to 2": [0, 1, 2]}, "no empty groups"
 
 
+def queries_of(values: PerQuery, level: int = 1) -> dict[str, Any]:
+    """The facts of single queries; a page can be drawn from them."""
+    run = SimpleNamespace(evaluation=SimpleNamespace(relevance_level=level))
+    findings = SimpleNamespace(experiment=SimpleNamespace(base_ranker=lambda: run))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(queries, "values_of", lambda findings: values)
+        found = single_queries(cast(Findings, findings))
+    drawn = sections("groups", "queries", queries=found, metric="map", over_curricula=True)
+    assert all(one["id"] in drawn for one in (*found["gained"], *found["lost"]))
+    return found | {"drawn": drawn}
+
+
+def sections(*names: str, **facts: Any) -> str:
+    module: Any = TEMPLATES.get_template("sections.html").module
+    return "".join(getattr(module, name)(facts) for name in names)
+
+
 def test_groups_show_the_best_beside_plain_training() -> None:
-    values = values_of([["a"], ["a"], ["a", "b"]], [0.5, 0.7, 0.9], [0.1, 0.3, 0.2])
-    shown = "".join(groups_section(cast(Findings, SimpleNamespace(metric="map", other="curriculum")), values))
-    assert "1 turn (2), best: 0.6000" in shown and "1 turn (2), baseline: 0.2000" in shown
-    assert "2 turns (1), best: 0.9000" in shown and "3 queries of train" in shown
-    assert shown.count("<figure") == 1, "a chart of turns, the only kind with two groups"
+    found = queries_of(values_of([["a"], ["a"], ["a", "b"]], [0.5, 0.7, 0.9], [0.1, 0.3, 0.2]))
+    one, two = found["kinds"][0]["groups"]
+    assert (one["name"], one["queries"], one["best"]["mean"], one["baseline"]["mean"]) == (
+        "1 turn", 2, pytest.approx(0.6), pytest.approx(0.2),
+    )  # fmt: skip
+    assert (two["name"], two["best"]["mean"]) == ("2 turns", 0.9) and [len(kind["groups"]) for kind in found["kinds"]]
+    assert found["drawn"].count("<figcaption>By") == 1, "a chart of turns, the only kind with two groups"
+    assert "3 queries of train" in found["drawn"]
 
 
 # -- single queries ------------------------------------------------------------------------------------------------
 
 
-def changes(values: PerQuery, level: int = 1) -> str:
-    run = SimpleNamespace(evaluation=SimpleNamespace(relevance_level=level))
-    findings = SimpleNamespace(
-        metric="map", other="curriculum", experiment=SimpleNamespace(base_ranker=lambda: run, objective=None)
-    )
-    return "".join(changes_section(cast(Findings, findings), values))
-
-
 def test_the_five_that_gained_and_lost_most_are_told_and_none_that_did_not() -> None:
     best = [0.9, 0.8, 0.7, 0.6, 0.55, 0.52, 0.5, 0.4, 0.2]
-    gained, lost = changes(values_of([["text"]] * 9, best, [0.5] * 9)).split("Lost most")
-    assert re.findall(r">q(\d), 1 turn<", gained) == ["0", "1", "2", "3", "4"]
-    assert re.findall(r">q(\d), 1 turn<", lost) == ["8", "7"]
-    assert "+0.400" in gained and "(0.500 → 0.900)" in gained and "-0.300" in lost and "(0.500 → 0.200)" in lost
-    few = changes(values_of([["text"]] * 3, [0.6, 0.5, 0.4], [0.5] * 3))
-    assert re.findall(r">q(\d), 1 turn<", few) == ["0", "2"], "one that gained, one that lost"
-    many = changes(values_of([["text"]] * 40, [0.9, 0.6] * 20, [0.5] * 40))
-    assert re.findall(r">q(\d+), 1 turn<", many) == ["0", "2", "4", "6", "8"], "equal ones in the order of the data"
+    found = queries_of(values_of([["text"]] * 9, best, [0.5] * 9))
+    assert [one["id"] for one in found["gained"]] == ["q0", "q1", "q2", "q3", "q4"]
+    assert [one["id"] for one in found["lost"]] == ["q8", "q7"]
+    first, last = found["gained"][0], found["lost"][0]
+    assert (first["difference"], first["baseline"], first["best"]) == (pytest.approx(0.4), 0.5, 0.9)
+    assert last["difference"] == pytest.approx(-0.3) and "(0.500 → 0.900)" in found["drawn"]
+    few = queries_of(values_of([["text"]] * 3, [0.6, 0.5, 0.4], [0.5] * 3))
+    assert [one["id"] for one in few["gained"] + few["lost"]] == ["q0", "q2"], "one that gained, one that lost"
+    many = queries_of(values_of([["text"]] * 40, [0.9, 0.6] * 20, [0.5] * 40))
+    assert [one["id"] for one in many["gained"]] == ["q0", "q2", "q4", "q6", "q8"], "equal ones in the data's order"
 
 
-@pytest.mark.parametrize(("level", "shown"), [(1, "one"), (2, "two"), (3, "no candidate")])
+@pytest.mark.parametrize(("level", "shown"), [(1, "one"), (2, "two"), (3, "no candidate of this query is relevant")])
 def test_the_relevant_text_is_the_first_of_the_configured_level(level: int, shown: str) -> None:
-    assert f"<b>Relevant </b>{shown}" in changes(values_of([["text"]], [0.6], [0.5]), level)
+    [one] = queries_of(values_of([["text"]], [0.6], [0.5]), level)["gained"]
+    assert (one["answer_is"], one["answer"]) == ("Relevant", shown)
 
 
 def test_values_and_texts_are_those_of_the_query_though_not_every_one_has_values() -> None:
@@ -118,25 +124,26 @@ def test_values_and_texts_are_those_of_the_query_though_not_every_one_has_values
     data = make_data(contexts, candidates)
     split = replace(data.splits["train"], query=np.array([3, 2, 1, 0], np.int32))
     values = PerQuery(replace(data, splits={"train": split}), "train", "", np.array([1, 3]), np.ones(2), np.zeros(2))
-    shown = changes(values)
-    assert re.findall(r">(q\d, \d turns?)<", shown) == ["q2, 3 turns", "q0, 1 turn"]
-    assert re.findall(r"<b>Query </b>(.*?)</p>", shown) == ["third third third", "first"]
-    assert re.findall(r"<b>Relevant </b>(.*?)</p>", shown) == [f"right {row} {'x' * 90}" for row in (1, 3)], "all of it"
+    assert [(one["id"], one["turns"], one["text"], one["answer"]) for one in queries_of(values)["gained"]] == [
+        ("q2", 3, "third third third", f"right 1 {'x' * 90}"), ("q0", 1, "first", f"right 3 {'x' * 90}"),
+    ]  # fmt: skip
 
 
 def test_a_pair_is_told_by_its_class_and_its_second_sentence() -> None:
     data = make_data([["one"], ["two"]], [[("like one", 1)], [("unlike two", 0)]])
     data = replace(data, task="classification", classes=("different", "duplicate"))
-    shown = changes(PerQuery(data, "train", "", np.arange(2), np.array([0.9, 0.8]), np.zeros(2)))
-    assert "<b>Duplicate </b>like one</p>" in shown and "<b>Different </b>unlike two</p>" in shown
+    found = queries_of(PerQuery(data, "train", "", np.arange(2), np.array([0.9, 0.8]), np.zeros(2)))
+    assert [(one["answer_is"], one["answer"]) for one in found["gained"]] == (
+        [("Duplicate", "like one"), ("Different", "unlike two")]
+    )
 
 
 def test_many_queries_share_bars_and_the_title_says_how_many() -> None:
     count = MOST_BARS + 1
     many = values_of([["text"]] * count, [0.6] * count, [0.5] * count)
-    assert "mean of 2 neighbouring" in changes(many)
+    assert "mean of 2 neighbouring" in queries_of(many)["drawn"]
     few = replace(many, row=many.row[:9], best=many.best[:9], baseline=many.baseline[:9])
-    assert "neighbouring" not in changes(few), "as many as have values"
+    assert "neighbouring" not in queries_of(few)["drawn"], "as many as have values"
     heights = bars(np.arange(1.0, count + 1))
     assert (len(heights), heights[0], heights[-1]) == (MOST_BARS // 2 + 1, MOST_BARS + 0.5, 1), "one in the last"
     assert bars(np.array([1.0, -2.0, 4.0, 0.0, 3.0])) == [4, 3, 1, 0, -2], "the largest gain first"
@@ -247,37 +254,38 @@ def trials(
     return cast(Findings, made)
 
 
-def ranking(found: Findings) -> list[list[list[str]]]:
-    """The rows of the tables, without their heads."""
-    return [rows[1:] for rows in tables("".join(ranking_section(found)))]
+def rungs(found: Findings, of: str = "rungs") -> list[tuple[Any, ...]]:
+    return [tuple(row[key] for key in ("with", "rung", "trials", "tau") if key in row) for row in stopping(found)[of]]
 
 
 def test_a_rung_knows_the_best_value_up_to_it_and_none_behind_it() -> None:
     curves = [[(5 - place) / 10, 0.0, math.nan, 1.0 + place] for place in range(5)]
-    assert [row[2] for row in ranking(trials(*curves))[0]] == ["-1.00", "-1.00", "1.00"]
+    assert [tau for *_, tau in rungs(trials(*curves))] == pytest.approx([-1, -1, 1])
 
 
 def test_the_table_of_rungs_counts_trials_with_a_value_and_their_tau() -> None:
     """At 1 two of ten pairs are in the wrong order; the sixth trial has no value until 2."""
     early = [[0.2], [0.1], [0.3], [0.5], [0.4], [math.nan]]
-    first, second, _ = ranking(trials(*([*each, 0.6 + place / 10] for place, each in enumerate(early))))[0]
-    assert first[:3] == ["1", "5", "0.60"] and second[:3] == ["2", "6", "1.00"]
-    low, high = (float(end) for end in first[3].strip("[]").split(", "))
-    assert low < 0.6 < high
+    found = stopping(trials(*([*each, 0.6 + place / 10] for place, each in enumerate(early))))
+    first, second, _ = found["rungs"]
+    assert (first["trials"], first["tau"]) == (5, pytest.approx(0.6)) and (second["trials"], second["tau"]) == (
+        6, pytest.approx(1),
+    )  # fmt: skip
+    assert first["ci95"][0] < 0.6 < first["ci95"][1]
     few = trials(*([*each, 0.6 + place / 10] for place, each in enumerate([*early[1:], [math.nan]])))
-    assert ranking(few)[0][0][:3] == ["1", "4", "–"]
+    assert rungs(few)[0] == (1, 4, None) and "too few, or all equal" in sections("stopping", stopping=stopping(few))
 
 
 def test_groups_of_five_and_more_are_split_by_pacing_and_by_m() -> None:
     pacing, m = ["root"] * 5 + ["linear"] * 4, [2.0] * 4 + [4.0] * 5
     found = trials(*([place / 10, place / 5] for place in range(9)), pacing=pacing, m=m)
-    assert [row[:3] for row in ranking(found)[1]] == [
-        [group, rung, "5"] for group in ("m 4", "pacing root") for rung in ("1", "2", "4")
+    assert [row[:3] for row in rungs(found, "splits")] == [
+        (group, rung, 5) for group in ("m 4", "pacing root") for rung in (1, 2, 4)
     ]
     found.ended[0][0].arm = "plain"  # plain training is in no group
-    assert [row[0] for row in ranking(found)[1]] == ["m 4"] * 3
-    few = trials(*([place / 10] for place in range(5)), objective_switch=["mse"] * 4 + ["pointwise"])
-    assert len(ranking(few)) == 1 and "No split by objective_switch" in text(*ranking_section(few))
+    assert [row[0] for row in rungs(found, "splits")] == ["m 4"] * 3
+    few = stopping(trials(*([place / 10] for place in range(5)), objective_switch=["mse"] * 4 + ["pointwise"]))
+    assert few["splits"] == [] and "No split by objective_switch" in sections("stopping", stopping=few)
 
 
 @pytest.mark.parametrize(
@@ -297,14 +305,14 @@ def test_slow_curricula_are_compared_at_the_first_rung(
     """The slow four end above the quick four. At iteration 1 they are below them, or not; later it does not matter."""
     curves = [[value, 1 + place / 10] for place, value in enumerate(early)]
     found = trials(*curves, past=[1] * 4 + [8] * 4, scheduler=scheduler, grace=grace)
-    told = text(*ranking_section(found))
-    assert "At iteration 1 the 4 trials" in told and re.search(shown, told)
-    assert ("is not known" in told) == (scheduler != "none")
+    told = stopping(found)
+    assert "At iteration 1 the 4 trials" in told["slow"] and re.search(shown, told["slow"])
+    assert ("is not known" in sections("stopping", stopping=told)) == (scheduler != "none")
 
 
 def test_a_bias_for_slow_curricula_is_none_against_them() -> None:
     curves = [[value, 1 - place / 10] for place, value in enumerate([0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9])]
-    told = text(*ranking_section(trials(*curves, past=[1] * 4 + [8] * 4)))
+    told = stopping(trials(*curves, past=[1] * 4 + [8] * 4))["slow"]
     assert "ranks better" in told and "p 0.0" in told and "no bias" in told
 
 
@@ -323,7 +331,7 @@ def test_it_says_when_trials_were_compared_and_budgets_are_not_the_scheduler(
     reasons = ["not among the best"] * 4 + ["search.iterations are used up"]
     found = trials([0.5], scheduler=scheduler, grace=grace, reasons=reasons)
     found.experiment.setup.promotion = promotion  # type: ignore[misc]
-    shown = text(*ranking_section(found))
+    shown = stopping(found)["stopped"]
     assert "stopped 4 of 6" in shown and "1 more ended" in shown and told in shown
 
 
@@ -336,7 +344,7 @@ def test_five_trials_that_ran_to_the_end_are_ranked_and_stopped_ones_do_not_coun
     case.add([0.9], "stopped_early")
     case.add([0.8])
     found = gather(case.write())
-    assert len(found.ended) == others + 1 and bool(ranking(found)) == (others == 4)
+    assert len(found.ended) == others + 1 and bool(rungs(found)) == (others == 4)
 
 
 # -- drawings ------------------------------------------------------------------------------------------------------
@@ -377,7 +385,7 @@ def test_the_best_lies_above_plain_training_and_that_above_the_others() -> None:
 
 
 def test_queries_that_gained_and_lost_are_counted_and_drawn_above_and_below_zero() -> None:
-    drawn = strip_chart(np.array([0.1, 0.0, -0.2, 0.0, 0.3, 0.0]), "map")
+    drawn = strip_chart([0.1, 0.0, -0.2, 0.0, 0.3, 0.0], "map")
     assert "2 queries gained, 1 lost, 3 unchanged" in drawn
     gain, loss = (re.findall(rf'd="([^"]*)" class="{role}"', drawn)[0] for role in ("gain", "loss"))
     assert (gain.count("M"), loss.count("M")) == (2, 1)

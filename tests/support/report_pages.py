@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from html import unescape
 from html.parser import HTMLParser
 
-from markupsafe import Markup
-
 from tests.support.report_cases import Case
+from tune_cl.report.facts import facts
 from tune_cl.report.findings import Findings, gather
 from tune_cl.report.page import page
 
@@ -55,20 +52,4 @@ class Reader(HTMLParser):
 
 def report(case: Case) -> tuple[Reader, Findings]:
     findings = gather(case.write())
-    return Reader(page(findings)), findings
-
-
-def text(*parts: str) -> str:
-    """What a reader sees of some parts of a page."""
-    return Markup("").join(Markup(part) for part in parts).striptags()
-
-
-def tips(drawing: str) -> list[str]:
-    """What is told of whatever is pointed at."""
-    return [unescape(tip) for tip in re.findall(r'data-tip="([^"]*)"', drawing)]
-
-
-def tables(part: str) -> list[list[list[str]]]:
-    """The rows of each table, the heads first."""
-    shown = [re.findall(r"<tr>(.*?)</tr>", each) for each in re.findall(r"<table>.*?</table>", part, re.DOTALL)]
-    return [[[text(cell) for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row)] for row in each] for each in shown]
+    return Reader(page(facts(findings))), findings

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import DataError, Problem
 from trainables.core.prose import Countdown
-from trainables.data.columns import NO_RANK, RankingData, Rated, Split, TextColumn, require_texts_to_rank
+from trainables.data.columns import NO_RANK, RankingData, Rated, Split, TextColumn, require_texts, require_texts_to_rank
 from trainables.data.combine import some_queries
 from trainables.data.readers.assembly import grades_of
 from trainables.data.words import UNKNOWN, Cut, number_words, words
@@ -276,10 +276,11 @@ class Baseline(ABC):
 
     grid: ClassVar[tuple[Params, ...]] = ()  # parameters to choose from; empty = nothing to choose
     retrieves: ClassVar[bool] = False  # whether it can rank a whole collection
+    classifies: ClassVar[bool] = False  # whether its scores tell classes of pairs apart
     ranker: ClassVar[str | None] = None  # the ranker whose `ranker.*` keys, with their defaults, it reads
 
     def __init__(self, data: RankingData, run: TrainingRun, splits: Sequence[str], collection: bool = False):
-        require_texts_to_rank(data)
+        (require_texts if self.classifies else require_texts_to_rank)(data)
         if collection and not self.retrieves:
             raise ValueError(f"{type(self).__name__} ranks candidates only")
         self.data = data

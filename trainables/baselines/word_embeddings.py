@@ -29,6 +29,7 @@ class Embedding(Baseline):
     """
 
     ranker = "embedding"
+    classifies = True
 
     def __init__(self, data: RankingData, run: TrainingRun, splits: Sequence[str], collection: bool = False):
         super().__init__(data, run, splits, collection)
@@ -54,6 +55,20 @@ class Embedding(Baseline):
         keys = {"from_front": False, "seed": 0, "model": ranker["word2vec"]}
         scores = mean_vector_scores(word_text_side(self.data, ranker["vectors"], ranker["vector_size"], **keys), split)
         return lambda params: scores
+
+
+def best_threshold(scores: np.ndarray, classes: np.ndarray, count: int) -> tuple[float, np.ndarray]:
+    """The score that tells classes apart best, with one class below it and one from it on, and how many pairs of each
+    class lie on either side, int64 [2, count]. `classes`: int [C], below `count`."""
+    order = np.argsort(scores, kind="stable")
+    ranked = scores[order]
+    cuts = np.concatenate([[0], np.flatnonzero(np.diff(ranked)) + 1])
+    one_hot = np.eye(count, dtype=np.int64)[classes[order]]
+    below = np.concatenate([np.zeros((1, count), np.int64), np.cumsum(one_hot, axis=0)])
+    sides = np.stack([below[cuts], below[-1] - below[cuts]])
+    best = int(np.argmax(sides.max(2).sum(0)))
+    cut = cuts[best]
+    return float(ranked[cut] if cut == 0 else (ranked[cut - 1] + ranked[cut]) / 2), sides[:, best]
 
 
 def mean_vector_scores(text: TextSide, split: Split) -> np.ndarray:

@@ -320,7 +320,7 @@ class Search:
         from tune_cl.report.output import write_output  # imports SciPy
 
         with working(progress):
-            return write_output(self.search_folder, None if output is None else Path(output), format)
+            return Path(write_output(self.search_folder, None if output is None else Path(output), format)["output"])
 
     def plan(
         self,
@@ -347,7 +347,7 @@ class Search:
             return plan_seeds(self.search_folder, difference, power, top, pilot, address, self._objective, kind)
 
     def _repr_html_(self) -> str:
-        from tune_cl.report.notebook import search_html  # imports SciPy
+        from tune_cl.report.page import search_html  # imports SciPy
 
         return search_html(self.search_folder)
 

@@ -83,7 +83,7 @@ class Verdict:
         return " ".join(filter(None, (sentence(self.document), of_these_seeds(self.document), *notes)))
 
     def _repr_html_(self) -> str:
-        from tune_cl.report.notebook import verdict_html  # imports SciPy
+        from tune_cl.report.page import verdict_html  # imports SciPy
 
         return verdict_html(search_folder_of(self.document["storage"], self.document["search"]), self.document)
 

@@ -39,7 +39,7 @@ COMMANDS = {
     "rerank": "apply a trained ranker",
     "score": "difficulty of each training instance",
     "pace": "fraction of the training data available at given steps",
-    "weigh": "sample weight at given iterations",
+    "weigh": "sample weight at given iterations, or the values of a query's candidates",
     "baseline": "unsupervised baselines: bm25, sdm, embedding; tuned on dev if you want",
     "evaluate": "trec_eval metrics and paired tests of run files",
     "data": "contents of a data set, and the overlap of its splits",

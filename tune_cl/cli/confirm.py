@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from trainables.core.errors import ConfigError, Problem
-from trainables.core.prose import counted, wrapped
+from trainables.core.prose import counted, say, wrapped
 from trainables.evaluation.metrics import in_words as in_metric_words
 from trainables.evaluation.significance import CORRECTIONS
 from tune_cl.api.search import open_search
@@ -48,7 +50,8 @@ class ConfirmCommand(Command):
     names, --best-of the best of each value of a searched key, also against one another. More --seeds later train only
     what is missing. --until-settled trains one seed at a time, with an interim analysis after each from the third on,
     and stops once the verdict is clear or hopeless; the overall error stays at 5 %. --ablate also compares each
-    configuration with itself without its curriculum. --against adds existing rankers or their runs."""
+    configuration with itself without its curriculum. --against adds existing rankers or their runs. Of searches
+    NAME-Fold1, NAME-Fold2, ... each is confirmed, and the test is over the queries of all folds."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_name(parser)
@@ -86,9 +89,12 @@ class ConfirmCommand(Command):
 
     def execute(self, options: Namespace) -> dict[str, Any]:
         request = _request(options)
-        search = open_search(options.name, options.storage, options.tracking_uri)
         session = {"address": options.address, "allow_open_ray": options.allow_open_ray}
         session |= {"objective": objective_option(options)}
+        place = {"storage": options.storage, "tracking_uri": options.tracking_uri}
+        if folds := searches_of_folds(options.storage, options.name):
+            return confirm_folds(options.name, folds, request, **place, **session)
+        search = open_search(options.name, **place)
         return search.confirm(**asdict(request), **session).document
 
     def render(self, document: dict[str, Any]) -> str:
@@ -108,6 +114,8 @@ class ConfirmCommand(Command):
         ]
         lines = [*map(wrapped, _sentences(document)), "", *_selection(document), head, "", table(columns, rows), ""]
         lines += [wrapped(f"{row['trial_id']}  {row['label']}") for row in compared]
+        if folds := document.get("folds"):
+            lines += ["", table(["mean of each fold", *folds], [(row["trial_id"], *row["folds"]) for row in compared])]
         lines += _looks(document)
         lines += [
             *map(wrapped, _intervals(document)),
@@ -124,6 +132,32 @@ class ConfirmCommand(Command):
         return "\n".join([*lines, "", f"Read the report:  {report}"])
 
 
+def searches_of_folds(storage: str, name: str) -> list[str]:
+    """The searches NAME-Fold1, ..., by number; none if there is a search of the name itself."""
+    if search_folder_of(storage, name).exists():
+        return []
+    form = re.compile(rf"{re.escape(name)}-Fold([0-9]+)")
+    found = filter(None, map(form.fullmatch, search_folder_of(storage, "").search_names()))
+    return [match[0] for match in sorted(found, key=lambda match: int(match[1]))]
+
+
+def confirm_folds(
+    name: str, names: Sequence[str], request: Request, storage: str, tracking_uri: str | None, **options: Any
+) -> dict[str, Any]:
+    """Confirms the search of each fold, then joins them; `options`: others of `Search.confirm`. Raises ConfigError for
+    what only one search can be asked."""
+    single = {"--until-settled": request.until_settled, "--against": request.against, "--ablate": request.ablate}
+    if problems := [Problem(flag, "not over folds", f"of one: {names[0]}") for flag, given in single.items() if given]:
+        raise ConfigError(problems)
+    from tune_cl.confirmation.folds import joined  # imports SciPy's statistics
+
+    documents = []
+    for one in names:
+        say(f"search {one}")
+        documents.append(open_search(one, storage, tracking_uri).confirm(**asdict(request), **options).document)
+    return joined(name, documents, request)
+
+
 def _request(options: Namespace) -> Request:
     """Raises ConfigError for options that do not go together."""
     if options.until_settled and options.seeds is not None:
@@ -131,22 +165,10 @@ def _request(options: Namespace) -> Request:
         raise ConfigError(Problem("--seeds", "not together with --until-settled", right))
     if options.max_seeds is not None and not options.until_settled:
         raise ConfigError(Problem("--max-seeds", "without --until-settled", "both; or --seeds for a fixed number"))
-    given = {"seeds": options.seeds, "max_seeds": options.max_seeds}
-    return Request(
-        top=options.top,
-        split=options.split,
-        correction=options.correction,
-        ablate=options.ablate,
-        each=options.each,
-        new_noise=options.new_noise,
-        unfinished=options.unfinished,
-        trials=tuple(dict.fromkeys(name for name in (options.trials or "").split(",") if name)),
-        against_trial=options.against_trial,
-        best_of=options.best_of,
-        until_settled=options.until_settled,
-        against=tuple(options.against),
-        **{key: value for key, value in given.items() if value is not None},
-    )
+    given = {one.name: getattr(options, one.name) for one in fields(Request)}
+    trials = dict.fromkeys(name for name in (options.trials or "").split(",") if name)
+    given |= {"trials": tuple(trials), "against": tuple(options.against)}
+    return Request(**{name: value for name, value in given.items() if value is not None})
 
 
 def _selection(document: dict[str, Any]) -> list[str]:

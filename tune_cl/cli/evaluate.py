@@ -341,8 +341,9 @@ class BaselineCommand(Command):
 
     Ranks the split's candidates, or, with --retrieve and where the candidates themselves were retrieved by BM25, the
     whole collection to a depth of data.top_k. --tune takes the parameters that are best on dev by `metric`, --optimize-
-    on-test those that are best on test: a bound for BM25 and SDM, no fair baseline. `embedding` has nothing to tune.
-    Parameters are set with --set data.bm25.k1, data.bm25.b, ranker.vectors and ranker.vector_size."""
+    on-test those that are best on test: a bound for BM25 and SDM, no fair baseline. `embedding` has nothing to tune;
+    pairs to classify it parts by the threshold that is best on dev, with one class on either side. Parameters are set
+    with --set data.bm25.k1, data.bm25.b, ranker.vectors and ranker.vector_size."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("data", metavar="DATA", help=DATA_HELP)
@@ -369,8 +370,12 @@ class BaselineCommand(Command):
         run = load_training_run(None, options.overrides, options.data, kind.ranker)
         started = time.perf_counter()
         baseline = _prepare(kind, run, options, setting)
+        if options.tune and setting == "default" and baseline.data.task == "ranking":
+            say(f"note: nothing to tune: {options.baseline} has no parameters to tune")
         if idle := [key for key in parse_overrides(options.overrides) if not key.startswith(_read(kind, setting))]:
             say(f"note: without effect on this baseline: {', '.join(idle)}")
+        if baseline.data.task == "classification":
+            return _classified(baseline, options) | {"seconds": time.perf_counter() - started}
         tuned = _tuned(baseline, setting)
         params = tuned.params if tuned else baseline.defaults()
         split, scores = rank(baseline, options.split, params)
@@ -447,6 +452,33 @@ def first_ranks(split: Split, scores: np.ndarray, ids: TextColumn, depth: int) -
     return replace(split, offsets=offsets, **columns), scores[rows]
 
 
+def _classified(baseline: Baseline, options: Namespace) -> dict[str, Any]:
+    """Pairs classified by the threshold that is best on dev."""
+    from trainables.baselines.word_embeddings import best_threshold
+    from trainables.core.files import output_file
+    from trainables.evaluation.per_query import Accuracy, write_predictions
+
+    data, params = baseline.data, baseline.defaults()
+    dev, split = data.splits["dev"], data.splits[options.split]
+    on_dev = baseline.scorer(dev)(params)
+    threshold, sides = best_threshold(on_dev, dev.grade, len(data.classes))
+    logits = np.log(sides + 1.0)[(baseline.scorer(split)(params) >= threshold).astype(int)]
+    output = options.output or Path(f"{options.baseline}.tuned.{options.split}.predictions.tsv")
+    with output_file(output) as file:
+        write_predictions(file, split, data, logits)
+    chosen = {"metric": ACCURACY, "value": float(sides.max(1).sum() / len(dev)), "points": len(np.unique(on_dev))}
+    return {
+        "metrics": {ACCURACY: float(Accuracy(split)(logits)[ACCURACY].mean())},
+        "params": params | {"threshold": threshold},
+        "run_file": str(output),
+        "setting": "tuned",
+        "split": options.split,
+        "queries": len(split),
+        "ranked": "pairs",
+        "chosen": chosen,
+    }
+
+
 def _setting(options: Namespace, kind: type[Baseline]) -> str:
     """default, tuned or optimized_on_test; raises ConfigError for options that exclude each other."""
     from trainables.core.errors import ConfigError, Problem
@@ -462,8 +494,6 @@ def _setting(options: Namespace, kind: type[Baseline]) -> str:
         raise ConfigError(problems)
     if tunes and options.split == "dev":
         say("note: --tune used dev itself: its dev values are a bound, not a fair baseline")
-    if options.tune and not tunes:
-        say(f"note: nothing to tune: {options.baseline} has no parameters to tune")
     return "tuned" if tunes else "optimized_on_test" if options.optimize_on_test else "default"
 
 
@@ -478,11 +508,12 @@ def _prepare(kind: type[Baseline], run: TrainingRun, options: Namespace, setting
     from trainables.data import load_data
     from trainables.data.columns import required_split
 
-    splits = list(dict.fromkeys(["dev", options.split] if setting == "tuned" else [options.split]))
     data = None if options.retrieve else load_data(run.data, run.evaluation.relevance_level)
     collection = data is None or (data.retrieved and kind.retrieves)
     if data is None or collection:
         data = load_data(run.data.model_copy(update={"candidates": "qrels"}), run.evaluation.relevance_level)
+    on_dev = setting == "tuned" or data.task == "classification"
+    splits = list(dict.fromkeys(["dev", options.split] if on_dev else [options.split]))
     for name in splits:
         required_split(data, name)
     for note in [] if collection else data.notes:

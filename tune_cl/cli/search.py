@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -11,7 +12,7 @@ import time
 import urllib.request
 import webbrowser
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from typing import IO, Any
 from trainables.core.errors import ConfigError, DataError, Problem, WorkFailed
 from trainables.core.plugins import plugin_options
 from trainables.core.prose import say, wrapped
+from trainables.data.readers import letor
 from trainables.rankers import RANKERS
 from tune_cl.api.search import Search, open_search, run
 from tune_cl.cli import Command
@@ -37,12 +39,14 @@ from tune_cl.cli.options import (
 )
 from tune_cl.cli.tables import short, table
 from tune_cl.confirmation.verdict import beside
+from tune_cl.experiment.load import Source, read_source
 from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import (
     DEFAULT_STORAGE,
     STORAGE_HELP,
     SearchFolder,
     existing_search_folder,
+    new_search_folder,
     search_folder_of,
     with_tracking,
 )
@@ -52,6 +56,7 @@ from tune_cl.process import program
 from tune_cl.search_document import recorded_view
 from tune_cl.space.wording import CAUTION, DEFAULT, NOT_TUNED, below_label_free, label_free_words, rankers, tuning_words
 
+FOLD = re.compile(r"Fold([0-9]+)")
 CHECKPOINT = "checkpoint"  # in the folder of a function's best iteration
 Shown = dict[str, Any]
 
@@ -216,7 +221,8 @@ class RunCommand(ResultCommand):
       tune-cl run penha2020_pacing --data ../data/msdialog --ranker bert --set ranker.model=bert-base-uncased
       tune-cl run my_space.yaml --trials 40 --address auto --storage /shared/runs
 
-    tune-cl check forecasts what a search will do and cost; tune-cl resume continues one that was stopped."""
+    tune-cl check forecasts what a search will do and cost; tune-cl resume continues one that was stopped. For a LETOR
+    collection with Fold1, Fold2, ... it runs a search a fold, NAME-Fold1, ..., which tune-cl confirm NAME joins."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_experiment(parser)
@@ -226,8 +232,42 @@ class RunCommand(ResultCommand):
         add_overrides(parser)
 
     def execute(self, options: Namespace) -> dict[str, Any]:
-        own = {"name": options.name, "storage": options.storage, "objective": objective_option(options)}
-        return run(**experiment_options(options), **own, **session_options(options)).document
+        given = experiment_options(options) | session_options(options)
+        given |= {"name": options.name, "storage": options.storage, "objective": objective_option(options)}
+        if not (folds := folds_in(options.data)):
+            return run(**given).document
+        del given["data"]
+        return run_folds(folds, **given)
+
+    def render(self, document: Shown) -> str:
+        """Of several folds, the best dev values of each."""
+        if "folds" not in document:
+            return super().render(document)
+        first, arms = document["folds"][0], ("best_curriculum", "baseline")
+        rows = [(one["search"], *((one[arm] or {}).get("dev") for arm in arms)) for one in document["folds"]]
+        shown = table(["search", f"dev {first['metric']}, best curriculum", "plain"], rows)
+        of_all = search_folder_of(first["storage"], first["search"].rpartition("-")[0])
+        return f"{shown}\n\nTest over the queries of all folds: {of_all.command('confirm')}"
+
+
+def folds_in(data: str | None) -> list[Path]:
+    """The folds in a folder, by number; none if it is no such folder."""
+    paths = Path(data).glob("Fold*") if data else ()
+    numbers = {int(found[1]): path for path in paths if (found := FOLD.fullmatch(path.name))}
+    return [numbers[number] for number in sorted(numbers) if letor.recognises(numbers[number])]
+
+
+def run_folds(folds: Sequence[Path], space: Source, name: str | None, **options: Any) -> dict[str, Any]:
+    """Runs a search for each fold, NAME-Fold1, ...; `options`: others of `tune_cl.run`. Raises ConfigError before
+    anything is written if there is one of these names."""
+    names = {f"{name or read_source(space)[0]}-{fold.name}": fold for fold in folds}
+    for one in names:
+        new_search_folder(options["storage"], one, one)
+    documents = []
+    for one, fold in names.items():
+        say(f"search {one}")
+        documents.append(run(space, fold, name=one, **options).document)
+    return {"folds": documents}
 
 
 class ResumeCommand(ResultCommand):
@@ -269,7 +309,7 @@ class TunePlainCommand(ResultCommand):
         return search.tune_plain(options.trials, options.address, **own).document
 
 
-FORMATS = ("html", "latex", "csv", "parquet")
+FORMATS = ("html", "latex", "csv", "parquet")  # of a report
 
 
 class ReportCommand(Command):
@@ -278,7 +318,8 @@ class ReportCommand(Command):
       tune-cl report quickstart --format latex --output paper/table.tex
 
     html: one file that opens offline, on a phone too: verdict, tables, charts. latex: the table of configurations.
-    csv, parquet: a row a trial. Works while a search runs, and before and after tune-cl confirm."""
+    csv, parquet: a row a trial. --json prints all that the report tells. Works while a search runs, and before and
+    after tune-cl confirm."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_name(parser)
@@ -290,8 +331,10 @@ class ReportCommand(Command):
         )
 
     def execute(self, options: Namespace) -> dict[str, Any]:
-        search = open_search(options.name, options.storage, options.tracking_uri)
-        return {"output": str(search.report(options.output, options.format))}
+        search_folder = open_search(options.name, options.storage, options.tracking_uri).search_folder
+        from tune_cl.report.output import write_output  # imports SciPy: a name that is none is told before
+
+        return write_output(search_folder, options.output, options.format)
 
     def render(self, document: dict[str, Any]) -> str:
         return f"report  {document['output']}"

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trainables.config.keys import TrainingRun
-from trainables.core.errors import ConfigError, DataError, Interrupted, Problem, UserError
+from trainables.core.errors import ConfigError, DataError, Interrupted, Problem, UserError, nearest
 from trainables.core.files import output_file, require_file, write_text
 from trainables.core.prose import say
 from trainables.curriculum.pacing import PACINGS, Schedule
 from trainables.curriculum.sampler import easy_first
-from trainables.curriculum.weighting import weights
+from trainables.curriculum.weighting import WEIGHTINGS, values_of, weights
 from trainables.data.columns import RankingData, Split
 from trainables.data.instances import DRAWN, NONE, Instances
 from trainables.data.readers.rows import read_whole
@@ -28,6 +28,8 @@ from tune_cl.cli import Command
 from tune_cl.cli.options import DATA_HELP, add_overrides, add_split
 from tune_cl.cli.tables import table
 from tune_cl.process import program
+
+COLOURS = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"  # of heuristics in a picture
 
 if TYPE_CHECKING:
     from trainables.loops.instances import SplitInstances
@@ -406,16 +408,20 @@ def _whole(step: float) -> int | float:
 
 
 class WeighCommand(Command):
-    """Example: tune-cl weigh --difficulty .25 --m 20 --at 0 5 10 20
+    """Examples:
+      tune-cl weigh --difficulty .25 --m 20 --at 0 5 10 20
+      tune-cl weigh ../data/cacm 12 --output weights.svg
 
     W(t, i) = D + (i / m)(1 - D) until iteration m, then 1 (MacAvaney et al. 2020, Eq. 3). In that paper the
-    difficulty D is 1 for the easiest samples; --anti turns it round."""
+    difficulty D is 1 for the easiest samples; --anti turns it round. With DATA and the id of a training QUERY: each
+    document's value under every heuristic, from which D follows (their Fig. 2); --output draws them over its score."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--difficulty", type=float, required=True, metavar="D", help="in [0, 1], 1 = easiest")
-        parser.add_argument(
-            "--m", type=float, default=20, help="iterations until all weights are 1, or inf (default 20)"
-        )
+        parser.add_argument("data", metavar="DATA", nargs="?", help=DATA_HELP)
+        parser.add_argument("query", metavar="QUERY", nargs="?", help="the id of a query")
+        parser.add_argument("--difficulty", type=float, metavar="D", help="in [0, 1], 1 = easiest")
+        end = "iterations until all weights are 1, or inf (default 20)"
+        parser.add_argument("--m", type=float, default=20, help=end)
         parser.add_argument(
             "--at",
             type=int,
@@ -425,15 +431,24 @@ class WeighCommand(Command):
             help="iterations, counted from 0 (default: 0 to m, eleven of them)",
         )
         parser.add_argument("--anti", action="store_true", help="hard samples weigh more")
+        add_split(parser, "train", "query it is")
+        parser.add_argument("--output", type=Path, help="SVG file")
+        add_overrides(parser)
 
-    def execute(self, options: Namespace) -> list[dict[str, Any]]:
+    def execute(self, options: Namespace) -> list[dict[str, Any]] | dict[str, Any]:
+        if options.query is not None and options.difficulty is None:
+            return _values_of_query(options)
         _require_sound(options)
         iterations = options.at if options.at is not None else _shown_iterations(options.m)
         ease = np.asarray(1 - options.difficulty if options.anti else options.difficulty)
         return [{"iteration": i, "weight": float(weights(ease, i, options.m))} for i in iterations]
 
-    def render(self, document: list[dict[str, Any]]) -> str:
-        return table(["iteration", "weight"], ([row["iteration"], f"{row['weight']:.6f}"] for row in document))
+    def render(self, document: list[dict[str, Any]] | dict[str, Any]) -> str:
+        if isinstance(document, list):
+            return table(["iteration", "weight"], ([row["iteration"], f"{row['weight']:.6f}"] for row in document))
+        documents = document["documents"]
+        drawn = f"\n\npicture written to {document['output']}" if document["output"] else ""
+        return f"{document['query']}\n\n{table(list(documents[0]), (row.values() for row in documents))}{drawn}"
 
 
 def _shown_iterations(m: float) -> list[int]:
@@ -443,6 +458,8 @@ def _shown_iterations(m: float) -> list[int]:
 
 def _require_sound(options: Namespace) -> None:
     problems = []
+    if options.difficulty is None or options.data is not None:
+        raise ConfigError(Problem("tune-cl weigh", "one of two is needed", "--difficulty D alone, or DATA and QUERY"))
     if not 0 <= options.difficulty <= 1:
         problems.append(Problem("--difficulty", f"{options.difficulty:g} is out of range", "a number in [0, 1]"))
     if not options.m >= 1:
@@ -452,3 +469,60 @@ def _require_sound(options: Namespace) -> None:
     ]
     if problems:
         raise ConfigError(problems)
+
+
+def _values_of_query(options: Namespace) -> dict[str, Any]:
+    """The candidates of a query in the order of the first stage, with the value of each under every heuristic."""
+    from trainables.data import load_data
+    from trainables.data.columns import NO_RANK, required_split
+    from trainables.data.combine import some_queries
+    from tune_cl.experiment.load import load_training_run
+
+    if options.output:
+        require_file("--output", options.output)
+    run = load_training_run(None, options.overrides, options.data)
+    data = load_data(run.data, run.evaluation.relevance_level)
+    split = required_split(data, options.split)
+    ids = [data.query_ids[query] for query in split.query.tolist()]
+    if options.query not in ids:
+        right = nearest(options.query, ids if len(ids) < 20 else ids[:3])
+        raise ConfigError(Problem("QUERY", f"no query '{options.query}' in {options.split} of '{data.name}'", right))
+    split = some_queries(split, np.array([ids.index(options.query)]))
+    if (split.rank == NO_RANK).all():
+        raise DataError(Problem("DATA", "no first-stage ranking of this query", "a run, or data.candidates: bm25"))
+    code = run.curriculum.reference == "code"
+    values = {name: values_of(name, split, code) for name, made in WEIGHTINGS.items() if made is not None}
+    documents = [
+        {
+            "document": data.document_ids[int(split.document[row])],
+            "rank": None if split.rank[row] == NO_RANK else int(split.rank[row]),
+            "score": float(split.score[row]),
+            "grade": int(split.grade[row]) if split.grade[row] >= 0 else None,
+            **{name: float(of_name[row]) for name, of_name in values.items()},
+        }
+        for row in np.argsort(np.where(split.rank == NO_RANK, np.inf, split.rank), kind="stable").tolist()
+    ]
+    if options.output:
+        with output_file(options.output) as file:
+            write_text(file, _picture(documents, list(values)))
+    query = {"query_id": options.query, "query": data.query_text(int(split.query[0]))}
+    return query | {"documents": documents, "output": options.output and str(options.output)}
+
+
+def _picture(documents: list[dict[str, Any]], names: list[str]) -> str:
+    """The heuristics' values over first-stage scores; a ring for each document of a grade above 0."""
+    from tune_cl.report.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, Scale, drawing, frame, path, scale, tag, text
+
+    ranked = [one for one in documents if math.isfinite(one["score"])]
+    x, y = scale([one["score"] for one in ranked], LEFT, RIGHT), Scale(0, 1, HEIGHT - BOTTOM, TOP)
+    parts = frame(x, y, "first-stage score", "value", HEIGHT - BOTTOM)
+    for number, name in enumerate(names):
+        colour = COLOURS[number % len(COLOURS)]
+        at = [(x(one["score"]), y(one[name])) for one in ranked]
+        parts.append(tag("path", d=path(at), fill="none", stroke=colour))
+        rings = [point for point, one in zip(at, ranked, strict=True) if one["grade"]]
+        parts += [tag("circle", cx=across, cy=up, r=4.0, fill="none", stroke=colour) for across, up in rings]
+        parts.append(tag("g", text(LEFT + 8, TOP + 16 * (number + 1), name, anchor="start"), fill=colour))
+    style = "text { font: 12px sans-serif } .grid { stroke: #ddd }"
+    svg = drawing(HEIGHT, f"{', '.join(names)} over the first-stage score", tag("style", style), *parts)
+    return str(svg).replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1) + "\n"

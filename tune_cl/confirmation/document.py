@@ -62,6 +62,10 @@ class Compared:
             label: np.array([[values[query] for query in first] for values in rows]) for label, rows in every.items()
         }
 
+    @property
+    def seeds(self) -> list[int]:
+        return [run.seed for run in next(iter(self.runs.values()))]
+
     @cached_property
     def tested(self) -> dict[str, np.ndarray]:
         """What is tested: `values`, by cluster if there are clusters."""
@@ -164,9 +168,7 @@ def document_of(
         "queries": compared.values[baseline].shape[1],
         "clusters": compared.tested[baseline].shape[1],
         "readings_of_seeds": [*compared.readings],
-        "collapsed": collapses(
-            {label: compared.values[label] for label in labels}, [run.seed for run in compared.runs[baseline]]
-        ),
+        "collapsed": collapses({label: compared.values[label] for label in labels}, compared.seeds),
         "verdict": verdict_of(list(tests.values()), tests.get(recommended)),
         "these_seeds": verdict_of(list(tests.values()), tests.get(recommended), new_seeds=False),
     }

@@ -115,8 +115,9 @@ def power_of(one: Corrected, seeds: int, queries: int, level: float, seed_matter
     new, difference = one.test.new, one.test.difference
     if np.isnan(new.p) or not any(asdict(new.components).values()):
         return {"detectable": None, "seeds_needed": None, "components": None}
-    basics = {"components": asdict(new.components) | {"seed_freedom": new.seed_freedom}}
-    smallest = detectable(new.components, max(seeds, 2), queries, new.seed_freedom, level)
+    freedom = new.seed_freedom if seed_matters else queries - 1
+    basics = {"components": asdict(new.components) | {"seed_freedom": freedom}}
+    smallest = detectable(new.components, max(seeds, 2), queries, freedom, level)
     if not seed_matters:
         return basics | {"detectable": smallest, "seeds_needed": 1 if smallest <= abs(difference) else None}
     needed = seeds_needed(difference, new.components, queries, new.seed_freedom, level)

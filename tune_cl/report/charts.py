@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from textwrap import wrap
 
 import numpy as np
-from markupsafe import escape
+from markupsafe import Markup, escape
 
 from trainables.core.prose import counted
-from tune_cl.report.markup import Markup, cut, number
+from tune_cl.report.findings import Document
+from tune_cl.report.wording import cut, number
 
 WIDTH = 480.0
 MARGIN = 0.04  # free space on either side of an axis, as a share of its values' span
@@ -135,15 +136,6 @@ class Line:
     marks: Sequence[Mark] = ()
 
 
-@dataclass(frozen=True)
-class Interval:
-    """A mean and the ends of its confidence interval, which are NaN if there is none."""
-
-    mean: float
-    low: float
-    high: float
-
-
 def line_chart(
     lines: Sequence[Line],
     x_label: str,
@@ -181,52 +173,43 @@ def _mark(mark: Mark, x: float, y: float) -> Markup:
     return tag("circle", cx=x, cy=y, r=4.0, class_=mark.role, data_tip=mark.tip)
 
 
-def interval_chart(names: Sequence[str], pairs: Sequence[tuple[Interval, Interval]], x_label: str) -> Markup:
-    """A row for each group, with two means and their intervals: (best, baseline)."""
-    bottom = 12 + ROW * len(names)
-    x = scale([end for pair in pairs for it in pair for end in (it.mean, it.low, it.high)], NAMES, RIGHT)
+def interval_chart(groups: Sequence[Document], x_label: str) -> Markup:
+    """A row for each group of queries, with the means of `best` and `baseline` and their intervals."""
+    bottom = 12 + ROW * len(groups)
+    x = scale([end for group in groups for role in ("best", "baseline") for end in group[role].values()], NAMES, RIGHT)
     parts = _row_grid(x, x_label, bottom)
-    for row, (name, pair) in enumerate(zip(names, pairs, strict=True)):
-        middle = 12 + ROW * (row + 0.5)
+    for row, group in enumerate(groups):
+        name, middle = f"{group['name']} ({group['queries']})", 12 + ROW * (row + 0.5)
         parts.append(_row_name(name, middle))
-        for role, offset, it in (("best", -6, pair[0]), ("baseline", 6, pair[1])):
-            tip = f"{name}, {role}: {number(it.mean)} [{number(it.low)}, {number(it.high)}]"
-            bar = None if math.isnan(it.low) else rule(x(it.low), middle + offset, x(it.high), middle + offset, "bar")
-            dot = tag("circle", cx=x(it.mean), cy=middle + offset, r=4.5, class_="dot")
+        for role, offset in (("best", -6), ("baseline", 6)):
+            mean, low, high = (group[role][end] for end in ("mean", "low", "high"))
+            tip = f"{name}, {role}: {number(mean)} [{number(low)}, {number(high)}]"
+            bar = None if math.isnan(low) else rule(x(low), middle + offset, x(high), middle + offset, "bar")
+            dot = tag("circle", cx=x(mean), cy=middle + offset, r=4.5, class_="dot")
             parts.append(tag("g", bar, dot, class_=f"interval {role}", data_tip=tip))
     return drawing(bottom + 44, f"{x_label} by group", *parts)
 
 
-@dataclass(frozen=True)
-class Seeds:
-    """A configuration's value under each seed, with their mean and its interval. `role`: best or baseline."""
-
-    name: str
-    role: str
-    values: Mapping[int, float]
-    interval: Interval
-
-
-def seed_chart(rows: Sequence[Seeds], level: float, x_label: str) -> Markup:
+def seed_chart(rows: Sequence[Document], level: float, x_label: str) -> Markup:
     """A row for each configuration: a dot for each seed, the mean and its interval. `level`: a dashed line."""
-    names = [wrap(row.name, NAME_LENGTH) for row in rows]
+    names = [wrap(row["name"], NAME_LENGTH) for row in rows]
     heights = [NAME_LINE * len(lines) + SEED_ROW for lines in names]
     bottom = 12 + sum(heights)
-    ends = [end for row in rows for end in (row.interval.low, row.interval.high, *row.values.values())]
-    x = scale([*ends, level], 16.0, RIGHT)
+    x = scale(
+        [level, *(end for row in rows for end in (row["low"], row["high"], *row["values"].values()))], 16.0, RIGHT
+    )
     parts = [*_row_grid(x, x_label, bottom), rule(x(level), 8.0, x(level), bottom, "level")]
     for row, lines, top in zip(rows, names, accumulate(heights, initial=12.0), strict=False):
-        at, it = top + NAME_LINE * len(lines), row.interval
+        at, mean, low = top + NAME_LINE * len(lines), row["mean"], row["low"]
         name = [text(4.0, top + NAME_LINE * (i + 0.8), line, "name halo", "start") for i, line in enumerate(lines)]
-        tip = f"{row.name}: mean {number(it.mean)}"
-        bar = None if math.isnan(it.low) else rule(x(it.low), at + 22, x(it.high), at + 22, "bar")
-        mean = tag("circle", cx=x(it.mean), cy=at + 22, r=4.5, class_="dot")
-        tips = {seed: f"seed {seed}: {number(value)}" for seed, value in row.values.items()}
+        bar = None if math.isnan(low) else rule(x(low), at + 22, x(row["high"]), at + 22, "bar")
         dots = [
-            tag("circle", cx=x(value), cy=at + 8, r=3.0, class_="dot seed", data_tip=tips[seed])
-            for seed, value in row.values.items()
+            tag("circle", cx=x(value), cy=at + 8, r=3.0, class_="dot seed", data_tip=f"seed {seed}: {number(value)}")
+            for seed, value in row["values"].items()
         ]
-        parts += [tag("g", *dots, bar, mean, class_=f"interval {row.role}", data_tip=tip), *name]
+        dots += [bar, tag("circle", cx=x(mean), cy=at + 22, r=4.5, class_="dot")]
+        tip = f"{row['name']}: mean {number(mean)}"
+        parts += [tag("g", *dots, class_=f"interval {row['role']}", data_tip=tip), *name]
     return drawing(bottom + 44, f"{x_label} by configuration and seed", *parts)
 
 
@@ -242,8 +225,9 @@ def _row_name(name: str, middle: float) -> Markup:
     return tag("g", text(NAMES - 10, middle + 4, cut(name, 18), "name", "end"), data_tip=name)
 
 
-def strip_chart(differences: np.ndarray, y_label: str) -> Markup:
-    """The differences of queries [Q], sorted, as bars from zero; if there are many, several queries share a bar."""
+def strip_chart(of_queries: Sequence[float], y_label: str) -> Markup:
+    """The differences of queries, sorted, as bars from zero; if there are many, several queries share a bar."""
+    differences = np.asarray(of_queries)
     columns, each, count = bars(differences), queries_a_bar(len(differences)), len(differences)
     bottom = HEIGHT - BOTTOM
     x, y = Scale(0, count, LEFT, RIGHT), scale([*columns, 0.0], bottom, TOP)
@@ -273,3 +257,64 @@ def bars(differences: np.ndarray) -> list[float]:
 def _queries(values: np.ndarray) -> str:
     gained, lost = int((values > 0).sum()), int((values < 0).sum())
     return f"{counted(gained, 'query')} gained, {lost} lost, {len(values) - gained - lost} unchanged"
+
+
+# -- lines of trials -----------------------------------------------------------------------------------------------
+
+
+def learning_chart(facts: Document) -> Markup:
+    """The dev metric over iterations, with a line for each trial."""
+    lines = [_line_of(curve, curve["dev"], [*_marks(curve)]) for curve in facts["curves"] if curve["dev"]]
+    return line_chart(lines, "iteration", f"dev {facts['metric']}")
+
+
+def _marks(curve: Document) -> Iterator[Mark]:
+    """Where the curriculum is over, and where the trial was stopped."""
+    dev, past = curve["dev"], curve["curriculum_over"]
+    if past in dev:
+        yield Mark((past, dev[past]), "curriculum", f"{curve['name']}: curriculum over at iteration {past}")
+    if curve["outcome"] == "stopped_early" and dev:
+        yield Mark((max(dev), dev[max(dev)]), "stopped", f"{curve['name']}: {curve['reason'] or 'stopped early'}")
+
+
+def _line_of(curve: Document, values: Mapping[int, float], marks: Sequence[Mark] = ()) -> Line:
+    best, ended = curve["best"], curve["outcome"].replace("_", " ")
+    reached = f"best {number(best['dev'])} at iteration {best['iteration']}" if best else "no dev value"
+    return Line(curve["trial"], curve["role"], f"{curve['name']}: {reached}; {ended}", list(values.items()), marks)
+
+
+def confirmed_chart(facts: Document) -> Markup:
+    """The dev metric over iterations of what was confirmed, means over its seeds."""
+    lines = []
+    for curve in facts["verdict"]["curves"]:
+        past = curve["curriculum_over"]
+        points = list(curve["dev"].items())
+        marks = [Mark(at, "curriculum", f"curriculum over at iteration {past}") for at in points if at[0] == past]
+        lines.append(Line(curve["trial"], curve["role"], curve["name"], points, marks))
+    return line_chart(lines, "iteration", f"dev {facts['metric']}, mean over {len(facts['verdict']['seeds'])} seeds")
+
+
+def progress_chart(facts: Document, unit: str) -> Markup:
+    """The best value so far of each arm, over what the search had cost by then; of an arm of one trial, its best."""
+    progress, other = facts["progress"], "curriculum" if facts["over_curricula"] else "other trial"
+    said = {"best": f"best {other} so far", "baseline": "best plain trial so far"}
+    lines = []
+    for role, words in said.items():
+        if risen := progress[role]:
+            points = [(at[unit], at["dev"]) for at in risen]
+            marks = [Mark(point, "highlight", _moment(at)) for point, at in zip(points, risen, strict=True)]
+            lines.append(Line("", role, words, [*points, (progress["end"][unit], risen[-1]["dev"])], marks))
+    label = f"best dev {facts['metric']} so far"
+    return line_chart(lines, unit, label, True, progress["level"], unit == "iterations")
+
+
+def _moment(at: Document) -> str:
+    when = f"after {at['iterations']} iterations and {at['seconds']:.0f} s of the search"
+    return f"{number(at['dev'])} by {at['name']}, its iteration {at['iteration']}, {when}"
+
+
+def pacing_chart(facts: Document) -> Markup:
+    """The share of the training data that was open, as reported by the trials."""
+    shares = [(curve, curve["available_share"]) for curve in facts["curves"]]
+    lines = [_line_of(curve, share) for curve, share in shares if share]
+    return line_chart(lines, "iteration", "fraction of the training data available")

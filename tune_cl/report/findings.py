@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
-from scipy.stats import kendalltau, mannwhitneyu, rankdata
 
 from trainables.evaluation.metrics import dev_key
 from tune_cl.confirmation.request import last_verdict
@@ -25,7 +24,6 @@ from tune_cl.history.state import (
     over_curricula,
     replay,
 )
-from tune_cl.report.charts import Interval
 from tune_cl.schedulers.scheduler import curriculum_grace
 
 Document = dict[str, Any]
@@ -134,69 +132,9 @@ def _confirmation(search_folder: SearchFolder) -> Document | None:
     return next((document for document in documents if document), None)
 
 
-def words(trial: TrialState) -> str:
-    """A trial's id and its words as on the terminal and in MLflow."""
-    return f"{trial.trial} {trial.words}"
-
-
-FEWEST_ENDED = 5
-
-
-def mean_interval(values: np.ndarray) -> Interval:
+def mean_interval(values: np.ndarray) -> dict[str, float]:
     """Mean of [Q] values with its 95 % interval by Student's t, NaN for fewer than two."""
-    mean = float(values.mean()) if len(values) else math.nan
-    if len(values) < 2:
-        return Interval(mean, math.nan, math.nan)
-    half = float(stdtrit(len(values) - 1, 0.975) * values.std(ddof=1) / math.sqrt(len(values)))
-    return Interval(mean, mean - half, mean + half)
-
-
-@dataclass(frozen=True)
-class RankAgreement:
-    """Kendall's τ-b, over `trials` trials, between the values at one iteration and the final ones."""
-
-    trials: int
-    tau: float
-    low: float
-    high: float
-
-
-def rank_agreement(early: np.ndarray, final: np.ndarray) -> RankAgreement | None:
-    """τ with a 95 % interval: atanh τ has the variance .437 / (n - 4) (Fieller, Hartley & Pearson 1957).
-
-    For the interval, τ = ±1 is reduced by half an exchanged pair, because a handful of trials never proves perfection.
-    None for fewer than FEWEST_ENDED trials, or if all early or all final values are equal.
-    """
-    n = len(final)
-    if n < FEWEST_ENDED:
-        return None
-    tau = float(np.asarray(kendalltau(early, final))[0])
-    if math.isnan(tau):
-        return None
-    limit = 1 - 2 / (n * (n - 1))
-    centre, half = math.atanh(min(max(tau, -limit), limit)), 1.96 * math.sqrt(0.437 / (n - 4))
-    low, high = math.tanh(centre - half), math.tanh(centre + half)
-    return RankAgreement(n, tau, min(low, tau), max(high, tau))
-
-
-@dataclass(frozen=True)
-class SlowBias:
-    """By how many `ranks` trials with long curricula stood lower early than at the end, minus that of the others."""
-
-    slow: int
-    fast: int
-    ranks: float
-    p: float
-
-
-def slow_bias(early: np.ndarray, final: np.ndarray, past: np.ndarray) -> SlowBias | None:
-    """Whether stopping early is unfair to slow curricula, by Mann & Whitney's test of the change of rank.
-
-    `past` [N]: where each trial's curriculum ends; those above the median are slow. None for fewer than 3 a side.
-    """
-    slow = past > np.median(past)
-    if min(slow.sum(), (~slow).sum()) < 3:
-        return None
-    lost = rankdata(-early) - rankdata(-final)
-    p = float(mannwhitneyu(lost[slow], lost[~slow])[1])
-    return SlowBias(int(slow.sum()), int((~slow).sum()), float(lost[slow].mean() - lost[~slow].mean()), p)
+    count = len(values)
+    mean = float(values.mean()) if count else math.nan
+    half = float(stdtrit(count - 1, 0.975) * values.std(ddof=1) / math.sqrt(count)) if count > 1 else math.nan
+    return {"mean": mean, "low": mean - half, "high": mean + half}

@@ -1,25 +1,24 @@
-"""Writes the results of a search to a file, in one of several formats, and has it sent to MLflow."""
+"""Writes the report on a search to a file, as a page, a LaTeX table or a table of trials, and has it sent to MLflow."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import csv
+import io
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from trainables.core.errors import ConfigError, Problem, WorkFailed, nearest
 from trainables.core.files import output_file, require_file, write_text
 from trainables.core.prose import say
 from tune_cl.history.search_folder import SearchFolder
-from tune_cl.report.findings import Findings, gather
-from tune_cl.report.formats import latex_table, trials_csv, trials_parquet
+from tune_cl.report.facts import facts, main_facts
+from tune_cl.report.findings import Document, Findings, gather
 from tune_cl.report.page import artifact_event, page
+from tune_cl.report.wording import number, p_value, plain, signed, spread
 from tune_cl.tracking.writer import MlflowWriter, finish
 
-FORMATS: dict[str, tuple[str, Callable[[Findings], str | bytes]]] = {
-    "html": (".html", page),
-    "latex": (".tex", latex_table),
-    "csv": (".csv", trials_csv),
-    "parquet": (".parquet", trials_parquet),
-}
+FORMATS = {"html": ".html", "latex": ".tex", "csv": ".csv", "parquet": ".parquet"}
 COPIES = "reports"  # in the search's folder: copies of reports that were written elsewhere
 TRACKING_SECONDS = 20.0  # for which the report waits for MLflow
 
@@ -27,24 +26,31 @@ TRACKING_SECONDS = 20.0  # for which the report waits for MLflow
 def form_of(output: Path | None) -> str:
     """The format that a file's suffix stands for; html for any other."""
     suffix = output.suffix if output else ""
-    return next((form for form, (own, _) in FORMATS.items() if own == suffix), "html")
+    return next((form for form, own in FORMATS.items() if own == suffix), "html")
 
 
-def write_output(search_folder: SearchFolder, output: Path | None, form: str | None = None) -> Path:
+def write_output(search_folder: SearchFolder, output: Path | None, form: str | None = None) -> Document:
     """Writes the report (`form`: one of FORMATS, by default that of the file's suffix) to a file, by default in the
-    search's folder; returns its path. Raises ConfigError for another format or a file that cannot be written, DataError
-    for a damaged search."""
+    search's folder; returns the file as `output` and what the report tells. Raises ConfigError for another format or a
+    file that cannot be written, DataError for a damaged search."""
     form = form or form_of(output)
     if form not in FORMATS:
         raise ConfigError(Problem("format", f"unknown format '{form}'", nearest(form, FORMATS)))
-    suffix, text_of = FORMATS[form]
-    output = output or search_folder.folder / f"report{suffix}"
+    output = output or search_folder.folder / f"report{FORMATS[form]}"
     require_file("--output", output)
-    text = text_of(gather(search_folder))
+    findings = gather(search_folder)
+    document = facts(findings) if form == "html" else main_facts(findings)
+    text = _text(form, findings, document)
     with output_file(output) as file:
         write_text(file, text)
     tracked(search_folder, output, text)
-    return output
+    return {"output": str(output)} | document
+
+
+def _text(form: str, findings: Findings, document: Document) -> str | bytes:
+    if form in ("csv", "parquet"):
+        return trials_csv(findings) if form == "csv" else trials_parquet(findings)
+    return page(document) if form == "html" else latex_table(document)
 
 
 def tracked(search_folder: SearchFolder, output: Path, text: str | bytes) -> None:
@@ -68,3 +74,101 @@ def _in_folder(search_folder: SearchFolder, output: Path, text: str | bytes) -> 
     copy = search_folder.folder / COPIES / output.name
     write_text(copy, text)
     return copy
+
+
+LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "†": r"\dag{}", "‡": r"\ddag{}", "–": "--",
+}  # fmt: skip
+COLUMNS = ("trial", "arm", "outcome", "reason", "seed", "baseline", "iterations", "best_dev", "best_iteration")
+
+
+def latex(text: str) -> str:
+    """The text on one line, escaped for LaTeX."""
+    return "".join(LATEX.get(character, character) for character in " ".join(text.split()))
+
+
+def latex_table(document: Document) -> str:
+    """The table of configurations for a paper; needs the package booktabs."""
+    confirmed = document["verdict"]
+    rows = [row for row in document["configurations"] if confirmed or row["trial_id"]]
+    value, p = f"{document['metric']} ({confirmed['split'] if confirmed else 'dev'})", _p(confirmed)
+    over = f"seeds {', '.join(map(str, confirmed['seeds']))}" if confirmed else "one seed, no test: not confirmed"
+    heads = ["configuration", value, "difference", *([p] if confirmed else [])]
+    lines = [
+        f"% search {latex(document['search'])}; {over}",
+        r"% \usepackage{booktabs}",
+        *_tabular(heads, 1, (_latex_row(row, bool(confirmed)) for row in rows)),
+        *_latex_ablations(document, value, p),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _tabular(heads: Sequence[str], names: int, lines: Iterable[str]) -> list[str]:
+    """A table whose first `names` columns hold text and the others numbers."""
+    return [
+        rf"\begin{{tabular}}{{{'l' * names}{'r' * (len(heads) - names)}}}",
+        r"\toprule",
+        " & ".join(head if "$" in head else latex(head) for head in heads) + r" \\",
+        r"\midrule",
+        *lines,
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+
+
+def _latex_ablations(document: Document, value: str, p: str) -> list[str]:
+    """The second table: configurations against themselves without their curricula; empty without ablations."""
+    lines = [
+        f"{latex(row['of']['label'])} & {latex(row['label'])} & {number(row['mean'])}{spread(row['sd'])} & "
+        rf"${signed(row['difference'])}${_raised(row['marks'])} & ${p_value(row['p'])}$ \\"
+        for row in document["ablations"]
+    ]
+    said = "% each configuration against itself without its curriculum; the value is of that"
+    heads = ["configuration", "without its curriculum", value, "difference", p]
+    return ["", said, *_tabular(heads, 2, lines)] if lines else []
+
+
+def _raised(marks: str) -> str:
+    return rf"\textsuperscript{{{latex(marks)}}}" if marks else ""
+
+
+def _p(confirmed: Document | None) -> str:
+    return "$p$ (adjusted)" if confirmed and confirmed["corrected"] else "$p$"
+
+
+def _latex_row(row: Document, confirmed: bool) -> str:
+    mean = rf"\textbf{{{number(row['mean'])}}}" if row["best"] else number(row["mean"])
+    compared = row["difference"] is not None
+    name, difference = row["label" if confirmed else "name"], f"${signed(row['difference'])}$" if compared else ""
+    cells = [latex(name), mean + _raised(row["marks"]) + spread(row["sd"]), difference]
+    if confirmed:
+        cells.append(f"${p_value(row['p'])}$" if compared else "")
+    return " & ".join(cells) + r" \\"
+
+
+def trials_csv(findings: Findings) -> str:
+    """A row for each trial: how it ended, its best dev value and the parameters in force; absent ones are empty."""
+    trials = findings.state.by_number()
+    keys = list(dict.fromkeys(key for trial in trials for key in trial.params if key not in COLUMNS))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*COLUMNS, *keys])
+    for trial in trials:
+        at = trial.best(findings.metric)
+        facts: list[Any] = [trial.trial, trial.arm, trial.outcome or "running", trial.reason or "", trial.seed]
+        facts += [plain(trial.baseline), trial.iterations, repr(at.dev) if at else "", at.iteration if at else ""]
+        writer.writerow([*facts, *(_value(trial.params[key]) if key in trial.params else "" for key in keys)])
+    return out.getvalue()
+
+
+def trials_parquet(findings: Findings) -> bytes:
+    """The table of `trials_csv` as Parquet, its columns typed."""
+    import pandas as pd
+
+    return pd.read_csv(io.StringIO(trials_csv(findings))).to_parquet(index=False)
+
+
+def _value(value: Any) -> str:
+    return repr(value) if isinstance(value, float) else plain(value)

@@ -1,34 +1,31 @@
-"""The report as one HTML page, which contains its style and script, so that it opens without a network."""
+"""The report as one HTML page, which contains its style and script, so that it opens without a network; and its main
+sections for the cells of a notebook. templates/ draws both from the facts."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader
+from markupsafe import Markup
 
 from trainables.core.files import write_text
-from trainables.core.prose import say
+from trainables.core.prose import counted, say
+from tune_cl.confirmation.request import ONE_TRAINING
 from tune_cl.history.journal import Event, Journal
 from tune_cl.history.search_folder import SearchFolder
-from tune_cl.report.findings import Findings, gather
-from tune_cl.report.markup import TEMPLATES, Markup
-from tune_cl.report.queries import changes_section, groups_section, ranking_section, values_of
-from tune_cl.report.trials import (
-    cost_section,
-    learning_section,
-    pacing_section,
-    parameters_section,
-    repeat_section,
-    spent_section,
-    trees_section,
-)
-from tune_cl.report.verdict_section import tables_section, verdict_section
+from tune_cl.report import charts, wording
+from tune_cl.report.facts import facts, main_facts
+from tune_cl.report.findings import Document, gather
+from tune_cl.space.wording import CAUTION, DEFAULT
 
 FILES = Path(__file__).parent / "templates"
 STYLE = (FILES / "page.css").read_text(encoding="utf-8")
 SCRIPT = (FILES / "page.js").read_text(encoding="utf-8")
 TITLES = {
-    "verdict": "Verdict",
     "configurations": "Configurations",
     "learning": "Learning curves",
     "progress": "Optimisation history",
@@ -37,41 +34,71 @@ TITLES = {
     "pacing": "Training data as used",
     "cost": "What the search cost",
     "queries": "Per-query differences",
-    "ranking": "Was early stopping fair?",
+    "stopping": "Was early stopping fair?",
     "again": "Reproduce",
-}
+}  # after the verdict, which is always there
 UNFOLDED = ("configurations", "learning")  # of the sections that fold
+MOST = 640  # pixels that a drawing in a notebook is wide
+CLASS = "tune-cl"  # of the element whose contents have the report's style, and nothing else of the notebook
+TEMPLATES = Environment(loader=FileSystemLoader(FILES), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+TEMPLATES.globals |= {
+    draw.__name__: draw
+    for draw in (
+        charts.confirmed_chart,
+        charts.interval_chart,
+        charts.learning_chart,
+        charts.pacing_chart,
+        charts.progress_chart,
+        charts.seed_chart,
+        charts.strip_chart,
+        charts.queries_a_bar,
+    )
+}
+TEMPLATES.globals |= {"CAUTION": CAUTION, "DEFAULT": DEFAULT, "NONE": wording.NONE, "ONE_TRAINING": ONE_TRAINING}
+TEMPLATES.filters |= {
+    "number": wording.number,
+    "signed": wording.signed,
+    "p": wording.p_value,
+    "interval": wording.interval_words,
+    "spread": wording.spread,
+    "amount": wording.amount,
+    "cut": wording.cut,
+    "counted": counted,
+    "spaced": lambda name: name.replace("_", " "),
+}
+TEMPLATES.tests["holds_back"] = lambda share: any(value < 1 for value in share.values())
 
 
-def page(findings: Findings) -> str:
+def page(document: Document) -> str:
     """The report as an HTML document."""
-    values = values_of(findings)
-    contents = {
-        "verdict": [verdict_section(findings)],
-        "configurations": tables_section(findings),
-        "learning": [*learning_section(findings), *trees_section(findings)],
-        "progress": cost_section(findings),
-        "parameters": parameters_section(findings),
-        "groups": groups_section(findings, values),
-        "pacing": pacing_section(findings),
-        "cost": spent_section(findings),
-        "queries": changes_section(findings, values),
-        "ranking": ranking_section(findings),
-        "again": repeat_section(findings),
-    }
-    state, search = findings.state, findings.experiment
     return TEMPLATES.get_template("page.html").render(
-        name=state.name,
-        summary=f"{', '.join(search.rankers)} on {state.data.get('name', 'its data')}: {len(state.trials)} trials, "
-        f"{state.iterations} iterations, searched by {search.search.searcher} with scheduler "
-        f"{search.search.scheduler}.",
-        description=search.description,
+        f=document,
+        titles=TITLES,
         unfolded=UNFOLDED,
-        sections=[(key, TITLES[key], parts) for key, parts in contents.items()],
         style=Markup(STYLE),
         script=Markup(SCRIPT),
         digest=base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode(),
     )
+
+
+def search_html(search_folder: SearchFolder) -> str:
+    """For a notebook: verdict or best trials on dev, and the learning curves."""
+    return _fragment(main_facts(gather(search_folder), in_python=True), "verdict", "configurations", "learning")
+
+
+def verdict_html(search_folder: SearchFolder, confirmation: Document) -> str:
+    """For a notebook: the verdict of a confirmation and its table."""
+    findings = replace(gather(search_folder), confirmation=confirmation)
+    return _fragment(main_facts(findings), "verdict", "configurations")
+
+
+def _fragment(document: Document, *sections: str) -> str:
+    """Sections with the report's style: its rules for the page apply to the element around them."""
+    drawn: Any = TEMPLATES.get_template("sections.html").module
+    rules = STYLE.replace(":root {", "& {").replace("body {", "& {")
+    style = Markup(f".{CLASS} {{ {rules} svg {{ max-width: {MOST}px; }} }}")
+    parts = [getattr(drawn, name)(document) for name in sections]
+    return str(charts.tag("div", charts.tag("style", style), *parts, class_=CLASS))
 
 
 def write_report(search_folder: SearchFolder, journal: Journal) -> None:
@@ -79,7 +106,7 @@ def write_report(search_folder: SearchFolder, journal: Journal) -> None:
     printed, because the result stands without a report."""
     path = search_folder.report
     try:
-        write_text(path, page(gather(search_folder)))
+        write_text(path, page(facts(gather(search_folder))))
     except Exception as error:  # noqa: BLE001 - a chart that fails must not take the result with it
         say(f"no report: {error}; {search_folder.command('report')} tries again", whole=True)
         return

@@ -1,12 +1,9 @@
-"""Sections about single queries: groups of them, and the queries that changed most."""
+"""Single queries: the kinds of them, and those whose value changed most."""
 
 from __future__ import annotations
 
-import math
-from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -18,38 +15,9 @@ from trainables.data import load_data
 from trainables.data.columns import RankingData, required_split
 from trainables.evaluation.trec_files import read_per_query
 from tune_cl.confirmation.verdict import leader
-from tune_cl.experiment.experiment import CURRICULUM
 from tune_cl.history.search_folder import resolve_recorded
-from tune_cl.history.state import Dev, TrialState
-from tune_cl.report.charts import interval_chart, queries_a_bar, strip_chart
-from tune_cl.report.findings import (
-    FEWEST_ENDED,
-    Document,
-    Findings,
-    RankAgreement,
-    mean_interval,
-    rank_agreement,
-    slow_bias,
-    words,
-)
-from tune_cl.report.markup import (
-    BLOCKS,
-    NONE,
-    Markup,
-    cut,
-    details,
-    figure,
-    heading,
-    legend,
-    number,
-    p_value,
-    paragraph,
-    plain,
-    side_by_side,
-    signed,
-    table,
-)
-from tune_cl.schedulers import compares_inside_curricula
+from tune_cl.report.findings import Document, Findings, mean_interval
+from tune_cl.report.wording import cut
 
 MOST_TURNS = 8  # queries with so many or more share a group
 MOST_DOMAINS = 12
@@ -124,7 +92,7 @@ def _files(findings: Findings) -> tuple[str, str, list[Path], list[Path]]:
     if missing := " and ".join(trial.trial for trial in findings.pair if not trial.artifacts):
         raise NothingToShow(f"There are no per-query values yet: they come with the end of {missing}.")
     best, baseline = (resolve_recorded(str(one.artifacts), folder) / "dev.per_query.tsv" for one in findings.pair)
-    return "dev", f"{words(findings.pair[0])}, one seed", [best], [baseline]
+    return "dev", f"{findings.pair[0].trial} {findings.pair[0].words}, one seed", [best], [baseline]
 
 
 def _tables(entry: Document, folder: Path) -> list[Path]:
@@ -196,194 +164,62 @@ def values_of(findings: Findings) -> PerQuery | str:
     return f"There are no per-query values to show: {why}."
 
 
-def groups_section(findings: Findings, values: PerQuery | str) -> list[Markup]:
-    """The metric by number of turns, by domain and by length: best against baseline."""
+def single_queries(findings: Findings) -> Document:
+    """The best against the baseline by kind of query, and query by query; `none`: why there is nothing to compare."""
+    values = values_of(findings)
     if isinstance(values, str):
-        return [paragraph(values)]
-    queries = f"{counted(len(values.row), 'query')} of {values.split}"
-    text = f"{values.label}, against plain training; {queries}."
-    kinds = [("By number of turns", by_turns(values)), ("By domain", by_domain(values)),
-             ("By difficulty: mean words of an utterance", by_length(values))]  # fmt: skip
-    charts = [_group_figure(title, groups, findings.metric, values) for title, groups in kinds if len(groups) > 1]
-    single = [f"{title}: all queries are in one group ({groups[0][0]})." for title, groups in kinds if len(groups) == 1]
-    note = (
-        "Bars are 95 % intervals of each mean over its queries. Where those of one group overlap, that alone says "
-        "little: the two are paired. Groups are many, so one that stands out may do so by chance."
-    )
-    keys = legend([("best", f"best {findings.other}"), ("baseline", "plain training")])
-    return [paragraph(text), keys, side_by_side(*charts), *map(paragraph, single), paragraph(note)]
-
-
-def _group_figure(title: str, groups: Groups, metric: str, values: PerQuery) -> Markup:
-    names = [f"{name} ({int(member.sum())})" for name, member in groups]
-    pairs = [(mean_interval(values.best[member]), mean_interval(values.baseline[member])) for _, member in groups]
-    return figure(title, interval_chart(names, pairs, metric))
-
-
-def changes_section(findings: Findings, values: PerQuery | str) -> list[Markup]:
-    """Sorted differences, and the texts of the queries that changed most."""
-    if isinstance(values, str):
-        return [paragraph(values)]
-    chart = strip_chart(values.differences, f"{findings.metric}, best {findings.other} less plain")
+        return {"none": values}
     order = np.argsort(-values.differences, kind="stable")
     gained = [int(at) for at in order[:SHOWN] if values.differences[at] > 0]
     lost = [int(at) for at in order[::-1][:SHOWN] if values.differences[at] < 0]
-    return [
-        side_by_side(figure(_title(values), chart, paragraph(values.label))),
-        *_queries("Gained most", gained, findings, values),
-        *_queries("Lost most", lost, findings, values),
-    ]
-
-
-def _title(values: PerQuery) -> str:
-    each = queries_a_bar(len(values.row))
-    if each == 1:
-        return f"Each query of {values.split}"
-    return f"Queries of {values.split}: each bar is the mean of {each} neighbouring queries"
-
-
-def _queries(title: str, indices: list[int], findings: Findings, values: PerQuery) -> list[Markup]:
-    if not indices:
-        return [paragraph(f"{title}: none.")]
-    return [heading(title), *(_query(at, findings, values) for at in indices)]
-
-
-def _query(index: int, findings: Findings, values: PerQuery) -> Markup:
-    """A query's values, its text, and its first relevant candidate; for a pair, its second sentence instead."""
-    data, query = values.data, int(values.query[index])
-    text = cut(data.query_text(query), TEXT)
-    difference = signed(float(values.differences[index]), 3)
-    change = f"{number(values.baseline[index], 3)} → {number(values.best[index], 3)}"
-    name = f"{data.query_ids[query]}, {counted(int(data.turns[query]), 'turn')}"
-    return BLOCKS.query(
-        difference, change, cut(text, 90), name, text, *_answer(int(values.row[index]), findings, values)
-    )
-
-
-def _answer(row: int, findings: Findings, values: PerQuery) -> tuple[str, str]:
-    """A label and the text of a query's first relevant candidate; for a pair, its class and its second sentence."""
-    data, split = values.data, values.data.splits[values.split]
     level = findings.experiment.base_ranker().evaluation.relevance_level
+    return {
+        "label": values.label,
+        "split": values.split,
+        "kinds": kinds_of(values),
+        "differences": values.differences[order].tolist(),
+        "gained": [query_facts(at, values, level) for at in gained],
+        "lost": [query_facts(at, values, level) for at in lost],
+    }
+
+
+def kinds_of(values: PerQuery) -> list[Document]:
+    """The means of both, with their intervals, in each group of each kind."""
+    kinds = {"By number of turns": by_turns(values), "By domain": by_domain(values),
+             "By difficulty: mean words of an utterance": by_length(values)}  # fmt: skip
+    return [{"kind": kind, "groups": [_group(name, member, values) for name, member in groups]}
+            for kind, groups in kinds.items()]  # fmt: skip
+
+
+def _group(name: str, member: np.ndarray, values: PerQuery) -> Document:
+    both = {"best": values.best, "baseline": values.baseline}
+    return {"name": name, "queries": int(member.sum())} | {
+        role: mean_interval(column[member]) for role, column in both.items()
+    }
+
+
+def query_facts(index: int, values: PerQuery, relevance_level: int) -> Document:
+    """A query's values and text, and its first relevant candidate; for a pair, its class and its second sentence."""
+    data, query = values.data, int(values.query[index])
+    label, answer = _answer(int(values.row[index]), values, relevance_level)
+    return {
+        "id": data.query_ids[query],
+        "turns": int(data.turns[query]),
+        "difference": float(values.differences[index]),
+        "baseline": float(values.baseline[index]),
+        "best": float(values.best[index]),
+        "text": cut(data.query_text(query), TEXT),
+        "answer_is": label,
+        "answer": answer,
+    }
+
+
+def _answer(row: int, values: PerQuery, relevance_level: int) -> tuple[str, str]:
+    data, split = values.data, values.data.splits[values.split]
     start, end = int(split.offsets[row]), int(split.offsets[row + 1])
     pair = data.task == "classification"
-    relevant = [0] if pair else np.flatnonzero(split.grade[start:end] >= level).tolist()
+    relevant = [0] if pair else np.flatnonzero(split.grade[start:end] >= relevance_level).tolist()
     if not relevant:
         return "Relevant", "no candidate of this query is relevant"
     label = data.classes[split.grade[start]].capitalize() if pair else "Relevant"
     return label, cut(data.documents[int(split.document[start + relevant[0]])], TEXT)
-
-
-LEVEL = 0.05
-SPLITS = ("curriculum.pacing", "curriculum.m", "curriculum.objective_switch", "curriculum.subset")
-Ended = list[tuple[TrialState, Dev]]
-
-
-def ranking_section(findings: Findings) -> list[Markup]:
-    """Rank correlation of the values at each rung with the final ones, over all trials that ran to the end."""
-    ended = findings.ended
-    parts = [paragraph(_stopping(findings))]
-    if len(ended) < FEWEST_ENDED:
-        text = f"Too few trials ran to the end ({len(ended)}) to say how well early values ranked them: "
-        return [*parts, paragraph(f"{text}at least {FEWEST_ENDED} are needed.")]
-    lines = [(rung, *_agreement(findings, ended, rung)) for rung in findings.experiment.rungs]
-    parts.append(table(["rung (iteration)", "trials", "Kendall's τ", "95 % interval"], lines, [1, 2, 3]))
-    parts.append(paragraph(_over_whom(findings)))
-    return [*parts, *_splits(findings), *_slow(findings)]
-
-
-def _stopping(findings: Findings) -> str:
-    search = findings.experiment.search
-    ended = [trial.reason or "" for trial in findings.state.by_number() if trial.outcome == "stopped_early"]
-    others = Counter(reason for reason in ended if "search." in reason)  # budgets, by their keys
-    also = "".join(f" {count} more ended early because {reason}." for reason, count in sorted(others.items()))
-    if search.scheduler == "none":
-        return f"No scheduler stopped trials; the table says how well early values would have ranked them.{also}"
-    stopped = len(ended) - others.total()
-    text = f"Scheduler {search.scheduler} stopped {stopped} of {len(findings.state.trials)} trials early.{also}"
-    if _compares_inside(findings):
-        return f"{text} Trials were compared while still inside their curriculum, too."
-    if search.grace == "curriculum":
-        return f"{text} No trial was compared before its own curriculum was over."
-    return f"{text} Trials could be compared while still inside their curriculum (search.grace: {search.grace})."
-
-
-def _compares_inside(findings: Findings) -> bool:
-    """Whether the scheduler compares trials inside their curricula regardless of `search.grace`."""
-    experiment = findings.experiment
-    return compares_inside_curricula(experiment.search.scheduler, experiment.setup.promotion)
-
-
-def _over_whom(findings: Findings) -> str:
-    text = f"Rank correlation of the best value up to each rung with the final one, over {len(findings.ended)} trials."
-    search = findings.experiment.search
-    if search.scheduler == "none":
-        return text
-    return f"{text} Only trials that were let through ran to the end: how the others would have ended is not known."
-
-
-def _until(findings: Findings, trial: TrialState, rung: int) -> float:
-    """The best value up to the rung; NaN if there is none."""
-    values = [value for _, value in takewhile(lambda item: item[0] <= rung, trial.dev(findings.metric).items())]
-    return max((value for value in values if not math.isnan(value)), default=math.nan)
-
-
-def _early_and_final(findings: Findings, ended: Ended, rung: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Best value up to the rung, final value and end of the curriculum of the trials with a value by then, [N] each."""
-    lines = [(_until(findings, trial, rung), at.dev, findings.past_curriculum(trial)) for trial, at in ended]
-    early, final, past = np.array(lines, np.float64).reshape(-1, 3).T
-    valid = ~np.isnan(early)
-    return early[valid], final[valid], past[valid]
-
-
-def _agreement(findings: Findings, ended: Ended, rung: int) -> tuple[object, ...]:
-    """The number of trials, τ and its interval, as table cells."""
-    early, final, _ = _early_and_final(findings, ended, rung)
-    agreement: RankAgreement | None = rank_agreement(early, final)
-    if not agreement:
-        return len(final), NONE, "too few, or all equal"
-    return agreement.trials, number(agreement.tau, 2), f"[{number(agreement.low, 2)}, {number(agreement.high, 2)}]"
-
-
-def _splits(findings: Findings) -> list[Markup]:
-    """The same within trials that have a value of an opened key in common, for keys that divide curricula by kind."""
-    keys = [key for key in SPLITS if key in findings.experiment.space.leaves]
-    groups: dict[tuple[str, str], Ended] = defaultdict(list)
-    for trial, at in findings.ended:
-        for key in keys:
-            if key in trial.params and trial.arm == CURRICULUM:
-                groups[key.removeprefix("curriculum."), plain(trial.params[key])].append((trial, at))
-    large = {names: ended for names, ended in sorted(groups.items()) if len(ended) >= FEWEST_ENDED}
-    names = ", ".join(key.removeprefix("curriculum.") for key in keys)
-    if not large:
-        few = f"No split by {names}: no value has {FEWEST_ENDED} trials that ran to the end."
-        return [paragraph(few)] if keys else []
-    lines = [(f"{key} {value}", rung, *_agreement(findings, ended, rung))
-             for (key, value), ended in large.items() for rung in findings.experiment.rungs]  # fmt: skip
-    shown = table(["trials with", "rung", "trials", "Kendall's τ", "95 % interval"], lines, [1, 2, 3, 4])
-    return [details(f"Split by {names}", shown)]
-
-
-def _slow(findings: Findings) -> list[Markup]:
-    """Whether the first rung is unfair to slow curricula."""
-    rungs = findings.experiment.rungs
-    bias = slow_bias(*_early_and_final(findings, findings.ended, rungs[0])) if rungs else None
-    if not bias:
-        text = "Too few slow and quick curricula ran to the end to say whether stopping early is unfair to slow ones."
-        return [paragraph(text)]
-    way = "worse" if bias.ranks > 0 else "better"
-    text = (
-        f"At iteration {rungs[0]} the {bias.slow} trials with the longer curricula stood on average "
-        f"{abs(bias.ranks):.1f} ranks {way} than at the end, relative to the other {bias.fast} "
-        f"(Mann-Whitney p {p_value(bias.p)}): "
-    )
-    biased = bias.p <= LEVEL and bias.ranks > 0
-    search = findings.experiment.search
-    if not biased:
-        text += "no bias against them is shown."
-    elif search.scheduler == "none":
-        text += "stopping early would be unfair to slow curricula."
-    elif search.grace == "curriculum" and not _compares_inside(findings):
-        text += "stopping early would be unfair to slow curricula without this grace (search.grace: curriculum)."
-    else:
-        text += "stopping early is unfair to slow curricula."
-    return [paragraph(text)]

@@ -35,6 +35,7 @@ V1 = (
     _File("train", "question.train.token_idx.label", ("QUESTION", "ANSWERS")),
     _File("dev", "question.dev.label.token_idx.pool", ("ANSWERS", "QUESTION", "POOL")),
     _File("test", "question.test1.label.token_idx.pool", ("ANSWERS", "QUESTION", "POOL")),
+    _File("test", "question.test2.label.token_idx.pool", ("ANSWERS", "QUESTION", "POOL")),
 )
 V1_ANSWERS = "answers.label.token_idx"
 V2_ANSWERS = "InsuranceQA.label2answer.token.encoded"
@@ -56,7 +57,7 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     """Question = query, answer = document; right answers have grade 1, other answers of the question's pool grade 0.
 
     Version 2 gives pools of 100 to 1,500 answers found by Solr: the smallest that holds `data.top_k` is read, else
-    the largest. Version 1 gives pools of 500 for dev and test1 (which is the test split; test2 is not read); its
+    the largest. Version 1 gives pools of 500 for dev and test1 (the test split; test2 in a folder without test1); its
     training pools are the right answers and others drawn with a fixed seed, `data.top_k` in all. A right answer
     that is not in the pool counts as not retrieved, but in training it is added to the pool.
     Raises DataError with every problem of vocabulary and answers, then of the questions.
@@ -68,11 +69,7 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     words = _read_words(Rows(plain_or_packed(folder, VOCABULARY), ("INDEX", "WORD"), "\t", problems))
     answers_file = plain_or_packed(folder, V1_ANSWERS if first else V2_ANSWERS)
     answers = _read_answers(Rows(answers_file, ("LABEL", "ANSWER"), "\t", problems), words)
-    sources = (
-        [file for file in V1 if plain_or_packed(folder, file.name).exists()]
-        if first
-        else _pools(folder, config.depth())
-    )
+    sources = _first_of_splits(folder) if first else _pools(folder, config.depth())
     if not sources:
         problems.append(Problem(str(folder), "no questions", "give the files with the questions' answers and pools"))
     if problems:
@@ -85,6 +82,12 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     if problems:
         raise DataError(problems)
     return assemble(Raw(folder.name, TextColumn.of(answers), TextColumn.of(answers.values()), splits), config)
+
+
+def _first_of_splits(folder: Path) -> list[_File]:
+    """The first question file of each split that there is, in version 1."""
+    there = [file for file in V1 if plain_or_packed(folder, file.name).exists()]
+    return [file for file in there if file.split not in (other.split for other in there[: there.index(file)])]
 
 
 def _pools(folder: Path, top_k: int) -> list[_File]:

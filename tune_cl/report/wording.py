@@ -1,21 +1,12 @@
-"""The parts of a page, as templates/blocks.html has them, and how the page writes numbers and values."""
+"""How a report writes numbers and values."""
 
 from __future__ import annotations
 
 import math
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader
-from markupsafe import Markup as Markup
-
 NONE = "–"  # in place of a missing number
-TEMPLATES = Environment(
-    loader=FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True, trim_blocks=True, lstrip_blocks=True
-)
-BLOCKS: Any = TEMPLATES.get_template("blocks.html").module  # macros, which return Markup
-paragraph, heading, code, table, details = BLOCKS.paragraph, BLOCKS.heading, BLOCKS.code, BLOCKS.table, BLOCKS.details
-figure, legend, side_by_side = BLOCKS.figure, BLOCKS.legend, BLOCKS.side_by_side
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -31,6 +22,22 @@ def p_value(p: float | None) -> str:
     if p is None or math.isnan(p):
         return NONE
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def interval_words(ends: Sequence[float | None] | None) -> str:
+    low, high = ends or (None, None)
+    return f"[{signed(low)}, {signed(high)}]"
+
+
+def spread(sd: float | None) -> str:
+    """The standard deviation over seeds, if there are several."""
+    return "" if sd is None or math.isnan(sd) else f" ({number(sd)})"
+
+
+def amount(value: float | None) -> str:
+    if value is None:
+        return NONE
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
 
 
 def cut(text: str, length: int) -> str:

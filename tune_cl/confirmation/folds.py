@@ -1,0 +1,95 @@
+"""One verdict over the folds of a LETOR collection, each of which has a search of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainables.core.errors import WorkFailed
+from trainables.evaluation.per_query import values_file
+from trainables.evaluation.trec_files import read_per_query
+from tune_cl.confirmation.document import Compared, document_of
+from tune_cl.confirmation.request import Request
+from tune_cl.space.space import Flat
+
+ALIKE = "metric", "split", "seeds", "asked", "fair", "teachers", "noise", "storage", "tracking_uri"
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Folds(Compared):
+    """What was confirmed in each fold, over the queries of all. `rows`: those of each fold's document, by label."""
+
+    rows: Mapping[str, Sequence[Document]] = field(kw_only=True)
+
+    @cached_property
+    def values(self) -> dict[str, np.ndarray]:
+        return {label: np.hstack([self._of_fold(row) for row in rows]) for label, rows in self.rows.items()}
+
+    def _of_fold(self, row: Document) -> list[list[float]]:
+        files = [values_file(Path(run["run_file"]).parent, self.split) for run in row["runs"]]
+        return [[*read_per_query(file, self.metric).values()] for file in files]
+
+    @property
+    def seeds(self) -> list[int]:
+        return [run["seed"] for run in next(iter(self.rows.values()))[0]["runs"]]
+
+    def seed_matters(self, *labels: str) -> bool:
+        return any(row.get("seed_matters") for label in labels for row in self.rows[label])
+
+    def params(self, label: str) -> Flat:
+        """Those that are equal in all folds."""
+        first, *others = (row["params"] for row in self.rows[label])
+        return {key: first[key] for key in first if all(key in other and other[key] == first[key] for other in others)}
+
+    def row(self, label: str) -> dict[str, Any]:
+        rows, of_seeds = self.rows[label], self.values[label].mean(axis=1)
+        files = zip(*([run["run_file"] for run in row["runs"]] for row in rows), strict=True)
+        return {
+            "label": label,
+            "trial_id": " / ".join(dict.fromkeys(row["trial_id"] for row in rows)),
+            "params": self.params(label),
+            "runs": [
+                {"seed": seed, "value": float(value), "run_files": list(of_seed)}
+                for seed, value, of_seed in zip(self.seeds, of_seeds, files, strict=True)
+            ],
+            "mean": float(of_seeds.mean()),
+            "sd": float(of_seeds.std(ddof=1)) if len(of_seeds) > 1 else math.nan,
+            "folds": [row["mean"] for row in rows],
+        }
+
+
+def joined(name: str, documents: Sequence[Document], request: Request) -> dict[str, Any]:
+    """One document of `tune-cl confirm` over the queries of all folds. What was selected in each fold is one
+    configuration; otherwise those that are equal in all folds. A mean is over all queries, `folds` has each fold's."""
+    by_fold = [{_kind(row, request): row for row in document["configurations"]} for document in documents]
+    every = [[of[kind] for of in by_fold] for kind in by_fold[0] if all(kind in of for of in by_fold)]
+    if not every:
+        raise WorkFailed("no configuration was tested in all folds")
+    every = [[document["baseline"] for document in documents], *every]
+    rows = {" / ".join(dict.fromkeys(row["label"] for row in each)): each for each in every}
+    readings = max((document["readings_of_seeds"] for document in documents), key=len)
+    on = {"split": request.split, "metric": documents[0]["metric"], "correction": request.correction}
+    compared = Folds({}, **on, readings=tuple(readings), rows=rows)
+    recommended = "" if request.tests_all else list(rows)[1]
+    return {
+        "search": f"{name}-FoldN",
+        "folds": [document["search"] for document in documents],
+        **{key: documents[0][key] for key in ALIKE},
+        **document_of(compared, list(rows), {}, recommended, []),
+        "failed": [one for document in documents for one in document["failed"]],
+        **{key: [] for key in ("selection", "dropped", "looks", "earlier", "readings")},
+    }
+
+
+def _kind(row: Document, request: Request) -> Hashable:
+    """What the rows of several folds have in common if they are one configuration."""
+    if request.best_of:
+        return str(row["params"].get(request.best_of))
+    return row["label"] if request.tests_all else "selected"

@@ -1,0 +1,437 @@
+"""What a report tells of a search, as one document, which docs/reference/report.md describes; pages draw it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from tune_cl.confirmation.request import Request
+from tune_cl.confirmation.verdict import (
+    BADGES,
+    best_on_dev,
+    corrected,
+    default_rows,
+    effect,
+    higher,
+    holds_for,
+    interval_of,
+    leader,
+    notes_of,
+    of_these_seeds,
+    opponent,
+    remarks,
+    shown,
+)
+from tune_cl.experiment.experiment import PLAIN
+from tune_cl.history.state import RAN_TO_THE_END, RUNNING, Dev, TrialState
+from tune_cl.report.findings import Document, Findings, Reached
+from tune_cl.report.queries import single_queries
+from tune_cl.report.stopping import stopping
+from tune_cl.report.wording import interval_words, number, p_value, signed
+from tune_cl.space.wording import CAUTION, NOT_TUNED, below_label_free, label_free_rows, tuning_words
+
+MOST_ROWS = 10  # trials of an arm in the table without a confirmation
+MOST_LINES = 250  # trials of an arm drawn; more would make the page slow and the chart unreadable
+MOST_REASONS = 10  # of failures
+PARTS = 5  # equal parts of a training of trees, at whose ends it is compared with plain training
+TREES = "ranker.trees_per_iteration"
+
+
+def facts(findings: Findings) -> Document:
+    """Everything."""
+    return main_facts(findings) | {
+        "progress": _progress(findings),
+        "cost": _cost(findings),
+        "queries": single_queries(findings),
+        "stopping": stopping(findings),
+        "again": _again(findings),
+    }
+
+
+def main_facts(findings: Findings, in_python: bool = False) -> Document:
+    """What came out, and the trials. `in_python`: what to do next is calls, not commands."""
+    state, search = findings.state, findings.experiment
+    rows = [*configurations(findings)]
+    return {
+        "search": state.name,
+        "description": search.description,
+        "data": state.data.get("name", "its data"),
+        "rankers": search.rankers,
+        "metric": findings.metric,
+        "trials": len(state.trials),
+        "iterations": state.iterations,
+        "searcher": search.search.searcher,
+        "scheduler": search.search.scheduler,
+        "over_curricula": findings.over_curricula,
+        "grows_trees": findings.grows_trees,
+        "plain_is_tuned": findings.tuned,
+        "verdict": None if findings.confirmation is None else _verdict(findings, findings.confirmation),
+        "on_dev": _on_dev(findings),
+        "next": _next(findings, in_python),
+        "configurations": rows,
+        "not_shown": len(findings.plain) + len(findings.ranked) - sum(bool(row["trial_id"]) for row in rows),
+        "ablations": ablations(findings),
+        "curves": [_curve(findings, trial) for trial in _drawn(findings)],
+        "ended": bool(state.end),
+        "outcomes": state.counts(),
+        "failures": [
+            {"trial": _words(trial), "reason": trial.reason or "no reason given"}
+            for trial in state.by_number()
+            if trial.outcome == "failed"
+        ][:MOST_REASONS],
+        "trees": _trees(findings),
+        "to_optuna": findings.search_folder.call("to_optuna"),
+    }
+
+
+def _words(trial: TrialState) -> str:
+    """A trial's id and its words as on the terminal and in MLflow."""
+    return f"{trial.trial} {trial.words}"
+
+
+# -- the verdict ---------------------------------------------------------------------------------------------------
+
+OF_MORE_THAN_THE_CURRICULUM = "{} than the baseline, but the effect of its curriculum is not significant"
+SAME_TREES = "The seed changes nothing in these trainings: with others they would be the same."
+
+
+def _verdict(findings: Findings, confirmed: Document) -> Document:
+    """The confirmation in words, each fact once, and its numbers."""
+    top, on_dev = leader(confirmed), confirmed["split"] == "dev"
+    which = "" if top is None or top["marks"] or confirmed.get("selection") else f" ({best_on_dev(confirmed)})"
+    return {
+        "badge": _badge(findings, confirmed),
+        "colour": "" if on_dev else confirmed["verdict"].split()[0],
+        "in_short": [effect(confirmed), f"{top['label']}{which}", f"against {opponent(confirmed)}"] if top else [],
+        "notes": [f"{note[0].upper()}{note[1:]}." for note in notes_of(confirmed)],
+        "small_print": [part for part in _small_print(findings, confirmed, top) if part],
+        "split": confirmed["split"],
+        "seeds": confirmed["seeds"],
+        "corrected": corrected(confirmed),
+        "default_too": bool(default_rows(confirmed)),
+        "by_seed": [*_by_seed(confirmed)],
+        "level": confirmed["baseline"]["mean"],
+        "curves": [curve for row in _rows(confirmed) if (curve := _mean_curve(findings, row, confirmed))],
+        "against": confirmed.get("against", []),
+        "looks": confirmed.get("looks", []),
+        "among": [_tested(row) | {"name": f"{row['label']} - {row['other']}"} for row in confirmed.get("among", [])],
+    }
+
+
+def _badge(findings: Findings, confirmed: Document) -> str:
+    verdict: str = confirmed["verdict"]
+    if confirmed["split"] == "dev":
+        return "No verdict: compared on dev only"
+    if findings.over_curricula and verdict in ("better", "worse") and not _of_its_curriculum(leader(confirmed)):
+        return OF_MORE_THAN_THE_CURRICULUM.format(verdict.capitalize())
+    return BADGES[verdict]
+
+
+def _of_its_curriculum(top: Document | None) -> bool:
+    """Whether the difference is the curriculum's: nothing else differs from the baseline, or the configuration differs
+    significantly in the same way from itself without its curriculum."""
+    if top is None or not top.get("also_differs"):
+        return True
+    ablation = top.get("ablation")
+    if ablation is None or not shown(ablation["p_new_adjusted"]):
+        return False
+    return ablation["difference"] * top["difference"] > 0
+
+
+def _small_print(findings: Findings, confirmed: Document, top: Document | None) -> Iterator[str]:
+    """Sentences, each with a fact that stands nowhere above it."""
+    yield from (holds_for(confirmed), remarks(confirmed).strip(), of_these_seeds(confirmed))
+    if top and not top.get("seed_matters", True) and confirmed["verdict"] == "no difference shown":
+        yield SAME_TREES
+    fair = "fair" in confirmed  # else an older document, of which no headline tells that another is higher
+    if top and not fair and (other := higher(confirmed)):
+        highest = (
+            f"The highest mean on {confirmed['split']} is that of {other['label']} ({signed(other['difference'])})"
+        )
+        yield f"{highest}, not significantly above the baseline."
+    if top and ("ablation" in top or not fair):
+        yield _of_ablation(findings, top)
+    yield f"Seeds {', '.join(map(str, confirmed['seeds']))}, paired by query."
+    for one in confirmed.get("dropped", ()):
+        yield f"{one['label']} got no more seeds after {', '.join(map(str, one['seeds']))}: it could hardly win."
+
+
+def _of_ablation(findings: Findings, top: Document) -> str:
+    """How much of the difference is due to the curriculum, if other keys differ from the baseline too."""
+    others = ", ".join(top.get("also_differs", ()))
+    if not others:
+        return ""
+    if not top.get("has_curriculum", True):
+        own = "It has no other curriculum than the baseline: what" if findings.over_curricula else "What"
+        return f"{own} differs is {others}."
+    text = f"It differs from the baseline in {others} too"
+    if "ablation" not in top:
+        return f"{text}: {findings.search_folder.command('confirm')} --ablate measures its curriculum alone."
+    own = top["ablation"]
+    interval = interval_of(own)
+    p, whose = ("p_new_adjusted", "") if interval else ("p_adjusted", " for these seeds alone")
+    return (
+        f"{text}. Without its curriculum it has {findings.metric} {number(own['mean'])}: a difference of "
+        f"{signed(own['difference'])}, 95 % confidence interval {interval_words(interval or own.get('ci95'))}, "
+        f"p {p_value(own[p])}{whose}."
+    )
+
+
+def _by_seed(confirmed: Document) -> Iterator[Document]:
+    """Each seed's value, and the interval of the difference from the baseline's mean; empty with one seed."""
+    if len(confirmed["seeds"]) < 2:
+        return
+    plain, level = [*default_rows(confirmed), confirmed["baseline"]], confirmed["baseline"]["mean"]
+    for row in (*plain, *confirmed["configurations"]):
+        low, high = interval_of(row) or (math.nan, math.nan)
+        values = {run["seed"]: run["value"] for run in row["runs"]}
+        role = "best" if row not in plain else "baseline"
+        yield {"name": row["label"], "role": role, "values": values, "mean": row["mean"],
+               "low": level + low, "high": level + high}  # fmt: skip
+
+
+def _mean_curve(findings: Findings, row: Document, confirmed: Document) -> Document | None:
+    """Dev over iterations, the mean over seeds (MacAvaney et al. 2020, Fig. 3), up to the iteration that every seed has
+    reached. None for a confirmation of an earlier version."""
+    curves = [run.get("dev_by_iteration") for run in row["runs"]]
+    if not curves or not all(curves):
+        return None
+    is_plain, trial = row is confirmed["baseline"], findings.state.trials.get(row["trial_id"])
+    return {
+        "trial": row["trial_id"],
+        "name": row["label"],
+        "role": "baseline" if is_plain else "best",
+        "dev": {at: sum(values) / len(values) for at, values in enumerate(zip(*curves, strict=False), 1)},
+        "curriculum_over": 0 if trial is None or is_plain else findings.past_curriculum(trial),
+    }
+
+
+# -- before a confirmation -----------------------------------------------------------------------------------------
+
+
+def _on_dev(findings: Findings) -> list[str]:
+    """What dev shows, in sentences: what tuning was worth to plain training, the best other trial, a warning where both
+    arms are below what needs no training labels."""
+    return [text for text in (_tuning(findings), _best_on_dev(findings), _below(findings)) if text]
+
+
+def _best_on_dev(findings: Findings) -> str:
+    if not findings.ranked:
+        return "No trial but plain ones has given a dev value."
+    (trial, at), baseline = findings.ranked[0], findings.baseline
+    text = f"Best {findings.other} on dev so far: {_words(trial)}, {findings.metric} {number(at.dev)} at iteration "
+    if baseline is None:
+        return f"{text}{at.iteration}. No plain trial gave a dev value, so there is nothing to compare with."
+    difference = at.dev - baseline[1].dev
+    text += f"{at.iteration}, against {number(baseline[1].dev)} of {_words(baseline[0])} ({signed(difference)}). "
+    if difference <= 0:
+        return f"{text}No {findings.other} was above it on dev."
+    return f"{text}It is the best of {len(findings.ranked)} trials. {CAUTION}"
+
+
+def _below(findings: Findings) -> str:
+    means = [arm[0][1].dev for arm in (findings.plain, findings.ranked) if arm]
+    below = below_label_free(findings.state.label_free, findings.metric, means)
+    return f"{below}." if below else ""
+
+
+def _tuning(findings: Findings) -> str:
+    default = next((at.dev for trial, at in findings.plain if trial.baseline), None)
+    if not findings.tuned or default is None:
+        return ""
+    trials, opened = findings.state.trials_of(PLAIN), findings.state.opened_in(PLAIN)
+    return tuning_words(findings.metric, len(trials), opened, findings.plain[0][1].dev, default)
+
+
+def _next(findings: Findings, in_python: bool) -> list[Document]:
+    """What to do next, and why."""
+    step, steps = findings.search_folder.call if in_python else findings.search_folder.command, []
+    if findings.ranked and findings.experiment.compares and not findings.tuned:
+        tune = step("tune_plain" if in_python else "tune-plain")
+        steps.append({"why": f"{NOT_TUNED} To tune it as hard:", "do": tune})
+    if findings.ranked:
+        why = "Confirm it on held-out queries with several seeds:"
+        steps.append({"why": why, "do": step("confirm")})
+    elif not findings.state.end:
+        steps.append({"why": "The search has not ended. Go on with:", "do": step("resume")})
+    return steps
+
+
+# -- configurations ------------------------------------------------------------------------------------------------
+
+
+def configurations(findings: Findings) -> Iterator[Document]:
+    """What needs no training labels, the baseline, then the confirmed configurations; without a confirmation, the best
+    trials of each arm on dev, plain ones first, each beside the best plain one. `best`: the one with the highest mean.
+    """
+    confirmed = findings.confirmation
+    entries = _rows(confirmed) + default_rows(confirmed) if confirmed else []
+    rows = [_row(entry, entry["trial_id"]) for entry in entries] or [*_trials(findings)]
+    free = [_row({**row, "sd": None}, None) for row in label_free_rows(confirmed or findings.state.label_free)]
+    best = max([*free, *rows] if confirmed else rows, key=lambda row: row["mean"], default=None)
+    for row in (*free, *rows):
+        yield row | {"best": row is best}
+
+
+def _rows(confirmed: Document) -> list[Document]:
+    return [confirmed["baseline"], *confirmed["configurations"]]
+
+
+def _row(entry: Mapping[str, Any], trial_id: str | None) -> Document:
+    """`sd`: over seeds, None for one seed; `difference` and what follows: None for the baseline."""
+    name = entry["label"] if trial_id is None else f"{trial_id} {entry['label']}"
+    row = {"trial_id": trial_id, "label": entry["label"], "name": name, "mean": entry["mean"], "sd": entry["sd"]}
+    return row | {"marks": entry.get("marks", "")} | _tested(entry)
+
+
+def _tested(entry: Mapping[str, Any]) -> Document:
+    return {
+        "difference": entry.get("difference"),
+        "ci95": interval_of(entry),
+        "p": entry.get("p_new_adjusted"),
+    }
+
+
+def _trials(findings: Findings) -> Iterator[Document]:
+    """The best plain trials with the default, then the best others, and how far each was trained: one that was stopped
+    early might have become better."""
+    default = [pair for pair in findings.plain[MOST_ROWS:] if pair[0].baseline]
+    best, level = findings.baseline or (None, None)
+    for trial, at in (*findings.plain[:MOST_ROWS], *default, *findings.ranked[:MOST_ROWS]):
+        difference = at.dev - level.dev if level and trial is not best else None
+        row = _row({"label": trial.words, "mean": at.dev, "sd": None, "difference": difference}, trial.trial)
+        ended = None if trial.outcome in RAN_TO_THE_END else trial.outcome or RUNNING
+        yield row | {"iterations": len(trial.dev(findings.metric)), "ended": ended}
+
+
+def ablations(findings: Findings) -> list[Document]:
+    """The confirmed configurations that were also trained without their curriculum: `of`, each with that ablation."""
+    entries = [entry for entry in (findings.confirmation or {}).get("configurations", []) if "ablation" in entry]
+    return [
+        _row(entry["ablation"], entry["ablation"]["trial_id"]) | {"of": _row(entry, entry["trial_id"])}
+        for entry in entries
+    ]
+
+
+# -- trials --------------------------------------------------------------------------------------------------------
+
+
+def _drawn(findings: Findings) -> list[TrialState]:
+    """The best trials of each arm, the default and, if there is room, those that failed."""
+    best = [trial for arm in (findings.plain, findings.ranked) for trial, _ in arm[:MOST_LINES]]
+    failed = [trial for trial in findings.state.by_number() if trial.outcome == "failed" and not trial.baseline]
+    default = findings.state.baseline_trial()
+    drawn = [*([default] if default else []), *best, *failed[: max(0, MOST_LINES - len(best))]]
+    return list({trial.trial: trial for trial in drawn}.values())
+
+
+def _curve(findings: Findings, trial: TrialState) -> Document:
+    """A trial over its iterations. `role`: best and baseline are the best of each arm."""
+    at = trial.best(findings.metric)
+    best = {id(arm[0][0]): role for arm, role in ((findings.plain, "baseline"), (findings.ranked, "best")) if arm}
+    other = "failed" if trial.outcome == "failed" else "plain" if trial.arm == PLAIN else "trial"
+    share = {step: values.get("available_share") for step, values in sorted(trial.results.items())}
+    return {
+        "trial": trial.trial,
+        "name": _words(trial),
+        "role": best.get(id(trial), other),
+        "outcome": trial.outcome or RUNNING,
+        "reason": trial.reason,
+        "best": None if at is None else {"dev": at.dev, "iteration": at.iteration},
+        "dev": trial.dev(findings.metric) if trial.results else {},
+        "available_share": {step: value for step, value in share.items() if value is not None},
+        "curriculum_over": findings.past_curriculum(trial),
+    }
+
+
+def _progress(findings: Findings) -> Document:
+    """The results that raised the best dev value so far of each arm, with what the search had cost by then; `level`:
+    the best of a plain arm of one trial."""
+    plain = _risen(findings, findings.plain) if findings.tuned else []
+    last = asdict(findings.reached[-1]) if findings.reached else {}
+    return {
+        "best": _risen(findings, findings.ranked),
+        "baseline": plain,
+        "level": findings.baseline[1].dev if findings.baseline and not plain else None,
+        "end": {key: last.get(key) for key in ("iterations", "seconds")},
+    }
+
+
+def _risen(findings: Findings, arm: list[tuple[TrialState, Dev]]) -> list[Document]:
+    sound = {trial.trial for trial, _ in arm}
+    risen: list[Reached] = []
+    for at in findings.reached:
+        if at.trial in sound and at.dev > (risen[-1].dev if risen else -math.inf):
+            risen.append(at)
+    return [asdict(at) | {"name": _words(findings.state.trials[at.trial])} for at in risen]
+
+
+def _cost(findings: Findings) -> list[Document]:
+    """What the search cost, beside its forecast."""
+    state = findings.state
+    forecast, cost = state.forecast, (state.end or {}).get("cost", {})
+    hours = forecast.get("hours_forecast")
+    lines = [
+        ("trials", forecast.get("trials"), len(state.trials)),
+        ("iterations, expected", forecast.get("iterations_expected"), state.iterations),
+        ("iterations, at most", forecast.get("iterations_at_most"), state.iterations),
+        ("seconds, from start to end", None if hours is None else round(3600 * hours), round(state.seconds)),
+        ("CPU hours reserved by trials", forecast.get("cpu_hours_forecast"), cost.get("cpu_hours")),
+        ("GPU hours reserved by trials", forecast.get("gpu_hours_forecast"), cost.get("gpu_hours")),
+    ]
+    return [dict(zip(("what", "forecast", "true"), line, strict=True)) for line in lines]
+
+
+def _trees(findings: Findings) -> list[Document]:
+    """The best curriculum against plain training if the search's rankers grow trees; else empty."""
+    best, baseline = findings.pair or (None, None)
+    if baseline is None or best is None or not {TREES} <= baseline.params.keys() & best.params.keys():
+        return []
+    most = max(baseline.results, default=0) * baseline.params[TREES]
+    rows = needed(best.dev(findings.metric), baseline.dev(findings.metric), best.params[TREES], baseline.params[TREES])
+    return [row | {"of": _words(best), "most": most} for row in rows]
+
+
+def needed(dev: Mapping[int, float], plain: Mapping[int, float], trees: int, plain_trees: int) -> list[Document]:
+    """Compares a trial with plain training at the ends of PARTS equal parts of the trial: `trees` of it give the value
+    `dev`, which plain training first reaches with `plain` trees (None: never).
+
+    dev, plain           value by iteration, from 1, of the trial and of plain training
+    trees, plain_trees   trees an iteration of each
+    """
+    last, rows = max(dev, default=0), []
+    for at in sorted({round(last * part / PARTS) for part in range(1, PARTS + 1)} & dev.keys()):
+        reached = [iteration for iteration, value in plain.items() if value >= dev[at]]
+        first = min(reached) * plain_trees if reached else None
+        ratio = None if first is None else first / (at * trees)
+        rows.append({"trees": at * trees, "dev": dev[at], "plain": first, "ratio": ratio})
+    return rows
+
+
+def _again(findings: Findings) -> Document:
+    """The commands that repeat the search, and its versions, seeds and data."""
+    state, folder, rankers = findings.state, findings.search_folder, findings.experiment.rankers
+    again = replace(folder, name="again" if folder.name != "again" else "once-more")
+    asked = (findings.confirmation or {}).get("asked")
+    confirmed = {"seeds of the confirmation": findings.confirmation["seeds"]} if findings.confirmation else {}
+    return {
+        "commands": [
+            again.command("run search.yaml --name"),
+            *(f"{again.command('tune-plain')} --trials {event['trials']}" for event in state.tuning),
+            Request(**asked).command(again, None) if asked else again.command("confirm"),
+            again.command("report"),
+        ],
+        "yaml": state.yaml,
+        "with": {
+            "data": f"{state.data.get('name', '–')} (digest {str(state.data.get('digest', '–'))[:16]})",
+            "rankers" if len(rankers) > 1 else "ranker": rankers,
+            "metric": state.metric,
+            "seed of the search": state.seed,
+            **confirmed,
+            "sessions": state.sessions,
+            "git commit": (state.git_commit or "–")[:12],
+            **dict(sorted(state.versions.items())),
+        },
+    }
