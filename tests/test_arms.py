@@ -176,7 +176,7 @@ def test_where_nothing_can_be_tuned_tune_plain_says_so(
     own = "{parameters: {k: 1}, curriculum: {pacing: {choice: [linear, step]}}, search: {trials: 4}}"
     (tmp_path / "own.yaml").write_text(own)
     of_function = load_experiment(str(tmp_path / "own.yaml"), objective=objective_of(train))
-    for experiment, wrong in ((only_lr, "all its trials are plain"), (of_function, "opens no key outside baseline")):
+    for experiment, wrong in ((only_lr, "all its trials are plain"), (of_function, "searches no key outside baseline")):
         with pytest.raises(ConfigError) as error:
             leaves_to_tune(experiment)
         assert wrong in str(error.value)

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from tests.support.console import Console
-from trainables.rankers import hub
+from trainables.core import hub
 from tune_cl.cli import FAILED, command_of
 from tune_cl.cli import check as doctor
 from tune_cl.cli.check import Check

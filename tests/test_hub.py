@@ -11,10 +11,12 @@ import pytest
 
 from tests.support.console import Console
 from tests.support.encoder_folders import save_encoder
+from trainables.core import hub as reach
 from trainables.core.errors import ConfigError
 from trainables.rankers import hub
 from trainables.rankers.encoders import pretrained_encoder, read_encoder
 from trainables.rankers.settings import BertSettings, KnrmSettings
+from tune_cl.cli import FAILED
 
 NOWHERE = "http://127.0.0.1:9"
 
@@ -23,7 +25,7 @@ NOWHERE = "http://127.0.0.1:9"
 def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", NOWHERE)
-    hub._answers.cache_clear()
+    reach._answers.cache_clear()
 
 
 def test_a_name_of_a_hub_that_cannot_be_reached_is_refused_at_once_in_one_line() -> None:
@@ -41,6 +43,14 @@ def test_a_command_refuses_it_before_it_loads_anything(command: list[str], conso
     options = ["--data", "docstrings", "--ranker", "bert", "--set", "ranker.model=someone/model"]
     (line,) = console.errors("", *command, *options)
     assert line.startswith("error: ranker.model: 'someone/model' is no folder and not in the cache, and the hub")
+
+
+def test_a_dataset_of_a_hub_that_cannot_be_reached_is_refused_in_one_line(console: Console) -> None:
+    started = time.perf_counter()
+    *_, line = console.call("data hf:someone/data", status=FAILED).err.splitlines()
+    why = f"it is not in its cache, and the hub ({NOWHERE}) does not answer"
+    assert line == f"error: datasets could not get 'someone/data': {why}"
+    assert time.perf_counter() - started < 5
 
 
 def test_paths_and_names_that_need_no_hub_pass(tmp_path: Path) -> None:
@@ -75,9 +85,9 @@ def test_an_encoder_in_the_cache_is_used_without_a_hub(tmp_path: Path, monkeypat
 
 @pytest.mark.slow
 def test_a_hub_that_never_answers_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "PATIENCE", 0.5)
+    monkeypatch.setattr(reach, "PATIENCE", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
         started = time.perf_counter()
-        assert not hub.hub_answers() and not hub.hub_answers()
+        assert not reach.hub_answers() and not reach.hub_answers()
         assert 0.4 < time.perf_counter() - started < 2

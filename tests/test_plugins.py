@@ -80,7 +80,7 @@ def large(split): return 2.0 * (split.document >= 0)
 def short(scored): return scored.split.query.astype(float)
 """
     load_plugins([written(tmp_path, text)])
-    with pytest.raises(AssertionError, match="should hold: the share never falls"):
+    with pytest.raises(AssertionError, match="should hold: the fraction never falls"):
         check_pacing("falling")
     with pytest.raises(AssertionError, match="ranks positives above negatives"):
         check_loss("backwards")

@@ -63,6 +63,8 @@ def test_a_text_has_the_same_score_beside_others_and_alone(rerank: str, console:
     assert together == pytest.approx(alone, abs=1e-5) and len(set(together.values())) == 4
     assert list(together) == sorted(given, key=lambda name: -together[name])
     assert list(ranked(console, rerank, texts("w1\n" * 4))) == ["1", "2", "3", "4"], "ties in the order of the file"
+    shown = console.call(f"{rerank} --query w1 --documents {texts('a' + chr(9) + 'w1 ' * 99)}").out.splitlines()
+    assert shown[-1].startswith("a ") and shown[-1].endswith(" w1 w1 ..."), "its start"
 
 
 def test_documents_are_lines_and_their_ids_stand_once(rerank: str, console: Console) -> None:
@@ -115,8 +117,9 @@ def test_a_class_is_shown_with_its_probability(rankers: Path, console: Console) 
     command = f"rerank {rankers}/of-pairs/ranker --query 'w1 w3' --documents {documents}"
     found: list[dict[str, Any]] = console.document(command)["predictions"]
     assert [sum(row["probabilities"].values()) for row in found] == pytest.approx([1, 1])
-    rows = [line.split() for line in console.call(command).out.splitlines()[2:]]
-    assert rows == [[row["doc"], row["class"], f"{row['probabilities'][row['class']]:.4f}"] for row in found]
+    rows = [line.split(maxsplit=3) for line in console.call(command).out.splitlines()[2:]]
+    told = [[row["doc"], row["class"], f"{row['probabilities'][row['class']]:.4f}", row["text"]] for row in found]
+    assert rows == told and [row[3] for row in rows] == ["perhaps w1", "nothing w2"]
 
 
 # -- data ------------------------------------------------------------------------------------------------------------

@@ -131,7 +131,7 @@ def test_trials_and_the_best_of_each_value_are_tested_by_name(
         ({"trials": ("t0002",)}, "--trials: trial 't0002' is plain training"),
         ({"against_trial": "t7"}, "--against-trial: search 'toy' has no trial 't7'"),
         ({"trials": ("t0001",), "against_trial": "t0001"}, "--against-trial: 't0001' is one of --trials"),
-        ({"best_of": "curriculum.m"}, "--best-of: search 'toy' does not open 'curriculum.m'; "),
+        ({"best_of": "curriculum.m"}, "--best-of: search 'toy' does not search 'curriculum.m'; "),
         ({"best_of": "training.lr", "each": True}, "--best-of: not together with --each"),
     ],
 )

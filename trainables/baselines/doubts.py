@@ -23,7 +23,7 @@ MOSTLY = 2 / 3  # share of relevant candidates
 FEW_TEST_QUERIES, SEEDS = 50, 5
 # Of differences in AP, as in confirmations of ours (docs/explanation/verdict.md): SDs of seeds, queries, and the rest.
 USUAL = Components(2 * 0.01**2, 2 * 0.03**2, 2 * 0.16**2)
-DRAW_ANEW = "data.split: [0.6, 0.2, 0.2] shares all queries anew"
+DRAW_ANEW = "data.split: [0.6, 0.2, 0.2] splits all queries again"
 
 
 def doubts(data: RankingData, config: DataConfig, level: int) -> list[str]:
@@ -73,7 +73,7 @@ def _mostly_relevant(data: RankingData, level: int) -> str:
         return ""
     right = "evaluation.relevance_level: a higher grade"
     others = "" if data.features is not None else "; data.candidates: bm25 takes others"
-    return f"most candidates are relevant ({', '.join(high)}), so that every order looks good: {right}{others}"
+    return f"most candidates are relevant ({', '.join(high)}), so every order scores high: {right}{others}"
 
 
 def _too_few(data: RankingData) -> str:

@@ -166,7 +166,7 @@ class CurriculumConfig(Section):
     )
     pacing: ForNetworks[Annotated[str, one_of(PACINGS)]] = Field(
         default="none",
-        description="how the share of that order that is open grows with the steps; none: everything from the start",
+        description="how the available fraction of that order grows with the steps; none: everything from the start",
     )
     n: Annotated[float, pacing_reads("n")] = Field(default=2, ge=1, description="root of pacing root")
     stages: Annotated[int, pacing_reads("stages")] = Field(
@@ -176,20 +176,21 @@ class CurriculumConfig(Section):
         default=0.33,
         gt=0,
         le=1,
-        description="the share that is open at the start; under a self-paced weighting the share of instances that "
-        "weigh above 0 at first",
+        description="the fraction that is available at the start; under a self-paced weighting the fraction of "
+        "instances that weigh above 0 at first",
     )
     T: Annotated[float, HAS_PACE] = Field(
         default=0.9,
         gt=0,
         le=1,
-        description="the share of all training steps after which everything is open, and negatives are the last ones",
+        description="the fraction of all training steps after which everything is available, and negatives are the "
+        "last ones",
     )
     final_share: Annotated[float, HAS_PACING] = Field(
         default=1.0, gt=0, le=1, description="fraction of examples ever used; below 1, the hardest are never trained on"
     )
     patience: Annotated[int, pacing_reads("patience")] = Field(
-        default=2, ge=1, description="iterations without a better dev value until pacing adaptive opens the next stage"
+        default=2, ge=1, description="iterations without a better dev value until pacing adaptive enters the next stage"
     )
     weighting: ForNetworks[Annotated[str, one_of(WEIGHTINGS)]] = Field(
         default="none", description="how easy samples count more at first; none: all count alike"
@@ -204,13 +205,13 @@ class CurriculumConfig(Section):
         default="none", description="the loss before training.loss: squared error on the grade, or cross-entropy"
     )
     switch_at: ForNetworks[Annotated[float, SWITCHES]] = Field(
-        default=0.2, gt=0, lt=1, description="share of all steps before the objective switches"
+        default=0.2, gt=0, lt=1, description="fraction of all steps before the objective switches"
     )
     subset: ForTrees[Annotated[str, one_of(SUBSETS)]] = Field(
         default="none", description="training data of the first trees (ranker lambdamart)"
     )
     subset_share: ForTrees[Annotated[float, subset_reads("subset_share")]] = Field(
-        default=0.25, gt=0, le=1, description="the share of the queries that subsets of queries take"
+        default=0.25, gt=0, le=1, description="the fraction of the queries that subsets of queries take"
     )
     feature: ForTrees[Annotated[int, subset_reads("feature")]] = Field(
         default=1, ge=1, description="the number, as in the files, of the feature that subset feature_ndcg reads"
@@ -279,7 +280,7 @@ class TrainingConfig(Section):
         default=0.0,
         ge=0,
         lt=1,
-        description="share of the target that losses cross_entropy and softmax spread over all documents or classes",
+        description="fraction of the target that losses cross_entropy and softmax spread over all documents or classes",
     )
     lr: float = Field(
         default=1e-3,
@@ -289,7 +290,7 @@ class TrainingConfig(Section):
     )
     weight_decay: ForNetworks[float] = Field(default=0.0, ge=0, description="AdamW's decoupled weight decay")
     warmup: ForNetworks[float] = Field(
-        default=0.0, ge=0, lt=1, description="the share of all steps in which the rate rises linearly"
+        default=0.0, ge=0, lt=1, description="the fraction of all steps in which the rate rises linearly"
     )
     schedule: ForNetworks[Literal["constant", "linear"]] = Field(
         default="constant", description="the rate after the warm-up; linear: it falls to 0"

@@ -24,12 +24,12 @@ class Gone:
 
 KEYS: dict[str, Gone] = {
     "curriculum.feature_cutoff": Gone("0.2", 10, "left out; subset feature_ndcg reads nDCG@10"),
-    "curriculum.refresh": Gone("0.2", 1, "left out; scoring self_paced orders anew in each iteration"),
+    "curriculum.refresh": Gone("0.2", 1, "left out; scoring self_paced orders again in each iteration"),
     "curriculum.sampling": Gone("0.2", "with_replacement", "left out; each batch is an independent draw"),
     "curriculum.teacher.early_iterations": Gone("0.2", 2, "left out; scoring el2n reads teachers after 2 iterations"),
     "curriculum.teacher.folds": Gone("0.2", 5, "left out; scoring crossfit_loss divides into 5 parts"),
     "curriculum.teacher.runs": Gone("0.2", 3, "left out; scoring el2n averages over 3 teachers"),
-    "curriculum.warm": Gone("0.2", 0.0, "left out; all of a batch comes from what is open"),
+    "curriculum.warm": Gone("0.2", 0.0, "left out; all of a batch comes from what is available"),
     "curriculum.weight_reduction": Gone("0.2", "auto", "left out; curriculum.reference says how weights are reduced"),
     "evaluation.smoothing": Gone("0.2", 1, "left out; the dev value of an iteration is its own"),
     "ranker.character_filters": Gone("0.2", 100, "left out; bidaf_t reads 25 characters of a word by 100 filters"),

@@ -17,7 +17,7 @@ SCHEDULES: Registry[None] = Registry(
     Entry("none", None, "the negatives of training.* from the start", "baseline"),
     Entry("ranks", None, "a window of ranks that moves from deep ones to training.negative_ranks", BEYOND),
     Entry("sources", None, "random negatives, then by first stage, then by teacher, up to hard_negatives", BEYOND),
-    Entry("groups", None, "loss cl_drd: a growing share of each list in the teacher's order", "Zeng et al. 2022"),
+    Entry("groups", None, "loss cl_drd: a growing fraction of each list in the teacher's order", "Zeng et al. 2022"),
 )
 
 

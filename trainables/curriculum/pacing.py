@@ -58,7 +58,7 @@ class Schedule:
         end = min(1.0, pacing.function(step / self.horizon, self))
         start = pacing.start(step / self.horizon, self) if pacing.start else 0.0
         if not end > start:
-            raise WorkFailed(f"curriculum.pacing: '{self.pacing}' gives the share {end - start} at step {step:g}")
+            raise WorkFailed(f"curriculum.pacing: '{self.pacing}' gives the fraction {end - start} at step {step:g}")
         return start, end
 
     def after(self, dev: Sequence[float]) -> Schedule:
@@ -110,13 +110,13 @@ def pacing(
     return PACINGS.decorator(name, summary, source, value)
 
 
-@pacing("none", "everything is open from the start (plain training)", "baseline", needs=())
+@pacing("none", "everything from the start (plain training)", "baseline", needs=())
 def none(x: float, schedule: Schedule) -> float:
     """Plain training: everything is open at all times."""
     return 1.0
 
 
-@pacing("step", "opens in stages: delta, .66, all", PENHA, needs=("delta", "stages", "reference"))
+@pacing("step", "in stages: delta, .66, all", PENHA, needs=("delta", "stages", "reference"))
 def stepwise(x: float, schedule: Schedule) -> float:
     """S stages: δ is open first, max(δ, cₖ₊₁) once x exceeds cₖ = k/S (cut to two digits), everything in the last.
 
@@ -134,13 +134,13 @@ def _cut(k: int, stages: int) -> float:
     return (100 * k // stages) / 100
 
 
-@pacing("linear", "share grows by the same amount each step: x(1 - δ) + δ", PENHA)
+@pacing("linear", "fraction grows by the same amount each step: x(1 - δ) + δ", PENHA)
 def linear(x: float, schedule: Schedule) -> float:
     return x * (1 - schedule.delta) + schedule.delta
 
 
 @pacing(
-    "root", "share grows fast at first, faster with a larger n: (x(1 - δⁿ) + δⁿ)^(1/n)", PENHA, needs=("delta", "n")
+    "root", "fraction grows fast at first, faster with a larger n: (x(1 - δⁿ) + δⁿ)^(1/n)", PENHA, needs=("delta", "n")
 )
 def root(x: float, schedule: Schedule) -> float:
     """(x (1 - δⁿ) + δⁿ)^(1/n), through logarithms so that δⁿ may underflow (n = 50 and more)."""
@@ -149,7 +149,7 @@ def root(x: float, schedule: Schedule) -> float:
     return (x * (1 - power) + power) ** (1 / n) if x > 0 else delta
 
 
-@pacing("geometric", "share grows slowly at first: δ^(1 - x)", PENHA)
+@pacing("geometric", "fraction grows slowly at first: δ^(1 - x)", PENHA)
 def geometric(x: float, schedule: Schedule) -> float:
     """δ^(1 - x), with x capped at 1: beyond it the code's value exceeds 1 and is capped anyway."""
     return schedule.delta ** (1 - min(x, 1.0))
@@ -157,7 +157,7 @@ def geometric(x: float, schedule: Schedule) -> float:
 
 @pacing(
     "quadratic",
-    "share grows with the square of the step: (x(1 - δ^1.54))² + δ",
+    "fraction grows with the square of the step: (x(1 - δ^1.54))² + δ",
     CODE,
     needs=("delta", "reference"),
     ends_at_one=False,
@@ -169,7 +169,7 @@ def quadratic(x: float, schedule: Schedule) -> float:
 
 @pacing(
     "cubic",
-    "share grows with the cube of the step: (x(1 - δ^1.87))³ + δ",
+    "fraction grows with the cube of the step: (x(1 - δ^1.87))³ + δ",
     CODE,
     needs=("delta", "reference"),
     ends_at_one=False,
@@ -237,7 +237,7 @@ def stalls(dev: Sequence[float], patience: int) -> int:
 
 @pacing(
     "adaptive",
-    "the next stage opens when dev has stopped rising, δ + (1 - δ) k/(S - 1) in stage k; everything from T on",
+    "the next stage comes when dev has stopped rising, δ + (1 - δ) k/(S - 1) in stage k; everything from T on",
     "Cirik et al. 2016",
     needs=("delta", "stages", "patience"),
 )

@@ -54,7 +54,7 @@ def with_training_share(data: RankingData, share: float) -> RankingData:
         data,
         digest=digest_of(data.digest, "training share", share),
         splits=data.splits | {"train": drawn_queries(split, count, "training share")},
-        notes=(*data.notes, f"training share: {count:,} of {len(split):,} training queries"),
+        notes=(*data.notes, f"training subset: {count:,} of {len(split):,} training queries"),
     )
 
 
@@ -66,7 +66,7 @@ def with_splits(data: RankingData, shares: tuple[float, float, float] | None) ->
     whole = one_split([data.splits[name] for name in data.splits])
     ends = np.round(np.cumsum((0, *shares)) / max(sum(shares), 1e-9) * len(whole)).astype(int)
     if ends[-1] == 0:
-        raise DataError(Problem("data.split", f"no queries for the shares {list(shares)}", "e.g. [0.8, 0.1, 0.1]"))
+        raise DataError(Problem("data.split", f"no queries for the fractions {list(shares)}", "e.g. [0.8, 0.1, 0.1]"))
     order = generator(0, "data split").permutation(len(whole))
     parts = {name: np.sort(order[start:end]) for name, (start, end) in zip(SPLITS, pairwise(ends), strict=True)}
     splits = {name: some_queries(whole, rows) for name, rows in parts.items() if len(rows)}

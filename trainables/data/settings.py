@@ -27,8 +27,8 @@ class LabelNoise(Section):
         default=0,
         ge=0,
         le=1,
-        description="share of the relevant training candidates whose grade is exchanged with another; a larger share "
-        "exchanges all that a smaller one does",
+        description="fraction of the relevant training candidates whose grade is swapped with another; a larger one "
+        "includes the swaps of a smaller one",
     )
     kind: Noisy[Literal["swap", "random", "hard"]] = Field(
         default="swap",
@@ -105,7 +105,7 @@ class DataConfig(Section):
     columns: ForNetworks[ColumnNames] = ColumnNames()
     split: tuple[Share, Share, Share] | None = Field(
         default=None,
-        description="[TRAIN, DEV, TEST]: shares of the queries, drawn with a fixed seed; null: the splits as given, "
+        description="[TRAIN, DEV, TEST]: fractions of the queries, drawn with a fixed seed; null: the splits as given, "
         "and a tenth of the training queries as dev where there is none",
     )
     query_clusters: str | None = Field(
@@ -120,7 +120,7 @@ class DataConfig(Section):
         default=1,
         gt=0,
         le=1,
-        description="share of the training queries that is used; a larger share has all queries of a smaller one",
+        description="fraction of the training queries that is used; a larger one has all queries of a smaller one",
     )
     weak_labels: ForNetworks[Literal["none", "bm25"]] = Field(
         default="none",

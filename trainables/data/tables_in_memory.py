@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
-import logging
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from trainables.core.cache import cached, digest_of
 from trainables.core.errors import DataError, Problem, WorkFailed
+from trainables.core.hub import hub_answers, hub_out_of_reach, out_of_reach
 from trainables.data.readers.files import SPLIT_NAMES
 
 Data = Any  # str, Path, None, or a table; libraries of tables are not imported for their names
@@ -86,12 +87,14 @@ def from_hub(source: str) -> Path:
         import datasets
     except ImportError:
         raise WorkFailed(f"{source} needs the datasets library: pip install datasets") from None
-    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its retries, before the one line of what failed
     repository, configuration = _parts(name)
+    online = hub_answers()
     try:
-        found = datasets.load_dataset(repository, configuration)
+        with nullcontext() if online else hub_out_of_reach():
+            found = datasets.load_dataset(repository, configuration)
     except (OSError, ValueError, RuntimeError) as error:
-        raise WorkFailed(f"datasets could not get '{name}': {' '.join(str(error).split())[:300]}") from None
+        why = " ".join(str(error).split())[:300] if online else f"it is not in its cache, and {out_of_reach()}"
+        raise WorkFailed(f"datasets could not get '{name}': {why}") from None
     named = found if isinstance(found, Mapping) else {"train": found}
     known = {name for names in SPLIT_NAMES.values() for name in names}
     usable = {split: table for split, table in named.items() if split in known}

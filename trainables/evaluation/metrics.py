@@ -213,7 +213,7 @@ METRICS: Registry[Metric] = Registry(
         "reciprocal rank of the first relevant document, 0 if it is not among the first 10",
         f"{TREC_EVAL} recip_rank",
     ),
-    Entry("p@1", Metric("p", 1), "share of queries with a relevant document on top", f"{TREC_EVAL} P_1"),
+    Entry("p@1", Metric("p", 1), "fraction of queries with a relevant document on top", f"{TREC_EVAL} P_1"),
     Entry("rprec", Metric("rprec"), "precision at the number of relevant documents", f"{TREC_EVAL} Rprec"),
     Entry(
         "ndcg@10",
@@ -230,7 +230,7 @@ METRICS: Registry[Metric] = Registry(
     Entry(
         ACCURACY,
         Metric(ACCURACY),
-        "share of pairs whose class is predicted; where documents are ranked the same as p@1",
+        "fraction of pairs whose class is predicted; where documents are ranked the same as p@1",
         "gensim's similarity-learning study, 2018",
     ),
 )

@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from huggingface_hub import constants
 from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from torch import nn
@@ -27,8 +26,9 @@ from transformers.utils.hub import cached_file, extract_commit_hash
 from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.files import read_text, require_regular
+from trainables.core.hub import hub_answers, hub_out_of_reach
 from trainables.data.columns import RankingData, required_split
-from trainables.rankers.hub import hub_answers, missing, unusable
+from trainables.rankers.hub import missing, unusable
 from trainables.rankers.ranker import Tokens
 from trainables.rankers.settings import ENCODERS, TINY
 
@@ -150,7 +150,7 @@ def positions(config: PretrainedConfig, otherwise: int) -> int:
 
 
 def _empty(config: PretrainedConfig) -> PreTrainedModel:
-    with torch.device("meta"), _hub_out_of_reach():
+    with torch.device("meta"), hub_out_of_reach():
         return transformers.AutoModel.from_config(config)
 
 
@@ -174,7 +174,7 @@ def _position_table(encoder: PreTrainedModel) -> nn.Embedding | None:
 
 def new_encoder(fields: dict[str, Any], kind: Any = transformers.AutoModel) -> PreTrainedModel:
     """An encoder with random weights from its configuration's fields, or another `kind` of model."""
-    with _hub_out_of_reach():
+    with hub_out_of_reach():
         return kind.from_config(_config_of(fields), dtype=torch.float32)
 
 
@@ -226,23 +226,12 @@ def _load(kind: Any, model: str, right: str = ENCODERS, **options: Any) -> Any:
         raise unusable(model, f"holds {ADAPTER}, not a model's own weights", right)
     online = not folder and hub_answers()
     try:
-        with nullcontext() if online else _hub_out_of_reach():
+        with nullcontext() if online else hub_out_of_reach():
             return kind.from_pretrained(model, trust_remote_code=False, **options)
     except (OSError, ValueError, ImportError, KeyError) as error:
         if not folder and not online:
             raise missing(model, right) from error
         raise unusable(model, f"cannot be loaded ({str(error).splitlines()[0]})", right) from error
-
-
-@contextmanager
-def _hub_out_of_reach() -> Iterator[None]:
-    """No file is fetched in the block: configurations can name repositories, which transformers would ask the hub
-    for."""
-    before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
-    try:
-        yield
-    finally:
-        constants.HF_HUB_OFFLINE = before
 
 
 def _require_own_kernels(model: str, config: PretrainedConfig) -> None:

@@ -1,36 +1,12 @@
-"""Whether the hub of Hugging Face answers, asked before anything is loaded from it."""
+"""Models by their names on the hub of Hugging Face: what the cache has of them, and errors for those out of reach."""
 
 from __future__ import annotations
 
-import time
-from functools import lru_cache
 from pathlib import Path
-from threading import Thread
-
-import requests
-from huggingface_hub import constants
 
 from trainables.core.errors import ConfigError, Problem
+from trainables.core.hub import hub_answers, out_of_reach
 from trainables.rankers.settings import ENCODERS, TINY, RankerSettings
-
-PATIENCE = 4.0  # seconds for an answer; huggingface_hub itself tries six times, with pauses, for half a minute
-REMEMBERED = 60  # seconds
-
-
-def hub_answers() -> bool:
-    """Whether the hub (HF_ENDPOINT, through the proxy if there is one) answers within PATIENCE; asked once a minute.
-    False in offline mode (HF_HUB_OFFLINE)."""
-    return not constants.HF_HUB_OFFLINE and _answers(constants.ENDPOINT, int(time.monotonic() // REMEMBERED))
-
-
-def endpoint() -> str:
-    """The hub's address."""
-    return constants.ENDPOINT
-
-
-def out_of_reach() -> str:
-    """Why no model can be fetched, where the hub does not answer."""
-    return "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else f"the hub ({constants.ENDPOINT}) does not answer"
 
 
 def missing(model: str, right: str = ENCODERS) -> ConfigError:
@@ -71,23 +47,3 @@ def require_model(settings: RankerSettings) -> None:
         return
     if cached_file_of(model, "config.json") is None and not hub_answers():
         raise missing(model, settings.models)
-
-
-@lru_cache(maxsize=1)
-def _answers(endpoint: str, minute: int) -> bool:
-    """In a thread, because looking up a name has no time limit."""
-    answers: list[int] = []
-    asking = Thread(target=_ask, args=(endpoint, answers), daemon=True)
-    asking.start()
-    asking.join(PATIENCE)
-    return bool(answers)
-
-
-def _ask(endpoint: str, answers: list[int]) -> None:
-    """Adds the answer's status, whatever it is; nothing if there is no connection."""
-    try:
-        answers.append(requests.head(endpoint, timeout=PATIENCE).status_code)
-    except requests.exceptions.SSLError:  # it answers; whether huggingface_hub trusts it is for that to say
-        answers.append(0)
-    except (requests.RequestException, OSError):
-        return

@@ -20,6 +20,7 @@ from transformers.utils.hub import cached_file
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.files import opened, read_text
+from trainables.core.hub import hub_answers
 from trainables.rankers.classifier_folder import (
     CONFIG,
     ENCODER,
@@ -31,7 +32,6 @@ from trainables.rankers.classifier_folder import (
 )
 from trainables.rankers.classifier_heads import OURS
 from trainables.rankers.dense_layers import KEYS, DenseLayer
-from trainables.rankers.hub import hub_answers
 from trainables.rankers.settings import TINY
 
 MODULES, SETTINGS, CUT = "modules.json", "config_sentence_transformers.json", "sentence_bert_config.json"

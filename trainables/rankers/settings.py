@@ -21,7 +21,7 @@ Keep = Annotated[
 Unknown = Literal["hash", "random", "zero"]
 Word2VecModel = Annotated[
     Literal["cbow", "skipgram"],
-    Field(description="how vectors are trained; cbow takes half the time, and tells words apart less"),
+    Field(description="how vectors are trained; cbow takes half the time, with vectors that differ less"),
 ]
 Checkpointing = Annotated[bool, Field(description="recompute activations in the backward pass: less memory, more time")]
 VocabularySize = Annotated[int, Field(ge=64, description="the size of model tiny's vocabulary")]
@@ -30,7 +30,7 @@ LayerDecay = Annotated[
     Field(
         gt=0,
         le=1,
-        description="learning rate of a layer as a share of that of the layer above it; 1: all have the same",
+        description="learning rate of a layer as a fraction of that of the layer above it; 1: all have the same",
     ),
 ]
 Layers = tuple[Annotated[int, Field(ge=1)], ...]
@@ -291,10 +291,10 @@ class LambdaMartSettings(RankerSettings):
         description="the gain of label l in the training objective: 2^l - 1, or l as in trec_eval",
     )
     feature_fraction: float = Field(
-        default=1.0, gt=0, le=1, description="the share of the features that is drawn again for each tree"
+        default=1.0, gt=0, le=1, description="the fraction of the features that is drawn again for each tree"
     )
     bagging_fraction: float = Field(
-        default=1.0, gt=0, le=1, description="the share of the queries that is drawn again for each tree"
+        default=1.0, gt=0, le=1, description="the fraction of the queries that is drawn again for each tree"
     )
 
     @property

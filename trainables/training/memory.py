@@ -62,5 +62,5 @@ def enough_memory(device: torch.device) -> Iterator[None]:
             raise
         raise WorkFailed(
             f"the ranker, or what its optimiser keeps, does not fit in the memory of {device}; a smaller ranker, a "
-            "smaller training.max_length, or a larger share of a GPU (search.resources.gpu) may help"
+            "smaller training.max_length, or a larger fraction of a GPU (search.resources.gpu) may help"
         ) from error

@@ -163,7 +163,7 @@ class Search:
     def trials(self) -> pd.DataFrame:
         """A row for each trial: trial_id, arm (plain or curriculum), outcome (completed, stopped_early, failed,
         baseline, running or paused), dev and best_iteration (NaN without a value), iterations and seconds of training,
-        and a column for each key that the space opens (None where it has no effect)."""
+        and a column for each key that the space searches (None where it has no effect)."""
         import pandas as pd
 
         state = self._state
@@ -243,7 +243,7 @@ class Search:
         objective: Function | Objective | None = None,
     ) -> Search:
         """Adds plain trials, so that plain training is tuned as hard as the curricula: over the keys that the space
-        opens outside `baseline`, else over learning rate, loss and batch size. `trials`: how many; None: as many as
+        searches outside `baseline`, else over learning rate, loss and batch size. `trials`: how many; None: as many as
         make the arms equal. Returns this search. Raises what `resume` raises, and ConfigError if nothing is left to
         search."""
         with working(progress):

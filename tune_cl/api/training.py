@@ -69,7 +69,7 @@ def train(
 ) -> TrainedRun:
     """Trains one configuration, without a search and without Ray, and applies the best weights to test.
 
-    space         a shipped space's name, a YAML file or a mapping to start from; opened keys have the baseline's values
+    space         a shipped space's name, a YAML file or a mapping to start from; ranges give the baseline's values
     data, ranker  in place of the space's; `data` may be tables, as for `tune_cl.run`
     overrides     dotted keys with their values
     output        the folder for the ranker, its run and its state; by default one for each configuration

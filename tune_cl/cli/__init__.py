@@ -33,7 +33,7 @@ COMMANDS = {
     "plan": "how many seeds a confirmation needs, and its minimum detectable difference",
     "report": "the results of a search: an HTML page, a LaTeX table or CSV",
     "searches": "the searches in a storage: data, trials, state, verdict",
-    "ui": "look at a search's trials in MLflow",
+    "ui": "view a search's trials in MLflow",
     "check": "validate a search space and forecast its cost",
     "train": "one training, no search, no Ray",
     "rerank": "apply a trained ranker",

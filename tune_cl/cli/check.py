@@ -299,7 +299,7 @@ class DoctorCommand(Command):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
-            "--storage", type=Path, default=Path(DEFAULT_STORAGE), help="the folder for searches to look at"
+            "--storage", type=Path, default=Path(DEFAULT_STORAGE), help="the folder of searches to check"
         )
 
     def execute(self, options: Namespace) -> list[dict[str, Any]]:
@@ -441,7 +441,7 @@ def free_memory() -> int:
 
 
 def hub() -> Check:
-    from trainables.rankers.hub import endpoint, hub_answers, out_of_reach
+    from trainables.core.hub import endpoint, hub_answers, out_of_reach
 
     if hub_answers():
         return Check("hub", True, endpoint(), needed=False)

@@ -47,7 +47,7 @@ class ConfirmCommand(Command):
     First a selection: the K best configurations of each arm, curricula and plain training, are trained with new seeds
     and compared on dev. Then the best curriculum meets the best plain training on the split, with N further seeds each.
     The test covers new queries and new trainings. --each tests all K curricula, --trials those of the trials that it
-    names, --best-of the best of each value of an opened key, also against one another. More --seeds later train only
+    names, --best-of the best of each value of a searched key, also against one another. More --seeds later train only
     what is missing. --until-settled trains one seed at a time, with an interim analysis after each from the third on,
     and stops once the verdict is clear or hopeless; the overall error stays at 5 %. --ablate also compares each
     configuration with itself without its curriculum. --against adds existing rankers or their runs. Of searches

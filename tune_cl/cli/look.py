@@ -173,7 +173,7 @@ def _label_lines(document: dict[str, Any]) -> list[str]:
 
 def _given_away_line(areas: dict[str, float] | None) -> list[str]:
     shown = ", ".join(f"{name} {area:.2f}" for name, area in (areas or {}).items())
-    return [f"what tells right training labels from wrong ones (area under the ROC curve): {shown}"] if shown else []
+    return [f"separation of right from wrong training labels (area under the ROC curve): {shown}"] if shown else []
 
 
 def _advice_lines(advice: dict[str, Any]) -> list[str]:

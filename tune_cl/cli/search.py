@@ -293,7 +293,8 @@ class TunePlainCommand(ResultCommand):
     """Example: tune-cl tune-plain penha2020_pacing --trials 12
 
     A curriculum is only as good as the plain training that it beats. Adds trials without a curriculum to a search that
-    has only one, over the keys that its space opens outside baseline, else over learning rate, loss and batch size."""
+    has only one, over the keys that its space searches outside baseline, else over learning rate, loss and batch
+    size."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_name(parser)

@@ -41,7 +41,7 @@ class TrainCommand(Command):
       tune-cl train --data ../data/wikiqa --ranker conv_knrm
       tune-cl train --data docstrings --ranker bert --set ranker.model=tiny --set curriculum.pacing=root --output root
 
-    SPACE is the configuration to start from; opened keys have the baseline's values. The same command again continues a
+    SPACE is the configuration to start from; ranges give the baseline's values. The same command again continues a
     training that was stopped, from the last saved iteration."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -86,6 +86,7 @@ def same_again(options: Namespace) -> str:
 
 
 SPLIT = "test"  # that is re-ranked by default
+START = 160  # letters of a document's text in the table; the JSON document has all
 
 
 class RerankCommand(Command):
@@ -128,12 +129,20 @@ class RerankCommand(Command):
         return _rank_texts(ranker, options)
 
     def render(self, document: dict[str, Any]) -> str:
-        if "predictions" in document:
-            rows = ([row["doc"], row["class"], max(row["probabilities"].values())] for row in document["predictions"])
-            return table(["doc", "class", "probability"], rows)
         if "run_file" in document:
             return f"written to {document['run_file']}"
-        return table(["doc", "score"], ([row["doc"], row["score"]] for row in document["ranking"]))
+        if "ranking" in document:
+            rows = [[row["doc"], row["score"], _start(row["text"])] for row in document["ranking"]]
+            return table(["doc", "score", "text"], rows)
+        rows = [
+            [row["doc"], row["class"], max(row["probabilities"].values()), _start(row["text"])]
+            for row in document["predictions"]
+        ]
+        return table(["doc", "class", "probability", "text"], rows)
+
+
+def _start(text: str) -> str:
+    return shorten(text, START, placeholder=" ...")
 
 
 def _require_none_of_data(options: Namespace) -> None:
@@ -155,17 +164,24 @@ def _rank_texts(ranker: Ranker, options: Namespace) -> dict[str, Any]:
     ids, texts = _documents(options.documents)
     if ranker.classes:
         logits = ranker.predict([(options.query, text) for text in texts])
-        return {"predictions": _predictions(ids, ranker.classes, logits)}
+        return {"predictions": _predictions(ids, texts, ranker.classes, logits)}
     ranked = ranker.rank(options.query, texts)
-    return {"ranking": [{"doc": ids[row], "score": score} for row, score in ranked]}
+    return {"ranking": [{"doc": ids[row], "score": score, "text": texts[row]} for row, score in ranked]}
 
 
-def _predictions(ids: list[str], classes: tuple[str, ...], logits: np.ndarray) -> list[dict[str, Any]]:
+def _predictions(
+    ids: list[str], texts: list[str], classes: tuple[str, ...], logits: np.ndarray
+) -> list[dict[str, Any]]:
     """The likeliest class of each document, and the probabilities of all classes, from logits [N, K]."""
     rows = probabilities(logits).tolist()
     return [
-        {"doc": name, "class": classes[row.index(max(row))], "probabilities": dict(zip(classes, row, strict=True))}
-        for name, row in zip(ids, rows, strict=True)
+        {
+            "doc": name,
+            "class": classes[row.index(max(row))],
+            "probabilities": dict(zip(classes, row, strict=True)),
+            "text": text,
+        }
+        for name, text, row in zip(ids, texts, rows, strict=True)
     ]
 
 
@@ -320,7 +336,7 @@ class PaceCommand(Command):
         parser.add_argument("--final-share", type=float, help="fraction of the data ever used (default 1)")
         parser.add_argument("--reference", choices=["paper", "code"], help="see curriculum.reference (default paper)")
         parser.add_argument(
-            "--steps", type=float, default=1000, help="T, the step at which everything is open (default 1000)"
+            "--steps", type=float, default=1000, help="T, the step from which everything is available (default 1000)"
         )
         parser.add_argument(
             "--at", type=_step, nargs="+", action="extend", help="steps to show (default: at most eleven from 0 to T)"
@@ -333,7 +349,7 @@ class PaceCommand(Command):
         if idle := _idle(options, given):
             say(f"note: without effect on pacing {options.pacing}: {', '.join(idle)}")
         if "patience" in PACINGS[options.pacing].needs:
-            say(f"note: {options.pacing} opens more whenever dev stops rising; these shares are without that")
+            say(f"note: {options.pacing} opens more whenever dev stops rising; these fractions are without that")
         return [
             {"step": _whole(step), "share": schedule.share(step)} for step in options.at or _shown_steps(options.steps)
         ]
@@ -368,11 +384,9 @@ def _require_schedule(options: Namespace, schedule: Schedule) -> None:
     PACINGS[schedule.pacing]  # raises for an unknown name
     problems = []
     if not 0 < schedule.delta <= 1:
-        problems.append(
-            Problem("--delta", f"{schedule.delta:g} is not a start share", "a number above 0 and at most 1")
-        )
+        problems.append(Problem("--delta", f"{schedule.delta:g} is not a fraction", "a number above 0 and at most 1"))
     if not 0 < schedule.final_share <= 1:
-        wrong = f"{schedule.final_share:g} is not a share"
+        wrong = f"{schedule.final_share:g} is not a fraction"
         problems.append(Problem("--final-share", wrong, "a number above 0 and at most 1"))
     if not 1 <= schedule.n < math.inf:
         problems.append(Problem("--n", f"{schedule.n:g} is not a root", "a number of at least 1"))

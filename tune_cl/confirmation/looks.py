@@ -215,7 +215,7 @@ class Look:
         """The look in a line for the terminal."""
         p = "no test, for all differences are equal" if math.isnan(self.p_new) else f"p = {self.p_new:.2g}"
         figures = f"'{self.label}' {self.difference:+.4f}, {p}, stops at {self.boundary:.2g} or less"
-        return f"look after {self.seeds} seeds: {figures}: {self.decision}"
+        return f"interim analysis after {self.seeds} seeds: {figures}: {self.decision}"
 
 
 def look_at(tests: Mapping[str, Corrected], recommended: str, queries: int, seeds: int, most: int) -> Look:

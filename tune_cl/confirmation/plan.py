@@ -21,7 +21,7 @@ SEEDS = (3, 5, 10, 20, 50)
 QUERIES = (0.5, 1, 2, 4)  # times those of the split
 PILOT_NOTE = (
     "from trainings of the baseline alone: another configuration is taken to vary as much with the seed, by itself, "
-    "and how it moves single queries is not known"
+    "and its per-query effects are not known"
 )
 
 

@@ -54,7 +54,7 @@ class Request:
         problems = [Problem(flag, f"{value} is below 1", "1 or more") for flag, value in flags.items() if value < 1]
         if self.until_settled and not FIRST_LOOK <= self.max_seeds <= MOST_SEEDS:
             wrong = f"{self.max_seeds} is not between {FIRST_LOOK} and {MOST_SEEDS}"
-            right = f"{FIRST_LOOK} or more: the first look is after {FIRST_LOOK} seeds"
+            right = f"{FIRST_LOOK} or more: the first interim analysis is after {FIRST_LOOK} seeds"
             problems.append(Problem("--max-seeds", wrong, right))
         try:
             _ = CORRECTIONS[self.correction]

@@ -80,7 +80,7 @@ def best_trials(state: SearchState, key: str) -> list[str]:
     """The best trial on dev of each value of a key. Raises ConfigError for a key that the search does not open."""
     opened = state.opened_in(CURRICULUM)
     if key not in opened:
-        raise ConfigError(Problem("--best-of", f"search '{state.name}' does not open '{key}'", nearest(key, opened)))
+        raise ConfigError(Problem("--best-of", f"search '{state.name}' does not search '{key}'", nearest(key, opened)))
     best: dict[str, str] = {}
     for trial, _ in state.ranked_of(CURRICULUM):
         if key in trial.params:

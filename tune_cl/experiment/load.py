@@ -42,7 +42,7 @@ def load_experiment(
     name, tree, repeated = read_source(space)
     experiment = build(name, tree, command_line(overrides, data, ranker), repeated, objective)
     if not experiment.space.leaves:
-        right = "open a key, e.g. training.lr: {loguniform: [1e-5, 1e-3]}, or use tune-cl train"
+        right = "a search range, e.g. training.lr: {loguniform: [1e-5, 1e-3]}, or use tune-cl train"
         raise ConfigError(Problem(name if isinstance(space, Mapping) else str(space), "nothing to search", right))
     problems = unfit_arms(experiment)
     if experiment.max_iterations < 1:
@@ -218,17 +218,17 @@ def misfits_of_parts(experiment: Experiment) -> list[Problem]:
 def unfit_arms(experiment: Experiment) -> list[Problem]:
     """What keeps plain trials from being an opponent."""
     if experiment.baseline != OFF and not experiment.compares:
-        right = "a key that the space opens, or sets otherwise"
+        right = "a key that the space searches, or sets otherwise"
         return [Problem("baseline", "leaves nothing to compare: all trials would be plain", right)]
     share = experiment.search.plain
     if share == "auto" or not share:
         return []
     if not (experiment.compares and experiment.shared_leaves):
-        wrong = "plain trials have nothing to search: the space opens no key outside baseline"
-        return [Problem("search.plain", wrong, "auto, or an opened key such as training.lr")]
+        wrong = "plain trials have nothing to search: the space searches no key outside baseline"
+        return [Problem("search.plain", wrong, "auto, or a search range for a key such as training.lr")]
     if not all(experiment.arm_trials.values()):
         wrong = f"{share:g} of {experiment.search.trials} trials leaves an arm without any"
-        return [Problem("search.plain", wrong, "another share, or more search.trials")]
+        return [Problem("search.plain", wrong, "another fraction, or more search.trials")]
     return []
 
 

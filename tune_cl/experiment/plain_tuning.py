@@ -34,13 +34,13 @@ def leaves_to_tune(experiment: Experiment) -> dict[str, Leaf]:
     Raises ConfigError if there are none."""
     if not experiment.compares:
         wrong = "all its trials are plain, so there is nothing to compare them with"
-        raise ConfigError(Problem("NAME", wrong, "a search whose space opens a key of the curriculum, or of baseline"))
+        raise ConfigError(Problem("NAME", wrong, "a space that searches a key of the curriculum, or of baseline"))
     leaves = dict(experiment.tuning.leaves) or experiment.shared_leaves
     if leaves:
         return dict(leaves)
     if experiment.objective:
-        wrong = "the space opens no key outside baseline, and what suits a function of your own is not known"
-        raise ConfigError(Problem("NAME", wrong, "a search whose space opens a key such as parameters.lr"))
+        wrong = "the space searches no key outside baseline, and what suits a function of your own is not known"
+        raise ConfigError(Problem("NAME", wrong, "a space that searches a key such as parameters.lr"))
     return {key: parse_leaf(key, written) for key, written in usual_ranges(experiment.base_ranker()).items()}
 
 

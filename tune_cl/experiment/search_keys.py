@@ -82,7 +82,7 @@ class SearchConfig(Section):
     )
     plain: Annotated[Literal["auto"] | Annotated[float, Field(ge=0, lt=1)], Field(union_mode="left_to_right")] = Field(
         default="auto",
-        description="the share of plain trials; auto: half where baseline leaves opened keys to search, else the "
+        description="the fraction of plain trials; auto: half where baseline leaves keys to search, else the "
         "default alone; 0: the default alone",
     )
     max_concurrent: int | None = Field(
@@ -146,7 +146,7 @@ def misfits(search: SearchConfig) -> list[Problem]:
         problems.append(Problem("search.resources.cpu", "a trial reserves nothing", right))
     if search.resources.gpu > 1 and search.resources.gpu % 1:
         wrong = f"{search.resources.gpu:g} is more than one GPU and no whole number"
-        problems.append(Problem("search.resources.gpu", wrong, "a share of one, such as 0.25, or a whole number"))
+        problems.append(Problem("search.resources.gpu", wrong, "a fraction, such as 0.25, or a whole number"))
     if search.resources.workers > 1 and 0 < search.resources.gpu < 1:
         wrong = f"each of the {search.resources.workers} processes of a trial needs a GPU of its own"
         problems.append(Problem("search.resources.gpu", wrong, "1, or 0 to train on CPUs"))

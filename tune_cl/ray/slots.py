@@ -122,7 +122,7 @@ class Slots:
             idle = self._networks and any(node["Resources"].get("GPU") for node in nodes)
             note = (
                 "there are GPUs, but a trial reserves none and trains on the CPU; search.resources.gpu=1 would use "
-                "them, or a share such as 0.25 that several trials have of one"
+                "them, or a fraction such as 0.25, so that several trials share one"
             )
         if idle and not self._gpus_noted:
             self._gpus_noted = True

@@ -317,4 +317,4 @@ def pacing_chart(facts: Document) -> Markup:
     """The share of the training data that was open, as reported by the trials."""
     shares = [(curve, curve["available_share"]) for curve in facts["curves"]]
     lines = [_line_of(curve, share) for curve, share in shares if share]
-    return line_chart(lines, "iteration", "share of the training data open")
+    return line_chart(lines, "iteration", "fraction of the training data available")

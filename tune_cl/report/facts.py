@@ -93,7 +93,7 @@ def _words(trial: TrialState) -> str:
 
 # -- the verdict ---------------------------------------------------------------------------------------------------
 
-OF_MORE_THAN_THE_CURRICULUM = "{} than the baseline, but not shown to be so by its curriculum"
+OF_MORE_THAN_THE_CURRICULUM = "{} than the baseline, but the effect of its curriculum is not significant"
 SAME_TREES = "The seed changes nothing in these trainings: with others they would be the same."
 
 
@@ -150,7 +150,7 @@ def _small_print(findings: Findings, confirmed: Document, top: Document | None) 
         highest = (
             f"The highest mean on {confirmed['split']} is that of {other['label']} ({signed(other['difference'])})"
         )
-        yield f"{highest}, which is not shown to be above the baseline."
+        yield f"{highest}, not significantly above the baseline."
     if top and ("ablation" in top or not fair):
         yield _of_ablation(findings, top)
     yield f"Seeds {', '.join(map(str, confirmed['seeds']))}, paired by query."

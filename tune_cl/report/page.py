@@ -28,14 +28,14 @@ SCRIPT = (FILES / "page.js").read_text(encoding="utf-8")
 TITLES = {
     "configurations": "Configurations",
     "learning": "Learning curves",
-    "progress": "How soon the search found it",
+    "progress": "Optimisation history",
     "parameters": "Parameters",
     "groups": "Kinds of queries",
     "pacing": "Training data as used",
     "cost": "What the search cost",
-    "queries": "Single queries",
+    "queries": "Per-query differences",
     "stopping": "Was early stopping fair?",
-    "again": "Do it again",
+    "again": "Reproduce",
 }  # after the verdict, which is always there
 UNFOLDED = ("configurations", "learning")  # of the sections that fold
 MOST = 640  # pixels that a drawing in a notebook is wide

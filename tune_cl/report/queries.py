@@ -24,7 +24,7 @@ MOST_DOMAINS = 12
 
 
 class NothingToShow(Exception):
-    """Why a search has no values of single queries, in a sentence."""
+    """Why a search has no per-query values, in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def _files(findings: Findings) -> tuple[str, str, list[Path], list[Path]]:
         who = "No trial but plain ones has given a" if findings.baseline else "No plain trial has given a"
         raise NothingToShow(f"{who} dev value.")
     if missing := " and ".join(trial.trial for trial in findings.pair if not trial.artifacts):
-        raise NothingToShow(f"There are no values of single queries yet: they come with the end of {missing}.")
+        raise NothingToShow(f"There are no per-query values yet: they come with the end of {missing}.")
     best, baseline = (resolve_recorded(str(one.artifacts), folder) / "dev.per_query.tsv" for one in findings.pair)
     return "dev", f"{findings.pair[0].trial} {findings.pair[0].words}, one seed", [best], [baseline]
 
@@ -161,7 +161,7 @@ def values_of(findings: Findings) -> PerQuery | str:
         why = str(error.problems[0]).removeprefix("error: ")
     except WorkFailed as error:
         why = str(error)
-    return f"There are no values of single queries to show: {why}."
+    return f"There are no per-query values to show: {why}."
 
 
 def single_queries(findings: Findings) -> Document:

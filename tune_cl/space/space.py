@@ -211,8 +211,8 @@ def _point(space: Space, location: str, flat: Flat, given: Collection[str]) -> F
         leaf = space.leaves.get(key)
         if leaf is None:
             if key not in given:
-                right = nearest(key, space.leaves) if space.leaves else "an opened key"
-                problems.append(Problem(f"{location}.{key}", "the space does not open this key", right))
+                right = nearest(key, space.leaves) if space.leaves else "a key with a search range"
+                problems.append(Problem(f"{location}.{key}", "the space does not search this key", right))
             continue
         value = validate_value(f"{location}.{key}", FIELDS[key], value) if key in FIELDS else value
         value = tuple(value) if isinstance(value, list) else value  # as in resolved choices

@@ -142,10 +142,10 @@ def check_scoring(name: str) -> None:
 def rises_to_one(schedule: Schedule, steps: Sequence[float]) -> None:
     """The shares of a pacing at `steps` (in order) lie in (0, 1] and never fall, and everything is open at the end."""
     shares = [schedule.share(step) for step in steps]
-    promise(all(0 < share <= 1 for share in shares), f"shares lie in (0, 1]: {shares}")
-    promise(all(later >= earlier - 1e-12 for earlier, later in pairwise(shares)), f"the share never falls: {shares}")
+    promise(all(0 < share <= 1 for share in shares), f"fractions are in (0, 1]: {shares}")
+    promise(all(later >= earlier - 1e-12 for earlier, later in pairwise(shares)), f"the fraction never falls: {shares}")
     if schedule.reference == PAPER:
-        promise(schedule.share(math.nextafter(schedule.horizon, math.inf)) == 1, "everything is open behind T")
+        promise(schedule.share(math.nextafter(schedule.horizon, math.inf)) == 1, "everything is available from T on")
 
 
 def reaches_one_where_it_says(schedule: Schedule) -> None:
