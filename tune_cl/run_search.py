@@ -1,5 +1,4 @@
-"""What a finished trial leaves behind: its run on dev, per-query values and configuration; and the best trial's
-ranker."""
+"""Runs a search, new or resumed, to its end: its events, its best ranker, its report and its document."""
 
 from __future__ import annotations
 
