@@ -237,7 +237,7 @@ def raised(kind: type[Exception]) -> Exception:
 def test_a_state_that_is_damaged_is_removed_and_no_other(
     error: Exception | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else the next sitting would find it again, in place of what this one saved."""
+    """Else the next session would find it again, in place of what this one saved."""
     monkeypatch.setattr(storage, "PATIENCE", 0.0)
     training: Any = Taken(None)
     training.iterate()

@@ -201,7 +201,7 @@ def test_whichever_request_is_not_answered_has_one_effect(killed: bool, begun: D
         assert told(troubled) == told(store), f"request {fatal}"
 
 
-def test_a_slow_mlflow_is_told_in_as_many_sittings_as_it_takes(begun: Delivery, store: Memory) -> None:
+def test_a_slow_mlflow_is_told_in_as_many_sessions_as_it_takes(begun: Delivery, store: Memory) -> None:
     """Each process has time for fifteen requests of a second, of hundreds."""
     now, end, untroubled = [0.0], [0.0], Memory()
     sent(Delivery(begun.journal, "sqlite://other", untroubled), *whole_search(begun.folder, 12))

@@ -94,16 +94,16 @@ def by_hand(scores: list[float], taught: list[float]) -> float:
 
 
 @pytest.mark.parametrize(
-    ("fine", "taught"),
+    ("ordered_share", "taught"),
     [
         (1.0, [1 / 2, 1, 1 / 4, 1 / 3, 1 / 5]),
         (0.4, [1 / 2, 1, -0.5, -0.25, -0.5]),
         (0.01, [-0.25, 1, -0.5, -0.25, -0.5]),
     ],
 )
-def test_cl_drd_learns_the_order_of_groups_and_of_the_head(fine: float, taught: list[float]) -> None:
+def test_cl_drd_learns_the_order_of_groups_and_of_the_head(ordered_share: float, taught: list[float]) -> None:
     scores, teacher = [0.3, -0.2, 1.5, 0.9, -1.0], [2.0, 3.0, 0.0, 1.0, -4.0]
-    settings = LossSettings(fine=fine)
+    settings = LossSettings(ordered_share=ordered_share)
     values = LOSSES["cl_drd"].function(torch.tensor([scores] * 2).double(), torch.tensor([teacher] * 2), settings)
     assert values.tolist() == pytest.approx([by_hand(scores, taught)] * 2)
 

@@ -1,4 +1,4 @@
-"""What is trained once for many trainings, a teacher or a pre-training, goes on where a sitting was broken off."""
+"""What is trained once for many trainings, a teacher or a pre-training, goes on where a session was broken off."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.builders import tiny_data
 from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun, validated
 from trainables.core import cache
-from trainables.core.cache import cache_root, cached_in_sittings
+from trainables.core.cache import cache_root, cached_resumable
 from trainables.data.columns import RankingData, required_split
 from trainables.training.pretrained import pretrained_start, teacher_scores
 from trainables.training.saves import Saves
@@ -83,7 +83,7 @@ def hidden(kind: str) -> list[str]:
     return sorted(path.name for path in (cache_root() / kind).glob(".*"))
 
 
-def test_a_second_sitting_goes_on_with_the_same_numbers(
+def test_a_second_session_goes_on_with_the_same_numbers(
     data: RankingData,
     kind: str,
     learned: Learned,
@@ -164,11 +164,11 @@ def test_one_builds_and_the_other_waits_for_its_entry(capsys: pytest.CaptureFixt
         (folder / "file").touch()
 
     with ThreadPoolExecutor(2) as threads:
-        first = threads.submit(cached_in_sittings, "sittings", "a" * 64, build)
+        first = threads.submit(cached_resumable, "sessions", "a" * 64, build)
         assert inside.wait(TOGETHER)
-        second = threads.submit(cached_in_sittings, "sittings", "a" * 64, build)
+        second = threads.submit(cached_resumable, "sessions", "a" * 64, build)
         assert first.result(TOGETHER) == second.result(TOGETHER)
-    assert len(built) == 1 and hidden("sittings") == []
+    assert len(built) == 1 and hidden("sessions") == []
 
 
 def test_who_waited_goes_on_where_the_first_was_broken_off(capsys: pytest.CaptureFixture[str]) -> None:
@@ -185,13 +185,13 @@ def test_who_waited_goes_on_where_the_first_was_broken_off(capsys: pytest.Captur
         (state / "half").rename(folder / "whole")
 
     with ThreadPoolExecutor(2) as threads:
-        first = threads.submit(cached_in_sittings, "sittings", "b" * 64, broken_off)
+        first = threads.submit(cached_resumable, "sessions", "b" * 64, broken_off)
         assert inside.wait(TOGETHER)
-        second = threads.submit(cached_in_sittings, "sittings", "b" * 64, goes_on)
+        second = threads.submit(cached_resumable, "sessions", "b" * 64, goes_on)
         with pytest.raises(RuntimeError, match="stopped"):
             first.result(TOGETHER)
         assert (second.result(TOGETHER) / "whole").exists()
-    assert hidden("sittings") == []
+    assert hidden("sessions") == []
 
 
 def test_a_file_system_without_locks_keeps_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,9 +210,9 @@ def test_a_file_system_without_locks_keeps_no_state(monkeypatch: pytest.MonkeyPa
             raise RuntimeError("stopped")
 
     with pytest.raises(RuntimeError):
-        cached_in_sittings("sittings", "c" * 64, build)
-    entry = cached_in_sittings("sittings", "c" * 64, build)
+        cached_resumable("sessions", "c" * 64, build)
+    entry = cached_resumable("sessions", "c" * 64, build)
     assert states[0] != states[1] and not any(state.exists() for state in states)
     assert [path.name for path in entry.iterdir()] == [cache.CHECKSUMS] and not [
-        name for name in hidden("sittings") if "state" in name
+        name for name in hidden("sessions") if "state" in name
     ]

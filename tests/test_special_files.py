@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.data_folders import trec_files, write_folder
-from trainables.core.cache import cached, cached_in_sittings, load_array
+from trainables.core.cache import cached, cached_resumable, load_array
 from trainables.core.errors import ConfigError, DataError
 from trainables.core.files import no_link, opened, read_text, write_text
 from trainables.rankers.encoders import read_encoder
@@ -104,7 +104,7 @@ def test_a_lock_of_the_cache_is_a_file_of_ours(kind: str, tmp_path: Path, monkey
         lock.unlink()
         lock.symlink_to(tmp_path / "created")
     with pytest.raises(ConfigError, match=r"abc\.lock: not a regular file, or a link to one; remove it"):
-        cached_in_sittings("kind", "abc", lambda folder, state: None)
+        cached_resumable("kind", "abc", lambda folder, state: None)
     assert not (tmp_path / "created").exists()
 
 

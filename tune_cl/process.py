@@ -1,4 +1,4 @@
-"""How commands are written for users to type."""
+"""This process: its name as users type it, its signals, its environment and where its output goes."""
 
 from __future__ import annotations
 

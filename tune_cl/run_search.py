@@ -1,5 +1,4 @@
-"""What a finished trial leaves behind: its run on dev, per-query values and configuration; and the best trial's
-ranker."""
+"""Runs a search, new or resumed, to its end: its events, its best ranker, its report and its document."""
 
 from __future__ import annotations
 
@@ -148,7 +147,7 @@ def _session(
     panel: PanelKind = Panel,
     retry_failed: bool = False,
 ) -> dict[str, Any]:
-    """One sitting of a search, from its first event or from where the last sitting ended. `inputs`: None for a
+    """One session of a search, from its first event or from where the last session ended. `inputs`: None for a
     search that is done."""
     if inputs:
         for note in (*experiment.notes, *inputs.notes()):

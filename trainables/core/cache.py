@@ -209,7 +209,7 @@ def _remove_abandoned(kind: Path) -> None:
                         shutil.rmtree(folder, ignore_errors=True)
 
 
-def cached_in_sittings(kind: str, digest: str, build: Callable[[Path, Path], None]) -> Path:
+def cached_resumable(kind: str, digest: str, build: Callable[[Path, Path], None]) -> Path:
     """As `cached`, for long builds: `build(folder, state)` saves its state in the folder `state`, which it creates, and
     resumes from there after an interruption. The state is deleted when the entry is complete.
 

@@ -40,7 +40,7 @@ class Negatives:
         """The share of the way that lies behind a step, in (0, 1]; 1 at the end."""
         return self.schedule.bounds(step)[1]
 
-    def fine(self, step: int) -> float:
+    def ordered_share(self, step: int) -> float:
         """The share of each list, the teacher's first, whose order loss cl_drd learns."""
         return 1.0
 
@@ -84,7 +84,7 @@ def _window(count: np.ndarray, first: int, last: int) -> tuple[np.ndarray, np.nd
 class GrowingGroups(Negatives):
     """The negatives are always the same, and their order by the teacher becomes finer (Zeng, Zamani & Vinay 2022)."""
 
-    def fine(self, step: int) -> float:
+    def ordered_share(self, step: int) -> float:
         return self.progress(step)
 
 

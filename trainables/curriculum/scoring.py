@@ -1,4 +1,4 @@
-"""What a scoring function reads, and statistics over the candidates of each query."""
+"""Scorings: functions that give each training instance a difficulty, and what they may read."""
 
 from __future__ import annotations
 

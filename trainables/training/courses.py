@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from trainables.config.keys import TrainingRun
-from trainables.core.cache import cached, cached_in_sittings, digest_of, entry_in_cache, load_arrays, save_arrays
+from trainables.core.cache import cached, cached_resumable, digest_of, entry_in_cache, load_arrays, save_arrays
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.files import replacing
 from trainables.core.prose import say
@@ -62,7 +62,7 @@ def scores_of_course(
     def build(entry: Path, state: Path) -> None:
         save_arrays(entry, {SCORES: np.stack(_trained(plain, materials, split, last, every, state))})
 
-    entry = cached_in_sittings(ENTRIES, key, build)
+    entry = cached_resumable(ENTRIES, key, build)
     release()  # for the trials of the search
     return load_arrays(entry)[SCORES]
 

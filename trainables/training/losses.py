@@ -31,15 +31,15 @@ class LossSettings:
     """What a loss may read besides scores: `training.margin`, `evaluation.relevance_level`, `training.temperature`,
     `training.label_smoothing`.
 
-    fine  share of a list, the teacher's first, whose order counts; below 1 under schedule groups of
-          `curriculum.negatives`
+    ordered_share  share of a list, the teacher's first, whose order counts; below 1 under schedule groups of
+                   `curriculum.negatives`
     """
 
     margin: float = 1.0
     relevance_level: int = 1
     temperature: float = 1.0
     label_smoothing: float = 0.0
-    fine: float = 1.0
+    ordered_share: float = 1.0
 
 
 LossFunction = Callable[[Any, Any, LossSettings], Any]
@@ -60,7 +60,7 @@ class Loss:
     keys     the keys of `training` that it reads
     classes  the function of kind classification that has the same name, if the kind is another
     reads_teacher  whether a listwise loss learns from a teacher's scores instead of grades
-    by_groups  whether it reads `LossSettings.fine`
+    by_groups  whether it reads `LossSettings.ordered_share`
     """
 
     kind: Kind
@@ -309,14 +309,14 @@ def cl_drd(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:
     lambda_mrr_loss and label modes 6 to 10).
 
     y follows from the teacher's rank r in the list: 1/r for the first K documents, whose order is learned, -.25 for the
-    first half of the others, -.5 for the last. K is the share `fine` of the list, rounded up: a curriculum from the
-    order of three groups to that of all documents, under schedule groups.
+    first half of the others, -.5 for the last. K is `ordered_share` of the list, rounded up: a curriculum from the order
+    of three groups to that of all documents, under schedule groups.
     """
     import torch
     from torch.nn import functional
 
     width = scores.shape[1]
-    head = max(1, math.ceil(settings.fine * width - 1e-9))
+    head = max(1, math.ceil(settings.ordered_share * width - 1e-9))
     rank = torch.arange(1, width + 1, device=scores.device, dtype=scores.dtype)
     of_rank = 1 / rank
     of_rank[head:] = HARD

@@ -1,4 +1,4 @@
-"""The data of a pre-training (`training.pretrain_data`), and text sides that cover both it and the target's data."""
+"""What trainings read: the data, the ranker's text side of it, a teacher's scores; of a pre-training as well."""
 
 from __future__ import annotations
 

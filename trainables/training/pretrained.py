@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from trainables.config.keys import CurriculumConfig, TrainingConfig, TrainingRun
-from trainables.core.cache import cached, cached_in_sittings, digest_of, entry_in_cache, load_arrays, save_arrays
+from trainables.core.cache import cached, cached_resumable, digest_of, entry_in_cache, load_arrays, save_arrays
 from trainables.core.errors import ConfigError
 from trainables.core.prose import say
 from trainables.core.randomness import generator
@@ -38,7 +38,7 @@ def trained_once(
         training = _ended(doing, plain, materials, state)
         leave(training, entry)
 
-    return cached_in_sittings(kind, key, build)
+    return cached_resumable(kind, key, build)
 
 
 def _ended(doing: str, plain: TrainingRun, materials: Materials, state: Path) -> Training:

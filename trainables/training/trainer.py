@@ -176,8 +176,8 @@ class Training(RankerProgress):
 
     def _loss_of_part(self, step: int, batch: Batch, weights: np.ndarray, part: slice) -> Tensor:
         """What a part of a batch adds to the batch's loss."""
-        fine = self.curriculum.negatives.fine(step)
-        per_sample = self._losses(batch[part], objective(self.run, step), self._forward, fine)
+        ordered_share = self.curriculum.negatives.ordered_share(step)
+        per_sample = self._losses(batch[part], objective(self.run, step), self._forward, ordered_share)
         return self._reduced(per_sample, weights, part)
 
     def _reduced(self, per_sample: Tensor, weights: np.ndarray, part: slice) -> Tensor:
@@ -201,8 +201,10 @@ class Training(RankerProgress):
         with self.precision.autocast(self.device):
             return self.module.embed(**on_device(inputs, self.device))
 
-    def _losses(self, batch: Batch, loss: str, score: Callable[[np.ndarray], Tensor], fine: float = 1.0) -> Tensor:
-        """Loss of each sample, [B]. `score`: candidate rows to scores; `fine`: as in LossSettings.
+    def _losses(
+        self, batch: Batch, loss: str, score: Callable[[np.ndarray], Tensor], ordered_share: float = 1.0
+    ) -> Tensor:
+        """Loss of each sample, [B]. `score`: candidate rows to scores; `ordered_share`: as in LossSettings.
 
         Under a pointwise loss, a pair's loss is the mean of its two documents' losses.
         """
@@ -214,7 +216,7 @@ class Training(RankerProgress):
             rows = np.where(batch.positive >= 0, batch.positive, batch.negative)[None]
         scores = score(rows.ravel())
         function, kind = LOSSES[loss].function, LOSSES[loss].kind
-        settings = replace(self.loss_settings, fine=fine)
+        settings = replace(self.loss_settings, ordered_share=ordered_share)
         if kind == "pairwise":
             positive, negative = scores.chunk(2)
             return losses.per_sample(loss, function, positive, negative, settings)
@@ -262,7 +264,7 @@ class Training(RankerProgress):
         negatives = self.curriculum.negatives
         drawn = negatives.at(step).draw(instances, generator(self.run.seed, "self-paced", step))
         samples, loss = Batch(instances, *drawn), objective(self.run, step)
-        per_sample = self._losses(samples, loss, self._scores_of_rows, negatives.fine(step))
+        per_sample = self._losses(samples, loss, self._scores_of_rows, negatives.ordered_share(step))
         return per_sample.numpy().astype(np.float64)
 
     def _scores_of_rows(self, rows: np.ndarray) -> Tensor:

@@ -1,4 +1,4 @@
-"""First stages of boosting on disk: trainings that begin alike share their trees.
+"""The training of boosted trees (LambdaMART) in stages. The first is kept on disk: trainings that begin alike share it.
 
 The booster after r rounds equals, to the bit, the first r trees of any longer booster of the same training. So one
 entry serves every switch point up to its length, and longer stages continue from it.

@@ -1,4 +1,4 @@
-"""Scales, axes and paths. Drawings are 480 wide, so that text stays legible on a phone and two fit side by side."""
+"""The report's charts as SVG. They are 480 wide, so that text stays legible on a phone and two fit side by side."""
 
 from __future__ import annotations
 
