@@ -16,9 +16,9 @@ from tests.support.confirm_cases import confirm_run, read_values
 from tests.support.panel_states import state_of
 from tests.support.toy_trainable import search_event
 from tests.support.training_runs import make_run
+from trainables.command_queue import Group, new_cleaner
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import WorkFailed
-from trainables.post import Group, new_cleaner
 from trainables.training.checkpoint import save_iteration
 from trainables.training.materials import Materials, materials_key, prepare
 from trainables.training.trainer import Training

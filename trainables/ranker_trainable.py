@@ -15,10 +15,10 @@ from ray.train._internal.session import _TrainingResult
 from ray.train._internal.storage import StorageContext
 from ray.tune.result import DONE, SHOULD_CHECKPOINT
 
+from trainables.command_queue import Group
 from trainables.config.objective import AnyRun, run_of
 from trainables.core.errors import UserError, WorkFailed
 from trainables.core.storage import earlier, fault_of, patiently, unhurried
-from trainables.post import Group
 from trainables.training.conclusion import Conclusion
 from trainables.training.device import device_memory, forget_device_memory, limit_process, release
 from trainables.training.factory import AnyMaterials, AnyTraining, make_training, shared_for

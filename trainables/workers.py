@@ -2,9 +2,9 @@
 process group, and starts them again when one is lost.
 
 The process of a trial asks, the workers do, all of them the same, and the first one answers. Between them is an actor,
-the post (`trainables.post`). It gives workers that have just started the command with which the training began, which
-holds the last checkpoint, and then the last command. Each command says which iteration must be complete first: so
-workers that start again do, with the same numbers, what was lost.
+the queue (`trainables.command_queue`). It gives workers that have just started the command with which the training
+began, which holds the last checkpoint, and then the last command. Each command says which iteration must be complete
+first: so workers that start again do, with the same numbers, what was lost.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from ray.train.torch import TorchTrainer
 from ray.util import get_current_placement_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from trainables.command_queue import BEGIN, Command, CommandQueue, Group, ProgressReport
 from trainables.config.objective import AnyRun, run_of
 from trainables.core.errors import UserError, WorkFailed, last_line
 from trainables.core.storage import fault_of
-from trainables.post import BEGIN, Command, Group, Post, Standing
 from trainables.training.checkpoint import write_folder
 from trainables.training.device import device_memory, forget_device_memory, limit_process, release
 from trainables.training.factory import make_training, shared_for
@@ -82,14 +82,14 @@ class Worker:
     ranks: Ranks
     training: Training | None = None
 
-    def do(self, command: Command) -> tuple[Any, Standing]:
+    def do(self, command: Command) -> tuple[Any, ProgressReport]:
         if command.name == BEGIN:
             self.begin(*command.arguments)
-            return None, self.standing()
+            return None, self.progress_report()
         while self.trained.iteration < command.iterations:
             self.trained.iterate()
         value = getattr(self, command.name)(*command.arguments)
-        return value, self.standing()
+        return value, self.progress_report()
 
     @property
     def trained(self) -> Training:
@@ -111,10 +111,10 @@ class Worker:
             read_by(training.load, ray.get(state))
         self.training = training
 
-    def standing(self) -> Standing:
+    def progress_report(self) -> ProgressReport:
         training = self.trained
         reached = training.history, training.best_iteration, training.dev_values
-        return Standing(*reached, training.machine, training.pop_notes())
+        return ProgressReport(*reached, training.machine, training.pop_notes())
 
     def metrics(self) -> dict[str, float]:
         return self.trained.history[-1] | device_memory()
@@ -135,25 +135,25 @@ class Worker:
 
 def work(config: dict[str, Any]) -> None:
     """What Ray Train runs in each worker."""
-    post, ranks = config["post"], Ranks.of_group()
+    queue, ranks = config["queue"], Ranks.of_group()
     worker, number = Worker(), 0
     if ranks.rank == 0:
-        config["cleaner"].watch.remote(post, get_current_placement_group())
-    while (command := _next(post, ranks.rank, number)) is not None:
+        config["cleaner"].watch.remote(queue, get_current_placement_group())
+    while (command := _next(queue, ranks.rank, number)) is not None:
         number = command.number
         try:
             value = worker.do(command)
         except Exception as error:
             told = isinstance(error, (UserError, WorkFailed, *DAMAGED)) or fault_of(error)
-            if not (told and ray.get(post.all_fail.remote(ranks.rank, ranks.count, number, error))):
+            if not (told and ray.get(queue.all_fail.remote(ranks.rank, ranks.count, number, error))):
                 raise  # Ray Train starts all again
         else:
             if ranks.rank == 0:
-                ray.get(post.answer.remote(number, value))
+                ray.get(queue.answer.remote(number, value))
 
 
-def _next(post: Any, rank: int, after: int) -> Command | None:
-    return ray.get(post.next.remote(rank, after))
+def _next(queue: Any, rank: int, after: int) -> Command | None:
+    return ray.get(queue.next.remote(rank, after))
 
 
 # -- in the process that asks ------------------------------------------------------------------------------------
@@ -167,20 +167,20 @@ class Workers:
         self.group, self.cleaner = group, cleaner
         self.number = 0  # of the last command
         self.thread: Thread | None = None
-        self.post: Any = None
+        self.queue: Any = None
         self.failed: WorkFailed | None = None
 
     def command(self, name: str, iterations: int = 0, *arguments: Any) -> Command:
         self.number += 1
         return Command(self.number, name, iterations, arguments)
 
-    def ask(self, first: Command, command: Command) -> tuple[Any, Standing, int]:
+    def ask(self, first: Command, command: Command) -> tuple[Any, ProgressReport, int]:
         """What the first worker answers, how far the training is, and how often the workers started. Raises the error
         of a worker, or WorkFailed if Ray Train gave up."""
         while True:
             if self.thread is None:
                 self._start()
-            if (answer := ray.get(self.post.ask.remote(first, command))) is not None:
+            if (answer := ray.get(self.queue.ask.remote(first, command))) is not None:
                 value, starts = answer
                 if isinstance(value, Exception):
                     raise value
@@ -189,7 +189,7 @@ class Workers:
 
     def _start(self) -> None:
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
-        self.post = ray.remote(num_cpus=0)(Post).options(scheduling_strategy=here).remote()
+        self.queue = ray.remote(num_cpus=0)(CommandQueue).options(scheduling_strategy=here).remote()
         self.thread = Thread(target=self._run, name="workers", daemon=True)
         self.thread.start()
 
@@ -199,7 +199,7 @@ class Workers:
             with TemporaryDirectory(prefix="tune_cl-") as folder:  # what Ray Train writes, and nobody reads
                 TorchTrainer(
                     work,
-                    train_loop_config={"post": self.post, "cleaner": self.cleaner},
+                    train_loop_config={"queue": self.queue, "cleaner": self.cleaner},
                     scaling_config=scaling_of(self.group),
                     run_config=RunConfig(
                         name="workers", storage_path=folder, failure_config=FailureConfig(max_failures=RETRIES)
@@ -208,7 +208,7 @@ class Workers:
         except Exception as error:  # noqa: BLE001 - raised where an answer is waited for
             self.failed = WorkFailed(f"the workers of the training failed: {last_line(error)}")
             self.failed.__cause__ = error
-        ray.get(self.post.end.remote())
+        ray.get(self.queue.end.remote())
 
     def _wait(self) -> None:
         """Waits for the end of workers that are about to end."""
@@ -221,7 +221,7 @@ class Workers:
 
     def close(self) -> None:
         if self.thread is not None:
-            ray.get(self.post.end.remote())
+            ray.get(self.queue.end.remote())
             with suppress(WorkFailed):
                 self._wait()
 
@@ -255,16 +255,16 @@ class WorkersTraining(Progress):
         return self._ask(self.first, self.workers.command(name, iterations, *arguments))
 
     def _ask(self, first: Command, command: Command) -> Any:
-        value, standing, starts = self.workers.ask(first, command)
+        value, report, starts = self.workers.ask(first, command)
         if self.starts and starts > self.starts:
             self.notes.append(
                 f"a process of the training was lost: all of its {self.workers.group.workers} started again and went "
                 f"on from iteration {self.saved}"
             )
         self.starts = starts
-        self.history, self.best_iteration = standing.history, standing.best_iteration
-        self.dev_values, self.computes_with = standing.dev_values, standing.machine
-        self.notes += standing.notes
+        self.history, self.best_iteration = report.history, report.best_iteration
+        self.dev_values, self.computes_with = report.dev_values, report.machine
+        self.notes += report.notes
         return value
 
     @property

@@ -15,7 +15,7 @@ from ray.train import RunConfig
 from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
 from tests.support.toys import Toy
-from trainables.post import Group
+from trainables.command_queue import Group
 from trainables.workers import scaling_of
 
 

@@ -309,8 +309,8 @@ def cl_drd(scores: Tensor, labels: Tensor, settings: LossSettings) -> Tensor:
     lambda_mrr_loss and label modes 6 to 10).
 
     y follows from the teacher's rank r in the list: 1/r for the first K documents, whose order is learned, -.25 for the
-    first half of the others, -.5 for the last. K is `ordered_share` of the list, rounded up: a curriculum from the order
-    of three groups to that of all documents, under schedule groups.
+    first half of the others, -.5 for the last. K is `ordered_share` of the list, rounded up: a curriculum from the
+    order of three groups to that of all documents, under schedule groups.
     """
     import torch
     from torch.nn import functional

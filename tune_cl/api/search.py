@@ -30,7 +30,7 @@ from tune_cl.history.state import SearchState, TrialState, replay
 from tune_cl.history.tracking_uri import masked, resolve_tracking_uri
 from tune_cl.process import loading
 from tune_cl.ray.access import require_ray
-from tune_cl.search.progress_panel import standing
+from tune_cl.search.progress_panel import trial_status
 from tune_cl.search_document import BEST_RANKER, best_of, best_of_arm, is_complete, recorded_document
 from tune_cl.tracking.layout import metric_name
 
@@ -374,7 +374,7 @@ def _trial_row(state: SearchState, trial: TrialState, opened: Iterable[str]) -> 
     return {
         "trial_id": trial.trial,
         "arm": trial.arm,
-        "outcome": standing(trial).replace(" ", "_"),
+        "outcome": trial_status(trial).replace(" ", "_"),
         "dev": reached[0],
         "best_iteration": reached[1],
         "iterations": trial.iterations,

@@ -9,8 +9,8 @@ from typing import Any
 
 import ray
 
+from trainables.command_queue import Group
 from trainables.core.errors import ConfigError, Problem
-from trainables.post import Group
 from tune_cl.experiment.search_keys import Resources, SearchConfig
 from tune_cl.process import stop_if_asked
 from tune_cl.ray.nodes import NodeCheck

@@ -20,10 +20,10 @@ from ray.exceptions import OutOfMemoryError, RayActorError
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
+from trainables.command_queue import new_cleaner
 from trainables.core import storage
 from trainables.core.errors import WorkFailed, last_line
 from trainables.core.storage import CHECKPOINTS, addressed, fault_of, is_remote, was_waited_for
-from trainables.post import new_cleaner
 from trainables.ranker_trainable import LATE_CHECKPOINT, RankerTrainable
 from trainables.training.factory import AnyMaterials
 from tune_cl.experiment.search_keys import Resources

@@ -125,7 +125,7 @@ class Panel:
             grid.add_column(column, no_wrap=column != "parameters")
         for trial in trials:
             params = Text(visible(trial.words), no_wrap=True, overflow="ellipsis")  # the only column that is cut to fit
-            cells = (trial.trial, standing(trial), str(trial.iterations), self._value(state, trial))
+            cells = (trial.trial, trial_status(trial), str(trial.iterations), self._value(state, trial))
             grid.add_row(*(Text(visible(cell)) for cell in cells), params)
         return grid
 
@@ -190,18 +190,18 @@ def in_order(state: SearchState, ranked: Ranked) -> list[TrialState]:
     rung, each best first; those that failed are the last that have ended. `ranked`: of `state`."""
     trials, baseline = state.by_number(), state.baseline_trial()
     reached = {trial.trial: at.dev for trial, at in ranked}
-    running = [trial for trial in trials if standing(trial) == RUNNING]
+    running = [trial for trial in trials if trial_status(trial) == RUNNING]
     first = [*running, *(trial for trial, _ in best_of_arms(ranked)), *([baseline] if baseline else [])]
     best_first = sorted(trials, key=lambda trial: (trial.outcome is None, -reached.get(trial.trial, -inf)))
     return list({trial.trial: trial for trial in [*first, *best_first]}.values())
 
 
-def standing(trial: TrialState) -> str:
+def trial_status(trial: TrialState) -> str:
     """How a trial ended; else whether it runs or is paused, waiting to prove worth more iterations."""
     return (trial.outcome or (PAUSED if trial.paused else RUNNING)).replace("_", " ")
 
 
 def more(trials: list[TrialState]) -> str:
     """The line that stands for trials not shown."""
-    paused = sum(standing(trial) == PAUSED for trial in trials)
+    paused = sum(trial_status(trial) == PAUSED for trial in trials)
     return f"… and {len(trials)} more" + (f" ({paused} paused)" if paused else "")

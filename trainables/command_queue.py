@@ -42,7 +42,7 @@ class Command:
 
 
 @dataclass(frozen=True)
-class Standing:
+class ProgressReport:
     """How far the workers' training has come; the fields of Progress."""
 
     history: list[dict[str, float]]
@@ -52,7 +52,7 @@ class Standing:
     notes: list[str]
 
 
-class Post:
+class CommandQueue:
     """Passes commands to the workers and the answer back. An answer of None: the workers have ended."""
 
     def __init__(self) -> None:
@@ -122,10 +122,10 @@ class Cleaner:
     Ray keeps the reservation as long as the job, and its own cleaner asks the state API, which needs a dashboard.
     """
 
-    async def watch(self, post: Any, reserved: PlacementGroup) -> None:
+    async def watch(self, queue: Any, reserved: PlacementGroup) -> None:
         try:
-            await post.ends.remote()
-        except RayActorError:  # the post died with its owner
+            await queue.ends.remote()
+        except RayActorError:  # the queue died with its owner
             remove_placement_group(reserved)
 
 
