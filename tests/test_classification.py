@@ -27,9 +27,9 @@ from trainables.data.settings import DataConfig
 from trainables.evaluation.metrics import METRICS
 from trainables.evaluation.per_query import Accuracy, evaluator_of, probabilities
 from trainables.training import losses
-from trainables.training.courses import completed
 from trainables.training.losses import LossSettings
 from trainables.training.materials import materials_key, prepare
+from trainables.training.other_teachers import completed
 from trainables.training.saved_ranker import load_ranker_folder
 from trainables.training.trainer import Training
 from tune_cl.cli import command_of

@@ -27,9 +27,9 @@ from trainables.data.columns import RankingData, required_split
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training import device
 from trainables.training import pretrained as teacher
-from trainables.training.courses import completed
 from trainables.training.device import best_device, device_memory, limit_process, release
 from trainables.training.materials import prepare
+from trainables.training.other_teachers import completed
 from trainables.training.trainer import Training
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.search_keys import Resources

@@ -18,10 +18,10 @@ from trainables.data.columns import RankingData, required_split
 from trainables.data.instances import make_instances
 from trainables.training import pretrained as once
 from trainables.training.batching import scored_of
-from trainables.training.courses import completed
 from trainables.training.factory import make_training, training_notes
 from trainables.training.losses import LOSSES
 from trainables.training.materials import materials_key, prepare
+from trainables.training.other_teachers import completed
 from trainables.training.pretrained import prepare_teacher, teacher_run, teacher_scores, with_teacher
 from trainables.training.trainer import Training
 from tune_cl.experiment.load import load_experiment

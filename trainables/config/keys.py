@@ -26,7 +26,7 @@ from trainables.core.validation import ActiveIf, OneOf, Section, active_values, 
 from trainables.curriculum.difficulty_file import no_file
 from trainables.curriculum.negatives import SCHEDULES
 from trainables.curriculum.pacing import PACINGS
-from trainables.curriculum.scoring import COURSES, SCORINGS
+from trainables.curriculum.scoring import OTHER_TEACHERS, SCORINGS
 from trainables.curriculum.subset import SUBSETS
 from trainables.curriculum.weighting import OF_DIFFICULTY, SELF_PACED_WEIGHTS, WEIGHTINGS
 from trainables.data.settings import DataConfig, ForNetworks
@@ -106,7 +106,7 @@ READS_SMOOTHING = ActiveIf(
     "loss cross_entropy or softmax", lambda run: "label_smoothing" in LOSSES[run.training.loss].keys
 )
 READS_TEACHER = ActiveIf(
-    "a scoring, loss or negatives by a teacher", lambda run: run.reads_teacher or bool(run.courses)
+    "a scoring, loss or negatives by a teacher", lambda run: run.reads_teacher or bool(run.other_teachers)
 )
 DRAWS_NEGATIVES = ActiveIf("negatives that are a number", lambda run: isinstance(run.training.negatives, int))
 DRAWS_HARD = ActiveIf("hard_negatives first_stage or teacher", lambda run: run.training.draws_hard_negatives)
@@ -465,10 +465,10 @@ class TrainingRun(Section):
         return ordered or self.training.reads_teacher
 
     @property
-    def courses(self) -> list[str]:
+    def other_teachers(self) -> list[str]:
         """What the order reads of teachers besides the one of the search, as `needs` of a scoring names it."""
         needs = SCORINGS[self.curriculum.scoring].needs if self.curriculum.reads_scoring else ()
-        return [course for course in COURSES if course in needs]
+        return [need for need in OTHER_TEACHERS if need in needs]
 
     def in_force(self) -> dict[str, Any]:
         """The flat keys that affect this training, with values: no δ without pacing, no m without weighting, ..."""

@@ -158,10 +158,10 @@ CANDIDATES = ("reference", "relevance_level")
 ONE_CANDIDATE = "compares a query's candidates, and a pair to classify has one"
 ONE_UTTERANCE = "is the same for all pairs: each has one utterance"
 NO_RUN = "reads a first-stage run, and pairs to classify have none"
-COURSES = ("teacher_course", "early_teachers", "cross_fitted")
+OTHER_TEACHERS = ("teacher_course", "early_teachers", "cross_fitted")
 EARLY_TEACHERS, EARLY_ITERATIONS = 3, 2  # that el2n averages over, and after which it reads them
 FOLDS = 5  # parts of the training queries; for crossfit_loss a teacher is trained without each
-TEACHERS = ("teacher", *COURSES)
+TEACHERS = ("teacher", *OTHER_TEACHERS)
 NEEDS = frozenset({"seed", "reference", "relevance_level", "vectors", "file", *TEACHERS})
 SCORINGS: Registry[Scoring] = Registry("curriculum.scoring", open_to_plugins=True)
 

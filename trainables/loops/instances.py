@@ -92,7 +92,7 @@ def instances_of(run: TrainingRun, split: str, scoring: str | None = None) -> Sp
 def difficulties(scored: SplitInstances, scoring: str) -> Difficulties:
     """The instances' difficulty under a scoring function; says so if it orders nothing."""
     from trainables.training.batching import scored_of
-    from trainables.training.courses import OF_NEED
+    from trainables.training.other_teachers import OF_NEED
     from trainables.training.pretrained import teacher_scores
 
     run, data, split = scored.run, scored.data, scored.split

@@ -84,7 +84,7 @@ def make_curriculum(run: TrainingRun, materials: Materials, split: Split, negati
 
 def first_difficulty(run: TrainingRun, materials: Materials, split: Split, instances: Instances) -> np.ndarray:
     """Difficulty of each instance under `curriculum.scoring`, float64 [I]."""
-    given = {"teacher": materials.teacher, **materials.courses}
+    given = {"teacher": materials.teacher, **materials.other_teachers}
     teachers = {need: partial(_same, scores) for need, scores in given.items() if scores is not None}
     return difficulty(run.curriculum.scoring, scored_of(run, materials.data, split, instances, teachers))[0]
 

@@ -17,9 +17,9 @@ from trainables.config.objective import OBJECTIVE, AnyRun, ObjectiveRun
 from trainables.config.task_fit import task_notes
 from trainables.data.columns import required_split
 from trainables.training.checkpoint import load_trained_state
-from trainables.training.courses import completed, with_pretrained_start
 from trainables.training.materials import Materials, materials_for, ranker_of
 from trainables.training.objective import ObjectiveMaterials, ObjectiveTraining
+from trainables.training.other_teachers import completed, with_pretrained_start
 from trainables.training.parallel import ALONE, Ranks
 from trainables.training.ranker_folder import is_of_others
 from trainables.training.saved_ranker import (
@@ -67,7 +67,9 @@ def _with_blank_teachers(run: TrainingRun, materials: Materials) -> Materials:
     blank = np.zeros((len(split.document), len(data.classes)) if data.classes else len(split.document), np.float32)
     if run.reads_teacher and materials.teacher is None:
         materials = replace(materials, teacher=blank)
-    return replace(materials, courses=dict.fromkeys(run.courses, blank[None]) | dict(materials.courses))
+    return replace(
+        materials, other_teachers=dict.fromkeys(run.other_teachers, blank[None]) | dict(materials.other_teachers)
+    )
 
 
 RankerTraining = Training | TreeTraining

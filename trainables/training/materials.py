@@ -103,7 +103,7 @@ class Materials:
              it gives none) or those of a search's teacher (see `pretrained`); None: not trained yet
     start    the trained tensors of a search's pre-training by name (see `pretraining`), or None
     taught_as  the training whose teachers all trainings of a seed share, if they are yet to be trained; None: their own
-    courses  what scorings read of other teachers, by need (see `training.courses`)
+    other_teachers  what scorings read of other teachers, by need (see `training.other_teachers`)
     pretrain_digest  of the pre-training data, whose words the text side covers too; None without pre-training
     """
 
@@ -113,7 +113,7 @@ class Materials:
     start: Mapping[str, np.ndarray] | None = None
     pretrain_digest: str | None = None
     taught_as: TrainingRun | None = None
-    courses: Mapping[str, np.ndarray] = field(default_factory=dict)
+    other_teachers: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:

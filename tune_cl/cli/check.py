@@ -97,7 +97,7 @@ def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
     teacher = teacher_run(run, materials.data.task)
     teaching_iterations = (
         teacher.training.max_iterations if experiment.needs_teacher and materials.teacher is None else 0
-    ) + sum(_course_iterations(need, teacher.training.max_iterations) for need in experiment.courses)
+    ) + sum(_teacher_iterations(need, teacher.training.max_iterations) for need in experiment.other_teachers)
     notes = [*experiment.notes, *warmed, *speed_note(experiment)]  # printed only now that the data is known to fit
     if resources.gpu and device == "cpu" and not run.grows_trees:
         notes.append("a trial reserves a GPU, but this machine has none: a step is measured on its CPU")
@@ -122,8 +122,8 @@ def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
     }
 
 
-def _course_iterations(need: str, most: int) -> int:
-    """Iterations of the teachers of which a scoring reads the course; each makes `most`, if it is a whole training."""
+def _teacher_iterations(need: str, most: int) -> int:
+    """Iterations of the other teachers that a scoring reads; each makes `most`, if it is a whole training."""
     if need == "early_teachers":
         return EARLY_TEACHERS * min(EARLY_ITERATIONS, most)
     return most * (FOLDS if need == "cross_fitted" else 1)

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from trainables.config.function import Objective
 from trainables.config.keys import TrainingRun, configuration_fields, ranker_fields, unflatten, validated
 from trainables.config.objective import OBJECTIVE, AnyRun, objective_fields, validated_objective
-from trainables.curriculum.scoring import COURSES, any_needs
+from trainables.curriculum.scoring import OTHER_TEACHERS, any_needs
 from trainables.rankers import RANKERS
 from trainables.training.losses import LOSSES
 from tune_cl.experiment.search_keys import SearchConfig
@@ -210,9 +210,9 @@ class Experiment:
         return reads or any_needs(self.scorings, "teacher") or "teacher" in self._values("training.hard_negatives")
 
     @property
-    def courses(self) -> list[str]:
+    def other_teachers(self) -> list[str]:
         """What a trial's order can read of teachers besides the one of the search."""
-        return [need for need in COURSES if any_needs(self.scorings, need)]
+        return [need for need in OTHER_TEACHERS if any_needs(self.scorings, need)]
 
     def _values(self, key: str) -> list[Any]:
         """Every value that a key with options can take in trials, or the one that all have."""

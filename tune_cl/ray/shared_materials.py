@@ -16,10 +16,10 @@ from trainables.core.prose import say
 from trainables.curriculum.scoring import any_needs, difficulty, no_vectors
 from trainables.rankers.settings import TRAINED_VECTORS
 from trainables.training.batching import scored_of
-from trainables.training.courses import with_courses
 from trainables.training.device import Compute, here, limit_process
 from trainables.training.factory import training_notes
 from trainables.training.materials import Materials, changed_files, encoders_of, files_of, materials_key, prepare
+from trainables.training.other_teachers import with_other_teachers
 from trainables.training.pretrained import with_start, with_teacher
 from trainables.training.trainer import training_instances
 from tune_cl.experiment.experiment import Experiment
@@ -70,7 +70,9 @@ def completed(
         return {key: replace(one, taught_as=base) for key, one in by_key.items()}
     if experiment.needs_teacher:
         by_key = with_teacher(base, by_key, compute)
-    return with_courses(base, by_key, experiment.courses, compute) if experiment.courses else by_key
+    return (
+        with_other_teachers(base, by_key, experiment.other_teachers, compute) if experiment.other_teachers else by_key
+    )
 
 
 def untrained(experiment: Experiment) -> dict[str, Materials]:

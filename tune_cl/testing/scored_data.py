@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from trainables.core.cache import digest_of
-from trainables.curriculum.scoring import COURSES, Scored
+from trainables.curriculum.scoring import OTHER_TEACHERS, Scored
 from trainables.data.columns import NO_RANK, RankingData, Split, TextColumn
 from trainables.data.instances import make_instances
 
@@ -88,5 +88,5 @@ def scored_of(data: RankingData, pairwise: bool = True, negatives: int | str = 1
     scores = score_of(split.document)
     course = [scores * factor for factor in (0.1, 0.5, 1.0)]
     usual = {"seed": 0, "file": difficulty_file(data), "teacher": lambda: scores}
-    usual |= {name: lambda: np.stack(course) for name in COURSES} | {"cross_fitted": lambda: scores}
+    usual |= {name: lambda: np.stack(course) for name in OTHER_TEACHERS} | {"cross_fitted": lambda: scores}
     return Scored(data, split, instances, **(usual | fields))

@@ -1,5 +1,5 @@
-"""Scores of teachers in the course of their trainings, which orders by error, confidence and variability read; and of
-teachers that were trained without the queries that they score.
+"""Scores of teachers after each iteration of their trainings, which orders by error, confidence and variability read;
+and of teachers that were trained without the queries that they score.
 
 They are in the cache; so is the state of a training under way, so that one that was killed goes on.
 """
@@ -38,7 +38,7 @@ FORMAT = 1  # raise when the same settings give other scores
 ENTRIES, SCORES = "teacher-course", "scores"
 
 
-def course_of(
+def scores_by_iteration(
     plain: TrainingRun, materials: Materials, split: Split, last: int, every: bool, compute: Compute = here
 ) -> np.ndarray:
     """The scores of a split's candidates after each of the first `last` iterations of the training `plain`, or fewer if
@@ -49,15 +49,15 @@ def course_of(
     key = digest_of(FORMAT, read_of(plain, materials), keys, split.query, split.document, last, *alone)
     entry = entry_in_cache(ENTRIES, key)
     if entry is None:  # on the machine that computes it, the scores are in its cache then; here they may not be
-        scores = compute(scores_of_course, plain, materials, split, last, every, key)
+        scores = compute(computed_scores, plain, materials, split, last, every, key)
         entry = cached(ENTRIES, key, lambda folder: save_arrays(folder, {SCORES: scores}))
     return load_arrays(entry)[SCORES]
 
 
-def scores_of_course(
+def computed_scores(
     plain: TrainingRun, materials: Materials, split: Split, last: int, every: bool, key: str
 ) -> np.ndarray:
-    """What `course_of` gives, under its key; trained where this machine's cache lacks it."""
+    """What `scores_by_iteration` gives, under its key; trained where this machine's cache lacks it."""
 
     def build(entry: Path, state: Path) -> None:
         save_arrays(entry, {SCORES: np.stack(_trained(plain, materials, split, last, every, state))})
@@ -102,7 +102,7 @@ def teacher_course(run: TrainingRun, data: RankingData, split: Split, compute: C
     """The scores of the teacher of `run` after each of its iterations."""
     plain, materials = prepare_teacher(run, data)
     started = with_start(plain, plain, materials, compute)
-    return course_of(plain, started, split, plain.training.max_iterations, True, compute)
+    return scores_by_iteration(plain, started, split, plain.training.max_iterations, True, compute)
 
 
 def early_teachers(run: TrainingRun, data: RankingData, split: Split, compute: Compute = here) -> np.ndarray:
@@ -112,7 +112,7 @@ def early_teachers(run: TrainingRun, data: RankingData, split: Split, compute: C
     started = with_start(plain, plain, materials, compute)
     seeded = [plain.model_copy(update={"seed": teacher_seed(run, i)}) for i in range(EARLY_TEACHERS)]
     last = min(EARLY_ITERATIONS, plain.training.max_iterations)
-    return np.stack([course_of(one, started, split, last, False, compute)[0] for one in seeded])
+    return np.stack([scores_by_iteration(one, started, split, last, False, compute)[0] for one in seeded])
 
 
 def cross_fitted(run: TrainingRun, data: RankingData, split: Split, compute: Compute = here) -> np.ndarray:
@@ -143,8 +143,8 @@ def cross_fitted(run: TrainingRun, data: RankingData, split: Split, compute: Com
     return scores
 
 
-Course = Callable[[TrainingRun, RankingData, Split, Compute], np.ndarray]
-OF_NEED: dict[str, Course] = {
+Scores = Callable[[TrainingRun, RankingData, Split, Compute], np.ndarray]
+OF_NEED: dict[str, Scores] = {
     "teacher_course": teacher_course,
     "early_teachers": early_teachers,
     "cross_fitted": cross_fitted,
@@ -152,15 +152,15 @@ OF_NEED: dict[str, Course] = {
 """What a scoring may need of other teachers than the one of the search, by the name of its field of Scored."""
 
 
-def with_courses(
+def with_other_teachers(
     plain: TrainingRun, materials: Mapping[str, Materials], needs: Iterable[str], compute: Compute = here
 ) -> dict[str, Materials]:
-    """The materials of a search, with the courses that its scorings need: those of the teacher of the search's baseline
-    `plain`, which all trials share."""
+    """The materials of a search, with the scores of other teachers that its scorings need: of teachers like that of the
+    search's baseline `plain`, which all trials share."""
     data = next(iter(materials.values())).data
     train = required_split(data, "train")
-    courses = {need: OF_NEED[need](plain, data, train, compute) for need in needs}
-    return {key: replace(one, courses=courses) for key, one in materials.items()}
+    scores = {need: OF_NEED[need](plain, data, train, compute) for need in needs}
+    return {key: replace(one, other_teachers=scores) for key, one in materials.items()}
 
 
 def with_pretrained_start(run: TrainingRun, materials: Materials) -> Materials:
@@ -178,8 +178,8 @@ def completed(run: TrainingRun, materials: Materials) -> Materials:
     if run.reads_teacher and materials.teacher is None:
         train = required_split(materials.data, "train")
         materials = replace(materials, teacher=teacher_scores(taught, materials.data, train))
-    missing = [need for need in run.courses if need not in materials.courses]
+    missing = [need for need in run.other_teachers if need not in materials.other_teachers]
     found = {
         need: OF_NEED[need](taught, materials.data, required_split(materials.data, "train"), here) for need in missing
     }
-    return replace(materials, courses={**materials.courses, **found})
+    return replace(materials, other_teachers={**materials.other_teachers, **found})

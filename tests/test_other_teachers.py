@@ -15,14 +15,14 @@ from tests.support.builders import tiny_data
 from tests.support.scored_data import make_data, scored_of
 from trainables.config.keys import TrainingRun, validated
 from trainables.core.errors import ConfigError
-from trainables.curriculum.scoring import COURSES, SCORINGS, Scored
+from trainables.curriculum.scoring import OTHER_TEACHERS, SCORINGS, Scored
 from trainables.data.columns import RankingData, required_split
 from trainables.data.instances import Instances
-from trainables.training import courses
-from trainables.training.courses import cross_fitted, early_teachers, teacher_course, with_courses
+from trainables.training import other_teachers
 from trainables.training.device import here
 from trainables.training.factory import make_training
 from trainables.training.materials import materials_key, prepare
+from trainables.training.other_teachers import cross_fitted, early_teachers, teacher_course, with_other_teachers
 from trainables.training.pretrained import prepare_teacher, teacher_scores
 from trainables.training.trainer import Training
 
@@ -31,7 +31,7 @@ COURSE = np.array([[0.0, 0.0, 0.0], [1.0, -1.0, 0.5], [3.0, -2.0, 0.0]], np.floa
 
 
 def value(scoring: str, pairwise: bool, negatives: int | str, scores: np.ndarray = COURSE) -> np.ndarray:
-    fields: dict[str, Any] = dict.fromkeys(COURSES, lambda: scores)
+    fields: dict[str, Any] = dict.fromkeys(OTHER_TEACHERS, lambda: scores)
     return SCORINGS[scoring](scored_of(make_data([["query"]], ONE), pairwise, negatives, **fields))
 
 
@@ -106,8 +106,8 @@ def data() -> RankingData:
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A cache of its own, and few teachers."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(courses, "FOLDS", 2)
-    monkeypatch.setattr(courses, "EARLY_TEACHERS", 2)
+    monkeypatch.setattr(other_teachers, "FOLDS", 2)
+    monkeypatch.setattr(other_teachers, "EARLY_TEACHERS", 2)
 
 
 def by_hand(data: RankingData, seed: int = 111) -> Iterator[np.ndarray]:
@@ -136,7 +136,7 @@ def test_early_teachers_score_no_iteration_that_nothing_reads(
     data: RankingData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also after a kill between the last iteration and its scores."""
-    write, scored = courses._score, []
+    write, scored = other_teachers._score, []
 
     def killed(training: Training, *rest: Any) -> None:
         scored.append(training.iteration)
@@ -144,9 +144,9 @@ def test_early_teachers_score_no_iteration_that_nothing_reads(
             raise KeyboardInterrupt
         write(training, *rest)
 
-    monkeypatch.setattr(courses, "_score", killed)
-    monkeypatch.setattr(courses, "EARLY_TEACHERS", 1)
-    monkeypatch.setattr(courses, "EARLY_ITERATIONS", 3)
+    monkeypatch.setattr(other_teachers, "_score", killed)
+    monkeypatch.setattr(other_teachers, "EARLY_TEACHERS", 1)
+    monkeypatch.setattr(other_teachers, "EARLY_ITERATIONS", 3)
     run, train = make_run(), required_split(data, "train")
     with pytest.raises(KeyboardInterrupt):
         early_teachers(run, data, train)
@@ -158,7 +158,7 @@ def test_a_killed_teacher_goes_on_with_the_scores_that_it_had(
     data: RankingData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once before the scores of an iteration are written, once after."""
-    write, trained = courses._score, []
+    write, trained = other_teachers._score, []
 
     def until(iteration: int, before: bool) -> None:
         def killed(training: Training, *rest: Any) -> None:
@@ -169,13 +169,13 @@ def test_a_killed_teacher_goes_on_with_the_scores_that_it_had(
             if stop:
                 raise KeyboardInterrupt
 
-        monkeypatch.setattr(courses, "_score", killed)
+        monkeypatch.setattr(other_teachers, "_score", killed)
         with pytest.raises(KeyboardInterrupt):
             teacher_course(make_run(), data, required_split(data, "train"))
 
     until(2, before=True)
     until(3, before=False)
-    monkeypatch.setattr(courses, "_score", write)
+    monkeypatch.setattr(other_teachers, "_score", write)
     course = teacher_course(make_run(), data, required_split(data, "train"))
     assert trained == [1, 2, 2, 3] and np.array_equal(course, np.stack(list(by_hand(data))))
 
@@ -211,7 +211,7 @@ def test_another_split_is_scored_by_the_teacher_of_all_training_queries(data: Ra
 
 
 def test_more_folds_than_queries_are_an_error(data: RankingData, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(courses, "FOLDS", 99)
+    monkeypatch.setattr(other_teachers, "FOLDS", 99)
     with pytest.raises(ConfigError, match=r"curriculum.scoring: .* into 99 parts, and there are 16; another scoring"):
         cross_fitted(make_run(), data, required_split(data, "train"))
 
@@ -221,8 +221,8 @@ def test_a_training_follows_its_teachers(scoring: str, data: RankingData) -> Non
     run = make_run(scoring)
     training = make_training(run, prepare(run, data), device="cpu")
     split, instances = required_split(data, "train"), training.batcher.instances
-    scores = courses.OF_NEED[run.courses[0]](run, data, split, here)
-    fields: dict[str, Any] = dict.fromkeys(COURSES, lambda: scores)
+    scores = other_teachers.OF_NEED[run.other_teachers[0]](run, data, split, here)
+    fields: dict[str, Any] = dict.fromkeys(OTHER_TEACHERS, lambda: scores)
     difficulty = SCORINGS[scoring](Scored(data, split, instances, seed=0, **fields))
     ordered = difficulty[training.curriculum.sampler.order]
     assert (np.diff(ordered) >= 0).all() and ordered[0] < ordered[-1]
@@ -233,6 +233,6 @@ def test_the_trials_of_a_search_share_the_teachers_of_its_baseline(
 ) -> None:
     baseline, trial = make_run(), make_run()
     trial = trial.model_copy(update={"training": trial.training.model_copy(update={"lr": 5e-2})})
-    materials = with_courses(baseline, {materials_key(trial): prepare(trial, data)}, trial.courses)
-    monkeypatch.setattr(courses, "OF_NEED", {})  # no teacher may be trained now
+    materials = with_other_teachers(baseline, {materials_key(trial): prepare(trial, data)}, trial.other_teachers)
+    monkeypatch.setattr(other_teachers, "OF_NEED", {})  # no teacher may be trained now
     make_training(trial, materials[materials_key(trial)], device="cpu").iterate()
