@@ -120,7 +120,7 @@ def test_a_folder_of_all_nodes_that_is_away_is_waited_for(
         load, calls = failing(2, OSError(errno.ESTALE, "stale file handle"), checkpoint.load_tensors)
         with monkeypatch.context() as patch:
             patch.setattr(checkpoint, "load_tensors", load)
-            assert reads() >= 3 and len(calls) > 3
+            assert reads() >= 3 and len(calls) >= 3  # two that fail, and one that reads
 
 
 def cut_short(model: Path) -> None:
