@@ -25,7 +25,8 @@ PAGE, PICTURES = DOCS / "results.md", DOCS / "images"
 COUNTS = DOCS.parent / "tune_cl" / "evidence.json"
 BEGIN, END = "<!-- evidence: {} -->\n", "<!-- end of evidence -->"
 STUDIES = {  # in the order of their design; the heading of each
-    "wrong_labels": "Wrong labels",
+    "wrong_labels": "Wrong labels, KNRM",
+    "wrong_labels_bert": "Wrong labels, cross-encoder",
     "wrong_labels_conv_knrm": "Wrong labels, ConvKNRM",
     "weak_labels": "Labels by BM25",
     "clean_labels": "Clean labels",
