@@ -62,7 +62,7 @@ def open_journal(folder: Path, experiment: Experiment) -> Journal:
     return journal
 
 
-class Crew:
+class ToyTrainer:
     """Deterministic trainings, which save a folder every `checkpoint_every` iterations to go on from."""
 
     def __init__(
@@ -83,7 +83,7 @@ class Crew:
     def artifacts(self, trial: str, checkpoint: Path, run: Any) -> Path:
         return self.folder / trial
 
-    def work(self) -> Crew:
+    def work(self) -> ToyTrainer:
         """Makes one iteration of every running trial, round after round, until the search has no more."""
         try:
             while True:
