@@ -150,13 +150,13 @@ def test_the_sampler_hears_of_a_paused_trial_as_of_a_stopped_one_until_it_ends(
     training = trainer.training(plan)
     while next(training, False):
         pass
-    sampler = trainer.search.course.arms["curriculum"].sampler
+    sampler = trainer.search.progress.arms["curriculum"].sampler
     assert isinstance(sampler, TpeSampler) and trainer.search.state.trials["t0001"].paused
     assert sampler.results[1].state.name == "PRUNED" and sampler.results[1].curve.keys() == {1, 2}
     trainer.journal.close()
     whole = ToyTrainer(tmp_path / "a", experiment).work().search
     for trial in whole.state.by_number()[1:]:
-        told = whole.course.arms["curriculum"].sampler.results[trial.number]
+        told = whole.progress.arms["curriculum"].sampler.results[trial.number]
         assert told.state.name == {"completed": "COMPLETE", "stopped_early": "PRUNED"}[trial.outcome]
         assert len(told.curve) == trial.iterations
 
@@ -229,8 +229,8 @@ def test_a_warm_start_is_read_from_the_journal(experiment: Experiment, tmp_path:
     trainer = ToyTrainer(tmp_path / "whole", experiment).work()
     ToyTrainer(tmp_path / "cold", experiment).work()
     assert (
-        isinstance(trainer.search.course.arms["curriculum"].sampler, TpeSampler)
-        and len(trainer.search.course.arms["curriculum"].sampler.observations) == 4
+        isinstance(trainer.search.progress.arms["curriculum"].sampler, TpeSampler)
+        and len(trainer.search.progress.arms["curriculum"].sampler.observations) == 4
     )
     assert summary(tmp_path / "whole") != summary(tmp_path / "cold")
     with pytest.raises(Killed):
@@ -246,7 +246,7 @@ def test_the_scheduler_hears_when_no_new_configuration_comes(tmp_path: Path, opt
     path.write_text(SPACE)
     experiment = load_experiment(str(path), ["search.scheduler=model", *options])
     trainer = ToyTrainer(tmp_path / "a", experiment, slots=2)
-    while not trainer.search.course.arms["curriculum"].scheduler.all_started:
+    while not trainer.search.progress.arms["curriculum"].scheduler.all_started:
         trainer.ask()
         for trial, training in list(trainer.running.items()):
             if not next(training, False):
@@ -254,7 +254,7 @@ def test_the_scheduler_hears_when_no_new_configuration_comes(tmp_path: Path, opt
     assert len(trainer.search.state.trials) == trials
     trainer.journal.close()
     again = ToyTrainer(tmp_path / "a", experiment, slots=2).work().search
-    assert again.course.arms["curriculum"].scheduler.all_started and len(again.state.trials) == trials
+    assert again.progress.arms["curriculum"].scheduler.all_started and len(again.state.trials) == trials
 
 
 def test_some_trials_are_ranked_as_among_all(experiment: Experiment, tmp_path: Path) -> None:

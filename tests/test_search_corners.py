@@ -81,8 +81,8 @@ def test_a_training_that_has_ended_by_itself_is_not_stopped_early(tmp_path: Path
         ("baseline", 2),
         *[("completed", 2)] * 9,
     ]
-    assert isinstance(search.course.arms["curriculum"].sampler, TpeSampler)
-    assert {trial.state.name for trial in search.course.arms["curriculum"].sampler.results.values()} == {"COMPLETE"}
+    assert isinstance(search.progress.arms["curriculum"].sampler, TpeSampler)
+    assert {trial.state.name for trial in search.progress.arms["curriculum"].sampler.results.values()} == {"COMPLETE"}
 
 
 class Patient(ToyTrainer):

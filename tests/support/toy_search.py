@@ -105,7 +105,9 @@ class ToyTrainer:
         return answer
 
     def may_finish(self, running: int) -> bool:
-        return running < self.search.slots and not (running and self.search.course.arms["curriculum"].scheduler.pauses)
+        return running < self.search.slots and not (
+            running and self.search.progress.arms["curriculum"].scheduler.pauses
+        )
 
     def training(self, plan: Plan) -> Iterator[bool]:
         done = int(Path(plan.checkpoint).name) if plan.checkpoint else 0
