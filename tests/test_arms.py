@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.pair_data import pair_folder
 from tests.support.report_cases import Case
-from tests.support.toy_search import SPACE, Crew, Killed, summary
+from tests.support.toy_search import SPACE, Killed, ToyTrainer, summary
 from trainables.config.function import objective_of
 from trainables.core.errors import ConfigError
 from tune_cl.cli import BAD_INPUT, main
@@ -42,7 +42,7 @@ def arms_of(folder: Path) -> list[str]:
 @pytest.mark.parametrize(("trials", "share", "plain"), [(10, "auto", 5), (9, "auto", 5), (8, 0.25, 2), (8, 0, 1)])
 def test_arms_take_turns_and_get_their_trials(tmp_path: Path, trials: int, share: Any, plain: int) -> None:
     experiment = opened(tmp_path, LR, f"search.trials={trials}", f"search.plain={share}")
-    Crew(tmp_path / "a", experiment).work()
+    ToyTrainer(tmp_path / "a", experiment).work()
     arms = arms_of(tmp_path / "a")
     assert (arms.count("plain"), len(arms)) == (plain, trials) and arms[0] == "plain"
     for seen in range(1, trials + 1):  # at any time, as many as its share, but for one
@@ -54,7 +54,7 @@ def test_arms_take_turns_and_get_their_trials(tmp_path: Path, trials: int, share
 
 def test_a_plain_trial_trains_as_long_as_the_curriculum_before_it(tmp_path: Path) -> None:
     experiment = opened(tmp_path, LR, "search.grace=curriculum", "search.searcher=random", "curriculum.T=0.6")
-    Crew(tmp_path / "a", experiment).work()
+    ToyTrainer(tmp_path / "a", experiment).work()
     state = state_of(tmp_path / "a")
     assert min(trial.iterations for trial in state.by_number()) >= 6
     assert abs(state.iterations_of("plain") - state.iterations_of("curriculum")) <= 9
@@ -63,12 +63,12 @@ def test_a_plain_trial_trains_as_long_as_the_curriculum_before_it(tmp_path: Path
 @pytest.mark.parametrize("promotion", ["false", "true"])
 def test_killed_at_any_event_it_has_the_same_trials_in_both_arms(tmp_path: Path, promotion: str) -> None:
     experiment = opened(tmp_path, LR, *SHORT, f"search.promotion={promotion}")
-    whole = Crew(tmp_path / "whole", experiment, slots=2).work()
+    whole = ToyTrainer(tmp_path / "whole", experiment, slots=2).work()
     for kill_after in range(0, whole.events, 5):
         cut = tmp_path / str(kill_after)
         with pytest.raises(Killed):
-            Crew(cut, experiment, slots=1, kill_after=kill_after).work()
-        Crew(cut, experiment).work()
+            ToyTrainer(cut, experiment, slots=1, kill_after=kill_after).work()
+        ToyTrainer(cut, experiment).work()
         assert arms_of(cut) == ["plain", "curriculum"] * 3
         if kill_after == 0:
             one_by_one = summary(cut)
@@ -89,7 +89,7 @@ def test_killed_at_any_event_it_has_the_same_trials_in_both_arms(tmp_path: Path,
 def test_no_curriculum_trial_trains_as_a_plain_one(tmp_path: Path, options: list[str]) -> None:
     pacing = "curriculum.pacing={choice: [none, linear]}"
     experiment = opened(tmp_path, pacing, "curriculum.n=2", "search.searcher=random", *options)
-    Crew(tmp_path / "a", experiment).work()
+    ToyTrainer(tmp_path / "a", experiment).work()
     trials = state_of(tmp_path / "a").by_number()
     assert {trial.arm for trial in trials if not experiment.is_plain(trial.point)} == {"curriculum"}
     assert all(experiment.is_plain(trial.point) == (trial.arm == "plain") for trial in trials)
@@ -111,10 +111,10 @@ def of_version_0_1(folder: Path) -> None:
 def test_a_search_of_0_1_goes_on_with_one_plain_trial_and_is_tuned_afterwards(tmp_path: Path) -> None:
     folder = tmp_path / "a"
     with pytest.raises(Killed):
-        Crew(folder, opened(tmp_path, *SHORT), kill_after=9).work()
+        ToyTrainer(folder, opened(tmp_path, *SHORT), kill_after=9).work()
     of_version_0_1(folder)
     experiment = experiment_of(state_of(folder))
-    Crew(folder, experiment).work()
+    ToyTrainer(folder, experiment).work()
     before = summary(folder)
     assert arms_of(folder) == ["plain"] + ["curriculum"] * 5
     leaves = {key: leaf.document() for key, leaf in leaves_to_tune(experiment).items()}
@@ -124,8 +124,8 @@ def test_a_search_of_0_1_goes_on_with_one_plain_trial_and_is_tuned_afterwards(tm
         with Journal(folder) as journal:
             journal.append(event)
         with pytest.raises(Killed):
-            Crew(folder, experiment_of(state_of(folder)), kill_after=2).work()
-        Crew(folder, experiment_of(state_of(folder))).work()
+            ToyTrainer(folder, experiment_of(state_of(folder)), kill_after=2).work()
+        ToyTrainer(folder, experiment_of(state_of(folder))).work()
     after = summary(folder)
     assert arms_of(folder)[6:] == ["plain"] * 4 and {key: after[key] for key in before} == before
     state = state_of(folder)

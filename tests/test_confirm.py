@@ -17,16 +17,16 @@ from tests.support.commands import rewrite
 from tests.support.confirm_cases import (
     LABELS,
     Confirmed,
-    LocalCrew,
+    LocalTrainer,
     confirmed,
     confirmed_folder,
-    crew,
     data,
     essence,
     read_values,
     search_folder,
     searched,
     state_of,
+    trainer,
 )
 from tests.support.confirm_cases import (
     confirm as confirm_as_asked,
@@ -57,7 +57,7 @@ ROW_KEYS = {"label", "params", "runs", "mean", "sd"}
 TEST_KEYS = {"difference", "p_per_seed", "p_value", "p_adjusted", "ci95", "marks"}
 PLAIN = "plain lr=0.02"  # the ablation of LABELS[0]
 NAN = "the training loss became nan"
-__all__ = ["confirmed", "confirmed_folder", "crew", "data", "search_folder"]  # fixtures
+__all__ = ["confirmed", "confirmed_folder", "data", "search_folder", "trainer"]  # fixtures
 
 
 def confirm(search_folder: SearchFolder, **options: Any) -> dict[str, Any]:
@@ -139,14 +139,14 @@ def test_configurations_and_ablations_are_corrected_among_themselves(confirmed: 
 
 
 def test_a_search_is_not_worse_by_a_configuration_that_it_would_not_have_named(
-    confirmed_folder: SearchFolder, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
+    confirmed_folder: SearchFolder, trainer: type[LocalTrainer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def far_below(pairs: Any, *others: Any) -> list[Corrected]:
         return [Corrected(SeededTest(-0.5, (0.0,), 0.0, UNKNOWN), 0.0, 0.0) for _ in pairs]
 
     monkeypatch.setattr(document, "corrected_tests", far_below)
     assert confirm(confirmed_folder, seeds=1)["verdict"] == "worse"
-    crew.fails = {f"{LABELS[0]}, seed 4": NAN}
+    trainer.fails = {f"{LABELS[0]}, seed 4": NAN}
     assert confirm(confirmed_folder, seeds=3)["verdict"] == "no difference shown"
 
 
@@ -177,7 +177,7 @@ def trees(folder: Path, bagging: float) -> SearchFolder:
 
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_where_the_seed_changes_nothing_p_new_is_p_value_however_often_the_same_is_trained(
-    tmp_path: Path, crew: type[LocalCrew], capsys: Any, seeds: int
+    tmp_path: Path, trainer: type[LocalTrainer], capsys: Any, seeds: int
 ) -> None:
     [row] = confirm(trees(tmp_path, 1), seeds=seeds)["configurations"]
     assert len({run["value"] for run in row["runs"]}) == 1 and len(row["runs"]) == seeds
@@ -188,7 +188,7 @@ def test_where_the_seed_changes_nothing_p_new_is_p_value_however_often_the_same_
 
 
 def test_where_trees_grow_on_samples_the_seed_is_one_of_a_sample(
-    tmp_path: Path, crew: type[LocalCrew], capsys: Any
+    tmp_path: Path, trainer: type[LocalTrainer], capsys: Any
 ) -> None:
     [row] = confirm(trees(tmp_path, 0.5), seeds=2)["configurations"]
     assert row["seed_matters"] and row["p_new"] > row["p_value"] and "--seeds 1" not in capsys.readouterr().err
@@ -198,12 +198,12 @@ def test_where_trees_grow_on_samples_the_seed_is_one_of_a_sample(
 
 
 def test_more_seeds_train_only_those_that_are_missing(
-    confirmed: Confirmed, confirmed_folder: SearchFolder, crew: type[LocalCrew]
+    confirmed: Confirmed, confirmed_folder: SearchFolder, trainer: type[LocalTrainer]
 ) -> None:
     fewer = confirm(confirmed_folder, top=1, seeds=1)
-    assert crew.trained == [] and math.isnan(fewer["baseline"]["sd"]), "one seed has no spread"
+    assert trainer.trained == [] and math.isnan(fewer["baseline"]["sd"]), "one seed has no spread"
     more = confirm(confirmed_folder, top=1, seeds=3)
-    assert crew.trained == [f"{label}, seed 4" for label in ("baseline", LABELS[0])]
+    assert trainer.trained == [f"{label}, seed 4" for label in ("baseline", LABELS[0])]
     assert [run["value"] for run in more["baseline"]["runs"]][:2] == pytest.approx(
         [run["value"] for run in confirmed.document["baseline"]["runs"]]
     )
@@ -212,7 +212,7 @@ def test_more_seeds_train_only_those_that_are_missing(
 
 
 def test_another_split_is_judged_without_training_again(
-    confirmed_folder: SearchFolder, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch, capsys: Any
+    confirmed_folder: SearchFolder, trainer: type[LocalTrainer], monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(Training, "iterate", lambda self: pytest.fail("trained again"))
@@ -233,7 +233,7 @@ def test_another_split_is_judged_without_training_again(
 
 
 def test_document_terminal_and_report_say_that_a_split_was_read_before(
-    confirmed_folder: SearchFolder, crew: type[LocalCrew]
+    confirmed_folder: SearchFolder, trainer: type[LocalTrainer]
 ) -> None:
     told = confirm(confirmed_folder, top=1, seeds=2, ablate=True)
     note = told["notes"][1]  # after what needs no labels; others may have read it, too
@@ -247,15 +247,15 @@ def test_document_terminal_and_report_say_that_a_split_was_read_before(
 
 
 def test_a_training_whose_record_was_lost_is_told_to_the_journal_later(
-    confirmed_folder: SearchFolder, crew: type[LocalCrew]
+    confirmed_folder: SearchFolder, trainer: type[LocalTrainer]
 ) -> None:
     lines = confirmed_folder.journal.read_text().splitlines(keepends=True)
     confirmed_folder.journal.write_text("".join(line for line in lines if '"confirmation"' not in line))
     confirm(confirmed_folder, seeds=2, ablate=True)
-    assert len(state_of(confirmed_folder).confirmations) == 8 and crew.trained == []
+    assert len(state_of(confirmed_folder).confirmations) == 8 and trainer.trained == []
 
 
-def test_a_search_in_s3_is_named_by_its_address(confirmed_folder: SearchFolder, crew: type[LocalCrew]) -> None:
+def test_a_search_in_s3_is_named_by_its_address(confirmed_folder: SearchFolder, trainer: type[LocalTrainer]) -> None:
     state, remote = state_of(confirmed_folder), replace(confirmed_folder, remote="s3://bucket/runs")
     work = runner.Confirmation(remote, state, from_yaml(state.yaml), Request(top=1, seeds=1))
     work.prepare()
@@ -263,7 +263,7 @@ def test_a_search_in_s3_is_named_by_its_address(confirmed_folder: SearchFolder, 
 
 
 def test_what_should_be_known_before_is_noted(
-    confirmed_folder: SearchFolder, crew: type[LocalCrew], capsys: Any
+    confirmed_folder: SearchFolder, trainer: type[LocalTrainer], capsys: Any
 ) -> None:
     def notes() -> list[str]:
         return [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")]
@@ -280,7 +280,7 @@ def test_what_should_be_known_before_is_noted(
 
 
 def test_notes_of_a_confirmation_are_broken_between_words(
-    confirmed_folder: SearchFolder, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
+    confirmed_folder: SearchFolder, trainer: type[LocalTrainer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
@@ -290,29 +290,29 @@ def test_notes_of_a_confirmation_are_broken_between_words(
 
 
 def test_a_configuration_with_a_failed_seed_is_told_and_not_tested(
-    confirmed_folder: SearchFolder, crew: type[LocalCrew]
+    confirmed_folder: SearchFolder, trainer: type[LocalTrainer]
 ) -> None:
-    crew.fails = {f"{LABELS[0]}, seed 4": NAN}
+    trainer.fails = {f"{LABELS[0]}, seed 4": NAN}
     told = confirm(confirmed_folder, seeds=3)
     assert [row["label"] for row in told["configurations"]] == [LABELS[1]]
     assert [(run["label"], run["seed"]) for run in told["failed"]] == [(LABELS[0], 4)] and NAN in command_of(
         "confirm"
     ).render(told)
-    crew.fails = {f"{PLAIN}, seed 4": NAN}
+    trainer.fails = {f"{PLAIN}, seed 4": NAN}
     root, linear = confirm(confirmed_folder, seeds=3, ablate=True)["configurations"]
     assert "ablation" not in root and "ablation" in linear and root["p_value"] <= 1, "an ablation that failed"
-    crew.fails = {"baseline, seed 5": NAN}
+    trainer.fails = {"baseline, seed 5": NAN}
     with pytest.raises(WorkFailed, match=rf"baseline, seed 5: {NAN} \(see /.*/seed-5\)"):
         confirm(confirmed_folder, seeds=4)
 
 
 def test_once_all_is_trained_what_is_left_takes_no_cluster(
-    confirmed_folder: SearchFolder, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
+    confirmed_folder: SearchFolder, trainer: type[LocalTrainer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
     monkeypatch.setattr(runner, "finish", lambda writer, command: told.append(command))
     confirm_search(confirmed_folder, Request(top=1, seeds=2), "sqlite://", "head:6379")
-    crew.fails = {f"{LABELS[0]}, seed 4": NAN}
+    trainer.fails = {f"{LABELS[0]}, seed 4": NAN}
     with pytest.raises(WorkFailed):
         confirm_search(confirmed_folder, Request(top=1, seeds=3), "sqlite://", "head:6379")
     assert "--address" not in told[0] and "--address head:6379 --top 1 --seeds 3" in told[1]
@@ -324,14 +324,14 @@ def test_once_all_is_trained_what_is_left_takes_no_cluster(
 def test_a_confirmation_killed_between_and_inside_trainings_ends_like_an_unbroken_one(
     confirmed: Confirmed,
     search_folder: SearchFolder,
-    crew: type[LocalCrew],
+    trainer: type[LocalTrainer],
     monkeypatch: pytest.MonkeyPatch,
     capsys: Any,
 ) -> None:
-    crew.left = 1
+    trainer.left = 1
     with pytest.raises(Interrupted, match=r"confirm toy --storage .* --top 3 --seeds 2 --split test"):
         confirm(search_folder, seeds=2)
-    crew.left = 1000
+    trainer.left = 1000
     with monkeypatch.context() as patch:
         patch.setattr(Training, "iterate", stopping_after(2))
         with pytest.raises(Interrupted):
@@ -346,9 +346,9 @@ def test_a_confirmation_killed_between_and_inside_trainings_ends_like_an_unbroke
 
 
 def test_the_command_that_goes_on_names_the_cluster(
-    search_folder: SearchFolder, crew: type[LocalCrew], monkeypatch: pytest.MonkeyPatch
+    search_folder: SearchFolder, trainer: type[LocalTrainer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    crew.left = 0
+    trainer.left = 0
     with pytest.raises(Interrupted, match=r"confirm toy --storage .* --address auto --top 1 --seeds 2"):
         confirm_search(search_folder, Request(seeds=2), resolve_tracking_uri(search_folder.storage), "auto")
 
@@ -361,7 +361,7 @@ def test_the_command_that_goes_on_names_the_cluster(
 
 
 def test_data_that_has_changed_since_the_search_is_refused(
-    search_folder: SearchFolder, crew: type[LocalCrew], capsys: pytest.CaptureFixture[str]
+    search_folder: SearchFolder, trainer: type[LocalTrainer], capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = {
         state_of(search_folder).data["digest"]: "0" * 64,
@@ -371,21 +371,21 @@ def test_data_that_has_changed_since_the_search_is_refused(
     with pytest.raises(DataError, match="has changed"):
         confirm(search_folder)
     err = capsys.readouterr().err
-    assert crew.trained == [] and "note: " not in err and "teacher" not in err, "nothing is trained for data refused"
+    assert trainer.trained == [] and "note: " not in err and "teacher" not in err, "nothing is trained for data refused"
 
 
 # -- present rankers -----------------------------------------------------------------------------------------------
 
 
 def test_a_run_and_a_ranker_are_rows_of_one_training(
-    confirmed: Confirmed, confirmed_folder: SearchFolder, crew: type[LocalCrew]
+    confirmed: Confirmed, confirmed_folder: SearchFolder, trainer: type[LocalTrainer]
 ) -> None:
     before = confirmed.document
     assert "against" not in before
     own, best = before["baseline"]["runs"][0], before["configurations"][0]
     run, ranker = Path(own["run_file"]), Path(own["run_file"]).parents[1] / "ranker"
     told = confirm(confirmed_folder, seeds=2, ablate=True, against=(str(run), str(ranker)))
-    assert essence(told) == essence(before) and crew.trained == []
+    assert essence(told) == essence(before) and trainer.trained == []
     of_run, of_ranker = told["against"]
     assert of_run["label"] == str(run) and of_ranker["label"] == str(ranker)
     assert of_run["mean"] == of_ranker["mean"] == pytest.approx(own["value"])
@@ -401,7 +401,7 @@ def test_a_run_and_a_ranker_are_rows_of_one_training(
 
 
 def test_what_cannot_be_compared_is_refused_before_anything_is_trained(
-    search_folder: SearchFolder, crew: type[LocalCrew], tmp_path: Path
+    search_folder: SearchFolder, trainer: type[LocalTrainer], tmp_path: Path
 ) -> None:
     (tmp_path / "other.run").write_text("q999 Q0 d999 1 1.0 x\n")
     for name, wrong in (("other.run", "ranks no candidate"), ("nothing", "trained ranker")):

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support.builders import tiny_data
-from tests.support.confirm_cases import confirm, crew, data, essence, search_folder, state_of
+from tests.support.confirm_cases import confirm, data, essence, search_folder, state_of, trainer
 from tests.support.console import SMALL_OPTIONS
 from tests.support.faults import ThreeIterations, failing, stopping_after
 from tests.support.letor_data import letor_data
@@ -36,7 +36,7 @@ from tune_cl.cli import BAD_INPUT, DONE, INTERRUPTED, main
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.inputs import RankerArtifacts as Artifacts
 
-__all__ = ["crew", "data", "search_folder"]  # fixtures
+__all__ = ["data", "search_folder", "trainer"]  # fixtures
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +146,7 @@ def spoil(folder: Path) -> None:
 
 def test_a_training_of_a_confirmation_whose_state_is_damaged_starts_again(
     search_folder: SearchFolder,
-    crew: Any,
+    trainer: Any,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -19,7 +19,7 @@ import torch
 from tests.support.builders import tiny_data
 from tests.support.device_state import device_state
 from tests.support.tiny_trial import tiny_trial
-from tests.support.toy_search import Crew, experiment
+from tests.support.toy_search import ToyTrainer, experiment
 from trainables import ranker_trainable
 from trainables.config.keys import TrainingRun, validated
 from trainables.core.errors import WorkFailed
@@ -122,7 +122,7 @@ def test_a_trial_that_reserves_no_gpu_trains_on_the_cpu(
 def test_trials_are_told_the_share(experiment: Experiment, tmp_path: Path) -> None:
     resources = Resources(gpu=0.25)
     shared = replace(experiment, search=experiment.search.model_copy(update={"resources": resources}))
-    plan = Crew(tmp_path, shared).search.next_trial()
+    plan = ToyTrainer(tmp_path, shared).search.next_trial()
     assert isinstance(plan, Plan) and plan.as_config()["gpu"] == 0.25
 
 
@@ -247,16 +247,16 @@ def test_a_training_has_its_process_keep_freed_memory(data: RankingData) -> None
 def test_trials_of_a_ranker_that_compute_with_something_else_are_told_once(
     experiment: Experiment, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    crew = Crew(tmp_path, experiment)
-    crew.search.next_trial()
+    trainer = ToyTrainer(tmp_path, experiment)
+    trainer.search.next_trial()
     for machine in ("precision: bf16", "precision: bf16"):
-        crew.search.machine("t0000", machine)
-    crew.journal.close()
+        trainer.search.machine("t0000", machine)
+    trainer.journal.close()
     for _ in range(2):  # resumed on another machine
-        crew = Crew(tmp_path, experiment)
-        crew.search.machine("t0000", "precision: fp32")
-        crew.journal.close()
-    told = [event["text"] for event in read_events(crew.journal.path) if event["event"] == "machine"]
+        trainer = ToyTrainer(tmp_path, experiment)
+        trainer.search.machine("t0000", "precision: fp32")
+        trainer.journal.close()
+    told = [event["text"] for event in read_events(trainer.journal.path) if event["event"] == "machine"]
     assert told == ["precision: bf16"] * 2 + ["precision: fp32"] * 2
     assert caplog.text.count("compute with 'precision: bf16' and 'precision: fp32'") == 1
 
@@ -265,12 +265,12 @@ def test_trials_of_a_ranker_that_compute_with_something_else_are_told_once(
 
 
 def test_it_is_a_metric_of_the_trial(experiment: Experiment, tmp_path: Path) -> None:
-    crew = Crew(tmp_path, experiment)
-    crew.search.next_trial()
+    trainer = ToyTrainer(tmp_path, experiment)
+    trainer.search.next_trial()
     metrics = dict.fromkeys(REPORTED, 1.0) | {"dev_map": 0.5, "time_this_iter_s": 2.0}
-    crew.search.result("t0000", metrics | {"iteration": 1})
-    crew.search.result("t0000", metrics | {"iteration": 2, "device_memory_mib": 812})
-    crew.journal.close()
-    first, second = [event["metrics"] for event in read_events(crew.journal.path) if event["event"] == "result"]
+    trainer.search.result("t0000", metrics | {"iteration": 1})
+    trainer.search.result("t0000", metrics | {"iteration": 2, "device_memory_mib": 812})
+    trainer.journal.close()
+    first, second = [event["metrics"] for event in read_events(trainer.journal.path) if event["event"] == "result"]
     assert set(first) == {"dev_map", *REPORTED}
     assert second == first | {"device_memory_mib": 812.0}

@@ -13,7 +13,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from tests.support.tiny_trial import tiny_trial
-from tests.support.toy_search import Crew, experiment, summary
+from tests.support.toy_search import ToyTrainer, experiment, summary
 from tests.support.tracking_cases import delivered, fresh_database, search_event
 from trainables import ranker_trainable
 from trainables.config.keys import TrainingRun
@@ -54,7 +54,7 @@ def test_a_driver_killed_at_a_random_byte_goes_on_exactly(
     seed: int, experiment: Experiment, database: str, tmp_path: Path
 ) -> None:
     """The journal may end within a line, and MLflow has events up to some point before that."""
-    whole = Crew(tmp_path / "whole", experiment).work()
+    whole = ToyTrainer(tmp_path / "whole", experiment).work()
     expected = summary(tmp_path / "whole")
     begun, _, rest = (tmp_path / "whole" / FILE).read_text().partition("\n")
     known = {key: value for key, value in parse(f"{begun}\n".encode(), "").items() if value}
@@ -67,10 +67,10 @@ def test_a_driver_killed_at_a_random_byte_goes_on_exactly(
     journal.write_bytes(written[:told])
     delivered(journal, database)
     journal.write_bytes(written[:end])
-    resumed = Crew(journal.parent, experiment).work()
+    resumed = ToyTrainer(journal.parent, experiment).work()
     assert summary(journal.parent) == expected
     for arm in ARMS:
-        theirs, ours = (search.course.arms[arm].scheduler for search in (resumed.search, whole.search))
+        theirs, ours = (search.progress.arms[arm].scheduler for search in (resumed.search, whole.search))
         assert vars(theirs) == vars(ours)
     delivered(journal, database)
     assert in_mlflow(database, journal) == {trial: sorted(dev.items()) for trial, (*_, dev) in expected.items()}
@@ -155,19 +155,19 @@ def test_a_trial_whose_last_checkpoint_is_damaged_as_it_ends_leaves_files_of_the
     kept = [tmp_path / "ray" / f"checkpoint_{number:06d}" for number in (3, 4)]
     for folder in kept[whole:]:
         (folder / BEST).write_bytes((folder / BEST).read_bytes()[:-7])
-    crew = Crew(tmp_path / "a", experiment)
-    crew.search.artifacts = lambda trial, checkpoint, _: artifacts(trial, checkpoint, run)
-    crew.search.next_trial()
+    trainer = ToyTrainer(tmp_path / "a", experiment)
+    trainer.search.artifacts = lambda trial, checkpoint, _: artifacts(trial, checkpoint, run)
+    trainer.search.next_trial()
     for iteration, folder in zip((3, 4), kept, strict=True):
-        crew.search.checkpoint("t0000", iteration, str(folder))
-    crew.search.ended("t0000")
-    trial = crew.search.state.trials["t0000"]
-    ranker = crew.search.from_sound_checkpoint(trial, lambda checkpoint: artifacts.ranker(checkpoint, run))
-    crew.journal.close()
+        trainer.search.checkpoint("t0000", iteration, str(folder))
+    trainer.search.ended("t0000")
+    trial = trainer.search.state.trials["t0000"]
+    ranker = trainer.search.from_sound_checkpoint(trial, lambda checkpoint: artifacts.ranker(checkpoint, run))
+    trainer.journal.close()
     assert trial.outcome == "baseline"
     assert trial.artifacts == (str(tmp_path / "trials" / "t0000") if whole else None)
     assert ranker == (str(tmp_path / "trials" / "best-ranker") if whole else None)
-    notes = [event["text"] for event in read_events(crew.journal.path) if event["event"] == "note"]
+    notes = [event["text"] for event in read_events(trainer.journal.path) if event["event"] == "note"]
     damaged = [str(folder) for folder in reversed(kept[whole:])] * 2  # once for its files, once for its ranker
     assert [text.split(" is damaged")[0] for text in notes] == damaged
     assert (tmp_path / "trials" / "t0000" / "dev.per_query.tsv").exists() == bool(whole)
@@ -176,9 +176,9 @@ def test_a_trial_whose_last_checkpoint_is_damaged_as_it_ends_leaves_files_of_the
 def test_the_search_tells_of_a_damaged_checkpoint(
     experiment: Experiment, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    crew = Crew(tmp_path / "a", experiment)
-    crew.search.next_trial()
-    crew.search.note("t0000", "checkpoint_000004 is damaged")
-    crew.journal.close()
+    trainer = ToyTrainer(tmp_path / "a", experiment)
+    trainer.search.next_trial()
+    trainer.search.note("t0000", "checkpoint_000004 is damaged")
+    trainer.journal.close()
     assert "t0000: checkpoint_000004 is damaged" in caplog.text
-    assert [event["text"] for event in read_events(crew.journal.path) if event["event"] == "note"]
+    assert [event["text"] for event in read_events(trainer.journal.path) if event["event"] == "note"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.toy_search import SPACE as TOY
-from tests.support.toy_search import Crew
+from tests.support.toy_search import ToyTrainer
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import Span, forecast_of, within_budgets
 from tune_cl.experiment.load import load_experiment
@@ -92,10 +92,10 @@ def test_never_more_than_at_most(tmp_path: Path, scheduler: str, iterations: int
 # -- budgets -------------------------------------------------------------------------------------------------------
 
 
-class LateBaseline(Crew):
+class LateBaseline(ToyTrainer):
     """The baseline is so slow that it trains only when nothing else does: the worst case for a budget."""
 
-    def work(self) -> Crew:
+    def work(self) -> ToyTrainer:
         while True:
             self.ask()
             if not self.running:
@@ -131,8 +131,8 @@ def test_no_scheduler_passes_the_bound(scheduler: str, tmp_path: Path) -> None:
         ways = ["search.searcher=random", f"search.scheduler={scheduler}", f"search.iterations={budget}"]
         experiment = toy(tmp_path, *ways, "search.max_concurrent=3")
         most = forecast_of(experiment)["iterations_at_most"]
-        for crew in (Crew, LateBaseline):
-            made = crew(tmp_path / f"{budget} {crew.__name__}", experiment, 3).work().search.state.iterations
+        for trainer in (ToyTrainer, LateBaseline):
+            made = trainer(tmp_path / f"{budget} {trainer.__name__}", experiment, 3).work().search.state.iterations
             assert made <= most == budget + 9 + 1
 
 
@@ -187,6 +187,6 @@ def test_no_trial_is_judged_before_the_iteration_that_grace_names(
     for grace, ended in ((6, True), (9, False)):
         ways = [f"search.scheduler={scheduler}", f"search.grace={grace}"]
         ways += [f"search.promotion={promotion}"] if scheduler != "median" else []
-        crew = Crew(tmp_path / str(grace), toy(tmp_path, *ways, "search.trials=16")).work()
-        lengths = [trial.iterations for trial in crew.search.state.by_number()]
+        trainer = ToyTrainer(tmp_path / str(grace), toy(tmp_path, *ways, "search.trials=16")).work()
+        lengths = [trial.iterations for trial in trainer.search.state.by_number()]
         assert min(lengths) >= grace and (min(lengths) < 9) == ended

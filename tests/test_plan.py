@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.confirm_cases import confirm, confirmed, confirmed_folder, crew, data, search_folder
+from tests.support.confirm_cases import confirm, confirmed, confirmed_folder, data, search_folder, trainer
 from trainables.core.errors import ConfigError
 from trainables.core.randomness import generator
 from trainables.evaluation.significance import Components, detectable
@@ -21,7 +21,7 @@ from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.run_confirmation import pilot
 
-__all__ = ["confirmed", "confirmed_folder", "crew", "data", "search_folder"]  # fixtures
+__all__ = ["confirmed", "confirmed_folder", "data", "search_folder", "trainer"]  # fixtures
 KNOWN = Components(of_seed=1e-4, of_query=9e-4, residual=0.02)
 
 
@@ -49,7 +49,7 @@ def test_a_pilot_gives_twice_the_variance_of_one_training() -> None:
 
 
 def test_a_confirmation_is_planned_from(
-    confirmed_folder: SearchFolder, crew: Any, capfd: pytest.CaptureFixture[str]
+    confirmed_folder: SearchFolder, trainer: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """At its own number of seeds and queries the table says what the confirmation's document says."""
     document = confirm(confirmed_folder, seeds=3, top=2)
@@ -63,7 +63,7 @@ def test_a_confirmation_is_planned_from(
     assert f"{plan['seeds_needed']} seeds" in capfd.readouterr().out
 
 
-def test_a_pilot_trains_the_baseline_alone_once(search_folder: SearchFolder, crew: Any) -> None:
+def test_a_pilot_trains_the_baseline_alone_once(search_folder: SearchFolder, trainer: Any) -> None:
     """Even of a search of the baseline alone, which has nothing to confirm."""
     events = [event for event in read_events(search_folder.journal) if event.get("trial", "t0000") == "t0000"]
     search_folder.journal.unlink()
@@ -71,19 +71,19 @@ def test_a_pilot_trains_the_baseline_alone_once(search_folder: SearchFolder, cre
         for event in events:
             journal.append(event)
     assert pilot(search_folder, 2, None).shape == (2, 12)
-    assert crew.trained == ["baseline, seed 1", "baseline, seed 3"]
+    assert trainer.trained == ["baseline, seed 1", "baseline, seed 3"]
     with pytest.raises(ConfigError, match="no configuration"):
         confirm(search_folder, seeds=2, top=1)
 
 
 def test_a_pilot_and_a_confirmation_share_their_trainings(
-    confirmed_folder: SearchFolder, crew: Any, monkeypatch: pytest.MonkeyPatch
+    confirmed_folder: SearchFolder, trainer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Training, "iterate", lambda self: pytest.fail("trained again"))
     assert pilot(confirmed_folder, 2, None).shape == (2, 12)
-    crew.trained.clear()
+    trainer.trained.clear()
     confirm(confirmed_folder, seeds=2, top=1, split="dev")
-    assert crew.trained and not any(name.startswith("baseline") for name in crew.trained)
+    assert trainer.trained and not any(name.startswith("baseline") for name in trainer.trained)
 
 
 def test_values_that_do_not_vary_are_named(

@@ -1,4 +1,4 @@
-"""The search without Ray: a simulated crew of workers drives it through plans, results, kills and resumes."""
+"""The search without Ray: a simulated trainer of workers drives it through plans, results, kills and resumes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.toy_search import SPACE, Crew, Killed, experiment, open_journal, summary
+from tests.support.toy_search import SPACE, Killed, ToyTrainer, experiment, open_journal, summary
 from trainables.core.randomness import generator
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import forecast_of
@@ -22,7 +22,7 @@ __all__ = ["experiment"]  # a fixture
 
 
 def test_a_search_runs_its_trials_and_keeps_the_baseline_to_the_end(experiment: Experiment, tmp_path: Path) -> None:
-    Crew(tmp_path / "a", experiment).work()
+    ToyTrainer(tmp_path / "a", experiment).work()
     trials = summary(tmp_path / "a")
     assert len(trials) == 10
     assert trials[BASELINE_TRIAL][1] == "baseline" and len(trials[BASELINE_TRIAL][3]) == 9
@@ -33,27 +33,27 @@ def test_a_search_runs_its_trials_and_keeps_the_baseline_to_the_end(experiment: 
 
 @pytest.mark.parametrize("kill_after", [0, 1, 2, 3, 13, 28, 60])
 def test_a_killed_search_ends_like_an_unbroken_one(experiment: Experiment, tmp_path: Path, kill_after: int) -> None:
-    Crew(tmp_path / "whole", experiment).work()
+    ToyTrainer(tmp_path / "whole", experiment).work()
     with pytest.raises(Killed):
-        Crew(tmp_path / "cut", experiment, kill_after=kill_after).work()
-    Crew(tmp_path / "cut", experiment).work()
+        ToyTrainer(tmp_path / "cut", experiment, kill_after=kill_after).work()
+    ToyTrainer(tmp_path / "cut", experiment).work()
     assert summary(tmp_path / "cut") == summary(tmp_path / "whole")
 
 
 def test_a_search_killed_again_and_again_repeats_at_most_an_iteration_a_kill(
     experiment: Experiment, tmp_path: Path
 ) -> None:
-    whole = Crew(tmp_path / "whole", experiment).work()
+    whole = ToyTrainer(tmp_path / "whole", experiment).work()
     iterated, kills = 0, 0
     while True:
-        crew = Crew(tmp_path / "cut", experiment, kill_after=7)
+        trainer = ToyTrainer(tmp_path / "cut", experiment, kill_after=7)
         try:
-            crew.work()
+            trainer.work()
         except Killed:
             kills += 1
-            iterated += crew.iterated
+            iterated += trainer.iterated
             continue
-        iterated += crew.iterated
+        iterated += trainer.iterated
         break
     assert kills > 5
     assert summary(tmp_path / "cut") == summary(tmp_path / "whole")
@@ -63,8 +63,8 @@ def test_a_search_killed_again_and_again_repeats_at_most_an_iteration_a_kill(
 def test_trials_that_failed_are_taken_up_again_on_demand(experiment: Experiment, tmp_path: Path) -> None:
     """A search that a fault of its disk had spoilt comes out like an unbroken one, kills in between or not."""
     alone = replace(experiment, search=experiment.search.model_copy(update={"scheduler": "none", "searcher": "random"}))
-    Crew(tmp_path / "whole", alone).work()
-    spoilt = Crew(tmp_path / "cut", alone)
+    ToyTrainer(tmp_path / "whole", alone).work()
+    spoilt = ToyTrainer(tmp_path / "cut", alone)
     ended = spoilt.search.ended
     spoilt.search.ended = lambda trial: (
         spoilt.search.failed(trial, "no space") if trial in (BASELINE_TRIAL, "t0003") else ended(trial)
@@ -72,8 +72,8 @@ def test_trials_that_failed_are_taken_up_again_on_demand(experiment: Experiment,
     spoilt.work()
     assert [outcome for _, outcome, _, _ in summary(tmp_path / "cut").values()].count("failed") == 2
     with pytest.raises(Killed):
-        Crew(tmp_path / "cut", alone, kill_after=5, retry_failed=True).work()
-    Crew(tmp_path / "cut", alone, retry_failed=True).work()
+        ToyTrainer(tmp_path / "cut", alone, kill_after=5, retry_failed=True).work()
+    ToyTrainer(tmp_path / "cut", alone, retry_failed=True).work()
     assert summary(tmp_path / "cut") == summary(tmp_path / "whole")
 
 
@@ -101,7 +101,7 @@ def test_every_scheduler_ends_its_trials_and_survives_kills_without_the_checkpoi
     path = tmp_path / "toy.yaml"
     path.write_text(SPACE)
     experiment = load_experiment(str(path), ["search.searcher=random", "search.trials=14", *options])
-    whole = Crew(tmp_path / "whole", experiment, slots).work()
+    whole = ToyTrainer(tmp_path / "whole", experiment, slots).work()
     trials = summary(tmp_path / "whole")
     outcomes = [outcome for _, outcome, _, _ in trials.values()]
     assert len(trials) == len(left(whole)) == 14 and set(outcomes) == {"baseline", "completed", "stopped_early"}
@@ -122,7 +122,7 @@ def test_every_scheduler_ends_its_trials_and_survives_kills_without_the_checkpoi
     assert all(trial.artifacts for trial in tidy.search.state.by_number())
 
 
-class Tidy(Crew):
+class Tidy(ToyTrainer):
     """Lets go of the checkpoints of ended trials at every step."""
 
     most = 0  # ended trials whose checkpoints were kept at once
@@ -135,53 +135,53 @@ class Tidy(Crew):
         super().tick()
 
 
-def left(crew: Crew) -> list[str]:
+def left(trainer: ToyTrainer) -> list[str]:
     """Trials whose checkpoints are there."""
-    return sorted(path.name for path in crew.folder.iterdir() if path.is_dir())
+    return sorted(path.name for path in trainer.folder.iterdir() if path.is_dir())
 
 
 def test_the_sampler_hears_of_a_paused_trial_as_of_a_stopped_one_until_it_ends(
     experiment: Experiment, tmp_path: Path
 ) -> None:
-    crew = Crew(tmp_path / "a", experiment, slots=2)
-    crew.search.next_trial()
-    plan = crew.search.next_trial()
+    trainer = ToyTrainer(tmp_path / "a", experiment, slots=2)
+    trainer.search.next_trial()
+    plan = trainer.search.next_trial()
     assert isinstance(plan, Plan) and plan.trial == "t0001"
-    training = crew.training(plan)
+    training = trainer.training(plan)
     while next(training, False):
         pass
-    sampler = crew.search.course.arms["curriculum"].sampler
-    assert isinstance(sampler, TpeSampler) and crew.search.state.trials["t0001"].paused
+    sampler = trainer.search.progress.arms["curriculum"].sampler
+    assert isinstance(sampler, TpeSampler) and trainer.search.state.trials["t0001"].paused
     assert sampler.results[1].state.name == "PRUNED" and sampler.results[1].curve.keys() == {1, 2}
-    crew.journal.close()
-    whole = Crew(tmp_path / "a", experiment).work().search
+    trainer.journal.close()
+    whole = ToyTrainer(tmp_path / "a", experiment).work().search
     for trial in whole.state.by_number()[1:]:
-        told = whole.course.arms["curriculum"].sampler.results[trial.number]
+        told = whole.progress.arms["curriculum"].sampler.results[trial.number]
         assert told.state.name == {"completed": "COMPLETE", "stopped_early": "PRUNED"}[trial.outcome]
         assert len(told.curve) == trial.iterations
 
 
 def test_as_many_trials_run_as_there_are_slots(experiment: Experiment, tmp_path: Path) -> None:
-    crew = Crew(tmp_path / "a", experiment, slots=3)
-    assert [isinstance(crew.search.next_trial(), Plan) for _ in range(4)] == [True, True, True, False]
-    crew.journal.close()
-    Crew(tmp_path / "b", experiment, slots=3).work()
+    trainer = ToyTrainer(tmp_path / "a", experiment, slots=3)
+    assert [isinstance(trainer.search.next_trial(), Plan) for _ in range(4)] == [True, True, True, False]
+    trainer.journal.close()
+    ToyTrainer(tmp_path / "b", experiment, slots=3).work()
     assert len(summary(tmp_path / "b")) == 10
 
 
 def test_a_trial_that_fails_is_recorded_with_its_reason_and_not_done_again(
     experiment: Experiment, tmp_path: Path
 ) -> None:
-    crew = Crew(tmp_path / "a", experiment)
-    first, second = crew.search.next_trial(), None
+    trainer = ToyTrainer(tmp_path / "a", experiment)
+    first, second = trainer.search.next_trial(), None
     assert isinstance(first, Plan)
-    assert not crew.search.result(first.trial, {"failed": "the training loss became nan", "iteration": 1})
-    crew.search.ended(first.trial)
-    second = crew.search.next_trial()
+    assert not trainer.search.result(first.trial, {"failed": "the training loss became nan", "iteration": 1})
+    trainer.search.ended(first.trial)
+    second = trainer.search.next_trial()
     assert isinstance(second, Plan)
-    crew.search.failed(second.trial, "its process ended")
-    crew.journal.close()
-    Crew(tmp_path / "a", experiment).work()
+    trainer.search.failed(second.trial, "its process ended")
+    trainer.journal.close()
+    ToyTrainer(tmp_path / "a", experiment).work()
     trials = summary(tmp_path / "a")
     assert trials[first.trial][1:3] == ("failed", "the training loss became nan")
     assert trials[second.trial][1:3] == ("failed", "its process ended")
@@ -192,16 +192,16 @@ def test_no_trial_starts_when_the_hours_are_used_up(experiment: Experiment, tmp_
     path = tmp_path / "timed.yaml"
     path.write_text(SPACE)
     timed = load_experiment(str(path), ["search.hours=1e-9"])
-    search = Crew(tmp_path / "a", timed).work().search
+    search = ToyTrainer(tmp_path / "a", timed).work().search
     assert search.ended_by == "search.hours are used up"
     assert list(summary(tmp_path / "a")) == [BASELINE_TRIAL] and len(summary(tmp_path / "a")[BASELINE_TRIAL][3]) == 9
 
 
 def test_iterations_used_up_stop_all_but_the_baseline(experiment: Experiment, tmp_path: Path) -> None:
     limited = replace(experiment, search=experiment.search.model_copy(update={"iterations": 8}))
-    crew = Crew(tmp_path / "a", limited, slots=2).work()
+    trainer = ToyTrainer(tmp_path / "a", limited, slots=2).work()
     trials = summary(tmp_path / "a")
-    assert crew.search.ended_by == "search.iterations are used up"
+    assert trainer.search.ended_by == "search.iterations are used up"
     assert {trial: outcome for trial, (_, outcome, _, _) in trials.items()} == {
         BASELINE_TRIAL: "baseline",
         **{trial: "stopped_early" for trial in trials if trial != BASELINE_TRIAL},
@@ -211,7 +211,7 @@ def test_iterations_used_up_stop_all_but_the_baseline(experiment: Experiment, tm
 
 
 def test_the_baseline_forecasts_the_search(experiment: Experiment, tmp_path: Path) -> None:
-    state = Crew(tmp_path / "a", experiment, slots=2).work().search.state
+    state = ToyTrainer(tmp_path / "a", experiment, slots=2).work().search.state
     hours = forecast_of(experiment)["iterations_expected"] / 3600  # an iteration takes a second
     assert state.forecast["seconds_per_iteration"] == 1.0
     assert state.forecast["hours_forecast"] == pytest.approx(hours / 2)
@@ -226,16 +226,16 @@ def test_a_warm_start_is_read_from_the_journal(experiment: Experiment, tmp_path:
         journal = open_journal(tmp_path / folder, experiment)
         journal.append({"event": "warm_start", "sources": [], "observations": seen, "time": 0.0})
         journal.close()
-    crew = Crew(tmp_path / "whole", experiment).work()
-    Crew(tmp_path / "cold", experiment).work()
+    trainer = ToyTrainer(tmp_path / "whole", experiment).work()
+    ToyTrainer(tmp_path / "cold", experiment).work()
     assert (
-        isinstance(crew.search.course.arms["curriculum"].sampler, TpeSampler)
-        and len(crew.search.course.arms["curriculum"].sampler.observations) == 4
+        isinstance(trainer.search.progress.arms["curriculum"].sampler, TpeSampler)
+        and len(trainer.search.progress.arms["curriculum"].sampler.observations) == 4
     )
     assert summary(tmp_path / "whole") != summary(tmp_path / "cold")
     with pytest.raises(Killed):
-        Crew(tmp_path / "cut", experiment, kill_after=30).work()
-    Crew(tmp_path / "cut", experiment).work()
+        ToyTrainer(tmp_path / "cut", experiment, kill_after=30).work()
+    ToyTrainer(tmp_path / "cut", experiment).work()
     assert summary(tmp_path / "cut") == summary(tmp_path / "whole")
 
 
@@ -245,20 +245,20 @@ def test_the_scheduler_hears_when_no_new_configuration_comes(tmp_path: Path, opt
     path = tmp_path / "toy.yaml"
     path.write_text(SPACE)
     experiment = load_experiment(str(path), ["search.scheduler=model", *options])
-    crew = Crew(tmp_path / "a", experiment, slots=2)
-    while not crew.search.course.arms["curriculum"].scheduler.all_started:
-        crew.ask()
-        for trial, training in list(crew.running.items()):
+    trainer = ToyTrainer(tmp_path / "a", experiment, slots=2)
+    while not trainer.search.progress.arms["curriculum"].scheduler.all_started:
+        trainer.ask()
+        for trial, training in list(trainer.running.items()):
             if not next(training, False):
-                del crew.running[trial]
-    assert len(crew.search.state.trials) == trials
-    crew.journal.close()
-    again = Crew(tmp_path / "a", experiment, slots=2).work().search
-    assert again.course.arms["curriculum"].scheduler.all_started and len(again.state.trials) == trials
+                del trainer.running[trial]
+    assert len(trainer.search.state.trials) == trials
+    trainer.journal.close()
+    again = ToyTrainer(tmp_path / "a", experiment, slots=2).work().search
+    assert again.progress.arms["curriculum"].scheduler.all_started and len(again.state.trials) == trials
 
 
 def test_some_trials_are_ranked_as_among_all(experiment: Experiment, tmp_path: Path) -> None:
-    state = Crew(tmp_path, experiment).work().search.state
+    state = ToyTrainer(tmp_path, experiment).work().search.state
     names = [trial.trial for trial in state.by_number()][::2]
     assert names
     assert state.ranked(names[::-1]) == [pair for pair in state.ranked() if pair[0].trial in names]

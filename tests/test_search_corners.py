@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.toy_search import SPACE, Crew, Killed, summary
+from tests.support.toy_search import SPACE, Killed, ToyTrainer, summary
 from tune_cl.experiment.load import load_experiment
 from tune_cl.samplers import TpeSampler
 from tune_cl.search.driver import BASELINE_TRIAL, REPORTED
@@ -24,40 +24,40 @@ def test_a_search_over_lists_survives_a_kill(tmp_path: Path, searcher: str) -> N
     (tmp_path / "toy.yaml").write_text(LISTS)
     options = [f"search.searcher={searcher}", "search.points=[{ranker.hidden: [64, 32]}]"]
     experiment = load_experiment(str(tmp_path / "toy.yaml"), options)
-    Crew(tmp_path / "whole", experiment).work()
+    ToyTrainer(tmp_path / "whole", experiment).work()
     with pytest.raises(Killed):
-        Crew(tmp_path / "cut", experiment, kill_after=60).work()
-    Crew(tmp_path / "cut", experiment).work()
+        ToyTrainer(tmp_path / "cut", experiment, kill_after=60).work()
+    ToyTrainer(tmp_path / "cut", experiment).work()
     assert summary(tmp_path / "cut") == summary(tmp_path / "whole")
 
 
 def test_a_baseline_that_failed_has_no_value_to_compare_with(tmp_path: Path) -> None:
     (tmp_path / "toy.yaml").write_text(SPACE)
-    crew = Crew(tmp_path / "a", load_experiment(str(tmp_path / "toy.yaml")))
-    first = crew.search.next_trial()
+    trainer = ToyTrainer(tmp_path / "a", load_experiment(str(tmp_path / "toy.yaml")))
+    first = trainer.search.next_trial()
     assert isinstance(first, Plan) and first.trial == BASELINE_TRIAL
-    crew.search.result(BASELINE_TRIAL, dict.fromkeys(REPORTED, 1.0) | {"dev_map": 0.5, "iteration": 1})
-    assert (default_result(crew.search.state) or {})["dev"] == 0.5
-    crew.search.failed(BASELINE_TRIAL, "its process ended")
-    assert default_result(crew.search.state) is None
-    crew.journal.close()
+    trainer.search.result(BASELINE_TRIAL, dict.fromkeys(REPORTED, 1.0) | {"dev_map": 0.5, "iteration": 1})
+    assert (default_result(trainer.search.state) or {})["dev"] == 0.5
+    trainer.search.failed(BASELINE_TRIAL, "its process ended")
+    assert default_result(trainer.search.state) is None
+    trainer.journal.close()
 
 
 def test_a_last_iteration_that_uses_up_a_budget_completes_its_trial(tmp_path: Path) -> None:
     (tmp_path / "toy.yaml").write_text(SPACE)
     experiment = load_experiment(str(tmp_path / "toy.yaml"), ["search.iterations=2", "search.scheduler=none"])
-    crew = Crew(tmp_path / "a", experiment)
+    trainer = ToyTrainer(tmp_path / "a", experiment)
     for done in (False, True):
-        plan = crew.search.next_trial()
+        plan = trainer.search.next_trial()
         assert isinstance(plan, Plan)
         metrics = dict.fromkeys(REPORTED, 1.0) | {"dev_map": 0.5, "iteration": 1, "done": done}
-        crew.search.result(plan.trial, metrics)
-        crew.search.ended(plan.trial)
-    assert [trial.outcome for trial in crew.search.state.by_number()] == ["baseline", "completed"]
-    crew.journal.close()
+        trainer.search.result(plan.trial, metrics)
+        trainer.search.ended(plan.trial)
+    assert [trial.outcome for trial in trainer.search.state.by_number()] == ["baseline", "completed"]
+    trainer.journal.close()
 
 
-class EndsByItself(Crew):
+class EndsByItself(ToyTrainer):
     """Each training is done after its second iteration; earlier trials have higher values."""
 
     def training(self, plan: Plan) -> Iterator[bool]:
@@ -81,11 +81,11 @@ def test_a_training_that_has_ended_by_itself_is_not_stopped_early(tmp_path: Path
         ("baseline", 2),
         *[("completed", 2)] * 9,
     ]
-    assert isinstance(search.course.arms["curriculum"].sampler, TpeSampler)
-    assert {trial.state.name for trial in search.course.arms["curriculum"].sampler.results.values()} == {"COMPLETE"}
+    assert isinstance(search.progress.arms["curriculum"].sampler, TpeSampler)
+    assert {trial.state.name for trial in search.progress.arms["curriculum"].sampler.results.values()} == {"COMPLETE"}
 
 
-class Patient(Crew):
+class Patient(ToyTrainer):
     """Patience ends every training before its last iteration; the third trial is far above all others."""
 
     def length(self, plan: Plan) -> int:

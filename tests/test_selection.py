@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support.builders import tiny_data
-from tests.support.confirm_cases import confirm, crew, data, search_folder, searched
+from tests.support.confirm_cases import confirm, data, search_folder, searched, trainer
 from trainables.core.errors import ConfigError, DataError, Interrupted
 from trainables.data import load_data
 from trainables.data.clusters import query_clusters
@@ -26,7 +26,7 @@ from tune_cl.experiment.paths import in_any_folder
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
 
-__all__ = ["crew", "data", "search_folder"]  # fixtures
+__all__ = ["data", "search_folder", "trainer"]  # fixtures
 SPACE = """
 ranker: {name: conv_knrm, vector_size: 8, filters: 4}
 curriculum:
@@ -66,7 +66,7 @@ def two_armed(folder: Path, data: Path, *options: str) -> SearchFolder:
 
 
 def test_the_champions_of_both_arms_meet_on_test_with_seeds_that_no_selection_used(
-    tmp_path: Path, data: Path, crew: Any
+    tmp_path: Path, data: Path, trainer: Any
 ) -> None:
     document = confirm(two_armed(tmp_path, data), top=2, seeds=3)
     rows = document["selection"]
@@ -80,7 +80,7 @@ def test_the_champions_of_both_arms_meet_on_test_with_seeds_that_no_selection_us
         side = document["baseline"] if arm == "plain" else document["configurations"][0]
         assert side["trial_id"] == chosen["trial_id"]
     assert len(document["configurations"]) == 1 and document["seeds"] == [1, 3, 4]
-    selected = {int(name.rpartition(" ")[2]) for name in crew.trained if int(name.rpartition(" ")[2]) > 1000}
+    selected = {int(name.rpartition(" ")[2]) for name in trainer.trained if int(name.rpartition(" ")[2]) > 1000}
     assert len(selected) == len(rows[0]["devs"]) and not selected & set(document["seeds"])
     row = document["configurations"][0]
     assert row["p_new"] == row["p_new_adjusted"], "one test"
@@ -94,14 +94,14 @@ def test_the_champions_of_both_arms_meet_on_test_with_seeds_that_no_selection_us
     assert "plain training, tuned over 2 trials (lr)" in sentence(document)
 
 
-def test_each_tests_all_curricula_against_the_plain_champion(tmp_path: Path, data: Path, crew: Any) -> None:
+def test_each_tests_all_curricula_against_the_plain_champion(tmp_path: Path, data: Path, trainer: Any) -> None:
     document = confirm(two_armed(tmp_path, data), top=2, seeds=2, each=True)
     assert [row["trial_id"] for row in document["configurations"]] == ["t0003", "t0001"]
     assert {row["arm"] for row in document["selection"] if row["devs"]} == {"plain"}
 
 
 def test_trials_and_the_best_of_each_value_are_tested_by_name(
-    tmp_path: Path, data: Path, crew: Any, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, data: Path, trainer: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     search = two_armed(tmp_path, data)
     named = confirm(search, top=1, seeds=2, trials=("t0001", "t0003"))
@@ -136,29 +136,29 @@ def test_trials_and_the_best_of_each_value_are_tested_by_name(
     ],
 )
 def test_trials_that_cannot_be_tested_are_named(
-    tmp_path: Path, data: Path, crew: Any, options: dict[str, Any], message: str
+    tmp_path: Path, data: Path, trainer: Any, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         confirm(two_armed(tmp_path, data), **options)
-    assert crew.trained == []
+    assert trainer.trained == []
 
 
-def test_a_trial_that_failed_is_not_tested(search_folder: SearchFolder, crew: Any) -> None:
+def test_a_trial_that_failed_is_not_tested(search_folder: SearchFolder, trainer: Any) -> None:
     with pytest.raises(ConfigError, match="--trials: trial 't0003' failed, or has no dev value"):
         confirm(search_folder, trials=("t0003",))
 
 
-def test_one_that_is_stopped_in_its_selection_goes_on(tmp_path: Path, data: Path, crew: Any) -> None:
+def test_one_that_is_stopped_in_its_selection_goes_on(tmp_path: Path, data: Path, trainer: Any) -> None:
     whole = confirm(two_armed(tmp_path / "whole", data), top=2, seeds=2)
-    trained, broken = list(crew.trained), two_armed(tmp_path / "broken", data)
-    crew.trained.clear()
+    trained, broken = list(trainer.trained), two_armed(tmp_path / "broken", data)
+    trainer.trained.clear()
     for left in (5, 9, 1000):
-        crew.left = left
+        trainer.left = left
         try:
             document = confirm(broken, top=2, seeds=2)
         except Interrupted:
             continue
-    assert sorted(crew.trained) == sorted(trained), "each once"
+    assert sorted(trainer.trained) == sorted(trained), "each once"
     for part in ("selection", "baseline", "configurations", "default"):
         assert strip(document[part]) == strip(whole[part])
 
@@ -170,14 +170,14 @@ def strip(value: Any) -> Any:
     return [strip(one) for one in value] if isinstance(value, list) else value
 
 
-def test_a_selection_wants_seeds_for_its_champions(tmp_path: Path, data: Path, crew: Any) -> None:
+def test_a_selection_wants_seeds_for_its_champions(tmp_path: Path, data: Path, trainer: Any) -> None:
     with pytest.raises(ConfigError, match=r"--seeds: 1 cannot test .*; 2 or more, or --top 1"):
         confirm(two_armed(tmp_path, data), top=2, seeds=1)
     assert confirm(two_armed(tmp_path / "one", data), top=1, seeds=1)["selection"][0]["devs"] == []
 
 
 def test_each_seed_has_a_teacher_that_its_configurations_share(
-    tmp_path: Path, data: Path, crew: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, data: Path, trainer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[tuple[int, bytes]] = []
     complete = factory.completed
@@ -200,7 +200,7 @@ def test_each_seed_has_a_teacher_that_its_configurations_share(
     assert fixed["teachers"] == "once" and "with this one teacher" in sentence(fixed)
 
 
-def test_label_noise_is_drawn_anew_if_asked_for(tmp_path: Path, data: Path, crew: Any) -> None:
+def test_label_noise_is_drawn_anew_if_asked_for(tmp_path: Path, data: Path, trainer: Any) -> None:
     noisy = "data.label_noise.share=.5", "training.loss=pointwise"
     once = confirm(two_armed(tmp_path / "once", data, *noisy), top=1, seeds=2)
     assert once["noise"] == "once" and "with this draw of the label noise" in sentence(once)
@@ -212,7 +212,9 @@ def test_label_noise_is_drawn_anew_if_asked_for(tmp_path: Path, data: Path, crew
         confirm(two_armed(tmp_path / "clean", data), top=1, new_noise=True)
 
 
-def test_readings_of_a_split_are_remembered_over_searches_and_storages(tmp_path: Path, data: Path, crew: Any) -> None:
+def test_readings_of_a_split_are_remembered_over_searches_and_storages(
+    tmp_path: Path, data: Path, trainer: Any
+) -> None:
     first = confirm(two_armed(tmp_path / "first", data), top=1, seeds=2)
     assert first["readings"] == [] and confirm(two_armed(tmp_path / "first2", data), top=1)["notes"] != []
     read = load_data(load_experiment(str(tmp_path / "first/toy.yaml"), data=str(data)).base_ranker().data)
@@ -249,7 +251,7 @@ def test_a_cluster_file_lacks_no_query(tmp_path: Path) -> None:
             query_clusters(made, "test", str(tmp_path / name))
 
 
-def test_a_second_reading_with_more_seeds_is_judged_as_the_second(tmp_path: Path, data: Path, crew: Any) -> None:
+def test_a_second_reading_with_more_seeds_is_judged_as_the_second(tmp_path: Path, data: Path, trainer: Any) -> None:
     search_folder = two_armed(tmp_path, data)
     confirm(search_folder, top=1, seeds=2)
     again = confirm(search_folder, top=1, seeds=4)
@@ -261,11 +263,11 @@ def test_a_second_reading_with_more_seeds_is_judged_as_the_second(tmp_path: Path
     assert any("p and intervals take account of it" in note for note in again["notes"])
 
 
-def test_an_ablation_that_is_the_plain_champion_is_not_trained_twice(tmp_path: Path, data: Path, crew: Any) -> None:
+def test_an_ablation_that_is_the_plain_champion_is_not_trained_twice(tmp_path: Path, data: Path, trainer: Any) -> None:
     document = confirm(two_armed(tmp_path, data), top=1, seeds=2, ablate=True)
     [row] = document["configurations"]
     assert row["ablation"]["trial_id"] == document["baseline"]["trial_id"] == "t0002"
-    assert len(crew.trained) == 6, "the champions and the first trial, with two seeds each"
+    assert len(trainer.trained) == 6, "the champions and the first trial, with two seeds each"
 
 
 def test_plain_configurations_with_like_values_have_labels_of_their_own() -> None:

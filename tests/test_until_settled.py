@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtri
 from scipy.stats import multivariate_normal
 
-from tests.support.confirm_cases import LABELS, confirm, confirmed, confirmed_folder, crew, data, state_of
+from tests.support.confirm_cases import LABELS, confirm, confirmed, confirmed_folder, data, state_of, trainer
 from trainables.core.errors import Interrupted
 from trainables.core.randomness import generator
 from trainables.evaluation.significance import Components, CrossedTest
@@ -31,7 +31,7 @@ from tune_cl.confirmation.looks import (
 from tune_cl.confirmation.verdict import corrected_tests, power_of
 from tune_cl.history.search_folder import SearchFolder
 
-__all__ = ["confirmed", "confirmed_folder", "crew", "data"]  # fixtures
+__all__ = ["confirmed", "confirmed_folder", "data", "trainer"]  # fixtures
 
 
 def test_levels_spend_what_they_may() -> None:
@@ -195,7 +195,7 @@ def test_intervals_exclude_zero_exactly_where_the_look_rejects() -> None:
 # -- with real trainings of a tiny ranker; two seeds are trained already --------------------------------------------
 
 
-def test_looks_are_in_document_and_journal(confirmed_folder: SearchFolder, crew: Any) -> None:
+def test_looks_are_in_document_and_journal(confirmed_folder: SearchFolder, trainer: Any) -> None:
     document = confirm(confirmed_folder, until_settled=True, max_seeds=5, top=2)
     seeds = [look["seeds"] for look in document["looks"]]
     assert seeds == list(range(3, seeds[-1] + 1)) and len(document["seeds"]) == seeds[-1]
@@ -205,7 +205,9 @@ def test_looks_are_in_document_and_journal(confirmed_folder: SearchFolder, crew:
     assert {row["label"] for row in document["configurations"]} | {one["label"] for one in document["dropped"]}
 
 
-def test_p_values_follow_the_looks(confirmed_folder: SearchFolder, crew: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_p_values_follow_the_looks(
+    confirmed_folder: SearchFolder, trainer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """To the end, so that a fixed design with the same seeds can be asked for."""
     monkeypatch.setattr(looks, "LEAST_POWER", 0.0)
     document = confirm(confirmed_folder, until_settled=True, max_seeds=4, top=1)
@@ -217,21 +219,21 @@ def test_p_values_follow_the_looks(confirmed_folder: SearchFolder, crew: Any, mo
     assert any("was read" in note for note in fixed["notes"])
 
 
-def test_a_killed_one_goes_on(confirmed_folder: SearchFolder, crew: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_one_goes_on(confirmed_folder: SearchFolder, trainer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(looks, "LEAST_POWER", 0.0)
-    crew.left = 4  # the first look has been taken
+    trainer.left = 4  # the first look has been taken
     with pytest.raises(Interrupted) as stop:
         confirm(confirmed_folder, until_settled=True, max_seeds=5, top=2, each=True)
     assert "--until-settled --max-seeds 5" in str(stop.value)
     assert [look["seeds"] for look in state_of(confirmed_folder).looks] == [3]
-    crew.left = 1000
+    trainer.left = 1000
     again = confirm(confirmed_folder, until_settled=True, max_seeds=5, top=2, each=True)
-    assert len(crew.trained) == len(set(crew.trained))
+    assert len(trainer.trained) == len(set(trainer.trained))
     assert [look["seeds"] for look in state_of(confirmed_folder).looks] == [one["seeds"] for one in again["looks"]]
 
 
 def test_who_is_hopeless_gets_no_more_seeds(
-    confirmed_folder: SearchFolder, crew: Any, monkeypatch: pytest.MonkeyPatch
+    confirmed_folder: SearchFolder, trainer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def hopeless(tests: Any, recommended: str, queries: int, seeds: int, most: int) -> looks.Look:
         found = look_at(tests, recommended, queries, seeds, most)
@@ -239,19 +241,20 @@ def test_who_is_hopeless_gets_no_more_seeds(
 
     monkeypatch.setattr(runner, "look_at", hopeless)
     document = confirm(confirmed_folder, until_settled=True, max_seeds=4, top=2, each=True)
-    assert crew.trained == [*(f"{of}, seed 4" for of in ("baseline", *LABELS)), "baseline, seed 5",
+    assert trainer.trained == [*(f"{of}, seed 4" for of in ("baseline", *LABELS)), "baseline, seed 5",
                             f"{LABELS[1]}, seed 5"]  # fmt: skip
     [row] = document["configurations"]
     assert row["label"] == LABELS[1] and document["dropped"] == [{"label": LABELS[0], "seeds": [1, 3, 4]}]
     assert row["p_adjusted"] == row["p_value"] and row["p_new_adjusted"] > row["p_new"], "of two"
-    crew.trained.clear()
+    trainer.trained.clear()
     assert (
-        confirm(confirmed_folder, until_settled=True, max_seeds=4, top=2, each=True) == document and crew.trained == []
+        confirm(confirmed_folder, until_settled=True, max_seeds=4, top=2, each=True) == document
+        and trainer.trained == []
     )
 
 
 def test_a_look_without_a_p_value_is_recorded_once(
-    confirmed_folder: SearchFolder, crew: Any, monkeypatch: pytest.MonkeyPatch
+    confirmed_folder: SearchFolder, trainer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where all differences are equal."""
     monkeypatch.setattr(runner, "look_at", lambda *given: replace(look_at(*given), p_new=math.nan))

@@ -99,7 +99,7 @@ def searched(
     yield {"event": "search_end", "best": None, "cost": {}, "seconds": 5.0, "time": 1010.0}
 
 
-class LocalCrew:
+class LocalTrainer:
     """Trains in this process, one by one. `fails`: why trainings fail, by name; `left`: trainings until Ctrl-C."""
 
     fails: dict[str, str] = {}  # noqa: RUF012 - set by a test
@@ -188,25 +188,25 @@ class NoWriter:
 
 
 @contextmanager
-def local_crew() -> Iterator[type[LocalCrew]]:
-    """The crew that stands in for Ray; MLflow is left out."""
+def local_trainer() -> Iterator[type[LocalTrainer]]:
+    """The trainer that stands in for Ray; MLflow is left out."""
 
     @contextmanager
     def no_ray(address: str | None) -> Iterator[None]:
         yield
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner, "run_trials", LocalCrew.run_trials)
+        patch.setattr(runner, "run_trials", LocalTrainer.run_trials)
         patch.setattr(runner, "ray_session", no_ray)
         patch.setattr(runner, "MlflowWriter", NoWriter)
         for name, value in (("fails", {}), ("left", 1000), ("trained", [])):
-            patch.setattr(LocalCrew, name, value)
-        yield LocalCrew
+            patch.setattr(LocalTrainer, name, value)
+        yield LocalTrainer
 
 
 @pytest.fixture
-def crew() -> Iterator[type[LocalCrew]]:
-    with local_crew() as own:
+def trainer() -> Iterator[type[LocalTrainer]]:
+    with local_trainer() as own:
         yield own
 
 
@@ -223,7 +223,7 @@ class Confirmed:
 def confirmed(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Confirmed:
     """Nobody has read its test queries before: other files' tests confirm searches on the same data."""
     search_folder = ended_search(tmp_path_factory.mktemp("confirmed"), data)
-    with local_crew() as own, pytest.MonkeyPatch.context() as patch:
+    with local_trainer() as own, pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("unread")))
         return Confirmed(search_folder, confirm(search_folder, seeds=2, ablate=True, each=True), list(own.trained))
 

@@ -62,7 +62,7 @@ def open_journal(folder: Path, experiment: Experiment) -> Journal:
     return journal
 
 
-class Crew:
+class ToyTrainer:
     """Deterministic trainings, which save a folder every `checkpoint_every` iterations to go on from."""
 
     def __init__(
@@ -83,7 +83,7 @@ class Crew:
     def artifacts(self, trial: str, checkpoint: Path, run: Any) -> Path:
         return self.folder / trial
 
-    def work(self) -> Crew:
+    def work(self) -> ToyTrainer:
         """Makes one iteration of every running trial, round after round, until the search has no more."""
         try:
             while True:
@@ -105,7 +105,9 @@ class Crew:
         return answer
 
     def may_finish(self, running: int) -> bool:
-        return running < self.search.slots and not (running and self.search.course.arms["curriculum"].scheduler.pauses)
+        return running < self.search.slots and not (
+            running and self.search.progress.arms["curriculum"].scheduler.pauses
+        )
 
     def training(self, plan: Plan) -> Iterator[bool]:
         done = int(Path(plan.checkpoint).name) if plan.checkpoint else 0

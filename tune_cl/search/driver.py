@@ -1,7 +1,7 @@
 """The search itself, without Ray: which trial comes next, what a result means, what is recorded.
 
-Every event goes to the journal first, then into `Course`. A search that stopped is rebuilt by replaying the journal:
-sampler, rungs and open trials come out as they were, whatever Ray has saved.
+Every event goes to the journal first, then into `SearchProgress`. A search that stopped is rebuilt by replaying the
+journal: sampler, rungs and open trials come out as they were, whatever Ray has saved.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Stop:
     reason: str
 
 
-class ArmCourse:
+class ArmProgress:
     """What is known of the trials of one arm. `numbers`: of its trials, as its sampler counts them: plain ones from 0,
     for the baseline is the first, others from 1."""
 
@@ -75,14 +75,14 @@ class ArmCourse:
         return not self.used_up and len(self.numbers) < self.trials
 
 
-class Course:
+class SearchProgress:
     """State, samplers and schedulers of a search, as its events have left them. `events`: all events so far, of which
     the first is `search`."""
 
     def __init__(self, experiment: Experiment, events: Iterator[Event]):
         self.metric = experiment.metric
         self.experiment = experiment
-        self.arms: dict[Arm, ArmCourse] = {arm: ArmCourse(experiment, arm) for arm in ARMS}
+        self.arms: dict[Arm, ArmProgress] = {arm: ArmProgress(experiment, arm) for arm in ARMS}
         self.stops: dict[str, Stop] = {}
         self.grace = 0  # of the newest curriculum
         self.graces: dict[str, int] = {}  # of all trials but the baseline
@@ -116,7 +116,7 @@ class Course:
         elif kind == "end":
             self._trial_ended(self.state.trials[trial])
 
-    def next_arm(self) -> ArmCourse | None:
+    def next_arm(self) -> ArmProgress | None:
         """The arm of the next new trial: the two take turns, in proportion to their trials. None if neither is to begin
         any more."""
         plain, curriculum = self.arms[PLAIN], self.arms[CURRICULUM]
@@ -211,7 +211,7 @@ class Search:
     def __post_init__(self) -> None:
         self.running: set[str] = set()
         self.ended_by: str | None = None
-        self.course = Course(self.experiment, self.journal.events())
+        self.progress = SearchProgress(self.experiment, self.journal.events())
         self.just_ended = [
             trial.trial for trial in self.state.by_number() if trial.outcome
         ]  # since `unneeded` was asked
@@ -221,7 +221,7 @@ class Search:
     @property
     def state(self) -> SearchState:
         """What the events so far have left."""
-        return self.course.state
+        return self.progress.state
 
     def retry_failed(self) -> None:
         """Has the failed trials trained anew, after those that are open."""
@@ -241,7 +241,7 @@ class Search:
                 return self._plan(trial.number, trial.arm, trial.point, None, anew=True)
             checkpoint, iteration = self.last_checkpoint(trial)
             self._stop_where_used_up(trial)
-            stop = self.course.stops.get(trial.trial)
+            stop = self.progress.stops.get(trial.trial)
             if stop and stop.iteration <= iteration:  # killed between the decision and its record
                 self.ended(trial.trial)
                 continue
@@ -252,7 +252,7 @@ class Search:
         """Stops a trial at its last result if that used up a budget, and a kill kept the stop from taking effect."""
         at, last = max(trial.results, default=0), self.experiment.max_iterations
         if trial.trial != BASELINE_TRIAL and 0 < at < last and (end := used_up(self.experiment, self.state)):
-            self.course.stops.setdefault(trial.trial, Stop(at, "stopped_early", end))
+            self.progress.stops.setdefault(trial.trial, Stop(at, "stopped_early", end))
 
     def _new_or_paused(self) -> Plan | str:
         """A paused trial that may go on, else a new configuration."""
@@ -260,7 +260,7 @@ class Search:
             self.ended_by = end
         if self.ended_by:
             return self._last_paused()
-        if paused := self.course.next_paused(last=False):
+        if paused := self.progress.next_paused(last=False):
             still_saves = paused in self.running  # Tune asks for further trials as soon as it has passed a result on
             return WAIT if still_saves else self._go_on(paused)
         return self._new() or self._last_paused()
@@ -271,7 +271,7 @@ class Search:
         number = len(self.state.trials)
         if not number:
             return self._plan(number, PLAIN, self.experiment.baseline_values(), None)
-        while arm := self.course.next_arm():
+        while arm := self.progress.next_arm():
             values = arm.sampler.ask(arm.next_number)
             if values is not None:
                 point = self.experiment.plain_values(values) if arm.arm == PLAIN else values
@@ -281,11 +281,11 @@ class Search:
 
     def _last_paused(self) -> Plan | str:
         """When no new trial comes: a paused one that may still go on, or else the end of all paused ones."""
-        if not any(arm.scheduler.pauses for arm in self.course.arms.values()):
+        if not any(arm.scheduler.pauses for arm in self.progress.arms.values()):
             return FINISHED
         if self.running:  # their results may still decide which paused trial goes on
             return WAIT
-        if not self.ended_by and (paused := self.course.next_paused(last=True)):
+        if not self.ended_by and (paused := self.progress.next_paused(last=True)):
             return self._go_on(paused)
         for trial in self.state.open_trials():
             self._end(trial.trial, "stopped_early", self.ended_by or f"did not go on from iteration {trial.iterations}")
@@ -295,14 +295,14 @@ class Search:
         """Records one iteration's metrics, unless they are recorded already; returns whether the trial may go on."""
         iteration = metrics["iteration"]
         if "failed" in metrics:
-            self.course.stops[trial] = Stop(iteration, "failed", reason_of(metrics, self._files(trial)))
+            self.progress.stops[trial] = Stop(iteration, "failed", reason_of(metrics, self._files(trial)))
         elif iteration not in self.state.trials[trial].results:
             event = {"event": "result", "trial": trial, "iteration": iteration, "metrics": self._recorded(metrics)}
             self.record(event | ({"done": True} if metrics.get("done") else {}))
             self._forecast(trial)
             if trial != BASELINE_TRIAL and not metrics.get("done") and (end := used_up(self.experiment, self.state)):
-                self.course.stops.setdefault(trial, Stop(iteration, "stopped_early", end))
-        return not (trial in self.course.stops and self.course.stops[trial].iteration <= iteration)
+                self.progress.stops.setdefault(trial, Stop(iteration, "stopped_early", end))
+        return not (trial in self.progress.stops and self.progress.stops[trial].iteration <= iteration)
 
     def note(self, trial: str, text: str) -> None:
         """Records something about a trial that the user should know."""
@@ -323,7 +323,7 @@ class Search:
 
     def ended(self, trial: str) -> None:
         """A trial ended by itself or by a decision, or paused."""
-        stop = self.course.stops.get(trial)
+        stop = self.progress.stops.get(trial)
         if stop and stop.outcome == PAUSED:
             self.running.discard(trial)
             self.record({"event": "pause", "trial": trial, "iteration": stop.iteration, "reason": stop.reason})
@@ -440,7 +440,7 @@ class Search:
         """Appends an event to the journal, of now if it has no `time`, and updates the state with it."""
         event = {"time": time.time(), **event}
         self.journal.append(event)
-        self.course.apply(event)
+        self.progress.apply(event)
         self.watch(self.state)
 
 
