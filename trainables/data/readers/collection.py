@@ -12,8 +12,8 @@ import numpy as np
 
 from trainables.data.columns import Rated, TextColumn
 from trainables.data.data_cache import TextWriter, rewritten
-from trainables.data.readers.left_out import LeftOut, Repeats
-from trainables.data.readers.rows import MISSING, IdIndex, Lines, hash_of, usable_id
+from trainables.data.readers.rows import LeftOut, Lines, Repeats, usable_id
+from trainables.data.readers.text_table import MISSING, IdIndex, hash_of
 
 _BATCH = 1 << 16  # ratings whose ids are looked up together
 

@@ -14,8 +14,8 @@ from trainables.core.errors import Problem
 from trainables.data.columns import SPLITS, Rated
 from trainables.data.readers.collection import Ratings
 from trainables.data.readers.files import split_file
-from trainables.data.readers.left_out import LeftOut, Repeats
-from trainables.data.readers.rows import IdIndex, Lines, Rows, Wrong, grade_of, score_of, whole_number
+from trainables.data.readers.rows import LeftOut, Lines, Repeats, Rows, Wrong, grade_of, score_of, whole_number
+from trainables.data.readers.text_table import IdIndex
 
 QRELS = ("QUERY", "0", "DOCUMENT", "GRADE")
 RUN = ("QUERY", "Q0", "DOCUMENT", "RANK", "SCORE", "TAG")

@@ -22,9 +22,8 @@ from trainables.data.data_cache import TextWriter
 from trainables.data.readers.assembly import Raw, RawSplit, assemble
 from trainables.data.readers.files import SPLIT_NAMES, files_of_splits
 from trainables.data.readers.judgments import SCORES, score_rows, scores_file
-from trainables.data.readers.left_out import LeftOut, Repeats, repeat_note
 from trainables.data.readers.pair_columns import Columns, Judged, Unusable, columns_of, is_known
-from trainables.data.readers.rows import Rows, Wrong, one_line, read_whole, score_of
+from trainables.data.readers.rows import LeftOut, Repeats, Rows, Wrong, one_line, read_whole, repeat_note, score_of
 from trainables.data.readers.squad import may_be_squad
 from trainables.data.readers.tables import (
     FORMATS,

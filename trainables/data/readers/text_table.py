@@ -1,13 +1,16 @@
-"""Numbers for texts by their content, in the order in which they first occur; the texts go to disk."""
+"""Numbers for texts by their content, in the order in which they first occur (the texts go to disk); rows of ids."""
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 
 import numpy as np
 
-_FREE = -1  # a slot without a row
+from trainables.data.columns import TextColumn
+
+MISSING = _FREE = -1  # no such id; a slot without a row
 
 
 class TextTable:
@@ -91,3 +94,41 @@ def _keys_of(texts: Sequence[bytes]) -> np.ndarray:
     """The hash of each of N texts, uint64 [N, 2]."""
     digests = b"".join([blake2b(text, digest_size=16).digest() for text in texts])
     return np.frombuffer(digests, np.uint64).reshape(-1, 2)
+
+
+def hash_of(name: str) -> int:
+    """A 64-bit hash of an id."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")
+
+
+class IdIndex:
+    """Finds ids by their sorted 64-bit hashes: 16 bytes per id, whatever its length. Of ten million ids, two have the
+    same hash with a probability of 1 in 300,000.
+
+    hashes  `hash_of` of each id, in the order of `ids`
+    """
+
+    def __init__(self, ids: TextColumn, hashes: array):
+        self._ids = ids
+        unsorted = np.array(hashes, np.uint64)
+        self._order = np.argsort(unsorted, kind="stable")
+        self._sorted = unsorted[self._order]
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def rows(self, names: Sequence[str]) -> np.ndarray:
+        """Row of each of N ids (the first of equal ones), MISSING if there is none; int64 [N]."""
+        wanted = np.fromiter(map(hash_of, names), np.uint64, len(names))
+        index = np.searchsorted(self._sorted, wanted)
+        inside = np.flatnonzero(index < len(self))
+        rows = np.full(len(names), MISSING, np.int64)
+        hits = inside[self._sorted[index[inside]] == wanted[inside]]
+        rows[hits] = self._order[index[hits]]
+        return rows
+
+    def repeats(self) -> list[tuple[int, int]]:
+        """(row, first row with the same id) of each row that repeats an id, by row."""
+        later = np.flatnonzero(self._sorted[1:] == self._sorted[:-1]) + 1
+        first = np.searchsorted(self._sorted, self._sorted[later])
+        return sorted(zip(self._order[later].tolist(), self._order[first].tolist(), strict=True))
