@@ -37,10 +37,10 @@ from tests.support.loading import candidates, load, problems
 from trainables.core.errors import DataError
 from trainables.data.columns import RankingData, TextColumn, require_texts_to_rank
 from trainables.data.combine import one_split, some_queries
+from trainables.data.readers.collection import TextTable
 from trainables.data.readers.letor import MAX_FEATURE
 from trainables.data.readers.sentence_pairs import SICK_WHOLE_COLUMNS
 from trainables.data.readers.squad import sentence_bounds
-from trainables.data.readers.text_table import TextTable
 from tune_cl.testing.readers import check_data
 
 Files = Mapping[str, str | bytes]
@@ -437,7 +437,7 @@ class TestTextTable:
         def half(text: bytes, digest_size: int) -> SimpleNamespace:
             return SimpleNamespace(digest=lambda: bytes(8) + blake2b(text, digest_size=8).digest())
 
-        monkeypatch.setattr("trainables.data.readers.text_table.blake2b", half)
+        monkeypatch.setattr("trainables.data.readers.collection.blake2b", half)
         table = TextTable(lambda _: None)
         texts = [f"text {number}" for number in range(300)]
         assert table.rows([*texts, *texts]).tolist() == [*range(300), *range(300)]
