@@ -13,8 +13,9 @@ from trainables.core.errors import DataError, Problem
 from trainables.core.prose import counted
 from trainables.core.randomness import generator
 from trainables.data.columns import ONE_DOMAIN, SPLITS, RankingData, Split, Task, TextColumn
+from trainables.data.readers.files import existing
 from trainables.data.readers.pairs import is_table
-from trainables.data.readers.rows import Lines, Repeats, Rows, is_text, plain_or_packed, usable_id
+from trainables.data.readers.rows import Lines, Repeats, Rows, is_text, usable_id
 from trainables.data.readers.tables import JsonTable, TsvTable
 from trainables.data.settings import DataConfig
 
@@ -93,11 +94,6 @@ def _classification(name: str, pairs: Sequence[Pair], classes: tuple[str, ...], 
     )
 
 
-def _existing(folder: Path, names: Mapping[str, str]) -> dict[str, Path]:
-    """The files that are there, by split."""
-    return {split: path for split, name in names.items() if (path := plain_or_packed(folder, name)).exists()}
-
-
 @dataclass(frozen=True)
 class _Labels:
     """The labels of a form: their classes, what one is called, and what would be right."""
@@ -137,7 +133,7 @@ def _pairs(
     return kept, len(pairs) - len(kept)
 
 
-SICK_FILES = {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
+SICK_FILES = {"train": ("SICK_train.txt",), "dev": ("SICK_trial.txt",), "test": ("SICK_test_annotated.txt",)}
 SICK_COLUMNS = ("pair_ID", "sentence_A", "sentence_B", "relatedness_score", "entailment_judgment")
 SICK_WHOLE = "SICK.txt"
 SICK_WHOLE_COLUMNS = (
@@ -155,7 +151,7 @@ _SICK_LABELS = _Labels(
 
 def _sick_files(folder: Path) -> dict[str, Path]:
     """Those of SemEval 2014 task 1 if there is any, else SICK.txt as its authors publish it."""
-    return _existing(folder, SICK_FILES) or _existing(folder, {"": SICK_WHOLE})
+    return existing(folder, SICK_FILES) or existing(folder, {"": (SICK_WHOLE,)})
 
 
 def _read_sick(files: Mapping[str, Path], problems: list[Problem], notes: list[str]) -> list[Pair]:
@@ -183,9 +179,7 @@ _SNLI_LABELS = _Labels(
 
 def _snli_files(folder: Path) -> dict[str, Path]:
     """For each split the .jsonl, or else the .txt, as their authors publish them."""
-    found = _existing(folder, {split: f"snli_1.0_{split}.txt" for split in SPLITS})
-    found |= _existing(folder, {split: f"snli_1.0_{split}.jsonl" for split in SPLITS})
-    return {split: found[split] for split in SPLITS if split in found}
+    return existing(folder, {split: (f"snli_1.0_{split}.jsonl", f"snli_1.0_{split}.txt") for split in SPLITS})
 
 
 def _read_snli(files: Mapping[str, Path], problems: list[Problem], notes: list[str]) -> list[Pair]:
@@ -227,9 +221,9 @@ _QUORA_LABELS = _Labels({"0": 0, "1": 1}, "label", "write 0 or 1")
 
 def _quora_files(folder: Path) -> dict[str, Path]:
     """The splits of Wang et al. 2017 if dev.tsv exists, else the whole file as published."""
-    given = _existing(folder, {split: f"{split}.tsv" for split in SPLITS})
+    given = existing(folder, {split: (f"{split}.tsv",) for split in SPLITS})
     of_two_questions = "dev" in given and not any(map(is_table, given.values()))
-    return given if of_two_questions else _existing(folder, {"": QUORA_WHOLE})
+    return given if of_two_questions else existing(folder, {"": (QUORA_WHOLE,)})
 
 
 def _read_quora(files: Mapping[str, Path], problems: list[Problem], notes: list[str]) -> list[Pair]:
