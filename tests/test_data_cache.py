@@ -21,7 +21,7 @@ from trainables.core.cache import cache_root, cached, digest_of, load_arrays, sa
 from trainables.data import data_cache
 from trainables.data.columns import Split, TextColumn
 from trainables.data.data_cache import ArrayWriter, TextWriter, cached_data, load_data_folder, save_data
-from trainables.data.readers.rows import MISSING, IdIndex, hash_of
+from trainables.data.readers.collection import MISSING, IdIndex, hash_of
 
 PARTS = st.lists(st.one_of(st.text(max_size=3), st.integers(-2, 2), st.booleans(), st.none(), st.binary(max_size=2)))
 

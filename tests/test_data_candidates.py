@@ -19,8 +19,7 @@ from trainables.data import candidates
 from trainables.data.candidates import java_home, java_version, retrieve, with_positives
 from trainables.data.columns import NO_RANK, UNJUDGED, Rated, TextColumn
 from trainables.data.readers.assembly import Raw, RawSplit, candidate_sources, grades_of, ranks
-from trainables.data.readers.collection import Ratings
-from trainables.data.readers.rows import MISSING, IdIndex, hash_of
+from trainables.data.readers.collection import MISSING, IdIndex, Ratings, hash_of
 from trainables.data.settings import DataConfig
 
 DOCUMENTS = TextColumn.of(["cats sit on mats", "a dog runs \u2028 fast", "birds fly", "the cat and the dog"])

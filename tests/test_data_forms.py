@@ -37,10 +37,10 @@ from tests.support.loading import candidates, load, problems
 from trainables.core.errors import DataError
 from trainables.data.columns import RankingData, TextColumn, require_texts_to_rank
 from trainables.data.combine import one_split, some_queries
+from trainables.data.readers.collection import TextTable
 from trainables.data.readers.letor import MAX_FEATURE
 from trainables.data.readers.sentence_pairs import SICK_WHOLE_COLUMNS
 from trainables.data.readers.squad import sentence_bounds
-from trainables.data.readers.text_table import TextTable
 from tune_cl.testing.readers import check_data
 
 Files = Mapping[str, str | bytes]
@@ -192,6 +192,12 @@ class TestLetor:
         files = letor_files() | {"train.txt": "".join(f"1 qid:{n} 1:{n}\n" for n in range(1, count + 1))}
         del files["vali.txt"]
         return of(folder, files)
+
+    def test_a_folder_without_training_rows_is_read(self, tmp_path: Path) -> None:
+        assert [*of(tmp_path, {name: text for name, text in letor_files().items() if "train" not in name}).splits] == [
+            "dev",
+            "test",
+        ]
 
     def test_features_are_dense_and_mapped(self, tmp_path: Path) -> None:
         data = of(tmp_path, letor_files())
@@ -445,7 +451,7 @@ class TestTextTable:
         def half(text: bytes, digest_size: int) -> SimpleNamespace:
             return SimpleNamespace(digest=lambda: bytes(8) + blake2b(text, digest_size=8).digest())
 
-        monkeypatch.setattr("trainables.data.readers.text_table.blake2b", half)
+        monkeypatch.setattr("trainables.data.readers.collection.blake2b", half)
         table = TextTable(lambda _: None)
         texts = [f"text {number}" for number in range(300)]
         assert table.rows([*texts, *texts]).tolist() == [*range(300), *range(300)]

@@ -19,7 +19,6 @@ from functools import cache
 from pathlib import Path
 from stat import S_ISDIR
 from tempfile import TemporaryDirectory, gettempdir, mkdtemp
-from typing import TextIO
 from uuid import uuid4
 
 import numpy as np
@@ -125,7 +124,7 @@ def _damage(entry: Path) -> str | None:
 def _remove_damaged(entry: Path) -> None:
     """Removes a damaged entry, unless another process has done so by now."""
     try:
-        with _locked(entry, wait=True):  # without locks (NFS), two processes might remove each other's entries
+        with _locked(entry, waiting=""):  # without locks (NFS), two processes might remove each other's entries
             if entry.is_dir() and (damage := _damage(entry)):
                 aside = entry.with_name(f".{entry.name[:16]}-{uuid4().hex}")  # renamed first: its readers can go on
                 with _writing():
@@ -184,19 +183,28 @@ def _build(entry: Path, build: Callable[[Path], None]) -> None:
 
 
 @contextmanager
-def _locked(folder: Path, wait: bool = False) -> Iterator[bool]:
-    """A lock on the folder, which ends with its process. Yields whether it was free; never where folders cannot be
-    locked (NFS)."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+def _locked(place: Path | int, waiting: str | None = None) -> Iterator[bool]:
+    """A lock on a folder or an open file, which ends with its process. Yields whether it is ours; never on file systems
+    without locks (NFS). `waiting`: what is said where another process has it, before this one waits; None: no wait."""
+    handle = place if isinstance(place, int) else os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        locked = True
-    except OSError:
-        locked = False
-    try:
-        yield locked
+        yield _lock(handle, waiting)
     finally:
         os.close(handle)
+
+
+def _lock(handle: int, waiting: str | None) -> bool:
+    with suppress(OSError):
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if waiting is None:
+                return False
+            if waiting:
+                say(waiting)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        return True
+    return False
 
 
 def _remove_abandoned(kind: Path) -> None:
@@ -222,9 +230,9 @@ def cached_resumable(kind: str, digest: str, build: Callable[[Path, Path], None]
     beside = entry.parent / f".{digest}"
     with _writing():
         entry.parent.mkdir(parents=True, exist_ok=True)
-        handle = no_link(str(beside.with_suffix(".lock")), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC)
-    with os.fdopen(handle, "a") as lock:
-        if _lock_alone(lock, kind):
+        handle = no_link(str(beside.with_suffix(".lock")), os.O_WRONLY | os.O_CREAT)
+    with _locked(handle, f"waiting for another process that builds the same ({kind})") as alone:
+        if alone:
             state = beside.with_suffix(".state")
             cached(kind, digest, lambda folder: build(folder, state))
             shutil.rmtree(state, ignore_errors=True)
@@ -233,19 +241,6 @@ def cached_resumable(kind: str, digest: str, build: Callable[[Path, Path], None]
                 cached(kind, digest, lambda folder: build(folder, Path(temporary, "state")))
         beside.with_suffix(".lock").unlink(missing_ok=True)  # whoever waits for it will see the entry
     return entry
-
-
-def _lock_alone(lock: TextIO, kind: str) -> bool:
-    """Waits for the lock, which closing the file releases. False where the file system has no locks."""
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say(f"waiting for another process that builds the same ({kind})")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-    except OSError:
-        return False
-    return True
 
 
 @contextmanager

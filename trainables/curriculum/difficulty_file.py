@@ -12,7 +12,8 @@ import numpy as np
 from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.data.columns import RankingData, Split
 from trainables.data.instances import Instances
-from trainables.data.readers.rows import Rows, Wrong, hash_of, one_line, score_of
+from trainables.data.readers.collection import hash_of
+from trainables.data.readers.rows import Rows, Wrong, one_line, score_of
 
 COLUMNS = ("QUERY", "DOCUMENT", "VALUE")
 FORM = "QUERY TAB DOCUMENT TAB VALUE"

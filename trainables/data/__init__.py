@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from importlib import import_module
@@ -117,8 +118,9 @@ def task_of(source: str) -> Task:
     folder = Path(source).expanduser()
     if source == DOCSTRINGS or not folder.is_dir():
         return "ranking"
-    tasks = {reader.TASK for reader in READERS.values() if reader.recognises(folder)}
-    return "classification" if "classification" in tasks else "ranking"
+    with suppress(DataError):
+        return READERS[reader_for(folder)].TASK
+    return "ranking"
 
 
 def form_of(source: str) -> str:
@@ -141,14 +143,15 @@ def _load_folder(folder: Path, config: DataConfig) -> RankingData:
         _require_intact_links(folder)
     name = reader_for(folder)
     reader = READERS[name]
-    digest = _folder_digest(name + code_digest(READERS.entries[name]), folder, reader.files(folder), config)
+    files = reader.files(folder)
+    digest = _folder_digest(name + code_digest(READERS.entries[name]), folder, files, config)
 
     def build(entry: Path) -> None:
         save_data(_identified(reader.read(folder, config, entry), digest), entry)
 
     key = digest_of(digest, "strict") if config.strict else digest  # the same content, if it is not refused
     data = cached_data(key, build)
-    passed_over = not_read(folder, reader.files(folder))
+    passed_over = not_read(folder, files)
     notes = (f"not read, though named like data: {', '.join(passed_over)}",) if passed_over else ()
     return replace(data, name=folder.resolve().name, notes=(*data.notes, *notes))
 

@@ -113,6 +113,22 @@ class Split:
     teacher: np.ndarray | None = None
     judged_document: np.ndarray | None = None
 
+    @classmethod
+    def listed(cls, start: int, sizes: np.ndarray, document: np.ndarray, grade: np.ndarray) -> Split:
+        """A split without a first-stage ranking: its queries, numbered from `start` on, have so many candidates each,
+        which keep their order."""
+        offsets, judged = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), grade != UNJUDGED
+        return cls(
+            query=np.arange(start, start + len(sizes), dtype=np.int32),
+            offsets=offsets,
+            document=document.astype(np.int32),
+            grade=grade.astype(np.int16),
+            rank=np.full(len(grade), NO_RANK, np.int32),
+            score=np.full(len(grade), np.nan),
+            judged_grade=grade[judged].astype(np.int16),
+            judged_offsets=np.concatenate([[0], np.cumsum(judged)])[offsets].astype(np.int64),
+        )
+
     def __len__(self) -> int:
         return len(self.query)
 

@@ -24,7 +24,8 @@ from trainables.data.columns import RankingData, Split, TextColumn
 STORE = 3  # raise it when the store has another column for the same content: it is read again, its digest stays
 META = "meta.json"
 _TEXTS = ("document_ids", "documents", "query_ids", "utterances")
-_ARRAYS = ("utterance_offsets", "domain")
+_ARRAYS = ("utterance_offsets", "domain", "features")
+_META = ("name", "digest", "domains", "notes", "task", "classes", "retrieved", "words")
 _BLOCK = 1 << 16  # offsets in memory before they are written
 _SPLIT_ARRAYS = tuple(field.name for field in fields(Split))
 
@@ -105,27 +106,15 @@ def rewritten(folder: Path, name: str, texts: Iterable[str]) -> TextColumn:
 
 def save_data(data: RankingData, folder: Path) -> None:
     """Writes all columns and meta.json into the folder (created if missing)."""
-    arrays: dict[str, np.ndarray] = {name: getattr(data, name) for name in _ARRAYS}
-    if data.features is not None:
-        arrays["features"] = data.features
+    arrays: dict[str, np.ndarray | None] = {name: getattr(data, name) for name in _ARRAYS}
     for name in _TEXTS:
         column = getattr(data, name)
         arrays |= {f"{name}.data": column.data, f"{name}.offsets": column.offsets}
     for split_name, split in data.splits.items():
-        columns = {name: getattr(split, name) for name in _SPLIT_ARRAYS}
-        arrays |= {f"{split_name}.{name}": column for name, column in columns.items() if column is not None}
-    save_arrays(folder, {name: values for name, values in arrays.items() if not _is_file(values, folder, name)})
-    meta = {
-        "name": data.name,
-        "digest": data.digest,
-        "domains": list(data.domains),
-        "splits": list(data.splits),
-        "notes": list(data.notes),
-        "task": data.task,
-        "classes": list(data.classes),
-        "retrieved": data.retrieved,
-        "words": data.words,
-    }
+        arrays |= {f"{split_name}.{name}": getattr(split, name) for name in _SPLIT_ARRAYS}
+    given = {name: values for name, values in arrays.items() if values is not None}
+    save_arrays(folder, {name: values for name, values in given.items() if not _is_file(values, folder, name)})
+    meta = {name: getattr(data, name) for name in _META} | {"splits": list(data.splits)}
     (folder / META).write_text(json.dumps(meta, indent=1), encoding="utf-8")
 
 
@@ -144,23 +133,11 @@ def load_data_folder(folder: Path) -> RankingData:
     """What `save_data` wrote; the columns stay on disk until they are read."""
     meta = json.loads(read_text(folder / META))
     arrays = load_arrays(folder)
-    texts: dict[str, Any] = {name: TextColumn(arrays[f"{name}.data"], arrays[f"{name}.offsets"]) for name in _TEXTS}
-    splits: dict[str, Split] = {}
+    columns: dict[str, Any] = {name: arrays.get(name) for name in _ARRAYS}
+    columns |= {name: TextColumn(arrays[f"{name}.data"], arrays[f"{name}.offsets"]) for name in _TEXTS}
+    columns |= {name: tuple(value) if isinstance(value := meta[name], list) else value for name in _META}
+    splits = {}
     for split in meta["splits"]:
-        columns: dict[str, Any] = {name: arrays.get(f"{split}.{name}") for name in _SPLIT_ARRAYS}
-        splits[split] = Split(**columns)
-    return RankingData(
-        name=meta["name"],
-        digest=meta["digest"],
-        domains=tuple(meta["domains"]),
-        notes=tuple(meta["notes"]),
-        features=arrays.get("features"),
-        task=meta["task"],
-        classes=tuple(meta["classes"]),
-        retrieved=meta["retrieved"],
-        words=meta["words"],
-        splits=splits,
-        **texts,
-        utterance_offsets=arrays["utterance_offsets"],
-        domain=arrays["domain"],
-    )
+        mine: dict[str, Any] = {name: arrays.get(f"{split}.{name}") for name in _SPLIT_ARRAYS}
+        splits[split] = Split(**mine)
+    return RankingData(**columns, splits=splits)

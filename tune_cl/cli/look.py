@@ -375,7 +375,8 @@ def script(shell: str) -> str:
         parser = commands.add_parser(name, help=summary, add_help=False, parents=[parser_of(name, command_of(name))])
         for action in parser._actions:
             if action.dest == "name" and not action.option_strings:
-                action.complete = dict.fromkeys(SEARCHES, "_tune_cl_searches")
+                offered = dict.fromkeys(SEARCHES, "_tune_cl_searches") | {"fish": "(_tune_cl_searches)"}
+                vars(action)["complete"] = offered  # what shtab reads
             elif known := action.choices or NAMES.get(action.dest, list)():
                 action.choices = [str(one) for one in known]
-    return shtab.complete(program, shell, preamble=SEARCHES)
+    return shtab.complete(program, shell, preamble=SEARCHES[shell])

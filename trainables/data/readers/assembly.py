@@ -13,7 +13,7 @@ from trainables.core.prose import counted
 from trainables.data.bm25 import Statistics, streamed_scores
 from trainables.data.candidates import retrieve, with_positives
 from trainables.data.columns import ONE_DOMAIN, UNJUDGED, RankingData, Rated, Split, TextColumn, id_ranks
-from trainables.data.readers.rows import MISSING, IdIndex
+from trainables.data.readers.collection import MISSING, IdIndex
 from trainables.data.settings import DataConfig
 from trainables.data.words import Cut, cut_of, index_words, look_up, normalised, words
 

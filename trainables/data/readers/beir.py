@@ -77,25 +77,14 @@ def _read_split(reader: JudgmentReader, split: str, path: Path, texts: Mapping[s
     """The split with its judged queries."""
     queries = {query: row for row, query in enumerate(texts)}
     names = list(texts)
-    rows = Rows(path, BEIR_QRELS, "\t", reader.problems)
-    qrels = reader.qrels(rows, _body(rows), queries, split)
+    rows = Rows(path, BEIR_QRELS, "\t", reader.problems, header="header of BEIR's qrels")
+    qrels = reader.qrels(rows, ((number, *fields) for number, fields in rows), queries, split)  # type: ignore[misc]
     run, teacher = reader.run(split, queries), reader.teacher(split, queries)
     judged = np.unique(qrels.query)
     ids = [names[row] for row in judged.tolist()]
     rated = [None if each is None else _of_queries(each, judged) for each in (run, teacher)]
     qrels = Rated(np.searchsorted(judged, qrels.query), qrels.document, qrels.value)
     return RawSplit(ids, [(texts[name],) for name in ids], qrels, rated[0], teacher=rated[1])
-
-
-def _body(rows: Rows) -> Iterator[tuple[int, str, str, str]]:
-    """The rows behind the header."""
-    header = True
-    for number, (query, document, grade) in rows:
-        if header and (query, document, grade) != BEIR_QRELS:
-            rows.problem(number, "not the header of BEIR's qrels", " TAB ".join(BEIR_QRELS))
-        if not header:
-            yield number, query, document, grade
-        header = False
 
 
 def _of_queries(rated: Rated, judged: np.ndarray) -> Rated:

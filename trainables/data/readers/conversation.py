@@ -14,6 +14,7 @@ from trainables.core.errors import DataError, Problem
 from trainables.core.prose import counted
 from trainables.data.columns import RankingData, Rated, Task, TextColumn
 from trainables.data.readers.assembly import Raw, RawSplit, assemble
+from trainables.data.readers.files import existing
 from trainables.data.readers.pairs import is_table
 from trainables.data.readers.rows import Lines, plain_or_packed
 from trainables.data.settings import DataConfig
@@ -26,15 +27,14 @@ FORM = "LABEL TAB UTTERANCE [TAB UTTERANCE ...] TAB RESPONSE"
 def recognises(folder: Path) -> bool:
     """By valid.tsv; without it, by train.tsv or test.tsv, unless a dev.tsv makes them sentence pairs. A header makes
     them pairs or triples."""
-    if any(map(is_table, files(folder))):
+    there = existing(folder, FILES)
+    if any(map(is_table, there.values())):
         return False
-    if plain_or_packed(folder, *FILES["dev"]).exists():
-        return True
-    return bool(files(folder)) and not plain_or_packed(folder, "dev.tsv").exists()
+    return "dev" in there or (bool(there) and not plain_or_packed(folder, "dev.tsv").exists())
 
 
 def files(folder: Path) -> list[Path]:
-    return [path for names in FILES.values() if (path := plain_or_packed(folder, *names)).exists()]
+    return list(existing(folder, FILES).values())
 
 
 def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
@@ -48,10 +48,8 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     responses = _Responses()
     notes: list[str] = []
     splits = {}
-    for split, names in FILES.items():
-        path = plain_or_packed(folder, *names)
-        if path.exists():
-            splits[split] = _read_split(split, Lines(path, FORM, problems), responses, notes)
+    for split, path in existing(folder, FILES).items():
+        splits[split] = _read_split(split, Lines(path, FORM, problems), responses, notes)
     if problems:
         raise DataError(problems)
     ids = TextColumn.of(f"d{number}" for number in range(1, len(responses.rows) + 1))

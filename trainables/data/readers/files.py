@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from trainables.data.columns import SPLITS
@@ -29,6 +29,11 @@ def split_names(split: str, *patterns: str) -> list[str]:
 def split_file(folder: Path, split: str, *patterns: str) -> Path:
     """The split's file, plain or compressed, by the first name that is there; where none is, the first name."""
     return plain_or_packed(folder, *split_names(split, *patterns))
+
+
+def existing(folder: Path, names: Mapping[str, Sequence[str]]) -> dict[str, Path]:
+    """For each split the first of its files that is there, plain or compressed; splits without one are left out."""
+    return {split: path for split, each in names.items() if (path := plain_or_packed(folder, *each)).exists()}
 
 
 def files_of_splits(folder: Path, endings: Sequence[str], loosely: bool = True) -> dict[str, list[list[Path]]]:

@@ -12,10 +12,9 @@ import numpy as np
 
 from trainables.core.errors import Problem
 from trainables.data.columns import SPLITS, Rated
-from trainables.data.readers.collection import Ratings
+from trainables.data.readers.collection import IdIndex, Ratings
 from trainables.data.readers.files import split_file
-from trainables.data.readers.left_out import LeftOut, Repeats
-from trainables.data.readers.rows import IdIndex, Lines, Rows, Wrong, grade_of, score_of, whole_number
+from trainables.data.readers.rows import LeftOut, Lines, Repeats, Rows, Wrong, grade_of, score_of, whole_number
 
 QRELS = ("QUERY", "0", "DOCUMENT", "GRADE")
 RUN = ("QUERY", "Q0", "DOCUMENT", "RANK", "SCORE", "TAG")
@@ -192,23 +191,30 @@ class JudgmentReader:
         for number, document in ratings.missing if outside != "any" else ():
             absent.add(number, f"document '{document}' is not in the collection", "add it there or drop the row")
         absent.close(self.notes if outside == "none" else [])  # `assemble` counts judged documents without text
-        rated = self._without_repeats(lines, ratings, rated, what)
+        rated = without_repeats(rated, ratings.repeats(), lines, ratings.line, what, self.notes)
         return rated.where(rated.document >= 0) if outside == "none" else rated
 
-    def _without_repeats(self, lines: Lines, ratings: Ratings, rated: Rated, what: str) -> Rated:
-        later, first = ratings.repeats()
-        repeats = Repeats(lines, self.notes)
-        for row, earlier in zip(later.tolist(), first.tolist(), strict=True):
-            here, there = rated.value[row], rated.value[earlier]
-            if not (math.isnan(here) or math.isnan(there)):  # a wrong value is a problem already
-                wrong = (
-                    None if here == there else f"{what} {here:g} for a query and document that have {what} {there:g} in"
-                )
-                repeats.add(ratings.line(row), ratings.line(earlier), wrong)
-        repeats.note()
-        once = np.ones(len(rated.query), bool)
-        once[later] = False
-        return rated.where(once)
+
+def without_repeats(
+    rated: Rated,
+    repeats: tuple[np.ndarray, np.ndarray],
+    lines: Lines,
+    line: Callable[[int], int],
+    what: str,
+    notes: list[str],
+) -> Rated:
+    """The first row of each query and document. One that has another value is a problem, those that have the same a
+    note; a value that is NaN is a problem already. `repeats`: what `repeats_of` gives; `line`: where a row stands."""
+    said, (later, first) = Repeats(lines, notes), repeats
+    for row, earlier in zip(later.tolist(), first.tolist(), strict=True):
+        here, there = rated.value[row], rated.value[earlier]
+        if not math.isnan(here + there):
+            wrong = f"{what} {here:g} for a query and document that have {what} {there:g} in"
+            said.add(line(row), line(earlier), None if here == there else wrong)
+    said.note()
+    once = np.ones(len(rated), bool)
+    once[later] = False
+    return rated.where(once)
 
 
 def score_rows(rows: Rows) -> Iterator[tuple[int, str, str, str]]:

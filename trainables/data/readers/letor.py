@@ -15,7 +15,7 @@ import numpy as np
 
 from trainables.core.errors import DataError, Problem
 from trainables.core.randomness import generator
-from trainables.data.columns import NO_RANK, ONE_DOMAIN, SPLITS, RankingData, Split, Task, TextColumn
+from trainables.data.columns import ONE_DOMAIN, SPLITS, RankingData, Split, Task, TextColumn
 from trainables.data.data_cache import ArrayWriter
 from trainables.data.readers.files import files_of_splits, split_file
 from trainables.data.readers.rows import Lines, first_bytes, whole_number
@@ -254,7 +254,7 @@ def _name(line: str, group: _Group) -> str:
 
 def _hold_out(groups: dict[str, list[_Group]]) -> list[str]:
     """Moves a fixed part of the training queries to dev if there is no dev split; returns notes."""
-    training = groups["train"]
+    training = groups.get("train", [])
     if "dev" in groups or len(training) < 2:
         return []
     count = max(1, round(DEV_SHARE * len(training)))
@@ -267,7 +267,10 @@ def _hold_out(groups: dict[str, list[_Group]]) -> list[str]:
 def _assembled(name: str, groups: dict[str, list[_Group]], rows: _Features, notes: tuple[str, ...]) -> RankingData:
     splits, queries = {}, []
     for split in [split for split in SPLITS if groups.get(split)]:
-        splits[split] = _split(groups[split], len(queries))
+        sizes = np.array([len(group.grades) for group in groups[split]])
+        document = np.array([row for group in groups[split] for row in group.documents])
+        grade = np.array([grade for group in groups[split] for grade in group.grades])
+        splits[split] = Split.listed(len(queries), sizes, document, grade)
         queries += groups[split]
     empty = np.zeros(len(rows) + 1, np.int64)
     count = len(queries)
@@ -284,22 +287,4 @@ def _assembled(name: str, groups: dict[str, list[_Group]], rows: _Features, note
         splits=splits,
         notes=notes,
         features=rows.dense(),
-    )
-
-
-def _split(groups: list[_Group], start: int) -> Split:
-    """The split's columns; its queries are numbered from `start` on. Candidates keep the order of the file."""
-    grade = np.array([grade for group in groups for grade in group.grades], np.int16)
-    offsets = np.cumsum([0, *(len(group.grades) for group in groups)]).astype(np.int64)
-    judged = grade != UNKNOWN_LABEL
-    judged_offsets = np.concatenate([[0], np.cumsum(judged)])[offsets].astype(np.int64)
-    return Split(
-        query=np.arange(start, start + len(groups), dtype=np.int32),
-        offsets=offsets,
-        document=np.array([row for group in groups for row in group.documents], np.int32),
-        grade=grade,
-        rank=np.full(len(grade), NO_RANK, np.int32),
-        score=np.full(len(grade), np.nan),
-        judged_grade=grade[judged],
-        judged_offsets=judged_offsets,
     )

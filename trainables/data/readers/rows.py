@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import bz2
+import csv
 import gzip
 import io
 import lzma
 import math
 import re
 import zlib
-from array import array
-from collections.abc import Iterator, Sequence
-from hashlib import blake2b
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, TypeGuard, cast
 
-import numpy as np
-
 from trainables.core.errors import Problem
 from trainables.core.files import MOST_TEXT, opened, require_regular, too_long
-from trainables.data.columns import MAX_GRADE, TextColumn
+from trainables.core.prose import counted
+from trainables.data.columns import MAX_GRADE
 
 FLOAT32_END = 2.0**128 - 2.0**103  # smallest number that rounds to an infinite float32, as which trec_eval keeps scores
 PACKED = (".gz", ".bz2", ".xz", ".zst")  # endings of compressed files
 BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError)  # what reading a file may raise
+FEW, SHARE = 3, 0.01  # rows of a file that may be unusable: so many, or this share if that is more
+_SHOWN = 1000  # unusable rows of a file that become problems
 _WHOLE = re.compile(r"[+-]?[0-9]{1,9}")
 _WHITE = re.compile(r"[ \t\r\n]+")
 _NUMBER = re.compile(r"[-+.eE0-9]+")
@@ -69,7 +71,31 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _MARKUP = re.compile(r"\s*<(\?xml|!doctype|!--|[a-z][a-z0-9]*[\s>/])", re.IGNORECASE)
 
 
-class Lines:
+class Source:
+    """A file of rows. What cannot be read becomes a problem, and no row."""
+
+    def __init__(self, path: Path, problems: list[Problem]):
+        self.path, self.problems = path, problems
+        self.count = 0  # rows read so far
+
+    def location(self, number: int) -> str:
+        """FILE:LINE of a row."""
+        return f"{self.path}:{number}"
+
+    def header_location(self) -> str:
+        """Where the names of the columns stand."""
+        return self.location(1)
+
+    def problem(self, number: int, wrong: str, right: str) -> None:
+        """Notes what is wrong with one row."""
+        self.problems.append(Problem(self.location(number), wrong, right))
+
+    def file_problem(self, wrong: str, right: str) -> None:
+        """Notes what is wrong with the whole file."""
+        self.problems.append(Problem(str(self.path), wrong, right))
+
+
+class Lines(Source):
     """The lines of one file as (line number, text); wrong lines are left out and added to `problems`.
 
     `form` says what a line should look like. Blank lines are skipped; CRLF and a byte order mark are accepted. A
@@ -77,10 +103,8 @@ class Lines:
     """
 
     def __init__(self, path: Path, form: str, problems: list[Problem]):
-        self.path = path
+        super().__init__(path, problems)
         self.form = form
-        self.problems = problems
-        self.count = 0  # lines read so far
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
         empty, noted = True, len(self.problems)
@@ -94,22 +118,6 @@ class Lines:
             yield number, line
         if empty and len(self.problems) == noted:
             self.file_problem("no rows", f"each row is {self.form}")
-
-    def problem(self, number: int, wrong: str, right: str) -> None:
-        """Notes what is wrong with one line."""
-        self.problems.append(self.at(number, wrong, right))
-
-    def at(self, number: int, wrong: str, right: str) -> Problem:
-        """A problem with one line, without noting it."""
-        return Problem(self.location(number), wrong, right)
-
-    def location(self, number: int) -> str:
-        """FILE:LINE."""
-        return f"{self.path}:{number}"
-
-    def file_problem(self, wrong: str, right: str) -> None:
-        """Notes what is wrong with the whole file."""
-        self.problems.append(Problem(str(self.path), wrong, right))
 
     def _lines(self) -> Iterator[tuple[int, str]]:
         """Decoded lines that are not blank. If the file becomes unreadable, notes that and ends early."""
@@ -141,23 +149,66 @@ class Rows(Lines):
     """The rows of one file as (line number, fields).
 
     `columns` names the fields of a row; `separator` separates them (None = any white space of ASCII, as in trec_eval).
-    `also`: another number of fields that is let through.
+    `also`: another number of fields that is let through. `header`: what the first row is called, which has the names of
+    the columns.
     """
 
     def __init__(
-        self, path: Path, columns: tuple[str, ...], separator: str | None, problems: list[Problem], also: int = 0
+        self,
+        path: Path,
+        columns: tuple[str, ...],
+        separator: str | None,
+        problems: list[Problem],
+        also: int = 0,
+        header: str = "",
     ):
         super().__init__(path, {"\t": " TAB ", None: " "}[separator].join(columns), problems)
-        self.columns = columns
+        self.columns, self.header = columns, header
         self.separator, self.also = separator, also
+        self.advice = self.form  # for a row with another number of fields
 
     def __iter__(self) -> Iterator[tuple[int, list[str]]]:
-        for number, line in super().__iter__():
-            fields = line.split(self.separator) if self.separator or line.isascii() else split_at_white(line)
-            if len(fields) in (len(self.columns), self.also):
+        header = self.header
+        for number, fields in self.records():
+            if len(fields) not in (len(self.columns), self.also):
+                self.problem(number, f"{len(fields)} columns instead of {len(self.columns)}", self.advice)
+            elif not header:
                 yield number, fields
             else:
-                self.problem(number, f"{len(fields)} columns instead of {len(self.columns)}", self.form)
+                if tuple(fields) != self.columns:
+                    self.problem(number, f"not the {header}", self.form)
+                header = ""
+
+    def records(self) -> Iterator[tuple[int, list[str]]]:
+        """(line, fields) of each row, however many these are."""
+        for number, line in super().__iter__():
+            yield number, line.split(self.separator) if self.separator or line.isascii() else split_at_white(line)
+
+    def unquoted(self, separators: str, strict: bool = True) -> Iterator[tuple[int, list[str]]]:
+        """(line, fields) of each row where fields may be quoted and then hold separators and line ends; a row counts by
+        its first line. `separators`: the first of them that the first line has separates fields."""
+        numbers = [0]
+
+        def lines() -> Iterator[str]:
+            for number, line in super(Rows, self).__iter__():
+                numbers.append(number)
+                yield f"{line}\n"
+
+        csv.field_size_limit(MAX_LINE)
+        source = lines()
+        head = list(islice(source, 1))
+        separator = next((mark for mark in separators for line in head if mark in line), separators[0])
+        records = csv.reader(chain(head, source), strict=strict, delimiter=separator)
+        while True:
+            try:
+                fields = next(records)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                self.problem(numbers[-1], f"quotation marks or fields that cannot be read ({error})", "close them")
+                return
+            yield numbers[1], fields
+            numbers = numbers[-1:]
 
 
 def split_at_white(line: str) -> list[str]:
@@ -268,42 +319,72 @@ def usable_id(name: str) -> bool:
     return name.split() == [name] or split_at_white(name) == [name]
 
 
-MISSING = -1
+class LeftOut:
+    """Collects the rows of one file that cannot be used for one reason. A few are left out with a note, as published
+    collections have them. With `strict` (`data.strict`), if they are too many, or if more is wrong with the file, they
+    are problems.
 
-
-def hash_of(name: str) -> int:
-    """A 64-bit hash of an id."""
-    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")
-
-
-class IdIndex:
-    """Finds ids by their sorted 64-bit hashes: 16 bytes per id, whatever its length. Of ten million ids, two have the
-    same hash with a probability of 1 in 300,000.
-
-    hashes  `hash_of` of each id, in the order of `ids`
+    noun, why  in the note: 2 documents without text
     """
 
-    def __init__(self, ids: TextColumn, hashes: array):
-        self._ids = ids
-        unsorted = np.array(hashes, np.uint64)
-        self._order = np.argsort(unsorted, kind="stable")
-        self._sorted = unsorted[self._order]
+    def __init__(self, source: Source, noun: str, why: str, strict: bool):
+        self.source, self.noun, self.why, self.strict = source, noun, why, strict
+        self._keys: set[object] = set()
+        self._rows = 0
+        self._noted: list[Problem] = []  # among the file's problems, until `close` takes them off
 
-    def __len__(self) -> int:
-        return len(self._ids)
+    def add(self, number: int, wrong: str, right: str, key: object = None) -> None:
+        """Adds a row. `key`: rows with the same one count once among the too many."""
+        self._keys.add(number if key is None else key)
+        self._rows += 1
+        if len(self._noted) < _SHOWN:
+            self._noted.append(Problem(self.source.location(number), wrong, right))
+            self.source.problems.append(self._noted[-1])
 
-    def rows(self, names: Sequence[str]) -> np.ndarray:
-        """Row of each of N ids (the first of equal ones), MISSING if there is none; int64 [N]."""
-        wanted = np.fromiter(map(hash_of, names), np.uint64, len(names))
-        index = np.searchsorted(self._sorted, wanted)
-        inside = np.flatnonzero(index < len(self))
-        rows = np.full(len(names), MISSING, np.int64)
-        hits = inside[self._sorted[index[inside]] == wanted[inside]]
-        rows[hits] = self._order[index[hits]]
-        return rows
+    def close(self, notes: list[str]) -> None:
+        """Adds the note in place of the problems, if the rows may be left out; to be called at the end of the file."""
+        count, rows = len(self._keys), max(self.source.count, 1)
+        if not count or self.strict or count > max(FEW, SHARE * rows) or 2 * self._rows >= rows:
+            return
+        mine = set(map(id, self._noted))
+        others = [problem for problem in self.source.problems if id(problem) not in mine]
+        if any(problem.location.startswith(str(self.source.path)) for problem in others):
+            return
+        self.source.problems[:] = others
+        left_out = f"{counted(self._rows, self.noun)} {self.why} left out"
+        notes.append(f"{self.source.path.name}: {left_out} (the first: {Path(self._noted[0].location).name})")
 
-    def repeats(self) -> list[tuple[int, int]]:
-        """(row, first row with the same id) of each row that repeats an id, by row."""
-        later = np.flatnonzero(self._sorted[1:] == self._sorted[:-1]) + 1
-        first = np.searchsorted(self._sorted, self._sorted[later])
-        return sorted(zip(self._order[later].tolist(), self._order[first].tolist(), strict=True))
+
+@dataclass
+class Repeats:
+    """Collects the repeated rows of one file.
+
+    lines  the file; contradictions become its problems
+    notes  where `note` says how many rows counted once, and where the first of them stands
+    """
+
+    lines: Source
+    notes: list[str]
+    same: list[tuple[int, int]] = field(default_factory=list)
+
+    def add(self, number: int, first: int, contradiction: str | None) -> None:
+        """Adds a row that repeats the row `first`. `contradiction`: what is wrong with it, ending in a word that the
+        location of the first row may follow; None: it says the same."""
+        if contradiction is None:
+            self.same.append((number, first))
+        else:
+            self.lines.problem(number, f"{contradiction} {self.lines.path}:{first}", "keep the row that is right")
+
+    def note(self) -> None:
+        """Adds the note on the rows that say the same, if there are any."""
+        if self.same:
+            number, first = self.same[0]
+            self.notes.append(
+                repeat_note(self.lines.path, len(self.same), f"line {number} says what line {first} says")
+            )
+
+
+def repeat_note(path: Path, count: int, first: str) -> str:
+    """The note on rows of a file that count once. `first`: where the first of them and the one it repeats stand."""
+    rows = "row" if count == 1 else "rows"
+    return f"{path.name}: {count:,} repeated {rows} left out (the first: {first})"

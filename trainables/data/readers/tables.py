@@ -3,25 +3,25 @@ none is in memory as a whole, but for arrays of JSON."""
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import shutil
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, BinaryIO, Protocol, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from trainables.core.errors import Problem, last_line
 from trainables.core.files import opened
 from trainables.data.readers.rows import (
     BROKEN,
-    MAX_LINE,
     PACKED,
     Lines,
+    Rows,
+    Source,
     first_bytes,
     open_bytes,
     read_whole,
@@ -39,38 +39,6 @@ NAME = re.compile(r"[^\W\d][\w.-]*")
 TRIPLE, GRADED = ("query", "positive", "negative"), ("query", "document", "label")  # columns where no header names them
 
 
-class Table(Protocol):
-    """A file of rows with named columns. What cannot be read becomes a problem, and no row."""
-
-    path: Path
-    problems: list[Problem]
-
-    @property
-    def count(self) -> int:
-        """Rows read so far."""
-        ...
-
-    def names(self) -> list[str] | None:
-        """The names of the columns; None if the file cannot be read, which is then a problem."""
-        ...
-
-    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """(number, values of the columns) of each row; a value that is missing is None."""
-        ...
-
-    def problem(self, number: int, wrong: str, right: str) -> None:
-        """Notes what is wrong with one row."""
-        ...
-
-    def location(self, number: int) -> str:
-        """FILE:LINE of a row."""
-        ...
-
-    def header_location(self) -> str:
-        """Where the names of the columns stand."""
-        ...
-
-
 def looked_at(problems: list[Problem], look: Callable[[], Iterable[T]]) -> list[T] | None:
     """What a first look at a table finds; None for nothing. If there is anything, the problems that it notes are
     dropped: `rows` notes them."""
@@ -81,14 +49,7 @@ def looked_at(problems: list[Problem], look: Callable[[], Iterable[T]]) -> list[
     return found or None
 
 
-class LineTable(Lines):
-    """A table whose columns are named in its first line."""
-
-    def header_location(self) -> str:
-        return self.location(1)
-
-
-class JsonTable(LineTable):
+class JsonTable(Lines):
     """A JSON object a line, or one array of objects; the columns are the keys of all of them. `keys`: what the objects
     should have."""
 
@@ -142,36 +103,31 @@ def _next(text: str, at: int) -> int:
     return at
 
 
-class TsvTable(LineTable):
+class TsvTable(Rows):
     """Tabs between fields, without quoting; the first row names the columns. Without such a row, they are those of a
-    triple with one negative or more, or of a pair with its grade."""
+    triple with one negative or more, or of a pair with its grade. `header`: columns that the first row must have."""
 
     needs_header = False
 
-    def __init__(self, path: Path, problems: list[Problem]):
-        super().__init__(path, "fields with a tab between them, the first row names the columns", problems)
-        self._bare: tuple[str, ...] | None = None  # names of the columns where there is no header
+    def __init__(self, path: Path, problems: list[Problem], header: tuple[str, ...] = ()):
+        super().__init__(path, header, "\t", problems)
+        self.form = self.form or "fields with a tab between them, the first row names the columns"
+        self.advice = "as many as the header names"
+        self.needs_header |= bool(header)
+        self._bare = False  # without a header
 
     def names(self) -> list[str] | None:
-        rows = looked_at(self.problems, lambda: (fields for _, fields in islice(self._records(), _SAMPLE)))
+        rows = looked_at(self.problems, lambda: (fields for _, fields in islice(self.records(), _SAMPLE)))
         if not rows:
             return None
-        self._bare = None if self.needs_header else columns_without_header(rows)
-        return [name.strip() for name in self._bare or rows[0]]
+        bare = None if self.needs_header else columns_without_header(rows)
+        self._bare, self.columns = bare is not None, bare or tuple(name.strip() for name in rows[0])
+        return list(self.columns)
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        records = self._records()
-        header = list(self._bare) if self._bare else [name.strip() for name in next(records)[1]]
-        wanted = [header.index(name) if name in header else None for name in columns]
-        for number, fields in records:
-            if len(fields) == len(header):
-                yield number, [None if index is None else fields[index] for index in wanted]
-            else:
-                self.problem(number, f"{len(fields)} columns instead of {len(header)}", "as many as the header names")
-
-    def _records(self) -> Iterator[tuple[int, list[str]]]:
-        for number, line in self:
-            yield number, line.split("\t")
+        wanted = [self.columns.index(name) if name in self.columns else None for name in columns]
+        for number, fields in islice(self, 0 if self._bare else 1, None):
+            yield number, [None if index is None else fields[index] for index in wanted]
 
 
 def columns_without_header(rows: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
@@ -188,53 +144,21 @@ def columns_without_header(rows: Sequence[Sequence[str]]) -> tuple[str, ...] | N
 
 
 class CsvTable(TsvTable):
-    """Commas between fields (semicolons or tabs, if the header has no comma), which may be quoted and then hold commas
-    and line ends; a row counts by its first line."""
+    """Commas between fields (semicolons or tabs, if the header has no comma), which may be quoted."""
 
-    needs_header, separator = True, ","
+    needs_header = True
 
-    def _records(self) -> Iterator[tuple[int, list[str]]]:
-        numbers = [0]
-
-        def lines() -> Iterator[str]:
-            for number, line in self:
-                if numbers == [0] and "," not in line:
-                    self.separator = next((mark for mark in ";\t" if mark in line), ",")
-                numbers.append(number)
-                yield f"{line}\n"
-
-        csv.field_size_limit(MAX_LINE)
-        source = lines()
-        head = list(islice(source, 1))  # which says what separates fields
-        records = csv.reader(chain(head, source), strict=True, delimiter=self.separator)
-        while True:
-            try:
-                fields = next(records)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                self.problem(numbers[-1], f"quotation marks or fields that cannot be read ({error})", "close them")
-                return
-            yield numbers[1], fields
-            numbers = numbers[-1:]
+    def records(self) -> Iterator[tuple[int, list[str]]]:
+        return self.unquoted(",;\t")
 
 
 Opened = tuple[list[str], Iterable[Any]]  # names of the columns, batches of rows
 
 
-class BatchTable:
+class BatchTable(Source):
     """A file of Arrow batches; rows count from 1."""
 
     FORMAT = "Arrow"
-
-    def __init__(self, path: Path, problems: list[Problem]):
-        self.path, self.problems, self.count = path, problems, 0
-
-    def location(self, number: int) -> str:
-        return f"{self.path}:{number}"
-
-    def problem(self, number: int, wrong: str, right: str) -> None:
-        self.problems.append(Problem(self.location(number), wrong, right))
 
     def header_location(self) -> str:
         return str(self.path)
@@ -326,24 +250,18 @@ def _text_or_bytes(value: Any) -> Any:
         return value.as_buffer().to_pybytes()
 
 
-class Pieces:
+class Pieces(Source):
     """The pieces of one table, one after the other; rows count from 1 through all of them, and a location names the
     file and the row in it. A column is one of any piece."""
 
     def __init__(self, tables: Sequence[Table]):
-        self.path, self.problems, self._tables = tables[0].path, tables[0].problems, tables
+        super().__init__(tables[0].path, tables[0].problems)
+        self._tables = tables
         self._starts = [0]  # the number before the first of each piece that has been begun
-
-    @property
-    def count(self) -> int:
-        return sum(table.count for table in self._tables)
 
     def location(self, number: int) -> str:
         index = bisect_left(self._starts, number) - 1
         return self._tables[index].location(number - self._starts[index])
-
-    def problem(self, number: int, wrong: str, right: str) -> None:
-        self.problems.append(Problem(self.location(number), wrong, right))
 
     def header_location(self) -> str:
         return self._tables[0].header_location()
@@ -354,13 +272,22 @@ class Pieces:
         )
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        self._starts, last = [], 0
+        self._starts, self.count, last = [], 0, 0
         for table in self._tables:
             start = last
             self._starts.append(start)
             for number, values in table.rows(columns):
                 last = start + number
                 yield last, values
+            self.count += table.count
+
+
+Table = JsonTable | TsvTable | BatchTable | Pieces
+"""A file of rows with named columns.
+
+names    the names of the columns; None if the file cannot be read, which is then a problem
+rows     (number, values of the columns) of each row; a value that is missing is None; to be called after `names`
+"""
 
 
 def table_of(path: Path, problems: list[Problem], workspace: Path) -> Table:

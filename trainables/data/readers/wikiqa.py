@@ -9,8 +9,7 @@ from trainables.core.errors import DataError, Problem
 from trainables.core.prose import counted
 from trainables.data.columns import SPLITS, RankingData, Rated, Task, TextColumn
 from trainables.data.readers.assembly import Raw, RawSplit, assemble
-from trainables.data.readers.left_out import Repeats
-from trainables.data.readers.rows import Rows, plain_or_packed, usable_id
+from trainables.data.readers.rows import Repeats, Rows, plain_or_packed, usable_id
 from trainables.data.settings import DataConfig
 
 TASK: Task = "ranking"
@@ -56,7 +55,7 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     notes: list[str] = []
     for path in files(folder):
         name = path.name.removeprefix("WikiQA-").partition(".")[0]
-        everything = _read_labels(Rows(path, COLUMNS, "\t", problems), texts, notes)
+        everything = _read_labels(Rows(path, COLUMNS, "\t", problems, header="WikiQA header"), texts, notes)
         splits[name] = everything.answered()
         dropped = len(everything.questions) - len(splits[name].questions)
         if dropped:
@@ -86,13 +85,7 @@ def _read_labels(rows: Rows, sentences: dict[str, _Text], notes: list[str]) -> _
     labels: dict[tuple[str, str], bool] = {}
     lines: dict[tuple[str, str], int] = {}
     repeats = Repeats(rows, notes)
-    header = True
     for number, fields in rows:
-        if header:
-            header = False
-            if tuple(fields) != COLUMNS:
-                rows.problem(number, "not the WikiQA header", " TAB ".join(COLUMNS))
-            continue
         question, text, _, _, sentence, answer, label = fields
         here, pair = rows.location(number), (question, sentence)
         firsts = questions.setdefault(question, (text, here)), sentences.setdefault(sentence, (answer, here))
