@@ -270,8 +270,7 @@ def run_replications(options: argparse.Namespace, file: Path) -> None:
     """Tests the champions of each search that found better or worse once more, with seeds that these have not seen."""
     rows = {row["identity"]: row for row in read_rows(file)}
     for cell in all_cells():
-        row = rows.get(cell.identity)
-        identity = json.dumps([REPLICATIONS, cell.identity])
+        row, identity = rows.get(cell.identity), json.dumps([REPLICATIONS, cell.identity])
         if row is None or row["verdict"] == "no difference shown" or identity in rows:
             continue
         again = replicated(row, cell, searched(cell, options.data, options.storage))
