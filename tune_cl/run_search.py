@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -193,11 +194,14 @@ def _run(
     `before`: the search as earlier sessions left it.
     """
     journal.append({"event": "session", "number": before.sessions + 1, "time": time.time()})
-    if not before.label_free:
-        journal.append({"event": "label_free", **inputs.label_free("dev"), "time": time.time()})
     artifacts = inputs.artifacts(search_folder.folder / TRIALS)
     limits = experiment.search
+    label_free = None  # computed while Ray starts, most of which it waits
+    if not before.label_free:
+        label_free = ThreadPoolExecutor(1).submit(inputs.label_free, "dev")
     with ray_session(address):
+        if label_free:
+            journal.append({"event": "label_free", **label_free.result(), "time": time.time()})
         trials, iterations = experiment.trials, experiment.base_run().training.max_iterations
         with panel(trials, iterations, before) as progress:
             cluster = address is not None
