@@ -48,6 +48,7 @@ BENCHMARKS = (
     Benchmark("bm25_grid.py", ("{data}/trec/nfcorpus", "--checked", "4", "--pyserini", "2")),
     Benchmark("difficulty.py", ("{data}/conversation/dailydialogpp",)),
     Benchmark("lambdamart_prefixes.py", ("--repeats", "2")),
+    Benchmark("whole_search.py", ("{data}/answers/wikiqa",)),
 )
 ON_A_GPU = (
     Benchmark("bert_training.py", ("{data}/answers/wikiqa", "--device", "cuda", "--steps", "64")),
