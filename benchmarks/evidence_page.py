@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import matplotlib
@@ -149,12 +150,6 @@ def answer(rows: Sequence[Row], planned: int) -> str:
         f"{verdicts[NO_DIFFERENCE]}.{worth} A curriculum added {median(row['difference'] for row in found):+.3f}. "
         f"({hours:.1f} hours on two cores.){begun}"
     )
-
-
-def median(values: Iterable[float]) -> float:
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
 def which_queries(rows: Sequence[Row]) -> str:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-pytest.importorskip("matplotlib")
-
 from benchmarks import evidence, evidence_page
 
 
