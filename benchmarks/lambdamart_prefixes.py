@@ -33,7 +33,7 @@ from trainables.data import load_data
 from trainables.data.columns import RankingData, Split
 from trainables.data.settings import DataConfig
 from trainables.rankers.lambdamart import parameters, require_features
-from trainables.training.materials import NO_TEXTS, Materials
+from trainables.training.prepared import NO_TEXTS, PreparedData
 from trainables.training.trees import TreeTraining, settings_of, stages
 
 SWITCHES, TREES, STEP = (100, 200, 300, 400), 500, 50
@@ -64,7 +64,7 @@ def ours(data: RankingData, curriculum: str, at_once: int) -> list[lgb.Booster]:
 
 
 def _trained(data: RankingData, run: TrainingRun) -> lgb.Booster:
-    training = TreeTraining(run, Materials(data, NO_TEXTS))
+    training = TreeTraining(run, PreparedData(data, NO_TEXTS))
     while not training.finished:
         training.iterate()
     assert training.booster is not None

@@ -34,7 +34,7 @@ from sentence_transformers.cross_encoder import (  # pyright: ignore[reportMissi
 from side_by_side import Comparison, tell
 
 from trainables.config.keys import unflatten, validated
-from trainables.training.materials import Materials, prepare
+from trainables.training.prepared import PreparedData, prepare
 from trainables.training.trainer import Training
 
 LISTS, NEGATIVES = 4, 7
@@ -61,7 +61,7 @@ class Lists:
         return Dataset.from_dict({"query": self.queries, **columns, "label": self.labels})
 
 
-def our_training(data: str, loss: str, steps: int, materials: Materials | None, device: torch.device) -> Training:
+def our_training(data: str, loss: str, steps: int, prepared: PreparedData | None, device: torch.device) -> Training:
     keys = {
         "data.source": data,
         "ranker.name": "bert",
@@ -77,11 +77,11 @@ def our_training(data: str, loss: str, steps: int, materials: Materials | None, 
         "training.max_iterations": 1000,
     }
     run = validated(unflatten(keys))
-    materials = materials or prepare(run)
+    prepared = prepared or prepare(run)
     if loss == "margin_mse":
-        count = len(materials.data.splits["train"].document)
-        materials = replace(materials, teacher=np.random.default_rng(0).normal(size=count).astype(np.float32))
-    return Training(run, materials, str(device))
+        count = len(prepared.data.splits["train"].document)
+        prepared = replace(prepared, teacher=np.random.default_rng(0).normal(size=count).astype(np.float32))
+    return Training(run, prepared, str(device))
 
 
 def lists_of(training: Training) -> Lists:
@@ -89,7 +89,7 @@ def lists_of(training: Training) -> Lists:
     steps = training.run.training.batches_per_iteration
     batches = list(training.batcher.batches(training.iteration * steps, steps))
     rows = np.concatenate([np.column_stack([batch.positive, batch.negative]) for batch in batches])
-    split, data, teacher = training.batcher.split, training.materials.data, training.materials.teacher
+    split, data, teacher = training.batcher.split, training.prepared.data, training.prepared.teacher
     labels = split.grade.clip(0).astype(float) if teacher is None else teacher
     return Lists(
         [data.query_text(int(query)) for query in training.batcher.query_of_row[rows[:, 0]]],
@@ -117,10 +117,10 @@ def main() -> int:
     torch.set_num_threads(options.threads)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    device, materials, wrong = required_device(options.device), None, 0
+    device, prepared, wrong = required_device(options.device), None, 0
     for loss in THEIRS:
-        training = our_training(options.data, loss, options.steps, materials, device)
-        materials = materials or training.materials
+        training = our_training(options.data, loss, options.steps, prepared, device)
+        prepared = prepared or training.prepared
         turns: list[tuple[Turn, Turn]] = []
         with TemporaryDirectory() as folder:
             train, peer = ours(training), theirs(loss, Path(folder), device)

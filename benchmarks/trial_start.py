@@ -22,7 +22,7 @@ from side_by_side import Comparison, tell
 
 from trainables.config.keys import TrainingRun, unflatten, validated
 from trainables.ranker_trainable import RankerTrainable
-from trainables.training.materials import materials_key, prepare
+from trainables.training.prepared import prepare, prepared_key
 from tune_cl.ray.session import ray_session
 
 CHOSEN = {
@@ -81,10 +81,10 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     run = validated(unflatten(CHOSEN))
-    materials = {materials_key(run): prepare(run)}
+    prepared = {prepared_key(run): prepare(run)}
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [os.getcwd(), os.environ.get("PYTHONPATH")]))
     with TemporaryDirectory() as folder, ray_session(None):
-        shared = tune.with_parameters(RankerTrainable, materials=materials)
+        shared = tune.with_parameters(RankerTrainable, prepared=prepared)
         ours = search(shared, run, options.trials, True, folder)
         peer = search(Alone, run, options.trials, False, folder)
     done = Comparison("start of a trial after the first", "Ray, a new actor a trial", ours.starts[1:], peer.starts[1:])

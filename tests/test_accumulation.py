@@ -21,8 +21,8 @@ from trainables.rankers.bert import Bert
 from trainables.rankers.ranker import RankerModule
 from trainables.training.accumulation import Accumulation
 from trainables.training.device import Precision
-from trainables.training.materials import Materials, prepare
 from trainables.training.memory import Lack, attempt, enough_memory
+from trainables.training.prepared import PreparedData, prepare
 from trainables.training.pretrained import trained_once
 from trainables.training.scoring import score_candidates
 from trainables.training.trainer import Training
@@ -49,7 +49,7 @@ def make_run(loss: str = "pairwise", micro_batch: int | None = None, **curriculu
 
 
 @pytest.fixture(scope="module")
-def materials() -> Materials:
+def prepared() -> PreparedData:
     return prepare(make_run(), tiny_data(queries=10, candidates=4, seed=3))
 
 
@@ -66,13 +66,13 @@ def gradients(training: Training) -> tuple[float, dict[str, Tensor]]:
 @pytest.mark.parametrize("reference", ["paper", "code"])
 @pytest.mark.parametrize("loss", ["pairwise", "pointwise"])
 def test_micro_batches_leave_loss_and_gradient_alone(
-    loss: str, reference: str, micro_batch: int, materials: Materials
+    loss: str, reference: str, micro_batch: int, prepared: PreparedData
 ) -> None:
-    weights = start_without_dropout(make_run(loss), materials).curriculum.weigher
-    batch = next(start_without_dropout(make_run(loss), materials).batcher.batches(0, 1))
+    weights = start_without_dropout(make_run(loss), prepared).curriculum.weigher
+    batch = next(start_without_dropout(make_run(loss), prepared).batcher.batches(0, 1))
     assert np.ptp(weights(batch, 0)) > 0, "all samples count alike"
-    whole = gradients(start_without_dropout(make_run(loss, reference=reference), materials))
-    parts = gradients(start_without_dropout(make_run(loss, micro_batch, reference=reference), materials))
+    whole = gradients(start_without_dropout(make_run(loss, reference=reference), prepared))
+    parts = gradients(start_without_dropout(make_run(loss, micro_batch, reference=reference), prepared))
     assert parts[0] == pytest.approx(whole[0], rel=1e-6)
     assert parts[1].keys() == whole[1].keys()
     for name, gradient in whole[1].items():
@@ -110,8 +110,8 @@ class SmallDevice(RankerModule):
         return self.inside(**inputs)
 
 
-def on_small_device(run: TrainingRun, materials: Materials, room: int) -> tuple[Training, SmallDevice]:
-    training = Training(run, materials, device="cpu")
+def on_small_device(run: TrainingRun, prepared: PreparedData, room: int) -> tuple[Training, SmallDevice]:
+    training = Training(run, prepared, device="cpu")
     module = SmallDevice(training.module, room)
     training.module = training.batcher.module = module
     return training, module
@@ -120,9 +120,9 @@ def on_small_device(run: TrainingRun, materials: Materials, room: int) -> tuple[
 TOLD = "cpu is out of memory with 7 samples at a time: going on with 4 (training.micro_batch), or fewer; batches, "
 
 
-def test_out_of_memory_halves_the_micro_batch_and_changes_no_number(materials: Materials, tmp_path: Path) -> None:
-    small, module = on_small_device(make_run(), materials, room=4)
-    asked, _ = on_small_device(make_run(micro_batch=2), materials, room=1000)
+def test_out_of_memory_halves_the_micro_batch_and_changes_no_number(prepared: PreparedData, tmp_path: Path) -> None:
+    small, module = on_small_device(make_run(), prepared, room=4)
+    asked, _ = on_small_device(make_run(micro_batch=2), prepared, room=1000)
     for training in (small, asked):
         training.iterate()
         training.iterate()
@@ -133,15 +133,15 @@ def test_out_of_memory_halves_the_micro_batch_and_changes_no_number(materials: M
     [note] = small.pop_notes()
     assert note == TOLD + "loss and gradient stay the same"
     small.save(tmp_path)
-    again, module = on_small_device(make_run(), materials, room=4)
+    again, module = on_small_device(make_run(), prepared, room=4)
     again.load(tmp_path)
     again.iterate()
     assert module.sizes[0] == 4, "a resumed training tried a larger one again"
 
 
-def test_a_trial_reports_a_lack_of_memory_once_and_with_what_else_there_is_to_say(materials: Materials) -> None:
+def test_a_trial_reports_a_lack_of_memory_once_and_with_what_else_there_is_to_say(prepared: PreparedData) -> None:
     trainable = RankerTrainable.__new__(RankerTrainable)
-    trainable.training, _ = on_small_device(make_run(), materials, room=4)
+    trainable.training, _ = on_small_device(make_run(), prepared, room=4)
     trainable.reports_queries, trainable.notes, trainable.machine_reported = False, ["state 3 is damaged"], False
     first, second = trainable.step(), trainable.step()
     assert first["note"].startswith(f"state 3 is damaged; {TOLD}") and "note" not in second
@@ -149,32 +149,32 @@ def test_a_trial_reports_a_lack_of_memory_once_and_with_what_else_there_is_to_sa
 
 
 def test_a_single_training_says_that_memory_lacks(
-    materials: Materials, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    prepared: PreparedData, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    training, _ = on_small_device(make_run(), materials, room=4)
+    training, _ = on_small_device(make_run(), prepared, room=4)
     _train(training, tmp_path)
     assert capsys.readouterr().err.count(f"note: {TOLD}") == 1
 
 
 def test_a_teacher_or_a_pretraining_says_that_memory_lacks(
-    materials: Materials, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    prepared: PreparedData, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    training, _ = on_small_device(make_run(), materials, room=4)
+    training, _ = on_small_device(make_run(), prepared, room=4)
     monkeypatch.setattr("trainables.training.saves.resumed_or_new", lambda make, state, tell: training)
-    trained_once("teacher", digest_of("small"), "training", make_run(), materials, lambda training, folder: None)
+    trained_once("teacher", digest_of("small"), "training", make_run(), prepared, lambda training, folder: None)
     assert training.finished and capsys.readouterr().err.count(f"note: {TOLD}") == 1
 
 
-def test_where_not_even_one_sample_fits_the_work_fails(materials: Materials) -> None:
-    training, _ = on_small_device(make_run(), materials, room=1)
+def test_where_not_even_one_sample_fits_the_work_fails(prepared: PreparedData) -> None:
+    training, _ = on_small_device(make_run(), prepared, room=1)
     told = r"one sample's gradient does not fit in the memory of cpu \(tried to allocate 1 PiB\); a smaller train"
     with pytest.raises(WorkFailed, match=told):
         training.iterate()
 
 
-def test_scoring_goes_on_in_smaller_batches(materials: Materials) -> None:
-    training, module = on_small_device(make_run(), materials, room=3)
-    expected = Training(make_run(), materials, device="cpu").score(training.dev)
+def test_scoring_goes_on_in_smaller_batches(prepared: PreparedData) -> None:
+    training, module = on_small_device(make_run(), prepared, room=3)
+    expected = Training(make_run(), prepared, device="cpu").score(training.dev)
     np.testing.assert_allclose(training.score(training.dev), expected, rtol=1e-5, atol=1e-6)
     too_large = [place for place, size in enumerate(module.sizes) if size > 3]
     assert too_large and too_large == list(range(len(too_large))), "what proved too large was tried again"
@@ -223,13 +223,13 @@ def no_room(*_: Any, **__: Any) -> None:
 
 
 def test_where_the_ranker_or_its_moments_do_not_fit_the_work_fails(
-    materials: Materials, monkeypatch: pytest.MonkeyPatch
+    prepared: PreparedData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With advice, and as a trial's result: a trial that raises would be tried again."""
     message = (
         "the ranker, or what its optimiser keeps, does not fit in the memory of cpu; a smaller ranker, .*resources"
     )
-    training = Training(make_run(), materials, device="cpu")
+    training = Training(make_run(), prepared, device="cpu")
     monkeypatch.setattr(training.optimizer, "step", no_room)
     with pytest.raises(WorkFailed, match=message):
         training.iterate()
@@ -240,12 +240,12 @@ def test_where_the_ranker_or_its_moments_do_not_fit_the_work_fails(
     monkeypatch.setattr(SmallDevice, "to", no_room)
     monkeypatch.setattr(Bert, "build", lambda *_: SmallDevice(training.module, 1))
     with pytest.raises(WorkFailed, match=message):
-        Training(make_run(), materials, device="cpu")
+        Training(make_run(), prepared, device="cpu")
 
 
-def test_nothing_to_score_is_no_work(materials: Materials) -> None:
-    training = Training(make_run(), materials, device="cpu")
+def test_nothing_to_score_is_no_work(prepared: PreparedData) -> None:
+    training = Training(make_run(), prepared, device="cpu")
     none = np.empty(0, np.int64)
-    text, precision = materials.text, Precision(None, "fp32")
+    text, precision = prepared.text, Precision(None, "fp32")
     scores = score_candidates(training.module, text.queries, text.documents, none, none, training.device, precision)
     assert scores.shape == (0,) and scores.dtype == np.float32

@@ -21,7 +21,7 @@ from trainables.core.errors import ConfigError
 from trainables.rankers.bert import BertModule
 from trainables.rankers.ranker import RankerModule, TextSide
 from trainables.training.factory import make_training, training_notes
-from trainables.training.materials import Materials, prepare, ranker_of
+from trainables.training.prepared import PreparedData, prepare, ranker_of
 from trainables.training.saved_ranker import load_ranker_folder
 from trainables.training.trainer import Training
 from tune_cl.experiment.load import build, load_training_run
@@ -48,7 +48,7 @@ class Encoder:
             {"ranker": {"name": "bert", "model": str(self.path), **ranker}, "training": keys | (training or {})}
         )
 
-    def materials(self, **ranker: Any) -> Materials:
+    def prepared(self, **ranker: Any) -> PreparedData:
         return prepare(self.run(**ranker), DATA)
 
     def build(self, **ranker: Any) -> tuple[BertModule, TextSide]:
@@ -122,10 +122,10 @@ def test_alpha_scales_an_adapter(trained: Encoder) -> None:
 
 
 def test_a_training_of_adapters_resumes_exactly_and_is_saved_without_them(trained: Encoder, tmp_path: Path) -> None:
-    run, materials = trained.run(lora=LORA), trained.materials()
+    run, prepared = trained.run(lora=LORA), trained.prepared()
 
     def new() -> Training:
-        training = make_training(run, materials, device="cpu")
+        training = make_training(run, prepared, device="cpu")
         assert isinstance(training, Training)
         return training
 
@@ -162,7 +162,7 @@ def test_targets_that_name_no_layer_are_an_error_that_lists_the_names(encoder: E
         if isinstance(part, torch.nn.Linear)
     }
     with pytest.raises(ConfigError) as caught:
-        training_notes(run, encoder.materials())
+        training_notes(run, encoder.prepared())
     (problem,) = caught.value.problems
     assert problem.location == "ranker.lora.targets"
     assert problem.wrong == "no linear layer of the model is named 'q_proj', 'nothing'"
@@ -184,9 +184,9 @@ def test_rates_fall_from_the_last_layer_to_the_embeddings(encoder: Encoder) -> N
     run = encoder.run(layer_decay=0.5)
     if encoder.kind == "albert":
         with pytest.raises(ConfigError, match=r"ranker\.layer_decay: the layers of the model share their weights"):
-            training_notes(run, encoder.materials())
+            training_notes(run, encoder.prepared())
         return
-    training_notes(run, encoder.materials())
+    training_notes(run, encoder.prepared())
     module, _ = encoder.build(layer_decay=0.5, head_lr=3.0)
     rates = {id(p): group["lr"] for group in module.parameter_groups(1.0) for p in group["params"]}
     names = dict(module.named_parameters())
@@ -202,7 +202,7 @@ def test_rates_fall_from_the_last_layer_to_the_embeddings(encoder: Encoder) -> N
 
 
 def test_what_is_padded_is_said(encoder: Encoder) -> None:
-    notes = [note for note in training_notes(encoder.run(), encoder.materials()) if "not packed" in note]
+    notes = [note for note in training_notes(encoder.run(), encoder.prepared()) if "not packed" in note]
     assert notes == (
         ["encoders of architecture deberta-v2 are not packed: short pairs are padded"]
         if encoder.kind.startswith("deberta")

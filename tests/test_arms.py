@@ -63,11 +63,11 @@ def test_a_plain_trial_trains_as_long_as_the_curriculum_before_it(tmp_path: Path
 @pytest.mark.parametrize("promotion", ["false", "true"])
 def test_killed_at_any_event_it_has_the_same_trials_in_both_arms(tmp_path: Path, promotion: str) -> None:
     experiment = opened(tmp_path, LR, *SHORT, f"search.promotion={promotion}")
-    whole = ToyTrainer(tmp_path / "whole", experiment, slots=2).work()
+    whole = ToyTrainer(tmp_path / "whole", experiment, concurrent=2).work()
     for kill_after in range(0, whole.events, 5):
         cut = tmp_path / str(kill_after)
         with pytest.raises(Killed):
-            ToyTrainer(cut, experiment, slots=1, kill_after=kill_after).work()
+            ToyTrainer(cut, experiment, concurrent=1, kill_after=kill_after).work()
         ToyTrainer(cut, experiment).work()
         assert arms_of(cut) == ["plain", "curriculum"] * 3
         if kill_after == 0:

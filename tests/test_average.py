@@ -17,7 +17,7 @@ from trainables.core.errors import ConfigError
 from trainables.data.columns import RankingData, required_split
 from trainables.data.instances import Batch
 from trainables.training.average import HORIZON
-from trainables.training.materials import prepare
+from trainables.training.prepared import prepare
 from trainables.training.saved_ranker import load_ranker_folder
 from trainables.training.trainer import Training
 

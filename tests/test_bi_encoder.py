@@ -19,7 +19,7 @@ from trainables.rankers import load_ranker, ranker_settings
 from trainables.rankers.ranker import DualEncoder, TextSide, Tokens
 from trainables.training.factory import load_saved
 from trainables.training.losses import LOSSES
-from trainables.training.materials import prepare
+from trainables.training.prepared import prepare
 from trainables.training.saved_ranker import SavedRanker, write_ranker
 from trainables.training.trainer import Training
 
@@ -182,7 +182,7 @@ def test_evaluation_encodes_each_text_once(data, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(module, "collate_texts", counting)
     scores = training.score(dev)
     assert sum(encoded) == len(np.unique(dev.query)) + len(np.unique(dev.document))
-    text: TextSide = training.materials.text
+    text: TextSide = training.prepared.text
     with torch.no_grad():
         inputs = module.collate(text.queries, text.documents, dev.query[dev.owner], dev.document)
         assert scores == pytest.approx(module(**inputs).numpy(), abs=1e-5)
@@ -193,11 +193,11 @@ def test_it_trains_with_every_loss(loss: str, data) -> None:
     ranker = {"name": "bi_encoder", "vocabulary_size": 300, "similarity": "dot" if loss == "mse" else "cosine"}
     keys = {"loss": loss, "negatives": 2, "max_iterations": 1, "batches_per_iteration": 2}
     run = make_run("bi_encoder", training=keys).model_copy(update={"ranker": ranker_settings(ranker).model_dump()})
-    materials = prepare(run, data)
+    prepared = prepare(run, data)
     if run.training.reads_teacher:
         train = data.splits["train"]
-        materials = type(materials)(data, materials.text, teacher=train.grade.astype(np.float32))
-    training = Training(run, materials, device="cpu")
+        prepared = type(prepared)(data, prepared.text, teacher=train.grade.astype(np.float32))
+    training = Training(run, prepared, device="cpu")
     before = [parameter.detach().clone() for parameter in training.module.parameters()]
     assert np.isfinite(training.iterate()["train_loss"])
     assert not all(map(torch.equal, before, training.module.parameters()))

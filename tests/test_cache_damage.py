@@ -17,7 +17,7 @@ from tests.support.builders import tiny_data
 from tests.support.faults import flip_the_last_bit
 from tests.support.letor_data import letor_data, letor_text
 from tests.support.trec_folder import write_trec_folder
-from tests.support.tree_training import materials_of, tree_run
+from tests.support.tree_training import prepared_of, tree_run
 from trainables.config.keys import DataConfig, validated
 from trainables.core import cache
 from trainables.core.cache import CHECKSUMS, cached, digest_of
@@ -26,7 +26,7 @@ from trainables.data import load_data
 from trainables.data.columns import RankingData, required_split
 from trainables.data.instances import make_instances
 from trainables.training.batching import scored_of
-from trainables.training.materials import prepare
+from trainables.training.prepared import prepare
 from trainables.training.pretrained import pretrained_start, teacher_scores
 from trainables.training.trees import TreeTraining
 
@@ -131,7 +131,7 @@ def trees(_: Path) -> Results:
     run = tree_run(objective_switch="mse", switch=4)
 
     def result() -> np.ndarray:
-        training = TreeTraining(run, materials_of(made))
+        training = TreeTraining(run, prepared_of(made))
         while not training.finished:
             training.iterate()
         return training.score(made.splits["test"])

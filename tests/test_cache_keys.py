@@ -21,12 +21,12 @@ from trainables.data.instances import make_instances
 from trainables.rankers.encoders import training_texts
 from trainables.rankers.word_vectors import train_vectors
 from trainables.training.checkpoint import latest_iteration, save_iteration
-from trainables.training.materials import files_of, prepare
+from trainables.training.prepared import files_of, prepare
 from trainables.training.pretrained import teacher_scores
 from tune_cl.cli import main
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
-from tune_cl.ray.shared_materials import fingerprint, require_unchanged, untrained
+from tune_cl.ray.shared_data import fingerprint, require_unchanged, untrained
 
 
 @pytest.fixture
@@ -125,8 +125,8 @@ def test_a_search_does_not_go_on_with_another_file_of_vectors(
         f"data: {folder}\nranker: {{name: knrm, vectors: {one}}}\n" + choices.replace("VECTORS", str(other))
     )
     experiment = load_experiment(str(space))
-    materials = untrained(experiment)
-    kept = fingerprint(experiment, materials)
+    prepared = untrained(experiment)
+    kept = fingerprint(experiment, prepared)
     assert set(kept["files"]) == {str(one), str(other)}
     write_vectors(third := tmp_path / "c.txt", 3)
     teacher = [f"curriculum.teacher.ranker={{name: knrm, vectors: {third}}}"]
@@ -134,11 +134,11 @@ def test_a_search_does_not_go_on_with_another_file_of_vectors(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train").touch()  # a file named like the value for vectors that are trained
     assert set(files_of(experiment.file_readers())) == {str(one), str(other)}
-    require_unchanged(experiment, materials, kept)
+    require_unchanged(experiment, prepared, kept)
     write_vectors(other, 7)
     one.unlink()
     with pytest.raises(DataError) as refused:
-        require_unchanged(experiment, materials, kept)
+        require_unchanged(experiment, prepared, kept)
     assert str(refused.value).splitlines() == [
         f"error: {path}: is not the file that the search began with; that one, or a new search" for path in (one, other)
     ]
@@ -164,19 +164,19 @@ def test_a_search_does_not_go_on_with_another_encoder(folder: Path, tmp_path: Pa
     for encoder in (one, other):
         save_encoder("bert", encoder)
     experiment = space_of_encoders(folder, one, other)
-    materials = untrained(experiment)
-    kept = fingerprint(experiment, materials)
+    prepared = untrained(experiment)
+    kept = fingerprint(experiment, prepared)
     assert set(kept["encoders"]) == {str(one), str(other)}
     (one / "README.md").write_text("Read me.")
     (other / "config.json").write_bytes((other / "config.json").read_bytes())  # another time, the same bytes
-    require_unchanged(experiment, materials, kept)
+    require_unchanged(experiment, prepared, kept)
     weights = one / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"?")
     (other / "tokenizer.json").rename(other / "tokenizer.bak")
     before = {key: value for key, value in kept.items() if key != "encoders"}
-    require_unchanged(experiment, materials, before)  # of a version that did not keep them
+    require_unchanged(experiment, prepared, before)  # of a version that did not keep them
     with pytest.raises(DataError) as refused:
-        require_unchanged(experiment, materials, kept)
+        require_unchanged(experiment, prepared, kept)
     assert str(refused.value).splitlines() == [
         f"error: {path}: is not the encoder that the search began with; that one, or a new search"
         for path in (one, other)
@@ -195,18 +195,18 @@ def test_an_encoder_of_the_hub_goes_by_its_commit(
             (known / path).write_text(text)
 
     experiment = space_of_encoders(folder, "some/encoder", "other/encoder")
-    materials = {"": prepare(TrainingRun.model_validate({"data": str(folder), "ranker": {"name": "knrm"}}))}
-    assert "encoders" not in fingerprint(experiment, materials), "the cache knows none"
+    prepared = {"": prepare(TrainingRun.model_validate({"data": str(folder), "ranker": {"name": "knrm"}}))}
+    assert "encoders" not in fingerprint(experiment, prepared), "the cache knows none"
     fetched("a" * 40)
-    kept = fingerprint(experiment, materials)
+    kept = fingerprint(experiment, prepared)
     assert kept["encoders"] == {"some/encoder": f"commit {'a' * 40}"}
-    require_unchanged(experiment, materials, kept)
+    require_unchanged(experiment, prepared, kept)
     fetched("b" * 40)
     wrong = "some/encoder: is not the encoder that the search began with"
     with pytest.raises(DataError, match=f"^error: {wrong}; commit {'a' * 40} of it, or a new search$"):
-        require_unchanged(experiment, materials, kept)
+        require_unchanged(experiment, prepared, kept)
     shutil.rmtree(known)
-    require_unchanged(experiment, materials, kept)  # nobody knows
+    require_unchanged(experiment, prepared, kept)  # nobody knows
 
 
 def test_a_training_does_not_go_on_with_another_file_of_vectors(

@@ -18,7 +18,7 @@ from trainables.config.keys import TrainingRun
 from tune_cl.cli import command_of
 from tune_cl.experiment.forecast import forecast_of
 from tune_cl.experiment.load import load_experiment
-from tune_cl.ray import slots
+from tune_cl.ray import concurrency
 
 OPENED = """
 data: data
@@ -47,13 +47,13 @@ class Check:
         self.measured: list[TrainingRun] = []
         self.on: list[tuple[str, int]] = []  # devices and threads
 
-    def measure(self, run: TrainingRun, materials: object, threads: int, device: str) -> float:
+    def measure(self, run: TrainingRun, prepared: object, threads: int, device: str) -> float:
         self.measured.append(run)
         self.on.append((device, threads))
         return SECONDS[run.ranker["name"]] * run.training.batch_size / 16
 
     def machine(self, cpu: int, gpu: int = 0, cuda: bool = True) -> None:
-        self.monkeypatch.setattr(slots, "this_machine", lambda: {"CPU": cpu, "GPU": gpu})
+        self.monkeypatch.setattr(concurrency, "this_machine", lambda: {"CPU": cpu, "GPU": gpu})
         self.monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda and gpu > 0)
 
     def __call__(self, *options: str) -> dict[str, Any]:

@@ -28,8 +28,8 @@ from trainables.evaluation.metrics import METRICS
 from trainables.evaluation.per_query import Accuracy, evaluator_of, probabilities
 from trainables.training import losses
 from trainables.training.losses import LossSettings
-from trainables.training.materials import materials_key, prepare
 from trainables.training.other_teachers import completed
+from trainables.training.prepared import prepare, prepared_key
 from trainables.training.saved_ranker import load_ranker_folder
 from trainables.training.trainer import Training
 from tune_cl.cli import command_of
@@ -310,17 +310,17 @@ def test_score_names_the_class_of_its_examples(tmp_path: Path, console: Console)
 
 def test_confirmation_and_artifacts_have_predictions(data: RankingData, tmp_path: Path) -> None:
     run = make_run()
-    materials = prepare(run, data)
-    confirm_run(run, materials, tmp_path / "seed", "test")
+    prepared = prepare(run, data)
+    confirm_run(run, prepared, tmp_path / "seed", "test")
     result = json.loads((tmp_path / "seed" / "test" / "result.json").read_text())
     values = read_values(tmp_path / "seed", "test", "accuracy")
     assert result["run_file"] == "test.predictions.tsv"
     assert set(values.tolist()) <= {0.0, 1.0} and values.mean() == pytest.approx(result["metrics"]["accuracy"])
-    training = Training(run, materials, device="cpu")
+    training = Training(run, prepared, device="cpu")
     training.iterate()
     (tmp_path / "state").mkdir()
     training.save(tmp_path / "state")
-    folder = Artifacts(tmp_path / "trials", {materials_key(run): materials})("t1", tmp_path / "state", run)
+    folder = Artifacts(tmp_path / "trials", {prepared_key(run): prepared})("t1", tmp_path / "state", run)
     assert {path.name for path in folder.iterdir()} == {"dev.predictions.tsv", "dev.per_query.tsv", "config.yaml"}
     assert (folder / "dev.per_query.tsv").read_text().splitlines()[0] == "query_id\taccuracy"
     assert Accuracy(data.splits["dev"])(training.best_scores)["accuracy"].mean() == training.best_value

@@ -23,7 +23,7 @@ from trainables.rankers import load_ranker
 from trainables.rankers.bert import BertModule
 from trainables.rankers.ranker import TextSide
 from trainables.training.factory import load_saved
-from trainables.training.materials import ranker_of
+from trainables.training.prepared import ranker_of
 from trainables.training.ranker_folder import is_shared_form
 from trainables.training.saved_ranker import SavedRanker, load_ranker_folder, load_weights, write_ranker
 

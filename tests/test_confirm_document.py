@@ -123,12 +123,12 @@ def test_confirm_tells_mlflow_where_the_search_did(
 
 def test_a_split_of_one_query_is_too_small_for_a_test(searched: Searched) -> None:
     inputs = RankerInputs(searched[1], confirms=True)
-    [(key, materials)] = inputs.by_key.items()
-    split = materials.data.splits["test"]
+    [(key, prepared)] = inputs.by_key.items()
+    split = prepared.data.splits["test"]
 
     def with_queries(count: int) -> RankerInputs:
-        data = replace(materials.data, splits={"test": replace(split, query=split.query[:count])})
-        inputs.by_key = {key: replace(materials, data=data)}
+        data = replace(prepared.data, splits={"test": replace(split, query=split.query[:count])})
+        inputs.by_key = {key: replace(prepared, data=data)}
         return inputs
 
     with_queries(2).require_queries("test")

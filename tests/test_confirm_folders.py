@@ -15,7 +15,7 @@ from trainables.data.columns import RankingData
 from trainables.training import conclusion as module
 from trainables.training.checkpoint import write_json
 from trainables.training.conclusion import RESULT
-from trainables.training.materials import Materials, prepare
+from trainables.training.prepared import PreparedData, prepare
 from trainables.training.saves import DAMAGED
 from trainables.training.trainer import Training
 from tune_cl.confirmation.training import ended_result, is_trained, result_of
@@ -35,15 +35,15 @@ def data() -> RankingData:
 
 
 @pytest.fixture(scope="module")
-def materials(data: RankingData) -> Materials:
+def prepared(data: RankingData) -> PreparedData:
     return prepare(RUN, data)
 
 
 @pytest.fixture(scope="module")
-def trained(materials: Materials, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(prepared: PreparedData, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A training that was applied to test."""
     folder = tmp_path_factory.mktemp("trained")
-    confirm_run(RUN, materials, folder, "test")
+    confirm_run(RUN, prepared, folder, "test")
     return folder
 
 
@@ -54,15 +54,15 @@ def broken(trained: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def on_dev(materials: Materials, trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def on_dev(prepared: PreparedData, trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The result of the same training on dev."""
     folder = shutil.copytree(trained, tmp_path_factory.mktemp("dev") / "trained")
-    confirm_run(RUN, materials, folder, "dev")
+    confirm_run(RUN, prepared, folder, "dev")
     return ended_result(folder, "dev")
 
 
 def test_the_result_is_of_the_best_iteration_and_of_all_that_were_trained(
-    materials: Materials, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    prepared: PreparedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     iterate, made = Training.iterate, []
 
@@ -72,7 +72,7 @@ def test_the_result_is_of_the_best_iteration_and_of_all_that_were_trained(
         return made[-1]
 
     monkeypatch.setattr(Training, "iterate", of_two_seconds)
-    confirm_run(RUN, materials, tmp_path, "test")
+    confirm_run(RUN, prepared, tmp_path, "test")
     dev = [metrics["dev_ndcg@10"] for metrics in made]
     assert 1 < len(dev) < 9 and dev.index(max(dev)) == len(dev) - 3, "patience ended it"
     result = ended_result(tmp_path, "test")
@@ -95,7 +95,7 @@ def test_files_of_a_split_name_its_queries_every_metric_and_the_ranker(trained: 
 
 
 def test_a_training_killed_before_its_result_is_not_trained_again(
-    materials: Materials, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    prepared: PreparedData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By then its ranker and its record are there."""
 
@@ -106,10 +106,10 @@ def test_a_training_killed_before_its_result_is_not_trained_again(
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(module, "write_json", killed)
-        confirm_run(RUN, materials, tmp_path, "test")
+        confirm_run(RUN, prepared, tmp_path, "test")
     assert (tmp_path / "ranker").is_dir() and is_trained(tmp_path) and not result_of(tmp_path, "test")
     monkeypatch.setattr(Training, "iterate", lambda training: pytest.fail("trained again"))
-    confirm_run(RUN, materials, tmp_path, "test")
+    confirm_run(RUN, prepared, tmp_path, "test")
     assert result_of(tmp_path, "test")
 
 
@@ -128,10 +128,10 @@ def emptied(path: Path) -> None:
 @pytest.mark.parametrize("damage", [flipped, emptied, Path.unlink])
 @pytest.mark.parametrize("name", ["training.json", "ranker/model.safetensors"])
 def test_a_training_whose_ranker_or_record_is_damaged_is_made_again_with_the_same_values(
-    name: str, damage: Any, materials: Materials, broken: Path, on_dev: dict[str, Any]
+    name: str, damage: Any, prepared: PreparedData, broken: Path, on_dev: dict[str, Any]
 ) -> None:
     damage(broken / name)
-    notes = confirm_run(RUN, materials, broken, "dev")
+    notes = confirm_run(RUN, prepared, broken, "dev")
     lost = name == "training.json" and damage is Path.unlink  # there is no record then that it has ended
     assert len(notes) == (not lost) and all("is damaged" in note for note in notes)
     assert ended_result(broken, "dev") | {"seconds": 0.0} == on_dev | {"seconds": 0.0}
@@ -140,7 +140,7 @@ def test_a_training_whose_ranker_or_record_is_damaged_is_made_again_with_the_sam
 @pytest.mark.parametrize("damage", [flipped, emptied, Path.unlink])
 @pytest.mark.parametrize("name", ["result.json", "test.per_query.tsv", "test.run.txt"])
 def test_a_result_that_is_damaged_is_none(
-    name: str, damage: Any, materials: Materials, trained: Path, broken: Path
+    name: str, damage: Any, prepared: PreparedData, trained: Path, broken: Path
 ) -> None:
     damage(broken / "test" / name)
     if name == "result.json" and damage is Path.unlink:
@@ -148,6 +148,6 @@ def test_a_result_that_is_damaged_is_none(
     else:
         with pytest.raises(DAMAGED):
             result_of(broken, "test")
-    confirm_run(RUN, materials, broken, "test")
+    confirm_run(RUN, prepared, broken, "test")
     assert result_of(broken, "test") == result_of(trained, "test")
     assert read_values(broken, "test", "map").tolist() == read_values(trained, "test", "map").tolist()

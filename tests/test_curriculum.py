@@ -17,7 +17,7 @@ from trainables.data.instances import make_instances
 from trainables.training import losses
 from trainables.training.batching import make_weigher, objective
 from trainables.training.losses import LossSettings
-from trainables.training.materials import prepare
+from trainables.training.prepared import prepare
 from trainables.training.trainer import Training
 
 

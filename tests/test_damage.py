@@ -21,14 +21,14 @@ from tests.support.faults import ThreeIterations, failing, stopping_after
 from tests.support.letor_data import letor_data
 from tests.support.tiny_trial import tiny_trial
 from tests.support.trec_folder import write_trec_folder
-from tests.support.tree_training import materials_of, tree_run
+from tests.support.tree_training import prepared_of, tree_run
 from trainables.config.keys import TrainingRun
 from trainables.core import storage
 from trainables.core.errors import Interrupted
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training import checkpoint
 from trainables.training.checkpoint import latest_iteration
-from trainables.training.materials import materials_key, prepare
+from trainables.training.prepared import prepare, prepared_key
 from trainables.training.saves import DAMAGED, resumed_or_new
 from trainables.training.trainer import Training
 from trainables.training.trees import TreeTraining
@@ -75,7 +75,7 @@ def test_a_checkpoint_that_cannot_be_reached_is_not_damaged(
 ) -> None:
     """As damage, the training would begin anew and the trial leave no files; so Ray retries it, or the search stops."""
     run = TrainingRun.model_validate(config["run"])
-    artifacts = Artifacts(tmp_path / "trials", {materials_key(run): prepare(run)})
+    artifacts = Artifacts(tmp_path / "trials", {prepared_key(run): prepare(run)})
     trial = RankerTrainable(config)
 
     def full(*_: Any) -> Any:
@@ -111,7 +111,7 @@ def test_a_folder_of_all_nodes_that_is_away_is_waited_for(
     config: dict[str, Any], saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = TrainingRun.model_validate(config["run"])
-    artifacts = Artifacts(tmp_path / "trials", {materials_key(run): prepare(run)})
+    artifacts = Artifacts(tmp_path / "trials", {prepared_key(run): prepare(run)})
     monkeypatch.setattr(storage, "RETRY_SECONDS", 0.0)
     for reads in (
         lambda: RankerTrainable(config | {"checkpoint": str(saved)}).step()["iteration"],
@@ -130,13 +130,13 @@ def cut_short(model: Path) -> None:
 @pytest.mark.parametrize("damage", [cut_short, Path.unlink, lambda model: model.write_text("")])
 def test_trees_that_were_cut_short_are_damage(damage: Callable[[Path], Any], tmp_path: Path) -> None:
     """LightGBM ends the process if a file ends within its trees."""
-    materials = materials_of(letor_data())
-    training = TreeTraining(tree_run(), materials, share=False)
+    prepared = prepared_of(letor_data())
+    training = TreeTraining(tree_run(), prepared, share=False)
     training.iterate()
     training.save(tmp_path)
     damage(tmp_path / "model.txt")
     with pytest.raises(DAMAGED):
-        TreeTraining(tree_run(), materials, share=False).load(tmp_path)
+        TreeTraining(tree_run(), prepared, share=False).load(tmp_path)
 
 
 def spoil(folder: Path) -> None:

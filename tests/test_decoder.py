@@ -26,7 +26,7 @@ from trainables.rankers.decoder import DecoderModule
 from trainables.rankers.prompt import AFTER, BEFORE, document_part, prompt, query_part
 from trainables.rankers.ranker import TextSide
 from trainables.training.factory import make_training, training_notes
-from trainables.training.materials import Materials, prepare
+from trainables.training.prepared import PreparedData, prepare
 from trainables.training.saved_ranker import load_ranker_folder
 from trainables.training.trainer import Training
 from tune_cl.model_card import Facts, write_card
@@ -92,7 +92,7 @@ def make_run(folder: Path, max_length: int = MAX_LENGTH, **ranker: Any) -> Train
     return validated({"ranker": ranker, "training": training | {"max_length": max_length}})
 
 
-def materials_of(folder: Path) -> Materials:
+def prepared_of(folder: Path) -> PreparedData:
     return prepare(make_run(folder), DATA)
 
 
@@ -155,10 +155,10 @@ def test_costs_are_the_tokens_that_are_read_and_the_prompt_is_whole(folder: Path
 def test_a_training_resumes_exactly_and_transformers_gives_equal_scores(
     lora: dict[str, Any], folder: Path, tmp_path: Path
 ) -> None:
-    run, materials = make_run(folder, lora=lora), materials_of(folder)
+    run, prepared = make_run(folder, lora=lora), prepared_of(folder)
 
     def new() -> Training:
-        training = make_training(run, materials, device="cpu")
+        training = make_training(run, prepared, device="cpu")
         assert isinstance(training, Training)
         return training
 
@@ -189,7 +189,7 @@ def seq_cls_scores(folder: Path, split: Any) -> np.ndarray:
 def test_sentence_transformers_gives_equal_scores_to_the_prompt(folder: Path, tmp_path: Path) -> None:
     from sentence_transformers import CrossEncoder
 
-    training = make_training(make_run(folder), materials_of(folder), device="cpu")
+    training = make_training(make_run(folder), prepared_of(folder), device="cpu")
     assert isinstance(training, Training)
     training.iterate()
     training.save_ranker(tmp_path / "ranker")
@@ -236,14 +236,14 @@ def test_what_does_not_fit_is_known_before_data_is_read(folder: Path, console: C
 
 def test_what_does_not_fit_is_an_error(folder: Path) -> None:
     with pytest.raises(ConfigError, match=r"training\.max_length: 64 tokens, and the prompt alone has \d+; at least"):
-        make_training(make_run(folder, max_length=64), materials_of(folder), device="cpu")
+        make_training(make_run(folder, max_length=64), prepared_of(folder), device="cpu")
     with pytest.raises(ConfigError, match=r"ranker\.name: decoder says yes or no, and the data has classes"):
-        DECODER.build(materials_of(folder).text, ranker_settings(make_run(folder).ranker), MAX_LENGTH, 3)
+        DECODER.build(prepared_of(folder).text, ranker_settings(make_run(folder).ranker), MAX_LENGTH, 3)
     run = make_run(folder, lora={"rank": 2, "targets": ["query"]})
     wrong = r"no linear layer of the model is named 'query'; some of q_proj, k_proj, v_proj, o_proj, gate_proj, "
     with pytest.raises(ConfigError, match=wrong):
-        training_notes(run, materials_of(folder))
-    assert "decoders are not packed: short pairs are padded" in training_notes(make_run(folder), materials_of(folder))
+        training_notes(run, prepared_of(folder))
+    assert "decoders are not packed: short pairs are padded" in training_notes(make_run(folder), prepared_of(folder))
 
 
 def test_the_card_of_a_decoder_says_what_others_must_be_given(folder: Path, tmp_path: Path) -> None:

@@ -378,7 +378,7 @@ def test_artifacts_are_copied_once_wherever_the_search_lies_now(begun: Delivery,
         begun.journal.append(event)
     assert begun.step() and begun.step() and not begun.step()
     assert store.copied == [(begun.cursor.runs["search"], str(tmp_path / "pacing" / "trials" / "t0001"), None)]
-    assert load(begun.journal.path, begun.cursor.target).owed == []
+    assert load(begun.journal.path, begun.cursor.target).artifacts == []
 
 
 def test_an_artifact_that_failed_comes_after_events_and_the_others_in_the_next_process_too(
@@ -393,8 +393,8 @@ def test_an_artifact_that_failed_comes_after_events_and_the_others_in_the_next_p
         begun.step()
     begun.journal.append(trial_event(0, {}))
     again = anew(begun)
-    assert [Path(path).name for _, path, _ in again.cursor.owed] == ["b", "a"]
-    assert again.step() and len(again.cursor.owed) == 2 and store.named("t0000")
+    assert [Path(path).name for _, path, _ in again.cursor.artifacts] == ["b", "a"]
+    assert again.step() and len(again.cursor.artifacts) == 2 and store.named("t0000")
 
 
 def test_the_space_beside_a_search_is_sent_as_it_is(tmp_path: Path, store: Memory) -> None:

@@ -28,8 +28,8 @@ from trainables.ranker_trainable import RankerTrainable
 from trainables.training import device
 from trainables.training import pretrained as teacher
 from trainables.training.device import best_device, device_memory, limit_process, release
-from trainables.training.materials import prepare
 from trainables.training.other_teachers import completed
+from trainables.training.prepared import prepare
 from trainables.training.trainer import Training
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.search_keys import Resources
@@ -131,7 +131,7 @@ def test_trees_take_no_gpu_that_is_reserved(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     seen: list[str] = []
     monkeypatch.setattr(ranker_trainable, "make_training", lambda *_: seen.append(best_device().type))
-    monkeypatch.setattr(RankerTrainable, "_materials", lambda *_: None)
+    monkeypatch.setattr(RankerTrainable, "_prepared", lambda *_: None)
     trainable = RankerTrainable({"run": TREES, "threads": THREADS, "gpu": 1.0, "checkpoint": None})
     monkeypatch.setattr(torch.cuda, "is_available", lambda: os.environ.get(VISIBLE) != "")
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: None)

@@ -22,7 +22,7 @@ from trainables.data.columns import RankingData
 from trainables.rankers.fast.kernels import AT_ONCE
 from trainables.rankers.fast.packing import GROUP_COST
 from trainables.rankers.text_pairs import mean_of_passages
-from trainables.training.materials import prepare
+from trainables.training.prepared import prepare
 from trainables.training.trainer import Training
 
 META = torch.device("meta")

@@ -14,7 +14,7 @@ from trainables.data.columns import RankingData
 from trainables.rankers.embedding import EmbeddingMlpModule, EmbeddingModule
 from trainables.rankers.settings import EmbeddingMlpSettings, EmbeddingSettings
 from trainables.rankers.word_vectors import FIRST_WORD
-from trainables.training.materials import prepare
+from trainables.training.prepared import prepare
 from trainables.training.trainer import Training
 
 
@@ -73,5 +73,5 @@ def test_hidden_layers_are_the_studys() -> None:
 
 
 def test_random_vectors_for_unknown_words_if_asked(data: RankingData) -> None:
-    zeros, random = (training(data, unknown=name).materials.text.arrays["vectors"] for name in ("zero", "hash"))
+    zeros, random = (training(data, unknown=name).prepared.text.arrays["vectors"] for name in ("zero", "hash"))
     assert not zeros[:FIRST_WORD].any() and random[1:FIRST_WORD].std() > 0

@@ -19,7 +19,7 @@ from trainables.curriculum.negatives import SCHEDULES
 from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import SCORINGS
 from trainables.curriculum.weighting import WEIGHTINGS
-from trainables.training.materials import Materials, materials_for, materials_key, prepare
+from trainables.training.prepared import PreparedData, prepare, prepared_for, prepared_key
 from tune_cl.cli import DONE, main
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import describe
@@ -264,10 +264,10 @@ def test_yaml_numbers() -> None:
 def test_trials_share_texts_whatever_the_network_on_top(write: Write) -> None:
     opened = "ranker: conv_knrm\nranker.filters: {int: [8, 64]}\nranker.vector_size: {grid: [10, 20]}\n"
     experiment = load_experiment(write(opened))
-    assert len({materials_key(run) for run in experiment.distinct_rankers()}) == 2
+    assert len({prepared_key(run) for run in experiment.distinct_rankers()}) == 2
     assert len(experiment.distinct_rankers()) == 3
     narrow, wide = (experiment.training_run({"ranker.filters": n, "ranker.vector_size": 10}) for n in (9, 33))
-    assert materials_key(narrow) == materials_key(wide)
+    assert prepared_key(narrow) == prepared_key(wide)
 
 
 def test_a_value_that_was_not_foreseen_is_prepared_when_it_comes(write: Write) -> None:
@@ -275,9 +275,9 @@ def test_a_value_that_was_not_foreseen_is_prepared_when_it_comes(write: Write) -
     experiment = load_experiment(write(opened))
     data = tiny_data()
     base, run = experiment.base_run(), experiment.training_run({"ranker.vector_size": 20})
-    known = {materials_key(base): Materials(data, prepare(base, data).text)}
-    assert materials_key(run) not in known
-    assert materials_for(run, known).data is data
+    known = {prepared_key(base): PreparedData(data, prepare(base, data).text)}
+    assert prepared_key(run) not in known
+    assert prepared_for(run, known).data is data
 
 
 @pytest.mark.parametrize(
@@ -291,8 +291,8 @@ def test_a_value_that_was_not_foreseen_is_prepared_when_it_comes(write: Write) -
 )
 def test_no_more_rankers_of_a_range_are_foreseen_than_there_are_trials(opened: str, rankers: int, write: Write) -> None:
     experiment = load_experiment(write(f"ranker: conv_knrm\nsearch.trials: 8\n{opened}\n"))
-    assert len({materials_key(run) for run in experiment.distinct_rankers()[1:]}) == rankers
-    assert materials_key(experiment.base_run()) in map(materials_key, experiment.distinct_rankers()[1:])
+    assert len({prepared_key(run) for run in experiment.distinct_rankers()[1:]}) == rankers
+    assert prepared_key(experiment.base_run()) in map(prepared_key, experiment.distinct_rankers()[1:])
 
 
 def test_a_space_s_file_may_have_any_name(tmp_path: Path) -> None:

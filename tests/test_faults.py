@@ -20,7 +20,7 @@ from trainables.config.keys import TrainingRun
 from trainables.core.errors import WorkFailed
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training.checkpoint import BEST
-from trainables.training.materials import materials_key, prepare
+from trainables.training.prepared import prepare, prepared_key
 from tune_cl.experiment.experiment import ARMS, Experiment
 from tune_cl.history.journal import FILE, parse, read_events
 from tune_cl.history.tracking_uri import resolve_tracking_uri
@@ -151,7 +151,7 @@ def test_a_trial_whose_last_checkpoint_is_damaged_as_it_ends_leaves_files_of_the
     """Ray keeps its last two checkpoints, of which `whole` are undamaged; the search goes on in any case."""
     run = TrainingRun.model_validate(config["run"])
     trained(config, tmp_path / "ray")
-    artifacts = Artifacts(tmp_path / "trials", {materials_key(run): prepare(run)})
+    artifacts = Artifacts(tmp_path / "trials", {prepared_key(run): prepare(run)})
     kept = [tmp_path / "ray" / f"checkpoint_{number:06d}" for number in (3, 4)]
     for folder in kept[whole:]:
         (folder / BEST).write_bytes((folder / BEST).read_bytes()[:-7])

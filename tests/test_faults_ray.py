@@ -99,8 +99,8 @@ def test_a_trial_whose_reused_process_dies_before_it_begins_is_retried(
 def test_a_trial_that_dies_while_its_checkpoint_is_written_goes_on_from_the_one_before(
     local_ray: str, experiment: Experiment, tmp_path: Path
 ) -> None:
-    materials = {"seconds": 0.1, "faults": {"t0001": "killed"}}
-    state = toy_search(experiment, tmp_path / "search", lambda: 1, materials, toy=Behind)
+    prepared = {"seconds": 0.1, "faults": {"t0001": "killed"}}
+    state = toy_search(experiment, tmp_path / "search", lambda: 1, prepared, toy=Behind)
     assert [trial.outcome for trial in state.by_number()] == ["baseline", *["completed"] * 3]
     assert steps_of(tmp_path / "search", "t0001") == [1, 2, 3, 2, 3, 4, 5, 6]
     assert (best := state.best())

@@ -15,7 +15,7 @@ from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError
 from trainables.data.columns import RankingData, Split
 from trainables.rankers.first_stage import ScoreAdditivity, first_stage_scores, require_first_stage
-from trainables.training.materials import prepare
+from trainables.training.prepared import prepare
 from trainables.training.saved_ranker import load_ranker_folder
 from trainables.training.trainer import Training
 from tune_cl.cli import main

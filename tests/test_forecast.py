@@ -54,9 +54,9 @@ def measured(experiment: Experiment, trials: list[tuple[Flat, float]]) -> Search
     return replay(events)
 
 
-def first_of(experiment: Experiment, trials: list[tuple[Flat, float]], slots: int) -> Event:
+def first_of(experiment: Experiment, trials: list[tuple[Flat, float]], concurrent: int) -> Event:
     """What the first trial's measured iteration forecasts."""
-    told = forecast_event(experiment, measured(experiment, trials), "t0", slots)
+    told = forecast_event(experiment, measured(experiment, trials), "t0", concurrent)
     assert told is not None
     return told
 
@@ -65,7 +65,7 @@ def test_slots_shorten_the_time_and_not_what_is_used(tmp_path: Path) -> None:
     path = tmp_path / "space.yaml"
     path.write_text(SPACE)
     experiment = load_experiment(str(path), ["search.resources={cpu: 2, gpu: 0.5}", "training.max_iterations=1"])
-    told = first_of(experiment, [({}, 36.0)], slots=4)
+    told = first_of(experiment, [({}, 36.0)], concurrent=4)
     hours = forecast_of(experiment)["iterations_expected"] / 100
     assert told["hours_forecast"] == pytest.approx(hours / 4)
     assert (told["cpu_hours_forecast"], told["gpu_hours_forecast"]) == pytest.approx((2 * hours, hours / 2))
@@ -112,15 +112,15 @@ def toy(folder: Path, *options: str) -> Experiment:
 
 
 @pytest.mark.parametrize(
-    ("slots", "budget", "most"),
+    ("concurrent", "budget", "most"),
     [(1, 4, 9), (1, 30, 30), (1, 400, 90), (2, 8, 8 + 9), (3, 8, 8 + 9 + 1), (3, 1, 1 + 9 + 1), (4, 88, 90)],
 )
 def test_a_budget_of_iterations_bounds_them_by_what_it_cannot_stop(
-    slots: int, budget: int, most: int, tmp_path: Path
+    concurrent: int, budget: int, most: int, tmp_path: Path
 ) -> None:
     experiment = toy(tmp_path, f"search.iterations={budget}", "search.scheduler=none")
-    told = forecast_of(experiment, slots)
-    made = LateBaseline(tmp_path / "a", experiment, slots).work().search.state.iterations
+    told = forecast_of(experiment, concurrent)
+    made = LateBaseline(tmp_path / "a", experiment, concurrent).work().search.state.iterations
     assert made == told["iterations_at_most"] == most
     assert told["iterations_expected"] == min(90, max(9, budget))
 
@@ -137,7 +137,7 @@ def test_no_scheduler_passes_the_bound(scheduler: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "slots", "hours", "training", "ends"),
+    ("options", "concurrent", "hours", "training", "ends"),
     [
         ([], 2, 10, 20, None),
         (["search.hours=4"], 2, 4, 8, "search.hours"),
@@ -147,28 +147,30 @@ def test_no_scheduler_passes_the_bound(scheduler: str, tmp_path: Path) -> None:
     ],
 )
 def test_hours_cut_the_forecast(
-    options: list[str], slots: int, hours: float, training: float, ends: str | None, tmp_path: Path
+    options: list[str], concurrent: int, hours: float, training: float, ends: str | None, tmp_path: Path
 ) -> None:
-    cut = within_budgets(toy(tmp_path, *options).search, training=20, baseline=2, slots=slots)
+    cut = within_budgets(toy(tmp_path, *options).search, training=20, baseline=2, concurrent=concurrent)
     assert cut == Span(hours, training, ends)
 
 
-@pytest.mark.parametrize("slots", [1, 2, 3, 16])
-def test_places_that_no_trial_fills_save_no_time(slots: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("concurrent", [1, 2, 3, 16])
+def test_places_that_no_trial_fills_save_no_time(concurrent: int, tmp_path: Path) -> None:
     experiment = toy(tmp_path, "search.scheduler=none", "search.trials=3")
-    told = first_of(experiment, [({}, 400.0)], slots)
-    assert told["hours_forecast"] == pytest.approx(max(3 / slots, 1)) and told["cpu_hours_forecast"] == 3
+    told = first_of(experiment, [({}, 400.0)], concurrent)
+    assert told["hours_forecast"] == pytest.approx(max(3 / concurrent, 1)) and told["cpu_hours_forecast"] == 3
     short = toy(tmp_path, "search.scheduler=none", "search.trials=3", "search.hours=0.5")
     assert first_of(short, [({}, 400.0)], 16)["hours_forecast"] == 1, "the baseline goes on"
 
 
 def test_what_the_baseline_forecasts_heeds_the_budgets(tmp_path: Path) -> None:
     options = ["search.hours=0.5", "search.scheduler=none"]
-    told = first_of(toy(tmp_path, *options), [({}, 100.0)], slots=2)
+    told = first_of(toy(tmp_path, *options), [({}, 100.0)], concurrent=2)
     assert told["hours_forecast"] == 0.5 and told["cpu_hours_forecast"] == 1.0
     whole = toy(tmp_path)
     assert told["iterations_expected"] == 36 < forecast_of(whole)["iterations_expected"]
-    assert first_of(whole, [({}, 100.0)], slots=2)["iterations_expected"] == forecast_of(whole)["iterations_expected"]
+    assert (
+        first_of(whole, [({}, 100.0)], concurrent=2)["iterations_expected"] == forecast_of(whole)["iterations_expected"]
+    )
 
 
 def test_the_search_forecasts_once_by_the_pace_of_its_default(tmp_path: Path) -> None:

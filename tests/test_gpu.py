@@ -23,7 +23,7 @@ from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun, validated
 from trainables.training import device
 from trainables.training.device import CONTEXT, SMALLEST, limit_process
-from trainables.training.materials import Materials, prepare
+from trainables.training.prepared import PreparedData, prepare
 from trainables.training.trainer import Training
 from tune_cl.history.journal import read_events
 
@@ -46,9 +46,9 @@ def run_of(ranker: dict[str, Any], **training: Any) -> TrainingRun:
     return validated({"ranker": ranker, "training": keys | training, "metric": "map"})
 
 
-def gradients(run: TrainingRun, materials: Materials, on: str | None) -> tuple[float, dict[str, Tensor]]:
+def gradients(run: TrainingRun, prepared: PreparedData, on: str | None) -> tuple[float, dict[str, Tensor]]:
     """Loss and gradient of the first batch, on the CPU, in float64: in float32 some gradients are mere rounding."""
-    training = start_without_dropout(run, materials, on)
+    training = start_without_dropout(run, prepared, on)
     training.module.double()
     if training.batcher.first_stage is not None:
         training.batcher.first_stage = training.batcher.first_stage.astype(np.float64)
@@ -57,17 +57,17 @@ def gradients(run: TrainingRun, materials: Materials, on: str | None) -> tuple[f
     return float(loss), {name: p.grad.cpu() for name, p in named if p.grad is not None}
 
 
-def prepared(ranker: dict[str, Any]) -> tuple[TrainingRun, Materials]:
+def prepared_case(ranker: dict[str, Any]) -> tuple[TrainingRun, PreparedData]:
     run = run_of(ranker)
     return run, prepare(run, tiny_data(queries=12, candidates=6, seed=3))
 
 
 @pytest.fixture(params=CASES)
-def case(request: pytest.FixtureRequest) -> tuple[TrainingRun, Materials]:
-    return prepared(CASES[request.param])
+def case(request: pytest.FixtureRequest) -> tuple[TrainingRun, PreparedData]:
+    return prepared_case(CASES[request.param])
 
 
-def test_loss_and_gradient_are_those_of_a_cpu(case: tuple[TrainingRun, Materials]) -> None:
+def test_loss_and_gradient_are_those_of_a_cpu(case: tuple[TrainingRun, PreparedData]) -> None:
     (here, expected), (there, found) = gradients(*case, "cpu"), gradients(*case, GPU)
     assert there == pytest.approx(here, rel=1e-6)
     assert found.keys() == expected.keys()
@@ -76,15 +76,15 @@ def test_loss_and_gradient_are_those_of_a_cpu(case: tuple[TrainingRun, Materials
         torch.testing.assert_close(found[name], gradient, rtol=1e-5, atol=rounding, msg=name)
 
 
-def test_scores_are_those_of_a_cpu(case: tuple[TrainingRun, Materials]) -> None:
+def test_scores_are_those_of_a_cpu(case: tuple[TrainingRun, PreparedData]) -> None:
     here, there = (start_without_dropout(*case, on) for on in ("cpu", GPU))
     np.testing.assert_allclose(there.score(there.dev), here.score(here.dev), rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "auto"])
-def test_a_step_never_waits(case: tuple[TrainingRun, Materials], precision: str) -> None:
-    run, materials = case
-    training = Training(run_of(run.ranker, precision=precision, average="ema"), materials, GPU)
+def test_a_step_never_waits(case: tuple[TrainingRun, PreparedData], precision: str) -> None:
+    run, prepared = case
+    training = Training(run_of(run.ranker, precision=precision, average="ema"), prepared, GPU)
     first, second = training.batcher.batches(0, 2)
     training._step(0, first)  # makes plans and allocates memory
     torch.cuda.set_sync_debug_mode("error")
@@ -97,8 +97,8 @@ def test_a_step_never_waits(case: tuple[TrainingRun, Materials], precision: str)
 @pytest.mark.parametrize(("ranker", "average"), [*((name, "none") for name in NETWORKS), ("knrm", "ema")])
 def test_a_training_goes_on_as_if_unbroken_there_and_on_a_cpu(ranker: str, average: str, tmp_path: Path) -> None:
     """Variants of a network are saved as it is, and averages alike whatever they are of."""
-    run, materials = prepared(CASES[ranker])
-    case = run_of(run.ranker, average=average), materials
+    run, prepared = prepared_case(CASES[ranker])
+    case = run_of(run.ranker, average=average), prepared
     whole, broken = start_without_dropout(*case, GPU), start_without_dropout(*case, GPU)
     expected = [whole.iterate()["train_loss"] for _ in range(3)]
     broken.iterate()
@@ -112,21 +112,21 @@ def test_a_training_goes_on_as_if_unbroken_there_and_on_a_cpu(ranker: str, avera
 
 def test_bf16_is_taken_where_the_gpu_computes_it_and_changes_scores_little() -> None:
     run = run_of({"name": "bert"}, precision="auto")
-    materials = prepare(run, tiny_data(queries=12, candidates=6, seed=3))
+    prepared = prepare(run, tiny_data(queries=12, candidates=6, seed=3))
     chosen, plain = (
-        start_without_dropout(run, materials, GPU),
-        start_without_dropout(run_of({"name": "bert"}), materials, GPU),
+        start_without_dropout(run, prepared, GPU),
+        start_without_dropout(run_of({"name": "bert"}), prepared, GPU),
     )
     assert (chosen.precision.dtype is torch.bfloat16) == torch.cuda.is_bf16_supported(including_emulation=False)
     np.testing.assert_allclose(chosen.score(chosen.dev), plain.score(plain.dev), atol=0.05)
     assert chosen.iterate()["train_loss"] == pytest.approx(plain.iterate()["train_loss"], abs=0.05)
 
 
-def peak(run: TrainingRun, materials: Materials) -> tuple[int, float, Training]:
+def peak(run: TrainingRun, prepared: PreparedData) -> tuple[int, float, Training]:
     """The most bytes that an iteration had, its loss, and the training."""
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
-    training = start_without_dropout(run, materials, GPU)
+    training = start_without_dropout(run, prepared, GPU)
     loss = training.iterate()["train_loss"]
     return torch.cuda.max_memory_reserved(), loss, training
 
@@ -135,15 +135,15 @@ def test_where_memory_runs_out_the_micro_batch_is_halved_and_the_loss_stays() ->
     ranker = {"name": "bert", "dropout": 0.0}
     data = tiny_data(queries={"train": 200, "dev": 12, "test": 12}, candidates=8, seed=3)  # scoring needs less
     run = run_of(ranker, batch_size=1024, batches_per_iteration=1)
-    materials = prepare(run, data)
-    whole, expected, _ = peak(run, materials)
+    prepared = prepare(run, data)
+    whole, expected, _ = peak(run, prepared)
     in_parts_of = run_of(ranker, batch_size=1024, batches_per_iteration=1, micro_batch=32)
-    least, in_parts, _ = peak(in_parts_of, materials)
+    least, in_parts, _ = peak(in_parts_of, prepared)
     assert in_parts == pytest.approx(expected, rel=1e-3)
     assert whole > 2 * least, "nothing to save"
     total = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.set_per_process_memory_fraction((whole + least) / 2 / total)
-    most, loss, training = peak(run, materials)
+    most, loss, training = peak(run, prepared)
     assert most < whole and loss == pytest.approx(expected, rel=1e-3)
     assert training.accumulation.samples in (32, 64, 128, 256, 512)
     assert "out of memory with 1024 samples at a time: going on with" in "".join(training.pop_notes())

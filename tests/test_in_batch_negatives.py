@@ -19,7 +19,7 @@ from trainables.rankers.ranker import DualEncoder
 from trainables.training.accumulation import Accumulation
 from trainables.training.contrast import Contrast
 from trainables.training.losses import LossSettings
-from trainables.training.materials import prepare
+from trainables.training.prepared import prepare
 from trainables.training.trainer import Training
 
 
@@ -50,7 +50,7 @@ def without_repetition(training: Training) -> Batch:
 
 
 def vectors_of(training: Training, contrast: Contrast) -> Tensor:
-    module, text = training.module, training.materials.text
+    module, text = training.module, training.prepared.text
     assert isinstance(module, DualEncoder)
     rows = contrast.query_rows, contrast.document_rows
     return module.embed(**module.collate_texts(text.queries, text.documents, *rows))

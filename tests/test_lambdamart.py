@@ -20,7 +20,7 @@ from tests.support.tree_training import (
     assert_same_trees,
     by_lightgbm,
     features_of,
-    materials_of,
+    prepared_of,
     trained,
     tree_run,
 )
@@ -32,7 +32,7 @@ from trainables.evaluation.metrics import Evaluator
 from trainables.rankers.lambdamart import parameters
 from trainables.training import trees
 from trainables.training.factory import load_saved, make_training, training_notes
-from trainables.training.materials import prepare
+from trainables.training.prepared import prepare
 from trainables.training.saved_ranker import SavedTrees
 from trainables.training.trees import TreeTraining, drawn_queries, settings_of, stages
 
@@ -153,11 +153,11 @@ def test_the_ranker_learns(data: RankingData) -> None:
 
 def resumed_after(done: int, run: TrainingRun, data: RankingData, folder: Path) -> TreeTraining:
     """A training that went on from the state after some iterations, at its end."""
-    broken = TreeTraining(run, materials_of(data), share=False)
+    broken = TreeTraining(run, prepared_of(data), share=False)
     for _ in range(done):
         broken.iterate()
     broken.save(folder)
-    resumed = TreeTraining(run, materials_of(data), share=False)
+    resumed = TreeTraining(run, prepared_of(data), share=False)
     resumed.load(folder)
     while not resumed.finished:
         resumed.iterate()
@@ -202,17 +202,17 @@ def test_the_seed_matters_only_where_data_is_sampled(data: RankingData) -> None:
 
 
 def test_a_state_of_another_configuration_is_refused(data: RankingData, tmp_path: Path) -> None:
-    training = TreeTraining(tree_run(), materials_of(data), share=False)
+    training = TreeTraining(tree_run(), prepared_of(data), share=False)
     training.iterate()
     training.save(tmp_path)
-    other = TreeTraining(tree_run(ranker={"leaves": 7}), materials_of(data), share=False)
+    other = TreeTraining(tree_run(ranker={"leaves": 7}), prepared_of(data), share=False)
     assert training.same_run(tmp_path) and not other.same_run(tmp_path)
     with pytest.raises(DataError, match="state of another configuration"):
         other.load(tmp_path)
 
 
 def test_a_saved_ranker_is_cut_at_the_best_iteration(data: RankingData, tmp_path: Path) -> None:
-    training = make_training(tree_run(10), materials_of(data))
+    training = make_training(tree_run(10), prepared_of(data))
     while not training.finished:
         training.iterate()
     expected = training.best_scores
@@ -237,7 +237,7 @@ def saturating_run() -> TrainingRun:
 def test_trees_behind_a_stage_that_could_split_no_further_are_scored(tmp_path: Path) -> None:
     data = letor_data({"train": 60, "dev": 20, "test": 5})
     run, values = saturating_run(), []
-    training = TreeTraining(run, materials_of(data), share=False)
+    training = TreeTraining(run, prepared_of(data), share=False)
     evaluator = Evaluator(data.splits["dev"], data.document_ids)
     while not training.finished:
         values.append(training.iterate()["dev_ndcg@10"])
@@ -247,7 +247,7 @@ def test_trees_behind_a_stage_that_could_split_no_further_are_scored(tmp_path: P
         if training.iteration == 7:
             training.save(tmp_path)
     assert training.trees[4] == training.trees[1] < training.rounds and training.trees[-1] > training.trees[4]
-    again = TreeTraining(run, materials_of(data), share=False)
+    again = TreeTraining(run, prepared_of(data), share=False)
     again.load(tmp_path)
     while not again.finished:
         again.iterate()
@@ -353,8 +353,8 @@ def test_wrong_data_is_told_before_training(data: RankingData) -> None:
     with pytest.raises(DataError, match=r"holds features, no texts.*lambdamart"):
         prepare(validated({"ranker": "conv_knrm"}), data)
     with pytest.raises(DataError, match=r"curriculum\.feature: feature 9, but 'letor' has 8"):
-        training_notes(tree_run(subset="feature_ndcg", feature=9), materials_of(data))
-    training_notes(tree_run(subset="feature_ndcg", feature=8, switch=8), materials_of(data))  # its last feature
+        training_notes(tree_run(subset="feature_ndcg", feature=9), prepared_of(data))
+    training_notes(tree_run(subset="feature_ndcg", feature=8, switch=8), prepared_of(data))  # its last feature
 
 
 def test_labels_that_never_differ_within_a_query_are_told_before_training() -> None:
@@ -370,11 +370,11 @@ def test_labels_that_never_differ_within_a_query_are_told_before_training() -> N
 def test_data_without_a_split_fails_with_advice() -> None:
     few = letor_data({"train": 1, "dev": 1, "test": 1}, candidates=4)
     with pytest.raises(WorkFailed, match=r"a lower ranker\.min_data_in_leaf than 20"):
-        TreeTraining(tree_run(ranker={"min_data_in_leaf": 20}), materials_of(few), share=False).iterate()
+        TreeTraining(tree_run(ranker={"min_data_in_leaf": 20}), prepared_of(few), share=False).iterate()
 
 
 def test_a_switch_past_the_end_is_told(data: RankingData) -> None:
-    notes = training_notes(tree_run(subset="relevant_count", switch=100), materials_of(data))
+    notes = training_notes(tree_run(subset="relevant_count", switch=100), prepared_of(data))
     assert notes[0].startswith("curriculum.subset relevant_count: ")
     assert "10 of 40 queries" in notes[0]
     assert notes[1] == "curriculum.switch 100 is not reached: the training has 20 trees"

@@ -13,12 +13,12 @@ from tests.support.data_folders import trec_files, write_folder
 from tests.support.letor_data import letor_data, letor_text
 from trainables.config.keys import validated
 from trainables.ranker_trainable import RankerTrainable
-from trainables.training.materials import materials_key, prepare
+from trainables.training.prepared import prepare, prepared_key
 from tune_cl.cli import main
 from tune_cl.confirmation.training import result_of
 from tune_cl.experiment.load import load_experiment
 from tune_cl.inputs import RankerArtifacts as Artifacts
-from tune_cl.ray.shared_materials import untrained
+from tune_cl.ray.shared_data import untrained
 from tune_cl.report.facts import needed
 from tune_cl.schedulers.scheduler import curriculum_grace
 
@@ -114,7 +114,7 @@ def test_a_trainable_goes_on_from_a_checkpoint(folder: Path, tmp_path: Path) -> 
             "metric": "ndcg@10",
         }
     )
-    shared = {materials_key(run): prepare(run)}
+    shared = {prepared_key(run): prepare(run)}
     config = {"run": run.model_dump(), "checkpoint": None, "threads": 1}
     whole = RankerTrainable(config)
     results = [whole.train() for _ in range(2)]

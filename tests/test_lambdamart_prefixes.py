@@ -16,7 +16,7 @@ from tests.support.tree_training import (
     assert_same_trees,
     by_lightgbm,
     features_of,
-    materials_of,
+    prepared_of,
     trained,
     tree_run,
 )
@@ -103,7 +103,7 @@ def test_other_trees_are_not_shared(own_cache: None, grown: list[int], data: Ran
 def test_seeds_share_trees_that_are_not_sampled_alone(data: RankingData) -> None:
     def key(seed: int, trees: int = TREES, **ranker: float) -> str:
         run = tree_run(ranker={"trees_per_iteration": trees} | ranker, objective_switch="mse", switch=4)
-        return TreeTraining(run.model_copy(update={"seed": seed}), materials_of(data))._prefix_key()
+        return TreeTraining(run.model_copy(update={"seed": seed}), prepared_of(data))._prefix_key()
 
     assert key(1) == key(2) == key(1, trees=2)
     assert len({key(1, bagging_fraction=0.6), key(2, bagging_fraction=0.6), key(1, 2, bagging_fraction=0.6)}) == 3

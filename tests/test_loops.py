@@ -17,7 +17,7 @@ from trainables.curriculum.pacing import PACINGS
 from trainables.data.instances import Batch
 from trainables.loops.curriculum import Curriculum
 from trainables.training.batching import make_curriculum
-from trainables.training.materials import prepare
+from trainables.training.prepared import prepare
 from trainables.training.trainer import training_negatives
 
 DIFFICULTY = np.asarray([0.5, 0.1, 0.9, 0.3, 0.7, 0.1, 0.8, 0.2, 0.4, 0.6])
@@ -32,10 +32,10 @@ def curriculum(**changes: Any) -> Curriculum:
 def test_it_draws_and_weighs_as_our_training_does(pacing: str, anti: bool) -> None:
     keys = {"pacing": pacing, "n": 3, "delta": 0.2, "T": 0.8, "weighting": "difficulty", "m": 3, "anti": anti}
     run = make_run(seed=5, curriculum=keys | {"scoring": "random"}, training={"negatives": "all", "loss": "pointwise"})
-    materials = prepare(run, tiny_data())
-    split, negatives = training_negatives(run, materials)
+    prepared = prepare(run, tiny_data())
+    split, negatives = training_negatives(run, prepared)
     instances = negatives.instances
-    ours = make_curriculum(run, materials, split, negatives)
+    ours = make_curriculum(run, prepared, split, negatives)
     difficulty = np.empty(len(instances))
     difficulty[ours.sampler.order] = np.arange(len(instances)) * (-1.0 if anti else 1.0)
     theirs = Curriculum(difficulty, total_steps=12, seed=5, **keys)

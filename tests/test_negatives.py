@@ -20,7 +20,7 @@ from trainables.curriculum.pacing import Schedule
 from trainables.data.columns import RankingData
 from trainables.data.instances import HardNegatives, Instances, make_instances
 from trainables.training.losses import LOSSES, LossSettings
-from trainables.training.materials import Materials, prepare
+from trainables.training.prepared import PreparedData, prepare
 from trainables.training.trainer import Training, training_negatives
 from tune_cl.schedulers.scheduler import curriculum_ends
 
@@ -137,7 +137,7 @@ def data() -> RankingData:
     return tiny_data(queries=24, candidates=9, seed=5)
 
 
-def materials(run: TrainingRun, data: RankingData) -> Materials:
+def prepared(run: TrainingRun, data: RankingData) -> PreparedData:
     found = prepare(run, data)
     teacher = np.sin(np.arange(len(data.splits["train"].document))).astype(np.float32)
     return replace(found, teacher=teacher)
@@ -165,7 +165,7 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 def test_a_resumed_training_gives_the_numbers_of_an_unbroken_one(case: str, data: RankingData, tmp_path: Path) -> None:
     schedule, training, curriculum = CASES[case]
     run = make_run(schedule, training, **curriculum)
-    unbroken, first, second = (Training(run, materials(run, data), "cpu") for _ in range(3))
+    unbroken, first, second = (Training(run, prepared(run, data), "cpu") for _ in range(3))
     first.iterate()
     first.iterate()
     first.save(tmp_path)
@@ -173,20 +173,20 @@ def test_a_resumed_training_gives_the_numbers_of_an_unbroken_one(case: str, data
     expected = finish(unbroken)
     assert finish(second) == expected
     without = make_run("none", training, **{key: value for key, value in curriculum.items() if key != "negatives"})
-    assert finish(Training(without, materials(without, data), "cpu")) != expected
+    assert finish(Training(without, prepared(without, data), "cpu")) != expected
 
 
 @pytest.mark.parametrize("schedule", ["ranks", "sources"])
 def test_with_everything_open_it_is_the_training_without(schedule: str, data: RankingData) -> None:
     found = [
-        finish(Training(run, materials(run, data), "cpu")) for run in (make_run(schedule, delta=1.0), make_run("none"))
+        finish(Training(run, prepared(run, data), "cpu")) for run in (make_run(schedule, delta=1.0), make_run("none"))
     ]
     assert found[0] == found[1]
 
 
 def test_a_step_draws_from_its_window(data: RankingData) -> None:
     run = make_run("ranks", T=1.0, delta=0.01, negatives={"start": [6, 8]})
-    training = Training(run, materials(run, data), "cpu")
+    training = Training(run, prepared(run, data), "cpu")
     scores = training.batcher.split.score
     drawn = [next(training.batcher.batches(step, 1)) for step in (0, 1000)]
     deep, shallow = (float((scores[one.negative] - scores[one.positive][:, None]).mean()) for one in drawn)
@@ -195,7 +195,7 @@ def test_a_step_draws_from_its_window(data: RankingData) -> None:
 
 def test_sources_take_in_random_first_stage_and_teacher(data: RankingData) -> None:
     run = make_run("sources", BY_TEACHER)
-    given = materials(run, data)
+    given = prepared(run, data)
     _, negatives = training_negatives(run, given)
     assert isinstance(negatives, Sources) and len(negatives.sources) == 3
     random, first_stage, teacher = negatives.sources
@@ -241,7 +241,7 @@ def test_sources_need_a_run_before_the_teacher(data: RankingData) -> None:
     bare = replace(data, splits=data.splits | {"train": replace(train, score=np.full_like(train.score, np.nan))})
     run = make_run("sources", BY_TEACHER)
     with pytest.raises(ConfigError, match=r"curriculum\.negatives\.schedule: .* has no first-stage scores"):
-        training_negatives(run, materials(run, bare))
+        training_negatives(run, prepared(run, bare))
 
 
 def test_trees_and_pairs_to_classify_have_no_negatives(console: Console) -> None:

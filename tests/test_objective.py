@@ -15,7 +15,7 @@ from trainables.config.function import Objective, load_objective, objective_of, 
 from trainables.config.objective import OBJECTIVE, validated_objective
 from trainables.core.errors import ConfigError, WorkFailed
 from trainables.training.calls import TrainingEnded
-from trainables.training.objective import FunctionFailed, ObjectiveMaterials, ObjectiveTraining
+from trainables.training.objective import FunctionFailed, ObjectiveTraining, PreparedObjective
 from tune_cl.confirmation.document import require_same_queries
 from tune_cl.confirmation.request import Configuration, SeedRun
 from tune_cl.experiment.experiment import Experiment
@@ -27,7 +27,7 @@ SPACE = {"parameters": {"lr": {"loguniform": [0.05, 1]}}, "metric": "mrr", "curr
 
 def training_of(function: Callable[..., Any], **keys: Any) -> ObjectiveTraining:
     run = validated_objective({OBJECTIVE: "train", **KEYS, **keys})
-    return ObjectiveTraining(run, ObjectiveMaterials(objective_of(function)))
+    return ObjectiveTraining(run, PreparedObjective(objective_of(function)))
 
 
 def finished(training: ObjectiveTraining) -> ObjectiveTraining:
@@ -172,7 +172,7 @@ def test_a_split_needs_a_checkpoint_and_values(tmp_path: Path) -> None:
     run = validated_objective({OBJECTIVE: "train", **KEYS})
     without = objective_of(lambda config, trial: trial.report({"mrr": 1}))
     with pytest.raises(WorkFailed, match="without a checkpoint"):
-        ObjectiveTraining(run, ObjectiveMaterials(without, to_be_applied=True)).iterate()
+        ObjectiveTraining(run, PreparedObjective(without, to_be_applied=True)).iterate()
     for answer, wrong in ((3, "returned int"), ({"q": 1.0}, "1 query"), ({"q": 1, "r": "x"}, "no number for 1 query")):
         training = finished(training_of(answering(answer)))
         training.save_ranker(tmp_path / "ranker")

@@ -21,8 +21,8 @@ from trainables.data.instances import Instances
 from trainables.training import other_teachers
 from trainables.training.device import here
 from trainables.training.factory import make_training
-from trainables.training.materials import materials_key, prepare
 from trainables.training.other_teachers import cross_fitted, early_teachers, teacher_course, with_other_teachers
+from trainables.training.prepared import prepare, prepared_key
 from trainables.training.pretrained import prepare_teacher, teacher_scores
 from trainables.training.trainer import Training
 
@@ -111,8 +111,8 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def by_hand(data: RankingData, seed: int = 111) -> Iterator[np.ndarray]:
-    plain, materials = prepare_teacher(make_run(), data)
-    training = Training(plain.model_copy(update={"seed": seed}), materials)
+    plain, prepared = prepare_teacher(make_run(), data)
+    training = Training(plain.model_copy(update={"seed": seed}), prepared)
     while not training.finished:
         training.iterate()
         yield training.score(required_split(data, "train"))
@@ -233,6 +233,6 @@ def test_the_trials_of_a_search_share_the_teachers_of_its_baseline(
 ) -> None:
     baseline, trial = make_run(), make_run()
     trial = trial.model_copy(update={"training": trial.training.model_copy(update={"lr": 5e-2})})
-    materials = with_other_teachers(baseline, {materials_key(trial): prepare(trial, data)}, trial.other_teachers)
+    prepared = with_other_teachers(baseline, {prepared_key(trial): prepare(trial, data)}, trial.other_teachers)
     monkeypatch.setattr(other_teachers, "OF_NEED", {})  # no teacher may be trained now
-    make_training(trial, materials[materials_key(trial)], device="cpu").iterate()
+    make_training(trial, prepared[prepared_key(trial)], device="cpu").iterate()

@@ -17,7 +17,7 @@ import tune_cl
 from tests.support.builders import tiny_data
 from tests.support.encoder_folders import save_encoder
 from tests.support.trec_folder import write_trec_folder
-from trainables.training.materials import prepare
+from trainables.training.prepared import prepare
 from trainables.training.trainer import Training
 from tune_cl.experiment.load import load_training_run
 

@@ -25,11 +25,11 @@ from trainables.training import checkpoint
 from trainables.training import pretrained as once
 from trainables.training.checkpoint import trained_state
 from trainables.training.factory import make_training
-from trainables.training.materials import Materials, joint_text, load_pretrain_data, materials_key, prepare, ranker_of
+from trainables.training.prepared import PreparedData, joint_text, load_pretrain_data, prepare, prepared_key, ranker_of
 from trainables.training.pretrained import WEIGHTS, pretraining_run, with_start
 from trainables.training.trainer import Training
 from tune_cl.experiment.load import build
-from tune_cl.ray.shared_materials import completed, untrained
+from tune_cl.ray.shared_data import completed, untrained
 
 SMALL: dict[str, dict[str, Any]] = {
     "conv_knrm": {"vector_size": 16, "filters": 16},
@@ -130,7 +130,7 @@ def test_a_training_starts_from_what_was_learned_on_related_data(
     keys = {"pretrain_lr": lr, "pretrain_iterations": 6, "batches_per_iteration": 24, "patience": 20}
     run = make_run(source, ranker, **keys)
     started = training_of(run, data)
-    fresh = Training(validated(make_run(None, ranker).model_dump()), started.materials, device="cpu")
+    fresh = Training(validated(make_run(None, ranker).model_dump()), started.prepared, device="cpu")
     before, after = trained_state(fresh.module), trained_state(started.module)
     assert before.keys() == after.keys()
     assert any(not torch.equal(before[name], after[name]) for name in before)
@@ -143,7 +143,7 @@ def map_of_what_was_learned(run: TrainingRun, data: RankingData, training: Train
     """MAP of a training's weights on the queries that its pre-training learned from."""
     other = load_pretrain_data(run, data)
     _, text = joint_text(*ranker_of(run), data, other)
-    related = Training(pretraining_run(run), Materials(other, text), device="cpu")
+    related = Training(pretraining_run(run), PreparedData(other, text), device="cpu")
     related.module.load_state_dict(training.module.state_dict())
     learned = other.splits["train"]
     return float(evaluator_of(other, learned, 1)(related.score(learned), ["map"])["map"].mean())
@@ -205,7 +205,7 @@ def test_a_state_with_other_pretraining_data_is_another_training(
     training = training_of(run, data)
     training.iterate()
     training.save(tmp_path)
-    changed = replace(training.materials, pretrain_digest="other")
+    changed = replace(training.prepared, pretrain_digest="other")
     assert training.same_run(tmp_path) and not make_training(run, changed, device="cpu").same_run(tmp_path)
 
 
@@ -225,16 +225,16 @@ def test_the_trials_of_a_search_share_one_start_a_ranker(
         },
     }
     experiment = build("test", tree, {})
-    materials = completed(experiment, untrained(experiment))
-    assert len(trained) == 1 and len(materials) == 2
+    prepared = completed(experiment, untrained(experiment))
+    assert len(trained) == 1 and len(prepared) == 2
     chosen = {"training.lr": 1e-3, "training.loss": "hinge", "training.pretrain_data": str(source)}
     run = experiment.training_run(chosen)
-    made = materials[materials_key(run)]
+    made = prepared[prepared_key(run)]
     assert made.start is not None and trained[0].training.lr == 2e-3 and trained[0].training.loss == "pairwise"
     training = make_training(run, made, device="cpu")
     np.testing.assert_array_equal(trained_state(training.module)["score.weight"], made.start["score.weight"])
     plain = experiment.training_run(chosen | {"training.pretrain_data": None})
-    assert materials[materials_key(plain)].start is None
+    assert prepared[prepared_key(plain)].start is None
     assert len(trained) == 1
 
 
@@ -242,7 +242,7 @@ def test_a_start_is_trained_under_the_keys_of_the_baseline(
     data: RankingData, source: Path, trained: list[TrainingRun]
 ) -> None:
     baseline, trial = make_run(source, lr=2e-3), make_run(source, lr=3e-3)
-    made = with_start(baseline, trial, Materials(data, prepare(trial, data).text))
+    made = with_start(baseline, trial, PreparedData(data, prepare(trial, data).text))
     assert [run.training.lr for run in trained] == [2e-3]
     assert made.start is not None and set(made.start) == set(trained_state(Training(trial, made, "cpu").module))
 
@@ -252,12 +252,12 @@ def test_keys_are_in_force_with_data_to_pretrain_on_only(source: Path) -> None:
     names = {f"training.pretrain_{key}" for key in keys}
     assert not names & make_run(None).in_force().keys()
     assert names <= make_run(source).in_force().keys()
-    assert materials_key(make_run(source)) != materials_key(make_run(None))
-    assert materials_key(make_run(None)) == materials_key(make_run(None, pretrain_iterations=9))
+    assert prepared_key(make_run(source)) != prepared_key(make_run(None))
+    assert prepared_key(make_run(None)) == prepared_key(make_run(None, pretrain_iterations=9))
 
 
 def test_a_training_without_a_ranker_has_all_settings_of_the_default() -> None:
-    assert materials_key(TrainingRun()) == materials_key(validated({"ranker": "conv_knrm"}))
+    assert prepared_key(TrainingRun()) == prepared_key(validated({"ranker": "conv_knrm"}))
 
 
 def test_data_without_a_training_split_is_divided(data: RankingData, tmp_path: Path) -> None:
@@ -312,7 +312,7 @@ def test_data_for_another_task_or_without_training_queries_is_an_error_at_the_ke
         load_pretrain_data(run, replace(data, task="classification", classes=("a", "b")))
     whole = load_data(DataConfig(source=str(folder)))
     parts = {name: split for name, split in whole.splits.items() if name != "train"}
-    monkeypatch.setattr("trainables.training.materials.load_data", lambda _: replace(whole, splits=parts))
+    monkeypatch.setattr("trainables.training.prepared.load_data", lambda _: replace(whole, splits=parts))
     with pytest.raises(DataError, match=r"training\.pretrain_data: 'wikiqa' has no training split"):
         load_pretrain_data(run, data)
 

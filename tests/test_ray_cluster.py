@@ -28,11 +28,11 @@ from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
 from tune_cl.experiment.search_keys import Resources
 from tune_cl.history.state import SearchState
-from tune_cl.ray import shared_materials as elsewhere
-from tune_cl.ray import slots as places_module
+from tune_cl.ray import concurrency as places_module
+from tune_cl.ray import shared_data as elsewhere
+from tune_cl.ray.concurrency import Concurrency
 from tune_cl.ray.session import ray_session
-from tune_cl.ray.shared_materials import completed, on_cluster, untrained
-from tune_cl.ray.slots import Slots
+from tune_cl.ray.shared_data import completed, on_cluster, untrained
 
 pytestmark = pytest.mark.slow
 __all__ = ["unload"]  # a fixture
@@ -62,7 +62,7 @@ def experiment(space: Path) -> Experiment:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """A head without trial slots and a worker. Before it this process had a local Ray, which keeps its token mode in
+    """A head that holds no trial, and a worker. Before it this process had a local Ray, which keeps its token mode in
     RAY_AUTH_MODE for the life of the process: without it no actor would start."""
     with ray_session(None):
         ray.get(ray.remote(lambda: None).remote())
@@ -95,8 +95,8 @@ def test_trials_share_the_gpus_of_a_node(cluster: Cluster, experiment: Experimen
     resources, folder, at_once = Resources(cpu=1, gpu=0.5), tmp_path / "search", []
     experiment = replace(experiment, search=experiment.search.model_copy(update={"resources": resources}))
     with nodes(cluster, 1, num_cpus=4, num_gpus=2), ray_session(cluster.address):
-        slots = Slots(resources, None, cluster=True)
-        state = toy_search(experiment, folder, slots, {"seconds": 0.3}, counting(at_once))
+        concurrency = Concurrency(resources, None, cluster=True)
+        state = toy_search(experiment, folder, concurrency, {"seconds": 0.3}, counting(at_once))
     assert [trial.outcome for trial in state.by_number()] == ["baseline", *["completed"] * 6]
     assert max(at_once) == 4
     assert sorted(file.read_text() for file in folder.glob("*.gpus")) == ["0", "0", "1", "1"]
@@ -110,8 +110,8 @@ def test_the_processes_of_two_trials_lie_on_the_gpus_of_two_nodes(
     experiment = load_experiment(str(space), options)
     folder, at_once = tmp_path / "search", []
     with nodes(cluster, 2, num_cpus=2, num_gpus=2), ray_session(cluster.address):
-        slots = Slots(experiment.search.resources, None, cluster=True)
-        toy_search(experiment, folder, slots, {"seconds": 0.5}, counting(at_once), toy=Grouped)
+        concurrency = Concurrency(experiment.search.resources, None, cluster=True)
+        toy_search(experiment, folder, concurrency, {"seconds": 0.5}, counting(at_once), toy=Grouped)
     assert max(at_once) == 2
     for trial in ("t0000", "t0001"):
         places = [read_json(path) for path in sorted((folder / f"{trial}.places").glob("*.json"))]
@@ -254,7 +254,7 @@ def test_trials_go_on_where_processes_and_nodes_die(
             cluster.remove_node(first, allow_graceful=False)
 
     with ray_session(cluster.address):
-        places = Slots(experiment.search.resources, experiment.search.max_concurrent, cluster=True)
+        places = Concurrency(experiment.search.resources, experiment.search.max_concurrent, cluster=True)
         assert places() == 1
         state = toy_search(experiment, folder, places, {"seconds": 0.1, "faults": FAULTS}, watch)
     assert lost and max(at_once) == 2

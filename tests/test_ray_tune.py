@@ -57,7 +57,7 @@ def test_a_trial_that_has_ended_keeps_its_id_and_little_else(rungs: _Rungs) -> N
 class Plans:
     """A search with these trials."""
 
-    slots = 0
+    concurrent = 0
 
     def __init__(self, names: list[str]) -> None:
         self.names = names

@@ -19,7 +19,7 @@ from tests.support.report_pages import report
 from tests.support.scored_data import make_data, scored_of, split_of
 from tests.support.training_runs import make_run, start
 from tests.support.trec_folder import write_trec_folder
-from tests.support.tree_training import materials_of, tree_run
+from tests.support.tree_training import prepared_of, tree_run
 from trainables.baselines.lexical import Bm25Baseline
 from trainables.config.keys import TrainingRun, validated
 from trainables.curriculum.scoring import CODE, SCORINGS
@@ -33,7 +33,7 @@ from trainables.training import losses
 from trainables.training import trainer as training
 from trainables.training.batching import scored_of as scored_of_run
 from trainables.training.checkpoint import read_json
-from trainables.training.materials import materials_key, prepare
+from trainables.training.prepared import prepare, prepared_key
 from trainables.training.trees import TreeTraining, stages
 from tune_cl.cli import DONE, main
 from tune_cl.cli.evaluate import evaluate, grid_best, rank
@@ -82,13 +82,13 @@ def test_a_training_is_judged_by_the_level_on_dev_and_on_test(graded: RankingDat
     done.iterate()
     at = [mean_at(level, graded, done.best_scores) for level in (1, 2)]
     assert done.best_value == pytest.approx(at[1]) and at[0] != pytest.approx(at[1])
-    found = training.test_metrics(done.run, done.materials, graded.splits["dev"], done.best_scores)
+    found = training.test_metrics(done.run, done.prepared, graded.splits["dev"], done.best_scores)
     assert found["map"] == pytest.approx(at[1])
 
 
 def test_trees_are_judged_by_the_level() -> None:
     data = letor_data()
-    trees = TreeTraining(level_2(tree_run(1)).model_copy(update={"metric": "map"}), materials_of(data), share=False)
+    trees = TreeTraining(level_2(tree_run(1)).model_copy(update={"metric": "map"}), prepared_of(data), share=False)
     dev = trees.iterate()["dev_map"]
     assert dev == mean_at(2, data, trees.score(data.splits["dev"])) != mean_at(1, data, trees.best_scores)
 
@@ -98,7 +98,7 @@ def test_the_values_that_a_trial_leaves_are_of_the_level(graded: RankingData, tm
     done = start(run, graded)
     done.iterate()
     done.save(tmp_path)
-    folder = Artifacts(tmp_path / "artifacts", {materials_key(run): done.materials})("t0001", tmp_path, run)
+    folder = Artifacts(tmp_path / "artifacts", {prepared_key(run): done.prepared})("t0001", tmp_path, run)
     values = list(read_per_query(folder / "dev.per_query.tsv", "map").values())
     assert np.mean(values) == pytest.approx(done.best_value)
 

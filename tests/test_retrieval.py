@@ -111,7 +111,7 @@ def test_what_is_retrieved_is_saved_and_a_resumed_training_goes_on(data: Ranking
     assert np.array_equal(np.asarray(second.best_documents), np.asarray(first.best_documents))
     second.iterate()
     assert [row["dev_ndcg@10"] for row in second.history] == [row["dev_ndcg@10"] for row in unbroken.history]
-    artifacts = RankerArtifacts(tmp_path, {"one": first.materials})
+    artifacts = RankerArtifacts(tmp_path, {"one": first.prepared})
     (tmp_path / "t0001").mkdir()
     artifacts.write(tmp_path / "t0001", tmp_path / "state", first.run)
     run = (tmp_path / "t0001" / "dev.run.txt").read_text().splitlines()

@@ -18,7 +18,7 @@ import tune_cl
 from tests.support.builders import tiny_data
 from trainables.config.keys import TrainingRun
 from trainables.rankers.encoders import train_wordpiece
-from trainables.training.materials import prepare
+from trainables.training.prepared import prepare
 from trainables.training.trainer import Training
 
 QUERY = "where does the otter live"

@@ -14,12 +14,12 @@ from ray.train._internal.storage import StorageContext
 from tests.support.builders import tiny_data
 from tests.support.faults import Clock, ThreeIterations
 from tests.support.letor_data import letor_data
-from tests.support.tree_training import materials_of, tree_run
+from tests.support.tree_training import prepared_of, tree_run
 from trainables.config.keys import TrainingRun
 from trainables.core import storage
 from trainables.ranker_trainable import LATE_CHECKPOINT, ClusterTrainable
 from trainables.training import saves
-from trainables.training.materials import prepare
+from trainables.training.prepared import prepare
 from trainables.training.saves import Saves
 from trainables.training.trainer import Training
 from trainables.training.trees import TreeTraining
@@ -80,7 +80,7 @@ RUNS = {
 @pytest.mark.parametrize("name", [*RUNS, "trees"])
 def test_a_snapshot_is_not_changed_by_what_the_training_does_next(name: str, tmp_path: Path) -> None:
     if name == "trees":
-        training: Any = TreeTraining(tree_run(), materials_of(letor_data()), share=False)
+        training: Any = TreeTraining(tree_run(), prepared_of(letor_data()), share=False)
     else:
         settings = {"max_iterations": 4, "batches_per_iteration": 3, "batch_size": 8, "lr": 1e-2}
         run = TrainingRun.model_validate(RUNS[name] | {"training": settings})

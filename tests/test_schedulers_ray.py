@@ -13,13 +13,13 @@ from tests.support.builders import tiny_data
 from tests.support.trec_folder import write_trec_folder
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training import saves
-from trainables.training.materials import Materials
+from trainables.training.prepared import PreparedData
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import FILE, Event, Journal, read_events
 from tune_cl.history.state import SearchState, TrialState, replay
 from tune_cl.inputs import RankerArtifacts as Artifacts
 from tune_cl.ray import tuner as ray_tune
-from tune_cl.ray.shared_materials import untrained
+from tune_cl.ray.shared_data import untrained
 from tune_cl.ray.tuner import CHECKPOINTS_PER_TRIAL, run_trials
 from tune_cl.search.driver import BASELINE_TRIAL, Search
 
@@ -63,11 +63,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory, local_ray: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def materials(folder: Path) -> dict[str, Materials]:
+def prepared(folder: Path) -> dict[str, PreparedData]:
     return untrained(load_experiment(str(folder / "toy.yaml"), data=str(folder / "data")))
 
 
-def searched(folder: Path, materials: dict[str, Materials], name: str, scheduler: str = "model") -> SearchState:
+def searched(folder: Path, prepared: dict[str, PreparedData], name: str, scheduler: str = "model") -> SearchState:
     options = [f"search.scheduler={scheduler}"]
     experiment = load_experiment(str(folder / "toy.yaml"), options, data=str(folder / "data"))
     begun = {"event": "search", "name": name, "space": "toy", "data": {"name": "data", "digest": ""}, "metric": "map"}
@@ -75,18 +75,18 @@ def searched(folder: Path, materials: dict[str, Materials], name: str, scheduler
     begun |= {"seed": 0, "baseline": BASELINE_TRIAL, "yaml": experiment.to_yaml(), "storage": str(folder), "time": 0.0}
     with Journal(folder / name) as journal:
         journal.append(begun)
-        search = Search(experiment, journal, 1, Artifacts(folder / name / "trials", materials))
+        search = Search(experiment, journal, 1, Artifacts(folder / name / "trials", prepared))
         resources, place = experiment.search.resources, str(folder / name)
-        run_trials(search, experiment.trials, materials, resources, place, "session-1", slots=lambda: 1)
+        run_trials(search, experiment.trials, prepared, resources, place, "session-1", concurrency=lambda: 1)
         state = replay(journal.events())
     assert state == search.state
     return state
 
 
 def test_a_search_through_ray_ends_its_trials_and_lets_go_of_their_checkpoints(
-    folder: Path, materials: dict[str, Materials]
+    folder: Path, prepared: dict[str, PreparedData]
 ) -> None:
-    state = searched(folder, materials, "hyperband", "hyperband")
+    state = searched(folder, prepared, "hyperband", "hyperband")
     assert len(state.trials) == 7
     outcomes = {trial.outcome for trial in state.by_number()}
     assert outcomes <= {"baseline", "completed", "stopped_early"} and "completed" in outcomes
@@ -104,13 +104,13 @@ def test_a_search_through_ray_ends_its_trials_and_lets_go_of_their_checkpoints(
 
 
 def test_trials_go_the_same_way_whenever_they_save(
-    folder: Path, materials: dict[str, Materials], monkeypatch: pytest.MonkeyPatch
+    folder: Path, prepared: dict[str, PreparedData], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Trials pause, and go on when the model of curves asks for them."""
-    always = searched(folder, materials, "Always")
+    always = searched(folder, prepared, "Always")
     for kind in (Unsaved, WrittenBehind):
         monkeypatch.setattr(ray_tune, "RankerTrainable", kind)
-        state = searched(folder, materials, kind.__name__)
+        state = searched(folder, prepared, kind.__name__)
         assert [curve_of(trial) for trial in state.by_number()] == [curve_of(trial) for trial in always.by_number()]
         assert all(trial.iterations in trial.checkpoints for trial in state.by_number())
         if kind is Unsaved:

@@ -93,22 +93,22 @@ def test_every_scheduler_is_among_the_ways() -> None:
     assert named == set(SCHEDULERS) - {"none"}
 
 
-@pytest.mark.parametrize("slots", [1, 3])
+@pytest.mark.parametrize("concurrent", [1, 3])
 @pytest.mark.parametrize("options", WAYS.values(), ids=WAYS)
 def test_every_scheduler_ends_its_trials_and_survives_kills_without_the_checkpoints_of_those_that_have_ended(
-    tmp_path: Path, options: list[str], slots: int
+    tmp_path: Path, options: list[str], concurrent: int
 ) -> None:
     path = tmp_path / "toy.yaml"
     path.write_text(SPACE)
     experiment = load_experiment(str(path), ["search.searcher=random", "search.trials=14", *options])
-    whole = ToyTrainer(tmp_path / "whole", experiment, slots).work()
+    whole = ToyTrainer(tmp_path / "whole", experiment, concurrent).work()
     trials = summary(tmp_path / "whole")
     outcomes = [outcome for _, outcome, _, _ in trials.values()]
     assert len(trials) == len(left(whole)) == 14 and set(outcomes) == {"baseline", "completed", "stopped_early"}
     assert all(len(dev) == 9 for _, outcome, _, dev in trials.values() if outcome in ("baseline", "completed"))
     kills = 0
-    while True:  # with several slots, which trials meet at a rung would depend on which are killed when
-        tidy = Tidy(tmp_path / "cut", experiment, slots, 11 if slots == 1 else None)
+    while True:  # with several concurrent, which trials meet at a rung would depend on which are killed when
+        tidy = Tidy(tmp_path / "cut", experiment, concurrent, 11 if concurrent == 1 else None)
         try:
             tidy.work()
             break
@@ -116,7 +116,7 @@ def test_every_scheduler_ends_its_trials_and_survives_kills_without_the_checkpoi
             kills += 1
     tidy.kill_after = None
     tidy.tick()
-    assert summary(tmp_path / "cut") == trials and (kills > 5 or slots > 1)
+    assert summary(tmp_path / "cut") == trials and (kills > 5 or concurrent > 1)
     best = tidy.search.state.best()
     assert best and left(tidy) == [best[0].trial] and tidy.most <= 1
     assert all(trial.artifacts for trial in tidy.search.state.by_number())
@@ -143,7 +143,7 @@ def left(trainer: ToyTrainer) -> list[str]:
 def test_the_sampler_hears_of_a_paused_trial_as_of_a_stopped_one_until_it_ends(
     experiment: Experiment, tmp_path: Path
 ) -> None:
-    trainer = ToyTrainer(tmp_path / "a", experiment, slots=2)
+    trainer = ToyTrainer(tmp_path / "a", experiment, concurrent=2)
     trainer.search.next_trial()
     plan = trainer.search.next_trial()
     assert isinstance(plan, Plan) and plan.trial == "t0001"
@@ -162,10 +162,10 @@ def test_the_sampler_hears_of_a_paused_trial_as_of_a_stopped_one_until_it_ends(
 
 
 def test_as_many_trials_run_as_there_are_slots(experiment: Experiment, tmp_path: Path) -> None:
-    trainer = ToyTrainer(tmp_path / "a", experiment, slots=3)
+    trainer = ToyTrainer(tmp_path / "a", experiment, concurrent=3)
     assert [isinstance(trainer.search.next_trial(), Plan) for _ in range(4)] == [True, True, True, False]
     trainer.journal.close()
-    ToyTrainer(tmp_path / "b", experiment, slots=3).work()
+    ToyTrainer(tmp_path / "b", experiment, concurrent=3).work()
     assert len(summary(tmp_path / "b")) == 10
 
 
@@ -199,7 +199,7 @@ def test_no_trial_starts_when_the_hours_are_used_up(experiment: Experiment, tmp_
 
 def test_iterations_used_up_stop_all_but_the_baseline(experiment: Experiment, tmp_path: Path) -> None:
     limited = replace(experiment, search=experiment.search.model_copy(update={"iterations": 8}))
-    trainer = ToyTrainer(tmp_path / "a", limited, slots=2).work()
+    trainer = ToyTrainer(tmp_path / "a", limited, concurrent=2).work()
     trials = summary(tmp_path / "a")
     assert trainer.search.ended_by == "search.iterations are used up"
     assert {trial: outcome for trial, (_, outcome, _, _) in trials.items()} == {
@@ -211,7 +211,7 @@ def test_iterations_used_up_stop_all_but_the_baseline(experiment: Experiment, tm
 
 
 def test_the_baseline_forecasts_the_search(experiment: Experiment, tmp_path: Path) -> None:
-    state = ToyTrainer(tmp_path / "a", experiment, slots=2).work().search.state
+    state = ToyTrainer(tmp_path / "a", experiment, concurrent=2).work().search.state
     hours = forecast_of(experiment)["iterations_expected"] / 3600  # an iteration takes a second
     assert state.forecast["seconds_per_iteration"] == 1.0
     assert state.forecast["hours_forecast"] == pytest.approx(hours / 2)
@@ -245,7 +245,7 @@ def test_the_scheduler_hears_when_no_new_configuration_comes(tmp_path: Path, opt
     path = tmp_path / "toy.yaml"
     path.write_text(SPACE)
     experiment = load_experiment(str(path), ["search.scheduler=model", *options])
-    trainer = ToyTrainer(tmp_path / "a", experiment, slots=2)
+    trainer = ToyTrainer(tmp_path / "a", experiment, concurrent=2)
     while not trainer.search.progress.arms["curriculum"].scheduler.all_started:
         trainer.ask()
         for trial, training in list(trainer.running.items()):
@@ -253,7 +253,7 @@ def test_the_scheduler_hears_when_no_new_configuration_comes(tmp_path: Path, opt
                 del trainer.running[trial]
     assert len(trainer.search.state.trials) == trials
     trainer.journal.close()
-    again = ToyTrainer(tmp_path / "a", experiment, slots=2).work().search
+    again = ToyTrainer(tmp_path / "a", experiment, concurrent=2).work().search
     assert again.progress.arms["curriculum"].scheduler.all_started and len(again.state.trials) == trials
 
 

@@ -95,15 +95,15 @@ class Patient(ToyTrainer):
         return 0.9 if plan.trial == "t0003" else super().value(plan, done) / 2
 
 
-@pytest.mark.parametrize("slots", [1, 2])
-def test_where_patience_ends_trainings_the_model_lets_the_others_rest(tmp_path: Path, slots: int) -> None:
+@pytest.mark.parametrize("concurrent", [1, 2])
+def test_where_patience_ends_trainings_the_model_lets_the_others_rest(tmp_path: Path, concurrent: int) -> None:
     """A training that has ended by itself is complete: the one that comes to its end in any case."""
     (tmp_path / "toy.yaml").write_text(SPACE)
     experiment = load_experiment(str(tmp_path / "toy.yaml"), ["search.scheduler=model", "search.searcher=random"])
-    Patient(tmp_path / "whole", experiment, slots).work()
+    Patient(tmp_path / "whole", experiment, concurrent).work()
     outcomes = Counter(outcome for _, outcome, _, _ in summary(tmp_path / "whole").values())
     assert outcomes["completed"] and outcomes["stopped_early"] >= 4
-    for kill_after in (20, 40, 60) if slots == 1 else ():
+    for kill_after in (20, 40, 60) if concurrent == 1 else ():
         folder = tmp_path / str(kill_after)
         with pytest.raises(Killed):
             Patient(folder, experiment, kill_after=kill_after).work()

@@ -182,8 +182,8 @@ def test_each_seed_has_a_teacher_that_its_configurations_share(
     read: list[tuple[int, bytes]] = []
     complete = factory.completed
 
-    def seen(run: Any, materials: Any) -> Any:
-        made = complete(run, materials)
+    def seen(run: Any, prepared: Any) -> Any:
+        made = complete(run, prepared)
         if run.reads_teacher:
             read.append((run.seed, made.teacher.tobytes()))
         return made

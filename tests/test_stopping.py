@@ -15,10 +15,10 @@ import pytest
 from trainables.training import saves
 from tune_cl import run_training as train
 from tune_cl.process import SIGNALS, stop_if_asked, stoppable
+from tune_cl.ray import concurrency as places
 from tune_cl.ray import session
-from tune_cl.ray import slots as places
+from tune_cl.ray.concurrency import first_ended
 from tune_cl.ray.session import ray_session
-from tune_cl.ray.slots import first_ended
 from tune_cl.ray.tuner import Deletions, _Alone, _Recorder, _Rungs
 from tune_cl.search.trials import Trials
 
@@ -103,7 +103,7 @@ def test_a_wait_for_tasks_ends_then(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places.ray, "wait", lambda *_, **__: next(answers))
     monkeypatch.setattr(places, "alive_nodes", list)
     with stoppable(), pytest.raises(KeyboardInterrupt):
-        first_ended([], cast(places.Room, lambda _: swallowed(signal.SIGTERM)))
+        first_ended([], cast(places.Capacity, lambda _: swallowed(signal.SIGTERM)))
 
 
 def test_a_training_ends_at_its_next_iteration_then(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from tests.support.tracking_cases import assert_complete
 from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun
 from trainables.core import storage
-from trainables.training.materials import materials_for
+from trainables.training.prepared import prepared_for
 from trainables.training.trainer import Training
 from tune_cl.cli import main
 from tune_cl.confirmation.training import fetch_results, result_of
@@ -98,12 +98,12 @@ def test_a_training_of_a_confirmation_leaves_its_ranker_and_results_in_s3(
             "training": {"batch_size": 8, "batches_per_iteration": 2, "max_iterations": 3},
         }
     )
-    materials = materials_for(run, {})
+    prepared = prepared_for(run, {})
     address = storage.joined(s3, "seed-1")
-    confirm_run(run, materials, address, "test")
-    confirm_run(run, materials, str(tmp_path / "whole"), "test")
+    confirm_run(run, prepared, address, "test")
+    confirm_run(run, prepared, str(tmp_path / "whole"), "test")
     monkeypatch.setattr(Training, "iterate", lambda training: pytest.fail("trained again"))
-    confirm_run(run, materials, address, "dev")
+    confirm_run(run, prepared, address, "dev")
     fetch_results(address, tmp_path / "here")
     assert result_of(tmp_path / "here", "dev") and not (tmp_path / "here" / "ranker").exists()
     ours, whole = (read_values(tmp_path / folder, "test", "map") for folder in ("here", "whole"))

@@ -20,8 +20,8 @@ from trainables.training import pretrained as once
 from trainables.training.batching import scored_of
 from trainables.training.factory import make_training, training_notes
 from trainables.training.losses import LOSSES
-from trainables.training.materials import materials_key, prepare
 from trainables.training.other_teachers import completed
+from trainables.training.prepared import prepare, prepared_key
 from trainables.training.pretrained import prepare_teacher, teacher_run, teacher_scores, with_teacher
 from trainables.training.trainer import Training
 from tune_cl.experiment.load import load_experiment
@@ -80,9 +80,9 @@ def test_the_teacher_is_trained_once_for_all_scorings_seeds_and_splits(data, tra
 def test_each_seed_of_a_training_has_a_teacher_of_its_own(data, trained) -> None:
     """Unless one is fixed; whichever configuration comes first trains it as the baseline, and all share it."""
     split, baseline = required_split(data, "train"), make_run(seed=9, teacher={})
-    materials = replace(prepare(baseline, data), taught_as=baseline)
+    prepared = replace(prepare(baseline, data), taught_as=baseline)
     other = make_run(seed=2, lr=5e-3, teacher={})
-    one, again, two = (completed(run, materials).teacher for run in (make_run(seed=2, teacher={}), other, baseline))
+    one, again, two = (completed(run, prepared).teacher for run in (make_run(seed=2, teacher={}), other, baseline))
     assert np.array_equal(one, again) and not np.array_equal(one, two) and len(trained) == 2
     assert np.array_equal(one, teacher_scores(baseline.model_copy(update={"seed": 2}), data, split))
     assert len({run.seed for run in trained} | {2, 9}) == 4, "no training's own seed"
@@ -134,8 +134,8 @@ def test_a_teacher_that_adds_the_first_stage_scores_with_it(data) -> None:
 
 def test_the_trials_of_a_search_share_the_teacher_of_its_baseline(data, trained) -> None:
     baseline, trial = make_run(lr=2e-2), make_run(lr=3e-2)
-    materials = with_teacher(baseline, {materials_key(baseline): prepare(baseline, data)})
-    Training(trial, materials[materials_key(trial)], device="cpu")
+    prepared = with_teacher(baseline, {prepared_key(baseline): prepare(baseline, data)})
+    Training(trial, prepared[prepared_key(trial)], device="cpu")
     assert [run.training.lr for run in trained] == [2e-2]
 
 
@@ -194,7 +194,7 @@ def test_every_loss_of_lists_trains_and_resumes_exactly(loss: str, data, trained
 def test_hard_negatives_of_the_teacher_are_those_it_scores_highest(data, trained) -> None:
     run = by_teacher("softmax", hard_negatives="teacher", negatives=2)
     training = make_training(run, prepare(run, data), device="cpu")
-    scores = training.materials.teacher
+    scores = training.prepared.teacher
     batch = next(training.batcher.batches(0, 1))
     split = required_split(data, "train")
     for positive, negatives in zip(batch.positive, batch.negative, strict=True):
@@ -249,7 +249,7 @@ def test_losses_negatives_and_orders_read_the_scores_of_the_data(taught, trained
     train = required_split(taught, "train")
     for run in (by_teacher("margin_mse"), by_teacher("softmax", hard_negatives="teacher"), make_run()):
         training = make_training(run, prepare(run, taught), device="cpu")
-        assert isinstance(training, Training) and training.materials.teacher is train.teacher
+        assert isinstance(training, Training) and training.prepared.teacher is train.teacher
         training.iterate()
     assert teacher_scores(make_run(), taught, train) is train.teacher and not trained
     search = with_teacher(make_run(), {"one": prepare(make_run(), taught)})
@@ -261,16 +261,16 @@ def test_candidates_without_a_score_are_left_out_of_losses_that_read_it_with_a_n
     positives = np.flatnonzero(train.grade >= 1)
     missing = np.union1d(positives[:1], np.flatnonzero(train.grade < 1)[::3])
     fewer, run = without_scores(taught, missing), by_teacher("distill_kl")
-    materials = prepare(run, fewer)
-    training = make_training(run, materials, device="cpu")
+    prepared = prepare(run, fewer)
+    training = make_training(run, prepared, device="cpu")
     assert isinstance(training, Training)
     batches = list(training.batcher.batches(0, 20))
     used = np.concatenate([np.append(batch.negative, batch.positive) for batch in batches])
     assert not np.isin(used, missing).any() and np.isfinite(training.iterate()["train_loss"])
-    notes = " | ".join(training_notes(run, materials))
+    notes = " | ".join(training_notes(run, prepared))
     assert "no teacher is trained" in notes
     assert f"{len(missing)} training candidates left out: the data gives no teacher's score" in notes
-    assert not any("left out: the data" in note for note in training_notes(by_teacher("softmax"), materials))
+    assert not any("left out: the data" in note for note in training_notes(by_teacher("softmax"), prepared))
 
 
 def test_a_loss_without_any_score_to_read_is_an_error(taught) -> None:
@@ -311,4 +311,4 @@ def test_an_order_by_the_teacher_needs_a_score_of_a_relevant_candidate(taught) -
 def test_a_trial_s_process_finds_what_the_search_has_prepared(name: str) -> None:
     """Else it would prepare its texts again, and train a teacher of its own."""
     run = load_experiment(name).base_ranker()
-    assert materials_key(TrainingRun.model_validate(run.model_dump())) == materials_key(run)
+    assert prepared_key(TrainingRun.model_validate(run.model_dump())) == prepared_key(run)

@@ -37,18 +37,28 @@ def test_a_cursor_is_of_one_target_and_no_longer_journal(tmp_path: Path) -> None
 
 def test_a_cursor_reads_back_as_it_was(tmp_path: Path) -> None:
     """Including the artifacts: a list instead of a tuple would be sent twice, and never removed."""
-    owed: list[tuple[str, str, str | None]] = [("t0001", "trials/t0001", None), ("search", "best.pt", "checkpoint")]
+    artifacts: list[tuple[str, str, str | None]] = [
+        ("t0001", "trials/t0001", None),
+        ("search", "best.pt", "checkpoint"),
+    ]
     journal = tmp_path / "journal.jsonl"
     journal.write_bytes(b"first\n")
     runs, reached = {"search": "r"}, {"t0001": 3}
-    cursor = Cursor("here", offset=6, experiment="1", runs=runs, reached=reached, open=["t0001"], owed=owed)
+    cursor = Cursor("here", offset=6, experiment="1", runs=runs, reached=reached, open=["t0001"], artifacts=artifacts)
     cursor.save(tmp_path)
     assert load(journal, "here") == cursor
 
 
 @pytest.mark.parametrize(
     "held",
-    ["", "[]", "{}", '{"target": "here", "owed": [["t0001"]]}', '{"target": "here", "offset": 5, "owed": []}', None],
+    [
+        "",
+        "[]",
+        "{}",
+        '{"target": "here", "artifacts": [["t0001"]]}',
+        '{"target": "here", "offset": 5, "artifacts": []}',
+        None,
+    ],
 )
 def test_a_cursor_that_cannot_be_read_is_a_fresh_one(held: str | None, tmp_path: Path) -> None:
     if held is not None:
@@ -63,7 +73,7 @@ class Away:
     """Stands in for a delivery: each step raises or returns what is `left`."""
 
     def __init__(self, *left: Any) -> None:
-        self.cursor = SimpleNamespace(runs={}, owed=[])
+        self.cursor = SimpleNamespace(runs={}, artifacts=[])
         self.left = list(left)
 
     def step(self) -> bool:
@@ -97,10 +107,10 @@ def test_an_artifact_that_cannot_be_stored_is_said_once_and_no_event_in_between_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     delivery = Away(OSError("403"), True, OSError("403"), True, OSError("403"), True)
-    writer, delivery.cursor.owed = writer_of(delivery), ["artifact"]
+    writer, delivery.cursor.artifacts = writer_of(delivery), ["artifact"]
     assert [writer.attempt() for _ in range(5)] == [False, True, False, True, False]
     assert writer.trouble == "OSError: 403" and not writer.all_sent() and len(caplog.records) == 1
-    delivery.cursor.owed.clear()  # the last step stores the artifact
+    delivery.cursor.artifacts.clear()  # the last step stores the artifact
     assert writer.attempt() and writer.trouble is None and writer.all_sent()
 
 

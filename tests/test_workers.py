@@ -20,7 +20,7 @@ from trainables.command_queue import Group, new_cleaner
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import WorkFailed
 from trainables.training.checkpoint import save_iteration
-from trainables.training.materials import Materials, materials_key, prepare
+from trainables.training.prepared import PreparedData, prepare, prepared_key
 from trainables.training.trainer import Training
 from trainables.workers import Workers, WorkersTraining
 from tune_cl.confirmation.request import Configuration, SeedRun
@@ -52,14 +52,14 @@ def finished(training: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def materials() -> Materials:
+def prepared() -> PreparedData:
     return prepare(run_of(), DATA)
 
 
 @pytest.fixture(scope="module")
-def shared(local_ray: str, materials: Materials) -> dict[str, Any]:
+def shared(local_ray: str, prepared: PreparedData) -> dict[str, Any]:
     with_dropout = run_of("bi_encoder")
-    made = {materials_key(run_of()): materials, materials_key(with_dropout): prepare(with_dropout, DATA)}
+    made = {prepared_key(run_of()): prepared, prepared_key(with_dropout): prepare(with_dropout, DATA)}
     return {key: ray.put(one) for key, one in made.items()}
 
 
@@ -77,11 +77,11 @@ def processes(name: str = "RayTrainWorker") -> list[psutil.Process]:
 
 
 def test_two_workers_compute_the_numbers_of_one_process(
-    workers: Workers, shared: dict[str, Any], materials: Materials, tmp_path: Path
+    workers: Workers, shared: dict[str, Any], prepared: PreparedData, tmp_path: Path
 ) -> None:
     """And go on from the checkpoint of one process, as one process goes on from theirs."""
-    whole = finished(Training(run_of(), materials, "cpu"))
-    begun = Training(run_of(), materials, "cpu")
+    whole = finished(Training(run_of(), prepared, "cpu"))
+    begun = Training(run_of(), prepared, "cpu")
     begun.iterate()
     begun.save(tmp_path)
     several = WorkersTraining(workers, run_of(), shared)
@@ -93,7 +93,7 @@ def test_two_workers_compute_the_numbers_of_one_process(
     assert ended.pop_notes() == [] and "processes: 2" in ended.machine
     np.testing.assert_allclose(numbers(ended), numbers(whole), rtol=1e-3, atol=1e-3)
     assert ended.best_iteration == whole.best_iteration
-    alone = Training(run_of(), materials, "cpu")
+    alone = Training(run_of(), prepared, "cpu")
     alone.load(state)
     assert numbers(alone) == numbers(ended)[:2]
     np.testing.assert_allclose(numbers(finished(alone)), numbers(whole), rtol=1e-3, atol=1e-3)
@@ -157,8 +157,8 @@ def test_a_search_with_trials_of_two_processes_survives_the_loss_of_one_and_of_i
     workers.close()  # else it would wait for their cores
     (tmp_path / "space.yaml").write_text(SEARCH)
     experiment = load_experiment(str(tmp_path / "space.yaml"))
-    materials = prepare(experiment.base_ranker(), DATA)
-    folder, shared = tmp_path / "search", {materials_key(experiment.base_ranker()): materials}
+    prepared = prepare(experiment.base_ranker(), DATA)
+    folder, shared = tmp_path / "search", {prepared_key(experiment.base_ranker()): prepared}
 
     def session(watch: Callable[[SearchState], None]) -> SearchState:
         with Journal(folder) as journal:
@@ -186,7 +186,7 @@ def test_a_search_with_trials_of_two_processes_survives_the_loss_of_one_and_of_i
     assert any(event["event"] == "pause" for event in events), "no trial paused"
     assert any("processes: 2" in event["text"] for event in events if event["event"] == "machine")
     for trial in trials:
-        alone = Training(experiment.ranker_run(trial.point, trial.seed), materials, "cpu")
+        alone = Training(experiment.ranker_run(trial.point, trial.seed), prepared, "cpu")
         for iteration in sorted(trial.results):
             alone.iterate()
             seen, expected = trial.results[iteration]["dev_map"], alone.history[-1]["dev_map"]
@@ -194,7 +194,7 @@ def test_a_search_with_trials_of_two_processes_survives_the_loss_of_one_and_of_i
 
 
 def test_a_confirmation_trains_with_two_processes_what_one_would(
-    workers: Workers, materials: Materials, tmp_path: Path
+    workers: Workers, prepared: PreparedData, tmp_path: Path
 ) -> None:
     """Both trainings by the same two."""
     workers.close()
@@ -206,11 +206,11 @@ def test_a_confirmation_trains_with_two_processes_what_one_would(
         trainings = Trainings(
             iter([runs]), journal, resources, {}, lambda run, why: ended.append(why), state_of([]), shown.append
         )
-        shared = {materials_key(run_of()): materials}
+        shared = {prepared_key(run_of()): prepared}
         ray_tune.run_trials(trainings, 2, shared, resources, str(tmp_path / "ray"), "confirmation", lambda: 1)
     assert ended == [None, None]
     assert [trial.outcome for trial in shown[-1].by_number()] == ["completed", "completed"]
-    confirm_run(run_of(), materials, tmp_path / "alone", "test")
+    confirm_run(run_of(), prepared, tmp_path / "alone", "test")
     values = [read_values(tmp_path / name, "test", "map") for name in ("1", "alone")]
     np.testing.assert_allclose(*values, atol=1e-3)
     files = [{path.name for path in (tmp_path / name).rglob("*")} for name in ("1", "alone")]

@@ -21,7 +21,7 @@ from trainables.core.errors import UserError, WorkFailed
 from trainables.core.storage import earlier, fault_of, patiently, unhurried
 from trainables.training.conclusion import Conclusion
 from trainables.training.device import device_memory, forget_device_memory, limit_process, release
-from trainables.training.factory import AnyMaterials, AnyTraining, make_training, shared_for
+from trainables.training.factory import AnyPrepared, AnyTraining, make_training, shared_for
 from trainables.training.objective import FunctionFailed, ObjectiveTraining
 from trainables.training.saves import Saves, resumed
 from trainables.workers import Workers, WorkersTraining
@@ -115,10 +115,10 @@ class RankerTrainable(ClusterTrainable):
     threads: int, gpu: how many GPUs, or what share of one, are reserved, conclusion: for a training of a confirmation,
     where it leaves its ranker and which split that is applied to}.
 
-    `materials`: Materials by `materials_key`, or those of a function, from the object store. An actor is reused for
+    `prepared`: PreparedData by `prepared_key`, or those of a function, from the object store. An actor is reused for
     trial after trial: data and text side stay, only the training is new.
 
-    `group`: the processes that train instead of this one, which then reserves nothing; `materials` are references.
+    `group`: the processes that train instead of this one, which then reserves nothing; `prepared` are references.
     `cleaner`: of `trainables.workers`, for them.
     """
 
@@ -130,11 +130,11 @@ class RankerTrainable(ClusterTrainable):
     def setup(
         self,
         config: dict[str, Any],
-        materials: dict[str, Any] | None = None,
+        prepared: dict[str, Any] | None = None,
         group: Group | None = None,
         cleaner: Any = None,
     ) -> None:
-        self.shared = dict(materials or {})
+        self.shared = dict(prepared or {})
         self.workers = Workers(group, cleaner) if group else None
         self._start(config)
 
@@ -188,9 +188,9 @@ class RankerTrainable(ClusterTrainable):
     def _new_training(self) -> AnyTraining | WorkersTraining:
         if self.workers:
             return WorkersTraining(self.workers, self.run, self.shared)
-        return make_training(self.run, self._materials(self.run))
+        return make_training(self.run, self._prepared(self.run))
 
-    def _materials(self, run: AnyRun) -> AnyMaterials:
+    def _prepared(self, run: AnyRun) -> AnyPrepared:
         """Those that were not foreseen are not kept: the next trial has others."""
         return shared_for(run, self.shared)
 

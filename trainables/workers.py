@@ -104,8 +104,8 @@ class Worker:
         limit_process(group.threads, group.gpu)
         forget_device_memory()
         run = run_of(config)
-        materials = shared_for(run, {key: ray.get(one) for key, one in shared.items()})
-        training = make_training(run, materials, None, self.ranks)
+        prepared = shared_for(run, {key: ray.get(one) for key, one in shared.items()})
+        training = make_training(run, prepared, None, self.ranks)
         assert isinstance(training, Training)
         if state is not None:
             read_by(training.load, ray.get(state))
@@ -227,8 +227,8 @@ class Workers:
 
 
 class WorkersTraining(Progress):
-    """A training by a group of workers, for the process that runs the trial. `shared`: materials by key, in the object
-    store. It begins with the first question; where it stands is known from the last answer."""
+    """A training by a group of workers, for the process that runs the trial. `shared`: prepared data by key, in the
+    object store. It begins with the first question; where it stands is known from the last answer."""
 
     def __init__(self, workers: Workers, run: AnyRun, shared: dict[str, Any]):
         super().__init__("")  # the workers know the data

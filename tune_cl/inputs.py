@@ -28,9 +28,9 @@ from trainables.evaluation.per_query import SplitEvaluator, evaluator_of, values
 from trainables.evaluation.retrieval import with_retrieved
 from trainables.evaluation.trec_files import write_per_query
 from trainables.training.checkpoint import BEST, best_documents, best_scores, load_best, require_whole
-from trainables.training.factory import AnyMaterials, make_training, training_notes, write_best_ranker
-from trainables.training.materials import Materials, materials_for, materials_key
-from trainables.training.objective import ObjectiveMaterials
+from trainables.training.factory import AnyPrepared, make_training, training_notes, write_best_ranker
+from trainables.training.objective import PreparedObjective
+from trainables.training.prepared import PreparedData, prepared_for, prepared_key
 from trainables.training.progress import STATE, read_state
 from trainables.training.saves import DAMAGED
 from tune_cl.confirmation.against import values_of
@@ -39,7 +39,7 @@ from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.state import Dev
 from tune_cl.model_card import Facts, write_card
 from tune_cl.ray.functions import require_sendable
-from tune_cl.ray.shared_materials import completed, fingerprint, require_unchanged, untrained
+from tune_cl.ray.shared_data import completed, fingerprint, require_unchanged, untrained
 from tune_cl.search_document import BEST_RANKER, CONFIG
 
 
@@ -80,17 +80,17 @@ class Artifacts(ABC):
 
 
 class RankerArtifacts(Artifacts):
-    """`materials`: by materials_key."""
+    """`prepared`: by prepared_key."""
 
-    def __init__(self, folder: Path, materials: Mapping[str, Materials]):
+    def __init__(self, folder: Path, prepared: Mapping[str, PreparedData]):
         super().__init__(folder)
-        self.materials = materials
+        self.prepared = prepared
         self._evaluators: dict[int, SplitEvaluator] = {}  # of dev, by relevance level: slow to make
 
     def write(self, folder: Path, checkpoint: str | Path, run: AnyRun) -> None:
         if not isinstance(run, TrainingRun):
             raise TypeError("not a ranker's training")
-        data = next(iter(self.materials.values())).data  # that of all; the text side may have to be made first
+        data = next(iter(self.prepared.values())).data  # that of all; the text side may have to be made first
         with reading(checkpoint), fetched(checkpoint, BEST) as saved:
             patiently(lambda: require_whole(saved, BEST))
             scores = patiently(lambda: best_scores(saved))
@@ -109,33 +109,33 @@ class RankerArtifacts(Artifacts):
         """The best weights, as a ranker for `tune-cl rerank`."""
         if not isinstance(run, TrainingRun):
             raise TypeError("not a ranker's training")
-        folder, materials = self.folder / BEST_RANKER, materials_for(run, self.materials)
+        folder, prepared = self.folder / BEST_RANKER, prepared_for(run, self.prepared)
         if run.grows_trees:
-            return self._trees(checkpoint, run, materials, folder)
+            return self._trees(checkpoint, run, prepared, folder)
         with reading(checkpoint), fetched(checkpoint, BEST) as saved:
             patiently(lambda: require_whole(saved, BEST))
             weights, _ = patiently(lambda: load_best(saved / BEST))
-        write_best_ranker(run, materials, weights, folder)
+        write_best_ranker(run, prepared, weights, folder)
         return folder
 
-    def _trees(self, checkpoint: str | Path, run: TrainingRun, materials: Materials, folder: Path) -> Path:
-        training = make_training(run, materials)
+    def _trees(self, checkpoint: str | Path, run: TrainingRun, prepared: PreparedData, folder: Path) -> Path:
+        training = make_training(run, prepared)
         with reading(checkpoint), fetched(checkpoint) as saved:
             patiently(lambda: training.load(saved))
         training.save_ranker(folder)
         return folder
 
     def describe(self, ranker: Path, trial: str, best: Dev, run: AnyRun, label_free: Mapping[str, Any]) -> None:
-        data = next(iter(self.materials.values())).data
+        data = next(iter(self.prepared.values())).data
         command = f"tune-cl train {quote(str(self.folder / trial / CONFIG))}"
         if isinstance(run, TrainingRun):
             write_card(ranker, Facts(run, data, best.dev, best.iteration, command, label_free=label_free))
 
 
 class ObjectiveArtifacts(Artifacts):
-    def __init__(self, folder: Path, materials: ObjectiveMaterials):
+    def __init__(self, folder: Path, prepared: PreparedObjective):
         super().__init__(folder)
-        self.materials = materials
+        self.prepared = prepared
 
     def write(self, folder: Path, checkpoint: str | Path, run: AnyRun) -> None:
         """The dev values of the best iteration, if the function reported them by query."""
@@ -149,7 +149,7 @@ class ObjectiveArtifacts(Artifacts):
 
     def ranker(self, checkpoint: str | Path, run: AnyRun) -> Path | None:
         """The checkpoint of the best iteration; None if it has none."""
-        training = make_training(run, self.materials)
+        training = make_training(run, self.prepared)
         with reading(checkpoint), fetched(checkpoint) as saved:
             if not patiently(lambda: read_state(saved))["best_checkpoint"]:
                 return None
@@ -163,7 +163,7 @@ class Inputs(ABC):
     find wrong with it."""
 
     experiment: Experiment
-    by_key: Mapping[str, AnyMaterials]
+    by_key: Mapping[str, AnyPrepared]
 
     @property
     @abstractmethod
@@ -217,14 +217,14 @@ class Inputs(ABC):
 
 
 class RankerInputs(Inputs):
-    """Data and text sides, by materials_key."""
+    """Data and text sides, by prepared_key."""
 
     def __init__(self, experiment: Experiment, confirms: bool):
         self.experiment, self.confirms = experiment, confirms
-        self.by_key: dict[str, Materials] = untrained(experiment)
+        self.by_key: dict[str, PreparedData] = untrained(experiment)
 
     @property
-    def first(self) -> Materials:
+    def first(self) -> PreparedData:
         return next(iter(self.by_key.values()))
 
     @property
@@ -258,12 +258,12 @@ class RankerInputs(Inputs):
         return split_digest(self.first.data, split)
 
     def draw_noise(self, runs: Sequence[AnyRun]) -> None:
-        """Adds the materials of trainings with noise of their own: the same texts under other training labels."""
+        """Adds the data of trainings with noise of their own: the same texts under other training labels."""
         for run in runs:
-            if isinstance(run, TrainingRun) and materials_key(run) not in self.by_key:
+            if isinstance(run, TrainingRun) and prepared_key(run) not in self.by_key:
                 same_texts = run.model_copy(update={"data": self.experiment.base_ranker().data})
-                shared = materials_for(same_texts, self.by_key)
-                self.by_key[materials_key(run)] = replace(
+                shared = prepared_for(same_texts, self.by_key)
+                self.by_key[prepared_key(run)] = replace(
                     shared, data=load_data(run.data, run.evaluation.relevance_level)
                 )
 
@@ -273,7 +273,7 @@ class RankerInputs(Inputs):
         return [*data.notes, *training_notes(run, self.first), *doubted]
 
     def label_free(self, split: str, chosen: str | None = None) -> dict[str, Any]:
-        texts = (materials.text for materials in self.by_key.values())
+        texts = (prepared.text for prepared in self.by_key.values())
         words = next((text for text in texts if "vectors" in text.arrays), None)
         return label_free(self.first.data, self.experiment.base_ranker(), split, words, chosen)
 
@@ -292,12 +292,12 @@ class ObjectiveInputs(Inputs):
             raise TypeError("the experiment trains rankers")
         require_sendable(objective)
         self.source = experiment.value("data.source")
-        self.materials = ObjectiveMaterials(objective, digest_of_source(self.source), confirms)
-        self.by_key = {OBJECTIVE: self.materials}
+        self.prepared = PreparedObjective(objective, digest_of_source(self.source), confirms)
+        self.by_key = {OBJECTIVE: self.prepared}
 
     @property
     def digest(self) -> str:
-        return self.materials.data_digest
+        return self.prepared.data_digest
 
     def fingerprint(self) -> dict[str, Any]:
         return {"name": self.source or "its own data", "digest": self.digest}
@@ -314,7 +314,7 @@ class ObjectiveInputs(Inputs):
         return {}
 
     def artifacts(self, folder: Path) -> Artifacts:
-        return ObjectiveArtifacts(folder, self.materials)
+        return ObjectiveArtifacts(folder, self.prepared)
 
 
 def digest_of_source(source: str | None) -> str:

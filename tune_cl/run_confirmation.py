@@ -59,8 +59,8 @@ from tune_cl.history.state import SearchState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.inputs import inputs_of
 from tune_cl.model_card import write_verdict
+from tune_cl.ray.concurrency import Concurrency, require_room
 from tune_cl.ray.session import ray_session
-from tune_cl.ray.slots import Slots, require_room
 from tune_cl.ray.tuner import run_trials
 from tune_cl.report.page import write_report
 from tune_cl.search.progress_panel import Panel, PanelKind
@@ -154,7 +154,7 @@ class Confirmation:
         inputs.complete(self.address, self.request.new_noise)
         if self.request.new_noise:
             inputs.draw_noise([run.run for run in self._every_run()])
-        self.materials = inputs.by_key
+        self.prepared = inputs.by_key
 
     @property
     def rows(self) -> list[Configuration]:
@@ -187,9 +187,11 @@ class Confirmation:
         trainings = Trainings(rounds, journal, resources, self._own_checkpoints(), ended, shown, panel.update)
         with ray_session(self.address), panel:
             networks = not self.experiment.base_run().grows_trees
-            slots = Slots(resources, self.experiment.search.max_concurrent, self.address is not None, say, networks)
+            concurrency = Concurrency(
+                resources, self.experiment.search.max_concurrent, self.address is not None, say, networks
+            )
             storage, session = self.search_folder.below("ray"), f"confirmation-{round(time.time() * 1000)}"
-            run_trials(trainings, len(self._every_run()), self.materials, resources, storage, session, slots)
+            run_trials(trainings, len(self._every_run()), self.prepared, resources, storage, session, concurrency)
 
     def _to_come(self) -> int:
         """How many trainings have no result yet, before the selection if there is one."""
@@ -432,7 +434,7 @@ def confirm_search(
     cluster = address
     try:
         with search_folder.open() as journal:
-            work = prepared(search_folder, journal, request, address, objective, panel)
+            work = prepare_work(search_folder, journal, request, address, objective, panel)
             tell(work.state, work)
             writer = MlflowWriter(journal, tracking_uri)
             with ExitStack() as closing:
@@ -457,7 +459,7 @@ def confirm_search(
         raise stopped(error, request.command(search_folder, cluster), request.call(search_folder, cluster)) from None
 
 
-def prepared(
+def prepare_work(
     search_folder: SearchFolder,
     journal: Journal,
     request: Request,
@@ -493,7 +495,7 @@ def pilot(
     try:
         with search_folder.open() as journal:
             request = Request(seeds=seeds, split="dev")
-            work = prepared(search_folder, journal, request, address, objective, panel, pilot=True)
+            work = prepare_work(search_folder, journal, request, address, objective, panel, pilot=True)
             work.train(journal)
             if work.failed:
                 raise WorkFailed("; ".join(f"{run.name}: {why}" for run, why in work.failed))

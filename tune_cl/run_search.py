@@ -26,9 +26,9 @@ from tune_cl.history.search_folder import TRIALS, SearchFolder, has_event, name_
 from tune_cl.history.state import SearchState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.inputs import Artifacts, Inputs, inputs_of
+from tune_cl.ray.concurrency import Concurrency, at_a_time, require_room
 from tune_cl.ray.nodes import PACKAGES, versions
 from tune_cl.ray.session import ray_session
-from tune_cl.ray.slots import Slots, at_a_time, require_room
 from tune_cl.ray.tuner import drop_foreign_checkpoints, run_trials
 from tune_cl.report.page import write_report
 from tune_cl.search.driver import BASELINE_TRIAL, Search
@@ -206,14 +206,16 @@ def _run(
         with panel(trials, iterations, before) as progress:
             cluster = address is not None
             networks = not experiment.base_run().grows_trees
-            slots = Slots(limits.resources, limits.max_concurrent, cluster, progress.say, networks)
-            search = Search(experiment, journal, slots(), artifacts, progress.update)
+            concurrency = Concurrency(limits.resources, limits.max_concurrent, cluster, progress.say, networks)
+            search = Search(experiment, journal, concurrency(), artifacts, progress.update)
             if retry_failed:
                 search.retry_failed()
             for address in drop_foreign_checkpoints(search.state, search_folder):
                 progress.say(f"note: the checkpoint {address} is not used: it is not below the search's folder")
             session = f"session-{search.state.sessions}"
-            run_trials(search, trials, inputs.by_key, limits.resources, search_folder.below("ray"), session, slots)
+            run_trials(
+                search, trials, inputs.by_key, limits.resources, search_folder.below("ray"), session, concurrency
+            )
     _close(search, artifacts)
     return search.state
 
@@ -241,7 +243,7 @@ def _search_event(
     tracking_uri: str,
     address: str | None,
 ) -> dict[str, Any]:
-    slots = None if address else at_a_time(experiment.search)  # a cluster may grow
+    concurrent = None if address else at_a_time(experiment.search)  # a cluster may grow
     run = experiment.base_run()
     return {
         "event": "search",
@@ -264,7 +266,7 @@ def _search_event(
         "git_commit": _git_commit(),
         "tracking_uri": search_folder.elsewhere(masked(tracking_uri)),
         "storage": search_folder.address,
-        "forecast": forecast_of(experiment, slots),
+        "forecast": forecast_of(experiment, concurrent),
         "time": time.time(),
     }
 

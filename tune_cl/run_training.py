@@ -25,7 +25,7 @@ from tune_cl.space.space import Flat
 
 if TYPE_CHECKING:
     from trainables.training.factory import RankerTraining
-    from trainables.training.materials import Materials
+    from trainables.training.prepared import PreparedData
 
 
 STATES = "state"  # folder within the output
@@ -37,11 +37,11 @@ def train_and_test(run: TrainingRun, output: Path, overrides: Flat) -> dict[str,
     """Trains, or goes on from the last saved iteration, then applies the best weights to test. Returns the document of
     `tune-cl train`; `overrides`: the keys that the user gave one by one, for a note on those without effect."""
     from trainables.training.factory import training_notes  # imports torch: input first
-    from trainables.training.materials import prepare
+    from trainables.training.prepared import prepare
 
-    materials = prepare(run)
-    notes = [*unused(run, overrides), *materials.data.notes, *training_notes(run, materials)]
-    training = _new_or_resumed(run, materials, output, notes.append)
+    prepared = prepare(run)
+    notes = [*unused(run, overrides), *prepared.data.notes, *training_notes(run, prepared)]
+    training = _new_or_resumed(run, prepared, output, notes.append)
     for note in notes:  # printed only now that all input has been accepted
         say(f"note: {note}")
     say(training.machine)
@@ -63,20 +63,22 @@ def default_output(run: TrainingRun) -> Path:
     return Path(DEFAULT_STORAGE) / f"train-{run.ranker['name']}-{digest[:8]}"
 
 
-def _new_or_resumed(run: TrainingRun, materials: Materials, output: Path, say: Callable[[str], None]) -> RankerTraining:
+def _new_or_resumed(
+    run: TrainingRun, prepared: PreparedData, output: Path, say: Callable[[str], None]
+) -> RankerTraining:
     """A training that continues from the last saved state, if there is a sound one.
 
     Raises ConfigError if `output` holds a training of another configuration, or of other data, vectors or plug-ins.
     """
     from trainables.training.checkpoint import latest_iteration, read_json, write_json
     from trainables.training.factory import make_training
-    from trainables.training.materials import changed_files, files_of
+    from trainables.training.prepared import changed_files, files_of
     from trainables.training.saves import resumed_or_new
 
     read, files = output / "files.json", files_of([run]) | plugin_files(run.model_dump())
     if latest := latest_iteration(output / STATES):
         recorded = read_json(read) if read.exists() else {}
-        if not _fits(run, materials, latest) or changed_files(files, recorded):
+        if not _fits(run, prepared, latest) or changed_files(files, recorded):
             raise ConfigError(
                 Problem(
                     "--output",
@@ -86,16 +88,16 @@ def _new_or_resumed(run: TrainingRun, materials: Materials, output: Path, say: C
             )
     elif files or read.exists():  # left by a training that ended before its first state
         write_json(read, files)
-    return resumed_or_new(lambda: make_training(run, materials), output / STATES, say)
+    return resumed_or_new(lambda: make_training(run, prepared), output / STATES, say)
 
 
-def _fits(run: TrainingRun, materials: Materials, state: Path) -> bool:
+def _fits(run: TrainingRun, prepared: PreparedData, state: Path) -> bool:
     """Whether a state is of this training; a damaged one is too, since no training can continue from it."""
     from trainables.training.progress import is_of
     from trainables.training.saves import DAMAGED
 
     try:
-        return is_of(state, run, materials.digest)
+        return is_of(state, run, prepared.digest)
     except DAMAGED:
         return True
 
@@ -134,12 +136,12 @@ def _finish(training: RankerTraining, output: Path) -> dict[str, Any]:
 
     run = training.run
     training.save_ranker(output / RANKER)
-    name = "test" if len(training.materials.data.splits.get("test", ())) else "dev"
+    name = "test" if len(training.prepared.data.splits.get("test", ())) else "dev"
     data, scores = training.ranked(name)
     split = data.splits[name]
     run_file = scores_file(output, name, data)
     write_scores(run_file, split, data, scores, run.ranker["name"])
-    tested = test_metrics(run, training.materials, split, scores) if name == "test" else None
+    tested = test_metrics(run, training.prepared, split, scores) if name == "test" else None
     if tested:
         record_reading(split_digest(data, name), str(output.resolve()), "a training", None)
     command = f"tune-cl train {quote(str(output / CONFIG))}"

@@ -127,7 +127,7 @@ def is_complete(search_folder: SearchFolder, state: SearchState) -> bool:
     without MLflow, which takes seconds to load: False for any other store."""
     search = next(read_events(search_folder.journal))
     sent = load(search_folder.journal, target(search, search_folder.tracking_uri))
-    whole = sent.offset == search_folder.journal.stat().st_size and not sent.owed
+    whole = sent.offset == search_folder.journal.stat().st_size and not sent.artifacts
     database = Path(search_folder.tracking_uri.removeprefix(SQLITE))
     if not (whole and report_is_current(search_folder, state) and database.is_file()):
         return False

@@ -18,7 +18,7 @@ from trainables.config.keys import TrainingRun
 from trainables.data import load_data
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training.conclusion import Conclusion
-from trainables.training.materials import materials_key
+from trainables.training.prepared import prepared_key
 from tune_cl import run_confirmation as runner
 from tune_cl.confirmation.request import Request
 from tune_cl.confirmation.training import values_by_query
@@ -111,11 +111,11 @@ class LocalTrainer:
         cls,
         trials: Trainings,
         most: int,
-        materials: dict[str, Any],
+        prepared: dict[str, Any],
         resources: Any,
         storage: str,
         name: str,
-        slots: Any,
+        concurrency: Any,
     ) -> None:
         while isinstance(plan := trials.next_trial(), Plan):
             if cls.left == 0:
@@ -125,24 +125,24 @@ class LocalTrainer:
             if run in cls.fails:
                 trials.failed(plan.trial, cls.fails[run])
                 continue
-            train_here(trials, plan, materials, Path(storage) / name)
+            train_here(trials, plan, prepared, Path(storage) / name)
             cls.trained.append(run)
 
 
-def here(plan: Plan, materials: dict[str, Any]) -> RankerTrainable:
+def here(plan: Plan, prepared: dict[str, Any]) -> RankerTrainable:
     """The trial of a plan, in this process."""
 
     class Here(RankerTrainable):
         def setup(self, config: dict[str, Any]) -> None:
-            super().setup(config, materials)
+            super().setup(config, prepared)
 
     return Here(plan.as_config())
 
 
-def train_here(trials: Trials, plan: Plan, materials: dict[str, Any], folder: Path) -> None:
+def train_here(trials: Trials, plan: Plan, prepared: dict[str, Any], folder: Path) -> None:
     """What Ray Tune does with a trial, in this process."""
 
-    training, goes_on = here(plan, materials), True
+    training, goes_on = here(plan, prepared), True
     while goes_on:
         result = training.train()
         goes_on = trials.result(plan.trial, result) and not result["done"]
@@ -162,11 +162,11 @@ def read_values(folder: Path, split: str, metric: str) -> np.ndarray:
     return np.array(list(values_by_query(folder, split, metric).values()))
 
 
-def confirm_run(run: TrainingRun, materials: Any, folder: str | Path, split: str) -> list[str]:
+def confirm_run(run: TrainingRun, prepared: Any, folder: str | Path, split: str) -> list[str]:
     """One training of a confirmation, in this process; returns its notes."""
 
     plan = Plan("t", run, None, 1, 0, Conclusion(str(folder), split))
-    training, notes, result = here(plan, {materials_key(run): materials}), [], {"done": False}
+    training, notes, result = here(plan, {prepared_key(run): prepared}), [], {"done": False}
     while not result["done"]:
         result = training.train()
         notes += [result["note"]] if "note" in result else []

@@ -14,8 +14,8 @@ from tests.support.builders import tiny_data
 from tests.support.training_runs import make_run
 from trainables.config.keys import TrainingRun
 from trainables.data.columns import RankingData
-from trainables.training.materials import prepare
 from trainables.training.parallel import ALONE, Ranks
+from trainables.training.prepared import prepare
 from trainables.training.trainer import Training
 
 RATE = 0.3

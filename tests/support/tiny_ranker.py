@@ -8,7 +8,7 @@ import torch
 
 from tests.support.builders import tiny_data
 from trainables.config.keys import TrainingRun
-from trainables.training.materials import ranker_of
+from trainables.training.prepared import ranker_of
 from trainables.training.saved_ranker import write_ranker
 
 

@@ -69,12 +69,12 @@ class ToyTrainer:
         self,
         folder: Path,
         experiment: Experiment,
-        slots: int = 1,
+        concurrent: int = 1,
         kill_after: int | None = None,
         retry_failed: bool = False,
     ):
         self.folder, self.journal = folder, open_journal(folder, experiment)
-        self.search = Search(experiment, self.journal, slots, self.artifacts)
+        self.search = Search(experiment, self.journal, concurrent, self.artifacts)
         if retry_failed:
             self.search.retry_failed()
         self.kill_after, self.events, self.iterated = kill_after, 0, 0
@@ -105,7 +105,7 @@ class ToyTrainer:
         return answer
 
     def may_finish(self, running: int) -> bool:
-        return running < self.search.slots and not (
+        return running < self.search.concurrent and not (
             running and self.search.progress.arms["curriculum"].scheduler.pauses
         )
 

@@ -39,12 +39,12 @@ def toy_search(
     experiment: Experiment,
     folder: Path,
     places: Callable[[], int],
-    materials: dict[str, Any],
+    prepared: dict[str, Any],
     watch: Callable[[SearchState], None] = lambda state: None,
     toy: type[Toy] = Toy,
 ) -> SearchState:
     """Runs a search of toys in the Ray that this process is connected to."""
-    made = {"folder": str(folder), "seconds": 0.0, "faults": {}, "storage": str(folder / "ray")} | materials
+    made = {"folder": str(folder), "seconds": 0.0, "faults": {}, "storage": str(folder / "ray")} | prepared
     with Journal(folder) as journal, pytest.MonkeyPatch.context() as patch:
         if not journal.path.stat().st_size:
             journal.append(search_event(experiment, folder))

@@ -21,7 +21,7 @@ METRICS = ("train_loss", "available_share", "mean_weight", "samples_per_second",
 
 
 class Toy(tune.Trainable):
-    """`materials`: {folder: where it notes each step it makes and what GPUs its process sees, seconds: of a step,
+    """`prepared`: {folder: where it notes each step it makes and what GPUs its process sees, seconds: of a step,
     faults: trial -> what befalls it, storage: where checkpoints go}.
 
     Faults: `killed` ends the process with SIGKILL in step 3, once, and `killed twice` twice; `killed between` when a
@@ -30,9 +30,9 @@ class Toy(tune.Trainable):
     the trial goes on; `stays full` fills it each time and leaves it so.
     """
 
-    def setup(self, config: dict[str, Any], materials: dict[str, Any]) -> None:
-        self.folder, self.seconds, self.faults = materials["folder"], materials["seconds"], materials["faults"]
-        self.ballast = Path(materials["storage"]) / BALLAST
+    def setup(self, config: dict[str, Any], prepared: dict[str, Any]) -> None:
+        self.folder, self.seconds, self.faults = prepared["folder"], prepared["seconds"], prepared["faults"]
+        self.ballast = Path(prepared["storage"]) / BALLAST
         (Path(self.folder) / f"{os.getpid()}.gpus").write_text(os.environ.get("CUDA_VISIBLE_DEVICES", ""))
         self.reset_config(config)
 

@@ -14,9 +14,9 @@ from trainables.training import saves
 
 
 class Behind(Toy, ClusterTrainable):
-    def setup(self, config: dict[str, Any], materials: dict[str, Any]) -> None:
+    def setup(self, config: dict[str, Any], prepared: dict[str, Any]) -> None:
         saves.QUICK, saves.LITTLE, saves.SHARE = 0.0, 0.0, 0.99  # in the trial's process
-        super().setup(config, materials)
+        super().setup(config, prepared)
 
     def snapshot(self) -> Callable[[Path], None]:
         done = json.dumps(self.done)

@@ -33,10 +33,10 @@ def note_place(config: dict[str, str]) -> None:
 class Grouped(Toy):
     """The first step waits until all processes of the trial are there, and the last one ends them."""
 
-    def setup(self, config: dict[str, Any], materials: dict[str, Any], group: Group | None = None, **_: Any) -> None:
+    def setup(self, config: dict[str, Any], prepared: dict[str, Any], group: Group | None = None, **_: Any) -> None:
         assert group is not None
         self.group = group
-        super().setup(config, {key: ray.get(one) for key, one in materials.items()})
+        super().setup(config, {key: ray.get(one) for key, one in prepared.items()})
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         self.places = Path(self.folder) / f"{new_config['trial']}.places"

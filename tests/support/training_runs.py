@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from trainables.config.keys import TrainingRun
-from trainables.training.materials import Materials, prepare
+from trainables.training.prepared import PreparedData, prepare
 from trainables.training.trainer import Training
 
 RANKERS = {
@@ -33,9 +33,9 @@ def start(run: TrainingRun, data) -> Training:
     return Training(run, prepare(run, data), device="cpu")
 
 
-def start_without_dropout(run: TrainingRun, materials: Materials, device: str | None = "cpu") -> Training:
+def start_without_dropout(run: TrainingRun, prepared: PreparedData, device: str | None = "cpu") -> Training:
     """A training without dropout, whose masks would differ between devices, and between a batch and its parts."""
-    training = Training(run, materials, device)
+    training = Training(run, prepared, device)
     for module in training.module.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0

@@ -10,7 +10,7 @@ import numpy as np
 from trainables.config.keys import TrainingRun, validated
 from trainables.data.columns import RankingData
 from trainables.rankers.lambdamart import parameters, require_features
-from trainables.training.materials import NO_TEXTS, Materials
+from trainables.training.prepared import NO_TEXTS, PreparedData
 from trainables.training.trees import TreeTraining, settings_of
 
 TREES, ITERATIONS = 4, 5  # trees per iteration, iterations per training
@@ -22,12 +22,12 @@ def tree_run(iterations: int = ITERATIONS, ranker: dict[str, Any] | None = None,
     return validated({"ranker": keys, "training": training, "curriculum": curriculum, "metric": "ndcg@10"})
 
 
-def materials_of(data: RankingData) -> Materials:
-    return Materials(data, NO_TEXTS)
+def prepared_of(data: RankingData) -> PreparedData:
+    return PreparedData(data, NO_TEXTS)
 
 
 def trained(run: TrainingRun, data: RankingData, share: bool = False) -> TreeTraining:
-    training = TreeTraining(run, materials_of(data), share=share)
+    training = TreeTraining(run, prepared_of(data), share=share)
     while not training.finished:
         training.iterate()
     return training

@@ -82,35 +82,8 @@ class TeacherConfig(Section):
 
 
 ForTrees = Annotated[T, ActiveIf("ranker lambdamart", lambda run: run.grows_trees)]
-HAS_PACING = ActiveIf("a pacing", lambda run: run.curriculum.pacing != "none")
-SCHEDULES_NEGATIVES = ActiveIf("a schedule of negatives", lambda run: run.curriculum.negatives.schedule != "none")
-MOVES_RANKS = ActiveIf("schedule ranks", lambda run: run.curriculum.negatives.schedule == "ranks")
-HAS_PACE = ActiveIf("a pacing, of the order or of negatives", lambda run: bool(run.curriculum.paces))
-HAS_WEIGHTING = ActiveIf("a weighting", lambda run: run.curriculum.weighting != "none")
-HAS_ORDER = ActiveIf(
-    "a pacing or a weighting",
-    lambda run: run.curriculum.pacing != "none" or run.curriculum.weighting != "none",
-)
 READS_SCORING = ActiveIf("a pacing, or a weighting by difficulty", lambda run: run.curriculum.reads_scoring)
-SWITCHES = ActiveIf("an objective_switch", lambda run: run.curriculum.objective_switch != "none")
-HAS_FIRST_TREES = ActiveIf(
-    "a subset or an objective_switch",
-    lambda run: run.curriculum.subset != "none" or run.curriculum.objective_switch != "none",
-)
-FOLLOWS_REFERENCE = ActiveIf(
-    "a pacing, weighting or scoring in which paper and code differ", lambda run: run.curriculum.follows_reference
-)
-READS_MARGIN = ActiveIf("loss hinge", lambda run: "margin" in LOSSES[run.training.loss].keys)
-READS_TEMPERATURE = ActiveIf("loss softmax or distill_kl", lambda run: "temperature" in LOSSES[run.training.loss].keys)
-READS_SMOOTHING = ActiveIf(
-    "loss cross_entropy or softmax", lambda run: "label_smoothing" in LOSSES[run.training.loss].keys
-)
-READS_TEACHER = ActiveIf(
-    "a scoring, loss or negatives by a teacher", lambda run: run.reads_teacher or bool(run.other_teachers)
-)
 DRAWS_NEGATIVES = ActiveIf("negatives that are a number", lambda run: isinstance(run.training.negatives, int))
-DRAWS_HARD = ActiveIf("hard_negatives first_stage or teacher", lambda run: run.training.draws_hard_negatives)
-CONTRASTS = ActiveIf("loss softmax", lambda run: run.training.loss == "softmax")
 PRETRAINS = ActiveIf("a pretrain_data", lambda run: run.training.pretrain_data is not None)
 
 
@@ -137,6 +110,11 @@ def scoring_reads(need: str) -> ActiveIf:
     return ActiveIf(f"scoring {_any_of(names)}", lambda run: need in SCORINGS[run.curriculum.scoring].needs)
 
 
+def loss_reads(key: str) -> ActiveIf:
+    names = [name for name, loss in LOSSES.items() if key in loss.keys]
+    return ActiveIf(f"loss {_any_of(names)}", lambda run: run.training.loss in names)
+
+
 def subset_reads(key: str) -> ActiveIf:
     names = [name for name, subset in SUBSETS.items() if key in subset.keys]
     return ActiveIf(f"subset {_any_of(names)}", lambda run: run.curriculum.subset in names)
@@ -152,10 +130,14 @@ class NegativesConfig(Section):
     schedule: Annotated[str, one_of(SCHEDULES)] = Field(
         default="none", description="how the negatives of a query become harder; none: those of training from the start"
     )
-    pacing: Annotated[str, one_of(PACINGS), SCHEDULES_NEGATIVES] = Field(
-        default="linear", description="how fast negatives harden"
-    )
-    start: Annotated[tuple[Rank, Rank] | None, MOVES_RANKS] = Field(
+    pacing: Annotated[
+        str,
+        one_of(PACINGS),
+        ActiveIf("a schedule of negatives", lambda run: run.curriculum.negatives.schedule != "none"),
+    ] = Field(default="linear", description="how fast negatives harden")
+    start: Annotated[
+        tuple[Rank, Rank] | None, ActiveIf("schedule ranks", lambda run: run.curriculum.negatives.schedule == "ranks")
+    ] = Field(
         default=None, description="[LO, HI]: ranks that schedule ranks begins with; null: the deepest of each query"
     )
 
@@ -179,14 +161,14 @@ class CurriculumConfig(Section):
         description="the fraction that is available at the start; under a self-paced weighting the fraction of "
         "instances that weigh above 0 at first",
     )
-    T: Annotated[float, HAS_PACE] = Field(
+    T: Annotated[float, ActiveIf("a pacing, of order or negatives", lambda run: bool(run.curriculum.paces))] = Field(
         default=0.9,
         gt=0,
         le=1,
         description="the fraction of all training steps after which everything is available, and negatives are the "
         "last ones",
     )
-    final_share: Annotated[float, HAS_PACING] = Field(
+    final_share: Annotated[float, ActiveIf("a pacing", lambda run: run.curriculum.pacing != "none")] = Field(
         default=1.0, gt=0, le=1, description="fraction of examples ever used; below 1, the hardest are never trained on"
     )
     patience: Annotated[int, pacing_reads("patience")] = Field(
@@ -195,18 +177,18 @@ class CurriculumConfig(Section):
     weighting: ForNetworks[Annotated[str, one_of(WEIGHTINGS)]] = Field(
         default="none", description="how easy samples count more at first; none: all count alike"
     )
-    m: Annotated[Unbounded, HAS_WEIGHTING] = Field(
+    m: Annotated[Unbounded, ActiveIf("a weighting", lambda run: run.curriculum.weighting != "none")] = Field(
         default=20, ge=1, description="iterations until all weights are 1; inf: never"
     )
-    anti: Annotated[bool, HAS_ORDER] = Field(
+    anti: Annotated[bool, ActiveIf("a pacing or a weighting", lambda run: run.curriculum.orders)] = Field(
         default=False, description="reverses the difficulty: hard samples come first, or count more"
     )
     objective_switch: Literal["none", "mse", "pointwise"] = Field(
         default="none", description="the loss before training.loss: squared error on the grade, or cross-entropy"
     )
-    switch_at: ForNetworks[Annotated[float, SWITCHES]] = Field(
-        default=0.2, gt=0, lt=1, description="fraction of all steps before the objective switches"
-    )
+    switch_at: ForNetworks[
+        Annotated[float, ActiveIf("an objective_switch", lambda run: run.curriculum.objective_switch != "none")]
+    ] = Field(default=0.2, gt=0, lt=1, description="fraction of all steps before the objective switches")
     subset: ForTrees[Annotated[str, one_of(SUBSETS)]] = Field(
         default="none", description="training data of the first trees (ranker lambdamart)"
     )
@@ -216,14 +198,20 @@ class CurriculumConfig(Section):
     feature: ForTrees[Annotated[int, subset_reads("feature")]] = Field(
         default=1, ge=1, description="the number, as in the files, of the feature that subset feature_ndcg reads"
     )
-    switch: ForTrees[Annotated[int, HAS_FIRST_TREES]] = Field(
+    switch: ForTrees[
+        Annotated[int, ActiveIf("a subset or an objective_switch", lambda run: run.curriculum.has_first_trees)]
+    ] = Field(
         default=100,
         ge=1,
         description="trees before the subset, or the switched objective, gives way (ranker lambdamart)",
     )
-    reference: Annotated[Literal["paper", "code"], FOLLOWS_REFERENCE] = Field(
-        default="paper", description="which to follow where a paper's code differs from its text"
-    )
+    reference: Annotated[
+        Literal["paper", "code"],
+        ActiveIf(
+            "a pacing, weighting or scoring in which paper and code differ",
+            lambda run: run.curriculum.follows_reference,
+        ),
+    ] = Field(default="paper", description="which to follow where a paper's code differs from its text")
     vectors: Annotated[str, scoring_reads("vectors"), READS_SCORING] = Field(
         default="train",
         min_length=1,
@@ -232,7 +220,12 @@ class CurriculumConfig(Section):
     file: Annotated[Annotated[str, Field(min_length=1)] | None, scoring_reads("file"), READS_SCORING] = Field(
         default=None, description="the values of scoring file: rows QUERY TAB DOCUMENT TAB VALUE, higher = harder"
     )
-    teacher: Annotated[TeacherConfig, READS_TEACHER] = TeacherConfig()
+    teacher: Annotated[
+        TeacherConfig,
+        ActiveIf(
+            "a scoring, loss or negatives by a teacher", lambda run: run.reads_teacher or bool(run.other_teachers)
+        ),
+    ] = TeacherConfig()
     negatives: ForNetworks[NegativesConfig] = NegativesConfig()
 
     @property
@@ -240,6 +233,16 @@ class CurriculumConfig(Section):
         """The pacings in force, of the order and of the negatives."""
         of_negatives = [self.negatives.pacing] if self.negatives.schedule != "none" else []
         return [name for name in (self.pacing, *of_negatives) if name != "none"]
+
+    @property
+    def orders(self) -> bool:
+        """Whether easy and hard instances are treated differently."""
+        return self.pacing != "none" or self.weighting != "none"
+
+    @property
+    def has_first_trees(self) -> bool:
+        """Whether the first trees differ from the others."""
+        return self.subset != "none" or self.objective_switch != "none"
 
     @property
     def reads_scoring(self) -> bool:
@@ -269,14 +272,16 @@ class TrainingConfig(Section):
         description="of documents, of pairs, or of a positive and a list of negatives; on pairs to classify "
         "cross_entropy (the default there) or hinge",
     )
-    margin: ForNetworks[Annotated[float, READS_MARGIN]] = Field(default=1.0, gt=0, description="margin of loss hinge")
-    temperature: ForNetworks[Annotated[float | None, READS_TEMPERATURE]] = Field(
+    margin: ForNetworks[Annotated[float, loss_reads("margin")]] = Field(
+        default=1.0, gt=0, description="margin of loss hinge"
+    )
+    temperature: ForNetworks[Annotated[float | None, loss_reads("temperature")]] = Field(
         default=None,
         gt=0,
         description="divides the scores of losses softmax and distill_kl, and the teacher's in the latter; null: 0.05"
         " for softmax over the cosines of a bi_encoder, else 1",
     )
-    label_smoothing: ForNetworks[Annotated[float, READS_SMOOTHING]] = Field(
+    label_smoothing: ForNetworks[Annotated[float, loss_reads("label_smoothing")]] = Field(
         default=0.0,
         ge=0,
         lt=1,
@@ -329,12 +334,20 @@ class TrainingConfig(Section):
         default="random",
         description="negatives are drawn from all candidates, or from those that the run or the teacher ranks highest",
     )
-    negative_ranks: ForNetworks[Annotated[tuple[Rank, Rank] | None, DRAWS_NEGATIVES, DRAWS_HARD]] = Field(
+    negative_ranks: ForNetworks[
+        Annotated[
+            tuple[Rank, Rank] | None,
+            DRAWS_NEGATIVES,
+            ActiveIf("hard_negatives first_stage or teacher", lambda run: run.training.draws_hard_negatives),
+        ]
+    ] = Field(
         default=None,
         description="[LO, HI]: the ranks, among a positive's negatives, that are drawn from; null: [1, N], the N "
         "hardest",
     )
-    in_batch_negatives: ForNetworks[Annotated[bool, CONTRASTS]] = Field(
+    in_batch_negatives: ForNetworks[
+        Annotated[bool, ActiveIf("loss softmax", lambda run: run.training.loss == "softmax")]
+    ] = Field(
         default=False,
         description="whether the documents of a batch's other queries are negatives too (ranker bi_encoder)",
     )

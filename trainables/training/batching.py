@@ -28,8 +28,8 @@ from trainables.data.columns import RankingData, Split
 from trainables.data.instances import Batch, Instances
 from trainables.rankers.first_stage import first_stage_for
 from trainables.rankers.ranker import RankerModule, TextSide
-from trainables.training.materials import Materials
 from trainables.training.order import sampler_of
+from trainables.training.prepared import PreparedData
 
 DIFFICULTY = "difficulty"
 WINDOW = 8  # batches that are drawn together and sorted by length
@@ -71,22 +71,22 @@ class Curriculum:
             self.refresh(state[DIFFICULTY])
 
 
-def make_curriculum(run: TrainingRun, materials: Materials, split: Split, negatives: Negatives) -> Curriculum:
+def make_curriculum(run: TrainingRun, prepared: PreparedData, split: Split, negatives: Negatives) -> Curriculum:
     """The configured curriculum over the training instances. Orders and weights are those of the last negatives."""
     instances = negatives.instances
     settings = run.curriculum
     difficulty = (
-        first_difficulty(run, materials, split, instances) if settings.reads_scoring else np.zeros(len(instances))
+        first_difficulty(run, prepared, split, instances) if settings.reads_scoring else np.zeros(len(instances))
     )
     sampler = sampler_of(settings, difficulty, total_steps(run), run.seed)
     return Curriculum(sampler, make_weigher(run, split, instances, difficulty), negatives)
 
 
-def first_difficulty(run: TrainingRun, materials: Materials, split: Split, instances: Instances) -> np.ndarray:
+def first_difficulty(run: TrainingRun, prepared: PreparedData, split: Split, instances: Instances) -> np.ndarray:
     """Difficulty of each instance under `curriculum.scoring`, float64 [I]."""
-    given = {"teacher": materials.teacher, **materials.other_teachers}
+    given = {"teacher": prepared.teacher, **prepared.other_teachers}
     teachers = {need: partial(_same, scores) for need, scores in given.items() if scores is not None}
-    return difficulty(run.curriculum.scoring, scored_of(run, materials.data, split, instances, teachers))[0]
+    return difficulty(run.curriculum.scoring, scored_of(run, prepared.data, split, instances, teachers))[0]
 
 
 def _same(scores: np.ndarray) -> np.ndarray:
@@ -150,13 +150,13 @@ class Batcher:
 
     def __init__(
         self,
-        materials: Materials,
+        prepared: PreparedData,
         split: Split,
         curriculum: Curriculum,
         module: RankerModule,
         batch_size: int,
     ):
-        self.text: TextSide = materials.text
+        self.text: TextSide = prepared.text
         self.split, self.curriculum, self.instances = split, curriculum, curriculum.negatives.instances
         self.seed = curriculum.sampler.seed  # of the negatives; the sampler's is that of the order
         self.module, self.batch_size, self.window = module, batch_size, WINDOW

@@ -17,10 +17,10 @@ from trainables.config.objective import OBJECTIVE, AnyRun, ObjectiveRun
 from trainables.config.task_fit import task_notes
 from trainables.data.columns import required_split
 from trainables.training.checkpoint import load_trained_state
-from trainables.training.materials import Materials, materials_for, ranker_of
-from trainables.training.objective import ObjectiveMaterials, ObjectiveTraining
+from trainables.training.objective import ObjectiveTraining, PreparedObjective
 from trainables.training.other_teachers import completed, with_pretrained_start
 from trainables.training.parallel import ALONE, Ranks
+from trainables.training.prepared import PreparedData, prepared_for, ranker_of
 from trainables.training.ranker_folder import is_of_others
 from trainables.training.saved_ranker import (
     SavedRanker,
@@ -37,21 +37,21 @@ from trainables.training.trees import TreeTraining, tree_notes
 STEPS = 4
 
 
-def seconds_per_iteration(run: TrainingRun, materials: Materials, threads: int, device: str | None = None) -> float:
+def seconds_per_iteration(run: TrainingRun, prepared: PreparedData, threads: int, device: str | None = None) -> float:
     """Estimated seconds of one iteration: its steps at the pace of a few measured ones, plus one evaluation on dev.
 
     A first short iteration warms up; the second is measured. `device`: as in `make_training`.
     """
     torch.set_num_threads(threads)
     if run.grows_trees:
-        trees = TreeTraining(run, materials, share=False)
+        trees = TreeTraining(run, prepared, share=False)
         trees.iterate()
         return trees.iterate()["seconds"]
     few = {"batches_per_iteration": STEPS, "max_iterations": 2}
     short = run.training.model_copy(update={**few, "pretrain_data": None})
     run_of_few = run.model_copy(update={"training": short})
-    materials = _with_blank_teachers(run_of_few, materials)
-    training = Training(run_of_few, completed(run_of_few, materials), device)
+    prepared = _with_blank_teachers(run_of_few, prepared)
+    training = Training(run_of_few, completed(run_of_few, prepared), device)
     training.batcher.window = 1  # so few batches, sorted by length, would differ more than those of an iteration
     training.iterate()
     measured = training.iterate()
@@ -61,78 +61,78 @@ def seconds_per_iteration(run: TrainingRun, materials: Materials, threads: int, 
     return evaluation + steps_seconds / STEPS * run.training.batches_per_iteration
 
 
-def _with_blank_teachers(run: TrainingRun, materials: Materials) -> Materials:
-    """The materials with what teachers would give, all zeros: which scores they give does not change the pace."""
-    data, split = materials.data, required_split(materials.data, "train")
+def _with_blank_teachers(run: TrainingRun, prepared: PreparedData) -> PreparedData:
+    """The prepared data with what teachers would give, all zeros: which scores they give does not change the pace."""
+    data, split = prepared.data, required_split(prepared.data, "train")
     blank = np.zeros((len(split.document), len(data.classes)) if data.classes else len(split.document), np.float32)
-    if run.reads_teacher and materials.teacher is None:
-        materials = replace(materials, teacher=blank)
+    if run.reads_teacher and prepared.teacher is None:
+        prepared = replace(prepared, teacher=blank)
     return replace(
-        materials, other_teachers=dict.fromkeys(run.other_teachers, blank[None]) | dict(materials.other_teachers)
+        prepared, other_teachers=dict.fromkeys(run.other_teachers, blank[None]) | dict(prepared.other_teachers)
     )
 
 
 RankerTraining = Training | TreeTraining
 AnyTraining = RankerTraining | ObjectiveTraining
-AnyMaterials = Materials | ObjectiveMaterials
+AnyPrepared = PreparedData | PreparedObjective
 
 
 @overload
 def make_training(
-    run: TrainingRun, materials: Materials, device: str | None = None, ranks: Ranks = ALONE
+    run: TrainingRun, prepared: PreparedData, device: str | None = None, ranks: Ranks = ALONE
 ) -> RankerTraining: ...
 @overload
 def make_training(
-    run: AnyRun, materials: AnyMaterials, device: str | None = None, ranks: Ranks = ALONE
+    run: AnyRun, prepared: AnyPrepared, device: str | None = None, ranks: Ranks = ALONE
 ) -> AnyTraining: ...
-def make_training(run: AnyRun, materials: AnyMaterials, device: str | None = None, ranks: Ranks = ALONE) -> AnyTraining:
-    """A training at its start, after a pre-training and a teacher that it needs and the materials lack.
+def make_training(run: AnyRun, prepared: AnyPrepared, device: str | None = None, ranks: Ranks = ALONE) -> AnyTraining:
+    """A training at its start, after a pre-training and a teacher that it needs and the prepared data lacks.
 
     `device` is for networks; None: the GPU if there is one. Trees grow on the CPU. `ranks`: the processes that compute
     a network's training.
     """
     if isinstance(run, ObjectiveRun):
-        if not isinstance(materials, ObjectiveMaterials):
+        if not isinstance(prepared, PreparedObjective):
             raise TypeError("a training by a function needs the function")
-        return ObjectiveTraining(run, materials)
-    if isinstance(materials, ObjectiveMaterials):
+        return ObjectiveTraining(run, prepared)
+    if isinstance(prepared, PreparedObjective):
         raise TypeError("a ranker's training needs data")
     if run.grows_trees:
-        return TreeTraining(run, materials)
-    return Training(run, completed(run, materials), device, ranks)
+        return TreeTraining(run, prepared)
+    return Training(run, completed(run, prepared), device, ranks)
 
 
-def shared_for(run: AnyRun, by_key: Mapping[str, Any]) -> AnyMaterials:
-    """What a training shares with others, of those `by_key`; a ranker's materials are made if they are not there."""
-    return by_key[OBJECTIVE] if isinstance(run, ObjectiveRun) else materials_for(run, by_key)
+def shared_for(run: AnyRun, by_key: Mapping[str, Any]) -> AnyPrepared:
+    """What a training shares with others, of those `by_key`; a ranker's data is prepared if it is not there."""
+    return by_key[OBJECTIVE] if isinstance(run, ObjectiveRun) else prepared_for(run, by_key)
 
 
-def training_notes(run: TrainingRun, materials: Materials) -> tuple[str, ...]:
+def training_notes(run: TrainingRun, prepared: PreparedData) -> tuple[str, ...]:
     """What the user should know about the training data as this training reads it.
 
     Raises DataError or ConfigError if it cannot read the data.
     """
-    required_split(materials.data, "dev")
+    required_split(prepared.data, "dev")
     if run.grows_trees:
-        return tree_notes(run, materials.data)
-    split, negatives = training_negatives(run, materials)
+        return tree_notes(run, prepared.data)
+    split, negatives = training_negatives(run, prepared)
     given = run.reads_teacher and split.teacher is not None
     taught = ("the teacher's scores are those that the data gives: no teacher is trained",) if given else ()
     ranker, settings = ranker_of(run)
     return (
-        *task_notes(run, materials.data),
-        *ranker.notes(materials.text, settings),
+        *task_notes(run, prepared.data),
+        *ranker.notes(prepared.text, settings),
         *taught,
         *negatives.instances.notes,
     )
 
 
-def write_best_ranker(run: TrainingRun, materials: Materials, weights: Mapping[str, Tensor], folder: Path) -> None:
+def write_best_ranker(run: TrainingRun, prepared: PreparedData, weights: Mapping[str, Tensor], folder: Path) -> None:
     """Writes the ranker of a network's best weights, as `Training.save_ranker` does, without a training."""
-    module = initial_module(run, with_pretrained_start(run, materials))
+    module = initial_module(run, with_pretrained_start(run, prepared))
     load_trained_state(module, weights)
     module.merge_adapters()
-    write_ranker(run, module, materials.text, folder, materials.data.classes)
+    write_ranker(run, module, prepared.text, folder, prepared.data.classes)
 
 
 def load_saved(folder: Path) -> SavedRanker | SavedTrees:

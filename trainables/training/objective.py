@@ -37,7 +37,7 @@ Choices = Any  # an array, or a mapping from names to arrays
 
 
 @dataclass(frozen=True)
-class ObjectiveMaterials:
+class PreparedObjective:
     """What trainings by a function share.
 
     data_digest    of the files that it is said to read; '' if none are named
@@ -186,10 +186,10 @@ class ObjectiveTraining(Progress):
 
     run: ObjectiveRun
 
-    def __init__(self, run: ObjectiveRun, materials: ObjectiveMaterials):
-        super().__init__(materials.digest)
-        self.run, self.materials = run, materials
-        self.function = materials.objective.required()
+    def __init__(self, run: ObjectiveRun, prepared: PreparedObjective):
+        super().__init__(prepared.digest)
+        self.run, self.prepared = run, prepared
+        self.function = prepared.objective.required()
         self.last = 0  # the iteration of the last checkpoint; 0: there is none
         self.best_checkpoint = 0  # that of the best iteration; 0: it has none
         self.best_queries: dict[str, float] | None = None
@@ -225,7 +225,7 @@ class ObjectiveTraining(Progress):
             self._compare(report)
         self.returned = True
         if not self.history:
-            raise WorkFailed(f"{self.materials.objective.name} returned without a report")
+            raise WorkFailed(f"{self.prepared.objective.name} returned without a report")
         return self.history[-1]
 
     def _called(self) -> Call[Report]:
@@ -253,7 +253,7 @@ class ObjectiveTraining(Progress):
         if value > self.best_value:
             self.best_iteration, self.best_queries = number, report.queries
             self.best_checkpoint = number if report.checkpoint else 0
-            if self.materials.to_be_applied and not report.checkpoint:
+            if self.prepared.to_be_applied and not report.checkpoint:
                 raise WorkFailed(self._no_checkpoint(number))
         self.dev_values = np.array(
             [report.queries[query] for query in sorted(report.queries)] if report.queries else []
@@ -264,7 +264,7 @@ class ObjectiveTraining(Progress):
 
     def _no_checkpoint(self, iteration: int) -> str:
         return (
-            f"{self.materials.objective.name} reported iteration {iteration}, its best on dev, without a checkpoint: "
+            f"{self.prepared.objective.name} reported iteration {iteration}, its best on dev, without a checkpoint: "
             "report(metrics, checkpoint=FOLDER) is what is applied to the test queries"
         )
 
@@ -342,7 +342,7 @@ class ObjectiveTraining(Progress):
     def apply(self, split: str, folder: Path) -> tuple[dict[str, np.ndarray], Path]:
         """Calls the function with the split and a copy of the checkpoint that `restore_ranker` took."""
         self.close()
-        name = self.materials.objective.name
+        name = self.prepared.objective.name
         with TemporaryDirectory(prefix="tune_cl-objective-") as scratch:
             own = Path(scratch) / CHECKPOINT  # the function may write there
             shutil.copytree(self._applied, own)

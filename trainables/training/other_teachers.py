@@ -22,7 +22,7 @@ from trainables.curriculum.scoring import EARLY_ITERATIONS, EARLY_TEACHERS, FOLD
 from trainables.data.columns import RankingData, Split, required_split
 from trainables.data.combine import some_queries
 from trainables.training.device import Compute, best_device, here, release
-from trainables.training.materials import Materials, read_of
+from trainables.training.prepared import PreparedData, read_of
 from trainables.training.pretrained import (
     plain_training,
     prepare_teacher,
@@ -39,28 +39,28 @@ ENTRIES, SCORES = "teacher-course", "scores"
 
 
 def scores_by_iteration(
-    plain: TrainingRun, materials: Materials, split: Split, last: int, every: bool, compute: Compute = here
+    plain: TrainingRun, prepared: PreparedData, split: Split, last: int, every: bool, compute: Compute = here
 ) -> np.ndarray:
     """The scores of a split's candidates after each of the first `last` iterations of the training `plain`, or fewer if
     it ends before: float32 [E, C], or class logits, float32 [E, C, K]. `every`: False: after the last of them alone, so
     E is 1."""
     keys = plain.model_dump(exclude={"data"})
     alone = [] if every else ["alone"]
-    key = digest_of(FORMAT, read_of(plain, materials), keys, split.query, split.document, last, *alone)
+    key = digest_of(FORMAT, read_of(plain, prepared), keys, split.query, split.document, last, *alone)
     entry = entry_in_cache(ENTRIES, key)
     if entry is None:  # on the machine that computes it, the scores are in its cache then; here they may not be
-        scores = compute(computed_scores, plain, materials, split, last, every, key)
+        scores = compute(computed_scores, plain, prepared, split, last, every, key)
         entry = cached(ENTRIES, key, lambda folder: save_arrays(folder, {SCORES: scores}))
     return load_arrays(entry)[SCORES]
 
 
 def computed_scores(
-    plain: TrainingRun, materials: Materials, split: Split, last: int, every: bool, key: str
+    plain: TrainingRun, prepared: PreparedData, split: Split, last: int, every: bool, key: str
 ) -> np.ndarray:
     """What `scores_by_iteration` gives, under its key; trained where this machine's cache lacks it."""
 
     def build(entry: Path, state: Path) -> None:
-        save_arrays(entry, {SCORES: np.stack(_trained(plain, materials, split, last, every, state))})
+        save_arrays(entry, {SCORES: np.stack(_trained(plain, prepared, split, last, every, state))})
 
     entry = cached_resumable(ENTRIES, key, build)
     release()  # for the trials of the search
@@ -68,7 +68,7 @@ def computed_scores(
 
 
 def _trained(
-    plain: TrainingRun, materials: Materials, split: Split, last: int, every: bool, state: Path
+    plain: TrainingRun, prepared: PreparedData, split: Split, last: int, every: bool, state: Path
 ) -> list[np.ndarray]:
     """The scores after each iteration, or the last; the training goes on from `state`, where these scores are too."""
     say(
@@ -79,7 +79,7 @@ def _trained(
     def score(training: Training) -> None:  # a state may have been saved just before its scores were
         _score(training, split, state)
 
-    training = trained(lambda: Training(run, materials), state, say, last, score if every else lambda training: None)
+    training = trained(lambda: Training(run, prepared), state, say, last, score if every else lambda training: None)
     score(training)
     read = range(1, training.iteration + 1) if every else [training.iteration]
     return [np.load(_file(state, iteration)) for iteration in read]
@@ -100,16 +100,16 @@ def _file(state: Path, iteration: int) -> Path:
 
 def teacher_course(run: TrainingRun, data: RankingData, split: Split, compute: Compute = here) -> np.ndarray:
     """The scores of the teacher of `run` after each of its iterations."""
-    plain, materials = prepare_teacher(run, data)
-    started = with_start(plain, plain, materials, compute)
+    plain, prepared = prepare_teacher(run, data)
+    started = with_start(plain, plain, prepared, compute)
     return scores_by_iteration(plain, started, split, plain.training.max_iterations, True, compute)
 
 
 def early_teachers(run: TrainingRun, data: RankingData, split: Split, compute: Compute = here) -> np.ndarray:
     """The scores of EARLY_TEACHERS teachers, with seeds of their own, after their first EARLY_ITERATIONS. Each is the
     beginning of a whole training."""
-    plain, materials = prepare_teacher(run, data)
-    started = with_start(plain, plain, materials, compute)
+    plain, prepared = prepare_teacher(run, data)
+    started = with_start(plain, plain, prepared, compute)
     seeded = [plain.model_copy(update={"seed": teacher_seed(run, i)}) for i in range(EARLY_TEACHERS)]
     last = min(EARLY_ITERATIONS, plain.training.max_iterations)
     return np.stack([scores_by_iteration(one, started, split, last, False, compute)[0] for one in seeded])
@@ -153,33 +153,33 @@ OF_NEED: dict[str, Scores] = {
 
 
 def with_other_teachers(
-    plain: TrainingRun, materials: Mapping[str, Materials], needs: Iterable[str], compute: Compute = here
-) -> dict[str, Materials]:
-    """The materials of a search, with the scores of other teachers that its scorings need: of teachers like that of the
-    search's baseline `plain`, which all trials share."""
-    data = next(iter(materials.values())).data
+    plain: TrainingRun, prepared: Mapping[str, PreparedData], needs: Iterable[str], compute: Compute = here
+) -> dict[str, PreparedData]:
+    """The prepared data of a search, with the scores of other teachers that its scorings need: of teachers like that
+    of the search's baseline `plain`, which all trials share."""
+    data = next(iter(prepared.values())).data
     train = required_split(data, "train")
     scores = {need: OF_NEED[need](plain, data, train, compute) for need in needs}
-    return {key: replace(one, other_teachers=scores) for key, one in materials.items()}
+    return {key: replace(one, other_teachers=scores) for key, one in prepared.items()}
 
 
-def with_pretrained_start(run: TrainingRun, materials: Materials) -> Materials:
-    """The materials with the start of a training that has a pre-training."""
-    if run.training.pretrain_data is None or materials.start is not None:
-        return materials
-    return replace(materials, start=pretrained_start(run, materials.data))
+def with_pretrained_start(run: TrainingRun, prepared: PreparedData) -> PreparedData:
+    """The prepared data with the start of a training that has a pre-training."""
+    if run.training.pretrain_data is None or prepared.start is not None:
+        return prepared
+    return replace(prepared, start=pretrained_start(run, prepared.data))
 
 
-def completed(run: TrainingRun, materials: Materials) -> Materials:
-    """The materials with all that a training of `run` reads: its pre-trained start and its teachers' scores, trained
-    now if neither the materials nor the cache have them."""
-    materials = with_pretrained_start(run, materials)
-    taught = materials.taught_as.model_copy(update={"seed": run.seed}) if materials.taught_as else run
-    if run.reads_teacher and materials.teacher is None:
-        train = required_split(materials.data, "train")
-        materials = replace(materials, teacher=teacher_scores(taught, materials.data, train))
-    missing = [need for need in run.other_teachers if need not in materials.other_teachers]
+def completed(run: TrainingRun, prepared: PreparedData) -> PreparedData:
+    """The prepared data with all that a training of `run` reads: its pre-trained start and its teachers' scores,
+    trained now if neither the prepared data nor the cache has them."""
+    prepared = with_pretrained_start(run, prepared)
+    taught = prepared.taught_as.model_copy(update={"seed": run.seed}) if prepared.taught_as else run
+    if run.reads_teacher and prepared.teacher is None:
+        train = required_split(prepared.data, "train")
+        prepared = replace(prepared, teacher=teacher_scores(taught, prepared.data, train))
+    missing = [need for need in run.other_teachers if need not in prepared.other_teachers]
     found = {
-        need: OF_NEED[need](taught, materials.data, required_split(materials.data, "train"), here) for need in missing
+        need: OF_NEED[need](taught, prepared.data, required_split(prepared.data, "train"), here) for need in missing
     }
-    return replace(materials, other_teachers={**materials.other_teachers, **found})
+    return replace(prepared, other_teachers={**prepared.other_teachers, **found})

@@ -19,7 +19,7 @@ from trainables.data.settings import DataConfig
 from trainables.rankers.first_stage import first_stage_for
 from trainables.training import checkpoint
 from trainables.training.device import Compute, best_device, choose_precision, here, release
-from trainables.training.materials import Materials, joint_text, load_pretrain_data, prepare, ranker_of, read_of
+from trainables.training.prepared import PreparedData, joint_text, load_pretrain_data, prepare, ranker_of, read_of
 from trainables.training.saved_ranker import load_ranker_folder
 from trainables.training.saves import trained
 from trainables.training.scoring import score_candidates
@@ -27,7 +27,7 @@ from trainables.training.trainer import Training
 
 
 def trained_once(
-    kind: str, key: str, doing: str, plain: TrainingRun, materials: Materials, leave: Callable[[Training, Path], None]
+    kind: str, key: str, doing: str, plain: TrainingRun, prepared: PreparedData, leave: Callable[[Training, Path], None]
 ) -> Path:
     """The entry `key` of this machine's cache, with what `leave` writes of the training `plain` when it has ended.
 
@@ -35,18 +35,18 @@ def trained_once(
     """
 
     def build(entry: Path, state: Path) -> None:
-        training = _ended(doing, plain, materials, state)
+        training = _ended(doing, plain, prepared, state)
         leave(training, entry)
 
     return cached_resumable(kind, key, build)
 
 
-def _ended(doing: str, plain: TrainingRun, materials: Materials, state: Path) -> Training:
+def _ended(doing: str, plain: TrainingRun, prepared: PreparedData, state: Path) -> Training:
     """The training at its end; it goes on from `state`."""
     what = f"{plain.ranker['name']}, at most {plain.training.max_iterations} iterations"
     say(f"{doing} ({what}, on {best_device()})")
     run = plain_training(plain)
-    return trained(lambda: Training(run, materials), state, say)
+    return trained(lambda: Training(run, prepared), state, say)
 
 
 def plain_training(run: TrainingRun) -> TrainingRun:
@@ -85,7 +85,7 @@ def pretrained_start(run: TrainingRun, data: RankingData, compute: Compute = her
     _, text = joint_text(ranker, settings, data, other)
     # The digests identify the content; where the data lies does not matter.
     keys = plain.model_dump(exclude={"data"})
-    joint = Materials(other, text)
+    joint = PreparedData(other, text)
     key = digest_of(PRETRAINED_FORMAT, data.digest, read_of(plain, joint), keys)
 
     entry = entry_in_cache(ENTRIES, key)
@@ -95,23 +95,23 @@ def pretrained_start(run: TrainingRun, data: RankingData, compute: Compute = her
     return checkpoint.load_arrays(entry / WEIGHTS)
 
 
-def with_start(plain: TrainingRun, run: TrainingRun, materials: Materials, compute: Compute = here) -> Materials:
-    """The materials of a search's trials with the ranker of `run`, completed by the start that these trials share.
+def with_start(plain: TrainingRun, run: TrainingRun, prepared: PreparedData, compute: Compute = here) -> PreparedData:
+    """The prepared data of a search's trials with the ranker of `run`, completed by the start that these trials share.
 
     The start is trained under the training keys of the search's baseline `plain`, even if trials differ in learning
     rate, loss or the like, so that all trials are compared from a common start.
     """
     if run.training.pretrain_data is None:
-        return materials
+        return prepared
     named = {"pretrain_data": run.training.pretrain_data}
     shared = plain.model_copy(update={"ranker": run.ranker, "training": plain.training.model_copy(update=named)})
-    return replace(materials, start=pretrained_start(shared, materials.data, compute))
+    return replace(prepared, start=pretrained_start(shared, prepared.data, compute))
 
 
-def pretrained_weights(plain: TrainingRun, materials: Materials, key: str) -> dict[str, np.ndarray]:
+def pretrained_weights(plain: TrainingRun, prepared: PreparedData, key: str) -> dict[str, np.ndarray]:
     """The trained tensors of the best iteration of the pre-training `key`, by name; trained where this machine's cache
     lacks it."""
-    entry = trained_once(ENTRIES, key, f"pre-training on {materials.data.name}", plain, materials, _leave)
+    entry = trained_once(ENTRIES, key, f"pre-training on {prepared.data.name}", plain, prepared, _leave)
     release()  # for the trials of the search
     return checkpoint.load_arrays(entry / WEIGHTS)
 
@@ -157,8 +157,8 @@ def teacher_seed(run: TrainingRun, number: int = 0) -> int:
     return int(generator(run.seed, "teacher", number).integers(2**31))
 
 
-def prepare_teacher(run: TrainingRun, data: RankingData) -> tuple[TrainingRun, Materials]:
-    """The teacher's training and its materials. Problems of a ranker of its own are placed at that ranker's keys."""
+def prepare_teacher(run: TrainingRun, data: RankingData) -> tuple[TrainingRun, PreparedData]:
+    """The teacher's training and its prepared data. Problems of its own ranker are placed at that ranker's keys."""
     plain = teacher_run(run, data.task)
     try:
         return plain, prepare(plain, data)
@@ -175,48 +175,48 @@ def teacher_scores(run: TrainingRun, data: RankingData, split: Split, compute: C
     """
     if split.teacher is not None:
         return split.teacher
-    plain, materials = prepare_teacher(run, data)
-    key = digest_of(TEACHER_FORMAT, read_of(plain, materials), plain.model_dump(exclude={"data"}))
+    plain, prepared = prepare_teacher(run, data)
+    key = digest_of(TEACHER_FORMAT, read_of(plain, prepared), plain.model_dump(exclude={"data"}))
 
     def build(folder: Path) -> None:
-        started = with_start(plain, plain, materials, compute)
+        started = with_start(plain, plain, prepared, compute)
         save_arrays(folder, {SCORES: compute(scores_of_teacher, plain, started, split, key)})
 
     return load_arrays(cached("teacher-scores", digest_of(key, split.query, split.document), build))[SCORES]
 
 
-def scores_of_teacher(plain: TrainingRun, materials: Materials, split: Split, key: str) -> np.ndarray:
+def scores_of_teacher(plain: TrainingRun, prepared: PreparedData, split: Split, key: str) -> np.ndarray:
     """The scores of the teacher `key`, which is trained first if this machine's cache lacks it."""
     entry = trained_once(
         "teacher",
         key,
         "training the teacher",
         plain,
-        materials,
+        prepared,
         lambda training, folder: training.save_ranker(folder / RANKER),
     )
-    scores = _score(entry / RANKER, plain, materials, split)
+    scores = _score(entry / RANKER, plain, prepared, split)
     release()  # for the trials of the search
     return scores
 
 
 def with_teacher(
-    plain: TrainingRun, materials: Mapping[str, Materials], compute: Compute = here
-) -> dict[str, Materials]:
-    """The materials of a search, with the teacher's scores of the training split.
+    plain: TrainingRun, prepared: Mapping[str, PreparedData], compute: Compute = here
+) -> dict[str, PreparedData]:
+    """The prepared data of a search, with the teacher's scores of the training split.
 
     There is one teacher for all trials, that of the search's baseline `plain`, even if trials differ in ranker or
     learning rate: they are compared under an order that all share.
     """
-    data = next(iter(materials.values())).data
+    data = next(iter(prepared.values())).data
     scores = teacher_scores(plain, data, required_split(data, "train"), compute)
-    return {key: replace(one, teacher=scores) for key, one in materials.items()}
+    return {key: replace(one, teacher=scores) for key, one in prepared.items()}
 
 
-def _score(ranker: Path, plain: TrainingRun, materials: Materials, split: Split) -> np.ndarray:
+def _score(ranker: Path, plain: TrainingRun, prepared: PreparedData, split: Split) -> np.ndarray:
     device = best_device()
     module = load_ranker_folder(ranker).module.to(device)
-    text = materials.text
+    text = prepared.text
     precision = choose_precision(plain.training.precision, device, module)
     queries = split.query[split.owner]
     first_stage = first_stage_for(module, split)

@@ -20,7 +20,7 @@ from trainables.evaluation.metrics import dev_key
 from trainables.evaluation.per_query import SplitEvaluator, evaluator_of, scores_file, write_evaluated
 from trainables.evaluation.retrieval import with_retrieved
 from trainables.training import checkpoint
-from trainables.training.materials import Materials
+from trainables.training.prepared import PreparedData
 
 STATE = "state.json"
 
@@ -136,11 +136,11 @@ class RankerProgress(Progress):
 
     run: TrainingRun
 
-    def __init__(self, run: TrainingRun, materials: Materials):
-        super().__init__(materials.digest)
-        self.run, self.materials = run, materials
-        self.dev = required_split(materials.data, "dev")
-        self.evaluator = evaluator_of(materials.data, self.dev, run.evaluation.relevance_level)
+    def __init__(self, run: TrainingRun, prepared: PreparedData):
+        super().__init__(prepared.digest)
+        self.run, self.prepared = run, prepared
+        self.dev = required_split(prepared.data, "dev")
+        self.evaluator = evaluator_of(prepared.data, self.dev, run.evaluation.relevance_level)
         self.best_scores = np.empty(0, np.float32)
         self.best_documents: np.ndarray | None = None
 
@@ -154,7 +154,7 @@ class RankerProgress(Progress):
 
     def ranked(self, name: str) -> tuple[RankingData, np.ndarray]:
         """The data, with the candidates of a split that are judged, and their scores as `score` gives them."""
-        data, split = self.materials.data, required_split(self.materials.data, name)
+        data, split = self.prepared.data, required_split(self.prepared.data, name)
         if (retrieved := self.retrieve(split)) is None:
             return data, self.score(split)
         return with_retrieved(data, name, *retrieved), retrieved[1]

@@ -26,7 +26,7 @@ from trainables.rankers.ranker import Ranker, RankerModule, TextSide
 from trainables.rankers.settings import BertSettings
 from trainables.training import checkpoint
 from trainables.training.device import best_device, choose_precision
-from trainables.training.materials import ranker_of
+from trainables.training.prepared import ranker_of
 from trainables.training.ranker_folder import (
     CONFIG,
     OWN,

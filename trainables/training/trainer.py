@@ -34,10 +34,10 @@ from trainables.training.batching import Batcher, make_curriculum, objective, to
 from trainables.training.contrast import InBatchNegatives
 from trainables.training.device import best_device, choose_precision, keep_freed_memory
 from trainables.training.losses import LOSSES, LossSettings
-from trainables.training.materials import Materials, ranker_of
 from trainables.training.memory import enough_memory
 from trainables.training.order import negatives_schedule_of
 from trainables.training.parallel import ALONE, Ranks
+from trainables.training.prepared import PreparedData, ranker_of
 from trainables.training.progress import STATE, RankerProgress
 from trainables.training.saved_ranker import load_weights, write_ranker
 from trainables.training.scoring import nearest, score_candidates
@@ -50,23 +50,23 @@ class Training(RankerProgress):
     ranks  processes that compute this training together: each has all of its state, and does the same steps
     """
 
-    def __init__(self, run: TrainingRun, materials: Materials, device: str | None = None, ranks: Ranks = ALONE):
-        super().__init__(run, materials)
+    def __init__(self, run: TrainingRun, prepared: PreparedData, device: str | None = None, ranks: Ranks = ALONE):
+        super().__init__(run, prepared)
         self.ranks = ranks
         self.device = torch.device(device) if device else best_device()
         keep_freed_memory()
         with enough_memory(self.device):
-            self.module = initial_module(run, materials).to(self.device)
+            self.module = initial_module(run, prepared).to(self.device)
         self.precision = choose_precision(run.training.precision, self.device, self.module)
         self.optimizer = torch.optim.AdamW(
             self.module.parameter_groups(run.training.lr), weight_decay=run.training.weight_decay, fused=True
         )
         self.base_rates = [group["lr"] for group in self.optimizer.param_groups]
         self.average = self._moving_average()
-        split, negatives = training_negatives(run, materials)
-        self.curriculum = make_curriculum(run, materials, split, negatives)
+        split, negatives = training_negatives(run, prepared)
+        self.curriculum = make_curriculum(run, prepared, split, negatives)
         self.batcher = Batcher(
-            materials,
+            prepared,
             split,
             self.curriculum,
             self.module,
@@ -127,7 +127,7 @@ class Training(RankerProgress):
         if (retrieved := self.retrieve(self.dev)) is None:
             scores = self.score(self.dev)
             return None, scores, self.evaluate(scores)
-        data = self.materials.data
+        data = self.prepared.data
         split = retrieved_split(self.dev, *retrieved, len(data.documents))
         evaluator = evaluator_of(data, split, self.run.evaluation.relevance_level)
         return *retrieved, self.evaluate(retrieved[1], evaluator)
@@ -208,7 +208,7 @@ class Training(RankerProgress):
 
         Under a pointwise loss, a pair's loss is the mean of its two documents' losses.
         """
-        if self.materials.data.task == "classification":
+        if self.prepared.data.task == "classification":
             return self._class_losses(batch.positive, loss, score)
         if self.batcher.instances.pairwise:
             rows = np.concatenate([batch.positive[None], batch.negative.T.reshape(-1, len(batch.instance))])
@@ -230,9 +230,9 @@ class Training(RankerProgress):
 
     def _teacher_scores(self) -> np.ndarray:
         """The teacher's scores of the training candidates, float32 [C]."""
-        if self.materials.teacher is None:
+        if self.prepared.teacher is None:
             raise WorkFailed(f"loss {self.run.training.loss} reads a teacher's scores, and none were given")
-        return self.materials.teacher
+        return self.prepared.teacher
 
     def _class_losses(self, rows: np.ndarray, loss: str, score: Callable[[np.ndarray], Tensor]) -> Tensor:
         """Loss of each pair to classify, [B]."""
@@ -280,7 +280,7 @@ class Training(RankerProgress):
 
     def _score(self, split: Split, rows: np.ndarray) -> np.ndarray:
         """Scores of some candidate rows of a split, float32 [rows]; or class logits, [rows, K]."""
-        text = self.materials.text
+        text = self.prepared.text
         first_stage = first_stage_for(self.module, split)
         return score_candidates(
             self.module,
@@ -299,7 +299,7 @@ class Training(RankerProgress):
         depth = self.run.evaluation.retrieve
         if depth is None or not isinstance(self.module, DualEncoder):
             return None
-        text = self.materials.text
+        text = self.prepared.text
         rows = split.query, np.arange(len(text.documents))
         return nearest(self.module, text.queries, text.documents, *rows, depth, self.device, self.precision, self.ranks)
 
@@ -347,7 +347,7 @@ class Training(RankerProgress):
         if self.has_best:
             checkpoint.load_trained_state(self.module, self.best_weights)
         self.module.merge_adapters()
-        write_ranker(self.run, self.module, self.materials.text, folder, self.materials.data.classes)
+        write_ranker(self.run, self.module, self.prepared.text, folder, self.prepared.data.classes)
 
     def restore_ranker(self, folder: Path) -> None:
         """Takes the weights that `save_ranker` wrote, to score with."""
@@ -355,44 +355,44 @@ class Training(RankerProgress):
         self.module.load_state_dict(load_weights(folder, self.run))
 
 
-def initial_module(run: TrainingRun, materials: Materials) -> RankerModule:
+def initial_module(run: TrainingRun, prepared: PreparedData) -> RankerModule:
     """The network before its first step, on the CPU."""
     torch.manual_seed(torch_seed(run.seed, "initial weights"))
     ranker, settings = ranker_of(run)
-    module = ranker.build(materials.text, settings, run.training.max_length, len(materials.data.classes) or 1)
+    module = ranker.build(prepared.text, settings, run.training.max_length, len(prepared.data.classes) or 1)
     if run.training.pretrain_data is not None:
-        load_start(module, materials)
+        load_start(module, prepared)
     return module
 
 
-def training_instances(run: TrainingRun, materials: Materials) -> tuple[Split, Instances]:
+def training_instances(run: TrainingRun, prepared: PreparedData) -> tuple[Split, Instances]:
     """The training split and its instances (`split_instances`)."""
-    split = required_split(materials.data, "train")
-    return split, split_instances(run, materials.data, split, _called(materials.teacher))
+    split = required_split(prepared.data, "train")
+    return split, split_instances(run, prepared.data, split, _called(prepared.teacher))
 
 
-def training_negatives(run: TrainingRun, materials: Materials) -> tuple[Split, Negatives]:
+def training_negatives(run: TrainingRun, prepared: PreparedData) -> tuple[Split, Negatives]:
     """The training split, and its instances with the configured schedule of their negatives. Raises as
     `split_instances`."""
-    split, instances = training_instances(run, materials)
+    split, instances = training_instances(run, prepared)
     schedule, settings = negatives_schedule_of(run.curriculum, total_steps(run)), run.curriculum.negatives
     if settings.schedule == "ranks":
-        hard = hard_negatives(run, materials.data, split, _called(materials.teacher))
+        hard = hard_negatives(run, prepared.data, split, _called(prepared.teacher))
         everything = None if hard is None else replace(hard, first=1, last=len(split.document))
         ranked = _instances(run, split, everything)
         return split, MovingRanks(instances, schedule, ranked, settings.start, run.training.ranks)
     if settings.schedule == "sources":
-        before = tuple(_instances(run, split, hard) for hard in _easier_sources(run, materials, split))
+        before = tuple(_instances(run, split, hard) for hard in _easier_sources(run, prepared, split))
         return split, Sources(instances, schedule, (*before, instances))
     return split, (GrowingGroups if settings.schedule == "groups" else Negatives)(instances, schedule)
 
 
-def _easier_sources(run: TrainingRun, materials: Materials, split: Split) -> Iterator[HardNegatives | None]:
+def _easier_sources(run: TrainingRun, prepared: PreparedData, split: Split) -> Iterator[HardNegatives | None]:
     """What schedule `sources` draws from before the hard negatives of training.*."""
     yield None
     if run.training.hard_negatives == "teacher":
         if np.isnan(split.score).all():
-            wrong = f"'{materials.data.name}' has no first-stage scores, by which 'sources' draws before the teacher"
+            wrong = f"'{prepared.data.name}' has no first-stage scores, by which 'sources' draws before the teacher"
             right = "ranks, or data whose candidates come from a run or from BM25"
             raise ConfigError(Problem("curriculum.negatives.schedule", wrong, right))
         yield HardNegatives(split.score, *run.training.ranks)
@@ -447,12 +447,12 @@ def hard_negatives(
     return HardNegatives(split.score, first, last)
 
 
-def load_start(module: RankerModule, materials: Materials) -> None:
-    """Puts the weights of the pre-training into a fresh module. Raises WorkFailed if the materials lack them."""
-    if materials.start is None:
+def load_start(module: RankerModule, prepared: PreparedData) -> None:
+    """Puts the weights of the pre-training into a fresh module. Raises WorkFailed if the prepared data lacks them."""
+    if prepared.start is None:
         raise WorkFailed("this training starts from a pre-training, and none was given")
     # Copies: the arrays may lie read-only in Ray's object store.
-    start = {name: torch.tensor(values) for name, values in materials.start.items()}
+    start = {name: torch.tensor(values) for name, values in prepared.start.items()}
     checkpoint.load_trained_state(module, start)
 
 
@@ -466,7 +466,7 @@ def rate_factor(run: TrainingRun, step: int) -> float:
     return 1.0 if settings.schedule == "constant" else (total - step) / (total - warmup)
 
 
-def test_metrics(run: TrainingRun, materials: Materials, split: Split, scores: np.ndarray) -> dict[str, float]:
+def test_metrics(run: TrainingRun, prepared: PreparedData, split: Split, scores: np.ndarray) -> dict[str, float]:
     """All metrics of `list metrics`, as means over the split's queries; for pairs to classify only the accuracy."""
-    evaluator = evaluator_of(materials.data, split, run.evaluation.relevance_level)
+    evaluator = evaluator_of(prepared.data, split, run.evaluation.relevance_level)
     return {name: float(values.mean()) for name, values in evaluator(scores).items()}

@@ -28,7 +28,7 @@ from trainables.rankers import ranker_settings
 from trainables.rankers.lambdamart import Objective, parameters, require_features
 from trainables.rankers.settings import LambdaMartSettings
 from trainables.training import checkpoint
-from trainables.training.materials import Materials
+from trainables.training.prepared import PreparedData
 from trainables.training.progress import STATE, RankerProgress, read_state
 from trainables.training.ranker_folder import CONFIG, described
 
@@ -189,12 +189,12 @@ class TreeTraining(RankerProgress):
     `share`: whether the first stage is shared with other trainings that begin alike.
     """
 
-    def __init__(self, run: TrainingRun, materials: Materials, share: bool = True):
-        super().__init__(run, materials)
+    def __init__(self, run: TrainingRun, prepared: PreparedData, share: bool = True):
+        super().__init__(run, prepared)
         self.settings = settings_of(run)
-        self.features = require_features(materials.data)
-        self.train = required_split(materials.data, "train")
-        self.stages = stages(run, materials.data, self.train)
+        self.features = require_features(prepared.data)
+        self.train = required_split(prepared.data, "train")
+        self.stages = stages(run, prepared.data, self.train)
         self.booster: lgb.Booster | None = None
         self.trees: list[int] = []  # after each iteration; fewer than rounds if no further split was possible
         self.prefixes = Prefixes(self._prefix_key()) if share else None
@@ -203,7 +203,7 @@ class TreeTraining(RankerProgress):
         self._dev_features = self.features[self.dev.document]
         self._seen = drawn_queries(self.train, LOSS_QUERIES)
         self._seen_features = self.features[self._seen.document]
-        self._seen_evaluator = Evaluator(self._seen, materials.data.document_ids, run.evaluation.relevance_level)
+        self._seen_evaluator = Evaluator(self._seen, prepared.data.document_ids, run.evaluation.relevance_level)
         self._dev_scores = np.zeros(len(self.dev.document))
         self._seen_scores = np.zeros(len(self._seen.document))
 
@@ -308,7 +308,7 @@ class TreeTraining(RankerProgress):
 
         stage, sampled = self.stages[0], self.settings.draws
         random = (self.run.seed, self.settings.trees_per_iteration) if sampled else ()
-        data = (self.materials.data.digest, stage.rows, stage.objective)
+        data = (self.prepared.data.digest, stage.rows, stage.objective)
         return digest_of(FORMAT, lgb.__version__, data, self._parameters(stage), random)
 
     def _leave_prefix(self) -> None:

@@ -83,20 +83,20 @@ def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
     from trainables.baselines.doubts import doubts
     from trainables.training.device import best_device  # imports torch: input errors come first
     from trainables.training.factory import seconds_per_iteration
-    from trainables.training.materials import materials_key
+    from trainables.training.prepared import prepared_key
     from trainables.training.pretrained import prepare_teacher, teacher_run
-    from tune_cl.ray.shared_materials import untrained
+    from tune_cl.ray.shared_data import untrained
 
     run, resources = experiment.base_ranker(), experiment.search.resources
     device = str(best_device()) if resources.gpu else "cpu"  # a trial that reserves no GPU trains on none
     pace = partial(seconds_per_iteration, threads=_threads(resources), device=device)
     by_key = untrained(experiment)
-    materials = by_key[materials_key(run)]
-    warmed = _warm_start(experiment, materials.data.digest, storage)
-    seconds = pace(run, materials) / resources.workers
-    teacher = teacher_run(run, materials.data.task)
+    prepared = by_key[prepared_key(run)]
+    warmed = _warm_start(experiment, prepared.data.digest, storage)
+    seconds = pace(run, prepared) / resources.workers
+    teacher = teacher_run(run, prepared.data.task)
     teaching_iterations = (
-        teacher.training.max_iterations if experiment.needs_teacher and materials.teacher is None else 0
+        teacher.training.max_iterations if experiment.needs_teacher and prepared.teacher is None else 0
     ) + sum(_teacher_iterations(need, teacher.training.max_iterations) for need in experiment.other_teachers)
     notes = [*experiment.notes, *warmed, *speed_note(experiment)]  # printed only now that the data is known to fit
     if resources.gpu and device == "cpu" and not run.grows_trees:
@@ -106,12 +106,12 @@ def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
             f"search.resources.workers: a step is measured in one process, and {resources.workers} are taken to be "
             f"{resources.workers} times as fast; what they send each other comes on top"
         )
-    notes += [*_too_large(experiment), *doubts(materials.data, run.data, run.evaluation.relevance_level)]
+    notes += [*_too_large(experiment), *doubts(prepared.data, run.data, run.evaluation.relevance_level)]
     for note in notes:
         say(f"note: {note}")
     document = describe(experiment, _at_a_time(experiment.search))
     starts = _pretrained(experiment)
-    teaching = teaching_iterations * pace(*prepare_teacher(run, materials.data)) if teaching_iterations else 0.0
+    teaching = teaching_iterations * pace(*prepare_teacher(run, prepared.data)) if teaching_iterations else 0.0
     starting = sum(start.training.pretrain_iterations for start in starts) * seconds * resources.workers
     before = starting + teaching  # by one process
     return document | {
@@ -162,21 +162,21 @@ def _threads(resources: Resources) -> int:
 
 def _pretrained(experiment: Experiment) -> list[TrainingRun]:
     """A training for each pre-training; pre-trainings run one after another before the first trial."""
-    from trainables.training.materials import materials_key
+    from trainables.training.prepared import prepared_key
 
-    runs = {materials_key(run): run for run in experiment.distinct_rankers()}
+    runs = {prepared_key(run): run for run in experiment.distinct_rankers()}
     return [run for run in runs.values() if run.training.pretrain_data is not None]
 
 
 def _too_large(experiment: Experiment) -> list[str]:
     """Resources of a trial that this machine lacks; the nodes of a cluster may have them."""
-    from tune_cl.ray.slots import lacking  # imports Ray
+    from tune_cl.ray.concurrency import lacking  # imports Ray
 
     return [f"{problem.location}: {problem.wrong}" for problem in lacking(experiment.search.resources)]
 
 
 def _at_a_time(search: SearchConfig) -> int:
-    from tune_cl.ray.slots import at_a_time  # imports Ray
+    from tune_cl.ray.concurrency import at_a_time  # imports Ray
 
     return at_a_time(search)
 
@@ -272,10 +272,10 @@ def _before(iterations: int, what: str = "") -> str:
 
 
 def _time_here(document: dict[str, Any]) -> str:
-    slots, seconds = f"{document['at_a_time']} at a time", document["seconds_per_iteration"]
+    together, seconds = f"{document['at_a_time']} at a time", document["seconds_per_iteration"]
     if seconds is None:
-        return f"not measured, {slots}"
-    return f"{_time(document['hours_forecast'])} without start-up, {slots}, {seconds:.3g} s an iteration"
+        return f"not measured, {together}"
+    return f"{_time(document['hours_forecast'])} without start-up, {together}, {seconds:.3g} s an iteration"
 
 
 def _time(hours: float) -> str:

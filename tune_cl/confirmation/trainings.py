@@ -48,7 +48,7 @@ class Trainings:
     ended_with: Ended
     shown: SearchState
     update: Update
-    slots: int = 1
+    concurrent: int = 1
     waiting: list[SeedRun] = field(default_factory=list)
     running: dict[str, SeedRun] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)  # why trainings fail that are about to end
@@ -56,7 +56,7 @@ class Trainings:
 
     def next_trial(self) -> Plan | str:
         """The next training; WAIT if there is none right now, FINISHED if there are no more."""
-        if len(self.running) >= self.slots:
+        if len(self.running) >= self.concurrent:
             return WAIT
         while not self.waiting:
             if self.running:

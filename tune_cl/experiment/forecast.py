@@ -29,9 +29,9 @@ class Span:
     ends: str | None
 
 
-def forecast_of(experiment: Experiment, slots: int | None = None) -> dict[str, int]:
-    """Trials and iterations of a search, the baseline included, before any of it has run. `slots`: trials at a time;
-    None: as many as there may be.
+def forecast_of(experiment: Experiment, concurrent: int | None = None) -> dict[str, int]:
+    """Trials and iterations of a search, the baseline included, before any of it has run. `concurrent`: trials at a
+    time; None: as many as there may be.
 
     `iterations_expected` rests on how far the scheduler lets a trial go, averaged over the configurations of the space
     (a sample of a large one); trainings that `training.patience` ends make it less. Of the budgets only
@@ -42,12 +42,12 @@ def forecast_of(experiment: Experiment, slots: int | None = None) -> dict[str, i
     expected = round(most + (trials - 1) * _expected_of_a_trial(experiment))
     return {
         "trials": trials,
-        "iterations_at_most": _iterations_at_most(experiment, slots),
+        "iterations_at_most": _iterations_at_most(experiment, concurrent),
         "iterations_expected": expected if budget is None else min(expected, max(budget, most)),
     }
 
 
-def describe(experiment: Experiment, slots: int | None = None) -> dict[str, Any]:
+def describe(experiment: Experiment, concurrent: int | None = None) -> dict[str, Any]:
     """Size of the space and cost of the search, as `tune-cl check` reports them."""
     space = experiment.space
     return {
@@ -58,7 +58,7 @@ def describe(experiment: Experiment, slots: int | None = None) -> dict[str, Any]
         "priors": [f"{key}: {on_a_line(prior)}" for key, prior in space.priors.items()],
         "points": len(experiment.search.points),
         "arms": arms_of(experiment),
-        **forecast_of(experiment, slots),
+        **forecast_of(experiment, concurrent),
     }
 
 
@@ -69,33 +69,33 @@ def arms_of(experiment: Experiment) -> dict[str, dict[str, Any]]:
     return {arm: {"trials": experiment.arm_trials[arm], "opened": list(opened[arm])} for arm in ARMS}
 
 
-def _iterations_at_most(experiment: Experiment, slots: int | None) -> int:
+def _iterations_at_most(experiment: Experiment, concurrent: int | None) -> int:
     """All iterations of all trials; with `search.iterations`, at most that many and those made after it is used up.
 
     Once the budget is used up, every other running trial makes one more iteration, and the baseline runs to its end.
     This is most if the baseline has yet to start: others use up the budget, and the one that makes its last iteration
-    stops at once; the slots - 2 others make one more each, and the baseline all of its own.
+    stops at once; the concurrent - 2 others make one more each, and the baseline all of its own.
     """
     most, trials, budget = experiment.max_iterations, experiment.trials, experiment.search.iterations
     whole = trials * most
     if budget is None:
         return whole
-    slots = min(trials, slots or experiment.search.max_concurrent or trials)
-    after = most + slots - 2 if slots > 1 else max(0, most - budget)  # with one slot, the baseline comes first
+    concurrent = min(trials, concurrent or experiment.search.max_concurrent or trials)
+    after = most + concurrent - 2 if concurrent > 1 else max(0, most - budget)  # one at a time: the baseline first
     return min(whole, budget + after)
 
 
-def within_budgets(search: SearchConfig, training: float, baseline: float, slots: float) -> Span:
-    """A search under `search.hours`, whose trials would otherwise train for `training` hours, `slots` at a time on
+def within_budgets(search: SearchConfig, training: float, baseline: float, concurrent: float) -> Span:
+    """A search under `search.hours`, whose trials would otherwise train for `training` hours, `concurrent` at a time on
     average.
 
     `baseline`: the hours of the baseline, which goes on alone when the budget ends the others.
     """
-    whole, limit = training / slots, search.hours
+    whole, limit = training / concurrent, search.hours
     if limit is None or limit >= whole:
         return Span(whole, training, None)
     alone = max(0.0, baseline - limit)
-    return Span(min(whole, limit + alone), min(training, limit * slots + alone), "search.hours")
+    return Span(min(whole, limit + alone), min(training, limit * concurrent + alone), "search.hours")
 
 
 def unused(experiment: Experiment, of_search: Collection[str], of_trainings: Collection[str]) -> list[str]:

@@ -44,14 +44,7 @@ class Resources(Section):
         return self.gpu * self.workers
 
 
-STOPS = ActiveIf("a scheduler but none", lambda search: search.scheduler != "none")
-NO_FIXED_GRACE = ActiveIf(
-    "a scheduler but none, and no number as search.grace",
-    lambda search: search.scheduler != "none" and not isinstance(search.grace, int),
-)
 WITH_RUNGS = [name for name, scheduler in SCHEDULERS.items() if scheduler.has_rungs]
-HAS_RUNGS = ActiveIf(f"scheduler {', '.join(WITH_RUNGS)}", lambda search: search.scheduler in WITH_RUNGS)
-MODELS = ActiveIf("a searcher that models the space", lambda search: search.searcher not in BY_CHANCE)
 
 
 class SearchConfig(Section):
@@ -65,14 +58,14 @@ class SearchConfig(Section):
             union_mode="left_to_right",
             description="what a trial must finish before it may be stopped: its curriculum (T and m), or iterations",
         ),
-        STOPS,
+        ActiveIf("a scheduler but none", lambda search: search.scheduler != "none"),
     ] = "curriculum"
-    first_rung: Annotated[int, NO_FIXED_GRACE] = Field(
-        default=1, ge=1, description="iterations at the first rung; a number as grace replaces it"
-    )
-    reduction_factor: Annotated[float, HAS_RUNGS] = Field(
-        default=3, gt=1, description="η: one in so many trials continues from a rung"
-    )
+    first_rung: Annotated[
+        int, ActiveIf("a scheduler but none, and no number as search.grace", lambda search: search.has_first_rung)
+    ] = Field(default=1, ge=1, description="iterations at the first rung; a number as grace replaces it")
+    reduction_factor: Annotated[
+        float, ActiveIf(f"scheduler {', '.join(WITH_RUNGS)}", lambda search: search.scheduler in WITH_RUNGS)
+    ] = Field(default=3, gt=1, description="η: one in so many trials continues from a rung")
     promotion: bool | None = Field(
         default=None,
         description="trials pause at rungs and the best continue later; null: true with asha, hyperband and model",
@@ -92,14 +85,19 @@ class SearchConfig(Section):
         default=None, gt=0, description="hours of all sessions of a search together; null: no limit"
     )
     iterations: int | None = Field(default=None, ge=1, description="iterations of all trials together; null: no limit")
-    startup_trials: Annotated[int, MODELS] = Field(
-        default=8, ge=1, description="trials that are drawn at random before tpe, gp or cmaes models the space"
-    )
+    startup_trials: Annotated[
+        int, ActiveIf("a searcher that models the space", lambda search: search.searcher not in BY_CHANCE)
+    ] = Field(default=8, ge=1, description="trials that are drawn at random before tpe, gp or cmaes models the space")
     points: tuple[dict[str, Any], ...] = Field(
         default=(), description="configurations that are tried first, in this order"
     )
     warm_start: tuple[str, ...] = Field(default=(), description="names or folders of earlier searches to learn from")
     resources: Resources = Field(default_factory=Resources)
+
+    @property
+    def has_first_rung(self) -> bool:
+        """Whether a scheduler chooses its first rung."""
+        return self.scheduler != "none" and not isinstance(self.grace, int)
 
 
 SEARCH_KEYS = dotted_keys(SearchConfig, "search.")

@@ -25,12 +25,12 @@ from trainables.core import storage
 from trainables.core.errors import WorkFailed, last_line
 from trainables.core.storage import CHECKPOINTS, addressed, fault_of, is_remote, was_waited_for
 from trainables.ranker_trainable import LATE_CHECKPOINT, RankerTrainable
-from trainables.training.factory import AnyMaterials
+from trainables.training.factory import AnyPrepared
 from tune_cl.experiment.search_keys import Resources
 from tune_cl.history.search_folder import SearchFolder, own_checkpoint
 from tune_cl.history.state import SearchState
 from tune_cl.process import environment, stop_if_asked
-from tune_cl.ray.slots import group_of
+from tune_cl.ray.concurrency import group_of
 from tune_cl.ray.workarounds import (
     disable_running_means,
     failure_of,
@@ -169,13 +169,13 @@ class _Alone:
 
 
 class _Suggestions(_Adaptor, Searcher):
-    slots: Callable[[], int]
+    concurrency: Callable[[], int]
     alone: _Alone
 
     @classmethod
-    def within(cls, trials: Trials, broken: list[Exception], slots: Callable[[], int], alone: _Alone) -> Self:
+    def within(cls, trials: Trials, broken: list[Exception], concurrency: Callable[[], int], alone: _Alone) -> Self:
         suggestions = cls.of(trials, broken)
-        suggestions.slots, suggestions.alone = slots, alone
+        suggestions.concurrency, suggestions.alone = concurrency, alone
         return suggestions
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
@@ -183,7 +183,7 @@ class _Suggestions(_Adaptor, Searcher):
         if self.alone.others_wait:
             config = None if self.alone.running else self.alone.next(trial_id)
         else:
-            self.trials.slots = self.slots()
+            self.trials.concurrent = self.concurrency()
             plan = self.trials.next_trial()
             config = plan.as_config() if isinstance(plan, Plan) else None
             if plan == FINISHED and not self.alone.running:  # one that runs may have to be tried again
@@ -361,26 +361,26 @@ def _was_killed(failure: Exception) -> bool:
 def run_trials(
     trials: Trials,
     most: int,
-    materials: Mapping[str, AnyMaterials],
+    prepared: Mapping[str, AnyPrepared],
     resources: Resources,
     storage: str,
     name: str,
-    slots: Callable[[], int],
+    concurrency: Callable[[], int],
 ) -> None:
     """Runs trials until there are no more, or raises what stopped it.
 
-    `most`: how many there can be; `storage`: folder or S3 address for Ray's checkpoints, below `name`; `slots`: gives
-    the number of trials that may run, or wait for a node, now.
+    `most`: how many there can be; `storage`: folder or S3 address for Ray's checkpoints, below `name`; `concurrency`:
+    gives the number of trials that may run, or wait for a node, now.
     """
-    shared: dict[str, Any] = dict(materials)
+    shared: dict[str, Any] = dict(prepared)
     options: dict[str, Any] = {}
     reserved: dict[str, float] = {"cpu": resources.cpu, "gpu": resources.gpu}
     if resources.workers > 1:  # they reserve what a trial takes, and its own process nothing
         options, reserved = {"group": group_of(resources), "cleaner": new_cleaner()}, NOTHING
-        shared = {key: ray.put(one) for key, one in materials.items()}
-    pending = {"TUNE_MAX_PENDING_TRIALS_PG": str(most)}  # `slots` is the limit, not Ray's guess
+        shared = {key: ray.put(one) for key, one in prepared.items()}
+    pending = {"TUNE_MAX_PENDING_TRIALS_PG": str(most)}  # `concurrency` is the limit, not Ray's guess
     withhold_aws_keys()
-    given = tune.with_parameters(RankerTrainable, materials=shared, **options)
+    given = tune.with_parameters(RankerTrainable, prepared=shared, **options)
     trainable = tune.with_resources(given, reserved)
     broken: list[Exception] = []
     alone = _Alone()
@@ -392,7 +392,7 @@ def run_trials(
         tune.Tuner(
             trainable,
             tune_config=tune.TuneConfig(
-                search_alg=_Suggestions.within(trials, broken, slots, alone),
+                search_alg=_Suggestions.within(trials, broken, concurrency, alone),
                 scheduler=rungs,
                 num_samples=-1,
                 reuse_actors=True,

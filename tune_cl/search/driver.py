@@ -204,7 +204,7 @@ class Search:
 
     experiment: Experiment
     journal: Journal
-    slots: int
+    concurrent: int
     artifacts: Callable[[str, str, AnyRun], Path]
     watch: Callable[[SearchState], None] = lambda state: None
 
@@ -233,7 +233,7 @@ class Search:
 
     def next_trial(self) -> Plan | str:
         """The next plan; WAIT if there is none right now, FINISHED if there are no more."""
-        if len(self.running) >= self.slots:
+        if len(self.running) >= self.concurrent:
             return WAIT
         while self.waiting:
             trial = self.waiting.pop(0)
@@ -412,7 +412,7 @@ class Search:
 
     def _forecast(self, trial: str) -> None:
         """Records a new forecast of the hours, if the trial's result changes it."""
-        if event := forecast_event(self.experiment, self.state, trial, self.slots):
+        if event := forecast_event(self.experiment, self.state, trial, self.concurrent):
             self.record(event)
 
     def _end(self, trial: str, outcome: str, reason: str | None) -> None:

@@ -18,12 +18,12 @@ DECIDING = (  # keys of which each value has a speed of its own
 MEASURED = 2  # the iteration of a training that is measured: the first warms up
 
 
-def span_of(seconds: float, experiment: Experiment, iterations: int, slots: int) -> tuple[Span, int]:
-    """The hours of a search whose trials would make so many iterations, `slots` at a time, if its budgets let them, and
-    the iterations within the budgets. `seconds`: an iteration's."""
+def span_of(seconds: float, experiment: Experiment, iterations: int, concurrent: int) -> tuple[Span, int]:
+    """The hours of a search whose trials would make so many iterations, `concurrent` at a time, if its budgets let
+    them, and the iterations within the budgets. `seconds`: an iteration's."""
     hours, most = iterations * seconds / 3600, experiment.max_iterations
-    longest = min(iterations, most) * seconds / 3600  # no number of slots makes the default's training shorter
-    filled = min(slots, hours / longest) if longest else slots  # on average; no more than there are trials
+    longest = min(iterations, most) * seconds / 3600  # the default's training, in one process
+    filled = min(concurrent, hours / longest) if longest else concurrent  # on average; no more than there are trials
     span = within_budgets(experiment.search, hours, most * seconds / 3600, filled)
     return span, round(iterations * span.training / hours) if span.ends else iterations
 
@@ -35,15 +35,16 @@ def speed_note(experiment: Experiment) -> list[str]:
     return [f"{', '.join(opened)}: {what}"] if opened else []
 
 
-def forecast_event(experiment: Experiment, state: SearchState, trial: str, slots: int) -> Event | None:
-    """The journal's event once the default has made its measured iteration; None after any other result. `slots`:
+def forecast_event(experiment: Experiment, state: SearchState, trial: str, concurrent: int) -> Event | None:
+    """The journal's event once the default has made its measured iteration; None after any other result. `concurrent`:
     trials at a time."""
     results, resources = state.trials[trial].results, experiment.search.resources
     measured = min(MEASURED, experiment.max_iterations)
     if not state.trials[trial].baseline or next(reversed(results), None) != measured:
         return None
     seconds = results[measured]["seconds"]
-    span, iterations = span_of(seconds, experiment, forecast_of(experiment, slots)["iterations_expected"], slots)
+    expected = forecast_of(experiment, concurrent)["iterations_expected"]
+    span, iterations = span_of(seconds, experiment, expected, concurrent)
     forecast = {
         "iterations_expected": iterations,
         "seconds_per_iteration": seconds,

@@ -34,9 +34,9 @@ class Plan:
 
 
 class Trials(Protocol):
-    """slots: how many trials may run, or wait for a node, now; set before each `next_trial`"""
+    """concurrent: how many trials may run, or wait for a node, now; set before each `next_trial`"""
 
-    slots: int
+    concurrent: int
 
     def next_trial(self) -> Plan | str:
         """The next plan; WAIT if there is none right now, FINISHED if there are no more."""

@@ -28,7 +28,7 @@ class Cursor:
     """Last iteration sent, by key."""
     open: list[str] = field(default_factory=list)
     """Keys of the trials that have not ended."""
-    owed: list[tuple[str, str, str | None]] = field(default_factory=list)
+    artifacts: list[tuple[str, str, str | None]] = field(default_factory=list)
     """Artifacts still to be copied: key, path, folder among the run's artifacts."""
 
     def save(self, folder: Path) -> None:
@@ -41,7 +41,7 @@ def load(journal: Path, target: str) -> Cursor:
     try:
         saved = json.loads(read_text(journal.parent / CURSOR))
         values: dict[str, Any] = {entry.name: saved[entry.name] for entry in fields(Cursor)}
-        values["owed"] = [(key, path, folder) for key, path, folder in saved["owed"]]
+        values["artifacts"] = [(key, path, folder) for key, path, folder in saved["artifacts"]]
         cursor = Cursor(**values)
         fits = cursor.target == target and 0 <= cursor.offset <= journal.stat().st_size
     except (FileNotFoundError, ValueError, TypeError, KeyError, RecursionError):

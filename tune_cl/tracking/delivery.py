@@ -55,10 +55,10 @@ class Delivery:
         """The events of the present step."""
 
     def step(self) -> bool:
-        """Sends the next events, or if there are none an artifact owed; returns whether there was anything to send."""
+        """Sends the next events, or without any the next artifact; returns whether there was anything to send."""
         events = self.next_events()
         if not events:
-            return self.send_owed()
+            return self.send_artifact()
         began, self.batch = self.clock(), [event for event, _ in events]
         try:
             for event, end in events:
@@ -72,7 +72,7 @@ class Delivery:
 
     def pending(self) -> int:
         """Number of events and artifacts not sent yet."""
-        return sum(1 for _ in self.lines(self.journal.size)) + len(self.cursor.owed)
+        return sum(1 for _ in self.lines(self.journal.size)) + len(self.cursor.artifacts)
 
     def next_events(self) -> list[tuple[Event, int]]:
         """The next events from the cursor on, each with the byte after it."""
@@ -149,7 +149,7 @@ class Delivery:
         path = self.folder / "search.yaml"
         if not path.exists():
             write_text(path, masked(event["yaml"]))
-        self.owe(PARENT, str(path), None)
+        self.queue_artifact(PARENT, str(path), None)
         self.store.tag_experiment(self.experiment(), *layout.view(self.search))
 
     def log_data(self, run: str) -> None:
@@ -206,7 +206,7 @@ class Delivery:
         self.store.log_metrics(run, self.best(event.get("best"), event["time"]))
         self.store.log_tags(run, layout.tags({"outcome": event["outcome"], "reason": event.get("reason")}))
         if event.get("artifacts"):
-            self.owe(key, event["artifacts"], None)
+            self.queue_artifact(key, event["artifacts"], None)
         self.store.finish(run, layout.STATUS.get(event["outcome"], "FINISHED"), milliseconds(event["time"]))
 
     def complete(self, key: str, run: str) -> None:
@@ -232,7 +232,7 @@ class Delivery:
         values = {"best_trial": best.get("trial_id"), "cost": event["cost"] | {"seconds": event["seconds"]}}
         self.store.log_tags(run, layout.tags(values) | {"mlflow.note.content": layout.summary(self.search, event)})
         if event.get("checkpoint"):
-            self.owe(PARENT, event["checkpoint"], BEST_CHECKPOINT)
+            self.queue_artifact(PARENT, event["checkpoint"], BEST_CHECKPOINT)
         self.store.finish(run, "FINISHED", milliseconds(event["time"]))
         self.delete_duplicates()
 
@@ -249,7 +249,7 @@ class Delivery:
         self.store.log_params(run, layout.parameters(event["params"]))
         self.store.log_metrics(run, points(event["metrics"], event | {"iteration": 0}))
         if event.get("artifacts"):
-            self.owe(key, event["artifacts"], None)
+            self.queue_artifact(key, event["artifacts"], None)
         self.store.finish(run, "FINISHED", milliseconds(event["time"]))
 
     def log_look(self, event: Event) -> None:
@@ -262,24 +262,24 @@ class Delivery:
         forecast = {key: value for key, value in event.items() if key not in ("event", "time")}
         self.store.log_tags(self.run_of(PARENT), layout.tags({"forecast": forecast}))
 
-    def queue_artifact(self, event: Event) -> None:
-        self.owe(PARENT, event["path"], None)
+    def queue_search_artifact(self, event: Event) -> None:
+        self.queue_artifact(PARENT, event["path"], None)
 
-    def owe(self, key: str, path: str, folder: str | None) -> None:
-        if (key, path, folder) not in self.cursor.owed:
-            self.cursor.owed.append((key, path, folder))
+    def queue_artifact(self, key: str, path: str, folder: str | None) -> None:
+        if (key, path, folder) not in self.cursor.artifacts:
+            self.cursor.artifacts.append((key, path, folder))
 
-    def send_owed(self) -> bool:
-        """Copies the first artifact owed; returns whether there was one. Their queue is separate, so that no metric
-        waits for them; one that fails moves to the end, so that it does not hold up the others."""
-        if not self.cursor.owed:
+    def send_artifact(self) -> bool:
+        """Copies the first artifact of the queue; returns whether there was one. No metric waits for an artifact, and
+        one that fails moves to the end of the queue, so that it does not hold up the others."""
+        if not self.cursor.artifacts:
             return False
-        key, path, folder = owed = self.cursor.owed.pop(0)
+        key, path, folder = artifact = self.cursor.artifacts.pop(0)
         try:
             with self.skip_refused(path):
                 self.copy(self.run_of(key), self.artifact_path(path), folder)
         except BaseException:
-            self.cursor.owed.append(owed)
+            self.cursor.artifacts.append(artifact)
             raise
         finally:
             self.cursor.save(self.folder)
@@ -328,5 +328,5 @@ HANDLERS: dict[str, Callable[[Delivery, Event], None]] = {
     "search_end": Delivery.end_search,
     "confirmation": Delivery.confirm,
     "look": Delivery.log_look,
-    "artifact": Delivery.queue_artifact,
+    "artifact": Delivery.queue_search_artifact,
 }

@@ -128,7 +128,7 @@ class MlflowWriter(threading.Thread):
             if self._failures == 1:
                 log.warning("tracking waits for MLflow at %s: %s", masked(self.uri), self.trouble)
             return False
-        if self._failures and not self.delivery().cursor.owed:
+        if self._failures and not self.delivery().cursor.artifacts:
             log.warning("tracking goes on after %d failed attempts", self._failures)
             self._failures, self.trouble = 0, None
         return moved

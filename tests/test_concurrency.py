@@ -12,8 +12,8 @@ from trainables.config.function import objective_of
 from trainables.core.errors import ConfigError
 from tune_cl.experiment.load import load_experiment
 from tune_cl.experiment.search_keys import Resources
-from tune_cl.ray import slots as module
-from tune_cl.ray.slots import READ_SECONDS, Room, Slots, capacity_of, first_ended, lacking, require_room
+from tune_cl.ray import concurrency as module
+from tune_cl.ray.concurrency import READ_SECONDS, Capacity, Concurrency, capacity_of, first_ended, lacking, require_room
 
 HEAD = {"CPU": 0.0}
 WORKER = {"CPU": 8.0, "GPU": 2.0}
@@ -62,7 +62,7 @@ def test_resources_of_several_nodes_are_not_one_pool(nodes: Nodes) -> None:
 
 
 def test_nodes_that_come_and_go_are_seen_while_the_search_runs(nodes: Nodes) -> None:
-    places = Slots(Resources(gpu=0.5), None, cluster=True)
+    places = Concurrency(Resources(gpu=0.5), None, cluster=True)
     assert places() == 4
     nodes.alive.append(WORKER)
     assert places() == 4 and nodes.reads == 1  # nodes are not read for each trial
@@ -79,13 +79,13 @@ def test_nodes_that_come_and_go_are_seen_while_the_search_runs(nodes: Nodes) -> 
 def test_a_cluster_is_asked_for_more_than_it_holds_and_a_machine_is_not(
     nodes: Nodes, at_most: int, cluster: bool, expected: int
 ) -> None:
-    assert Slots(Resources(), at_most, cluster)() == expected
+    assert Concurrency(Resources(), at_most, cluster)() == expected
 
 
 def test_a_trial_of_several_gpus_waits_for_a_node_that_has_them(nodes: Nodes) -> None:
     """One trial is put forward all the same, so that an autoscaler sees what is needed."""
     said: list[str] = []
-    places = Slots(Resources(cpu=4, gpu=4), None, cluster=True, say=said.append)
+    places = Concurrency(Resources(cpu=4, gpu=4), None, cluster=True, say=said.append)
     for _ in range(3):
         assert places() == 1
         nodes.now += READ_SECONDS
@@ -95,14 +95,14 @@ def test_a_trial_of_several_gpus_waits_for_a_node_that_has_them(nodes: Nodes) ->
     nodes.alive.pop()
     nodes.now += READ_SECONDS
     assert places() == 1 and len(said) == 2
-    Slots(Resources(cpu=16), 5, cluster=True, say=said.append)()
+    Concurrency(Resources(cpu=16), 5, cluster=True, say=said.append)()
     assert said[2] == "note: waiting for a node that holds a trial (16 CPU): none of the cluster does"
 
 
 def test_tasks_that_no_node_holds_are_told_as_trials_are(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once while they wait, and again after a node came and went."""
     said: list[str] = []
-    room = Room(Resources(gpu=4), said.append)
+    room = Capacity(Resources(gpu=4), said.append)
     note = "note: waiting for a node that holds a trial (1 CPU, 4 GPU): none of the cluster does"
     big = {"CPU": 16.0, "GPU": 8.0}
     waits: list[tuple[list[str], list[dict[str, float]]]] = [  # what has ended, and the nodes then
@@ -123,7 +123,7 @@ def test_gpus_that_no_trial_reserves_are_told_once(nodes: Nodes) -> None:
     said: list[str] = []
     kinds = [(Resources(), False), (Resources(gpu=0.25), True), (Resources(), True)]  # trees, a share, networks
     for need, networks in kinds:
-        places = Slots(need, None, cluster=True, say=said.append, networks=networks)
+        places = Concurrency(need, None, cluster=True, say=said.append, networks=networks)
         for _ in range(2):
             places()
             nodes.now += READ_SECONDS
@@ -132,14 +132,14 @@ def test_gpus_that_no_trial_reserves_are_told_once(nodes: Nodes) -> None:
         "note: there are GPUs, but a trial reserves none and trains on the CPU; search.resources.gpu"
     )
     nodes.alive = [{"CPU": 8.0}]
-    Slots(Resources(), None, cluster=True, say=said.append, networks=True)()
+    Concurrency(Resources(), None, cluster=True, say=said.append, networks=True)()
     assert said == [note]
 
 
 def test_gpus_that_trees_reserve_are_told_once(nodes: Nodes) -> None:
     said: list[str] = []
     for networks in (None, True, False):
-        places = Slots(Resources(gpu=0.5), None, cluster=True, say=said.append, networks=networks)
+        places = Concurrency(Resources(gpu=0.5), None, cluster=True, say=said.append, networks=networks)
         for _ in range(2):
             places()
             nodes.now += READ_SECONDS
@@ -174,7 +174,7 @@ def test_the_processes_of_a_trial_may_lie_on_several_nodes() -> None:
 
 def test_a_trial_whose_processes_the_nodes_do_not_hold_is_told(nodes: Nodes) -> None:
     said: list[str] = []
-    assert Slots(Resources(gpu=1, workers=3), None, cluster=True, say=said.append)() == 1
+    assert Concurrency(Resources(gpu=1, workers=3), None, cluster=True, say=said.append)() == 1
     assert said == ["note: waiting for nodes that hold a trial (3 times 1 CPU, 1 GPU): those of the cluster do not"]
 
 

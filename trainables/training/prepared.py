@@ -96,7 +96,7 @@ NO_TEXTS = TextSide(Tokens.of(()), Tokens.of(()), files={})  # the text side of 
 
 
 @dataclass(frozen=True)
-class Materials:
+class PreparedData:
     """The data and the ranker's text side of it, both as flat arrays.
 
     teacher  float32 [C] or [C, K]: a teacher's scores of the training candidates, those that the data gives (NaN where
@@ -117,12 +117,12 @@ class Materials:
 
     @property
     def digest(self) -> str:
-        """Identifies all data that the materials were made from."""
+        """Identifies all data that this was prepared from."""
         return self.data.digest if self.pretrain_digest is None else f"{self.data.digest}+{self.pretrain_digest}"
 
 
-def materials_key(run: TrainingRun) -> str:
-    """Equal keys mean equal materials. The key covers the data and what the ranker reads of its texts. Pre-training
+def prepared_key(run: TrainingRun) -> str:
+    """Equal keys mean equal prepared data. The key covers the data and what the ranker reads of its texts. Pre-training
     adds its keys and all settings of the ranker, because a pre-trained start fits only one ranker."""
     run = TrainingRun.model_validate(run.model_dump())  # as a trial's process reads it: a default of 1 is 1.0 there
     settings, pretraining = RANKERS[run.ranker["name"]].settings, run.training.pretraining()
@@ -131,10 +131,10 @@ def materials_key(run: TrainingRun) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-def materials_for(run: TrainingRun, by_key: Mapping[str, Materials]) -> Materials:
-    """A run's materials, of those `by_key`. They are made now, from the same data, for ranker settings that the search
-    did not foresee: values of a long or continuous range on which the text side or the pre-training depends."""
-    existing = by_key.get(materials_key(run))
+def prepared_for(run: TrainingRun, by_key: Mapping[str, PreparedData]) -> PreparedData:
+    """A run's prepared data, of that `by_key`. It is prepared now, from the same data, for ranker settings that the
+    search did not foresee: values of a long or continuous range on which the text side or the pre-training depends."""
+    existing = by_key.get(prepared_key(run))
     return existing if existing is not None else prepare(run, next(iter(by_key.values())).data if by_key else None)
 
 
@@ -143,11 +143,11 @@ def ranker_of(run: TrainingRun) -> tuple[Ranker, RankerSettings]:
     return load_ranker(run.ranker["name"]), ranker_settings(run.ranker)
 
 
-def read_of(run: TrainingRun, materials: Materials) -> list[object]:
+def read_of(run: TrainingRun, prepared: PreparedData) -> list[object]:
     """What a training reads besides its configuration, for a cache key: data, vectors, vocabulary and the weights that
     it starts from, and the code of parts of one's own. A file that changed under the same name is another file."""
     ranker, settings = ranker_of(run)
-    read = [materials.digest, materials.text.files, materials.text.arrays, ranker.weights_identity(settings)]
+    read = [prepared.digest, prepared.text.files, prepared.text.arrays, ranker.weights_identity(settings)]
     return [*read, *code_digests(run.model_dump())]
 
 
@@ -179,7 +179,7 @@ def _rankers_of(runs: Iterable[TrainingRun]) -> list[dict[str, Any]]:
     return [ranker for run in runs for ranker in (run.ranker, run.curriculum.teacher.ranker) if ranker]
 
 
-def prepare(run: TrainingRun, data: RankingData | None = None) -> Materials:
+def prepare(run: TrainingRun, data: RankingData | None = None) -> PreparedData:
     """Reads the data (unless given) and prepares the ranker's text side.
 
     The text side does not depend on a trial's seed: vocabulary and word vectors belong to the collection, so that
@@ -188,11 +188,11 @@ def prepare(run: TrainingRun, data: RankingData | None = None) -> Materials:
     data = data or load_data(run.data, run.evaluation.relevance_level)
     if run.grows_trees:
         require_features(data)
-        return Materials(data, NO_TEXTS)
+        return PreparedData(data, NO_TEXTS)
     require_texts(data)
     ranker, settings = ranker_of(run)
     if run.training.pretrain_data is None:
         train = data.splits.get("train")
-        return Materials(data, ranker.prepare(data, settings, seed=0), None if train is None else train.teacher)
+        return PreparedData(data, ranker.prepare(data, settings, seed=0), None if train is None else train.teacher)
     other = load_pretrain_data(run, data)
-    return Materials(data, joint_text(ranker, settings, data, other)[0], pretrain_digest=other.digest)
+    return PreparedData(data, joint_text(ranker, settings, data, other)[0], pretrain_digest=other.digest)

@@ -18,14 +18,14 @@ from trainables.rankers.settings import TRAINED_VECTORS
 from trainables.training.batching import scored_of
 from trainables.training.device import Compute, here, limit_process
 from trainables.training.factory import training_notes
-from trainables.training.materials import Materials, changed_files, encoders_of, files_of, materials_key, prepare
 from trainables.training.other_teachers import with_other_teachers
+from trainables.training.prepared import PreparedData, changed_files, encoders_of, files_of, prepare, prepared_key
 from trainables.training.pretrained import with_start, with_teacher
 from trainables.training.trainer import training_instances
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.search_keys import Resources
+from tune_cl.ray.concurrency import Capacity, first_ended
 from tune_cl.ray.session import ray_session
-from tune_cl.ray.slots import Room, first_ended
 
 
 def on_cluster(address: str, resources: Resources) -> Compute:
@@ -41,7 +41,7 @@ def on_cluster(address: str, resources: Resources) -> Compute:
             task = ray.remote(num_cpus=resources.cpu, num_gpus=resources.gpu)(_task)
             try:
                 started = task.remote(function, arguments, resources.threads, resources.gpu)
-                return ray.get(first_ended([started], Room(resources, say)))
+                return ray.get(first_ended([started], Capacity(resources, say)))
             except RayError as error:
                 cause = getattr(error, "cause", None)
                 if isinstance(cause, UserError | WorkFailed):
@@ -57,15 +57,15 @@ def _task(function: Callable[..., Any], arguments: tuple[Any, ...], threads: int
 
 
 def completed(
-    experiment: Experiment, by_key: Mapping[str, Materials], address: str | None = None, later: bool = False
-) -> dict[str, Materials]:
+    experiment: Experiment, by_key: Mapping[str, PreparedData], address: str | None = None, later: bool = False
+) -> dict[str, PreparedData]:
     """What `untrained` gives, with each ranker's pre-trained start and the search's one teacher, which are trained on
     the cluster at `address`, or else here. `later`: each training trains the teacher that it needs, as
     the baseline would, if no other one has."""
     compute = on_cluster(address, experiment.search.resources) if address else here
     by_key, base = dict(by_key), experiment.base_ranker()
-    for run in {materials_key(run): run for run in experiment.distinct_rankers()}.values():
-        by_key[materials_key(run)] = with_start(base, run, by_key[materials_key(run)], compute)
+    for run in {prepared_key(run): run for run in experiment.distinct_rankers()}.values():
+        by_key[prepared_key(run)] = with_start(base, run, by_key[prepared_key(run)], compute)
     if later:
         return {key: replace(one, taught_as=base) for key, one in by_key.items()}
     if experiment.needs_teacher:
@@ -75,16 +75,16 @@ def completed(
     )
 
 
-def untrained(experiment: Experiment) -> dict[str, Materials]:
-    """For every ranker that the space can choose, by materials_key: its data and text side, without start and teacher,
+def untrained(experiment: Experiment) -> dict[str, PreparedData]:
+    """For every ranker that the space can choose, by prepared_key: its data and text side, without start and teacher,
     which take training.
 
     Raises DataError or ConfigError for whatever a trial would find wrong with the data or the files it reads.
     """
-    by_key: dict[str, Materials] = {}
+    by_key: dict[str, PreparedData] = {}
     data = None
     for run in experiment.distinct_rankers():
-        key = materials_key(run)
+        key = prepared_key(run)
         if key not in by_key:
             by_key[key] = prepare(run, data)
             data = by_key[key].data
@@ -94,14 +94,14 @@ def untrained(experiment: Experiment) -> dict[str, Materials]:
     return by_key
 
 
-def _require_difficulty(experiment: Experiment, run: TrainingRun, materials: Materials) -> None:
+def _require_difficulty(experiment: Experiment, run: TrainingRun, prepared: PreparedData) -> None:
     """Reads the files of scoring `file` for the instances of a training. Raises ConfigError or DataError for a file
     that is missing or wrong, or that lacks a value."""
     if "file" not in experiment.scorings or run.grows_trees:
         return
-    split, instances = training_instances(run, materials)
+    split, instances = training_instances(run, prepared)
     for name in dict.fromkeys(reader.curriculum.file for reader in experiment.file_readers() if reader.curriculum.file):
-        difficulty("file", replace(scored_of(run, materials.data, split, instances), file=name))
+        difficulty("file", replace(scored_of(run, prepared.data, split, instances), file=name))
 
 
 def _require_vectors(experiment: Experiment) -> None:
@@ -113,10 +113,10 @@ def _require_vectors(experiment: Experiment) -> None:
         raise ConfigError(problems)
 
 
-def fingerprint(experiment: Experiment, materials: Mapping[str, Materials]) -> dict[str, Any]:
+def fingerprint(experiment: Experiment, prepared: Mapping[str, PreparedData]) -> dict[str, Any]:
     """What the journal records of a search's inputs: the data's name, and the digests that `require_unchanged`
     compares."""
-    first = next(iter(materials.values()))
+    first = next(iter(prepared.values()))
     pretraining = {"pretrain_digest": first.pretrain_digest} if first.pretrain_digest else {}
     readers = experiment.file_readers()
     read = {"files": files_of(readers), "encoders": encoders_of(readers)}
@@ -124,12 +124,14 @@ def fingerprint(experiment: Experiment, materials: Mapping[str, Materials]) -> d
     return data | {key: digests for key, digests in read.items() if digests}
 
 
-def require_unchanged(experiment: Experiment, materials: Mapping[str, Materials], recorded: Mapping[str, Any]) -> None:
+def require_unchanged(
+    experiment: Experiment, prepared: Mapping[str, PreparedData], recorded: Mapping[str, Any]
+) -> None:
     """Raises DataError if the data, a file of word vectors or an encoder has changed since the search began.
 
     `recorded`: its fingerprint then. What that lacks, or what cannot be told of an encoder any more, is no
     difference."""
-    now = fingerprint(experiment, materials)
+    now = fingerprint(experiment, prepared)
     changed = [
         (
             location,

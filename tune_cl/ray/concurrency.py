@@ -47,7 +47,7 @@ def at_a_time(search: SearchConfig) -> int:
     return min(capacity, search.max_concurrent or capacity)
 
 
-class Room:
+class Capacity:
     """Looks how many trials the nodes hold; `say` is told once when that is none, and again after it was some."""
 
     def __init__(self, need: Resources, say: Callable[[str], None]):
@@ -66,18 +66,18 @@ class Room:
         return now
 
 
-def first_ended(tasks: Collection[Any], room: Room) -> Any:
-    """The first of Ray's tasks to end. While none does `room` looks: Ray itself waits without a word for a node that
-    holds one."""
+def first_ended(tasks: Collection[Any], capacity: Capacity) -> Any:
+    """The first of Ray's tasks to end. While none does `capacity` looks: Ray itself waits without a word for a node
+    that holds one."""
     while True:
         stop_if_asked()
         ended, _ = ray.wait(list(tasks), num_returns=1, timeout=READ_SECONDS)
         if ended:
             return ended[0]
-        room(alive_nodes())
+        capacity(alive_nodes())
 
 
-class Slots:
+class Concurrency:
     """Called before each trial; looks at the cluster at most every READ_SECONDS.
 
     In a local Ray, `at_most` (`search.max_concurrent`) caps what the machine holds. A cluster can grow, but its
@@ -100,7 +100,7 @@ class Slots:
         self.need, self.at_most, self.cluster, self.say = need, at_most, cluster, say
         self._networks, self._gpus_noted = networks, False
         self._read_at, self._capacity = -inf, 1
-        self._room = Room(need, say)
+        self._holds = Capacity(need, say)
         self._check = NodeCheck(say) if cluster else None  # a local process has the same packages as the driver
 
     def __call__(self) -> int:
@@ -108,7 +108,7 @@ class Slots:
             nodes = alive_nodes()
             if self._check:
                 self._check(node for node in nodes if _on(node["Resources"], self.need))
-            self._capacity = self._room(nodes)
+            self._capacity = self._holds(nodes)
             self._tell_of_gpus(nodes)
             self._read_at = time.monotonic()
         if self.cluster and self.at_most:
