@@ -18,10 +18,11 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from itertools import product
+from itertools import pairwise, product
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,12 @@ import tune_cl
 from benchmarks.evidence_page import BESIDE, CLEAN, FOLDER, REPLICATIONS, STUDIES, UNTRAINED, read_rows, write_page
 from trainables.config.keys import TrainingRun
 from trainables.data import load_data
+from trainables.data.clusters import query_clusters
 from trainables.data.columns import RankingData, Split
+from trainables.evaluation.per_query import values_file
+from trainables.evaluation.significance import clustered
+from trainables.evaluation.trec_files import read_per_query
 from tune_cl.api.search import Search
-from tune_cl.api.verdict import Verdict
 from tune_cl.experiment.load import load_training_run, parse_overrides
 from tune_cl.ray.session import ray_session
 
@@ -138,6 +142,10 @@ def outcome(cell: Cell, data: Path, storage: Path) -> dict[str, Any]:
     verdict = search.confirm(until_settled=True, **cell.confirm, progress=False)
     found = verdict.document
     best, plain, default = found["configurations"][0], found["baseline"], found["default"]
+    run = training_of(cell, data)
+    ranking = load_data(run.data, run.evaluation.relevance_level)
+    clusters = test_clusters(run, ranking)
+    values, opponent = (values_of(found, entry, found["seeds"]) for entry in (best, plain))
     return {
         "study": cell.study,
         "cell": cell.name,
@@ -152,61 +160,64 @@ def outcome(cell: Cell, data: Path, storage: Path) -> dict[str, Any]:
         "plain": {key: plain[key] for key in CELL_FIELDS},
         "curriculum": {key: best[key] for key in CELL_FIELDS},
         "default": None if default is None else {key: default[key] for key in CELL_FIELDS},
-        "tuning": None if default is None else flipped(default),
+        "tuning": None if default is None else tuning(found, opponent, clusters),
+        "interval": interval(values, opponent, clusters),
         **{key: best[key] for key in ("difference", "ci95_new", "p_new", "size")},
         **{key: found[key] for key in ("verdict", "detectable", "seeds_needed", "first_stage", "label_free")},
         "collapsed": len(found["collapsed"]),
-        "gains": gains(cell, verdict, data),
+        "gains": gains(ranking, run.evaluation.relevance_level, (values - opponent).mean(axis=0)),
         "seconds": round(time.perf_counter() - started, 1),
     }
 
 
-def flipped(test: Mapping[str, Any]) -> dict[str, Any]:
-    """A comparison seen from the other side."""
-    low, high = test["ci95_new"]
-    return {"difference": -test["difference"], "ci95_new": [-high, -low], "p_new": test["p_new"]}
+def tuning(document: Mapping[str, Any], plain: np.ndarray, clusters: Sequence[int] | None) -> dict[str, Any]:
+    """The default's comparison with tuned plain training, seen from the other side."""
+    default = document["default"]
+    low, high = default["ci95_new"]
+    return {
+        "difference": -default["difference"],
+        "ci95_new": [-high, -low],
+        "p_new": default["p_new"],
+        "interval": interval(plain, values_of(document, default, document["seeds"]), clusters),
+    }
 
 
-def values_of(verdict: Verdict, label: str, seeds: list[int]) -> tuple[np.ndarray, list[str]]:
-    """Values of a configuration on the split, float64 [N seeds, Q queries], and the queries."""
-    table = verdict.per_query
-    chosen = table[(table.configuration == label) & table.seed.isin(seeds)]
-    pivot = chosen.pivot(index="seed", columns="query_id", values="value")
-    return pivot.to_numpy(), list(pivot.columns)
+def values_of(document: Mapping[str, Any], entry: Mapping[str, Any], seeds: Collection[int]) -> np.ndarray:
+    """Values of a configuration on test, float64 [N seeds, Q queries], the queries in the order of the split."""
+    folders = [Path(run["run_file"]).parent for run in entry["runs"] if run["seed"] in seeds]
+    read = [read_per_query(values_file(folder, "test"), document["metric"]) for folder in folders]
+    return np.array([list(values.values()) for values in read])
+
+
+def interval(values: np.ndarray, plain: np.ndarray, clusters: Sequence[int] | None) -> list[float]:
+    """The 95 % interval of a difference for new seeds and queries, as if the number of seeds had been fixed."""
+    (test,) = tune_cl.compare(clustered(values, clusters)[None], clustered(plain, clusters))
+    return list(test["ci95_new"])
 
 
 # -- which queries gain --------------------------------------------------------------------------------------------
 
 
-def gains(cell: Cell, verdict: Verdict, data: Path) -> dict[str, list[float]]:
-    """The mean difference of a third of the test queries each, by what a query has less or more of."""
-    found = verdict.document
-    best, queries = values_of(verdict, found["configurations"][0]["label"], found["seeds"])
-    plain, _ = values_of(verdict, found["baseline"]["label"], found["seeds"])
-    difference = (best - plain).mean(axis=0)
-    run = training_of(cell, data)
-    ranking = load_data(run.data, run.evaluation.relevance_level)
-    traits = traits_of(ranking, ranking.splits["test"], run.evaluation.relevance_level)
+def gains(data: RankingData, level: int, difference: np.ndarray) -> dict[str, list[float]]:
+    """The mean difference of a third of the test queries each, by what a query has less or more of. `difference`:
+    float64 [Q], in the order of the split."""
     return {
-        name: [float(difference[part].mean()) for part in np.array_split(np.argsort([of[q] for q in queries]), 3)]
-        for name, of in traits.items()
+        name: [float(difference[part].mean()) for part in np.array_split(np.argsort(of, kind="stable"), 3)]
+        for name, of in traits_of(data, data.splits["test"], level).items()
     }
 
 
-def traits_of(data: RankingData, split: Split, level: int) -> dict[str, dict[str, float]]:
-    """By query id: words of the query, candidates, and the first rank that a relevant document has."""
-    traits: dict[str, dict[str, float]] = {"candidates": {}}
-    for index in range(len(split)):
-        rows = slice(int(split.offsets[index]), int(split.offsets[index + 1]))
-        query = int(split.query[index])
-        name = data.query_ids[query]
-        traits["candidates"][name] = rows.stop - rows.start
-        if data.features is None:
-            words = sum(len(text.split()) for text in data.query_utterances(query))
-            traits.setdefault("words of the query", {})[name] = words
-        relevant = split.rank[rows][split.grade[rows] >= level]
-        first = float(relevant.min()) if len(relevant) else float("inf")
-        traits.setdefault("first-stage rank of the first relevant document", {})[name] = first
+def traits_of(data: RankingData, split: Split, level: int) -> dict[str, list[float]]:
+    """Of each query: candidates, words of the query, and the first rank that a relevant document has."""
+    rows = [slice(start, end) for start, end in pairwise(split.offsets.tolist())]
+    ranks = [split.rank[each][split.grade[each] >= level] for each in rows]
+    traits = {
+        "candidates": np.diff(split.offsets).tolist(),
+        "first-stage rank of the first relevant document": [float(min(each, default=inf)) for each in ranks],
+    }
+    if data.features is None:
+        texts = (data.query_utterances(query) for query in split.query.tolist())
+        traits["words of the query"] = [sum(len(text.split()) for text in each) for each in texts]
     return traits
 
 
@@ -218,6 +229,12 @@ def training_keys(keys: Mapping[str, Any]) -> dict[str, Any]:
 def training_of(cell: Cell, data: Path) -> TrainingRun:
     """The plain training of a cell."""
     return load_training_run(cell.space, parse_overrides(training_keys(cell.keys)), cell.source(data))
+
+
+def test_clusters(run: TrainingRun, data: RankingData) -> list[int] | None:
+    """The cluster of each test query, if some are near-duplicates."""
+    clusters = query_clusters(data, "test", run.data.query_clusters)
+    return None if clusters is None else list(clusters.values())
 
 
 # -- what needs no curriculum --------------------------------------------------------------------------------------
@@ -273,23 +290,27 @@ def run_replications(options: argparse.Namespace, file: Path) -> None:
         row, identity = rows.get(cell.identity), json.dumps([REPLICATIONS, cell.identity])
         if row is None or row["verdict"] == "no difference shown" or identity in rows:
             continue
-        again = replicated(row, cell, searched(cell, options.data, options.storage))
+        again = replicated(row, cell, options)
         add_row(file, {"study": REPLICATIONS, "identity": identity, **again})
         print(f"{cell.name} again: {again['difference']:+.4f}, p {again['p_new']:.4f}", flush=True)
 
 
-def replicated(row: Mapping[str, Any], cell: Cell, search: Search) -> dict[str, Any]:
-    noise = cell.confirm.get("new_noise", False)
-    verdict = search.confirm(
+def replicated(row: Mapping[str, Any], cell: Cell, options: argparse.Namespace) -> dict[str, Any]:
+    verdict = searched(cell, options.data, options.storage).confirm(
         trials=[row["curriculum"]["trial_id"]], against_trial=row["plain"]["trial_id"],
-        seeds=max(row["seeds"]) + FRESH, new_noise=noise, progress=False,
+        seeds=max(row["seeds"]) + FRESH, new_noise=cell.confirm.get("new_noise", False), progress=False,
     )  # fmt: skip
-    fresh = [seed for seed in verdict.document["seeds"] if seed > max(row["seeds"])]
-    values, plain = (values_of(verdict, row[arm]["label"], fresh)[0] for arm in ("curriculum", "plain"))
+    found = verdict.document
+    fresh = [seed for seed in found["seeds"] if seed > max(row["seeds"])]
+    run = training_of(cell, options.data)
+    clusters = test_clusters(run, load_data(run.data, run.evaluation.relevance_level))
+    values, plain = (
+        clustered(values_of(found, entry, fresh), clusters) for entry in (found["configurations"][0], found["baseline"])
+    )
     (test,) = tune_cl.compare(values[None], plain)
     kept = {key: row[key] for key in ("cell", "values", "metric", "verdict")}
-    found = {key: test[key] for key in ("difference", "ci95_new", "p_new")}
-    return kept | found | {"seeds": len(fresh), "before": row["difference"]}
+    tested = {key: test[key] for key in ("difference", "ci95_new", "p_new")}
+    return kept | tested | {"seeds": len(fresh), "before": row["difference"]}
 
 
 def in_a_line(row: Mapping[str, Any]) -> str:
