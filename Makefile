@@ -24,7 +24,7 @@ quickstart: setup
 	$(BIN)/tune-cl run quickstart $(ARGS)
 
 # Rankers in test size gain nothing from threads; two test processes do, in the order of tests/conftest.py.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 # Without Ray, servers and, but for a handful, processes.
 test: lint

@@ -52,6 +52,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         QUICK = False
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """pytest-xdist would begin with the files that have the most tests, and end with those that take longest."""
+    config.option.loadscopereorder = False
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with slow tests come first: if one came last, the other worker would have nothing to do meanwhile."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}

@@ -12,12 +12,11 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-import tune_cl
 from tests.support.builders import tiny_data
 from tests.support.commands import SPACE, on_path
 from tests.support.project import ROOT
+from tests.support.tracking_cases import fresh_database
 from tests.support.trec_folder import write_trec_folder
-from tune_cl.history.journal import read_events
 
 pytestmark = pytest.mark.slow
 
@@ -53,25 +52,25 @@ def test_the_example_leads_from_a_folder_to_a_verdict(tmp_path: Path) -> None:
     assert not [one["text"] for cell in cells for one in cell["outputs"] if one.get("name") == "stderr"]
 
 
-INTERRUPTED = """
-import _thread, threading, time
+PROGRAM = """
+import _thread, json, os, signal, sys, threading, time
 from pathlib import Path
-import tune_cl
+import ray, tune_cl
 def interrupt():
     journal = Path("runs/toy/journal.jsonl")
     while not (journal.exists() and '"result"' in journal.read_text()):
         time.sleep(0.05)
     _thread.interrupt_main()
 threading.Thread(target=interrupt, daemon=True).start()
+before = dict(os.environ), [signal.getsignal(number) for number in (2, 15, 1)]
 try:
     tune_cl.run("toy.yaml", data="data", storage="runs")
 except KeyboardInterrupt as stop:
     print(stop)
-"""
-WITH_RAY = """
-import json, os, signal, ray, tune_cl
-before = dict(os.environ), [signal.getsignal(number) for number in (2, 15, 1)]
-search = tune_cl.open_search("toy", storage="runs").resume(progress=False)
+search = tune_cl.open_search("toy", storage="runs")
+print('"interrupted"' in Path("runs/toy/journal.jsonl").read_text().splitlines()[-1], search.finished)
+print("-- resumed", file=sys.stderr)
+search = search.resume(progress=False)
 changed = {name for name, _ in before[0].items() ^ os.environ.items()}
 of_rays_own = {"RAY_AUTH_MODE", "RAY_USAGE_STATS_ENABLED"}  # as after any ray.init
 left = sorted(name for name in changed - of_rays_own if name.startswith(("RAY_", "TUNE_", "MLFLOW_", "CUDA_", "OMP_")))
@@ -79,31 +78,24 @@ left += [number for number, handler in zip((2, 15, 1), before[1]) if signal.gets
 ray_left = ray.is_initialized()
 ray.init("local", num_cpus=1, include_dashboard=False, log_to_driver=False)
 verdict = search.confirm(seeds=2, top=1, progress=False)
-again = tune_cl.run("toy.yaml", data="data", storage="runs", trials=2, max_iterations=1, progress=False)
 print(json.dumps([search.finished, len(search.trials), left, ray_left, ray.is_initialized(), len(verdict.per_query),
-    verdict.table["seeds"].tolist(), again.name]))
+    verdict.table["seeds"].tolist()]))
 """
 
 
-def python(program: str, folder: Path) -> tuple[str, str]:
-    environment = os.environ | {"PYTHONPATH": on_path(str(ROOT)), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout, done.stderr
-
-
 def test_an_interrupted_search_goes_on_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    """A confirmation then runs on the Ray of the user's own."""
     write_trec_folder(tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1), tmp_path / "data")
     (tmp_path / "toy.yaml").write_text(SPACE.replace("trials: 5", "trials: 3"))
-    out, _ = python(INTERRUPTED, tmp_path)
-    storage = str((tmp_path / "runs").resolve())
-    assert (
-        out == f"stopped; what is done is saved. Go on with: tune_cl.open_search('toy', storage={storage!r}).resume()\n"
-    )
-    assert [event["event"] for event in read_events(tmp_path / "runs" / "toy" / "journal.jsonl")][-1] == "interrupted"
-    assert not tune_cl.open_search("toy", tmp_path / "runs").finished
-    out, err = python(WITH_RAY, tmp_path)
-    assert out == '[true, 3, [], false, true, 48, [2, 2], "toy-2"]\n'
-    assert "trial" not in err and "note" not in err
+    storage = repr(str(fresh_database(tmp_path / "runs").resolve()))
+    environment = os.environ | {"PYTHONPATH": on_path(str(ROOT)), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", PROGRAM]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    stopped, state, went_on = done.stdout.splitlines()
+    how = f"tune_cl.open_search('toy', storage={storage}).resume()"
+    assert stopped == f"stopped; what is done is saved. Go on with: {how}"
+    assert state == "True False"
+    assert went_on == "[true, 3, [], false, true, 48, [2, 2]]"
+    said = done.stderr.split("-- resumed")[1]
+    assert "trial" not in said and "note" not in said

@@ -87,26 +87,21 @@ def account(aws: Any) -> Account:
     return Account(aws)
 
 
-def test_the_file_names_this_provider(account: Account) -> None:
-    assert type(account.provider) is SpotFirst
-
-
 def test_spot_that_is_granted_is_all_that_is_asked_for(account: Account, capfd: pytest.CaptureFixture[str]) -> None:
+    assert type(account.provider) is SpotFirst, "the file names it"
     market = account.sells(spot=8)
     assert len(account.start(3)) == 3 and market.asked == [("spot", 3)]
     assert account.running() == ["spot"] * 3 and "on demand" not in "".join(capfd.readouterr())
 
 
-@pytest.mark.parametrize("error", OF_SPOT)
-def test_spot_that_is_refused_is_started_on_demand(
-    error: str, account: Account, capfd: pytest.CaptureFixture[str]
-) -> None:
-    market = account.sells(spot=0, error=error)
-    made = account.start(3)
-    assert len(made) == 3 and market.asked[-1] == ("on demand", 3) and market.asked.count(("on demand", 3)) == 1
-    assert account.running() == ["on demand"] * 3
-    said = "".join(capfd.readouterr())
-    assert said.count(f"AWS granted 0 of 3 g6.2xlarge on spot ({error}); starting 3 on demand") == 1
+def test_spot_that_is_refused_is_started_on_demand(account: Account, capfd: pytest.CaptureFixture[str]) -> None:
+    for number, error in enumerate(OF_SPOT, 1):
+        market = account.sells(spot=0, error=error)
+        made = account.start(3)
+        assert len(made) == 3 and market.asked[-1] == ("on demand", 3) and market.asked.count(("on demand", 3)) == 1
+        assert account.running() == ["on demand"] * 3 * number
+        said = "".join(capfd.readouterr())
+        assert said.count(f"AWS granted 0 of 3 g6.2xlarge on spot ({error}); starting 3 on demand") == 1
 
 
 def test_what_spot_lacks_is_started_on_demand(account: Account, capfd: pytest.CaptureFixture[str]) -> None:
@@ -120,12 +115,12 @@ def test_what_spot_lacks_is_started_on_demand(account: Account, capfd: pytest.Ca
     assert told in "".join(capfd.readouterr())
 
 
-@pytest.mark.parametrize("error", NOT_OF_SPOT)
-def test_an_error_that_is_not_spot_s_is_raised(error: str, account: Account) -> None:
-    market = account.sells(spot=0, error=error)
-    with pytest.raises(NodeLaunchException, match=error):
-        account.start(3)
-    assert {kind for kind, _ in market.asked} == {"spot"} and account.running() == []
+def test_an_error_that_is_not_spot_s_is_raised(account: Account) -> None:
+    for error in NOT_OF_SPOT:
+        market = account.sells(spot=0, error=error)
+        with pytest.raises(NodeLaunchException, match=error):
+            account.start(3)
+        assert {kind for kind, _ in market.asked} == {"spot"} and account.running() == []
 
 
 def test_every_request_tries_spot_first(account: Account) -> None:
@@ -134,27 +129,22 @@ def test_every_request_tries_spot_first(account: Account) -> None:
     market = account.sells(spot=8)
     account.start(2)
     assert market.asked == [("spot", 2)] and account.running() == ["on demand", "spot", "spot"]
+    market.asked.clear()
+    account.start(1, "head")
+    assert market.asked == [("on demand", 1)], "a node without spot is Ray's own business"
 
 
-def test_a_reserved_block_of_capacity_that_is_refused_is_not_bought_on_demand(account: Account) -> None:
+def test_what_nobody_grants_ray_is_told(account: Account) -> None:
+    """A reserved block of capacity is not bought on demand."""
+    market = account.sells(spot=0, demand=False)
+    with pytest.raises(NodeLaunchException, match=NO_CAPACITY):
+        account.start(3)
+    assert {kind for kind, _ in market.asked} == {"spot", "on demand"}
     market = account.sells(spot=0)
     account.node_types["gpu"]["node_config"]["InstanceMarketOptions"] = {"MarketType": "capacity-block"}
     with pytest.raises(NodeLaunchException, match=NO_CAPACITY):
         account.start(1)
     assert "on demand" not in dict(market.asked) and account.running() == []
-
-
-def test_where_there_is_nothing_on_demand_either_ray_is_told(account: Account) -> None:
-    market = account.sells(spot=0, demand=False)
-    with pytest.raises(NodeLaunchException, match=NO_CAPACITY):
-        account.start(3)
-    assert {kind for kind, _ in market.asked} == {"spot", "on demand"}
-
-
-def test_nodes_without_spot_are_ray_s_own_business(account: Account) -> None:
-    market = account.sells(spot=8)
-    account.start(1, "head")
-    assert market.asked == [("on demand", 1)]
 
 
 class AtOnce:

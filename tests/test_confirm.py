@@ -1,8 +1,7 @@
-"""`tune-cl confirm`: what is trained, kills and more seeds, the document's figures; once on real Ray and MLflow."""
+"""`tune-cl confirm`: what is trained, kills and more seeds, the document's figures. On real Ray: tests/test_run.py."""
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from dataclasses import replace
@@ -11,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mlflow import MlflowClient
 
 from tests.support.commands import rewrite
 from tests.support.confirm_cases import (
@@ -40,7 +38,7 @@ from trainables.evaluation.significance import UNKNOWN, SeededTest, adjust, boot
 from trainables.training.checkpoint import read_json
 from trainables.training.trainer import Training
 from tune_cl import run_confirmation as runner
-from tune_cl.cli import command_of, main
+from tune_cl.cli import command_of
 from tune_cl.cli.confirm import in_words
 from tune_cl.cli.evaluate import evaluate
 from tune_cl.confirmation import document
@@ -101,9 +99,10 @@ def test_a_row_s_spread_is_a_sample_s_and_its_interval_that_of_query_means(confi
 
 def test_the_document_says_what_holds_for_new_seeds_and_what_for_these(confirmed: Confirmed) -> None:
     told = confirmed.document
+    assert told.keys() >= KEYS and all(row.keys() >= ROW_KEYS for row in rows_of(told))
     baseline, *others = (values_of(row) for row in rows_of(told))
     for row, found in zip(told["configurations"], compare(np.stack(others), baseline), strict=True):
-        assert {key: row[key] for key in found} == found
+        assert row.keys() >= TEST_KEYS and {key: row[key] for key in found} == found
         low, high = row["ci95_new"]
         assert (low > 0 or high < 0) == (row["p_new"] < 0.05)
     assert told["verdict"] == told["these_seeds"] == "no difference shown" and told["queries"] == 12
@@ -408,37 +407,3 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_trained(
         with pytest.raises(DataError, match=wrong):
             confirm(search_folder, top=1, seeds=1, against=(str(tmp_path / name),))
     assert not (search_folder.folder / "confirmation").exists()
-
-
-# -- on Ray --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_confirm_on_ray_with_mlflow(search_folder: SearchFolder, capfd: Any) -> None:
-    arguments = ["confirm", "toy", "--storage", str(search_folder.storage), "--top", "1", "--seeds", "2", "--json"]
-    assert main(arguments) == 0
-    out, err = capfd.readouterr()
-    document = json.loads(out)
-    assert document.keys() >= KEYS and document["seeds"] == [1, 3] and document["verdict"] == "no difference shown"
-    [row], baseline = document["configurations"], document["baseline"]
-    assert row.keys() >= ROW_KEYS | TEST_KEYS and baseline.keys() >= ROW_KEYS and baseline["label"] == "baseline"
-    assert [run["seed"] for run in row["runs"]] == [1, 3] and len(row["p_per_seed"]) == 2
-    assert all(Path(run["run_file"]).is_file() for run in row["runs"])
-    assert row["p_adjusted"] == row["p_value"] and row["ci95"][0] <= row["difference"] <= row["ci95"][1]
-    assert "4 of 4 trainings to do" in err
-    runs = confirmation_runs(search_folder)
-    names = (("t0000", "baseline"), ("t0002", LABELS[0]))
-    assert sorted(runs) == [f"{trial} seed {seed} {label}" for trial, label in names for seed in (1, 3)]
-    values = [run["value"] for one in (baseline, row) for run in one["runs"]]
-    assert [runs[name].data.metrics["test_map"] for name in sorted(runs)] == pytest.approx(values)
-
-
-def confirmation_runs(search_folder: SearchFolder) -> dict[str, Any]:
-    """MLflow's runs of kind confirmation, by name; fails if one is there twice."""
-    client = MlflowClient(tracking_uri=resolve_tracking_uri(search_folder.storage))
-    experiment = client.get_experiment_by_name("toy")
-    assert experiment is not None
-    runs = client.search_runs([experiment.experiment_id], "tags.`tune_cl.kind` = 'confirmation'")
-    named = {str(run.info.run_name): run for run in runs}
-    assert len(named) == len(runs)
-    return named

@@ -13,6 +13,7 @@ from scipy.stats import ttest_rel
 
 from tests.support.confirm_documents import document_of, row_of
 from tests.support.letor_data import letor_data, letor_text
+from tests.support.tracking_cases import fresh_database
 from trainables.core.errors import ConfigError, WorkFailed
 from trainables.evaluation.trec_files import write_per_query
 from tune_cl.cli import command_of, main, search
@@ -97,11 +98,12 @@ def test_two_folds_from_search_to_verdict(tmp_path: Path, capfd: pytest.CaptureF
         for split, name in {"train": "train.txt", "dev": "vali.txt", "test": "test.txt"}.items():
             (made / name).write_text(letor_text(letor_data(seed=number), split))
     small = ["ranker.leaves=4", "ranker.trees_per_iteration=2", "training.max_iterations=2", "curriculum.feature=1"]
-    options = [part for setting in (*small, "curriculum.switch={grid: [2]}") for part in ("--set", setting)]
-    place = ["--storage", str(tmp_path / "runs"), "--json"]
+    small += ["curriculum.switch={grid: [2]}", "curriculum.subset={grid: [none, relevant_count]}"]
+    options = [part for setting in small for part in ("--set", setting)]
+    place = ["--storage", str(fresh_database(tmp_path / "runs")), "--json"]
     assert main(["run", "ferro2018", "--data", str(tmp_path / "data"), *options, *place]) == 0
     assert main(["confirm", "ferro2018", "--each", "--top", "9", "--seeds", "2", *place]) == 0
     document = json.loads(capfd.readouterr().out.splitlines()[-1])
-    assert len(document["configurations"]) == 4 and document["queries"] == 24 and document["seeds"] == [1, 2]
+    assert len(document["configurations"]) == 2 and document["queries"] == 24 and document["seeds"] == [1, 2]
     assert all(row["ci95_new"][0] <= row["difference"] <= row["ci95_new"][1] for row in document["configurations"])
     assert "ferro2018-Fold2" in command_of("confirm").render(document)

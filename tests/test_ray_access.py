@@ -15,6 +15,7 @@ import ray
 from tests.support.builders import tiny_data
 from tests.support.commands import ROOT, SPACE, on_path
 from tests.support.report_cases import Case
+from tests.support.tracking_cases import fresh_database
 from tests.support.trec_folder import write_trec_folder
 from tune_cl.cli import main
 from tune_cl.ray import access as module
@@ -105,7 +106,7 @@ NAMES = (
 )
 MARK = "0123456789abcdef5ec2e7"
 SECRETS = {name: f"{MARK}{number:02d}" for number, name in enumerate(NAMES)}
-SEARCH = "run toy.yaml --data data --storage runs --trials 2"
+SEARCH = "run toy.yaml --data data --storage runs --trials 2 --max-iterations 2"
 KEEPS_RAYS_FOLDER = """
 from tune_cl.cli import console
 from tune_cl.ray import access
@@ -130,6 +131,7 @@ def test_no_file_that_a_search_leaves_holds_a_key(home: Path, tmp_path: Path) ->
     data = tiny_data(queries={"train": 12, "dev": 6, "test": 6}, candidates=4, turns=1)
     write_trec_folder(data, tmp_path / "data")
     (tmp_path / "toy.yaml").write_text(SPACE)
+    fresh_database(tmp_path / "runs")
     with tempfile.TemporaryDirectory(dir="/tmp") as temporary:  # short enough for sockets
         variables = SECRETS | {"TMPDIR": temporary, "PYTHONPATH": on_path(str(ROOT))}
         command = [sys.executable, "-c", KEEPS_RAYS_FOLDER, *SEARCH.split()]

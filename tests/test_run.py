@@ -1,4 +1,5 @@
-"""Searches and confirmations as users run them, on real Ray with MLflow on SQLite, stopped in every way."""
+"""Searches and confirmations as users run them, on real Ray with MLflow on SQLite, stopped by a closed terminal, kills
+and signals while Ray starts. tests/test_storage_s3.py has one that is stopped by Ctrl-C."""
 
 from __future__ import annotations
 
@@ -18,10 +19,12 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
+import tune_cl
 from tests.support.builders import tiny_data
 from tests.support.commands import ROOT, UNHURRIED, finish, on_path, rewrite, start
 from tests.support.confirm_cases import essence
-from tests.support.kills import interrupt_the_job, kill_the_job, stopped, terminate
+from tests.support.kills import kill_the_job, stopped
+from tests.support.tracking_cases import fresh_database
 from tests.support.trec_folder import write_trec_folder
 from tune_cl.cli import main
 from tune_cl.history.journal import Event, read_events
@@ -58,10 +61,6 @@ def search(storage: str, command: str = "run") -> list[str]:
 
 def begun(workdir: Path, *arguments: str) -> subprocess.Popen[str]:
     return start(workdir, *arguments, python=str(workdir / "venv" / "bin" / "python"))
-
-
-def document_of(running: subprocess.Popen[str]) -> dict[str, Any]:
-    return json.loads(finish(running)[0])
 
 
 def journal_of(workdir: Path, storage: str) -> Path:
@@ -124,10 +123,15 @@ def left(workdir: Path, storage: str, kind: str = "checkpoint") -> set[str]:
     return {event[who] for event in events_of(workdir, storage, kind) if Path(event["path"]).is_dir()}
 
 
+def confirmation(workdir: Path, storage: str) -> dict[str, Any]:
+    return tune_cl.open_search("toy", workdir / storage).confirm(seeds=2, top=1, progress=False).document
+
+
 @pytest.fixture(scope="module")
-def whole(workdir: Path) -> dict[str, Any]:
+def whole(workdir: Path, local_ray: str) -> dict[str, Any]:
     """The document of an uninterrupted search."""
-    return document_of(begun(workdir, *search("whole")))
+    space, storage = workdir / "toy.yaml", fresh_database(workdir / "whole")
+    return tune_cl.run(str(space), data=workdir / "data", storage=storage, progress=False).document
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +139,7 @@ def confirmed(workdir: Path, whole: dict[str, Any]) -> dict[str, Any]:
     """The document of an uninterrupted confirmation of the search, whose checkpoints were removed."""
     shutil.copytree(workdir / "whole", workdir / "light")
     shutil.rmtree(workdir / "light" / "toy" / "ray")
-    return document_of(begun(workdir, *CONFIRM, "light"))
+    return confirmation(workdir, "light")
 
 
 def test_the_document_names_the_best_trial_and_the_baseline(workdir: Path, whole: dict[str, Any]) -> None:
@@ -195,6 +199,7 @@ def test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search(
 ) -> None:
     """Its terminal is closed, as when a connection breaks: what the search says then can be written nowhere."""
     journal = journal_of(workdir, "cut")
+    fresh_database(workdir / "cut")
     running, terminal = at_a_terminal(workdir, "cut")
 
     def close_the_terminal(_: object) -> int:
@@ -203,40 +208,49 @@ def test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search(
 
     stopped(lambda: running, journal, "result", 3, close_the_terminal)
     assert_stopped_in_order(workdir, "cut")
-    for stop in (interrupt_the_job, kill_the_job):
-        out, err = stopped(lambda: begun(workdir, *search("cut", "resume")), journal, "result", 2, stop)
-        assert out == ""
-        assert stop is kill_the_job or "tune-cl resume toy --storage" in err.rstrip().splitlines()[-1], err
-    resumed = document_of(begun(workdir, *search("cut", "resume")))
+    stopped(lambda: begun(workdir, *search("cut", "resume")), journal, "result", 2, kill_the_job)
+    resumed = tune_cl.open_search("toy", workdir / "cut").resume(progress=False).document
     assert numbers(state(workdir, "cut")) == numbers(state(workdir, "whole"))
     assert resumed["best"] == whole["best"] and resumed["iterations"] == whole["iterations"]
     assert left(workdir, "cut") == {resumed["best"]["trial_id"]}
     assert_points_in_mlflow(workdir, "cut")
 
 
-def test_stopped_and_killed_and_repeated_gives_the_numbers_of_an_unbroken_confirmation(
+def test_killed_and_repeated_gives_the_numbers_of_an_unbroken_confirmation(
     workdir: Path, confirmed: dict[str, Any]
 ) -> None:
     shutil.copytree(workdir / "whole", workdir / "copy")
     journal = journal_of(workdir, "copy")
     stopped(lambda: begun(workdir, *CONFIRM, "copy"), journal, "training_checkpoint", 1, kill_the_job)
     assert events_of(workdir, "copy", "confirmation") == [], "it was killed inside its first training"
-    out, err = stopped(lambda: begun(workdir, *CONFIRM, "copy"), journal, "confirmation", 1, terminate)
-    assert out == "" and "tune-cl confirm toy --storage" in err.splitlines()[-1]
-    done = events_of(workdir, "copy", "confirmation")
-    assert essence(document_of(begun(workdir, *CONFIRM, "copy"))) == essence(confirmed)
+    assert essence(confirmation(workdir, "copy")) == essence(confirmed)
     told = events_of(workdir, "copy", "confirmation")
-    assert told[: len(done)] == done and len(done) < len(told) == 4
-    assert len({(event["label"], event["seed"]) for event in told}) == 4
+    assert len({(event["label"], event["seed"]) for event in told}) == len(told) == 4
     saved: dict[str, list[int]] = {}
     for event in events_of(workdir, "copy", "training_checkpoint"):
         saved.setdefault(event["training"], []).append(event["iteration"])
     assert all(iterations == sorted(set(iterations)) for iterations in saved.values()), "a training began again"
     assert left(workdir, "copy", "training_checkpoint") == set()
-    names = [
-        run.info.run_name for run in runs_of(workdir, "copy")[1] if run.data.tags["tune_cl.kind"] == "confirmation"
-    ]
-    assert len(names) == len(set(names)) == 4
+    assert confirmations_in_mlflow(workdir, "copy") == confirmations_in_mlflow(workdir, "light")
+
+
+def confirmations_in_mlflow(workdir: Path, storage: str) -> dict[str, float]:
+    """The value on the test split of each training, by the name of its run."""
+    runs = [run for run in runs_of(workdir, storage)[1] if run.data.tags["tune_cl.kind"] == "confirmation"]
+    named = {str(run.info.run_name): run.data.metrics["test_map"] for run in runs}
+    assert len(named) == len(runs), "a training is there twice"
+    return named
+
+
+def test_a_confirmation_has_a_run_a_training_in_mlflow(workdir: Path, confirmed: dict[str, Any]) -> None:
+    [row], baseline = confirmed["configurations"], confirmed["baseline"]
+    values = {
+        f"{trial} seed {run['seed']} {label}": run["value"]
+        for trial, label, one in (("t0000", "baseline", baseline), (row["trial_id"], row["label"], row))
+        for run in one["runs"]
+    }
+    assert confirmations_in_mlflow(workdir, "light") == pytest.approx(values) and len(values) == 4
+    assert all(Path(run["run_file"]).is_file() for run in row["runs"])
 
 
 def change_data(workdir: Path, storage: str) -> None:
@@ -269,6 +283,7 @@ def test_a_search_that_has_ended_is_resumed_and_confirmed_without_its_checkpoint
 
 def test_a_signal_while_ray_starts_is_heard_when_it_has_started(workdir: Path) -> None:
     """Python handles Ctrl-C by itself, so the signal that a scheduler sends is the harder case."""
+    fresh_database(workdir / "starting")
     running = begun(workdir, *search("starting"))
     process = psutil.Process(running.pid)
     while not any(child.name() == "gcs_server" for child in process.children()):  # the first of Ray's processes
@@ -299,6 +314,7 @@ sys.exit(main(sys.argv[1:]))
 
 def test_a_signal_at_the_end_of_rays_start_does_not_abort_the_driver(workdir: Path) -> None:
     """Ray's C++ core, which receives it there, gives the process 3 seconds."""
+    fresh_database(workdir / "at-the-end")
     command = [sys.executable, "-c", STOPPED_AT_THE_END, *search("at-the-end")]
     done = subprocess.run(command, cwd=workdir, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 130, done.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import socket
@@ -23,8 +22,9 @@ from botocore.config import Config
 from tests.support.builders import tiny_data
 from tests.support.commands import SPACE, UNHURRIED, finish, start, wait_for_events
 from tests.support.confirm_cases import confirm_run, read_values
+from tests.support.kills import interrupt_the_job, stopped
 from tests.support.s3_cases import BUCKET, s3, server
-from tests.support.tracking_cases import assert_complete
+from tests.support.tracking_cases import assert_complete, fresh_database
 from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun
 from trainables.core import storage
@@ -119,11 +119,10 @@ def test_a_search_goes_on_from_the_storage_alone(
     limits = ["--trials", "2", "--max-iterations", "4"]
     first, second = tmp_path / "first", tmp_path / "second"
     monkeypatch.setenv("XDG_CACHE_HOME", str(first))
-    running = start(tmp_path, "run", "toy.yaml", "--data", str(data), "--storage", s3, *limits, "--json")
+    fresh_database(tmp_path)
+    command = ["run", "toy.yaml", "--data", str(data), "--storage", s3, *limits, "--json"]
     search_folder = search_folder_of(s3, "toy")
-    wait_for_events(running, search_folder.journal, "result", 2)
-    os.killpg(running.pid, signal.SIGINT)
-    _, told = finish(running, status=130)
+    _, told = stopped(lambda: start(tmp_path, *command), search_folder.journal, "result", 2, interrupt_the_job)
     assert f"resume toy --storage '{s3}'" in told
     shutil.rmtree(first)
     monkeypatch.setenv("XDG_CACHE_HOME", str(second))
@@ -218,6 +217,7 @@ def test_a_search_whose_storage_hangs_goes_on_with_it(
     process, address = stoppable
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "toy.yaml").write_text(SPACE.replace("max_concurrent: 1", "max_concurrent: 2"))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{fresh_database(tmp_path) / 'mlflow.db'}")
     options = ["--data", str(data), "--trials", "3", "--max-iterations", "5", "--storage", address, "--json"]
     running = start(tmp_path, "run", "toy.yaml", *options)
     search_folder = search_folder_of(address, "toy")

@@ -19,12 +19,6 @@ from tune_cl.history.journal import read_events
 Stop = Callable[[subprocess.Popen[str]], int]  # stops a command; returns the exit status that it must have
 
 
-def terminate(running: subprocess.Popen[str]) -> int:
-    """As Kubernetes ends the first process of a pod."""
-    running.terminate()
-    return 130
-
-
 def interrupt_the_job(running: subprocess.Popen[str]) -> int:
     """As an impatient user presses Ctrl-C: a terminal's goes to all processes of a job. Ray's would hear it before the
     driver; one whose raylet has gone may end at once, with status 1."""
