@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from trainables.config.function import Objective, missing, recorded, same
 from trainables.config.keys import TrainingRun
-from trainables.config.objective import OBJECTIVE, AnyRun
+from trainables.config.objective import OBJECTIVE
 from trainables.config.task_fit import require_fit, require_usable
 from trainables.core.errors import ConfigError, Problem, gathering
 from trainables.core.files import LONGEST_NAME, names_folder
@@ -208,9 +209,16 @@ def misfits_of_parts(experiment: Experiment) -> list[Problem]:
     plain = [experiment.plain_space.sample(generator(0, "check plain", draw)) for draw in range(CHECKED_DRAWS)]
     points = [experiment.baseline_values(), *experiment.search.points, *configurations]
     points += map(experiment.plain_values, plain)
+    task = cache(task_of)  # which asks every reader about a folder
+
+    def require_fitting(point: Flat) -> None:
+        run = experiment.training_run(point)
+        if isinstance(run, TrainingRun):
+            require_fit(run, task(run.data.source))
+
     problems: list[Problem] = []
     with gathering(problems):
-        map_all(lambda point: fitting(experiment.training_run(point)), points)
+        map_all(require_fitting, points)
     unfit = *unfit_space(experiment.search, experiment.space), *unfit_workers(experiment)
     return [*problems, *unfit]
 
@@ -230,13 +238,6 @@ def unfit_arms(experiment: Experiment) -> list[Problem]:
         wrong = f"{share:g} of {experiment.search.trials} trials leaves an arm without any"
         return [Problem("search.plain", wrong, "another fraction, or more search.trials")]
     return []
-
-
-def fitting(run: AnyRun) -> AnyRun:
-    """The training; raises ConfigError if a ranker's does not fit the task of its data."""
-    if isinstance(run, TrainingRun):
-        require_fit(run, task_of(run.data.source))
-    return run
 
 
 def with_whole_grid(experiment: Experiment) -> Experiment:
