@@ -14,6 +14,7 @@ from zlib import crc32
 
 import pytest
 
+from tests.support.tracking_cases import fresh_database
 from tune_cl.cli import main
 
 pytestmark = pytest.mark.slow
@@ -49,6 +50,8 @@ def earlier(tmp_path: Path) -> Path:
     with tarfile.open(ROOT / "tests/files/tune_cl-0.1.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     move(tmp_path)
+    for storage in ("broken", "whole"):
+        fresh_database(tmp_path / storage)
     return tmp_path
 
 

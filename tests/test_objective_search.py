@@ -16,6 +16,7 @@ from tests.support.builders import tiny_data
 from tests.support.commands import start
 from tests.support.encoder_folders import POSITIONS, save_encoder
 from tests.support.kills import kill_the_job, stopped
+from tests.support.tracking_cases import fresh_database
 from tests.support.trec_folder import write_trec_folder
 from trainables.config.function import load_objective
 from tune_cl.cli import main
@@ -44,7 +45,7 @@ def space(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(space: Path, local_ray: str, tmp_path_factory: pytest.TempPathFactory) -> tune_cl.Search:
-    storage = tmp_path_factory.mktemp("whole")
+    storage = fresh_database(tmp_path_factory.mktemp("whole"))
     return tune_cl.run(str(space), objective=linear_trainer.train, name="own", storage=storage, progress=False)
 
 
@@ -93,7 +94,8 @@ def test_a_killed_search_goes_on_from_the_command_line_with_the_same_numbers(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setenv("PAUSE", "0.5")
-        command = ["run", str(space), "--objective", OBJECTIVE, "--name", "own", "--storage", str(tmp_path)]
+        storage = str(fresh_database(tmp_path))
+        command = ["run", str(space), "--objective", OBJECTIVE, "--name", "own", "--storage", storage]
         stopped(lambda: start(tmp_path, *command), tmp_path / "own" / "journal.jsonl", "result", 6, kill_the_job)
     assert main(["resume", "own", "--storage", str(tmp_path)]) == 2
     assert f"--objective {OBJECTIVE}" in capsys.readouterr().err
@@ -116,7 +118,7 @@ def test_a_function_that_fails_says_where(
     space: Path, local_ray: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     objective = f"{linear_trainer.__file__}:fails"
-    options = ["--objective", objective, "--storage", str(tmp_path), "--trials", "2", "--name", "bad"]
+    options = ["--objective", objective, "--storage", str(fresh_database(tmp_path)), "--trials", "2", "--name", "bad"]
     assert main(["run", str(space), *options]) == 1
     error = capsys.readouterr().err
     trace = tmp_path / "bad" / "trials" / "t0000" / "traceback.txt"
@@ -138,7 +140,7 @@ def test_the_example_of_the_documentation_comes_to_a_verdict(local_ray: str, tmp
         data=write_trec_folder(data, tmp_path / "data"),
         trials=2,
         max_iterations=2,
-        storage=tmp_path / "runs",
+        storage=fresh_database(tmp_path / "runs"),
         overrides=own,
         progress=False,
     )

@@ -19,6 +19,7 @@ from tests.support.builders import tiny_data
 from tests.support.plugins import LENGTH, forget, unload, written
 from tests.support.toy_trainable import SPACE, steps_of, toy_search
 from tests.support.toys_grouped import Grouped
+from tests.support.tracking_cases import fresh_database
 from tests.support.trec_folder import write_trec_folder
 from trainables.core.errors import DataError, Problem, WorkFailed
 from trainables.core.plugins import load_plugins
@@ -93,11 +94,12 @@ def counting(counts: list[int]) -> Callable[[SearchState], None]:
 def test_trials_share_the_gpus_of_a_node(cluster: Cluster, experiment: Experiment, tmp_path: Path) -> None:
     """Ray's own count of GPUs: no real ones are needed. The node has two, and a trial takes half of one."""
     resources, folder, at_once = Resources(cpu=1, gpu=0.5), tmp_path / "search", []
-    experiment = replace(experiment, search=experiment.search.model_copy(update={"resources": resources}))
+    search = experiment.search.model_copy(update={"resources": resources, "trials": 5})
+    experiment = replace(experiment, search=search)
     with nodes(cluster, 1, num_cpus=4, num_gpus=2), ray_session(cluster.address):
         concurrency = Concurrency(resources, None, cluster=True)
         state = toy_search(experiment, folder, concurrency, {"seconds": 0.3}, counting(at_once))
-    assert [trial.outcome for trial in state.by_number()] == ["baseline", *["completed"] * 6]
+    assert [trial.outcome for trial in state.by_number()] == ["baseline", *["completed"] * 4]
     assert max(at_once) == 4
     assert sorted(file.read_text() for file in folder.glob("*.gpus")) == ["0", "0", "1", "1"]
 
@@ -227,6 +229,7 @@ def test_a_search_runs_with_a_plugin_and_asks_for_it_again(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    fresh_database(tmp_path / "tune_cl_runs")
     file, space = written(tmp_path, LENGTH), written(tmp_path, OWN, "own.yaml")
     assert main(["run", space, "--plugin", file, "--address", cluster.address, "--name", "a", "--json"]) == 0
     document = json.loads(capfd.readouterr().out)

@@ -1,9 +1,10 @@
 """A folder of wheels from which pip installs this project in seconds, without an index.
 
 Each package of the running environment becomes a wheel of its metadata and entry points alone, so pip resolves,
-constrains and installs as from an index: into an environment of its own, with commands of its own. The code of the
-packages stays where it is: one of the wheels brings a path file that names the running environment's folders, which
-Python searches last. Only setuptools, which builds the project, is copied whole.
+constrains and installs what the project requires as from an index: into an environment of its own, with commands of its
+own. What those packages require in turn is left out: it is many times as much, and the running environment has it. The
+code of the packages stays where it is: one of the wheels brings a path file that names the running environment's
+folders, which Python searches last. Only setuptools, which builds the project, is copied whole.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ def write_wheels(folder: Path, without: str) -> None:
 def _write(folder: Path, name: str, package: Distribution) -> None:
     info = f"{name}-{package.version}.dist-info"
     header = (package.read_text("METADATA") or "").partition("\n\n")[0]  # pip would parse the README many times
+    header = "\n".join(line for line in header.splitlines() if not line.startswith("Requires-Dist:"))
     contents = {f"{info}/METADATA": f"{header}\n", f"{info}/WHEEL": WHEEL}
     if entry_points := package.read_text("entry_points.txt"):
         contents[f"{info}/entry_points.txt"] = entry_points
