@@ -1,5 +1,4 @@
-"""Searches and confirmations as users run them, on real Ray with MLflow on SQLite, stopped by a closed terminal, kills
-and signals while Ray starts. tests/test_storage_s3.py has one that is stopped by Ctrl-C."""
+"""Searches and confirmations as users run them, on real Ray with MLflow on SQLite, stopped in every way."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ import tune_cl
 from tests.support.builders import tiny_data
 from tests.support.commands import ROOT, UNHURRIED, finish, on_path, rewrite, start
 from tests.support.confirm_cases import essence
-from tests.support.kills import kill_the_job, stopped
+from tests.support.kills import interrupt_the_job, kill_the_job, stopped
 from tests.support.tracking_cases import fresh_database
 from tests.support.trec_folder import write_trec_folder
 from tune_cl.cli import main
@@ -129,9 +128,10 @@ def confirmation(workdir: Path, storage: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def whole(workdir: Path, local_ray: str) -> dict[str, Any]:
-    """The document of an uninterrupted search."""
+    """The document of an uninterrupted search, as JSON has it."""
     space, storage = workdir / "toy.yaml", fresh_database(workdir / "whole")
-    return tune_cl.run(str(space), data=workdir / "data", storage=storage, progress=False).document
+    searched = tune_cl.run(str(space), data=workdir / "data", storage=storage, progress=False)
+    return json.loads(json.dumps(searched.document, default=lambda number: number.item()))
 
 
 @pytest.fixture(scope="module")
@@ -208,7 +208,10 @@ def test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search(
 
     stopped(lambda: running, journal, "result", 3, close_the_terminal)
     assert_stopped_in_order(workdir, "cut")
-    stopped(lambda: begun(workdir, *search("cut", "resume")), journal, "result", 2, kill_the_job)
+    for stop in (interrupt_the_job, kill_the_job):
+        out, err = stopped(lambda: begun(workdir, *search("cut", "resume")), journal, "result", 2, stop)
+        assert out == ""
+        assert stop is kill_the_job or "tune-cl resume toy --storage" in err.rstrip().splitlines()[-1], err
     resumed = tune_cl.open_search("toy", workdir / "cut").resume(progress=False).document
     assert numbers(state(workdir, "cut")) == numbers(state(workdir, "whole"))
     assert resumed["best"] == whole["best"] and resumed["iterations"] == whole["iterations"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import socket
@@ -22,7 +23,6 @@ from botocore.config import Config
 from tests.support.builders import tiny_data
 from tests.support.commands import SPACE, UNHURRIED, finish, start, wait_for_events
 from tests.support.confirm_cases import confirm_run, read_values
-from tests.support.kills import interrupt_the_job, stopped
 from tests.support.s3_cases import BUCKET, s3, server
 from tests.support.tracking_cases import assert_complete, fresh_database
 from tests.support.trec_folder import write_trec_folder
@@ -120,9 +120,11 @@ def test_a_search_goes_on_from_the_storage_alone(
     first, second = tmp_path / "first", tmp_path / "second"
     monkeypatch.setenv("XDG_CACHE_HOME", str(first))
     fresh_database(tmp_path)
-    command = ["run", "toy.yaml", "--data", str(data), "--storage", s3, *limits, "--json"]
+    running = start(tmp_path, "run", "toy.yaml", "--data", str(data), "--storage", s3, *limits, "--json")
     search_folder = search_folder_of(s3, "toy")
-    _, told = stopped(lambda: start(tmp_path, *command), search_folder.journal, "result", 2, interrupt_the_job)
+    wait_for_events(running, search_folder.journal, "result", 2)
+    os.killpg(running.pid, signal.SIGINT)
+    _, told = finish(running, status=130)
     assert f"resume toy --storage '{s3}'" in told
     shutil.rmtree(first)
     monkeypatch.setenv("XDG_CACHE_HOME", str(second))
