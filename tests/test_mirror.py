@@ -88,6 +88,7 @@ def test_an_outage_and_answers_that_are_lost_lose_nothing(
     this driver wrote itself is not taken for another driver's."""
     search_folder = begun(s3, f"toy-{name}-{late}")
     monkeypatch.setattr(mirror, "CLOSING_SECONDS", 60.0)
+    monkeypatch.setattr(mirror.time, "sleep", lambda seconds: None)  # between attempts
     with opened(search_folder) as journal:
         for outage in (1, 2):
             (search_folder.folder / "report.html").write_text(f"<p>{outage}")

@@ -27,7 +27,7 @@ sys.stdin.read()
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
 def test_what_answers_must_be_a_ray(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray itself would ask a dashboard's port for ever. A host in brackets is an IPv6 address."""
-    monkeypatch.setattr(module, "ANSWER_SECONDS", 5.0)
+    monkeypatch.setattr(module, "ANSWER_SECONDS", 1.0)
     family = socket.AF_INET6 if host == "[::1]" else socket.AF_INET
     try:
         server = socket.create_server((host.strip("[]"), 0), family=family)

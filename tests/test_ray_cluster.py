@@ -160,7 +160,10 @@ def test_what_trials_share_is_trained_where_they_are(
     assert here.teacher is not None
 
 
-def test_an_error_of_a_computation_on_the_cluster_is_the_user_s(cluster: Cluster) -> None:
+def test_an_error_of_a_computation_on_the_cluster_is_the_user_s(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_TASK_MAX_RETRIES", "0")  # else what dies would die four times
     compute = on_cluster(cluster.address, Resources(cpu=1))
     with pytest.raises(DataError, match=r"error: x\.txt:3: is no number; a number"):
         compute(refuse)

@@ -23,7 +23,7 @@ curriculum:
 training: {batch_size: 8, batches_per_iteration: 2, max_iterations: 8}
 search: {searcher: tpe, startup_trials: 2, trials: 5, scheduler: asha, reduction_factor: 2, grace: 2, max_concurrent: 1}
 """
-UNHURRIED = SPACE.replace("batches_per_iteration: 2", "batches_per_iteration: 32")  # not over before a signal comes
+UNHURRIED = SPACE.replace("batches_per_iteration: 2", "batches_per_iteration: 20")  # not over before a signal comes
 
 
 def on_path(*folders: str) -> str:
