@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import ray
+from ray._common.ray_option_utils import task_options
 from ray.cluster_utils import Cluster
 
 from tests.support.builders import tiny_data
@@ -163,7 +164,7 @@ def test_what_trials_share_is_trained_where_they_are(
 def test_an_error_of_a_computation_on_the_cluster_is_the_user_s(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RAY_TASK_MAX_RETRIES", "0")  # else what dies would die four times
+    monkeypatch.setattr(task_options["max_retries"], "default_value", 0)  # else what dies would die four times
     compute = on_cluster(cluster.address, Resources(cpu=1))
     with pytest.raises(DataError, match=r"error: x\.txt:3: is no number; a number"):
         compute(refuse)
