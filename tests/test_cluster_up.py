@@ -64,6 +64,12 @@ def template(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8").replace("python3.11", PYTHON)
 
 
+NODES = (
+    "import json, ray, sys; ray.init('auto', logging_level=40, log_to_driver=False); "
+    "[print(json.dumps([[n['NodeManagerAddress'], n['Alive']] for n in ray.nodes()]), flush=True) for _ in sys.stdin]"
+)
+
+
 class Cluster:
     """A head and workers under `ray up`, as docs/how-to/cluster.md starts them."""
 
@@ -72,6 +78,7 @@ class Cluster:
         self.home = folder / "home"
         self.config = folder / "cluster.local.yaml"
         self.storage = folder / "runs"
+        self.watch: subprocess.Popen[str] | None = None
         config = yaml.safe_load(template("cluster.local.yaml").replace("192.168.1.10", self.head.address))
         config["cluster_name"] = self.name = f"tune-cl-{os.getpid()}"
         config["provider"]["worker_ips"] = [one.address for one in self.workers]
@@ -103,23 +110,26 @@ class Cluster:
         options = ("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR")
         login = ("ssh", *options, "-i", str(self.head.key), f"root@{machine.address}")
         shell = f". ~/.profile; export OMP_NUM_THREADS=1; {command}"
-        return subprocess.Popen([*login, shell], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        pipe = subprocess.PIPE
+        return subprocess.Popen([*login, shell], text=True, stdin=pipe, stdout=pipe, stderr=pipe)
 
     def nodes(self) -> dict[str, bool]:
-        """The address of each node there ever was, and whether it is alive."""
-        program = "import ray, json; ray.init('auto', logging_level=40, log_to_driver=False); "
-        program += "print(json.dumps([[n['NodeManagerAddress'], n['Alive']] for n in ray.nodes()]))"
-        asked = self.on_head(f'python -c "{program}"')
-        out, err = asked.communicate(timeout=120)
-        assert asked.returncode == 0, err
+        """The address of each node there ever was, and whether it is alive. One process on the head is asked again and
+        again: to connect takes seconds of its processor."""
+        if self.watch is None:
+            self.watch = self.on_head(f'python -c "{NODES}"')
+        assert self.watch.stdin and self.watch.stdout
+        print(file=self.watch.stdin, flush=True)
         alive: dict[str, bool] = {}
-        printed = next(line for line in out.splitlines() if line.startswith("[["))  # Ray adds remarks before and after
+        printed = next(line for line in self.watch.stdout if line.startswith("[["))  # Ray adds remarks before
         for address, lives in json.loads(printed):
             alive[address] = alive.get(address, False) or lives
         return alive
 
     def down(self) -> None:
         """Ends Ray, and removes the folder in which it shares SSH connections."""
+        if self.watch is not None:
+            self.watch.kill()
         self.ray("down", "-y", str(self.config))
         user, name = (sha256(text.encode()).hexdigest()[:10] for text in (getpass.getuser(), self.name))
         shutil.rmtree(f"/tmp/ray_ssh_{user}/{name}", ignore_errors=True)

@@ -115,7 +115,7 @@ def test_a_search_goes_on_from_the_storage_alone(
 ) -> None:
     """On real Ray: stopped by Ctrl-C, the machine lost, then resumed and reported on another one."""
     (tmp_path / "toy.yaml").write_text(UNHURRIED)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{fresh_database(tmp_path) / 'mlflow.db'}")
     limits = ["--trials", "2", "--max-iterations", "4"]
     first, second = tmp_path / "first", tmp_path / "second"
     monkeypatch.setenv("XDG_CACHE_HOME", str(first))
