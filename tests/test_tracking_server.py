@@ -216,6 +216,7 @@ def test_a_server_behind_a_login_gets_everything_and_the_password_stays_out(
     half = next(number for number, event in enumerate(told) if event["event"] == "interrupted")
     journal = journal_of(tmp_path / "runs" / "pacing", told[:half])
     assert caught_up(journal, proxy.uri, timeout=3) > 0 and proxy.answered == answered
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "60")
     with monkeypatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_USERNAME", "me")
         patch.setenv("MLFLOW_TRACKING_PASSWORD", SECRET)
