@@ -97,7 +97,7 @@ def test_two_folds_from_search_to_verdict(tmp_path: Path, capfd: pytest.CaptureF
         made.mkdir(parents=True)
         for split, name in {"train": "train.txt", "dev": "vali.txt", "test": "test.txt"}.items():
             (made / name).write_text(letor_text(letor_data(seed=number), split))
-    small = ["ranker.leaves=4", "ranker.trees_per_iteration=2", "training.max_iterations=2", "curriculum.feature=1"]
+    small = ["ranker.leaves=4", "ranker.trees_per_iteration=2", "training.max_iterations=2"]
     small += ["curriculum.switch={grid: [2]}", "curriculum.subset={grid: [none, relevant_count]}"]
     options = [part for setting in small for part in ("--set", setting)]
     place = ["--storage", str(fresh_database(tmp_path / "runs")), "--json"]
