@@ -7,8 +7,9 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from shlex import quote
 from types import FrameType
@@ -30,6 +31,15 @@ NOT_IN_TIME = "Ray did not start in its time"
 def loading() -> AbstractContextManager[None]:
     """Names the import of Ray and PyTorch, which takes seconds the first time."""
     return nullcontext() if "ray" in sys.modules else phase("loading Ray and PyTorch")
+
+
+def versions(packages: Iterable[str]) -> dict[str, str | None]:
+    """The versions of packages where this runs; None for one that is not installed."""
+    by_package: dict[str, str | None] = dict.fromkeys(packages)
+    for package in by_package:
+        with suppress(PackageNotFoundError):
+            by_package[package] = version(package)
+    return by_package
 
 
 def load() -> str:

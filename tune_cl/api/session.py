@@ -18,30 +18,24 @@ LASTING = ("note:", "warning:")  # what a line of progress does not replace begi
 
 
 @contextmanager
-def working(progress: bool) -> Iterator[None]:
+def working(progress: bool) -> Iterator[PanelKind]:
     """Lets an interrupt stop the work in order, and what is said reach the user: stderr, in a notebook one line that
-    changes, or nobody without `progress`."""
+    changes, or nobody without `progress`. Yields how a running search is shown, by the same rules."""
+    notebook = in_notebook()
     with ExitStack() as stack:
         stack.enter_context(stoppable((signal.SIGINT,)))
         if not progress:
             stack.enter_context(heard_by(lambda text: None))
-        elif in_notebook():
+        elif notebook:
             stack.enter_context(heard_by(NotebookLine().hear))
-        if in_notebook():
+        if notebook:
             stack.enter_context(no_advice_on_widgets())
         try:
-            yield
+            yield NoPanel if not progress else StatusPanel if notebook else Panel
         except Interrupted as stop:
             if stop.call:
                 stop.args = (f"stopped; what is done is saved. Go on with: {stop.call}",)
             raise
-
-
-def panel_kind(progress: bool) -> PanelKind:
-    """How a running search is shown, by the same rules as in `working`."""
-    if not progress:
-        return NoPanel
-    return StatusPanel if in_notebook() else Panel
 
 
 @contextmanager

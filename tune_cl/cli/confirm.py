@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any
@@ -117,18 +117,11 @@ class ConfirmCommand(Command):
         if folds := document.get("folds"):
             lines += ["", table(["mean of each fold", *folds], [(row["trial_id"], *row["folds"]) for row in compared])]
         lines += _looks(document)
-        lines += [
-            *map(wrapped, _intervals(document)),
-            "",
-            *_ablations(document),
-            *_among(document),
-            *_against(document),
-        ]
-        lines += map(wrapped, notes)
-        search_folder = replace(
-            search_folder_of(document["storage"], document["search"]), tracking_uri=document["tracking_uri"]
-        )
-        report = search_folder.command("report")
+        if (count := len(document["configurations"])) > 1 and corrected(document):  # so one that lacks 0 proves nothing
+            lines.append(wrapped(f"Each interval is of one configuration; p is corrected for all {count}."))
+        lines += ["", *_ablations(document), *_among(document), *_against(document), *map(wrapped, notes)]
+        folder = search_folder_of(document["storage"], document["search"])
+        report = replace(folder, tracking_uri=document["tracking_uri"]).command("report")
         return "\n".join([*lines, "", f"Read the report:  {report}"])
 
 
@@ -173,43 +166,29 @@ def _request(options: Namespace) -> Request:
 
 def _selection(document: dict[str, Any]) -> list[str]:
     """A table of the selection on dev; empty without one."""
-    if not any(row["devs"] for row in document.get("selection", [])):
-        return []
-    rows = [
-        (row["arm"], f"{row['trial_id']} {row['label']}", _mean(row), "chosen" if row["chosen"] else "")
-        for row in document.get("selection", [])
-    ]
-    seeds = max((len(row["devs"]) for row in document.get("selection", [])), default=0)
+    selection = document.get("selection", [])
+    seeds = max((len(row["devs"]) for row in selection), default=0)
     columns = ["arm", f"selection on dev, {counted(seeds, 'seed')}", document["metric"], ""]
-    return [table(columns, rows), ""] if rows else []
-
-
-def _mean(row: dict[str, Any]) -> str:
-    return "-" if row["mean"] is None else f"{row['mean']:.4f}"
+    rows = [
+        (row["arm"], f"{row['trial_id']} {row['label']}", row["mean"], "chosen" if row["chosen"] else "")
+        for row in selection
+    ]
+    return [table(columns, rows), ""] if seeds else []
 
 
 def _looks(document: dict[str, Any]) -> list[str]:
     """A table of the interim analyses of --until-settled; empty without them."""
     columns = ["seeds", "configuration", "difference", "p", "stops at", "decision"]
-    rows = [_look(look) for look in document.get("looks", [])]
+    rows = [
+        (str(look["seeds"]), look["label"], f"{look['difference']:+.4f}", _p(look["p_new"]),
+         f"{look['boundary']:.2g}", look["decision"])
+        for look in document.get("looks", [])
+    ]  # fmt: skip
     return ["", table(columns, rows), "p in the first table is adjusted for all interim analyses."] if rows else []
-
-
-def _look(look: dict[str, Any]) -> tuple[str, ...]:
-    figures = f"{look['difference']:+.4f}", _p(look["p_new"]), f"{look['boundary']:.2g}"
-    return str(look["seeds"]), look["label"], *figures, look["decision"]
 
 
 def _p(value: float | None) -> str:
     return "-" if value is None or math.isnan(value) else f"{value:.4f}"
-
-
-def _intervals(document: dict[str, Any]) -> list[str]:
-    """A line on why an interval may exclude 0 although the difference is not significant."""
-    count = len(document["configurations"])
-    if count < 2 or not corrected(document):
-        return []
-    return [f"Each interval is of one configuration; p is corrected for all {count}."]
 
 
 def _ablations(document: dict[str, Any]) -> list[str]:
@@ -269,19 +248,14 @@ def in_words(document: dict[str, Any]) -> str:
 def _sentences(document: dict[str, Any]) -> list[str]:
     """The verdict, what holds for these trainings alone, and remarks."""
     row, metric = leader(document), document["metric"]
-    assert row is not None, "a verdict is of at least one configuration"
     tuned = document.get("fair", {}).get("tuned")
     curricula = any(one["has_curriculum"] for one in document["configurations"])
     curriculum = "" if tuned and "ablation" not in row else of_curriculum(row, metric, curricula)
     notes = [f"Note: {note}." for note in notes_of(document)]
-    highest = _higher(document) if document["verdict"] == "no difference shown" else ""
-    sentences = (sentence(document), of_these_seeds(document), highest.strip(), curriculum.strip(), *notes)
-    return [one for one in sentences if one]
-
-
-def _higher(document: dict[str, Any]) -> str:
-    other = higher(document)
-    return f" The highest on {document['split']} is '{other['label']}' ({other['difference']:+.4f})." if other else ""
+    highest = ""
+    if document["verdict"] == "no difference shown" and (other := higher(document)):
+        highest = f"The highest on {document['split']} is '{other['label']}' ({other['difference']:+.4f})."
+    return [one for one in (sentence(document), of_these_seeds(document), highest, curriculum, *notes) if one]
 
 
 def of_curriculum(row: dict[str, Any], metric: str, curricula: bool = True) -> str:
@@ -293,13 +267,13 @@ def of_curriculum(row: dict[str, Any], metric: str, curricula: bool = True) -> s
     more = f" and {counted(len(others) - MOST_KEYS, 'more key')}" if len(others) > MOST_KEYS else ""
     keys = f"{', '.join(others[:MOST_KEYS])}{more}"
     if not row["has_curriculum"]:
-        return f" {'It has no other curriculum than the baseline: what' if curricula else 'What'} differs is {keys}."
+        return f"{'It has no other curriculum than the baseline: what' if curricula else 'What'} differs is {keys}."
     if "ablation" not in row:
-        return f" It differs from the baseline in {keys} too: --ablate separates them."
+        return f"It differs from the baseline in {keys} too: --ablate separates them."
     ablation = row["ablation"]
     p = ablation["p_new_adjusted"]
     difference = f"{ablation['difference']:+.4f} {metric}" + ("" if p is None or math.isnan(p) else f", p = {p:.2g}")
-    text = f" Against '{ablation['label']}', which is the same without its curriculum: {difference}"
+    text = f"Against '{ablation['label']}', which is the same without its curriculum: {difference}"
     return f"{text}." if shown(p) else f"{text}; the effect of its curriculum is not significant."
 
 
@@ -314,8 +288,8 @@ class PlanCommand(Command):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_name(parser)
-        parser.add_argument("--difference", type=difference, metavar="D", help="how many seeds would show it?")
-        parser.add_argument("--power", type=power, default=0.8, help="the chance to show it (default .8)")
+        parser.add_argument("--difference", type=float, metavar="D", help="how many seeds would show it?")
+        parser.add_argument("--power", type=float, default=0.8, help="the chance to show it (default .8)")
         parser.add_argument(
             "--top",
             type=int,
@@ -352,20 +326,6 @@ class PlanCommand(Command):
         lines = [wrapped(question), "", table(headings, rows), "", *_answer(document)]
         lines += [wrapped(f"Note: {note}.") for note in document["notes"]]
         return "\n".join(lines).rstrip()
-
-
-def difference(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= 1:
-        raise ArgumentTypeError(f"{text} is not above 0 and at most 1")
-    return value
-
-
-def power(text: str) -> float:
-    value = float(text)
-    if not 0 < value < 1:
-        raise ArgumentTypeError(f"{text} is not between 0 and 1")
-    return value
 
 
 def _answer(document: dict[str, Any]) -> list[str]:

@@ -17,7 +17,7 @@ from trainables.curriculum.scoring import OTHER_TEACHERS, any_needs
 from trainables.rankers import RANKERS
 from trainables.training.losses import LOSSES
 from tune_cl.experiment.search_keys import SearchConfig
-from tune_cl.samplers import SEARCHERS, Sampler, Settings
+from tune_cl.samplers import SEARCHERS, Sampler
 from tune_cl.schedulers import SCHEDULERS, Scheduler, Setup, promotes
 from tune_cl.schedulers.scheduler import curriculum_grace
 from tune_cl.space.parameters import Leaf, Range
@@ -299,11 +299,10 @@ class Experiment:
         if arm == PLAIN:
             endless = searcher == "grid" and self.plain_space.continuous
             make = SEARCHERS["random" if endless else searcher]
-            sampler = make(self.plain_space, self.seed, Settings((), search.startup_trials))
+            sampler = make(self.plain_space, self.seed, search.startup_trials)
             sampler.tell_apart(lambda values: self._effect(self.plain_values(values)), self.baseline_values())
             return sampler
-        settings = Settings(search.points, search.startup_trials)
-        sampler = SEARCHERS[searcher](self.space, self.seed, settings)
+        sampler = SEARCHERS[searcher](self.space, self.seed, search.startup_trials, search.points)
         sampler.tell_apart(self._effect_of_curriculum if self.compares else self._effect, self.baseline_values())
         return sampler
 

@@ -24,7 +24,6 @@ from tune_cl.history.search_folder import TRIALS
 from tune_cl.history.state import SearchState, TrialState, as_point, initial_state
 from tune_cl.samplers import Outcome, Sampler
 from tune_cl.schedulers import Decision, Scheduler
-from tune_cl.search.budget import used_up
 from tune_cl.search.throughput import forecast_event
 from tune_cl.search.trials import FINISHED, TRACEBACK, WAIT, Plan, reason_of
 from tune_cl.search.warm_start import observation_of
@@ -442,6 +441,14 @@ class Search:
         self.journal.append(event)
         self.progress.apply(event)
         self.watch(self.state)
+
+
+def used_up(experiment: Experiment, state: SearchState) -> str | None:
+    """Which budget is used up, in words: then running trials stop at their next result, except the baseline, and no
+    further trial starts. None while some of each is left."""
+    used = {"search.hours": state.seconds_until(time.time()) / 3600, "search.iterations": state.iterations}
+    over = (key for key, limit in experiment.search.budgets.items() if used[key] >= limit)
+    return next((f"{key} are used up" for key in over), None)
 
 
 def trial_id(number: int) -> str:
