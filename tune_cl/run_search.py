@@ -221,7 +221,7 @@ def _close(search: Search, artifacts: Artifacts) -> None:
     state, resources = search.state, search.experiment.search.resources
     ranker = None
     if best := state.best():
-        run = search.run_of(best[0])
+        run = search.experiment.training_run(best[0].point)
         ranker = search.from_sound_checkpoint(best[0], lambda checkpoint: artifacts.ranker(checkpoint, run))
         if ranker:
             artifacts.describe(Path(ranker), best[0].trial, best[1], run, state.label_free)

@@ -35,7 +35,7 @@ from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, search_
 from tune_cl.process import NOT_IN_TIME, load, versions
 from tune_cl.ray.access import AUTH_MODE, is_open
 from tune_cl.samplers import SEARCHERS
-from tune_cl.schedulers import SCHEDULERS, compares_inside_curricula
+from tune_cl.schedulers import SCHEDULERS
 from tune_cl.search.throughput import span_of, speed_note
 from tune_cl.space.space_files import on_a_line
 from tune_cl.space.wording import DEFAULT
@@ -194,7 +194,7 @@ def _compared_when(experiment: Experiment) -> str | None:
     search = experiment.search
     if search.scheduler == "none":
         return None
-    if compares_inside_curricula(search.scheduler, experiment.setup.promotion):
+    if experiment.compares_inside_curricula:
         return "after every iteration, inside its curriculum too"
     return {
         "curriculum": "only after its own curriculum",

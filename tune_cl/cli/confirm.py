@@ -15,7 +15,7 @@ from trainables.evaluation.metrics import in_words as in_metric_words
 from trainables.evaluation.significance import CORRECTIONS
 from tune_cl.api.search import open_search
 from tune_cl.cli import Command
-from tune_cl.cli.options import add_name, add_objective, add_session, objective_option
+from tune_cl.cli.options import add_name, add_objective, add_session, training_options
 from tune_cl.cli.tables import table
 from tune_cl.confirmation.request import ONE_TRAINING, Request
 from tune_cl.confirmation.verdict import (
@@ -89,13 +89,10 @@ class ConfirmCommand(Command):
 
     def execute(self, options: Namespace) -> dict[str, Any]:
         request = _request(options)
-        session = {"address": options.address, "allow_open_ray": options.allow_open_ray}
-        session |= {"objective": objective_option(options)}
         place = {"storage": options.storage, "tracking_uri": options.tracking_uri}
         if folds := searches_of_folds(options.storage, options.name):
-            return confirm_folds(options.name, folds, request, **place, **session)
-        search = open_search(options.name, **place)
-        return search.confirm(**asdict(request), **session).document
+            return confirm_folds(options.name, folds, request, **place, **training_options(options))
+        return open_search(options.name, **place).confirm(**asdict(request), **training_options(options)).document
 
     def render(self, document: dict[str, Any]) -> str:
         seeds, queries = len(document["seeds"]), document["queries"]
@@ -290,13 +287,8 @@ class PlanCommand(Command):
         add_name(parser)
         parser.add_argument("--difference", type=float, metavar="D", help="how many seeds would show it?")
         parser.add_argument("--power", type=float, default=0.8, help="the chance to show it (default .8)")
-        parser.add_argument(
-            "--top",
-            type=int,
-            default=1,
-            metavar="K",
-            help="candidates of each arm (default 1: no selection)",
-        )
+        each = "candidates of each arm (default 1: no selection)"
+        parser.add_argument("--top", type=int, default=1, metavar="K", help=each)
         parser.add_argument("--pilot", type=int, metavar="N", help="train the baseline N times first, on dev")
         parser.add_argument("--storage", default=DEFAULT_STORAGE, help=STORAGE_HELP)
         parser.add_argument("--address", help="of a Ray cluster for --pilot: auto, or host:port (default: a local Ray)")
@@ -305,33 +297,29 @@ class PlanCommand(Command):
 
     def execute(self, options: Namespace) -> dict[str, Any]:
         search = open_search(options.name, options.storage)
-        names = ("difference", "power", "top", "pilot", "address", "allow_open_ray")
-        return search.plan(**{name: getattr(options, name) for name in names}, objective=objective_option(options))
+        asked = {name: getattr(options, name) for name in ("difference", "power", "top", "pilot")}
+        return search.plan(**asked, **training_options(options))
 
     def render(self, document: dict[str, Any]) -> str:
         queries = sorted({row["queries"] for row in document["table"]})
-        seeds = sorted({row["seeds"] for row in document["table"]})
-        cells = {(row["seeds"], row["queries"]): row for row in document["table"]}
-        rows = []
-        for each in seeds:
-            first = cells[each, queries[0]]
-            spent = [f"{first['hours']:.2g}"] if first["hours"] is not None else []
-            rows.append((str(each), *(f"{cells[each, one]['detectable']:.4f}" for one in queries), *spent))
-        headings = ["seeds", *(counted(one, "query") for one in queries)]
-        headings += ["hours"] if document["table"][0]["hours"] is not None else []
+        by_seeds: dict[int, list[dict[str, Any]]] = {}
+        for row in document["table"]:
+            by_seeds.setdefault(row["seeds"], []).append(row)
+        timed = document["table"][0]["hours"] is not None
+        rows = [
+            (str(seeds), *(f"{row['detectable']:.4f}" for row in sorted(of_seeds, key=lambda row: row["queries"])),
+             *([f"{of_seeds[0]['hours']:.2g}"] if timed else []))
+            for seeds, of_seeds in sorted(by_seeds.items())
+        ]  # fmt: skip
+        headings = ["seeds", *(counted(one, "query") for one in queries), *(["hours"] if timed else [])]
         question = (
             f"Minimum detectable difference in {in_metric_words(document['metric'])} between two configurations "
             f"(power {document['power']:g}). Variances from {document['source']}."
         )
-        lines = [wrapped(question), "", table(headings, rows), "", *_answer(document)]
+        lines = [wrapped(question), "", table(headings, rows), ""]
+        if asked := document["difference"]:
+            needed = document["seeds_needed"]
+            seeds = counted(needed, "seed") if needed else "more than 100 seeds, or more queries"
+            lines.append(f"To show {asked:g} on {counted(document['queries'], 'query')}: {seeds}.")
         lines += [wrapped(f"Note: {note}.") for note in document["notes"]]
         return "\n".join(lines).rstrip()
-
-
-def _answer(document: dict[str, Any]) -> list[str]:
-    """How many seeds would show the difference asked for."""
-    if not document["difference"]:
-        return []
-    needed = document["seeds_needed"]
-    seeds = counted(needed, "seed") if needed else "more than 100 seeds, or more queries"
-    return [f"To show {document['difference']:g} on {counted(document['queries'], 'query')}: {seeds}."]

@@ -65,7 +65,7 @@ def main_facts(findings: Findings, in_python: bool = False) -> Document:
         "searcher": search.search.searcher,
         "scheduler": search.search.scheduler,
         "over_curricula": findings.over_curricula,
-        "grows_trees": findings.grows_trees,
+        "grows_trees": search.base_run().grows_trees,
         "plain_is_tuned": findings.tuned,
         "verdict": None if findings.confirmation is None else _verdict(findings, findings.confirmation),
         "on_dev": _on_dev(findings),

@@ -108,8 +108,8 @@ class SearchProgress:
         elif kind == "trial" and was_paused:
             self.stops.pop(trial, None)
             self.scheduler_of(trial).resumed(trial)
-        elif kind == "result" and not known:
-            self._trial_reported(self.state.trials[trial], event)
+        elif kind == "result" and not known and trial != BASELINE_TRIAL:
+            self._ask_scheduler(trial, event)
         elif kind == "pause":
             self._tell(trial, "stopped_early")  # provisional, until the trial ends
         elif kind == "end":
@@ -164,10 +164,6 @@ class SearchProgress:
             return {key: trial.point[key] for key in self.experiment.plain_space.leaves if key in trial.point}
         values = as_point(trial.params) | trial.point
         return self.experiment.plain_space.within(values) if self.arms[PLAIN].trials > 1 else None
-
-    def _trial_reported(self, trial: TrialState, event: Event) -> None:
-        if trial.trial != BASELINE_TRIAL:
-            self._ask_scheduler(trial.trial, event)
 
     def _trial_ended(self, trial: TrialState) -> None:
         if trial.trial != BASELINE_TRIAL:
@@ -381,10 +377,6 @@ class Search:
         resources = self.experiment.search.resources
         return Plan(trial, run, checkpoint, resources.threads, resources.gpu)
 
-    def run_of(self, trial: TrialState) -> AnyRun:
-        """The training of a trial."""
-        return self.experiment.training_run(trial.point)
-
     @staticmethod
     def checkpoints(trial: TrialState) -> Iterator[tuple[str, int]]:
         """A trial's checkpoints that still exist, each with its iteration, newest first."""
@@ -416,7 +408,7 @@ class Search:
 
     def _end(self, trial: str, outcome: str, reason: str | None) -> None:
         state = self.state.trials[trial]
-        run, folder = self.run_of(state), None
+        run, folder = self.experiment.training_run(state.point), None
         if outcome != "failed":
             folder = self.from_sound_checkpoint(state, lambda checkpoint: self.artifacts(trial, checkpoint, run))
         elif (self._files(trial) / TRACEBACK).exists():
