@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from shlex import quote
 from types import FrameType
@@ -35,6 +34,8 @@ def loading() -> AbstractContextManager[None]:
 
 def versions(packages: Iterable[str]) -> dict[str, str | None]:
     """The versions of packages where this runs; None for one that is not installed."""
+    from importlib.metadata import PackageNotFoundError, version  # here: every command imports this module
+
     by_package: dict[str, str | None] = dict.fromkeys(packages)
     for package in by_package:
         with suppress(PackageNotFoundError):
