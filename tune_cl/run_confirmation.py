@@ -21,7 +21,7 @@ from trainables.core.storage import patiently
 from trainables.evaluation.metrics import dev_key
 from trainables.training.checkpoint import write_json
 from trainables.training.saves import DAMAGED
-from tune_cl.confirmation.against import rows_of as present_rows
+from tune_cl.confirmation.against import rows_of as rows_of_existing
 from tune_cl.confirmation.document import Compared, ablations, among_each_other, document_of, failure, fair_of
 from tune_cl.confirmation.looks import Look, look_at
 from tune_cl.confirmation.readings import earlier_readings, reader_of, record_reading
@@ -368,7 +368,7 @@ class Confirmation:
         if self.present:
             best = next((one for one in whole[1:] if one == self.best[0].label), whole[1])
             values = compared.values[whole[0]], compared.values[best]
-            document["against"] = present_rows(self.present, *values, best, self.request.correction)
+            document["against"] = rows_of_existing(self.present, *values, best, self.request.correction)
         if self.request.best_of:
             document["among"] = among_each_other(compared, whole[1:])
         document["dropped"] = [{"label": label, "seeds": self.seeds[:seen]} for label, seen in self.dropped.items()]

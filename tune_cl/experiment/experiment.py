@@ -296,10 +296,10 @@ class Experiment:
             endless = searcher == "grid" and self.plain_space.continuous
             make = SEARCHERS["random" if endless else searcher]
             sampler = make(self.plain_space, self.seed, search.startup_trials)
-            sampler.tell_apart(lambda values: self._effect(self.plain_values(values)), self.baseline_values())
+            sampler.set_effect(lambda values: self._effect(self.plain_values(values)), self.baseline_values())
             return sampler
         sampler = SEARCHERS[searcher](self.space, self.seed, search.startup_trials, search.points)
-        sampler.tell_apart(self._effect_of_curriculum if self.compares else self._effect, self.baseline_values())
+        sampler.set_effect(self._effect_of_curriculum if self.compares else self._effect, self.baseline_values())
         return sampler
 
     def _effect(self, point: Flat) -> Hashable:

@@ -52,11 +52,11 @@ class Sampler(ABC):
         self.first = list(points)
         self.points: dict[int, Flat] = {}
         self.effect: Callable[[Flat], Hashable] = identity
-        self.had: list[Flat] = []
+        self.excluded: list[Flat] = []
 
-    def tell_apart(self, effect: Callable[[Flat], Hashable], had: Flat) -> None:
-        """Points of equal `effect` train in the same way, such as two that differ in a key that nothing reads. `had`:
-        the point of a training that is no trial of the sampler's, the baseline."""
+    def set_effect(self, effect: Callable[[Flat], Hashable], baseline: Flat) -> None:
+        """Has points of equal `effect` count as the same: they train in the same way, such as two that differ in a key
+        that nothing reads. `baseline`: a point whose training is no trial of the sampler's."""
         effects: dict[Hashable, Hashable] = {}
 
         def remembered(point: Flat) -> Hashable:
@@ -65,7 +65,7 @@ class Sampler(ABC):
                 effects[key] = effect(point)
             return effects[key]
 
-        self.effect, self.had = remembered, [had]
+        self.effect, self.excluded = remembered, [baseline]
 
     def ask(self, number: int) -> Flat | None:
         """Flat values of the opened keys for trial `number`, which no trial has had yet; None if there are none."""
@@ -92,7 +92,7 @@ class Sampler(ABC):
     def ask_new(self, number: int, draw: Callable[[int], Flat]) -> Flat | None:
         """The first of `draw(0)`, `draw(1)`, ... with a new effect; else a random draw; else any untried configuration
         of a finite space. In a continuous space where all draws were tried, `draw(0)` again."""
-        tried = {self.effect(point) for point in (*self.had, *self.points.values())}
+        tried = {self.effect(point) for point in (*self.excluded, *self.points.values())}
         draws = (draw(attempt) for attempt in range(self.redraws))
         chances = (self.space.sample(generator(self.seed, "untried", number, chance)) for chance in range(CHANCES))
         new = next((point for point in chain(draws, chances) if self.effect(point) not in tried), None)
@@ -100,13 +100,13 @@ class Sampler(ABC):
             return new
         if self.space.continuous:
             return draw(0)
-        untried = list(self.rest())
+        untried = list(self.untried())
         return untried[generator(self.seed, "untried", number).integers(len(untried))] if untried else None
 
-    def rest(self) -> Iterator[Flat]:
+    def untried(self) -> Iterator[Flat]:
         """The configurations of a finite space that no trial has had, without those that train as the baseline."""
         tried = {identity(point) for point in self.points.values()}
-        out = {self.effect(point) for point in self.had}
+        out = {self.effect(point) for point in self.excluded}
         return (point for point in self.space.grid() if identity(point) not in tried and self.effect(point) not in out)
 
 
@@ -124,4 +124,4 @@ class GridSampler(Sampler):
     """Every combination once, in the order of the space file. Raises ConfigError for a continuous leaf."""
 
     def propose(self, number: int) -> Flat | None:
-        return next(self.rest(), None)
+        return next(self.untried(), None)
