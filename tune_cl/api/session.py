@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import sys
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from typing import Any
 
 from trainables.core.errors import Interrupted
 from trainables.core.prose import heard_by
-from tune_cl.process import stoppable
+from tune_cl.process import only_errors_logged, stoppable
 from tune_cl.search.progress_panel import NoPanel, Panel, PanelKind, StatusPanel
 
 LASTING = ("note:", "warning:")  # what a line of progress does not replace begins with one of these
@@ -29,25 +28,13 @@ def working(progress: bool) -> Iterator[PanelKind]:
         elif notebook:
             stack.enter_context(heard_by(NotebookLine().hear))
         if notebook:
-            stack.enter_context(no_advice_on_widgets())
+            stack.enter_context(only_errors_logged("ray.widgets.util"))  # which advises to install ipywidgets
         try:
             yield NoPanel if not progress else StatusPanel if notebook else Panel
         except Interrupted as stop:
             if stop.call:
                 stop.args = (f"stopped; what is done is saved. Go on with: {stop.call}",)
             raise
-
-
-@contextmanager
-def no_advice_on_widgets() -> Iterator[None]:
-    """Ray advises a notebook to install ipywidgets, which nothing here needs."""
-    logger = logging.getLogger("ray.widgets.util")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
 
 
 def in_notebook() -> bool:
