@@ -101,7 +101,7 @@ def sit(search_folder: SearchFolder, ended: bool = True) -> dict[str, Any]:
     quiet: Any = SimpleNamespace(notes=())
     inputs: Any = None if ended else SimpleNamespace(notes=list)
     with Journal(search_folder.folder) as journal:
-        return runner._session(quiet, search_folder, journal, inputs, "sqlite://", None)
+        return runner._session(quiet, search_folder, journal, inputs, None)
 
 
 def kinds(search_folder: SearchFolder) -> list[str]:
