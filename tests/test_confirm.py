@@ -24,6 +24,7 @@ from tests.support.confirm_cases import (
     search_folder,
     searched,
     state_of,
+    tracked,
     trainer,
 )
 from tests.support.confirm_cases import (
@@ -310,10 +311,10 @@ def test_once_all_is_trained_what_is_left_takes_no_cluster(
 ) -> None:
     told: list[str] = []
     monkeypatch.setattr(runner, "finish", lambda writer, command: told.append(command))
-    confirm_search(confirmed_folder, Request(top=1, seeds=2), "sqlite://", "head:6379")
+    confirm_search(tracked(confirmed_folder), Request(top=1, seeds=2), "head:6379")
     trainer.fails = {f"{LABELS[0]}, seed 4": NAN}
     with pytest.raises(WorkFailed):
-        confirm_search(confirmed_folder, Request(top=1, seeds=3), "sqlite://", "head:6379")
+        confirm_search(tracked(confirmed_folder), Request(top=1, seeds=3), "head:6379")
     assert "--address" not in told[0] and "--address head:6379 --top 1 --seeds 3" in told[1]
 
 
@@ -349,7 +350,7 @@ def test_the_command_that_goes_on_names_the_cluster(
 ) -> None:
     trainer.left = 0
     with pytest.raises(Interrupted, match=r"confirm toy --storage .* --address auto --top 1 --seeds 2"):
-        confirm_search(search_folder, Request(seeds=2), resolve_tracking_uri(search_folder.storage), "auto")
+        confirm_search(tracked(search_folder), Request(seeds=2), "auto")
 
     def stop(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt

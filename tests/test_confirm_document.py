@@ -115,7 +115,7 @@ def test_confirm_tells_mlflow_where_the_search_did(
     if moved:
         monkeypatch.delenv("MLFLOW_TRACKING_URI")
     used: list[str] = []
-    monkeypatch.setattr(runner, "confirm_search", lambda search_folder, request, uri, *_: used.append(uri) or {})
+    monkeypatch.setattr(runner, "confirm_search", lambda folder, *_: used.append(folder.tracking_uri) or {})
     monkeypatch.setattr("tune_cl.cli.confirm.ConfirmCommand.render", lambda command, document: "")
     assert main(["confirm", "toy", "--storage", str(tmp_path), *given]) == 0
     assert used == (given[1:] or [own])
@@ -466,7 +466,7 @@ def test_of_many_other_keys_four_are_named() -> None:
     assert "training.k2, training.k3 too" in four and "more" not in four
     assert of_curriculum(row_of(0.01, 0.001), "map") == ""
     none = of_curriculum(row_of(0.01, 0.001, also_differs=keys[:1], has_curriculum=False), "map", curricula=False)
-    assert none == " What differs is training.k0."
+    assert none == "What differs is training.k0."
 
 
 @pytest.mark.parametrize(

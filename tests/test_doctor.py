@@ -49,8 +49,8 @@ def test_a_storage_that_cannot_be_written_to_fails(console: Console) -> None:
 
 def test_packages_and_a_python_out_of_their_ranges_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert doctor.packages().ok
-    real = doctor.version
-    monkeypatch.setattr(doctor, "version", lambda name: "1.0" if name == "torch" else real(name))
+    real = doctor.versions
+    monkeypatch.setattr(doctor, "versions", lambda names: real(names) | dict.fromkeys({"torch"} & {*names}, "1.0"))
     found = doctor.packages()
     assert not found.ok and found.needed and found.found == "torch 1.0"
     assert (found.fix or "").endswith("pip install 'torch<3,>=2.9'")

@@ -42,7 +42,6 @@ LAYERS = (  # lowest first; a module belongs to the longest prefix of its name
     "tune_cl.inputs",
     "tune_cl.run_search",
     "tune_cl.run_confirmation",
-    "tune_cl.plan_confirmation",
     "tune_cl.run_training",
     "tune_cl.templates",
     "tune_cl.api",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,9 @@ def drawn(known: Components, seeds: int, queries: int) -> np.ndarray:
 
 
 def test_the_table_is_what_the_test_can_show() -> None:
-    plan = plan_of(Variances(KNOWN, 100, "a test"), 2, 0.8, 36.0)
+    trained = [{"metrics": {"seconds": 36.0}}]
+    state: Any = SimpleNamespace(name="toy", metric="map", confirmations=trained, by_number=list)
+    plan = plan_of(state, Variances(KNOWN, 100, "a test"), None, 0.8, 2)
     row = next(row for row in plan["table"] if (row["seeds"], row["queries"]) == (10, 200))
     assert row["detectable"] == pytest.approx(detectable(KNOWN, 10, 200))
     assert row["hours"] == pytest.approx((10 * 2 + 2 * 2) * 36 / 3600), "after the selection"

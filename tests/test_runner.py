@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +21,7 @@ from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Event, Journal, read_events
 from tune_cl.history.search_folder import SearchFolder, new_search_folder
 from tune_cl.history.state import SearchState, replay
+from tune_cl.process import versions
 from tune_cl.ray import nodes
 
 LATER = ("search_end", "confirmation")  # events of a search that is done
@@ -35,12 +37,12 @@ def test_a_name_that_was_taken_while_the_data_was_read_is_refused(
     monkeypatch.setattr(runner, "_session", lambda *_: {})
     storage = str(tmp_path / "runs")
     search_folder, same = new_search_folder(storage, None, "toy"), new_search_folder(storage, None, "toy")
-    runner.start_search(first, search_folder, "sqlite://", None)
+    runner.start_search(first, search_folder, None)
     before = search_folder.journal.read_bytes()
     with pytest.raises(
         ConfigError, match=r"--name: a search 'toy' exists in .*runs; .*tune-cl resume toy .*, or another"
     ):
-        runner.start_search(second, same, "sqlite://", None)
+        runner.start_search(second, same, None)
     assert search_folder.journal.read_bytes() == before
 
 
@@ -55,24 +57,24 @@ def test_what_is_stopped_before_its_trials_says_how_to_go_on_once_there_is_a_sea
     """Data, BM25 and a teacher can take hours."""
     (tmp_path / "toy.yaml").write_text(SPACE)
     experiment = load_experiment(str(tmp_path / "toy.yaml"), data=str(tiny_folder))
-    search_folder, uri = new_search_folder(str(tmp_path / "runs"), None, "toy"), "sqlite://"
-    command = f"Go on with: .*tune-cl resume toy --storage {tmp_path / 'runs'}$"
+    search_folder = replace(new_search_folder(str(tmp_path / "runs"), None, "toy"), tracking_uri="sqlite://")
+    command = f"Go on with: .*tune-cl resume toy --storage {tmp_path / 'runs'} --tracking-uri sqlite://$"
     with monkeypatch.context() as patch:
         patch.setattr(at, interrupted)
         if at.endswith("inputs_of"):  # no search yet
             with pytest.raises(KeyboardInterrupt):
-                runner.start_search(experiment, search_folder, uri, None)
+                runner.start_search(experiment, search_folder, None)
             assert not search_folder.exists()
             patch.undo()
             patch.setattr(runner, "_session", interrupted)
         with pytest.raises(Interrupted, match=command):
-            runner.start_search(experiment, search_folder, uri, None)
+            runner.start_search(experiment, search_folder, None)
     assert kinds(search_folder) == ["search"]
     monkeypatch.setattr(at, interrupted)
     with pytest.raises(Interrupted, match=command):
-        runner.resume_search(search_folder, uri, None)
+        runner.resume_search(search_folder, None)
     with pytest.raises(Interrupted, match=command.replace("$", " --address auto$")):
-        runner.resume_search(search_folder, uri, "auto")
+        runner.resume_search(search_folder, "auto")
 
 
 @pytest.fixture
@@ -99,7 +101,7 @@ def sit(search_folder: SearchFolder, ended: bool = True) -> dict[str, Any]:
     quiet: Any = SimpleNamespace(notes=())
     inputs: Any = None if ended else SimpleNamespace(notes=list)
     with Journal(search_folder.folder) as journal:
-        return runner._session(quiet, search_folder, journal, inputs, "sqlite://", None)
+        return runner._session(quiet, search_folder, journal, inputs, None)
 
 
 def kinds(search_folder: SearchFolder) -> list[str]:
@@ -128,9 +130,9 @@ def test_a_search_that_is_interrupted_is_told_to_be_so_unless_it_has_ended(
 
 
 def test_what_trials_depend_on_is_recorded_as_it_is_compared_on_nodes() -> None:
-    recorded = runner._versions()
+    recorded = versions((*nodes.PACKAGES, *runner.OF_DRIVER))
     assert {"lightgbm", "gensim", "tokenizers"} <= set(nodes.PACKAGES) <= recorded.keys()
-    assert recorded.items() >= nodes.versions(nodes.PACKAGES).items()
+    assert recorded.items() >= versions(nodes.PACKAGES).items()
     assert {"optuna", "mlflow"} <= recorded.keys()
 
 

@@ -294,7 +294,7 @@ def test_models_of_numbers_find_better_ones_than_random_search(kind: type[GpSamp
 @pytest.mark.parametrize("kind", [RandomSampler, TpeSampler])
 def test_given_configurations_come_first(kind: type[RandomSampler]) -> None:
     first = [SPACE.sample(generator(9, "points", i)) for i in range(3)]
-    answers = search(kind(SPACE, 0, first=first), 6, [])
+    answers = search(kind(SPACE, 0, points=first), 6, [])
     assert answers[:3] == first
     assert answers[3:] == search(kind(SPACE, 0), 6, [])[3:], "the others are drawn as ever"
 

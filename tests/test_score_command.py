@@ -11,7 +11,9 @@ import pytest
 from tests.support.builders import tiny_data
 from tests.support.console import Console
 from tests.support.data_folders import letor_files, trec_files, write_folder
+from trainables.config.keys import TrainingRun
 from trainables.data.instances import make_instances
+from trainables.loops.instances import SplitInstances
 from tune_cl.cli import command_of
 from tune_cl.cli.training import NOT_FIXED, SHOWN, extremes
 
@@ -71,9 +73,9 @@ def test_examples_are_of_different_queries() -> None:
     data = tiny_data(6, 5)
     split = data.splits["train"]
     instances = make_instances(split, True, "all", 1)
-    found = extremes(data, split, instances, np.arange(len(instances), dtype=np.float64))
-    assert all(len({example.query_id for example in examples}) == SHOWN for examples in found.values())
-    assert found["easiest"][0].value == 0 and found["hardest"][0].value == len(instances) - 1
+    found = extremes(SplitInstances(TrainingRun(), data, split, instances), np.arange(len(instances), dtype=np.float64))
+    assert all(len({example["query_id"] for example in examples}) == SHOWN for examples in found.values())
+    assert found["easiest"][0]["value"] == 0 and found["hardest"][0]["value"] == len(instances) - 1
 
 
 def test_a_negative_that_is_drawn_anew_has_no_document(console: Console) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from shlex import split
 from typing import Any
@@ -200,11 +201,11 @@ def test_it_is_confirmed_where_it_ran_and_sent_from_anywhere(
     search_folder: SearchFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(runner, "write_report", lambda search_folder, journal: None)
-    document = runner.resume_search(search_folder, "sqlite://", CLUSTER)
+    document = runner.resume_search(replace(search_folder, tracking_uri="sqlite://"), CLUSTER)
     storage = ["--storage", str(search_folder.storage)]
-    assert commands(capsys.readouterr().err)["resume"] == ["toy", *storage], "only tracking is left"
     shown = commands(render(document))
     tracking = ["--tracking-uri", "sqlite://"]  # not the storage's own: the next commands need it too
+    assert commands(capsys.readouterr().err)["resume"] == ["toy", *storage, *tracking], "only tracking is left"
     assert shown["confirm"][:7] == ["toy", *storage, *tracking, "--address", CLUSTER]
     assert shown["report"] == ["toy", *storage, *tracking] and document["address"] == CLUSTER
     assert split(search_folder.command("resume", "a b:1"))[-2:] == ["--address", "a b:1"]
@@ -226,9 +227,10 @@ def test_it_is_reported_by_the_next_resume_where_it_was_stopped_before_its_repor
 
     before = [event["event"] for event in read_events(search_folder.journal)].count("interrupted")
     monkeypatch.setattr(runner, "write_report", stop)
+    search_folder = replace(search_folder, tracking_uri="sqlite://")
     with pytest.raises(Interrupted):
-        runner.resume_search(search_folder, "sqlite://", None)
+        runner.resume_search(search_folder, None)
     monkeypatch.setattr(runner, "write_report", note)
-    runner.resume_search(search_folder, "sqlite://", None)
+    runner.resume_search(search_folder, None)
     assert told == [search_folder]
     assert [event["event"] for event in read_events(search_folder.journal)].count("interrupted") == before

@@ -63,11 +63,11 @@ def test_the_name_of_a_trial_tells_what_the_terminal_tells_of_it() -> None:
 def test_a_search_tells_what_it_opens(tmp_path: Path) -> None:
     inputs: Any = SimpleNamespace(fingerprint=lambda: {"name": "docstrings", "digest": "sha-1"})
     experiment = load_experiment("quickstart", ["ranker.name={choice: [conv_knrm, knrm]}"])
-    event = runner._search_event(experiment, SearchFolder(tmp_path, "s"), inputs, "", None)
+    event = runner._search_event(experiment, SearchFolder(tmp_path, "s"), inputs, None)
     assert event["opened"] == list(experiment.space.leaves) and "ranker.name" in event["opened"]
     assert replay([event]).rankers == ["conv_knrm", "knrm"]
     assert layout.search_tags(event)["tune_cl.ranker"] == "conv_knrm, knrm"
-    usual = runner._search_event(load_experiment("quickstart"), SearchFolder(tmp_path, "s"), inputs, "", None)
+    usual = runner._search_event(load_experiment("quickstart"), SearchFolder(tmp_path, "s"), inputs, None)
     assert usual["rankers"] == ["conv_knrm"]
 
 

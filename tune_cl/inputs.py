@@ -184,7 +184,7 @@ class Inputs(ABC):
 
     @abstractmethod
     def present(self, against: Sequence[str], split: str, metric: str) -> dict[str, np.ndarray]:
-        """Per-query values [Q] of run files and rankers that are there already, by their names (`--against`)."""
+        """Per-query values [Q] of existing rankers, given as run files or folders, by their names (`--against`)."""
 
     def complete(self, address: str | None, new_noise: bool = False) -> None:
         """Adds what takes training, on the cluster at `address` or here. `new_noise`: trainings draw their label noise

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from trainables.rankers import ranker_settings
 from trainables.rankers.prompt import document_part, query_part
 from trainables.training.ranker_folder import HUB_NAME, is_shared_form
 from tune_cl.confirmation.verdict import notes_of, of_these_seeds, sentence
+from tune_cl.process import versions
 from tune_cl.space.wording import label_free_rows, label_free_words
 
 CARD = "README.md"
@@ -96,6 +96,7 @@ def _header(folder: Path, run: TrainingRun) -> str:
 
 def _body(folder: Path, facts: Facts) -> str:
     run, name = facts.run, facts.run.ranker["name"]
+    made_with = ", ".join(f"{package} {number}" for package, number in versions(PACKAGES).items() if number)
     use = TREES if run.grows_trees else (_elsewhere(run) if is_shared_form(folder) else "") + WITH_TUNE_CL
     parts = [
         f"# {name} trained on {facts.data.name}\n",
@@ -109,7 +110,7 @@ def _body(folder: Path, facts: Facts) -> str:
         "## Curriculum and configuration\n",
         _table(("key", "value"), [(f"`{key}`", f"`{_short(value)}`") for key, value in run.in_force().items()]),
         "## Made with\n",
-        f"{_versions()}.\n\n```sh\n{facts.command}\n```\n",
+        f"{made_with}.\n\n```sh\n{facts.command}\n```\n",
     ]
     return "\n".join(part for part in parts if part)
 
@@ -160,16 +161,6 @@ def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 def _short(value: Any) -> str:
     text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
     return text.replace("|", "\\|").replace("\n", " ")
-
-
-def _versions() -> str:
-    known = []
-    for package in PACKAGES:
-        try:
-            known.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            continue
-    return ", ".join(known)
 
 
 def write_verdict(folder: Path, document: Mapping[str, Any], command: str) -> None:

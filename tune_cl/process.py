@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from shlex import quote
 from types import FrameType
@@ -30,6 +31,17 @@ NOT_IN_TIME = "Ray did not start in its time"
 def loading() -> AbstractContextManager[None]:
     """Names the import of Ray and PyTorch, which takes seconds the first time."""
     return nullcontext() if "ray" in sys.modules else phase("loading Ray and PyTorch")
+
+
+def versions(packages: Iterable[str]) -> dict[str, str | None]:
+    """The versions of packages where this runs; None for one that is not installed."""
+    from importlib.metadata import PackageNotFoundError, version  # here: every command imports this module
+
+    by_package: dict[str, str | None] = dict.fromkeys(packages)
+    for package in by_package:
+        with suppress(PackageNotFoundError):
+            by_package[package] = version(package)
+    return by_package
 
 
 def load() -> str:
@@ -103,6 +115,20 @@ def environment(values: Mapping[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def only_errors_logged(*names: str) -> Iterator[None]:
+    """Meanwhile these loggers log nothing below an error."""
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def silence(descriptor: int) -> None:

@@ -21,10 +21,10 @@ from trainables.core.storage import patiently
 from trainables.evaluation.metrics import dev_key
 from trainables.training.checkpoint import write_json
 from trainables.training.saves import DAMAGED
-from tune_cl.confirmation.against import rows_of as present_rows
+from tune_cl.confirmation.against import rows_of as rows_of_existing
 from tune_cl.confirmation.document import Compared, ablations, among_each_other, document_of, failure, fair_of
 from tune_cl.confirmation.looks import Look, look_at
-from tune_cl.confirmation.readings import Reading, earlier_readings, reader_of, record_reading
+from tune_cl.confirmation.readings import earlier_readings, reader_of, record_reading
 from tune_cl.confirmation.request import (
     FIRST_LOOK,
     Configuration,
@@ -156,11 +156,6 @@ class Confirmation:
             inputs.draw_noise([run.run for run in self._every_run()])
         self.prepared = inputs.by_key
 
-    @property
-    def rows(self) -> list[Configuration]:
-        """The baseline, then the configurations."""
-        return [self.baseline, *self.best]
-
     def _run(self, configuration: Configuration, seed: int, split: str | None = None) -> SeedRun:
         on = split or self.request.split
         return seed_run(self.experiment, configuration, seed, on, self.search_folder, self.request.new_noise)
@@ -205,20 +200,14 @@ class Confirmation:
         the verdict is settled. Then those that only say what tuning was worth."""
         yield from self._selection(journal)
         yield from self._test(journal)
-        if self.extra and (
-            missing := self._to_train(journal, [self.runs[self.default.label, seed] for seed in self.seeds])
-        ):
-            yield missing
+        yield from self._missing(journal, [self.runs[one.label, seed] for one in self.extra for seed in self.seeds])
 
     def _selection(self, journal: Journal) -> Iterator[list[SeedRun]]:
         if not self.selects:
             self.selection = rows_of(self.candidates, ())
             return
-        runs = [run for one in self.candidates for run in one.runs]
-        if missing := self._to_train(journal, runs):
-            yield missing
-        failed = {run.configuration.label for run, _ in self.failed}
-        self.selection = rows_of(self.candidates, failed)
+        yield from self._missing(journal, [run for one in self.candidates for run in one.runs])
+        self.selection = rows_of(self.candidates, self.failed_labels)
         by_label = {(one.arm, one.configuration.label): one.configuration for one in self.candidates}
         self.baseline = by_label[PLAIN, champion(self.selection, PLAIN)]
         if not self.request.tests_all:
@@ -226,20 +215,13 @@ class Confirmation:
         say(in_words(self.selection, self.state.metric))
         self._set_out()
 
-    def _to_train(self, journal: Journal, runs: Sequence[SeedRun]) -> list[SeedRun]:
-        """Those of the runs without a result, which are numbered as they end."""
-        missing = self._missing(journal, runs)
-        self.numbers = iter(f"{number}/{len(missing)}" for number in range(1, len(missing) + 1))
-        return missing
-
     def _test(self, journal: Journal) -> Iterator[list[SeedRun]]:
         at_a_time = [self.seeds]
         if self.max_seeds:
             at_a_time = [self.seeds[:FIRST_LOOK], *([seed] for seed in self.seeds[FIRST_LOOK:])]
         for seeds in at_a_time:
             every = [self.runs[one.label, seed] for seed in seeds for one in self.with_ablations]
-            if missing := self._to_train(journal, every):
-                yield missing
+            yield from self._missing(journal, every)
             seen = self.seeds.index(seeds[-1]) + 1
             if self.max_seeds and self._is_settled(journal, seen):
                 self.seeds = self.seeds[:seen]
@@ -259,7 +241,7 @@ class Confirmation:
     def _is_settled(self, journal: Journal, seen: int) -> bool:
         """Looks at the first `seen` seeds; ends what is hopeless. Returns whether no further seed is worth training."""
         baseline, *labels = (one.label for one in self.running)
-        if self.failed_baseline or not labels:
+        if self.baseline.label in self.failed_labels or not labels:
             return True
         compared = self.compared([baseline, *labels], self.seeds[:seen])
         tests = compared.tests(dict.fromkeys(labels, baseline), len(self.dropped))
@@ -267,33 +249,25 @@ class Confirmation:
         look = look_at(tests, self.best[0].label, queries, seen, self.request.max_seeds)
         self.looks.append(look)
         say(look.in_words())
-        self._record_look(journal, look)
+        event = {"event": "look", "split": self.request.split, "max_seeds": self.request.max_seeds, **look.row}
+        if text_of(event) not in self.recorded_looks:  # by an earlier attempt
+            journal.append(event | {"time": time.time()})
         if look.decision == "continue":
             self.dropped |= dict.fromkeys(sorted(look.hopeless), seen)
         return look.decision != "continue"
 
-    def _record_look(self, journal: Journal, look: Look) -> None:
-        """Records a look, unless an earlier attempt did."""
-        event = {"event": "look", "split": self.request.split, "max_seeds": self.request.max_seeds, **look.row}
-        if text_of(event) not in self.recorded_looks:
-            journal.append(event | {"time": time.time()})
-
     def compared(self, labels: Sequence[str], seeds: Sequence[int]) -> Compared:
         runs = {label: [self.runs[label, seed] for seed in seeds] for label in labels}
-        readings = readings_before(self.last, [label for label in labels if label in self.tested], seeds)
+        tested = {one.label for one in self.best}
+        readings = readings_before(self.last, [label for label in labels if label in tested], seeds)
         options = self.request.split, self.state.metric, self.request.correction, self.max_seeds
         return Compared(runs, *options, readings, self.clusters)
 
     @property
-    def tested(self) -> set[str]:
-        """The labels of the configurations that are tested against the baseline."""
-        return {one.label for one in self.best}
-
-    @property
     def running(self) -> list[Configuration]:
         """The baseline and the configurations that get the next seed."""
-        out = self.dropped.keys() | {run.configuration.label for run, _ in self.failed}
-        return [one for one in self.rows if one is self.baseline or one.label not in out]
+        out = self.dropped.keys() | self.failed_labels
+        return [self.baseline, *(one for one in self.best if one.label not in out)]
 
     @property
     def with_ablations(self) -> list[Configuration]:
@@ -301,8 +275,9 @@ class Confirmation:
         own = [self.ablations.get(one.label) for one in self.running]
         return list({one.label: one for one in (*self.running, *own) if one}.values())
 
-    def _missing(self, journal: Journal, runs: Sequence[SeedRun]) -> list[SeedRun]:
-        """The runs without a result yet; of the others' results, records what the journal lacks."""
+    def _missing(self, journal: Journal, runs: Sequence[SeedRun]) -> Iterator[list[SeedRun]]:
+        """The runs without a result yet, if any, which are numbered as they end; of the others' results, records what
+        the journal lacks."""
         missing = [run for run in runs if not self._has_result(run)]
         for run in runs:
             if run not in missing:
@@ -312,7 +287,9 @@ class Confirmation:
             say(f"{len(missing) - trained} of {len(runs)} trainings to do")
         if trained:
             say(f"{trained} of {len(runs)} trained before: their checkpoints are applied to {runs[0].split}")
-        return missing
+        self.numbers = iter(f"{number}/{len(missing)}" for number in range(1, len(missing) + 1))
+        if missing:
+            yield missing
 
     def _has_result(self, run: SeedRun) -> bool:
         """Whether a run has a result; says so if that is damaged: it is made again."""
@@ -323,8 +300,9 @@ class Confirmation:
             return False
 
     @property
-    def failed_baseline(self) -> bool:
-        return any(run.configuration is self.baseline for run, _ in self.failed)
+    def failed_labels(self) -> set[str]:
+        """The labels of configurations of which a training failed."""
+        return {run.configuration.label for run, _ in self.failed}
 
     def _ended(self, journal: Journal, run: SeedRun, reason: str | None) -> None:
         """Takes in a training that has ended; `reason`: why it failed, if it did."""
@@ -355,8 +333,7 @@ class Confirmation:
 
     def _default_row(self) -> dict[str, Any] | None:
         """The first trial's configuration against the plain champion; None if it is that."""
-        failed = {run.configuration.label for run, _ in self.failed}
-        if not self.extra or self.default.label in failed:
+        if not self.extra or self.default.label in self.failed_labels:
             return None
         compared = self.compared([self.baseline.label, self.default.label], self.seeds)
         [test] = compared.tests({self.default.label: self.baseline.label}, 0).values()
@@ -378,21 +355,20 @@ class Confirmation:
         Raises WorkFailed if nothing is left to compare.
         """
         whole = [one.label for one in self.running]
-        if self.failed_baseline or len(whole) < 2:
+        if self.baseline.label in self.failed_labels or len(whole) < 2:
             raise WorkFailed("; ".join(f"{run.name}: {why} (see {run.folder})" for run, why in self.failed))
         head = {"search": self.state.name, "storage": self.search_folder.address}
         head |= {"tracking_uri": masked(self.search_folder.tracking_uri)}
         head |= {"metric": self.state.metric, "split": self.request.split}
-        failed = {run.configuration.label for run, _ in self.failed}
-        ended = [one.label for one in self.with_ablations if one.label not in failed]
+        ended = [one.label for one in self.with_ablations if one.label not in self.failed_labels]
         compared = self.compared(ended, self.seeds)
-        own = {label: one.label for label, one in self.ablations.items() if one and one.label not in failed}
+        own = {label: one.label for label, one in self.ablations.items() if one and one.label not in self.failed_labels}
         verdict = document_of(compared, whole, own, self.best[0].label, list(self.dropped))
         document = {**head, "seeds": self.seeds, **verdict, **self.label_free, "asked": asdict(self.request)}
         if self.present:
             best = next((one for one in whole[1:] if one == self.best[0].label), whole[1])
             values = compared.values[whole[0]], compared.values[best]
-            document["against"] = present_rows(self.present, *values, best, self.request.correction)
+            document["against"] = rows_of_existing(self.present, *values, best, self.request.correction)
         if self.request.best_of:
             document["among"] = among_each_other(compared, whole[1:])
         document["dropped"] = [{"label": label, "seeds": self.seeds[:seen]} for label, seen in self.dropped.items()]
@@ -403,14 +379,9 @@ class Confirmation:
         document |= {"selection": selection, "default": self._default_row(), "fair": fair_of(self.state)}
         document |= self._drawn()
         document["earlier"] = looks_before(self.last, document)
-        document["readings"] = self._readings()
+        reader, storage = reader_of(self.search_folder), self.search_folder.storage
+        document["readings"] = earlier_readings(self.split_digest, reader, storage) if self.split_digest else []
         return document | {"notes": notes_of(document)}
-
-    def _readings(self) -> list[Reading]:
-        """What other searches and trainings have read of the split."""
-        if not self.split_digest:
-            return []
-        return earlier_readings(self.split_digest, reader_of(self.search_folder), self.search_folder.storage)
 
 
 def text_of(look: Mapping[str, Any]) -> str:
@@ -421,7 +392,6 @@ def text_of(look: Mapping[str, Any]) -> str:
 def confirm_search(
     search_folder: SearchFolder,
     request: Request,
-    tracking_uri: str,
     address: str | None,
     objective: Objective | None = None,
     panel: PanelKind = Panel,
@@ -436,7 +406,7 @@ def confirm_search(
         with search_folder.open() as journal:
             work = prepare_work(search_folder, journal, request, address, objective, panel)
             tell(work.state, work)
-            writer = MlflowWriter(journal, tracking_uri)
+            writer = MlflowWriter(journal, search_folder.tracking_uri)
             with ExitStack() as closing:
                 closing.callback(lambda: finish(writer, request.command(search_folder, cluster)))
                 writer.start()

@@ -6,7 +6,6 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,9 @@ from tune_cl.history.search_folder import TRIALS, SearchFolder, has_event, name_
 from tune_cl.history.state import SearchState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.inputs import Artifacts, Inputs, inputs_of
+from tune_cl.process import versions
 from tune_cl.ray.concurrency import Concurrency, at_a_time, require_room
-from tune_cl.ray.nodes import PACKAGES, versions
+from tune_cl.ray.nodes import PACKAGES
 from tune_cl.ray.session import ray_session
 from tune_cl.ray.tuner import drop_foreign_checkpoints, run_trials
 from tune_cl.report.page import write_report
@@ -43,7 +43,6 @@ OF_DRIVER = ("optuna", "mlflow")  # packages that no trial needs
 def start_search(
     experiment: Experiment,
     search_folder: SearchFolder,
-    tracking_uri: str,
     address: str | None,
     panel: PanelKind = Panel,
 ) -> dict[str, Any]:
@@ -61,11 +60,11 @@ def start_search(
         with search_folder.open() as journal:
             if journal.size:  # or since the check above
                 raise name_exists(search_folder)
-            journal.append(_search_event(experiment, search_folder, inputs, tracking_uri, address))
+            journal.append(_search_event(experiment, search_folder, inputs, address))
             if warm:
                 say("\n".join(f"note: {note}" for note in notes_of(warm)))
                 journal.append(warm | {"time": time.time()})
-            return _session(experiment, search_folder, journal, inputs, tracking_uri, address, panel)
+            return _session(experiment, search_folder, journal, inputs, address, panel)
     except Interrupted:
         raise
     except KeyboardInterrupt as error:
@@ -76,7 +75,6 @@ def start_search(
 
 def resume_search(
     search_folder: SearchFolder,
-    tracking_uri: str,
     address: str | None,
     panel: PanelKind = Panel,
     objective: Objective | None = None,
@@ -102,7 +100,7 @@ def resume_search(
         with search_folder.open() as journal:
             if journal.note:
                 say(journal.note)
-            return _session(experiment, search_folder, journal, inputs, tracking_uri, address, panel, retry_failed)
+            return _session(experiment, search_folder, journal, inputs, address, panel, retry_failed)
     except Interrupted:
         raise
     except KeyboardInterrupt as error:
@@ -112,7 +110,6 @@ def resume_search(
 def tune_plain(
     search_folder: SearchFolder,
     trials: int | None,
-    tracking_uri: str,
     address: str | None,
     panel: PanelKind = Panel,
     objective: Objective | None = None,
@@ -131,7 +128,7 @@ def tune_plain(
     written = {key: leaf.document() for key, leaf in leaves.items()}
     with search_folder.open() as journal:
         journal.append({"event": "tune_plain", "trials": more, "leaves": written, "time": time.time()})
-    return resume_search(search_folder, tracking_uri, address, panel, objective)
+    return resume_search(search_folder, address, panel, objective)
 
 
 def _stopped(error: BaseException, search_folder: SearchFolder, address: str | None) -> Interrupted | WorkFailed:
@@ -143,7 +140,6 @@ def _session(
     search_folder: SearchFolder,
     journal: Journal,
     inputs: Inputs | None,
-    tracking_uri: str,
     address: str | None,
     panel: PanelKind = Panel,
     retry_failed: bool = False,
@@ -153,9 +149,9 @@ def _session(
     if inputs:
         for note in (*experiment.notes, *inputs.notes()):
             say(f"note: {note}")
-    if search_folder.remote and not search_folder.elsewhere(tracking_uri):
-        say(f"note: MLflow's runs are in {tracking_uri} of this machine; a server shows them to all")
-    writer = MlflowWriter(journal, tracking_uri)
+    if search_folder.remote and not search_folder.elsewhere(search_folder.tracking_uri):
+        say(f"note: MLflow's runs are in {search_folder.tracking_uri} of this machine; a server shows them to all")
+    writer = MlflowWriter(journal, search_folder.tracking_uri)
     cluster = address
     try:
         writer.start()
@@ -174,7 +170,6 @@ def _session(
         raise _stopped(error, search_folder, cluster) from None
     finally:
         finish(writer, search_folder.command("resume", cluster))
-    search_folder = replace(search_folder, tracking_uri=tracking_uri)
     document = search_document(state, search_folder, writer.run_id, writer.view_path)
     return document | ({"address": address} if address else {})
 
@@ -204,14 +199,15 @@ def _run(
             journal.append({"event": "label_free", **label_free.result(), "time": time.time()})
         trials, iterations = experiment.trials, experiment.base_run().training.max_iterations
         with panel(trials, iterations, before) as progress:
-            cluster = address is not None
             networks = not experiment.base_run().grows_trees
-            concurrency = Concurrency(limits.resources, limits.max_concurrent, cluster, progress.say, networks)
+            concurrency = Concurrency(
+                limits.resources, limits.max_concurrent, address is not None, progress.say, networks
+            )
             search = Search(experiment, journal, concurrency(), artifacts, progress.update)
             if retry_failed:
                 search.retry_failed()
-            for address in drop_foreign_checkpoints(search.state, search_folder):
-                progress.say(f"note: the checkpoint {address} is not used: it is not below the search's folder")
+            for foreign in drop_foreign_checkpoints(search.state, search_folder):
+                progress.say(f"note: the checkpoint {foreign} is not used: it is not below the search's folder")
             session = f"session-{search.state.sessions}"
             run_trials(
                 search, trials, inputs.by_key, limits.resources, search_folder.below("ray"), session, concurrency
@@ -225,7 +221,7 @@ def _close(search: Search, artifacts: Artifacts) -> None:
     state, resources = search.state, search.experiment.search.resources
     ranker = None
     if best := state.best():
-        run = search.run_of(best[0])
+        run = search.experiment.training_run(best[0].point)
         ranker = search.from_sound_checkpoint(best[0], lambda checkpoint: artifacts.ranker(checkpoint, run))
         if ranker:
             artifacts.describe(Path(ranker), best[0].trial, best[1], run, state.label_free)
@@ -237,11 +233,7 @@ def _close(search: Search, artifacts: Artifacts) -> None:
 
 
 def _search_event(
-    experiment: Experiment,
-    search_folder: SearchFolder,
-    inputs: Inputs,
-    tracking_uri: str,
-    address: str | None,
+    experiment: Experiment, search_folder: SearchFolder, inputs: Inputs, address: str | None
 ) -> dict[str, Any]:
     concurrent = None if address else at_a_time(experiment.search)  # a cluster may grow
     run = experiment.base_run()
@@ -262,9 +254,9 @@ def _search_event(
         "yaml": experiment.to_yaml(),
         **({"objective": experiment.objective.record} if experiment.objective else {}),
         "plugins": [plugin.record for plugin in plugins_of(parts_of(experiment))],
-        "versions": _versions(),
+        "versions": {name: number for name, number in versions((*PACKAGES, *OF_DRIVER)).items() if number},
         "git_commit": _git_commit(),
-        "tracking_uri": search_folder.elsewhere(masked(tracking_uri)),
+        "tracking_uri": search_folder.elsewhere(masked(search_folder.tracking_uri)),
         "storage": search_folder.address,
         "forecast": forecast_of(experiment, concurrent),
         "time": time.time(),
@@ -275,10 +267,6 @@ def parts_of(experiment: Experiment) -> list[object]:
     """A tree with the names of all parts that a search may use, among others."""
     parts: list[object] = [yaml.safe_load(experiment.to_yaml())]
     return parts if experiment.objective else [*parts, form_of(experiment.base_ranker().data.source)]
-
-
-def _versions() -> dict[str, str]:
-    return {package: version for package, version in versions((*PACKAGES, *OF_DRIVER)).items() if version}
 
 
 def _git_commit(program: Path = Path(__file__)) -> str | None:

@@ -10,33 +10,22 @@ from typing import Any
 from trainables.config.function import option_of
 from trainables.core.errors import WorkFailed
 from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Arm
-from tune_cl.history.journal import read_events
+from tune_cl.history.journal import Event, read_events
 from tune_cl.history.search_folder import TRIALS, SearchFolder
 from tune_cl.history.state import Dev, SearchState, TrialState, over_curricula, replay
 from tune_cl.history.tracking_uri import SQLITE, masked
 from tune_cl.search.analysis import selection_bias
-from tune_cl.tracking.cursor import load
+from tune_cl.tracking.cursor import Cursor, load
 from tune_cl.tracking.layout import PARENT, target, view_path
 
 CONFIG = "config.yaml"  # in a trial's folder: its complete configuration
 BEST_RANKER = "best-ranker"  # the folder of the best trial's ranker, in TRIALS
 
 
-def best_of(state: SearchState) -> dict[str, Any] | None:
-    """The best trial as the result document and MLflow show it."""
-    best = state.best()
-    return _reached(*best) if best else None
-
-
-def best_curriculum_of(state: SearchState) -> dict[str, Any] | None:
-    """Like `best_of`, for the best trial that is not plain."""
-    return best_of_arm(state, CURRICULUM)
-
-
-def best_of_arm(state: SearchState, arm: Arm) -> dict[str, Any] | None:
-    """Like `best_of`, for the best trial of an arm."""
-    best = next(iter(state.ranked_of(arm)), None)
-    return _reached(*best) if best else None
+def best_of(state: SearchState, arm: Arm | None = None) -> dict[str, Any] | None:
+    """The best trial, of an arm or of both, as the result document and MLflow show it."""
+    ranked = state.ranked() if arm is None else state.ranked_of(arm)
+    return _reached(*ranked[0]) if ranked else None
 
 
 def _reached(trial: TrialState, at: Dev) -> dict[str, Any]:
@@ -51,21 +40,6 @@ def default_result(state: SearchState) -> dict[str, Any] | None:
     return _reached(trial, at)
 
 
-def arms_document(state: SearchState) -> dict[str, Any]:
-    """Trials, iterations and searched keys of each arm."""
-    return {arm: _arm_document(state, arm) for arm in ARMS}
-
-
-def _arm_document(state: SearchState, arm: Arm) -> dict[str, Any]:
-    return {"trials": len(state.trials_of(arm)), "iterations": state.iterations_of(arm), "opened": state.opened_in(arm)}
-
-
-def curves_of(state: SearchState) -> dict[str, list[float]]:
-    """Dev values, by iteration, of every trial that did not fail."""
-    sound = [trial for trial in state.by_number() if trial.outcome != "failed"]
-    return {trial.trial: list(trial.dev(state.metric).values()) for trial in sound}
-
-
 def search_document(
     state: SearchState, search_folder: SearchFolder, run_id: str | None, view: str | None
 ) -> dict[str, Any]:
@@ -73,14 +47,14 @@ def search_document(
 
     Raises WorkFailed if no trial gave a value.
     """
-    counts = state.counts()
-    best = best_of(state)
+    counts, best = state.counts(), best_of(state)
     if best is None:
         reasons = {trial.reason for trial in state.trials.values() if trial.reason}
         raise WorkFailed(
             f"no trial of search '{state.name}' gave a dev value: "
             f"{'; '.join(sorted(reasons)) or 'none was run'}; log: {search_folder.journal}"
         )
+    sound = [trial for trial in state.by_number() if trial.outcome != "failed"]
     return {
         "search": state.name,
         "data": state.data["name"],
@@ -95,14 +69,21 @@ def search_document(
         "ended_by": state.end.get("ended_by") if state.end else None,
         "forecast": state.forecast,
         "best": best,
-        "best_curriculum": best_curriculum_of(state),
+        "best_curriculum": best_of(state, CURRICULUM),
         "opened": list(dict.fromkeys(key for trial in state.by_number() for key in trial.point)),
         "over_curricula": over_curricula(state),
         "compares": over_curricula(state) if state.compares is None else state.compares,
-        "selection_bias": selection_bias(curves_of(state)),
-        "baseline": best_of_arm(state, PLAIN),
+        "selection_bias": selection_bias({trial.trial: [*trial.dev(state.metric).values()] for trial in sound}),
+        "baseline": best_of(state, PLAIN),
         "default": default_result(state),
-        "arms": arms_document(state),
+        "arms": {
+            arm: {
+                "trials": len(state.trials_of(arm)),
+                "iterations": state.iterations_of(arm),
+                "opened": state.opened_in(arm),
+            }
+            for arm in ARMS
+        },
         **{key: state.label_free.get(key) for key in ("first_stage", "label_free")},
         "best_ranker": str(search_folder.folder / TRIALS / BEST_RANKER)
         if (state.end or {}).get("checkpoint")
@@ -125,8 +106,7 @@ def recorded_document(search_folder: SearchFolder) -> dict[str, Any]:
 def is_complete(search_folder: SearchFolder, state: SearchState) -> bool:
     """Whether a finished search has its report, and MLflow's database all of it. Only a SQLite file can be asked
     without MLflow, which takes seconds to load: False for any other store."""
-    search = next(read_events(search_folder.journal))
-    sent = load(search_folder.journal, target(search, search_folder.tracking_uri))
+    _, sent = _sent(search_folder)
     whole = sent.offset == search_folder.journal.stat().st_size and not sent.artifacts
     database = Path(search_folder.tracking_uri.removeprefix(SQLITE))
     if not (whole and report_is_current(search_folder, state) and database.is_file()):
@@ -143,7 +123,12 @@ def report_is_current(search_folder: SearchFolder, state: SearchState) -> bool:
 
 def recorded_view(search_folder: SearchFolder) -> tuple[str | None, str | None]:
     """The id of the parent run in MLflow and the page of the trials there, as far as they have been sent."""
-    search = next(read_events(search_folder.journal))
-    sent = load(search_folder.journal, target(search, search_folder.tracking_uri))
+    search, sent = _sent(search_folder)
     view = view_path(search, sent.experiment) if sent.experiment else None
     return sent.runs.get(PARENT), view
+
+
+def _sent(search_folder: SearchFolder) -> tuple[Event, Cursor]:
+    """The search's first event, and how far its journal has been sent to MLflow."""
+    search = next(read_events(search_folder.journal))
+    return search, load(search_folder.journal, target(search, search_folder.tracking_uri))

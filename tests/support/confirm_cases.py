@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -236,8 +236,12 @@ def confirmed_folder(confirmed: Confirmed, tmp_path: Path) -> SearchFolder:
     return SearchFolder(storage, "toy")
 
 
+def tracked(search_folder: SearchFolder) -> SearchFolder:
+    return replace(search_folder, tracking_uri=resolve_tracking_uri(search_folder.storage))
+
+
 def confirm(search_folder: SearchFolder, **options: Any) -> dict[str, Any]:
-    return confirm_search(search_folder, Request(**options), resolve_tracking_uri(search_folder.storage), None)
+    return confirm_search(tracked(search_folder), Request(**options), None)
 
 
 def state_of(search_folder: SearchFolder) -> SearchState:

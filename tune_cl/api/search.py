@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from trainables.config.function import Function, Objective, objective_of
 from trainables.core.plugins import Names, load_plugins
 from trainables.core.prose import say
 from trainables.data.tables_in_memory import Data, as_source
-from tune_cl.api.session import panel_kind, working
+from tune_cl.api.session import working
 from tune_cl.api.verdict import Verdict
 from tune_cl.confirmation.request import Request, last_verdict
 from tune_cl.experiment.experiment import PLAIN
@@ -30,8 +31,8 @@ from tune_cl.history.state import SearchState, TrialState, replay
 from tune_cl.history.tracking_uri import masked, resolve_tracking_uri
 from tune_cl.process import loading
 from tune_cl.ray.access import require_ray
-from tune_cl.search.progress_panel import trial_status
-from tune_cl.search_document import BEST_RANKER, best_of, best_of_arm, is_complete, recorded_document
+from tune_cl.search.progress_panel import PanelKind, trial_status
+from tune_cl.search_document import BEST_RANKER, best_of, is_complete, recorded_document
 from tune_cl.tracking.layout import metric_name
 
 if TYPE_CHECKING:
@@ -89,20 +90,20 @@ def run(
     Interrupted (a KeyboardInterrupt) when stopped: `Search.resume` goes on.
     """
     load_plugins(plugins)
-    with working(progress):
+    with working(progress) as panel:
         own = objective_of(objective) if objective else None
         experiment = requested_experiment(
             space, as_source(data), ranker, trials, max_iterations, seed, overrides or {}, own
         )
         experiment = in_any_folder(experiment)
         search_folder = new_search_folder(str(storage), name, experiment.name)
-        tracking_uri = resolve_tracking_uri(search_folder.storage, tracking_uri)
-        search_folder = replace(search_folder, tracking_uri=tracking_uri, objective=own.option if own else "")
+        uri = resolve_tracking_uri(search_folder.storage, tracking_uri)
+        search_folder = replace(search_folder, tracking_uri=uri, objective=own.option if own else "")
         require_ray(address, allow_open_ray)
         with loading():  # only after the input is checked
             from tune_cl.run_search import start_search
 
-        document = start_search(experiment, search_folder, tracking_uri, address, panel_kind(progress))
+        document = start_search(experiment, search_folder, address, panel)
     return Search(search_folder, document, own)
 
 
@@ -193,7 +194,7 @@ class Search:
     @property
     def baseline(self) -> Trial | None:
         """The best plain trial on dev; None if none gave a value."""
-        return _trial(best_of_arm(self._state, PLAIN))
+        return _trial(best_of(self._state, PLAIN))
 
     @property
     def best_ranker(self) -> Path | None:
@@ -219,9 +220,7 @@ class Search:
         and MLflow's records are completed. `objective`: the function of a search that trains by one, if this is not
         what `run` returned; `retry_failed`: whether failed trials are trained again, also of a
         finished search. Returns this search. Raises what `tune_cl.run` raises."""
-        with working(progress):
-            self._remember(objective)
-            require_ray(address, allow_open_ray)
+        with self._working(progress, objective, address, allow_open_ray) as panel:
             if self.finished and not retry_failed:
                 if is_complete(self.search_folder, self._state):
                     self._document = recorded_document(self.search_folder)
@@ -230,8 +229,7 @@ class Search:
             with loading():
                 from tune_cl.run_search import resume_search
 
-            uri, kind = self.search_folder.tracking_uri, panel_kind(progress)
-            self._document = resume_search(self.search_folder, uri, address, kind, self._objective, retry_failed)
+            self._document = resume_search(self.search_folder, address, panel, self._objective, retry_failed)
         return self
 
     def tune_plain(
@@ -246,19 +244,22 @@ class Search:
         searches outside `baseline`, else over learning rate, loss and batch size. `trials`: how many; None: as many as
         make the arms equal. Returns this search. Raises what `resume` raises, and ConfigError if nothing is left to
         search."""
-        with working(progress):
-            self._remember(objective)
-            require_ray(address, allow_open_ray)
+        with self._working(progress, objective, address, allow_open_ray) as panel:
             with loading():
                 from tune_cl.run_search import tune_plain
 
-            uri, kind = self.search_folder.tracking_uri, panel_kind(progress)
-            self._document = tune_plain(self.search_folder, trials, uri, address, kind, self._objective)
+            self._document = tune_plain(self.search_folder, trials, address, panel, self._objective)
         return self
 
-    def _remember(self, objective: Function | Objective | None) -> None:
-        if objective is not None:
-            self._objective = objective_of(objective)
+    @contextmanager
+    def _working(
+        self, progress: bool, objective: Function | Objective | None, address: str | None, allow_open_ray: bool
+    ) -> Iterator[PanelKind]:
+        """Like `working`, for trainings by this function, which is kept, on the Ray at this address."""
+        with working(progress) as panel:
+            self._objective = objective_of(objective) if objective is not None else self._objective
+            require_ray(address, allow_open_ray)
+            yield panel
 
     def confirm(
         self,
@@ -303,14 +304,11 @@ class Search:
             top, seeds, split, correction, ablate, until_settled, max_seeds, tuple(against), each, new_noise,
             unfinished, tuple(trials), against_trial, best_of,
         )  # fmt: skip
-        with working(progress):
-            self._remember(objective)
-            require_ray(address, allow_open_ray)
+        with self._working(progress, objective, address, allow_open_ray) as panel:
             with loading():
                 from tune_cl.run_confirmation import confirm_search
 
-            uri, kind = self.search_folder.tracking_uri, panel_kind(progress)
-            document = confirm_search(self.search_folder, request, uri, address, self._objective, kind)
+            document = confirm_search(self.search_folder, request, address, self._objective, panel)
         return Verdict(document)
 
     def report(self, output: str | Path | None = None, format: str | None = None, progress: bool = True) -> Path:
@@ -337,14 +335,17 @@ class Search:
         difference that each number of seeds and queries would show with probability `power`; `seeds_needed` is for
         `difference`. How much seeds and queries vary comes from the last confirmation, else from `pilot`
         trainings of the baseline (2 or more; `objective` as in `confirm`). Raises ConfigError without either."""
-        from tune_cl.plan_confirmation import plan_seeds
+        from tune_cl.confirmation import plan  # imports SciPy's statistics
 
-        with working(progress):
-            self._remember(objective)
-            if pilot is not None:
-                require_ray(address, allow_open_ray)
-            kind = panel_kind(progress)
-            return plan_seeds(self.search_folder, difference, power, top, pilot, address, self._objective, kind)
+        plan.require_sense(difference, power, top, pilot)
+        if pilot is None:
+            return plan.plan_of(self._state, plan.recorded(self.search_folder.folder), difference, power, top)
+        with self._working(progress, objective, address, allow_open_ray) as panel:
+            with loading():
+                from tune_cl import run_confirmation
+
+            values = run_confirmation.pilot(self.search_folder, pilot, address, self._objective, panel)
+        return plan.plan_of(self._state, plan.of_pilot(values), difference, power, top)
 
     def _repr_html_(self) -> str:
         from tune_cl.report.page import search_html  # imports SciPy

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import sys
 from collections.abc import Iterator
@@ -11,49 +10,31 @@ from typing import Any
 
 from trainables.core.errors import Interrupted
 from trainables.core.prose import heard_by
-from tune_cl.process import stoppable
+from tune_cl.process import only_errors_logged, stoppable
 from tune_cl.search.progress_panel import NoPanel, Panel, PanelKind, StatusPanel
 
 LASTING = ("note:", "warning:")  # what a line of progress does not replace begins with one of these
 
 
 @contextmanager
-def working(progress: bool) -> Iterator[None]:
+def working(progress: bool) -> Iterator[PanelKind]:
     """Lets an interrupt stop the work in order, and what is said reach the user: stderr, in a notebook one line that
-    changes, or nobody without `progress`."""
+    changes, or nobody without `progress`. Yields how a running search is shown, by the same rules."""
+    notebook = in_notebook()
     with ExitStack() as stack:
         stack.enter_context(stoppable((signal.SIGINT,)))
         if not progress:
             stack.enter_context(heard_by(lambda text: None))
-        elif in_notebook():
+        elif notebook:
             stack.enter_context(heard_by(NotebookLine().hear))
-        if in_notebook():
-            stack.enter_context(no_advice_on_widgets())
+        if notebook:
+            stack.enter_context(only_errors_logged("ray.widgets.util"))  # which advises to install ipywidgets
         try:
-            yield
+            yield NoPanel if not progress else StatusPanel if notebook else Panel
         except Interrupted as stop:
             if stop.call:
                 stop.args = (f"stopped; what is done is saved. Go on with: {stop.call}",)
             raise
-
-
-def panel_kind(progress: bool) -> PanelKind:
-    """How a running search is shown, by the same rules as in `working`."""
-    if not progress:
-        return NoPanel
-    return StatusPanel if in_notebook() else Panel
-
-
-@contextmanager
-def no_advice_on_widgets() -> Iterator[None]:
-    """Ray advises a notebook to install ipywidgets, which nothing here needs."""
-    logger = logging.getLogger("ray.widgets.util")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
 
 
 def in_notebook() -> bool:

@@ -128,8 +128,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - the last resort: a line for the user, the traceback under --debug
         if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is not None:
             _say(debug, f"error: {error.filename}: {error.strerror}; free some space on that disk")
-            return FAILED
-        _say(debug, f"error: {type(error).__name__}: {error}; --debug shows where")
+        else:
+            _say(debug, f"error: {type(error).__name__}: {error}; --debug shows where")
         return FAILED
 
 
@@ -157,7 +157,9 @@ def _run(arguments: list[str]) -> int:
         print(_overview())
         return DONE
     if arguments[0] == "--version":
-        print(_version())
+        from importlib.metadata import version
+
+        print(f"tune-cl {version('tune-cl')}")
         return DONE
     flags = [argument for argument in arguments if argument in ("--json", "--debug")]
     name, *rest = [argument for argument in arguments if argument not in flags] or [""]
@@ -253,21 +255,8 @@ def _plain(value: Any) -> Any:
 def _overview() -> str:
     width = max(map(len, COMMANDS))
     lines = [f"  {name:<{width}}  {summary}" for name, summary in COMMANDS.items()]
-    return "\n".join(
-        [
-            "tune-cl: test whether a training curriculum improves your ranker",
-            "",
-            *lines,
-            "",
-            "tune-cl COMMAND --help explains a command.",
-        ]
-    )
-
-
-def _version() -> str:
-    from importlib.metadata import version
-
-    return f"tune-cl {version('tune-cl')}"
+    head = "tune-cl: test whether a training curriculum improves your ranker"
+    return "\n".join([head, "", *lines, "", "tune-cl COMMAND --help explains a command."])
 
 
 def _say(debug: bool, *lines: str) -> None:

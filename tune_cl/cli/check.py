@@ -12,7 +12,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
-from importlib.metadata import PackageNotFoundError, metadata, requires, version
+from importlib.metadata import metadata, requires, version
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +30,12 @@ from tune_cl.cli.tables import short, table
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import describe
 from tune_cl.experiment.load import requested_experiment
-from tune_cl.experiment.search_keys import Resources, SearchConfig
+from tune_cl.experiment.search_keys import SearchConfig
 from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, search_folder_of
-from tune_cl.process import NOT_IN_TIME, load
+from tune_cl.process import NOT_IN_TIME, load, versions
 from tune_cl.ray.access import AUTH_MODE, is_open
 from tune_cl.samplers import SEARCHERS
-from tune_cl.schedulers import SCHEDULERS, compares_inside_curricula
-from tune_cl.search.budget import budgets
+from tune_cl.schedulers import SCHEDULERS
 from tune_cl.search.throughput import span_of, speed_note
 from tune_cl.space.space_files import on_a_line
 from tune_cl.space.wording import DEFAULT
@@ -74,7 +73,7 @@ def _of_function(experiment: Experiment) -> dict[str, Any]:
         describe(experiment, _at_a_time(experiment.search))
         | _in_short(experiment)
         | {"pretraining_iterations": 0, "teacher_iterations": 0, "ends_by": None}
-        | {"budgets": budgets(experiment.search)}
+        | {"budgets": experiment.search.budgets}
         | unmeasured
     )
 
@@ -85,11 +84,12 @@ def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
     from trainables.training.factory import seconds_per_iteration
     from trainables.training.prepared import prepared_key
     from trainables.training.pretrained import prepare_teacher, teacher_run
+    from tune_cl.ray.concurrency import lacking
     from tune_cl.ray.shared_data import untrained
 
     run, resources = experiment.base_ranker(), experiment.search.resources
     device = str(best_device()) if resources.gpu else "cpu"  # a trial that reserves no GPU trains on none
-    pace = partial(seconds_per_iteration, threads=_threads(resources), device=device)
+    pace = partial(seconds_per_iteration, threads=min(resources.threads, os.cpu_count() or 1), device=device)
     by_key = untrained(experiment)
     prepared = by_key[prepared_key(run)]
     warmed = _warm_start(experiment, prepared.data.digest, storage)
@@ -106,7 +106,8 @@ def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
             f"search.resources.workers: a step is measured in one process, and {resources.workers} are taken to be "
             f"{resources.workers} times as fast; what they send each other comes on top"
         )
-    notes += [*_too_large(experiment), *doubts(prepared.data, run.data, run.evaluation.relevance_level)]
+    notes += [f"{problem.location}: {problem.wrong}" for problem in lacking(resources)]  # nodes may have them
+    notes += doubts(prepared.data, run.data, run.evaluation.relevance_level)
     for note in notes:
         say(f"note: {note}")
     document = describe(experiment, _at_a_time(experiment.search))
@@ -140,7 +141,7 @@ def _spent(experiment: Experiment, iterations: int, seconds: float, before: floa
         "seconds_per_iteration": seconds,
         "hours_forecast": before + span.hours,
         "gpu_hours_forecast": before * search.resources.gpu + span.training * search.resources.gpus,
-        "budgets": budgets(search),
+        "budgets": search.budgets,
         "ends_by": span.ends or ("search.iterations" if used_up else None),
     }
 
@@ -155,24 +156,12 @@ def _warm_start(experiment: Experiment, digest: str, storage: str) -> list[str]:
     return notes_of(event) if event else []
 
 
-def _threads(resources: Resources) -> int:
-    """Threads of a trial, at most as many as this machine has cores."""
-    return min(resources.threads, os.cpu_count() or 1)
-
-
 def _pretrained(experiment: Experiment) -> list[TrainingRun]:
     """A training for each pre-training; pre-trainings run one after another before the first trial."""
     from trainables.training.prepared import prepared_key
 
     runs = {prepared_key(run): run for run in experiment.distinct_rankers()}
     return [run for run in runs.values() if run.training.pretrain_data is not None]
-
-
-def _too_large(experiment: Experiment) -> list[str]:
-    """Resources of a trial that this machine lacks; the nodes of a cluster may have them."""
-    from tune_cl.ray.concurrency import lacking  # imports Ray
-
-    return [f"{problem.location}: {problem.wrong}" for problem in lacking(experiment.search.resources)]
 
 
 def _at_a_time(search: SearchConfig) -> int:
@@ -205,7 +194,7 @@ def _compared_when(experiment: Experiment) -> str | None:
     search = experiment.search
     if search.scheduler == "none":
         return None
-    if compares_inside_curricula(search.scheduler, experiment.setup.promotion):
+    if experiment.compares_inside_curricula:
         return "after every iteration, inside its curriculum too"
     return {
         "curriculum": "only after its own curriculum",
@@ -342,22 +331,13 @@ def packages() -> Check:
     """The installed versions against the ranges that the project declares."""
     declared = [Requirement(line) for line in requires(PROJECT) or ()]
     needed = [one for one in declared if one.marker is None or one.marker.evaluate({"extra": ""})]
-    wrong = {
-        one: actual for one in needed if not one.specifier.contains(actual := _installed(one.name), prereleases=True)
-    }
+    installed = {one: versions([one.name])[one.name] or "0" for one in needed}  # 0 is in no range
+    wrong = {one: actual for one, actual in installed.items() if not one.specifier.contains(actual, prereleases=True)}
     if not wrong:
         return Check("packages", True, f"{len(needed)} in the versions that {PROJECT} {version(PROJECT)} needs")
     shown = ", ".join(f"{one.name} {actual}" for one, actual in wrong.items())
     names = " ".join(f"'{one.name}{one.specifier}'" for one in wrong)
     return Check("packages", False, shown, f"{sys.executable} -m pip install {names}")
-
-
-def _installed(name: str) -> str:
-    """The version of a package; 0, which no range contains, if it is missing."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "0"
 
 
 def gpu() -> Check:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any
@@ -15,7 +15,7 @@ from trainables.evaluation.metrics import in_words as in_metric_words
 from trainables.evaluation.significance import CORRECTIONS
 from tune_cl.api.search import open_search
 from tune_cl.cli import Command
-from tune_cl.cli.options import add_name, add_objective, add_session, objective_option
+from tune_cl.cli.options import add_name, add_objective, add_session, training_options
 from tune_cl.cli.tables import table
 from tune_cl.confirmation.request import ONE_TRAINING, Request
 from tune_cl.confirmation.verdict import (
@@ -89,13 +89,10 @@ class ConfirmCommand(Command):
 
     def execute(self, options: Namespace) -> dict[str, Any]:
         request = _request(options)
-        session = {"address": options.address, "allow_open_ray": options.allow_open_ray}
-        session |= {"objective": objective_option(options)}
         place = {"storage": options.storage, "tracking_uri": options.tracking_uri}
         if folds := searches_of_folds(options.storage, options.name):
-            return confirm_folds(options.name, folds, request, **place, **session)
-        search = open_search(options.name, **place)
-        return search.confirm(**asdict(request), **session).document
+            return confirm_folds(options.name, folds, request, **place, **training_options(options))
+        return open_search(options.name, **place).confirm(**asdict(request), **training_options(options)).document
 
     def render(self, document: dict[str, Any]) -> str:
         seeds, queries = len(document["seeds"]), document["queries"]
@@ -117,18 +114,11 @@ class ConfirmCommand(Command):
         if folds := document.get("folds"):
             lines += ["", table(["mean of each fold", *folds], [(row["trial_id"], *row["folds"]) for row in compared])]
         lines += _looks(document)
-        lines += [
-            *map(wrapped, _intervals(document)),
-            "",
-            *_ablations(document),
-            *_among(document),
-            *_against(document),
-        ]
-        lines += map(wrapped, notes)
-        search_folder = replace(
-            search_folder_of(document["storage"], document["search"]), tracking_uri=document["tracking_uri"]
-        )
-        report = search_folder.command("report")
+        if (count := len(document["configurations"])) > 1 and corrected(document):  # so one that lacks 0 proves nothing
+            lines.append(wrapped(f"Each interval is of one configuration; p is corrected for all {count}."))
+        lines += ["", *_ablations(document), *_among(document), *_against(document), *map(wrapped, notes)]
+        folder = search_folder_of(document["storage"], document["search"])
+        report = replace(folder, tracking_uri=document["tracking_uri"]).command("report")
         return "\n".join([*lines, "", f"Read the report:  {report}"])
 
 
@@ -173,43 +163,29 @@ def _request(options: Namespace) -> Request:
 
 def _selection(document: dict[str, Any]) -> list[str]:
     """A table of the selection on dev; empty without one."""
-    if not any(row["devs"] for row in document.get("selection", [])):
-        return []
-    rows = [
-        (row["arm"], f"{row['trial_id']} {row['label']}", _mean(row), "chosen" if row["chosen"] else "")
-        for row in document.get("selection", [])
-    ]
-    seeds = max((len(row["devs"]) for row in document.get("selection", [])), default=0)
+    selection = document.get("selection", [])
+    seeds = max((len(row["devs"]) for row in selection), default=0)
     columns = ["arm", f"selection on dev, {counted(seeds, 'seed')}", document["metric"], ""]
-    return [table(columns, rows), ""] if rows else []
-
-
-def _mean(row: dict[str, Any]) -> str:
-    return "-" if row["mean"] is None else f"{row['mean']:.4f}"
+    rows = [
+        (row["arm"], f"{row['trial_id']} {row['label']}", row["mean"], "chosen" if row["chosen"] else "")
+        for row in selection
+    ]
+    return [table(columns, rows), ""] if seeds else []
 
 
 def _looks(document: dict[str, Any]) -> list[str]:
     """A table of the interim analyses of --until-settled; empty without them."""
     columns = ["seeds", "configuration", "difference", "p", "stops at", "decision"]
-    rows = [_look(look) for look in document.get("looks", [])]
+    rows = [
+        (str(look["seeds"]), look["label"], f"{look['difference']:+.4f}", _p(look["p_new"]),
+         f"{look['boundary']:.2g}", look["decision"])
+        for look in document.get("looks", [])
+    ]  # fmt: skip
     return ["", table(columns, rows), "p in the first table is adjusted for all interim analyses."] if rows else []
-
-
-def _look(look: dict[str, Any]) -> tuple[str, ...]:
-    figures = f"{look['difference']:+.4f}", _p(look["p_new"]), f"{look['boundary']:.2g}"
-    return str(look["seeds"]), look["label"], *figures, look["decision"]
 
 
 def _p(value: float | None) -> str:
     return "-" if value is None or math.isnan(value) else f"{value:.4f}"
-
-
-def _intervals(document: dict[str, Any]) -> list[str]:
-    """A line on why an interval may exclude 0 although the difference is not significant."""
-    count = len(document["configurations"])
-    if count < 2 or not corrected(document):
-        return []
-    return [f"Each interval is of one configuration; p is corrected for all {count}."]
 
 
 def _ablations(document: dict[str, Any]) -> list[str]:
@@ -269,19 +245,14 @@ def in_words(document: dict[str, Any]) -> str:
 def _sentences(document: dict[str, Any]) -> list[str]:
     """The verdict, what holds for these trainings alone, and remarks."""
     row, metric = leader(document), document["metric"]
-    assert row is not None, "a verdict is of at least one configuration"
     tuned = document.get("fair", {}).get("tuned")
     curricula = any(one["has_curriculum"] for one in document["configurations"])
     curriculum = "" if tuned and "ablation" not in row else of_curriculum(row, metric, curricula)
     notes = [f"Note: {note}." for note in notes_of(document)]
-    highest = _higher(document) if document["verdict"] == "no difference shown" else ""
-    sentences = (sentence(document), of_these_seeds(document), highest.strip(), curriculum.strip(), *notes)
-    return [one for one in sentences if one]
-
-
-def _higher(document: dict[str, Any]) -> str:
-    other = higher(document)
-    return f" The highest on {document['split']} is '{other['label']}' ({other['difference']:+.4f})." if other else ""
+    highest = ""
+    if document["verdict"] == "no difference shown" and (other := higher(document)):
+        highest = f"The highest on {document['split']} is '{other['label']}' ({other['difference']:+.4f})."
+    return [one for one in (sentence(document), of_these_seeds(document), highest, curriculum, *notes) if one]
 
 
 def of_curriculum(row: dict[str, Any], metric: str, curricula: bool = True) -> str:
@@ -293,13 +264,13 @@ def of_curriculum(row: dict[str, Any], metric: str, curricula: bool = True) -> s
     more = f" and {counted(len(others) - MOST_KEYS, 'more key')}" if len(others) > MOST_KEYS else ""
     keys = f"{', '.join(others[:MOST_KEYS])}{more}"
     if not row["has_curriculum"]:
-        return f" {'It has no other curriculum than the baseline: what' if curricula else 'What'} differs is {keys}."
+        return f"{'It has no other curriculum than the baseline: what' if curricula else 'What'} differs is {keys}."
     if "ablation" not in row:
-        return f" It differs from the baseline in {keys} too: --ablate separates them."
+        return f"It differs from the baseline in {keys} too: --ablate separates them."
     ablation = row["ablation"]
     p = ablation["p_new_adjusted"]
     difference = f"{ablation['difference']:+.4f} {metric}" + ("" if p is None or math.isnan(p) else f", p = {p:.2g}")
-    text = f" Against '{ablation['label']}', which is the same without its curriculum: {difference}"
+    text = f"Against '{ablation['label']}', which is the same without its curriculum: {difference}"
     return f"{text}." if shown(p) else f"{text}; the effect of its curriculum is not significant."
 
 
@@ -314,15 +285,10 @@ class PlanCommand(Command):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_name(parser)
-        parser.add_argument("--difference", type=difference, metavar="D", help="how many seeds would show it?")
-        parser.add_argument("--power", type=power, default=0.8, help="the chance to show it (default .8)")
-        parser.add_argument(
-            "--top",
-            type=int,
-            default=1,
-            metavar="K",
-            help="candidates of each arm (default 1: no selection)",
-        )
+        parser.add_argument("--difference", type=float, metavar="D", help="how many seeds would show it?")
+        parser.add_argument("--power", type=float, default=0.8, help="the chance to show it (default .8)")
+        each = "candidates of each arm (default 1: no selection)"
+        parser.add_argument("--top", type=int, default=1, metavar="K", help=each)
         parser.add_argument("--pilot", type=int, metavar="N", help="train the baseline N times first, on dev")
         parser.add_argument("--storage", default=DEFAULT_STORAGE, help=STORAGE_HELP)
         parser.add_argument("--address", help="of a Ray cluster for --pilot: auto, or host:port (default: a local Ray)")
@@ -331,47 +297,29 @@ class PlanCommand(Command):
 
     def execute(self, options: Namespace) -> dict[str, Any]:
         search = open_search(options.name, options.storage)
-        names = ("difference", "power", "top", "pilot", "address", "allow_open_ray")
-        return search.plan(**{name: getattr(options, name) for name in names}, objective=objective_option(options))
+        asked = {name: getattr(options, name) for name in ("difference", "power", "top", "pilot")}
+        return search.plan(**asked, **training_options(options))
 
     def render(self, document: dict[str, Any]) -> str:
         queries = sorted({row["queries"] for row in document["table"]})
-        seeds = sorted({row["seeds"] for row in document["table"]})
-        cells = {(row["seeds"], row["queries"]): row for row in document["table"]}
-        rows = []
-        for each in seeds:
-            first = cells[each, queries[0]]
-            spent = [f"{first['hours']:.2g}"] if first["hours"] is not None else []
-            rows.append((str(each), *(f"{cells[each, one]['detectable']:.4f}" for one in queries), *spent))
-        headings = ["seeds", *(counted(one, "query") for one in queries)]
-        headings += ["hours"] if document["table"][0]["hours"] is not None else []
+        by_seeds: dict[int, list[dict[str, Any]]] = {}
+        for row in document["table"]:
+            by_seeds.setdefault(row["seeds"], []).append(row)
+        timed = document["table"][0]["hours"] is not None
+        rows = [
+            (str(seeds), *(f"{row['detectable']:.4f}" for row in sorted(of_seeds, key=lambda row: row["queries"])),
+             *([f"{of_seeds[0]['hours']:.2g}"] if timed else []))
+            for seeds, of_seeds in sorted(by_seeds.items())
+        ]  # fmt: skip
+        headings = ["seeds", *(counted(one, "query") for one in queries), *(["hours"] if timed else [])]
         question = (
             f"Minimum detectable difference in {in_metric_words(document['metric'])} between two configurations "
             f"(power {document['power']:g}). Variances from {document['source']}."
         )
-        lines = [wrapped(question), "", table(headings, rows), "", *_answer(document)]
+        lines = [wrapped(question), "", table(headings, rows), ""]
+        if asked := document["difference"]:
+            needed = document["seeds_needed"]
+            seeds = counted(needed, "seed") if needed else "more than 100 seeds, or more queries"
+            lines.append(f"To show {asked:g} on {counted(document['queries'], 'query')}: {seeds}.")
         lines += [wrapped(f"Note: {note}.") for note in document["notes"]]
         return "\n".join(lines).rstrip()
-
-
-def difference(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= 1:
-        raise ArgumentTypeError(f"{text} is not above 0 and at most 1")
-    return value
-
-
-def power(text: str) -> float:
-    value = float(text)
-    if not 0 < value < 1:
-        raise ArgumentTypeError(f"{text} is not between 0 and 1")
-    return value
-
-
-def _answer(document: dict[str, Any]) -> list[str]:
-    """How many seeds would show the difference asked for."""
-    if not document["difference"]:
-        return []
-    needed = document["seeds_needed"]
-    seeds = counted(needed, "seed") if needed else "more than 100 seeds, or more queries"
-    return [f"To show {document['difference']:g} on {counted(document['queries'], 'query')}: {seeds}."]

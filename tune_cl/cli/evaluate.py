@@ -6,14 +6,14 @@ import re
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pytrec_eval
 
-from trainables.baselines.lexical import Baseline, Params, Pool
+from trainables.baselines.lexical import Baseline, Params
 from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.core.prose import say
 from trainables.data.columns import MAX_GRADE, Split, TextColumn
@@ -101,7 +101,7 @@ def evaluate(
     Returns `{"runs": [{run, metrics, queries_missing, vs_first: {metric: {difference, t, p, p_adjusted, ci95}}}]}`.
     Raises ConfigError for a wrong option, DataError for wrong files.
     """
-    parsed = _check_options(runs, metrics, relevance_level, correction)
+    parsed = _check_options(metrics, relevance_level, correction)
     judged, read = _read_all(qrels, runs)
     if len(runs) > 1 and len(judged) < 2:
         raise DataError(Problem(qrels, "one query only", "a paired t-test needs judgments for two or more"))
@@ -263,7 +263,7 @@ def _elsewhere(qrels: Qrels, run: Run, measures: Mapping[str, Any]) -> dict[str,
     return {name: values[str(measure)] for name, measure in measures.items()}
 
 
-def _check_options(runs: list[str], metrics: list[str], relevance_level: int, correction: str) -> dict[str, Any]:
+def _check_options(metrics: list[str], relevance_level: int, correction: str) -> dict[str, Any]:
     problems: list[Problem] = []
     parsed = _collect(problems, lambda: _parsed(metrics))
     _collect(problems, lambda: CORRECTIONS[correction])
@@ -271,10 +271,6 @@ def _check_options(runs: list[str], metrics: list[str], relevance_level: int, co
         problems.append(Problem("--relevance-level", f"{relevance_level} is below 1", "give 1 or more"))
     if relevance_level > MAX_GRADE:
         problems.append(Problem("--relevance-level", f"{relevance_level} is not a grade", f"give {MAX_GRADE} or less"))
-    if not metrics:
-        problems.append(Problem("--metrics", "no metric", "name at least one, such as map"))
-    if not runs:
-        problems.append(Problem("RUN", "no run", "give at least one TREC run file"))
     if problems or parsed is None:
         raise ConfigError(problems)
     return parsed
@@ -311,13 +307,8 @@ def _compare(values: list[dict[str, np.ndarray]], metrics: list[str], correction
         tests = [paired_t_test(other[metric], first[metric]) for other in others]
         adjusted = adjust([test.p for test in tests], correction)
         for comparison, test, p_adjusted in zip(comparisons, tests, adjusted, strict=True):
-            comparison[metric] = {
-                "difference": test.difference,
-                "t": test.t,
-                "p": test.p,
-                "p_adjusted": float(p_adjusted),
-                "ci95": list(test.ci95),
-            }
+            figures = {"difference": test.difference, "t": test.t, "p": test.p}
+            comparison[metric] = figures | {"p_adjusted": float(p_adjusted), "ci95": list(test.ci95)}
     return comparisons
 
 
@@ -359,7 +350,6 @@ class BaselineCommand(Command):
     def execute(self, options: Namespace) -> dict[str, Any]:
         from trainables.baselines import load_baseline
         from trainables.core.files import output_file, require_file
-        from trainables.evaluation.metrics import Evaluator
         from trainables.evaluation.trec_files import write_run
         from tune_cl.experiment.load import load_training_run, parse_overrides
 
@@ -372,11 +362,16 @@ class BaselineCommand(Command):
         baseline = _prepare(kind, run, options, setting)
         if options.tune and setting == "default" and baseline.data.task == "ranking":
             say(f"note: nothing to tune: {options.baseline} has no parameters to tune")
-        if idle := [key for key in parse_overrides(options.overrides) if not key.startswith(_read(kind, setting))]:
+        read = ("data.", "evaluation.", *(() if setting == "default" else ("metric",)))
+        read += ("ranker.",) if kind.ranker else ()
+        if idle := [key for key in parse_overrides(options.overrides) if not key.startswith(read)]:
             say(f"note: without effect on this baseline: {', '.join(idle)}")
         if baseline.data.task == "classification":
             return _classified(baseline, options) | {"seconds": time.perf_counter() - started}
-        tuned = _tuned(baseline, setting)
+        tuned = None
+        if chosen_on := {"tuned": "dev", "optimized_on_test": "test"}.get(setting):
+            say(f"trying {len(baseline.grid)} settings on {chosen_on}")
+            tuned = grid_best(baseline, chosen_on)
         params = tuned.params if tuned else baseline.defaults()
         split, scores = rank(baseline, options.split, params)
         data = baseline.data
@@ -407,8 +402,7 @@ class BaselineCommand(Command):
         return "\n\n".join([f"{head}\n{how}", metrics, f"run written to {document['run_file']}"])
 
 
-@dataclass(frozen=True)
-class GridBest:
+class GridBest(NamedTuple):
     """The best point of a grid. `params`: all parameters; `value`: the metric there; `points`: number of points."""
 
     params: Params
@@ -432,15 +426,14 @@ def grid_best(baseline: Baseline, name: str) -> GridBest:
 
 def rank(baseline: Baseline, name: str, params: Params) -> tuple[Split, np.ndarray]:
     """A split with the candidates that the baseline retrieved or was given, and their scores, float64 [C]."""
-    parts = [_ranked(baseline, pool, params) for pool in baseline.pools(name, params)]
-    return one_split([split for split, _ in parts]), np.concatenate([scores for _, scores in parts])
-
-
-def _ranked(baseline: Baseline, pool: Pool, params: Params) -> tuple[Split, np.ndarray]:
-    scores = baseline.scorer(pool.split)(params)
-    if pool.depth is None:
-        return pool.split, scores
-    return first_ranks(pool.split, scores, baseline.data.document_ids, pool.depth)
+    splits, columns = [], []
+    for pool in baseline.pools(name, params):
+        split, scores = pool.split, baseline.scorer(pool.split)(params)
+        if pool.depth is not None:
+            split, scores = first_ranks(split, scores, baseline.data.document_ids, pool.depth)
+        splits.append(split)
+        columns.append(scores)
+    return one_split(splits), np.concatenate(columns)
 
 
 def first_ranks(split: Split, scores: np.ndarray, ids: TextColumn, depth: int) -> tuple[Split, np.ndarray]:
@@ -481,8 +474,6 @@ def _classified(baseline: Baseline, options: Namespace) -> dict[str, Any]:
 
 def _setting(options: Namespace, kind: type[Baseline]) -> str:
     """default, tuned or optimized_on_test; raises ConfigError for options that exclude each other."""
-    from trainables.core.errors import ConfigError, Problem
-
     problems, tunes, flag = [], options.tune and bool(kind.grid), "--optimize-on-test"
     if options.optimize_on_test and not kind.grid:
         problems.append(Problem(flag, f"{options.baseline} has no parameters to tune", f"leave {flag} out"))
@@ -495,12 +486,6 @@ def _setting(options: Namespace, kind: type[Baseline]) -> str:
     if tunes and options.split == "dev":
         say("note: --tune used dev itself: its dev values are a bound, not a fair baseline")
     return "tuned" if tunes else "optimized_on_test" if options.optimize_on_test else "default"
-
-
-def _read(kind: type[Baseline], setting: str) -> tuple[str, ...]:
-    """The prefixes of the keys that have an effect."""
-    tuned_by = () if setting == "default" else ("metric",)
-    return ("data.", "evaluation.", *tuned_by, *(("ranker.",) if kind.ranker else ()))
 
 
 def _prepare(kind: type[Baseline], run: TrainingRun, options: Namespace, setting: str) -> Baseline:
@@ -519,12 +504,3 @@ def _prepare(kind: type[Baseline], run: TrainingRun, options: Namespace, setting
     for note in [] if collection else data.notes:
         say(f"note: {note}")
     return kind(data, run, splits, collection)
-
-
-def _tuned(baseline: Baseline, setting: str) -> GridBest | None:
-    """The best parameters of the grid; None for default parameters."""
-    name = {"tuned": "dev", "optimized_on_test": "test"}.get(setting)
-    if name is None:
-        return None
-    say(f"trying {len(baseline.grid)} settings on {name}")
-    return grid_best(baseline, name)

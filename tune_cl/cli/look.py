@@ -14,6 +14,7 @@ from tune_cl.cli.options import DATA_HELP, add_overrides, keys
 from tune_cl.cli.tables import table
 from tune_cl.history.journal import FILE
 from tune_cl.history.search_folder import DEFAULT_STORAGE
+from tune_cl.report.wording import cut
 from tune_cl.templates import TEMPLATES
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 EXAMPLES = 2  # of each split
 SHOWN = 2  # candidates of an example
 FILES = 12  # named, of those that are read
+SHARED = ("queries", "documents", "document_texts")  # of two splits
 WIDTH = 100  # characters of a text, at most
 EVIDENCE = Path(__file__).parents[1] / "evidence.json"  # counts of verdicts; benchmarks/evidence_page.py writes it
 ADVICE = {  # by what BM25 says of the labels: the space to try first, overrides, the studies' searches on such data
@@ -87,18 +89,21 @@ class DataCommand(Command):
     def render(self, document: dict[str, Any]) -> str:
         features = f", {document['features']} features" if document["features"] else ""
         parts = [f"{document['data']}: {document['task']}, {document['documents']:,} documents{features}"]
-        parts += [f"read as {document['form']} ({document['recognised_by']})", *_files_line(document["files"]), ""]
+        parts += [f"read as {document['form']} ({document['recognised_by']})"]
+        if files := document["files"]:
+            more = f" and {len(files) - FILES} more" if len(files) > FILES else ""
+            parts += [f"from {', '.join(files[:FILES])}{more}"]
         ranking = document["task"] == "ranking"
-        parts += [_ranking_table(document["splits"]) if ranking else _class_table(document["splits"]), ""]
-        if document["shared"]:
-            parts += [_shared_table(document["shared"]), ""]
-        parts += [
-            *_label_lines(document),
-            *_given_away_line(document["given_away"]),
-            *(f"note: {note}" for note in document["notes"]),
-            *(f"warning: {one}" for one in document["warnings"]),
-            "",
-        ]
+        parts += ["", _ranking_table(document["splits"]) if ranking else _class_table(document["splits"]), ""]
+        if shared := document["shared"]:
+            rows = [[" and ".join(row["splits"]), *(row[name] for name in SHARED)] for row in shared]
+            parts += [table(["shared by", *(name.replace("_", " ") for name in SHARED)], rows), ""]
+        parts += _label_lines(document)
+        if areas := document["given_away"]:
+            shown = ", ".join(f"{name} {area:.2f}" for name, area in areas.items())
+            parts += [f"separation of right from wrong training labels (area under the ROC curve): {shown}"]
+        parts += [f"note: {note}" for note in document["notes"]]
+        parts += [*(f"warning: {one}" for one in document["warnings"]), ""]
         for split, examples in document["examples"].items():
             for example in examples:
                 parts += _example_lines(split, example)
@@ -167,27 +172,14 @@ def _label_lines(document: dict[str, Any]) -> list[str]:
         compared += "; no sign of wrong labels"
     else:
         return [f"{compared}; BM25 says nothing about labels here"]
-    return [compared, *_advice_lines(document["try_first"])]
-
-
-def _given_away_line(areas: dict[str, float] | None) -> list[str]:
-    shown = ", ".join(f"{name} {area:.2f}" for name, area in (areas or {}).items())
-    return [f"separation of right from wrong training labels (area under the ROC curve): {shown}"] if shown else []
-
-
-def _advice_lines(advice: dict[str, Any]) -> list[str]:
-    lines = [f"try first: {advice['command']}"]
-    if (found := advice["studies"])["searches"]:
+    advice, studies = document["try_first"], document["try_first"]["studies"]
+    lines = [compared, f"try first: {advice['command']}"]
+    if studies["searches"]:
         lines.append(
-            f"(in our studies {found['where']}, a curriculum was better than plain training for new seeds in "
-            f"{found['better']} of {found['searches']} searches, worse in {found['worse']})"
+            f"(in our studies {studies['where']}, a curriculum was better than plain training for new seeds in "
+            f"{studies['better']} of {studies['searches']} searches, worse in {studies['worse']})"
         )
     return lines
-
-
-def _files_line(files: list[str]) -> list[str]:
-    more = f" and {len(files) - FILES} more" if len(files) > FILES else ""
-    return [f"from {', '.join(files[:FILES])}{more}"] if files else []
 
 
 def _ranking_table(splits: dict[str, Any]) -> str:
@@ -211,24 +203,14 @@ def _class_table(splits: dict[str, Any]) -> str:
     )
 
 
-def _shared_table(shared: list[dict[str, Any]]) -> str:
-    rows = ([" and ".join(row["splits"]), row["queries"], row["documents"], row["document_texts"]] for row in shared)
-    return table(["shared by", "queries", "documents", "document texts"], rows)
-
-
 def _example_lines(split: str, example: dict[str, Any]) -> list[str]:
     utterances = example["utterances"]
     turns = f" ({len(utterances)} turns, the last shown)" if len(utterances) > 1 else ""
-    lines = [f"{split} {example['query']}{turns}: {_short(utterances[-1])}"]
+    lines = [f"{split} {example['query']}{turns}: {cut(utterances[-1], WIDTH)}"]
     return lines + [
-        f"  {each.get('class', each['grade']):>2}  {each['document']}: {_short(each['text'])}"
+        f"  {each.get('class', each['grade']):>2}  {each['document']}: {cut(each['text'], WIDTH)}"
         for each in example["candidates"]
     ]
-
-
-def _short(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= WIDTH else f"{text[: WIDTH - 1]}…"
 
 
 def kinds() -> dict[str, Registry[Any]]:

@@ -92,12 +92,17 @@ def add_overrides(parser: ArgumentParser) -> None:
     )
 
 
-def add_session(parser: ArgumentParser) -> None:
-    """Options for where a search runs and stores its state."""
+def add_storage(parser: ArgumentParser) -> None:
+    """Options for where a search's state and MLflow's runs are."""
     parser.add_argument("--storage", default=DEFAULT_STORAGE, help=STORAGE_HELP)
     parser.add_argument(
         "--tracking-uri", help="MLflow (default: $MLFLOW_TRACKING_URI, else a SQLite file in the storage)"
     )
+
+
+def add_session(parser: ArgumentParser) -> None:
+    """Options for where a search runs and stores its state."""
+    add_storage(parser)
     parser.add_argument("--address", help="of a Ray cluster: auto, or host:port (default: a local Ray)")
     parser.add_argument(
         "--allow-open-ray", action="store_true", help="start a local Ray even if RAY_AUTH_MODE opens it to everybody"
@@ -112,6 +117,7 @@ def experiment_options(options: Namespace) -> dict[str, Any]:
     return {name: getattr(options, name) for name in names} | {"overrides": parse_overrides(options.overrides)}
 
 
-def session_options(options: Namespace) -> dict[str, Any]:
-    """The values of `add_session` but the storage, as `tune_cl.run` takes them."""
-    return {name: getattr(options, name) for name in ("tracking_uri", "address", "allow_open_ray")}
+def training_options(options: Namespace) -> dict[str, Any]:
+    """The values of `add_objective`, and where Ray runs, of `add_session`, as the methods of a search take them."""
+    own = {"address": options.address, "allow_open_ray": options.allow_open_ray}
+    return own | {"objective": objective_option(options)}

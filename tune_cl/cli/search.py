@@ -33,9 +33,9 @@ from tune_cl.cli.options import (
     add_objective,
     add_overrides,
     add_session,
+    add_storage,
     experiment_options,
-    objective_option,
-    session_options,
+    training_options,
 )
 from tune_cl.cli.tables import short, table
 from tune_cl.confirmation.verdict import beside
@@ -65,24 +65,22 @@ def result_in_words(document: Shown) -> str:
     """The best trial of each arm beside the default, then the commands to run next."""
     best, plain = document.get("best_curriculum", document["best"]), document["baseline"]
     won = best is not None and best["trial_id"] == document["best"]["trial_id"]
-    lines = [
-        wrapped(
-            f"search {document['search']}: {rankers(document)} on {document['data']}, {_trials(document)} "
-            f"({document['stopped_early']} stopped early, {document['errored']} failed), "
-            f"{document['iterations']} iterations, {document['seconds']:.0f} s"
-        ),
-        *([wrapped(f"What ended the search: {document['ended_by']}.")] if document.get("ended_by") else []),
-        "",
-        _comparison(document, _columns(document, best, plain, won)),
-        "",
-        *map(
-            wrapped,
-            (*_tuning(document, plain), _difference(document, best, plain), *_label_free(document, best, plain)),
-        ),
-        "",
-        *_next(document, best, "Prove it:" if won else "Test it:"),
+    head = [
+        f"search {document['search']}: {rankers(document)} on {document['data']}, {_trials(document)} "
+        f"({document['stopped_early']} stopped early, {document['errored']} failed), "
+        f"{document['iterations']} iterations, {document['seconds']:.0f} s"
     ]
-    return "\n".join(lines)
+    head += [f"What ended the search: {document['ended_by']}."] if document.get("ended_by") else []
+    below = below_label_free(document, document["metric"], [one["dev"] for one in (best, plain) if one])
+    sentences = [
+        _tuning(document, plain),
+        _difference(document, best, plain),
+        label_free_words(document, document["metric"], "dev"),
+        f"Warning: {below}." if below else "",
+    ]
+    lines = [*map(wrapped, head), "", _comparison(document, _columns(document, best, plain, won)), ""]
+    lines += [wrapped(one) for one in sentences if one]
+    return "\n".join([*lines, "", *_next(document, best, "Prove it:" if won else "Test it:")])
 
 
 def _trials(document: Shown) -> str:
@@ -119,12 +117,12 @@ def _comparison(document: Shown, columns: dict[str, Shown]) -> str:
     return table(["", *columns], rows)
 
 
-def _tuning(document: Shown, plain: Shown | None) -> list[str]:
-    """What tuning was worth to plain training, or that it was not tuned."""
+def _tuning(document: Shown, plain: Shown | None) -> str:
+    """What tuning was worth to plain training, or that it was not tuned; empty where neither can be said."""
     default, arm = document["default"], document["arms"]["plain"]
     if _tuned(document) and plain and default:
-        return [tuning_words(document["metric"], arm["trials"], arm["opened"], plain["dev"], default["dev"])]
-    return [NOT_TUNED] if plain and _could_be_tuned(document) else []
+        return tuning_words(document["metric"], arm["trials"], arm["opened"], plain["dev"], default["dev"])
+    return NOT_TUNED if plain and _could_be_tuned(document) else ""
 
 
 def _could_be_tuned(document: Shown) -> bool:
@@ -139,20 +137,14 @@ def _difference(document: Shown, best: Shown | None, plain: Shown | None) -> str
     if best is None:
         return f"No trial but {against} gave a dev value, so there is nothing to compare it with."
     difference = best["dev"] - plain["dev"]
-    what, size = _what(document), beside(difference, document["metric"])
+    what, size = _other(document), beside(difference, document["metric"])
     if difference <= 0:
         return f"No {what} beat {against} on dev: the best, {best['trial_id']}, was {size}."
     return f"The best {what} was {size} {against} on dev. {CAUTION}"
 
 
-def _label_free(document: Shown, best: Shown | None, plain: Shown | None) -> list[str]:
-    """What needs no training labels, and a warning where both arms are below it."""
-    below = below_label_free(document, document["metric"], [one["dev"] for one in (best, plain) if one])
-    words = label_free_words(document, document["metric"], "dev")
-    return [*([words] if words else []), *([f"Warning: {below}."] if below else [])]
-
-
-def _what(document: Shown) -> str:
+def _other(document: Shown) -> str:
+    """What a trial of the other arm is called."""
     return "curriculum" if document["over_curricula"] else "other trial"
 
 
@@ -169,19 +161,11 @@ def _next(document: Shown, best: Shown | None, confirm: str) -> list[str]:
         lines[confirm] = f"{search_folder.command('confirm', address)}{ablate}"
         lines["How many seeds?"] = f"{search_folder.command('plan')} --pilot 3"
     lines["Read the report:"] = search_folder.command("report")
-    lines["Compare the trials:"] = _trials_in_mlflow(document, search_folder)
-    use = "Best checkpoint:" if document.get("objective") else "Use the best ranker:"
-    return [
-        *(f"{what:<22}{command}" for what, command in lines.items()),
-        f"{use:<22}{_use(document)}",
-    ]
-
-
-def _trials_in_mlflow(document: Shown, search_folder: SearchFolder) -> str:
-    """Their page at the server or, for a database, the command that starts one."""
     uri = document["tracking_uri"]
-    server = uri.startswith("http")
-    return f"{uri.rstrip('/')}/{document['mlflow_view'] or ''}" if server else search_folder.command("ui")
+    page = f"{uri.rstrip('/')}/{document['mlflow_view'] or ''}"  # of a server; a database has none
+    lines["Compare the trials:"] = page if uri.startswith("http") else search_folder.command("ui")
+    lines["Best checkpoint:" if document.get("objective") else "Use the best ranker:"] = _use(document)
+    return [f"{what:<22}{command}" for what, command in lines.items()]
 
 
 def _use(document: Shown) -> str:
@@ -189,17 +173,13 @@ def _use(document: Shown) -> str:
     ranker = document["best_ranker"]
     if document.get("objective"):
         return f"{ranker}/{CHECKPOINT}" if ranker else "not saved: the best iteration was reported without a checkpoint"
-    if ranker:
-        return f"{program('tune-cl')} rerank {quote(ranker)} {_task(document)}{plugin_options()}"
-    return f"not saved: no checkpoint of {document['best']['trial_id']} could be read"
-
-
-def _task(document: Shown) -> str:
-    """The arguments for its input: a ranker that reads features or a run's scores cannot rank bare texts."""
+    if not ranker:
+        return f"not saved: no checkpoint of {document['best']['trial_id']} could be read"
     params = document["best"]["params"]
     name = params.get("ranker.name", document["ranker"])
-    trees = name in RANKERS and RANKERS[name].grows_trees
-    return "--data FOLDER" if trees or params.get("ranker.add_first_stage") else "--query TEXT --documents FILE"
+    no_texts = (name in RANKERS and RANKERS[name].grows_trees) or params.get("ranker.add_first_stage")
+    source = "--data FOLDER" if no_texts else "--query TEXT --documents FILE"
+    return f"{program('tune-cl')} rerank {quote(ranker)} {source}{plugin_options()}"
 
 
 def _curriculum_and_more(best: Shown, baseline: Shown | None) -> bool:
@@ -232,8 +212,8 @@ class RunCommand(ResultCommand):
         add_overrides(parser)
 
     def execute(self, options: Namespace) -> dict[str, Any]:
-        given = experiment_options(options) | session_options(options)
-        given |= {"name": options.name, "storage": options.storage, "objective": objective_option(options)}
+        given = experiment_options(options) | training_options(options)
+        given |= {name: getattr(options, name) for name in ("name", "storage", "tracking_uri")}
         if not (folds := folds_in(options.data)):
             return run(**given).document
         del given["data"]
@@ -284,9 +264,7 @@ class ResumeCommand(ResultCommand):
 
     def execute(self, options: Namespace) -> dict[str, Any]:
         search = open_search(options.name, options.storage, options.tracking_uri)
-        objective = objective_option(options)
-        how = {"allow_open_ray": options.allow_open_ray, "retry_failed": options.retry_failed}
-        return search.resume(options.address, objective=objective, **how).document
+        return search.resume(retry_failed=options.retry_failed, **training_options(options)).document
 
 
 class TunePlainCommand(ResultCommand):
@@ -304,9 +282,7 @@ class TunePlainCommand(ResultCommand):
 
     def execute(self, options: Namespace) -> dict[str, Any]:
         search = open_search(options.name, options.storage, options.tracking_uri)
-        objective = objective_option(options)
-        own = {"allow_open_ray": options.allow_open_ray, "objective": objective}
-        return search.tune_plain(options.trials, options.address, **own).document
+        return search.tune_plain(options.trials, **training_options(options)).document
 
 
 FORMATS = ("html", "latex", "csv", "parquet")  # of a report
@@ -325,10 +301,7 @@ class ReportCommand(Command):
         add_name(parser)
         parser.add_argument("--output", type=Path, metavar="FILE", help="default: STORAGE/NAME/report.html, .tex, ...")
         parser.add_argument("--format", choices=FORMATS, help="default: by the suffix of FILE, else html")
-        parser.add_argument("--storage", default=DEFAULT_STORAGE, help=STORAGE_HELP)
-        parser.add_argument(
-            "--tracking-uri", help="MLflow (default: $MLFLOW_TRACKING_URI, else a SQLite file in the storage)"
-        )
+        add_storage(parser)
 
     def execute(self, options: Namespace) -> dict[str, Any]:
         search_folder = open_search(options.name, options.storage, options.tracking_uri).search_folder
@@ -394,10 +367,7 @@ class UiCommand(Command):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", metavar="NAME", nargs="?", help="of a search (default: all in the storage)")
-        parser.add_argument("--storage", default=DEFAULT_STORAGE, help=STORAGE_HELP)
-        parser.add_argument(
-            "--tracking-uri", help="MLflow (default: $MLFLOW_TRACKING_URI, else a SQLite file in the storage)"
-        )
+        add_storage(parser)
 
     def execute(self, options: Namespace) -> dict[str, str]:
         """Until Ctrl-C. Raises ConfigError if there is nothing to show, WorkFailed if MLflow ends itself."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from textwrap import shorten, wrap
@@ -20,8 +19,7 @@ from trainables.core.prose import say
 from trainables.curriculum.pacing import PACINGS, Schedule
 from trainables.curriculum.sampler import easy_first
 from trainables.curriculum.weighting import WEIGHTINGS, values_of, weights
-from trainables.data.columns import RankingData, Split
-from trainables.data.instances import DRAWN, NONE, Instances
+from trainables.data.instances import DRAWN, NONE
 from trainables.data.readers.rows import read_whole
 from trainables.evaluation.per_query import probabilities
 from tune_cl.cli import Command
@@ -243,10 +241,9 @@ class ScoreCommand(Command):
         require_file("--output", output)
         part = instances_of(load_training_run(None, options.overrides, options.data), options.split, options.scoring)
         scored = difficulties(part, options.scoring)
-        data, split, instances, values = part.data, part.split, part.instances, scored.values
+        values = scored.values
         with output_file(output) as file:
             write_text(file, "".join(_lines(part, values)))
-        examples = extremes(data, split, instances, values)
         return {
             "count": len(values),
             "min": float(values.min()),
@@ -255,7 +252,7 @@ class ScoreCommand(Command):
             "seconds": scored.seconds,
             "cached": scored.cached,
             "output": str(output),
-            "examples": {name: [asdict(one) for one in side] for name, side in examples.items()},
+            "examples": extremes(part, values),
         }
 
     def render(self, document: dict[str, Any]) -> str:
@@ -264,38 +261,26 @@ class ScoreCommand(Command):
         return table(["", "value"], values.items()) + "\n" + as_text(examples)
 
 
-@dataclass(frozen=True)
-class Example:
-    """One instance, its texts cut to LETTERS. `label`: relevant, other, or a pair's class."""
-
-    value: float
-    query_id: str
-    query: str
-    document: str
-    label: str
-
-
-def extremes(data: RankingData, split: Split, instances: Instances, values: np.ndarray) -> dict[str, list[Example]]:
+def extremes(part: SplitInstances, values: np.ndarray) -> dict[str, list[dict[str, Any]]]:
     """The SHOWN easiest and hardest instances, on each side of different queries, most extreme first."""
-    orders = {"easiest": easy_first(values), "hardest": easy_first(values, anti=True)}
-    return {name: [_example(data, split, instances, values, row) for row in _of_queries(instances, order)]
-            for name, order in orders.items()}  # fmt: skip
+    examples = {}
+    for name, order in (("easiest", easy_first(values)), ("hardest", easy_first(values, anti=True))):
+        _, first = np.unique(part.instances.query[order], return_index=True)
+        rows = order[np.sort(first)[:SHOWN]].tolist()
+        examples[name] = [{"value": float(values[row])} | _example(part, row) for row in rows]
+    return examples
 
 
-def _of_queries(instances: Instances, order: np.ndarray) -> list[int]:
-    """The first SHOWN instances of an order that belong to different queries."""
-    _, first = np.unique(instances.query[order], return_index=True)
-    return order[np.sort(first)[:SHOWN]].tolist()
-
-
-def _example(data: RankingData, split: Split, instances: Instances, values: np.ndarray, row: int) -> Example:
-    query = int(split.query[instances.query[row]])
+def _example(part: SplitInstances, row: int) -> dict[str, Any]:
+    """An instance, its texts cut to LETTERS. `label`: relevant, other, or a pair's class."""
+    data, split, instances = part.data, part.split, part.instances
+    query = int(part.query[row])
     positive = int(instances.fixed_positive[row])
     shown = positive if positive != NONE else int(instances.negative[row])
     document = NOT_FIXED if shown == DRAWN else data.documents[int(split.document[shown])]
     texts = [shorten(text, LETTERS, placeholder=" ...") for text in (data.query_text(query), document)]
     label = "other" if positive == NONE else data.classes[split.grade[positive]] if data.classes else "relevant"
-    return Example(float(values[row]), data.query_ids[query], *texts, label=label)
+    return {"query_id": data.query_ids[query], "query": texts[0], "document": texts[1], "label": label}
 
 
 def as_text(document: Mapping[str, list[dict[str, Any]]]) -> str:
@@ -375,31 +360,31 @@ def _idle(options: Namespace, given: Mapping[str, Any]) -> list[str]:
 
 def _shown_steps(horizon: float) -> list[float]:
     """Whole steps, as far as T counts steps; with a T of at most 1 they are shares of all steps."""
-    if horizon <= 1:
-        return [horizon * i / 10 for i in range(11)]
-    return sorted({round(math.ceil(horizon) * i / 10) for i in range(11)})
+    return [horizon * i / 10 for i in range(11)] if horizon <= 1 else [*_eleven(math.ceil(horizon))]
+
+
+def _eleven(last: int) -> list[int]:
+    """At most eleven whole numbers from 0 to the last."""
+    return sorted({round(last * i / 10) for i in range(11)})
 
 
 def _require_schedule(options: Namespace, schedule: Schedule) -> None:
     PACINGS[schedule.pacing]  # raises for an unknown name
-    problems = []
-    if not 0 < schedule.delta <= 1:
-        problems.append(Problem("--delta", f"{schedule.delta:g} is not a fraction", "a number above 0 and at most 1"))
-    if not 0 < schedule.final_share <= 1:
-        wrong = f"{schedule.final_share:g} is not a fraction"
-        problems.append(Problem("--final-share", wrong, "a number above 0 and at most 1"))
-    if not 1 <= schedule.n < math.inf:
-        problems.append(Problem("--n", f"{schedule.n:g} is not a root", "a number of at least 1"))
-    if not 2 <= schedule.stages <= 100:
-        problems.append(Problem("--stages", f"{schedule.stages} stages are not possible", "2 to 100"))
-    if not 0 < options.steps < math.inf:
-        problems.append(Problem("--steps", f"{options.steps:g} is not a number of steps", "a number above 0"))
-    problems += [
-        Problem("--at", f"{step:g} is not a step", "steps of at least 0")
-        for step in options.at or []
-        if not 0 <= step < math.inf
+    delta, most, n, stages = schedule.delta, schedule.final_share, schedule.n, schedule.stages
+    checks = [
+        (0 < delta <= 1, "--delta", f"{delta:g} is not a fraction", "a number above 0 and at most 1"),
+        (0 < most <= 1, "--final-share", f"{most:g} is not a fraction", "a number above 0 and at most 1"),
+        (1 <= n < math.inf, "--n", f"{n:g} is not a root", "a number of at least 1"),
+        (2 <= stages <= 100, "--stages", f"{stages} stages are not possible", "2 to 100"),
+        (0 < options.steps < math.inf, "--steps", f"{options.steps:g} is not a number of steps", "a number above 0"),
     ]
-    if problems:
+    checks += [(0 <= at < math.inf, "--at", f"{at:g} is not a step", "steps of at least 0") for at in options.at or []]
+    _require(checks)
+
+
+def _require(checks: Sequence[tuple[bool, str, str, str]]) -> None:
+    """Raises ConfigError with the problem (location, what is wrong, what would be right) of each check that fails."""
+    if problems := [Problem(*problem) for holds, *problem in checks if not holds]:
         raise ConfigError(problems)
 
 
@@ -439,7 +424,8 @@ class WeighCommand(Command):
         if options.query is not None and options.difficulty is None:
             return _values_of_query(options)
         _require_sound(options)
-        iterations = options.at if options.at is not None else _shown_iterations(options.m)
+        last = 100 if math.isinf(options.m) else math.ceil(options.m)
+        iterations = options.at if options.at is not None else _eleven(last)
         ease = np.asarray(1 - options.difficulty if options.anti else options.difficulty)
         return [{"iteration": i, "weight": float(weights(ease, i, options.m))} for i in iterations]
 
@@ -451,24 +437,16 @@ class WeighCommand(Command):
         return f"{document['query']}\n\n{table(list(documents[0]), (row.values() for row in documents))}{drawn}"
 
 
-def _shown_iterations(m: float) -> list[int]:
-    last = 100 if math.isinf(m) else math.ceil(m)
-    return sorted({round(last * i / 10) for i in range(11)})
-
-
 def _require_sound(options: Namespace) -> None:
-    problems = []
-    if options.difficulty is None or options.data is not None:
+    difficulty, m = options.difficulty, options.m
+    if difficulty is None or options.data is not None:
         raise ConfigError(Problem("tune-cl weigh", "one of two is needed", "--difficulty D alone, or DATA and QUERY"))
-    if not 0 <= options.difficulty <= 1:
-        problems.append(Problem("--difficulty", f"{options.difficulty:g} is out of range", "a number in [0, 1]"))
-    if not options.m >= 1:
-        problems.append(Problem("--m", f"{options.m:g} is below 1", "a number of iterations of at least 1, or inf"))
-    problems += [
-        Problem("--at", f"{i} is before the start", "iterations of at least 0") for i in options.at or [] if i < 0
+    checks = [
+        (0 <= difficulty <= 1, "--difficulty", f"{difficulty:g} is out of range", "a number in [0, 1]"),
+        (m >= 1, "--m", f"{m:g} is below 1", "a number of iterations of at least 1, or inf"),
     ]
-    if problems:
-        raise ConfigError(problems)
+    checks += [(i >= 0, "--at", f"{i} is before the start", "iterations of at least 0") for i in options.at or []]
+    _require(checks)
 
 
 def _values_of_query(options: Namespace) -> dict[str, Any]:

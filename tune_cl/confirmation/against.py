@@ -1,4 +1,4 @@
-"""Present rankers beside the configurations of a confirmation: TREC runs, or rankers that are there (`--against`).
+"""Existing rankers that a confirmation compares its configurations with (`--against`): TREC runs or saved rankers.
 
 Each is one training, so what is tested holds for new queries, not for new trainings: there is no p_new.
 """
@@ -61,8 +61,8 @@ def run_scores(path: str, data: RankingData, part: Split) -> np.ndarray:
 def rows_of(
     present: Mapping[str, np.ndarray], baseline: np.ndarray, best: np.ndarray, label: str, correction: str
 ) -> list[dict[str, Any]]:
-    """A row for each present ranker. `baseline`, `best`: per-query values [N, Q] of N trainings, averaged here.
-    `label`: the configuration that `best` is of. p is corrected over the present rankers."""
+    """A row for each existing ranker. `baseline`, `best`: per-query values [N, Q] of N trainings, averaged here.
+    `label`: the configuration that `best` is of. p is corrected over the existing rankers."""
     from_baseline = [paired_t_test(values, baseline.mean(axis=0)) for values in present.values()]
     to_best = [paired_t_test(best.mean(axis=0), values) for values in present.values()]
     corrected = [adjust([test.p for test in tests], correction) for tests in (from_baseline, to_best)]

@@ -172,7 +172,7 @@ def document_of(
         "verdict": verdict_of(list(tests.values()), tests.get(recommended)),
         "these_seeds": verdict_of(list(tests.values()), tests.get(recommended), new_seeds=False),
     }
-    top = (leader(document) or rows[others[0]])["label"]
+    top = leader(document)["label"]
     return document | compared.power(top, baseline, tests[top], len(others) + len(dropped))
 
 

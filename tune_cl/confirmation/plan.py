@@ -5,14 +5,16 @@ The variances come from an earlier confirmation of the search, or from a few tra
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import counted
 from trainables.evaluation.significance import Components, detectable, mean_squares, seeds_needed
+from tune_cl.confirmation.request import last_verdict
 from tune_cl.confirmation.selection import SEEDS as SEEDS_OF_SELECTION
 from tune_cl.confirmation.verdict import LEVEL
 from tune_cl.history.state import SearchState
@@ -36,25 +38,34 @@ class Variances:
     seed_freedom: float = 1.0
     notes: tuple[str, ...] = ()
 
-    def detectable(self, seeds: int, queries: int, level: float, power: float) -> float:
-        """The smallest difference shown with probability `power`."""
-        return detectable(self.components, seeds, queries, self.seed_freedom, level, power)
 
-    def seeds_needed(self, difference: float, level: float, power: float) -> int | None:
-        """The fewest seeds, up to 100, that would show a difference with probability `power`."""
-        return seeds_needed(difference, self.components, self.queries, self.seed_freedom, level, power)
+def require_sense(difference: float | None, power: float, top: int, pilot: int | None) -> None:
+    """Raises ConfigError for numbers that make no sense."""
+    problems = []
+    if difference is not None and not 0 < difference <= 1:
+        problems.append(Problem("--difference", f"{difference} is not above 0 and at most 1", "a difference to show"))
+    if not 0 < power < 1:
+        problems.append(Problem("--power", f"{power} is not between 0 and 1", "the chance to show it, such as .8"))
+    if pilot is not None and pilot < 2:
+        problems.append(Problem("--pilot", f"{pilot} says nothing of how much the seed matters", "2 or more"))
+    if top < 1:
+        problems.append(Problem("--top", f"{top} is below 1", "1 or more"))
+    if problems:
+        raise ConfigError(problems)
 
 
-def of_confirmation(document: Mapping[str, Any] | None) -> Variances | None:
-    """From the document of an earlier confirmation; None if it has no variances: one seed, or an earlier version."""
-    components = (document or {}).get("components")
-    if not document or not components:
-        return None
-    seeds = counted(len(document["seeds"]), "seed")
-    source = f"the confirmation on {document['split']} with {seeds}"
-    values = dict(components)
-    freedom = values.pop("seed_freedom")
-    return Variances(Components(**values), document["queries"], source, freedom)
+def recorded(folder: Path) -> Variances:
+    """From the last confirmation of the search in this folder that has any: not one with one seed, or of an earlier
+    version. Raises ConfigError if there is none."""
+    for document in filter(None, (last_verdict(folder, split) for split in ("test", "dev"))):
+        if components := document.get("components"):
+            source = f"the confirmation on {document['split']} with {counted(len(document['seeds']), 'seed')}"
+            values = dict(components)
+            freedom = values.pop("seed_freedom")
+            return Variances(Components(**values), document["queries"], source, freedom)
+    wrong = f"search '{folder.name}' has no confirmation whose variances are on record"
+    right = "--pilot 3, which trains the baseline three times; or tune-cl confirm first"
+    raise ConfigError(Problem("NAME", wrong, right))
 
 
 def of_pilot(values: np.ndarray) -> Variances:
@@ -76,17 +87,35 @@ def seconds_of(state: SearchState) -> float | None:
     return float(np.mean(trained)) if trained else None
 
 
-def plan_of(variances: Variances, top: int, power: float, seconds: float | None) -> dict[str, Any]:
-    """The document of `tune-cl plan` without its question: what the test of two champions can show, and the hours that
-    it takes after a selection among `top` configurations of each arm. `seconds`: of a training."""
+def plan_of(
+    state: SearchState, variances: Variances, difference: float | None, power: float, top: int
+) -> dict[str, Any]:
+    """The document of `tune-cl plan`: what the test of two champions can show with probability `power`, the hours that
+    it takes after a selection among `top` configurations of each arm, and the fewest seeds, up to 100, that would show
+    `difference`. Raises ConfigError if nothing varies."""
+    components, freedom, seconds = variances.components, variances.seed_freedom, seconds_of(state)
+    if not any(asdict(components).values()):
+        wrong = f"the values do not vary: {variances.source}"
+        raise ConfigError(Problem("NAME", wrong, "a search whose trainings differ; see training.lr"))
     selecting = 2 * top * SEEDS_OF_SELECTION if top > 1 else 0
     table = []
     for factor in QUERIES:
         queries = max(2, round(variances.queries * factor))
         for seeds in SEEDS:
-            smallest = variances.detectable(seeds, queries, LEVEL, power)
+            smallest = detectable(components, seeds, queries, freedom, LEVEL, power)
             hours = None if seconds is None else (selecting + 2 * seeds) * seconds / 3600
             table.append({"seeds": seeds, "queries": queries, "detectable": smallest, "hours": hours})
-    components = asdict(variances.components)
-    basics = {"components": components, "source": variances.source, "queries": variances.queries, "power": power}
-    return basics | {"top": top, "table": table, "notes": list(variances.notes)}
+    needed = difference and seeds_needed(difference, components, variances.queries, freedom, LEVEL, power)
+    return {
+        "search": state.name,
+        "metric": state.metric,
+        "difference": difference,
+        "components": asdict(components),
+        "source": variances.source,
+        "queries": variances.queries,
+        "power": power,
+        "top": top,
+        "table": table,
+        "notes": list(variances.notes),
+        "seeds_needed": needed,
+    }

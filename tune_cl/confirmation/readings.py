@@ -1,4 +1,4 @@
-"""Who has read a split before: verdicts on the same queries add up, whatever search they belong to.
+"""Earlier readings of a split: the errors of verdicts on the same queries add up, whatever search they belong to.
 
 Each reading is a line of JSON in the cache folder and, for those who share it, in the storage.
 """

@@ -126,7 +126,7 @@ def last_verdict(search: Path, split: str) -> dict[str, Any] | None:
         raise DataError(Problem(str(path), f"not JSON ({wrong})", right)) from wrong
     if not isinstance(document, dict):
         raise DataError(Problem(str(path), "not a mapping", right))
-    if missing := NEEDED - set(document):
+    if missing := NEEDED - {key for key, value in document.items() if value}:
         raise DataError(Problem(str(path), f"lacks {', '.join(sorted(missing))}", right))
     document.get("asked", {}).pop("race", None)
     return document if "these_seeds" in document else _of_these_seeds(document)

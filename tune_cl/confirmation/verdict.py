@@ -165,7 +165,9 @@ def comparison(corrected: Corrected, interval: tuple[float, float]) -> dict[str,
 def notes_of(document: Mapping[str, Any]) -> list[str]:
     """What to know of a comparison before one believes it; of a document that has at least its `split`."""
     notes = [_fell(document)] if document.get("collapsed") else []
-    notes += [below] if "baseline" in document and (below := _below_label_free(document)) else []
+    if "baseline" in document:
+        means = [row["mean"] for row in (document["baseline"], *document["configurations"])]
+        notes += filter(None, [below_label_free(document, document["metric"], means)])
     if document["split"] == "dev":
         return [*notes, ON_DEV]
     looks = document.get("earlier", ())
@@ -173,11 +175,6 @@ def notes_of(document: Mapping[str, Any]) -> list[str]:
     own = [_read_before(document["split"], looks, accounted)] if looks else []
     others = [_read_by_others(document["split"], len(readings))] if (readings := document.get("readings")) else []
     return [*notes, *own, *others]
-
-
-def _below_label_free(document: Mapping[str, Any]) -> str:
-    means = [row["mean"] for row in (document["baseline"], *document["configurations"])]
-    return below_label_free(document, document["metric"], means)
 
 
 def _fell(document: Mapping[str, Any]) -> str:
@@ -209,12 +206,12 @@ def _read_by_others(split: str, readings: int) -> str:
     )
 
 
-def leader(document: Mapping[str, Any]) -> dict[str, Any] | None:
+def leader(document: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration that a confirmation's verdict is about: among those with a mark, the one with the largest
     difference; if none has a mark, the first, which of those tested is the best on dev."""
     rows = document["configurations"]
     marked = [row for row in rows if row["marks"]]
-    return max(marked, key=_difference, default=rows[0] if rows else None)
+    return max(marked, key=_difference, default=rows[0])
 
 
 def default_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -277,19 +274,18 @@ def undecided(document: Mapping[str, Any], row: Mapping[str, Any]) -> str:
 
 def sentence(document: Mapping[str, Any]) -> str:
     """The verdict in one sentence, then what the design can show and what tuning was worth."""
-    return headline(document) + remarks(document)
+    return " ".join([headline(document), *remarks(document)])
 
 
-def remarks(document: Mapping[str, Any]) -> str:
-    """What the design can show, where nothing is shown, and what tuning alone was worth."""
+def remarks(document: Mapping[str, Any]) -> list[str]:
+    """What the design can show, where nothing is shown, and what tuning alone was worth, a sentence each."""
     can_show = _can_show(document) if document["verdict"] == "no difference shown" else ""
-    return can_show + of_tuning(document)
+    return [one for one in (can_show, of_tuning(document)) if one]
 
 
 def headline(document: Mapping[str, Any]) -> str:
     """The verdict in one sentence, which terminal and report begin with."""
     row = leader(document)
-    assert row is not None, "a verdict is of at least one configuration"
     if document["verdict"] == "no difference shown":
         which = "" if "selection" in document else f", {best_on_dev(document)},"
         why = f"too few seeds for trainings that collapse ({_who_fell(document)}); " if too_few_seeds(document) else ""
@@ -315,7 +311,6 @@ BADGES = {"better": "Better", "no difference shown": "Not significant", "worse":
 def effect(document: Mapping[str, Any]) -> str:
     """The difference that the verdict is about, with its interval, p and sample."""
     row, metric = leader(document), in_words(document["metric"])
-    assert row is not None, "a verdict is of at least one configuration"
     between = ", 95 % CI {:+.4f} to {:+.4f}".format(*interval) if (interval := interval_of(row)) else ""
     return f"{row.get('size', row['difference']):+.4f} {metric}{between}{_p_of(document, row)}"
 
@@ -323,7 +318,6 @@ def effect(document: Mapping[str, Any]) -> str:
 def holds_for(document: Mapping[str, Any]) -> str:
     """What the verdict holds for or, where nothing is shown, why not if its interval does not say it."""
     row = leader(document)
-    assert row is not None, "a verdict is of at least one configuration"
     if document["verdict"] != "no difference shown":
         return f"This holds for {population(document, row)}."
     why = f"Too few seeds for trainings that collapse ({_who_fell(document)}). " if too_few_seeds(document) else ""
@@ -353,7 +347,7 @@ def of_tuning(document: Mapping[str, Any]) -> str:
         return ""
     low, high = interval_of(default) or (math.nan, math.nan)
     between = "" if math.isnan(low) else f" [{-high:+.4f}, {-low:+.4f}]"
-    return f" Tuning alone was worth {-default['difference']:+.4f}{between}."
+    return f"Tuning alone was worth {-default['difference']:+.4f}{between}."
 
 
 def population(document: Mapping[str, Any], row: Mapping[str, Any]) -> str:
@@ -394,7 +388,7 @@ def _can_show(document: Mapping[str, Any]) -> str:
     if smallest is None:
         return ""
     seeds = counted(len(document["seeds"]), "seed")
-    statement = f" Minimum detectable difference: {smallest:.4f} {in_words(document['metric'])} ({seeds}, 80 % power)"
+    statement = f"Minimum detectable difference: {smallest:.4f} {in_words(document['metric'])} ({seeds}, 80 % power)"
     return f"{statement}; this one needs {counted(needed, 'seed')}." if needed else f"{statement}."
 
 
@@ -421,8 +415,8 @@ def configurations_of(document: Mapping[str, Any]) -> str:
 
 def higher(document: Mapping[str, Any]) -> dict[str, Any] | None:
     """The configuration with the largest difference, if the verdict is about another one."""
-    top, highest = leader(document), max(document["configurations"], key=_difference, default=None)
-    return highest if top and highest and highest["difference"] > top["difference"] else None
+    highest = max(document["configurations"], key=_difference)
+    return highest if highest["difference"] > leader(document)["difference"] else None
 
 
 def _difference(row: Mapping[str, Any]) -> float:

@@ -17,7 +17,7 @@ from trainables.curriculum.scoring import OTHER_TEACHERS, any_needs
 from trainables.rankers import RANKERS
 from trainables.training.losses import LOSSES
 from tune_cl.experiment.search_keys import SearchConfig
-from tune_cl.samplers import SEARCHERS, Sampler, Settings
+from tune_cl.samplers import SEARCHERS, Sampler
 from tune_cl.schedulers import SCHEDULERS, Scheduler, Setup, promotes
 from tune_cl.schedulers.scheduler import curriculum_grace
 from tune_cl.space.parameters import Leaf, Range
@@ -114,10 +114,6 @@ class Experiment:
         space = Space(leaves, self.space.context)
         return space.decide(lambda key, leaf: values[key] if key in values else leaf.middle(), given=given)
 
-    def plain_run(self, values: Mapping[str, Any]) -> TrainingRun:
-        """The baseline's training with these values of opened keys outside the curriculum."""
-        return self.ranker_run(self.plain_values(values))
-
     def base_run(self) -> AnyRun:
         """The baseline's training."""
         return self.training_run(self.baseline_values())
@@ -147,7 +143,8 @@ class Experiment:
         deciding = set(keys)
         runs = [self.base_ranker(), *map(self.ranker_run, self._combinations_of(self.space, deciding))]
         if self.tuning.leaves:  # else plain trials search keys that the others search, too
-            runs += map(self.plain_run, self._combinations_of(self.plain_space, deciding))
+            plain = self._combinations_of(self.plain_space, deciding)
+            runs += [self.ranker_run(self.plain_values(values)) for values in plain]
         return runs
 
     def _combinations_of(self, space: Space, keys: set[str]) -> Iterable[Flat]:
@@ -190,32 +187,26 @@ class Experiment:
     @property
     def scorings(self) -> list[str]:
         """Every scoring function that a trial can use."""
-        return self._values("curriculum.scoring")
+        return self.values("curriculum.scoring")
 
     @property
     def rankers(self) -> list[str]:
         """Every ranker that a trial can train."""
-        return self._values("ranker.name")
-
-    @property
-    def batch_sizes(self) -> list[int]:
-        """Every batch size of a trial, or the smallest and the largest of a range."""
-        return self._values("training.batch_size")
+        return self.values("ranker.name")
 
     @property
     def needs_teacher(self) -> bool:
         """Whether a trial can read a teacher's scores: its order, its loss or its negatives."""
-        losses = [LOSSES[name] for name in self._values("training.loss")]
-        reads = any(loss.reads_teacher for loss in losses)
-        return reads or any_needs(self.scorings, "teacher") or "teacher" in self._values("training.hard_negatives")
+        reads = any(LOSSES[name].reads_teacher for name in self.values("training.loss"))
+        return reads or any_needs(self.scorings, "teacher") or "teacher" in self.values("training.hard_negatives")
 
     @property
     def other_teachers(self) -> list[str]:
         """What a trial's order can read of teachers besides the one of the search."""
         return [need for need in OTHER_TEACHERS if any_needs(self.scorings, need)]
 
-    def _values(self, key: str) -> list[Any]:
-        """Every value that a key with options can take in trials, or the one that all have."""
+    def values(self, key: str) -> list[Any]:
+        """Every value that a key can take in trials, or the one that all have; of a range, its ends."""
         leaves = [leaf for space in (self.space, self.plain_space) if (leaf := space.leaves.get(key))]
         return list(dict.fromkeys(value for leaf in leaves for value in leaf.samples())) or [self.value(key)]
 
@@ -289,6 +280,11 @@ class Experiment:
             promotion=promotes(search.scheduler, search.promotion),
         )
 
+    @property
+    def compares_inside_curricula(self) -> bool:
+        """Whether its scheduler compares trials inside their curricula regardless of `search.grace`."""
+        return self.setup.promotion and SCHEDULERS[self.search.scheduler].knows_graces
+
     def scheduler(self) -> Scheduler:
         """A new one, which has seen no trial."""
         return SCHEDULERS[self.search.scheduler](self.setup)
@@ -299,12 +295,11 @@ class Experiment:
         if arm == PLAIN:
             endless = searcher == "grid" and self.plain_space.continuous
             make = SEARCHERS["random" if endless else searcher]
-            sampler = make(self.plain_space, self.seed, Settings((), search.startup_trials))
-            sampler.tell_apart(lambda values: self._effect(self.plain_values(values)), self.baseline_values())
+            sampler = make(self.plain_space, self.seed, search.startup_trials)
+            sampler.set_effect(lambda values: self._effect(self.plain_values(values)), self.baseline_values())
             return sampler
-        settings = Settings(search.points, search.startup_trials)
-        sampler = SEARCHERS[searcher](self.space, self.seed, settings)
-        sampler.tell_apart(self._effect_of_curriculum if self.compares else self._effect, self.baseline_values())
+        sampler = SEARCHERS[searcher](self.space, self.seed, search.startup_trials, search.points)
+        sampler.set_effect(self._effect_of_curriculum if self.compares else self._effect, self.baseline_values())
         return sampler
 
     def _effect(self, point: Flat) -> Hashable:

@@ -257,7 +257,7 @@ def unfit_workers(experiment: Experiment) -> list[Problem]:
     if experiment.objective or "lambdamart" in experiment.rankers:
         what = "a function trains" if experiment.objective else "lambdamart grows its trees"
         return [Problem("search.resources.workers", f"{what} in one process", "1, or a ranker that is a network")]
-    if (smallest := min(experiment.batch_sizes)) < workers:
+    if (smallest := min(experiment.values("training.batch_size"))) < workers:
         wrong = f"a batch of {smallest} has no part for each of {workers} processes"
         return [Problem("search.resources.workers", wrong, f"at most {smallest}, or a larger training.batch_size")]
     return []

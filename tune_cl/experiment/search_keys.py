@@ -99,6 +99,12 @@ class SearchConfig(Section):
         """Whether a scheduler chooses its first rung."""
         return self.scheduler != "none" and not isinstance(self.grace, int)
 
+    @property
+    def budgets(self) -> dict[str, float]:
+        """What may end a search before its trials are used up, by key."""
+        limits = {"search.hours": self.hours, "search.iterations": self.iterations}
+        return {key: limit for key, limit in limits.items() if limit is not None}
+
 
 SEARCH_KEYS = dotted_keys(SearchConfig, "search.")
 SEARCH_NEEDS = needs(SearchConfig, "search.")

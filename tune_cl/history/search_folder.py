@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -118,26 +118,23 @@ class SearchFolder:
     def command(self, command: str, address: str | None = None) -> str:
         """What a user types to apply `command` to this search, with the plug-ins of this process; `address`: the Ray
         cluster to run on."""
-        storage = "" if self.address == str(Path(DEFAULT_STORAGE).resolve()) else f" --storage {quote(self.address)}"
-        cluster = f" --address {quote(address)}" if address else ""
-        users = not self.tracking_uri or is_users(self.tracking_uri, self.storage)
-        tracking = "" if users else f" --tracking-uri {quote(masked(self.tracking_uri))}"
-        function = f" --objective {quote(self.objective)}" if self.objective and command in WITH_OBJECTIVE else ""
-        options = f"{storage}{tracking}{cluster}{function}{plugin_options()}"
-        return f"{program('tune-cl')} {command} {quote(self.name)}{options}"
+        given = self._opened_by | ({"address": address} if address else {})
+        given |= {"objective": self.objective} if self.objective and command in WITH_OBJECTIVE else {}
+        options = "".join(f" --{name.replace('_', '-')} {quote(value)}" for name, value in given.items())
+        return f"{program('tune-cl')} {command} {quote(self.name)}{options}{plugin_options()}"
 
     def call(self, method: str, **options: Any) -> str:
         """What a user writes in Python to apply a method to this search; options that are None are left out."""
-        storage = None if self.address == str(Path(DEFAULT_STORAGE).resolve()) else self.address
-        users = not self.tracking_uri or is_users(self.tracking_uri, self.storage)
-        tracking = None if users else masked(self.tracking_uri)
-        opened_by = _arguments({"storage": storage, "tracking_uri": tracking})
-        name = ", ".join([repr(self.name), *opened_by])
-        return f"tune_cl.open_search({name}).{method}({', '.join(_arguments(options))})"
+        name = ", ".join([repr(self.name), *(f"{key}={value!r}" for key, value in self._opened_by.items())])
+        given = ", ".join(f"{key}={value!r}" for key, value in options.items() if value is not None)
+        return f"tune_cl.open_search({name}).{method}({given})"
 
-
-def _arguments(options: Mapping[str, Any]) -> list[str]:
-    return [f"{name}={value!r}" for name, value in options.items() if value is not None]
+    @property
+    def _opened_by(self) -> dict[str, str]:
+        """The options that find the search and its runs, where they are not the usual ones."""
+        options = {} if self.address == str(Path(DEFAULT_STORAGE).resolve()) else {"storage": self.address}
+        usual = not self.tracking_uri or is_users(self.tracking_uri, self.storage)
+        return options if usual else options | {"tracking_uri": masked(self.tracking_uri)}
 
 
 def stops(error: BaseException) -> bool:

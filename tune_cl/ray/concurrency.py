@@ -9,7 +9,6 @@ from typing import Any
 
 import ray
 
-from trainables.command_queue import Group
 from trainables.core.errors import ConfigError, Problem
 from tune_cl.experiment.search_keys import Resources, SearchConfig
 from tune_cl.process import stop_if_asked
@@ -138,11 +137,6 @@ def capacity_of(nodes: Iterable[Mapping[str, Any]], need: Resources) -> int:
     """How many trials the nodes hold together. Each process of a trial is on one node; those of one trial may lie on
     several."""
     return sum(_on(node["Resources"], need) for node in nodes) // need.workers
-
-
-def group_of(need: Resources) -> Group:
-    """The processes of one trial."""
-    return Group(need.workers, need.cpu, need.gpu, need.threads)
 
 
 def in_words(need: Resources) -> str:

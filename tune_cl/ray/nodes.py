@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import ray
@@ -14,21 +13,11 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from trainables.core.errors import WorkFailed, last_line
 from trainables.core.plugins import what_is_wrong_here
+from tune_cl.process import versions
 
 SLOW = 60.0  # seconds in which a node has a process started, from a slow disk too
 PACKAGES = ("tune-cl", "ray", "torch", "transformers", "tokenizers", "lightgbm", "gensim", "numpy", "scipy")
 """What a trial's numbers depend on: recorded with the search, and compared on every node."""
-
-
-def versions(packages: Iterable[str]) -> dict[str, str | None]:
-    """The versions of packages where this runs; None for one that is not installed."""
-    by_package: dict[str, str | None] = {}
-    for package in packages:
-        try:
-            by_package[package] = version(package)
-        except PackageNotFoundError:
-            by_package[package] = None
-    return by_package
 
 
 def versions_and_problem(packages: Iterable[str]) -> tuple[dict[str, str | None], str | None]:

@@ -18,7 +18,7 @@ import torch
 from trainables.core.errors import ConfigError, Problem, WorkFailed
 from trainables.core.plugins import Sent, sent
 from trainables.core.prose import phase, say
-from tune_cl.process import NOT_IN_TIME, environment, load, stop_if_asked
+from tune_cl.process import NOT_IN_TIME, environment, load, only_errors_logged, stop_if_asked
 from tune_cl.ray.access import protected_token, ray_folder
 from tune_cl.ray.nodes import require_plugins_on_nodes
 from tune_cl.ray.workarounds import deferred_signals, no_garbage_collection, own_process_groups, restored_sigterm
@@ -73,20 +73,6 @@ def with_plugins(options: dict[str, Any]) -> dict[str, Any]:
     return options | {"runtime_env": environment}
 
 
-@contextmanager
-def only_errors_logged() -> Iterator[None]:
-    """Meanwhile Ray logs nothing below an error."""
-    loggers = [logging.getLogger(name) for name in ("ray", "ray.tune")]
-    levels = [logger.level for logger in loggers]
-    try:
-        for logger in loggers:
-            logger.setLevel(logging.ERROR)
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
-
-
 def use_present_ray(address: str | None) -> None:
     """Says that the work runs on the Ray that the user has started in this process. Raises ConfigError if another one
     is wanted, or if its processes lack the plug-ins, which only a new Ray loads."""
@@ -104,7 +90,7 @@ def ray_session(address: str | None) -> Iterator[None]:
     stop_if_asked()
     with ExitStack() as local:
         local.enter_context(environment({key: value for key, value in QUIET.items() if key not in os.environ}))
-        local.enter_context(only_errors_logged())
+        local.enter_context(only_errors_logged("ray", "ray.tune"))
         if ray.is_initialized():
             use_present_ray(address)
             yield

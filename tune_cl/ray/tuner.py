@@ -20,7 +20,7 @@ from ray.exceptions import OutOfMemoryError, RayActorError
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
-from trainables.command_queue import new_cleaner
+from trainables.command_queue import Group, new_cleaner
 from trainables.core import storage
 from trainables.core.errors import WorkFailed, last_line
 from trainables.core.storage import CHECKPOINTS, addressed, fault_of, is_remote, was_waited_for
@@ -30,7 +30,6 @@ from tune_cl.experiment.search_keys import Resources
 from tune_cl.history.search_folder import SearchFolder, own_checkpoint
 from tune_cl.history.state import SearchState
 from tune_cl.process import environment, stop_if_asked
-from tune_cl.ray.concurrency import group_of
 from tune_cl.ray.workarounds import (
     disable_running_means,
     failure_of,
@@ -376,7 +375,8 @@ def run_trials(
     options: dict[str, Any] = {}
     reserved: dict[str, float] = {"cpu": resources.cpu, "gpu": resources.gpu}
     if resources.workers > 1:  # they reserve what a trial takes, and its own process nothing
-        options, reserved = {"group": group_of(resources), "cleaner": new_cleaner()}, NOTHING
+        group = Group(resources.workers, resources.cpu, resources.gpu, resources.threads)
+        options, reserved = {"group": group, "cleaner": new_cleaner()}, NOTHING
         shared = {key: ray.put(one) for key, one in prepared.items()}
     pending = {"TUNE_MAX_PENDING_TRIALS_PG": str(most)}  # `concurrency` is the limit, not Ray's guess
     withhold_aws_keys()

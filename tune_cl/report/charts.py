@@ -180,7 +180,7 @@ def interval_chart(groups: Sequence[Document], x_label: str) -> Markup:
     parts = _row_grid(x, x_label, bottom)
     for row, group in enumerate(groups):
         name, middle = f"{group['name']} ({group['queries']})", 12 + ROW * (row + 0.5)
-        parts.append(_row_name(name, middle))
+        parts.append(tag("g", text(NAMES - 10, middle + 4, cut(name, 18), "name", "end"), data_tip=name))
         for role, offset in (("best", -6), ("baseline", 6)):
             mean, low, high = (group[role][end] for end in ("mean", "low", "high"))
             tip = f"{name}, {role}: {number(mean)} [{number(low)}, {number(high)}]"
@@ -219,10 +219,6 @@ def _row_grid(x: Scale, x_label: str, bottom: float) -> list[Markup]:
         parts += [rule(x(tick), 8.0, x(tick), bottom, "grid")]
         parts.append(text(min(x(tick), RIGHT - 6), bottom + 18, f"{tick:g}"))  # else the last is cut off on a phone
     return parts
-
-
-def _row_name(name: str, middle: float) -> Markup:
-    return tag("g", text(NAMES - 10, middle + 4, cut(name, 18), "name", "end"), data_tip=name)
 
 
 def strip_chart(of_queries: Sequence[float], y_label: str) -> Markup:

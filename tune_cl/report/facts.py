@@ -65,7 +65,7 @@ def main_facts(findings: Findings, in_python: bool = False) -> Document:
         "searcher": search.search.searcher,
         "scheduler": search.search.scheduler,
         "over_curricula": findings.over_curricula,
-        "grows_trees": findings.grows_trees,
+        "grows_trees": search.base_run().grows_trees,
         "plain_is_tuned": findings.tuned,
         "verdict": None if findings.confirmation is None else _verdict(findings, findings.confirmation),
         "on_dev": _on_dev(findings),
@@ -100,11 +100,11 @@ SAME_TREES = "The seed changes nothing in these trainings: with others they woul
 def _verdict(findings: Findings, confirmed: Document) -> Document:
     """The confirmation in words, each fact once, and its numbers."""
     top, on_dev = leader(confirmed), confirmed["split"] == "dev"
-    which = "" if top is None or top["marks"] or confirmed.get("selection") else f" ({best_on_dev(confirmed)})"
+    which = "" if top["marks"] or confirmed.get("selection") else f" ({best_on_dev(confirmed)})"
     return {
         "badge": _badge(findings, confirmed),
         "colour": "" if on_dev else confirmed["verdict"].split()[0],
-        "in_short": [effect(confirmed), f"{top['label']}{which}", f"against {opponent(confirmed)}"] if top else [],
+        "in_short": [effect(confirmed), f"{top['label']}{which}", f"against {opponent(confirmed)}"],
         "notes": [f"{note[0].upper()}{note[1:]}." for note in notes_of(confirmed)],
         "small_print": [part for part in _small_print(findings, confirmed, top) if part],
         "split": confirmed["split"],
@@ -129,10 +129,10 @@ def _badge(findings: Findings, confirmed: Document) -> str:
     return BADGES[verdict]
 
 
-def _of_its_curriculum(top: Document | None) -> bool:
+def _of_its_curriculum(top: Document) -> bool:
     """Whether the difference is the curriculum's: nothing else differs from the baseline, or the configuration differs
     significantly in the same way from itself without its curriculum."""
-    if top is None or not top.get("also_differs"):
+    if not top.get("also_differs"):
         return True
     ablation = top.get("ablation")
     if ablation is None or not shown(ablation["p_new_adjusted"]):
@@ -140,18 +140,18 @@ def _of_its_curriculum(top: Document | None) -> bool:
     return ablation["difference"] * top["difference"] > 0
 
 
-def _small_print(findings: Findings, confirmed: Document, top: Document | None) -> Iterator[str]:
+def _small_print(findings: Findings, confirmed: Document, top: Document) -> Iterator[str]:
     """Sentences, each with a fact that stands nowhere above it."""
-    yield from (holds_for(confirmed), remarks(confirmed).strip(), of_these_seeds(confirmed))
-    if top and not top.get("seed_matters", True) and confirmed["verdict"] == "no difference shown":
+    yield from (holds_for(confirmed), " ".join(remarks(confirmed)), of_these_seeds(confirmed))
+    if not top.get("seed_matters", True) and confirmed["verdict"] == "no difference shown":
         yield SAME_TREES
     fair = "fair" in confirmed  # else an older document, of which no headline tells that another is higher
-    if top and not fair and (other := higher(confirmed)):
+    if not fair and (other := higher(confirmed)):
         highest = (
             f"The highest mean on {confirmed['split']} is that of {other['label']} ({signed(other['difference'])})"
         )
         yield f"{highest}, not significantly above the baseline."
-    if top and ("ablation" in top or not fair):
+    if "ablation" in top or not fair:
         yield _of_ablation(findings, top)
     yield f"Seeds {', '.join(map(str, confirmed['seeds']))}, paired by query."
     for one in confirmed.get("dropped", ()):

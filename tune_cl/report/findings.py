@@ -84,11 +84,6 @@ class Findings:
         """Whether the search was over curricula, not only over other keys."""
         return over_curricula(self.state)
 
-    @property
-    def grows_trees(self) -> bool:
-        """Whether the baseline's ranker does."""
-        return self.experiment.base_run().grows_trees
-
     @cached_property
     def ended(self) -> list[tuple[TrialState, Dev]]:
         """The trials of both arms with a value that ran to the end."""
@@ -109,12 +104,6 @@ def gather(search_folder: SearchFolder) -> Findings:
 
     Raises DataError for a damaged journal or confirmation.
     """
-    state, reached = _walk(search_folder)
-    return Findings(search_folder, experiment_of(state), state, reached, _confirmation(search_folder))
-
-
-def _walk(search_folder: SearchFolder) -> tuple[SearchState, list[Reached]]:
-    """The state after all events, and every result with the search's cost by then."""
     reached: list[Reached] = []
 
     def seen(state: SearchState, event: Event) -> None:
@@ -123,13 +112,9 @@ def _walk(search_folder: SearchFolder) -> tuple[SearchState, list[Reached]]:
             cost = state.iterations, round(state.seconds, 3)
             reached.append(Reached(event["trial"], event["iteration"], dev, *cost))
 
-    return replay(read_events(search_folder.journal), seen), reached
-
-
-def _confirmation(search_folder: SearchFolder) -> Document | None:
-    """The verdict on test, else the comparison on dev, which also selected the configurations."""
+    state = replay(read_events(search_folder.journal), seen)
     documents = (last_verdict(search_folder.folder, split) for split in ("test", "dev"))
-    return next((document for document in documents if document), None)
+    return Findings(search_folder, experiment_of(state), state, reached, next(filter(None, documents), None))
 
 
 def mean_interval(values: np.ndarray) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,35 +99,27 @@ def latex_table(document: Document) -> str:
     lines = [
         f"% search {latex(document['search'])}; {over}",
         r"% \usepackage{booktabs}",
-        *_tabular(heads, 1, (_latex_row(row, bool(confirmed)) for row in rows)),
-        *_latex_ablations(document, value, p),
+        _tabular(heads, 1, [_latex_row(row, bool(confirmed)) for row in rows]),
     ]
-    return "\n".join(lines) + "\n"
-
-
-def _tabular(heads: Sequence[str], names: int, lines: Iterable[str]) -> list[str]:
-    """A table whose first `names` columns hold text and the others numbers."""
-    return [
-        rf"\begin{{tabular}}{{{'l' * names}{'r' * (len(heads) - names)}}}",
-        r"\toprule",
-        " & ".join(head if "$" in head else latex(head) for head in heads) + r" \\",
-        r"\midrule",
-        *lines,
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-
-
-def _latex_ablations(document: Document, value: str, p: str) -> list[str]:
-    """The second table: configurations against themselves without their curricula; empty without ablations."""
-    lines = [
-        f"{latex(row['of']['label'])} & {latex(row['label'])} & {number(row['mean'])}{spread(row['sd'])} & "
-        rf"${signed(row['difference'])}${_raised(row['marks'])} & ${p_value(row['p'])}$ \\"
+    own = [
+        [latex(row["of"]["label"]), latex(row["label"]), f"{number(row['mean'])}{spread(row['sd'])}",
+         f"${signed(row['difference'])}${_raised(row['marks'])}", f"${p_value(row['p'])}$"]
         for row in document["ablations"]
-    ]
-    said = "% each configuration against itself without its curriculum; the value is of that"
-    heads = ["configuration", "without its curriculum", value, "difference", p]
-    return ["", said, *_tabular(heads, 2, lines)] if lines else []
+    ]  # fmt: skip
+    if own:
+        heads = ["configuration", "without its curriculum", value, "difference", p]
+        lines += ["% each configuration against itself without its curriculum; the value is of that"]
+        lines += [_tabular(heads, 2, own)]
+    return "\n".join(lines)
+
+
+def _tabular(heads: Sequence[str], names: int, rows: Sequence[Sequence[str]]) -> str:
+    """A table whose first `names` columns hold text and the others numbers."""
+    import pandas as pd
+
+    frame = pd.DataFrame(rows, columns=[head if "$" in head else latex(head) for head in heads])
+    form = "l" * names + "r" * (len(heads) - names)
+    return frame.to_latex(index=False, escape=False, column_format=form)
 
 
 def _raised(marks: str) -> str:
@@ -138,14 +130,14 @@ def _p(confirmed: Document | None) -> str:
     return "$p$ (adjusted)" if confirmed and confirmed["corrected"] else "$p$"
 
 
-def _latex_row(row: Document, confirmed: bool) -> str:
+def _latex_row(row: Document, confirmed: bool) -> list[str]:
     mean = rf"\textbf{{{number(row['mean'])}}}" if row["best"] else number(row["mean"])
     compared = row["difference"] is not None
     name, difference = row["label" if confirmed else "name"], f"${signed(row['difference'])}$" if compared else ""
     cells = [latex(name), mean + _raised(row["marks"]) + spread(row["sd"]), difference]
     if confirmed:
         cells.append(f"${p_value(row['p'])}$" if compared else "")
-    return " & ".join(cells) + r" \\"
+    return cells
 
 
 def trials_csv(findings: Findings) -> str:

@@ -83,7 +83,8 @@ def _check(data: RankingData, findings: Findings) -> None:
 def _files(findings: Findings) -> tuple[str, str, list[Path], list[Path]]:
     """The split, the label of the best, and the TSV files of the best and of the baseline."""
     confirmed, folder = findings.confirmation, findings.search_folder.folder
-    if confirmed and (top := leader(confirmed)):
+    if confirmed:
+        top = leader(confirmed)
         label = f"{top['label']}, means over {counted(len(top['runs']), 'seed')}"
         return confirmed["split"], label, _tables(top, folder), _tables(confirmed["baseline"], folder)
     if not findings.pair:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 from itertools import takewhile
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import kendalltau, mannwhitneyu, rankdata
@@ -14,7 +14,6 @@ from tune_cl.experiment.experiment import CURRICULUM
 from tune_cl.history.state import Dev, TrialState
 from tune_cl.report.findings import Document, Findings
 from tune_cl.report.wording import p_value, plain
-from tune_cl.schedulers import compares_inside_curricula
 
 FEWEST_ENDED = 5
 LEVEL = 0.05
@@ -49,17 +48,11 @@ def _stopping(findings: Findings) -> str:
         return f"No scheduler stopped trials; the table says how well early values would have ranked them.{also}"
     stopped = len(ended) - others.total()
     text = f"Scheduler {search.scheduler} stopped {stopped} of {len(findings.state.trials)} trials early.{also}"
-    if _compares_inside(findings):
+    if findings.experiment.compares_inside_curricula:
         return f"{text} Trials were compared while still inside their curriculum, too."
     if search.grace == "curriculum":
         return f"{text} No trial was compared before its own curriculum was over."
     return f"{text} Trials could be compared while still inside their curriculum (search.grace: {search.grace})."
-
-
-def _compares_inside(findings: Findings) -> bool:
-    """Whether the scheduler compares trials inside their curricula regardless of `search.grace`."""
-    experiment = findings.experiment
-    return compares_inside_curricula(experiment.search.scheduler, experiment.setup.promotion)
 
 
 def _until(findings: Findings, trial: TrialState, rung: int) -> float:
@@ -114,16 +107,14 @@ def _slow(findings: Findings) -> str:
         return f"{text}no bias against them is shown."
     if search.scheduler == "none":
         return f"{text}stopping early would be unfair to slow curricula."
-    if search.grace == "curriculum" and not _compares_inside(findings):
+    if search.grace == "curriculum" and not findings.experiment.compares_inside_curricula:
         return f"{text}stopping early would be unfair to slow curricula without this grace (search.grace: curriculum)."
     return f"{text}stopping early is unfair to slow curricula."
 
 
-@dataclass(frozen=True)
-class RankAgreement:
-    """Kendall's τ-b, over `trials` trials, between the values at one iteration and the final ones."""
+class RankAgreement(NamedTuple):
+    """Kendall's τ-b between the values at one iteration and the final ones, and its interval."""
 
-    trials: int
     tau: float
     low: float
     high: float
@@ -144,11 +135,10 @@ def rank_agreement(early: np.ndarray, final: np.ndarray) -> RankAgreement | None
     limit = 1 - 2 / (n * (n - 1))
     centre, half = math.atanh(min(max(tau, -limit), limit)), 1.96 * math.sqrt(0.437 / (n - 4))
     low, high = math.tanh(centre - half), math.tanh(centre + half)
-    return RankAgreement(n, tau, min(low, tau), max(high, tau))
+    return RankAgreement(tau, min(low, tau), max(high, tau))
 
 
-@dataclass(frozen=True)
-class SlowBias:
+class SlowBias(NamedTuple):
     """By how many `ranks` trials with long curricula stood lower early than at the end, minus that of the others."""
 
     slow: int

@@ -57,9 +57,8 @@ class ModelSampler(RandomSampler, ABC):
     purpose: ClassVar[str]
     needs_values = False  # whether Optuna's sampler passes over trials without a final value
 
-    def __init__(self, space: Space, seed: int, startup_trials: int = 8, first: Sequence[Flat] = ()):
-        super().__init__(space, seed, first)
-        self.startup_trials = startup_trials
+    def __init__(self, space: Space, seed: int, startup_trials: int = 8, points: Sequence[Flat] = ()):
+        super().__init__(space, seed, startup_trials, points)
         self.results: dict[int, TrialResult] = {}
         self.observations: list[Observation] = []
         self._frozen: dict[int, tuple[TrialResult, FrozenTrial]] = {}

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal, Protocol
+from typing import Literal
 
 from trainables.core.randomness import generator
 from tune_cl.space.space import Flat, Space, identity
@@ -30,42 +30,33 @@ class Observation:
     comparable: bool
 
 
-class Sampler(Protocol):
-    def ask(self, number: int) -> Flat | None:
-        """Flat values of the opened keys for trial `number`, which no trial has had yet; None if there are none."""
-        ...
-
-    def replay(self, number: int, point: Flat) -> None:
-        """Trial `number` has started with these values, which `ask` answered now or in an earlier session."""
-        ...
-
-    def tell(self, number: int, values: Mapping[int, float], outcome: Outcome) -> None:
-        """How the trial ended (pruned: stopped early). `values`: the metric by iteration, higher = better."""
-        ...
-
-    def warm_up(self, observations: Sequence[Observation]) -> None:
-        """What earlier searches found, before the first trial."""
-        ...
-
-    def tell_apart(self, effect: Callable[[Flat], Hashable], had: Flat) -> None:
-        """Points of equal `effect` train in the same way, such as two that differ in a key that nothing reads. `had`:
-        the point of a training that is no trial of the sampler's, the baseline."""
-        ...
+def tried_first(space: Space, seed: int, given: Sequence[Flat]) -> list[Flat]:
+    """The points given; then, if leaves have priors, one configuration of their most likely values, others drawn at
+    random."""
+    points = list(given)
+    if space.priors:
+        rng = generator(seed, "most likely by the prior")
+        likely = space.decide(lambda key, leaf: leaf.middle() if leaf.has_prior else leaf.draw(rng))
+        points += [likely] if likely not in points else []
+    return points
 
 
-class Uninformed(ABC):
-    """A sampler that learns nothing from results. `first`: configurations that trials 1, 2, ... try."""
+class Sampler(ABC):
+    """`startup_trials`: how many a sampler that models the space draws at random first; `points`: configurations that
+    trials 1, 2, ... try."""
 
     redraws = REDRAWS
 
-    def __init__(self, space: Space, seed: int, first: Sequence[Flat] = ()):
-        self.space, self.seed = space, seed
-        self.first = list(first)
+    def __init__(self, space: Space, seed: int, startup_trials: int = 8, points: Sequence[Flat] = ()):
+        self.space, self.seed, self.startup_trials = space, seed, startup_trials
+        self.first = list(points)
         self.points: dict[int, Flat] = {}
         self.effect: Callable[[Flat], Hashable] = identity
-        self.had: list[Flat] = []
+        self.excluded: list[Flat] = []
 
-    def tell_apart(self, effect: Callable[[Flat], Hashable], had: Flat) -> None:
+    def set_effect(self, effect: Callable[[Flat], Hashable], baseline: Flat) -> None:
+        """Has points of equal `effect` count as the same: they train in the same way, such as two that differ in a key
+        that nothing reads. `baseline`: a point whose training is no trial of the sampler's."""
         effects: dict[Hashable, Hashable] = {}
 
         def remembered(point: Flat) -> Hashable:
@@ -74,9 +65,10 @@ class Uninformed(ABC):
                 effects[key] = effect(point)
             return effects[key]
 
-        self.effect, self.had = remembered, [had]
+        self.effect, self.excluded = remembered, [baseline]
 
     def ask(self, number: int) -> Flat | None:
+        """Flat values of the opened keys for trial `number`, which no trial has had yet; None if there are none."""
         return dict(self.first[number - 1]) if self.given(number) else self.propose(number)
 
     def given(self, number: int) -> bool:
@@ -88,50 +80,48 @@ class Uninformed(ABC):
         """`ask` for the trials after `first`."""
 
     def replay(self, number: int, point: Flat) -> None:
+        """Trial `number` has started with these values, which `ask` answered now or in an earlier session."""
         self.points[number] = dict(point)
 
     def tell(self, number: int, values: Mapping[int, float], outcome: Outcome) -> None:  # noqa: B027
-        """Results change nothing."""
+        """How the trial ended (pruned: stopped early). `values`: the metric by iteration, higher = better."""
 
     def warm_up(self, observations: Sequence[Observation]) -> None:  # noqa: B027
-        """Results change nothing."""
-
-    def tried(self) -> set[tuple[tuple[str, object], ...]]:
-        return {identity(point) for point in self.points.values()}
+        """What earlier searches found, before the first trial."""
 
     def ask_new(self, number: int, draw: Callable[[int], Flat]) -> Flat | None:
         """The first of `draw(0)`, `draw(1)`, ... with a new effect; else a random draw; else any untried configuration
         of a finite space. In a continuous space where all draws were tried, `draw(0)` again."""
-        tried = {self.effect(point) for point in (*self.had, *self.points.values())}
+        tried = {self.effect(point) for point in (*self.excluded, *self.points.values())}
         draws = (draw(attempt) for attempt in range(self.redraws))
         chances = (self.space.sample(generator(self.seed, "untried", number, chance)) for chance in range(CHANCES))
         new = next((point for point in chain(draws, chances) if self.effect(point) not in tried), None)
         if new is not None:
             return new
-        return draw(0) if self.space.continuous else self._untried(number)
-
-    def _untried(self, number: int) -> Flat | None:
-        untried = list(self.rest())
+        if self.space.continuous:
+            return draw(0)
+        untried = list(self.untried())
         return untried[generator(self.seed, "untried", number).integers(len(untried))] if untried else None
 
-    def rest(self) -> Iterator[Flat]:
+    def untried(self) -> Iterator[Flat]:
         """The configurations of a finite space that no trial has had, without those that train as the baseline."""
-        tried, out = self.tried(), {self.effect(point) for point in self.had}
+        tried = {identity(point) for point in self.points.values()}
+        out = {self.effect(point) for point in self.excluded}
         return (point for point in self.space.grid() if identity(point) not in tried and self.effect(point) not in out)
 
 
-class RandomSampler(Uninformed):
+class RandomSampler(Sampler):
     """Independent draws. Trial `number` draws the same whatever was asked before, unless that has been tried."""
 
+    def __init__(self, space: Space, seed: int, startup_trials: int = 8, points: Sequence[Flat] = ()):
+        super().__init__(space, seed, startup_trials, tried_first(space, seed, points))
+
     def propose(self, number: int) -> Flat | None:
-        return self.ask_new(number, lambda attempt: self.draw(number, attempt))
-
-    def draw(self, number: int, attempt: int) -> Flat:
-        return self.space.sample(generator(self.seed, "sampler", number, attempt))
+        return self.ask_new(number, lambda attempt: self.space.sample(generator(self.seed, "sampler", number, attempt)))
 
 
-class GridSampler(Uninformed):
+class GridSampler(Sampler):
     """Every combination once, in the order of the space file. Raises ConfigError for a continuous leaf."""
 
     def propose(self, number: int) -> Flat | None:
-        return next(self.rest(), None)
+        return next(self.untried(), None)

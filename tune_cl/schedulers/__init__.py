@@ -13,7 +13,6 @@ __all__ = [
     "Decision",
     "Scheduler",
     "Setup",
-    "compares_inside_curricula",
     "promotes",
 ]
 
@@ -30,8 +29,3 @@ SCHEDULERS: Registry[type[Scheduler]] = Registry(
 def promotes(scheduler: str, promotion: bool | None) -> bool:
     """`search.promotion`, or its default: true if the scheduler can pause trials."""
     return SCHEDULERS[scheduler].can_pause if promotion is None else promotion
-
-
-def compares_inside_curricula(scheduler: str, promotion: bool) -> bool:
-    """Whether it compares trials inside their curricula regardless of `search.grace`."""
-    return promotion and SCHEDULERS[scheduler].knows_graces

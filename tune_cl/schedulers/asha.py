@@ -45,10 +45,6 @@ class Asha(Scheduler):
             return Decision.PAUSE
         return Decision.GO_ON if value >= threshold(list(values.values()), self.eta) else Decision.STOP
 
-    @property
-    def pauses(self) -> bool:
-        return self.setup.promotion
-
     def next_paused(self, last: bool) -> str | None:
         for rung in reversed(self.rungs):
             values = self.recorded.get(rung, {})
@@ -118,10 +114,6 @@ class Hyperband(Scheduler):
         if trial not in self.bracket_of:
             return Decision.GO_ON
         return self.bracket_of[trial].on_result(trial, iteration, value)
-
-    @property
-    def pauses(self) -> bool:
-        return self.setup.promotion
 
     def next_paused(self, last: bool) -> str | None:
         return next((trial for bracket in self.brackets if (trial := bracket.next_paused(last))), None)

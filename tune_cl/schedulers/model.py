@@ -227,10 +227,6 @@ class Model(Scheduler):
         means, deviations = self.curves.forecast([trial, *others])
         return chance_above(means[0], deviations[0], means[1:].max()) < LEVEL
 
-    @property
-    def pauses(self) -> bool:
-        return self.setup.promotion
-
     def next_paused(self, last: bool) -> str | None:
         waiting = [trial for trial in self.paused if self.curves.has_values(trial)]
         all_started = last or self.all_started

@@ -105,7 +105,7 @@ class Scheduler:
     @property
     def pauses(self) -> bool:
         """Whether trials may pause."""
-        return False
+        return self.can_pause and self.setup.promotion
 
     def next_paused(self, last: bool) -> str | None:
         """The paused trial that is to go on before any new one starts. `last`: no new trial will come, and none

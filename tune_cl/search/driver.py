@@ -24,7 +24,6 @@ from tune_cl.history.search_folder import TRIALS
 from tune_cl.history.state import SearchState, TrialState, as_point, initial_state
 from tune_cl.samplers import Outcome, Sampler
 from tune_cl.schedulers import Decision, Scheduler
-from tune_cl.search.budget import used_up
 from tune_cl.search.throughput import forecast_event
 from tune_cl.search.trials import FINISHED, TRACEBACK, WAIT, Plan, reason_of
 from tune_cl.search.warm_start import observation_of
@@ -109,8 +108,8 @@ class SearchProgress:
         elif kind == "trial" and was_paused:
             self.stops.pop(trial, None)
             self.scheduler_of(trial).resumed(trial)
-        elif kind == "result" and not known:
-            self._trial_reported(self.state.trials[trial], event)
+        elif kind == "result" and not known and trial != BASELINE_TRIAL:
+            self._ask_scheduler(trial, event)
         elif kind == "pause":
             self._tell(trial, "stopped_early")  # provisional, until the trial ends
         elif kind == "end":
@@ -165,10 +164,6 @@ class SearchProgress:
             return {key: trial.point[key] for key in self.experiment.plain_space.leaves if key in trial.point}
         values = as_point(trial.params) | trial.point
         return self.experiment.plain_space.within(values) if self.arms[PLAIN].trials > 1 else None
-
-    def _trial_reported(self, trial: TrialState, event: Event) -> None:
-        if trial.trial != BASELINE_TRIAL:
-            self._ask_scheduler(trial.trial, event)
 
     def _trial_ended(self, trial: TrialState) -> None:
         if trial.trial != BASELINE_TRIAL:
@@ -382,10 +377,6 @@ class Search:
         resources = self.experiment.search.resources
         return Plan(trial, run, checkpoint, resources.threads, resources.gpu)
 
-    def run_of(self, trial: TrialState) -> AnyRun:
-        """The training of a trial."""
-        return self.experiment.training_run(trial.point)
-
     @staticmethod
     def checkpoints(trial: TrialState) -> Iterator[tuple[str, int]]:
         """A trial's checkpoints that still exist, each with its iteration, newest first."""
@@ -417,7 +408,7 @@ class Search:
 
     def _end(self, trial: str, outcome: str, reason: str | None) -> None:
         state = self.state.trials[trial]
-        run, folder = self.run_of(state), None
+        run, folder = self.experiment.training_run(state.point), None
         if outcome != "failed":
             folder = self.from_sound_checkpoint(state, lambda checkpoint: self.artifacts(trial, checkpoint, run))
         elif (self._files(trial) / TRACEBACK).exists():
@@ -442,6 +433,14 @@ class Search:
         self.journal.append(event)
         self.progress.apply(event)
         self.watch(self.state)
+
+
+def used_up(experiment: Experiment, state: SearchState) -> str | None:
+    """Which budget is used up, in words: then running trials stop at their next result, except the baseline, and no
+    further trial starts. None while some of each is left."""
+    used = {"search.hours": state.seconds_until(time.time()) / 3600, "search.iterations": state.iterations}
+    over = (key for key, limit in experiment.search.budgets.items() if used[key] >= limit)
+    return next((f"{key} are used up" for key in over), None)
 
 
 def trial_id(number: int) -> str:

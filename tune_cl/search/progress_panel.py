@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from math import inf
+from typing import ClassVar
 
 from rich.console import Console, Group
 from rich.constrain import Constrain
@@ -22,12 +23,13 @@ KNOWN = 3  # iterations from which on the pace is known
 TRIALS = "trials"
 REFRESHES = 2  # of the panel in a second
 Ranked = list[tuple[TrialState, Dev]]
-PanelKind = Callable[..., "Panel"]  # with the arguments of Panel
 
 
 class Panel:
     """A context; call `update` after each event. `trials`: how many there will be, of both arms. `noun`: what they are;
     trainings of a confirmation, whose ends are told elsewhere, are not ranked."""
+
+    on_terminal: ClassVar[bool] = True  # whether a terminal shows it live
 
     def __init__(self, trials: int, iterations: int, state: SearchState, noun: str = TRIALS):
         self.trials, self.iterations, self.noun = trials, iterations, noun
@@ -37,12 +39,10 @@ class Panel:
         self.seen = 0  # trials looked at so far
         self.reported = {trial.trial for trial in state.trials.values() if trial.outcome}
         self.open: set[str] = set()
-        self.live = (
-            Live(console=self.console, refresh_per_second=REFRESHES, transient=True)
-            if self.console.is_terminal
-            else None
-        )
-        self.shown_until = self.started
+        self.live = None
+        if self.on_terminal and self.console.is_terminal:
+            self.live = Live(console=self.console, refresh_per_second=REFRESHES, transient=True)
+        self.shown_until, self.latest = self.started, state
 
     def __enter__(self) -> Panel:
         if self.live:
@@ -138,9 +138,7 @@ class Panel:
 class StatusPanel(Panel):
     """For a notebook: says the headline now and then, which replaces the line before."""
 
-    def __init__(self, trials: int, iterations: int, state: SearchState, noun: str = TRIALS):
-        super().__init__(trials, iterations, state, noun)
-        self.live, self.latest = None, state
+    on_terminal = False
 
     def __exit__(self, *_: object) -> None:
         self._show()
@@ -166,15 +164,16 @@ class StatusPanel(Panel):
 class NoPanel(Panel):
     """For callers who want no progress: nothing is shown; what is said goes where notes go."""
 
-    def __init__(self, trials: int, iterations: int, state: SearchState, noun: str = TRIALS):
-        super().__init__(trials, iterations, state, noun)
-        self.live = None
+    on_terminal = False
 
     def say(self, line: str) -> None:
         say(line)
 
     def update(self, state: SearchState) -> None:
         """Shows nothing."""
+
+
+PanelKind = type[Panel]
 
 
 def best_of_arms(ranked: Ranked) -> Ranked:

@@ -156,12 +156,6 @@ class Delivery:
         with self.skip_refused("the name of the data"):
             self.store.log_data(run, layout.data_set(self.search))
 
-    def begin_session(self, _: Event) -> None:
-        self.set_status("RUNNING")
-
-    def interrupt(self, _: Event) -> None:
-        self.set_status("KILLED")
-
     def set_status(self, status: str) -> None:
         """Sets the status of the search and its open trials. A run that a user deleted does not stop the others."""
         for key in (PARENT, *self.cursor.open):
@@ -262,9 +256,6 @@ class Delivery:
         forecast = {key: value for key, value in event.items() if key not in ("event", "time")}
         self.store.log_tags(self.run_of(PARENT), layout.tags({"forecast": forecast}))
 
-    def queue_search_artifact(self, event: Event) -> None:
-        self.queue_artifact(PARENT, event["path"], None)
-
     def queue_artifact(self, key: str, path: str, folder: str | None) -> None:
         if (key, path, folder) not in self.cursor.artifacts:
             self.cursor.artifacts.append((key, path, folder))
@@ -318,8 +309,8 @@ def points(metrics: dict[str, float], event: Event) -> list[Metric]:
 
 HANDLERS: dict[str, Callable[[Delivery, Event], None]] = {
     "search": Delivery.begin_search,
-    "session": Delivery.begin_session,
-    "interrupted": Delivery.interrupt,
+    "session": lambda delivery, _: delivery.set_status("RUNNING"),
+    "interrupted": lambda delivery, _: delivery.set_status("KILLED"),
     "forecast": Delivery.log_forecast,
     "trial": Delivery.begin_trial,
     "machine": Delivery.log_machine,
@@ -328,5 +319,5 @@ HANDLERS: dict[str, Callable[[Delivery, Event], None]] = {
     "search_end": Delivery.end_search,
     "confirmation": Delivery.confirm,
     "look": Delivery.log_look,
-    "artifact": Delivery.queue_search_artifact,
+    "artifact": lambda delivery, event: delivery.queue_artifact(PARENT, event["path"], None),
 }
