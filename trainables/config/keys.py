@@ -25,8 +25,8 @@ from trainables.core.registry import Registry
 from trainables.core.validation import ActiveIf, OneOf, Section, active_values, needs, problems_of, shown
 from trainables.curriculum.difficulty_file import no_file
 from trainables.curriculum.negatives import SCHEDULES
-from trainables.curriculum.pacing import PACINGS
-from trainables.curriculum.scoring import OTHER_TEACHERS, SCORINGS
+from trainables.curriculum.pacing import PACINGS, Schedule
+from trainables.curriculum.scoring import SCORINGS, TEACHERS
 from trainables.curriculum.subset import SUBSETS
 from trainables.curriculum.weighting import OF_DIFFICULTY, SELF_PACED_WEIGHTS, WEIGHTINGS
 from trainables.data.settings import DataConfig, ForNetworks
@@ -87,41 +87,28 @@ DRAWS_NEGATIVES = ActiveIf("negatives that are a number", lambda run: isinstance
 PRETRAINS = ActiveIf("a pretrain_data", lambda run: run.training.pretrain_data is not None)
 
 
-def pacing_reads(key: str) -> ActiveIf:
-    names = [name for name, pacing in PACINGS.items() if key in pacing.needs]
-    return ActiveIf(
-        f"pacing {_any_of(names)}", lambda run: any(key in PACINGS[one].needs for one in run.curriculum.paces)
-    )
+def part_reads(parts: Registry, key: str) -> ActiveIf:
+    """Holds where a part that the configuration names reads the key."""
+    section, kind = parts.location.split(".")
+    names = [name for name, part in parts.items() if key in part.needs]
+
+    def holds(run: TrainingRun) -> bool:
+        named = run.curriculum.paces if parts is PACINGS else [getattr(getattr(run, section), kind)]
+        return any(key in parts[name].needs for name in named)
+
+    words = " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return ActiveIf(f"{kind} {words}", holds)
 
 
 def delta_counts() -> ActiveIf:
     """Pacing step under reference code has fixed stages."""
-    paced = pacing_reads("delta")
+    paced = part_reads(PACINGS, "delta")
 
     def holds(run: TrainingRun) -> bool:
         opens = run.curriculum.reference != "code" or any(name != "step" for name in run.curriculum.paces)
         return run.curriculum.weighting in SELF_PACED_WEIGHTS or (paced.holds(run) and opens)
 
     return ActiveIf(f"{paced.words}, step only under reference paper, or a self-paced weighting", holds)
-
-
-def scoring_reads(need: str) -> ActiveIf:
-    names = [name for name, scoring in SCORINGS.items() if need in scoring.needs]
-    return ActiveIf(f"scoring {_any_of(names)}", lambda run: need in SCORINGS[run.curriculum.scoring].needs)
-
-
-def loss_reads(key: str) -> ActiveIf:
-    names = [name for name, loss in LOSSES.items() if key in loss.keys]
-    return ActiveIf(f"loss {_any_of(names)}", lambda run: run.training.loss in names)
-
-
-def subset_reads(key: str) -> ActiveIf:
-    names = [name for name, subset in SUBSETS.items() if key in subset.keys]
-    return ActiveIf(f"subset {_any_of(names)}", lambda run: run.curriculum.subset in names)
-
-
-def _any_of(names: list[str]) -> str:
-    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 class NegativesConfig(Section):
@@ -150,8 +137,8 @@ class CurriculumConfig(Section):
         default="none",
         description="how the available fraction of that order grows with the steps; none: everything from the start",
     )
-    n: Annotated[float, pacing_reads("n")] = Field(default=2, ge=1, description="root of pacing root")
-    stages: Annotated[int, pacing_reads("stages")] = Field(
+    n: Annotated[float, part_reads(PACINGS, "n")] = Field(default=2, ge=1, description="root of pacing root")
+    stages: Annotated[int, part_reads(PACINGS, "stages")] = Field(
         default=3, ge=2, le=100, description="stages of a pacing that has stages"
     )
     delta: Annotated[float, delta_counts()] = Field(
@@ -171,7 +158,7 @@ class CurriculumConfig(Section):
     final_share: Annotated[float, ActiveIf("a pacing", lambda run: run.curriculum.pacing != "none")] = Field(
         default=1.0, gt=0, le=1, description="fraction of examples ever used; below 1, the hardest are never trained on"
     )
-    patience: Annotated[int, pacing_reads("patience")] = Field(
+    patience: Annotated[int, part_reads(PACINGS, "patience")] = Field(
         default=2, ge=1, description="iterations without a better dev value until pacing adaptive enters the next stage"
     )
     weighting: ForNetworks[Annotated[str, one_of(WEIGHTINGS)]] = Field(
@@ -192,14 +179,20 @@ class CurriculumConfig(Section):
     subset: ForTrees[Annotated[str, one_of(SUBSETS)]] = Field(
         default="none", description="training data of the first trees (ranker lambdamart)"
     )
-    subset_share: ForTrees[Annotated[float, subset_reads("subset_share")]] = Field(
+    subset_share: ForTrees[Annotated[float, part_reads(SUBSETS, "subset_share")]] = Field(
         default=0.25, gt=0, le=1, description="the fraction of the queries that subsets of queries take"
     )
-    feature: ForTrees[Annotated[int, subset_reads("feature")]] = Field(
+    feature: ForTrees[Annotated[int, part_reads(SUBSETS, "feature")]] = Field(
         default=1, ge=1, description="the number, as in the files, of the feature that subset feature_ndcg reads"
     )
     switch: ForTrees[
-        Annotated[int, ActiveIf("a subset or an objective_switch", lambda run: run.curriculum.has_first_trees)]
+        Annotated[
+            int,
+            ActiveIf(
+                "a subset or an objective_switch",
+                lambda run: run.curriculum.subset != "none" or run.curriculum.objective_switch != "none",
+            ),
+        ]
     ] = Field(
         default=100,
         ge=1,
@@ -212,19 +205,17 @@ class CurriculumConfig(Section):
             lambda run: run.curriculum.follows_reference,
         ),
     ] = Field(default="paper", description="which to follow where a paper's code differs from its text")
-    vectors: Annotated[str, scoring_reads("vectors"), READS_SCORING] = Field(
+    vectors: Annotated[str, part_reads(SCORINGS, "vectors"), READS_SCORING] = Field(
         default="train",
         min_length=1,
         description="the word vectors of scoring semantic_std: train (on the collection), or a file",
     )
-    file: Annotated[Annotated[str, Field(min_length=1)] | None, scoring_reads("file"), READS_SCORING] = Field(
+    file: Annotated[Annotated[str, Field(min_length=1)] | None, part_reads(SCORINGS, "file"), READS_SCORING] = Field(
         default=None, description="the values of scoring file: rows QUERY TAB DOCUMENT TAB VALUE, higher = harder"
     )
     teacher: Annotated[
         TeacherConfig,
-        ActiveIf(
-            "a scoring, loss or negatives by a teacher", lambda run: run.reads_teacher or bool(run.other_teachers)
-        ),
+        ActiveIf("a scoring, loss or negatives by a teacher", lambda run: bool(run.teachers)),
     ] = TeacherConfig()
     negatives: ForNetworks[NegativesConfig] = NegativesConfig()
 
@@ -238,11 +229,6 @@ class CurriculumConfig(Section):
     def orders(self) -> bool:
         """Whether easy and hard instances are treated differently."""
         return self.pacing != "none" or self.weighting != "none"
-
-    @property
-    def has_first_trees(self) -> bool:
-        """Whether the first trees differ from the others."""
-        return self.subset != "none" or self.objective_switch != "none"
 
     @property
     def reads_scoring(self) -> bool:
@@ -265,6 +251,18 @@ class CurriculumConfig(Section):
         scored = self.reads_scoring and "reference" in SCORINGS[self.scoring].needs
         return scored or self.weighting != "none" or any("reference" in PACINGS[name].needs for name in self.paces)
 
+    def schedule(self, total_steps: int) -> Schedule:
+        """How fast the order opens in a training of so many optimiser steps."""
+        return self._schedule(self.pacing, total_steps, self.final_share if self.pacing != "none" else 1.0)
+
+    def negatives_schedule(self, total_steps: int) -> Schedule:
+        """How fast negatives become hard, to the very end."""
+        return self._schedule(self.negatives.pacing if self.negatives.schedule != "none" else "none", total_steps, 1.0)
+
+    def _schedule(self, pacing: str, total_steps: int, final_share: float) -> Schedule:
+        keys = {key: getattr(self, key) for key in ("delta", "n", "stages", "reference", "patience")}
+        return Schedule(pacing, self.T * total_steps, final_share=final_share, **keys)
+
 
 class TrainingConfig(Section):
     loss: ForNetworks[Annotated[str, one_of(LOSSES)]] = Field(
@@ -272,16 +270,16 @@ class TrainingConfig(Section):
         description="of documents, of pairs, or of a positive and a list of negatives; on pairs to classify "
         "cross_entropy (the default there) or hinge",
     )
-    margin: ForNetworks[Annotated[float, loss_reads("margin")]] = Field(
+    margin: ForNetworks[Annotated[float, part_reads(LOSSES, "margin")]] = Field(
         default=1.0, gt=0, description="margin of loss hinge"
     )
-    temperature: ForNetworks[Annotated[float | None, loss_reads("temperature")]] = Field(
+    temperature: ForNetworks[Annotated[float | None, part_reads(LOSSES, "temperature")]] = Field(
         default=None,
         gt=0,
         description="divides the scores of losses softmax and distill_kl, and the teacher's in the latter; null: 0.05"
         " for softmax over the cosines of a bi_encoder, else 1",
     )
-    label_smoothing: ForNetworks[Annotated[float, loss_reads("label_smoothing")]] = Field(
+    label_smoothing: ForNetworks[Annotated[float, part_reads(LOSSES, "label_smoothing")]] = Field(
         default=0.0,
         ge=0,
         lt=1,
@@ -472,16 +470,11 @@ class TrainingRun(Section):
         return ranker_settings(self.ranker).draws
 
     @property
-    def reads_teacher(self) -> bool:
-        """Whether the order, the loss or the negatives read a teacher's scores."""
-        ordered = self.curriculum.reads_scoring and "teacher" in SCORINGS[self.curriculum.scoring].needs
-        return ordered or self.training.reads_teacher
-
-    @property
-    def other_teachers(self) -> list[str]:
-        """What the order reads of teachers besides the one of the search, as `needs` of a scoring names it."""
-        needs = SCORINGS[self.curriculum.scoring].needs if self.curriculum.reads_scoring else ()
-        return [need for need in OTHER_TEACHERS if need in needs]
+    def teachers(self) -> list[str]:
+        """What the order, the loss or the negatives read of teachers, some of TEACHERS."""
+        needs = SCORINGS[self.curriculum.scoring].needs if self.curriculum.reads_scoring else frozenset()
+        own = {"teacher"} if self.training.reads_teacher else set()
+        return [need for need in TEACHERS if need in needs | own]
 
     def in_force(self) -> dict[str, Any]:
         """The flat keys that affect this training, with values: no δ without pacing, no m without weighting, ..."""
@@ -529,8 +522,8 @@ def loss_misfits(training: TrainingConfig) -> list[Problem]:
     if training.reads_lists and not isinstance(training.negatives, int):
         wrong = f"'{training.negatives}' makes no lists, which loss {training.loss} reads"
         problems.append(Problem("training.negatives", wrong, "a number of negatives in each list, e.g. 7"))
-    if training.label_smoothing and "label_smoothing" not in LOSSES[training.loss].keys:
-        able = " or ".join(name for name, loss in LOSSES.items() if "label_smoothing" in loss.keys)
+    if training.label_smoothing and "label_smoothing" not in LOSSES[training.loss].needs:
+        able = " or ".join(name for name, loss in LOSSES.items() if "label_smoothing" in loss.needs)
         wrong = f"loss {training.loss} has no distribution of labels to smooth"
         problems.append(Problem("training.label_smoothing", wrong, f"0, or loss {able}"))
     low, high = training.negative_ranks or (1, 1)

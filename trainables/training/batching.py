@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 import torch
@@ -28,7 +27,6 @@ from trainables.data.columns import RankingData, Split
 from trainables.data.instances import Batch, Instances
 from trainables.rankers.first_stage import first_stage_for
 from trainables.rankers.ranker import RankerModule, TextSide
-from trainables.training.order import sampler_of
 from trainables.training.prepared import PreparedData
 
 DIFFICULTY = "difficulty"
@@ -78,19 +76,14 @@ def make_curriculum(run: TrainingRun, prepared: PreparedData, split: Split, nega
     difficulty = (
         first_difficulty(run, prepared, split, instances) if settings.reads_scoring else np.zeros(len(instances))
     )
-    sampler = sampler_of(settings, difficulty, total_steps(run), run.seed)
+    sampler = Sampler(easy_first(difficulty, settings.anti), settings.schedule(total_steps(run)), run.seed)
     return Curriculum(sampler, make_weigher(run, split, instances, difficulty), negatives)
 
 
 def first_difficulty(run: TrainingRun, prepared: PreparedData, split: Split, instances: Instances) -> np.ndarray:
     """Difficulty of each instance under `curriculum.scoring`, float64 [I]."""
-    given = {"teacher": prepared.teacher, **prepared.other_teachers}
-    teachers = {need: partial(_same, scores) for need, scores in given.items() if scores is not None}
-    return difficulty(run.curriculum.scoring, scored_of(run, prepared.data, split, instances, teachers))[0]
-
-
-def _same(scores: np.ndarray) -> np.ndarray:
-    return scores
+    scored = scored_of(run, prepared.data, split, instances, prepared.given_teachers())
+    return difficulty(run.curriculum.scoring, scored)[0]
 
 
 def scored_of(

@@ -145,22 +145,25 @@ def cross_fitted(run: TrainingRun, data: RankingData, split: Split, compute: Com
 
 Scores = Callable[[TrainingRun, RankingData, Split, Compute], np.ndarray]
 OF_NEED: dict[str, Scores] = {
+    "teacher": teacher_scores,
     "teacher_course": teacher_course,
     "early_teachers": early_teachers,
     "cross_fitted": cross_fitted,
 }
-"""What a scoring may need of other teachers than the one of the search, by the name of its field of Scored."""
+"""How each of TEACHERS is computed."""
 
 
-def with_other_teachers(
+def with_teachers(
     plain: TrainingRun, prepared: Mapping[str, PreparedData], needs: Iterable[str], compute: Compute = here
 ) -> dict[str, PreparedData]:
-    """The prepared data of a search, with the scores of other teachers that its scorings need: of teachers like that
-    of the search's baseline `plain`, which all trials share."""
+    """The prepared data of a search, with the scores of teachers that its trials need.
+
+    They are those of the search's baseline `plain` for all trials, even if these differ in ranker or learning rate:
+    they are compared under an order that all share.
+    """
     data = next(iter(prepared.values())).data
-    train = required_split(data, "train")
-    scores = {need: OF_NEED[need](plain, data, train, compute) for need in needs}
-    return {key: replace(one, other_teachers=scores) for key, one in prepared.items()}
+    scores = {need: OF_NEED[need](plain, data, required_split(data, "train"), compute) for need in needs}
+    return {key: replace(one, teachers={**one.teachers, **scores}) for key, one in prepared.items()}
 
 
 def with_pretrained_start(run: TrainingRun, prepared: PreparedData) -> PreparedData:
@@ -175,11 +178,5 @@ def completed(run: TrainingRun, prepared: PreparedData) -> PreparedData:
     trained now if neither the prepared data nor the cache has them."""
     prepared = with_pretrained_start(run, prepared)
     taught = prepared.taught_as.model_copy(update={"seed": run.seed}) if prepared.taught_as else run
-    if run.reads_teacher and prepared.teacher is None:
-        train = required_split(prepared.data, "train")
-        prepared = replace(prepared, teacher=teacher_scores(taught, prepared.data, train))
-    missing = [need for need in run.other_teachers if need not in prepared.other_teachers]
-    found = {
-        need: OF_NEED[need](taught, prepared.data, required_split(prepared.data, "train"), here) for need in missing
-    }
-    return replace(prepared, other_teachers={**prepared.other_teachers, **found})
+    missing = [need for need in run.teachers if need not in prepared.teachers]
+    return with_teachers(taught, {"": prepared}, missing)[""]

@@ -37,7 +37,7 @@ from trainables.training.ranker_folder import (
     recorded_run,
     require_ranker,
 )
-from trainables.training.scoring import score_candidates
+from trainables.training.scoring import Scorer
 from trainables.training.trees import MODEL, read_trees, score_features, settings_of
 
 if TYPE_CHECKING:
@@ -105,9 +105,8 @@ class SavedRanker:
         query_tokens = ranker.encode_queries(self.files, settings, [queries[int(row)] for row in asked])
         document_tokens = ranker.encode(self.files, settings, [documents[int(row)] for row in read])
         arithmetic = choose_precision(precision or self.run.training.precision, device, module)
-        return score_candidates(
-            module, query_tokens, document_tokens, query_rows, document_rows, device, arithmetic, first_stage
-        )
+        scorer = Scorer(module, device, arithmetic)
+        return scorer.pairs(query_tokens, document_tokens, query_rows, document_rows, first_stage)
 
 
 def write_ranker(

@@ -25,7 +25,6 @@ from trainables.data.instances import Batch, HardNegatives, Instances, make_inst
 from trainables.evaluation.metrics import dev_key
 from trainables.evaluation.per_query import evaluator_of
 from trainables.evaluation.retrieval import retrieved_split
-from trainables.rankers.first_stage import first_stage_for
 from trainables.rankers.ranker import DualEncoder, RankerModule, on_device, sent
 from trainables.training import checkpoint, losses
 from trainables.training.accumulation import Accumulation
@@ -35,12 +34,11 @@ from trainables.training.contrast import InBatchNegatives
 from trainables.training.device import best_device, choose_precision, keep_freed_memory
 from trainables.training.losses import LOSSES, LossSettings
 from trainables.training.memory import enough_memory
-from trainables.training.order import negatives_schedule_of
 from trainables.training.parallel import ALONE, Ranks
 from trainables.training.prepared import PreparedData, ranker_of
 from trainables.training.progress import STATE, RankerProgress
 from trainables.training.saved_ranker import load_weights, write_ranker
-from trainables.training.scoring import nearest, score_candidates
+from trainables.training.scoring import Scorer
 
 
 class Training(RankerProgress):
@@ -230,9 +228,9 @@ class Training(RankerProgress):
 
     def _teacher_scores(self) -> np.ndarray:
         """The teacher's scores of the training candidates, float32 [C]."""
-        if self.prepared.teacher is None:
+        if "teacher" not in self.prepared.teachers:
             raise WorkFailed(f"loss {self.run.training.loss} reads a teacher's scores, and none were given")
-        return self.prepared.teacher
+        return self.prepared.teachers["teacher"]
 
     def _class_losses(self, rows: np.ndarray, loss: str, score: Callable[[np.ndarray], Tensor]) -> Tensor:
         """Loss of each pair to classify, [B]."""
@@ -270,38 +268,22 @@ class Training(RankerProgress):
     def _scores_of_rows(self, rows: np.ndarray) -> Tensor:
         """Scores, or class logits, of training candidates on the CPU; each row is scored once."""
         distinct, index = np.unique(rows, return_inverse=True)
-        return torch.from_numpy(self._score(self.batcher.split, distinct)[index])
+        return torch.from_numpy(self.scorer.candidates(self.prepared.text, self.batcher.split, distinct)[index])
 
     # -- evaluation ----------------------------------------------------------------------------------------------
 
+    @property
+    def scorer(self) -> Scorer:
+        return Scorer(self.module, self.device, self.precision, self.ranks)
+
     def score(self, split: Split) -> np.ndarray:
         """Scores of all candidates of a split with the current weights, float32 [C]; or class logits, [C, K]."""
-        return self._score(split, np.arange(len(split.document)))
-
-    def _score(self, split: Split, rows: np.ndarray) -> np.ndarray:
-        """Scores of some candidate rows of a split, float32 [rows]; or class logits, [rows, K]."""
-        text = self.prepared.text
-        first_stage = first_stage_for(self.module, split)
-        return score_candidates(
-            self.module,
-            text.queries,
-            text.documents,
-            split.query[split.owner[rows]],
-            split.document[rows],
-            self.device,
-            self.precision,
-            None if first_stage is None else first_stage[rows],
-            self.ranks,
-        )
+        return self.scorer.candidates(self.prepared.text, split)
 
     def retrieve(self, split: Split) -> tuple[np.ndarray, np.ndarray] | None:
         """The nearest documents of the whole collection, if `evaluation.retrieve` asks for them."""
-        depth = self.run.evaluation.retrieve
-        if depth is None or not isinstance(self.module, DualEncoder):
-            return None
-        text = self.prepared.text
-        rows = split.query, np.arange(len(text.documents))
-        return nearest(self.module, text.queries, text.documents, *rows, depth, self.device, self.precision, self.ranks)
+        text, depth = self.prepared.text, self.run.evaluation.retrieve
+        return None if depth is None else self.scorer.nearest(text.queries, text.documents, split.query, depth)
 
     # -- state ---------------------------------------------------------------------------------------------------
 
@@ -368,16 +350,16 @@ def initial_module(run: TrainingRun, prepared: PreparedData) -> RankerModule:
 def training_instances(run: TrainingRun, prepared: PreparedData) -> tuple[Split, Instances]:
     """The training split and its instances (`split_instances`)."""
     split = required_split(prepared.data, "train")
-    return split, split_instances(run, prepared.data, split, _called(prepared.teacher))
+    return split, split_instances(run, prepared.data, split, prepared.given_teachers().get("teacher"))
 
 
 def training_negatives(run: TrainingRun, prepared: PreparedData) -> tuple[Split, Negatives]:
     """The training split, and its instances with the configured schedule of their negatives. Raises as
     `split_instances`."""
     split, instances = training_instances(run, prepared)
-    schedule, settings = negatives_schedule_of(run.curriculum, total_steps(run)), run.curriculum.negatives
+    schedule, settings = run.curriculum.negatives_schedule(total_steps(run)), run.curriculum.negatives
     if settings.schedule == "ranks":
-        hard = hard_negatives(run, prepared.data, split, _called(prepared.teacher))
+        hard = hard_negatives(run, prepared.data, split, prepared.given_teachers().get("teacher"))
         everything = None if hard is None else replace(hard, first=1, last=len(split.document))
         ranked = _instances(run, split, everything)
         return split, MovingRanks(instances, schedule, ranked, settings.start, run.training.ranks)
@@ -396,10 +378,6 @@ def _easier_sources(run: TrainingRun, prepared: PreparedData, split: Split) -> I
             right = "ranks, or data whose candidates come from a run or from BM25"
             raise ConfigError(Problem("curriculum.negatives.schedule", wrong, right))
         yield HardNegatives(split.score, *run.training.ranks)
-
-
-def _called(teacher: np.ndarray | None) -> Callable[[], np.ndarray] | None:
-    return None if teacher is None else lambda: teacher
 
 
 def split_instances(
