@@ -167,9 +167,13 @@ class CurriculumConfig(Section):
     m: Annotated[Unbounded, ActiveIf("a weighting", lambda run: run.curriculum.weighting != "none")] = Field(
         default=20, ge=1, description="iterations until all weights are 1; inf: never"
     )
-    anti: Annotated[bool, ActiveIf("a pacing or a weighting", lambda run: run.curriculum.orders)] = Field(
-        default=False, description="reverses the difficulty: hard samples come first, or count more"
-    )
+    anti: Annotated[
+        bool,
+        ActiveIf(
+            "a pacing or a weighting",
+            lambda run: run.curriculum.pacing != "none" or run.curriculum.weighting != "none",
+        ),
+    ] = Field(default=False, description="reverses the difficulty: hard samples come first, or count more")
     objective_switch: Literal["none", "mse", "pointwise"] = Field(
         default="none", description="the loss before training.loss: squared error on the grade, or cross-entropy"
     )
@@ -226,11 +230,6 @@ class CurriculumConfig(Section):
         return [name for name in (self.pacing, *of_negatives) if name != "none"]
 
     @property
-    def orders(self) -> bool:
-        """Whether easy and hard instances are treated differently."""
-        return self.pacing != "none" or self.weighting != "none"
-
-    @property
     def reads_scoring(self) -> bool:
         """Whether the order or the weights depend on `scoring`."""
         return self.pacing != "none" or self.weighting in OF_DIFFICULTY
@@ -256,7 +255,7 @@ class CurriculumConfig(Section):
         return self._schedule(self.pacing, total_steps, self.final_share if self.pacing != "none" else 1.0)
 
     def negatives_schedule(self, total_steps: int) -> Schedule:
-        """How fast negatives become hard, to the very end."""
+        """How fast negatives become hard; `final_share` is of the order alone."""
         return self._schedule(self.negatives.pacing if self.negatives.schedule != "none" else "none", total_steps, 1.0)
 
     def _schedule(self, pacing: str, total_steps: int, final_share: float) -> Schedule:
@@ -388,11 +387,6 @@ class TrainingConfig(Section):
         """First and last rank of hard negatives."""
         return self.negative_ranks or (1, int(self.negatives))
 
-    @property
-    def reads_lists(self) -> bool:
-        """Whether a sample is a positive with a list of negatives."""
-        return LOSSES[self.loss].kind == "listwise"
-
     def pretraining(self) -> dict[str, Any]:
         """The keys and values of the pre-training; empty if there is none."""
         keys = {key: value for key, value in self.model_dump().items() if key.startswith("pretrain_")}
@@ -482,88 +476,81 @@ class TrainingRun(Section):
 
 
 def curriculum_misfits(run: TrainingRun) -> list[Problem]:
-    """A Problem for each configured key that this kind of ranker cannot follow."""
-    name, curriculum = run.ranker["name"], run.curriculum
-    if not run.grows_trees:
-        right = "curriculum.pacing or curriculum.weighting, or ranker.name: lambdamart"
-        wrong = f"{name} is not trained on a subset first"
-        subset = [Problem("curriculum.subset", wrong, right)] if curriculum.subset != "none" else []
-        misfits = [*loss_misfits(run.training), *vector_misfits(run), *schedule_misfits(run)]
-        return [*subset, *misfits]
-    right = "curriculum.subset or curriculum.objective_switch: mse, with curriculum.switch (trees)"
+    """A Problem for each configured key that this kind of ranker cannot follow, or that contradicts another."""
+    return list(tree_misfits(run) if run.grows_trees else network_misfits(run))
+
+
+def tree_misfits(run: TrainingRun) -> Iterator[Problem]:
+    name, curriculum, training = run.ranker["name"], run.curriculum, run.training
+    yield from vector_misfits(run)
     used = {"pacing": curriculum.pacing, "weighting": curriculum.weighting}
-    used["negatives.schedule"] = curriculum.negatives.schedule
-    problems = vector_misfits(run)
-    problems += [
-        Problem(f"curriculum.{key}", f"'{value}' does not apply to {name}, which grows trees on all its data", right)
-        for key, value in used.items()
-        if value != "none"
-    ]
+    for key, value in (used | {"negatives.schedule": curriculum.negatives.schedule}).items():
+        if value != "none":
+            wrong = f"'{value}' does not apply to {name}, which grows trees on all its data"
+            right = "curriculum.subset or curriculum.objective_switch: mse, with curriculum.switch (trees)"
+            yield Problem(f"curriculum.{key}", wrong, right)
     if curriculum.objective_switch not in ("none", "mse"):
         wrong = f"'{curriculum.objective_switch}' does not apply to {name}"
-        problems.append(Problem("curriculum.objective_switch", wrong, "none or mse"))
-    if run.training.max_iterations < 1:
-        problems.append(Problem("training.max_iterations", f"{name} without trees ranks nothing", "1 or more"))
-    if run.training.average != "none":
-        wrong = f"{name} has no weights to average"
-        problems.append(Problem("training.average", wrong, "none, or a ranker that is a network over texts"))
-    if run.training.label_smoothing:
+        yield Problem("curriculum.objective_switch", wrong, "none or mse")
+    if training.max_iterations < 1:
+        yield Problem("training.max_iterations", f"{name} without trees ranks nothing", "1 or more")
+    network = "a ranker that is a network over texts"
+    if training.average != "none":
+        yield Problem("training.average", f"{name} has no weights to average", f"none, or {network}")
+    if training.label_smoothing:
         wrong = f"{name} has no distribution of labels to smooth"
-        problems.append(Problem("training.label_smoothing", wrong, "0, or a ranker that is a network over texts"))
-    if run.training.pretrain_data is not None:
-        wrong = f"{name} starts from no weights"
-        problems.append(Problem("training.pretrain_data", wrong, "null, or a ranker that is a network over texts"))
-    return problems
+        yield Problem("training.label_smoothing", wrong, f"0, or {network}")
+    if training.pretrain_data is not None:
+        yield Problem("training.pretrain_data", f"{name} starts from no weights", f"null, or {network}")
 
 
-def loss_misfits(training: TrainingConfig) -> list[Problem]:
-    """A Problem for each key of the loss and its negatives that contradicts another."""
-    problems = []
-    if training.reads_lists and not isinstance(training.negatives, int):
-        wrong = f"'{training.negatives}' makes no lists, which loss {training.loss} reads"
-        problems.append(Problem("training.negatives", wrong, "a number of negatives in each list, e.g. 7"))
-    if training.label_smoothing and "label_smoothing" not in LOSSES[training.loss].needs:
-        able = " or ".join(name for name, loss in LOSSES.items() if "label_smoothing" in loss.needs)
-        wrong = f"loss {training.loss} has no distribution of labels to smooth"
-        problems.append(Problem("training.label_smoothing", wrong, f"0, or loss {able}"))
-    low, high = training.negative_ranks or (1, 1)
-    if low > high:
-        problems.append(Problem("training.negative_ranks", f"{low} is above {high}", f"e.g. [{high}, {low}]"))
+def network_misfits(run: TrainingRun) -> Iterator[Problem]:
+    training, loss = run.training, run.training.loss
+    if run.curriculum.subset != "none":
+        wrong = f"{run.ranker['name']} is not trained on a subset first"
+        right = "curriculum.pacing or curriculum.weighting, or ranker.name: lambdamart"
+        yield Problem("curriculum.subset", wrong, right)
+    if LOSSES[loss].kind == "listwise" and not isinstance(training.negatives, int):
+        wrong = f"'{training.negatives}' makes no lists, which loss {loss} reads"
+        yield Problem("training.negatives", wrong, "a number of negatives in each list, e.g. 7")
+    if training.label_smoothing and "label_smoothing" not in LOSSES[loss].needs:
+        able = " or ".join(name for name, other in LOSSES.items() if "label_smoothing" in other.needs)
+        wrong = f"loss {loss} has no distribution of labels to smooth"
+        yield Problem("training.label_smoothing", wrong, f"0, or loss {able}")
+    yield from reversed_ranks("training.negative_ranks", training.negative_ranks)
     if training.pretrain_data is not None and training.reads_teacher:
         wrong = "a loss or negatives by a teacher cannot be pre-trained: the teacher knows the target's data only"
-        problems.append(Problem("training.pretrain_data", wrong, "null, or another loss and hard_negatives"))
-    return problems
-
-
-def schedule_misfits(run: TrainingRun) -> Iterator[Problem]:
-    """A Problem for each key that contradicts the schedule of negatives."""
-    training, schedule = run.training, run.curriculum.negatives.schedule
-    key = "curriculum.negatives.schedule"
+        yield Problem("training.pretrain_data", wrong, "null, or another loss and hard_negatives")
+    yield from vector_misfits(run)
+    key, schedule = "curriculum.negatives.schedule", run.curriculum.negatives.schedule
     if schedule in ("ranks", "sources") and not training.draws_hard_negatives:
         wrong = f"'{schedule}' ends at hard negatives, and training.* draws none"
         yield Problem(key, wrong, "training.hard_negatives: first_stage or teacher, and training.negatives: a number")
-    if schedule == "groups" and not LOSSES[training.loss].by_groups:
-        yield Problem(key, f"'groups' is of loss cl_drd, and the loss is {training.loss}", "training.loss: cl_drd")
-    low, high = run.curriculum.negatives.start or (1, 1)
+    if schedule == "groups" and not LOSSES[loss].by_groups:
+        yield Problem(key, f"'groups' is of loss cl_drd, and the loss is {loss}", "training.loss: cl_drd")
+    yield from reversed_ranks("curriculum.negatives.start", run.curriculum.negatives.start)
+
+
+def reversed_ranks(key: str, ranks: tuple[int, int] | None) -> Iterator[Problem]:
+    low, high = ranks or (1, 1)
     if low > high:
-        yield Problem("curriculum.negatives.start", f"{low} is above {high}", f"e.g. [{high}, {low}]")
+        yield Problem(key, f"{low} is above {high}", f"e.g. [{high}, {low}]")
 
 
-def vector_misfits(run: TrainingRun) -> list[Problem]:
+def vector_misfits(run: TrainingRun) -> Iterator[Problem]:
     """A Problem for each key that asks for vectors of texts of a ranker that has none, or of another loss."""
-    name, training, loss = run.ranker["name"], run.training, run.training.loss
+    name, training = run.ranker["name"], run.training
+    embeds = RANKERS[name].settings.embeds
     able = ", ".join(other for other, kind in RANKERS.items() if kind.settings.embeds)
-    problems, embeds = [], RANKERS[name].settings.embeds
     if run.evaluation.retrieve is not None and not embeds:
         wrong = f"{name} has no vectors of texts to search a collection by"
-        problems.append(Problem("evaluation.retrieve", wrong, f"null, or ranker {able}"))
+        yield Problem("evaluation.retrieve", wrong, f"null, or ranker {able}")
     if training.in_batch_negatives and not embeds:
         wrong = f"{name} scores each document with its own query only"
-        problems.append(Problem("training.in_batch_negatives", wrong, f"false, or ranker {able}"))
-    elif training.in_batch_negatives and loss != "softmax":
-        wrong = f"loss {loss} does not compare a query with the documents of others"
-        problems.append(Problem("training.in_batch_negatives", wrong, "false, or loss softmax"))
-    return problems
+        yield Problem("training.in_batch_negatives", wrong, f"false, or ranker {able}")
+    elif training.in_batch_negatives and training.loss != "softmax":
+        wrong = f"loss {training.loss} does not compare a query with the documents of others"
+        yield Problem("training.in_batch_negatives", wrong, "false, or loss softmax")
 
 
 NEEDS = needs(TrainingRun)

@@ -89,11 +89,9 @@ def make_training(run: AnyRun, prepared: AnyPrepared, device: str | None = None,
     a network's training.
     """
     if isinstance(run, ObjectiveRun):
-        if not isinstance(prepared, PreparedObjective):
-            raise TypeError("a training by a function needs the function")
+        assert isinstance(prepared, PreparedObjective)
         return ObjectiveTraining(run, prepared)
-    if isinstance(prepared, PreparedObjective):
-        raise TypeError("a ranker's training needs data")
+    assert isinstance(prepared, PreparedData)
     if run.grows_trees:
         return TreeTraining(run, prepared)
     return Training(run, completed(run, prepared), device, ranks)

@@ -58,31 +58,24 @@ def computed_scores(
     plain: TrainingRun, prepared: PreparedData, split: Split, last: int, every: bool, key: str
 ) -> np.ndarray:
     """What `scores_by_iteration` gives, under its key; trained where this machine's cache lacks it."""
+    run = plain_training(plain)
 
     def build(entry: Path, state: Path) -> None:
-        save_arrays(entry, {SCORES: np.stack(_trained(plain, prepared, split, last, every, state))})
+        """Trains, or goes on from `state`, where the scores of the iterations are too."""
+        what = f"{plain.ranker['name']}, seed {plain.seed}, at most {last} iterations"
+        say(f"training a teacher ({what}, on {best_device()})")
+
+        def score(training: Training) -> None:  # a state may have been saved just before its scores were
+            _score(training, split, state)
+
+        training = trained(lambda: Training(run, prepared), state, say, last, score if every else lambda training: None)
+        score(training)
+        read = range(1, training.iteration + 1) if every else [training.iteration]
+        save_arrays(entry, {SCORES: np.stack([np.load(_file(state, iteration)) for iteration in read])})
 
     entry = cached_resumable(ENTRIES, key, build)
     release()  # for the trials of the search
     return load_arrays(entry)[SCORES]
-
-
-def _trained(
-    plain: TrainingRun, prepared: PreparedData, split: Split, last: int, every: bool, state: Path
-) -> list[np.ndarray]:
-    """The scores after each iteration, or the last; the training goes on from `state`, where these scores are too."""
-    say(
-        f"training a teacher ({plain.ranker['name']}, seed {plain.seed}, at most {last} iterations, on {best_device()})"
-    )
-    run = plain_training(plain)
-
-    def score(training: Training) -> None:  # a state may have been saved just before its scores were
-        _score(training, split, state)
-
-    training = trained(lambda: Training(run, prepared), state, say, last, score if every else lambda training: None)
-    score(training)
-    read = range(1, training.iteration + 1) if every else [training.iteration]
-    return [np.load(_file(state, iteration)) for iteration in read]
 
 
 def _score(training: Training, split: Split, state: Path) -> None:

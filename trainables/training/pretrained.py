@@ -188,13 +188,10 @@ def scores_of_teacher(plain: TrainingRun, prepared: PreparedData, split: Split, 
         prepared,
         lambda training, folder: training.save_ranker(folder / RANKER),
     )
-    scores = _score(entry / RANKER, plain, prepared, split)
+    device = best_device()
+    module = load_ranker_folder(entry / RANKER).module.to(device)
+    scorer = Scorer(module, device, choose_precision(plain.training.precision, device, module))
+    scores = scorer.candidates(prepared.text, split)
+    del module, scorer
     release()  # for the trials of the search
     return scores
-
-
-def _score(ranker: Path, plain: TrainingRun, prepared: PreparedData, split: Split) -> np.ndarray:
-    device = best_device()
-    module = load_ranker_folder(ranker).module.to(device)
-    scorer = Scorer(module, device, choose_precision(plain.training.precision, device, module))
-    return scorer.candidates(prepared.text, split)
