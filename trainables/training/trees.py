@@ -89,7 +89,11 @@ class Prefixes:
         """Adds a booster, unless one at least as long is there."""
         if max(self.rounds(), default=0) >= rounds:
             return
-        cached(self.kind, f"{rounds:06d}", lambda folder: booster.save_model(folder / MODEL, num_iteration=rounds))
+
+        def write(folder: Path) -> None:
+            booster.save_model(folder / MODEL, num_iteration=rounds)
+
+        cached(self.kind, f"{rounds:06d}", write)
 
 
 FORMAT = 2  # raise when the same settings grow other trees
