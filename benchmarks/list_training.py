@@ -80,7 +80,9 @@ def our_training(data: str, loss: str, steps: int, prepared: PreparedData | None
     prepared = prepared or prepare(run)
     if loss == "margin_mse":
         count = len(prepared.data.splits["train"].document)
-        prepared = replace(prepared, teacher=np.random.default_rng(0).normal(size=count).astype(np.float32))
+        prepared = replace(
+            prepared, teachers={"teacher": np.random.default_rng(0).normal(size=count).astype(np.float32)}
+        )
     return Training(run, prepared, str(device))
 
 
@@ -89,7 +91,7 @@ def lists_of(training: Training) -> Lists:
     steps = training.run.training.batches_per_iteration
     batches = list(training.batcher.batches(training.iteration * steps, steps))
     rows = np.concatenate([np.column_stack([batch.positive, batch.negative]) for batch in batches])
-    split, data, teacher = training.batcher.split, training.prepared.data, training.prepared.teacher
+    split, data, teacher = training.batcher.split, training.prepared.data, training.prepared.teachers.get("teacher")
     labels = split.grade.clip(0).astype(float) if teacher is None else teacher
     return Lists(
         [data.query_text(int(query)) for query in training.batcher.query_of_row[rows[:, 0]]],

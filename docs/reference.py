@@ -165,7 +165,7 @@ SAMPLES = {
 def losses() -> str:
     rows = []
     for name, entry in LOSSES.entries.items():
-        reads = [*sorted(f"training.{key}" for key in entry.value.keys), *(["teacher"] * entry.value.reads_teacher)]
+        reads = [*sorted(f"training.{key}" for key in entry.value.needs), *(["teacher"] * entry.value.reads_teacher)]
         rows.append([f"`{name}`", SAMPLES[entry.value.kind], entry.summary, ", ".join(reads), entry.source])
     return table(["loss", "a sample is", "loss of a sample", "reads", "source"], rows)
 

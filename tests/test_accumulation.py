@@ -20,11 +20,9 @@ from trainables.ranker_trainable import RankerTrainable
 from trainables.rankers.bert import Bert
 from trainables.rankers.ranker import RankerModule
 from trainables.training.accumulation import Accumulation
-from trainables.training.device import Precision
 from trainables.training.memory import Lack, attempt, enough_memory
 from trainables.training.prepared import PreparedData, prepare
 from trainables.training.pretrained import trained_once
-from trainables.training.scoring import score_candidates
 from trainables.training.trainer import Training
 from tune_cl.run_training import _train
 
@@ -246,6 +244,5 @@ def test_where_the_ranker_or_its_moments_do_not_fit_the_work_fails(
 def test_nothing_to_score_is_no_work(prepared: PreparedData) -> None:
     training = Training(make_run(), prepared, device="cpu")
     none = np.empty(0, np.int64)
-    text, precision = prepared.text, Precision(None, "fp32")
-    scores = score_candidates(training.module, text.queries, text.documents, none, none, training.device, precision)
+    scores = training.scorer.pairs(prepared.text.queries, prepared.text.documents, none, none)
     assert scores.shape == (0,) and scores.dtype == np.float32

@@ -196,7 +196,7 @@ def test_it_trains_with_every_loss(loss: str, data) -> None:
     prepared = prepare(run, data)
     if run.training.reads_teacher:
         train = data.splits["train"]
-        prepared = type(prepared)(data, prepared.text, teacher=train.grade.astype(np.float32))
+        prepared = type(prepared)(data, prepared.text, {"teacher": train.grade.astype(np.float32)})
     training = Training(run, prepared, device="cpu")
     before = [parameter.detach().clone() for parameter in training.module.parameters()]
     assert np.isfinite(training.iterate()["train_loss"])

@@ -131,7 +131,7 @@ def test_trees_take_no_gpu_that_is_reserved(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     seen: list[str] = []
     monkeypatch.setattr(ranker_trainable, "make_training", lambda *_: seen.append(best_device().type))
-    monkeypatch.setattr(RankerTrainable, "_prepared", lambda *_: None)
+    monkeypatch.setattr(ranker_trainable, "shared_for", lambda *_: None)
     trainable = RankerTrainable({"run": TREES, "threads": THREADS, "gpu": 1.0, "checkpoint": None})
     monkeypatch.setattr(torch.cuda, "is_available", lambda: os.environ.get(VISIBLE) != "")
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: None)

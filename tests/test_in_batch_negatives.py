@@ -149,7 +149,7 @@ def test_cached_gradients_have_the_dropout_of_their_first_pass(data) -> None:
     (batch,) = training.batcher.batches(0, 1)
     contrast, weights = training.in_batch.contrast(batch), torch.linspace(0.5, 1.5, len(batch.instance))
     torch.manual_seed(7)
-    parts = [training._embed(training.in_batch, *rows) for rows in contrast.parts(3)]
+    parts = [training._embed(*rows) for rows in contrast.parts(3)]
     training.module.zero_grad()
     (contrast.losses(torch.cat(parts), LossSettings(temperature=0.05)) * weights).mean().backward()
     for one, weight in zip(cached, [w for w in training.module.parameters() if w.grad is not None], strict=True):

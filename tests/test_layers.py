@@ -19,7 +19,6 @@ LAYERS = (  # lowest first; a module belongs to the longest prefix of its name
     "trainables.training.losses",
     "trainables.config",
     "trainables.baselines",
-    "trainables.training.order",
     "trainables.loops.torch_parts",
     "trainables.loops.curriculum",
     "trainables.training",

@@ -140,7 +140,7 @@ def data() -> RankingData:
 def prepared(run: TrainingRun, data: RankingData) -> PreparedData:
     found = prepare(run, data)
     teacher = np.sin(np.arange(len(data.splits["train"].document))).astype(np.float32)
-    return replace(found, teacher=teacher)
+    return replace(found, teachers={"teacher": teacher})
 
 
 def finish(training: Training) -> list[tuple[float, float]]:

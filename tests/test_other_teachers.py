@@ -21,7 +21,7 @@ from trainables.data.instances import Instances
 from trainables.training import other_teachers
 from trainables.training.device import here
 from trainables.training.factory import make_training
-from trainables.training.other_teachers import cross_fitted, early_teachers, teacher_course, with_other_teachers
+from trainables.training.other_teachers import cross_fitted, early_teachers, teacher_course, with_teachers
 from trainables.training.prepared import prepare, prepared_key
 from trainables.training.pretrained import prepare_teacher, teacher_scores
 from trainables.training.trainer import Training
@@ -221,7 +221,7 @@ def test_a_training_follows_its_teachers(scoring: str, data: RankingData) -> Non
     run = make_run(scoring)
     training = make_training(run, prepare(run, data), device="cpu")
     split, instances = required_split(data, "train"), training.batcher.instances
-    scores = other_teachers.OF_NEED[run.other_teachers[0]](run, data, split, here)
+    scores = other_teachers.OF_NEED[run.teachers[0]](run, data, split, here)
     fields: dict[str, Any] = dict.fromkeys(OTHER_TEACHERS, lambda: scores)
     difficulty = SCORINGS[scoring](Scored(data, split, instances, seed=0, **fields))
     ordered = difficulty[training.curriculum.sampler.order]
@@ -233,6 +233,6 @@ def test_the_trials_of_a_search_share_the_teachers_of_its_baseline(
 ) -> None:
     baseline, trial = make_run(), make_run()
     trial = trial.model_copy(update={"training": trial.training.model_copy(update={"lr": 5e-2})})
-    prepared = with_other_teachers(baseline, {prepared_key(trial): prepare(trial, data)}, trial.other_teachers)
+    prepared = with_teachers(baseline, {prepared_key(trial): prepare(trial, data)}, trial.teachers)
     monkeypatch.setattr(other_teachers, "OF_NEED", {})  # no teacher may be trained now
     make_training(trial, prepared[prepared_key(trial)], device="cpu").iterate()

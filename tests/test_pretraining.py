@@ -66,8 +66,8 @@ def training_of(run: TrainingRun, data: RankingData) -> Training:
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[TrainingRun]:
     """The pre-trainings that are run, in order."""
     runs: list[TrainingRun] = []
-    train = once._ended
-    monkeypatch.setattr(once, "_ended", lambda doing, run, *rest: (runs.append(run), train(doing, run, *rest))[1])
+    plain_training = once.plain_training
+    monkeypatch.setattr(once, "plain_training", lambda run: (runs.append(run), plain_training(run))[1])
     return runs
 
 

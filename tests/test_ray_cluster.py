@@ -147,7 +147,7 @@ def test_what_trials_share_is_trained_where_they_are(
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "driver"))
         known = untrained(experiment)
         [made] = completed(experiment, known, cluster.address).values()
-    assert made.teacher is not None and made.start
+    assert "teacher" in made.teachers and made.start
     told = "scores of teacher: computed on the cluster, which all trials wait for"
     assert capfd.readouterr().err.splitlines().count(told) == 1
     trained = {
@@ -156,9 +156,9 @@ def test_what_trials_share_is_trained_where_they_are(
     assert {"teacher", "pretrained"} <= set(trained["node"]) and "teacher" not in trained["driver"]
     assert {"teacher-scores", "pretrained"} <= set(trained["driver"])
     [again] = completed(experiment, known, "10.0.0.7:6379").values()  # nobody is there: the cache has it all
-    assert np.array_equal(again.teacher, made.teacher)
+    assert np.array_equal(again.teachers["teacher"], made.teachers["teacher"])
     [here] = completed(experiment, known).values()
-    assert here.teacher is not None
+    assert "teacher" in here.teachers
 
 
 def test_an_error_of_a_computation_on_the_cluster_is_the_user_s(

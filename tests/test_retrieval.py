@@ -116,7 +116,7 @@ def test_what_is_retrieved_is_saved_and_a_resumed_training_goes_on(data: Ranking
     artifacts.write(tmp_path / "t0001", tmp_path / "state", first.run)
     run = (tmp_path / "t0001" / "dev.run.txt").read_text().splitlines()
     assert len(run) == 20 * len(data.splits["dev"])
-    assert checkpoint.best_documents(tmp_path / "state") is not None
+    assert checkpoint.best_scores(tmp_path / "state")[1] is not None
 
 
 def test_a_collection_smaller_than_the_depth_is_retrieved_whole(data: RankingData) -> None:

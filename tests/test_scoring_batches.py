@@ -12,7 +12,7 @@ from torch import Tensor
 from trainables.core.errors import WorkFailed
 from trainables.rankers.ranker import RankerModule, Tokens
 from trainables.training.device import Precision
-from trainables.training.scoring import TOKENS_A_BATCH, score_candidates
+from trainables.training.scoring import TOKENS_A_BATCH, Scorer
 
 CPU = torch.device("cpu")
 BUDGET = TOKENS_A_BATCH["cpu"]
@@ -51,7 +51,7 @@ def scored(
     """Scores of pairs of these lengths."""
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     documents, rows = Tokens(np.zeros(offsets[-1], np.int32), offsets), np.arange(len(lengths))
-    return score_candidates(module, QUERIES, documents, np.zeros_like(rows), rows, CPU, precision, first_stage)
+    return Scorer(module, CPU, precision).pairs(QUERIES, documents, np.zeros_like(rows), rows, first_stage)
 
 
 @pytest.mark.parametrize("classes", [1, 3])

@@ -184,8 +184,8 @@ def test_each_seed_has_a_teacher_that_its_configurations_share(
 
     def seen(run: Any, prepared: Any) -> Any:
         made = complete(run, prepared)
-        if run.reads_teacher:
-            read.append((run.seed, made.teacher.tobytes()))
+        if "teacher" in run.teachers:
+            read.append((run.seed, made.teachers["teacher"].tobytes()))
         return made
 
     monkeypatch.setattr(factory, "completed", seen)

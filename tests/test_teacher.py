@@ -20,9 +20,9 @@ from trainables.training import pretrained as once
 from trainables.training.batching import scored_of
 from trainables.training.factory import make_training, training_notes
 from trainables.training.losses import LOSSES
-from trainables.training.other_teachers import completed
+from trainables.training.other_teachers import completed, with_teachers
 from trainables.training.prepared import prepare, prepared_key
-from trainables.training.pretrained import prepare_teacher, teacher_run, teacher_scores, with_teacher
+from trainables.training.pretrained import prepare_teacher, teacher_run, teacher_scores
 from trainables.training.trainer import Training
 from tune_cl.experiment.load import load_experiment
 
@@ -51,8 +51,8 @@ def trained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[TrainingRun
     """The teachers trained in a test, in order; its cache is empty at first."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     runs: list[TrainingRun] = []
-    train = once._ended
-    monkeypatch.setattr(once, "_ended", lambda doing, run, *rest: (runs.append(run), train(doing, run, *rest))[1])
+    plain_training = once.plain_training
+    monkeypatch.setattr(once, "plain_training", lambda run: (runs.append(run), plain_training(run))[1])
     return runs
 
 
@@ -82,7 +82,9 @@ def test_each_seed_of_a_training_has_a_teacher_of_its_own(data, trained) -> None
     split, baseline = required_split(data, "train"), make_run(seed=9, teacher={})
     prepared = replace(prepare(baseline, data), taught_as=baseline)
     other = make_run(seed=2, lr=5e-3, teacher={})
-    one, again, two = (completed(run, prepared).teacher for run in (make_run(seed=2, teacher={}), other, baseline))
+    one, again, two = (
+        completed(run, prepared).teachers["teacher"] for run in (make_run(seed=2, teacher={}), other, baseline)
+    )
     assert np.array_equal(one, again) and not np.array_equal(one, two) and len(trained) == 2
     assert np.array_equal(one, teacher_scores(baseline.model_copy(update={"seed": 2}), data, split))
     assert len({run.seed for run in trained} | {2, 9}) == 4, "no training's own seed"
@@ -134,7 +136,7 @@ def test_a_teacher_that_adds_the_first_stage_scores_with_it(data) -> None:
 
 def test_the_trials_of_a_search_share_the_teacher_of_its_baseline(data, trained) -> None:
     baseline, trial = make_run(lr=2e-2), make_run(lr=3e-2)
-    prepared = with_teacher(baseline, {prepared_key(baseline): prepare(baseline, data)})
+    prepared = with_teachers(baseline, {prepared_key(baseline): prepare(baseline, data)}, ["teacher"])
     Training(trial, prepared[prepared_key(trial)], device="cpu")
     assert [run.training.lr for run in trained] == [2e-2]
 
@@ -194,7 +196,7 @@ def test_every_loss_of_lists_trains_and_resumes_exactly(loss: str, data, trained
 def test_hard_negatives_of_the_teacher_are_those_it_scores_highest(data, trained) -> None:
     run = by_teacher("softmax", hard_negatives="teacher", negatives=2)
     training = make_training(run, prepare(run, data), device="cpu")
-    scores = training.prepared.teacher
+    scores = training.prepared.teachers["teacher"]
     batch = next(training.batcher.batches(0, 1))
     split = required_split(data, "train")
     for positive, negatives in zip(batch.positive, batch.negative, strict=True):
@@ -204,9 +206,9 @@ def test_hard_negatives_of_the_teacher_are_those_it_scores_highest(data, trained
 
 def test_a_search_needs_a_teacher_for_its_losses_too() -> None:
     space = ["training.loss={choice: [pairwise, margin_mse]}", "training.negatives=3"]
-    assert load_experiment("quickstart", space).needs_teacher
-    assert load_experiment("quickstart", ["training.hard_negatives=teacher"]).needs_teacher
-    assert not load_experiment("quickstart").needs_teacher
+    assert load_experiment("quickstart", space).teachers == ["teacher"]
+    assert load_experiment("quickstart", ["training.hard_negatives=teacher"]).teachers == ["teacher"]
+    assert not load_experiment("quickstart").teachers
 
 
 @pytest.mark.parametrize(
@@ -249,11 +251,11 @@ def test_losses_negatives_and_orders_read_the_scores_of_the_data(taught, trained
     train = required_split(taught, "train")
     for run in (by_teacher("margin_mse"), by_teacher("softmax", hard_negatives="teacher"), make_run()):
         training = make_training(run, prepare(run, taught), device="cpu")
-        assert isinstance(training, Training) and training.prepared.teacher is train.teacher
+        assert isinstance(training, Training) and training.prepared.teachers["teacher"] is train.teacher
         training.iterate()
     assert teacher_scores(make_run(), taught, train) is train.teacher and not trained
-    search = with_teacher(make_run(), {"one": prepare(make_run(), taught)})
-    assert search["one"].teacher is train.teacher and not trained
+    search = with_teachers(make_run(), {"one": prepare(make_run(), taught)}, ["teacher"])
+    assert search["one"].teachers["teacher"] is train.teacher and not trained
 
 
 def test_candidates_without_a_score_are_left_out_of_losses_that_read_it_with_a_note(taught, trained) -> None:

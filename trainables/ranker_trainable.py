@@ -16,12 +16,12 @@ from ray.train._internal.storage import StorageContext
 from ray.tune.result import DONE, SHOULD_CHECKPOINT
 
 from trainables.command_queue import Group
-from trainables.config.objective import AnyRun, run_of
+from trainables.config.objective import run_of
 from trainables.core.errors import UserError, WorkFailed
 from trainables.core.storage import earlier, fault_of, patiently, unhurried
 from trainables.training.conclusion import Conclusion
 from trainables.training.device import device_memory, forget_device_memory, limit_process, release
-from trainables.training.factory import AnyPrepared, AnyTraining, make_training, shared_for
+from trainables.training.factory import AnyTraining, make_training, shared_for
 from trainables.training.objective import FunctionFailed, ObjectiveTraining
 from trainables.training.saves import Saves, resumed
 from trainables.workers import Workers, WorkersTraining
@@ -166,18 +166,15 @@ class RankerTrainable(ClusterTrainable):
         self.failed = None
         self.machine_reported = False  # whether a result said what it computes with
         try:
-            self._make_training(config["checkpoint"])
+            self.trained = self.conclusion is not None and self.conclusion.is_trained()
+            if self.trained:
+                self.training = self._new_training()
+            else:
+                self._resume(config["checkpoint"])
         except (UserError, WorkFailed) as error:  # becomes a result, as in `step`: Tune would retry
             if fault_of(error):
                 raise
             self.failed = str(error)
-
-    def _make_training(self, checkpoint: str | None) -> None:
-        self.trained = self.conclusion is not None and self.conclusion.is_trained()
-        if self.trained:
-            self.training = self._new_training()
-        else:
-            self._resume(checkpoint)
 
     def _resume(self, checkpoint: str | None) -> None:
         """Goes on from a checkpoint or, if it is damaged, from the latest intact one before it, or else from the
@@ -188,11 +185,8 @@ class RankerTrainable(ClusterTrainable):
     def _new_training(self) -> AnyTraining | WorkersTraining:
         if self.workers:
             return WorkersTraining(self.workers, self.run, self.shared)
-        return make_training(self.run, self._prepared(self.run))
-
-    def _prepared(self, run: AnyRun) -> AnyPrepared:
-        """Those that were not foreseen are not kept: the next trial has others."""
-        return shared_for(run, self.shared)
+        # Data that was not foreseen is prepared now and not kept: the next trial has other keys.
+        return make_training(self.run, shared_for(self.run, self.shared))
 
     def step(self) -> dict[str, Any]:
         """The metrics of docs/how-to/mlflow.md, with `iteration` and `done`.

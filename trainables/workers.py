@@ -139,7 +139,7 @@ def work(config: dict[str, Any]) -> None:
     worker, number = Worker(), 0
     if ranks.rank == 0:
         config["cleaner"].watch.remote(queue, get_current_placement_group())
-    while (command := _next(queue, ranks.rank, number)) is not None:
+    while command := ray.get(queue.next.remote(ranks.rank, number)):
         number = command.number
         try:
             value = worker.do(command)
@@ -150,10 +150,6 @@ def work(config: dict[str, Any]) -> None:
         else:
             if ranks.rank == 0:
                 ray.get(queue.answer.remote(number, value))
-
-
-def _next(queue: Any, rank: int, after: int) -> Command | None:
-    return ray.get(queue.next.remote(rank, after))
 
 
 # -- in the process that asks ------------------------------------------------------------------------------------
@@ -235,7 +231,6 @@ class WorkersTraining(Progress):
         self.run, self.workers, self.shared = run, workers, shared
         self.first: Command | None = None
         self.saved = self.starts = 0  # iterations in the state that the training goes on from; starts of the workers
-        self.notes: list[str] = []
         self.ranker: Any = None
         self.computes_with = ""
 
@@ -270,10 +265,6 @@ class WorkersTraining(Progress):
     @property
     def machine(self) -> str:
         return f"{self.computes_with}; processes: {self.workers.group.workers}"
-
-    def pop_notes(self) -> list[str]:
-        notes, self.notes = self.notes, []
-        return notes
 
     def iterate(self) -> dict[str, float]:
         return self._answer(METRICS, self.iteration + 1)

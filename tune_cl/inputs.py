@@ -27,7 +27,7 @@ from trainables.data.columns import required_split
 from trainables.evaluation.per_query import SplitEvaluator, evaluator_of, values_file, write_evaluated
 from trainables.evaluation.retrieval import with_retrieved
 from trainables.evaluation.trec_files import write_per_query
-from trainables.training.checkpoint import BEST, best_documents, best_scores, load_best, require_whole
+from trainables.training.checkpoint import BEST, best_scores, best_weights, require_whole
 from trainables.training.factory import AnyPrepared, make_training, training_notes, write_best_ranker
 from trainables.training.objective import PreparedObjective
 from trainables.training.prepared import PreparedData, prepared_for, prepared_key
@@ -93,8 +93,7 @@ class RankerArtifacts(Artifacts):
         data = next(iter(self.prepared.values())).data  # that of all; the text side may have to be made first
         with reading(checkpoint), fetched(checkpoint, BEST) as saved:
             patiently(lambda: require_whole(saved, BEST))
-            scores = patiently(lambda: best_scores(saved))
-            documents = patiently(lambda: best_documents(saved))
+            scores, documents = patiently(lambda: best_scores(saved))
         level = run.evaluation.relevance_level
         if documents is not None:
             data = with_retrieved(data, "dev", documents, scores)
@@ -114,7 +113,7 @@ class RankerArtifacts(Artifacts):
             return self._trees(checkpoint, run, prepared, folder)
         with reading(checkpoint), fetched(checkpoint, BEST) as saved:
             patiently(lambda: require_whole(saved, BEST))
-            weights, _ = patiently(lambda: load_best(saved / BEST))
+            weights = patiently(lambda: best_weights(saved))
         write_best_ranker(run, prepared, weights, folder)
         return folder
 

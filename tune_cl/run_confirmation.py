@@ -343,7 +343,7 @@ class Confirmation:
     def _drawn(self) -> dict[str, str | None]:
         """What of the trainings was drawn anew for each seed: `anew`, `once`, or None if there is none of it."""
         teacher = None
-        if self.experiment.objective is None and (self.experiment.needs_teacher or self.experiment.other_teachers):
+        if self.experiment.objective is None and self.experiment.teachers:
             teacher = "anew" if self.experiment.base_ranker().curriculum.teacher.seed == "training" else "once"
         noisy = self.experiment.objective is None and self.experiment.value("data.label_noise.share")
         return {"teachers": teacher, "noise": ("anew" if self.request.new_noise else "once") if noisy else None}

@@ -99,8 +99,13 @@ def objective_of(function: Function | Objective) -> Objective:
     if not callable(function):
         right = "a function (config, trial)"
         raise ConfigError(Problem("objective", f"{function!r} is no function", right))
-    _require_two_arguments(function)
     code = _code(function)
+    try:
+        inspect.signature(function).bind({}, None)
+    except TypeError as error:
+        name = getattr(code, "__name__", "train")
+        wrong = f"{name} cannot be called with two arguments ({error})"
+        raise ConfigError(Problem("objective", wrong, f"def {name}(config, trial): ...")) from None
     name = getattr(code, "__qualname__", type(function).__name__)
     return Objective(name.rpartition("<locals>.")[2], _file(code), _digest(code), function)
 
@@ -139,27 +144,14 @@ def _module(path: Path) -> ModuleType:
     return module
 
 
-def _innermost(function: Any) -> Any:
-    """The function within decorators and partial applications."""
-    inner: Any = inspect.unwrap(function)
-    return _innermost(inner.func) if isinstance(inner, partial) else getattr(inner, "__func__", inner)
-
-
 def _code(function: Any) -> Any:
-    """What has the source: the innermost function, or the class of an object that can be called."""
-    inner = _innermost(function)
+    """What has the source: the function within decorators and partial applications, or the class of an object that can
+    be called."""
+    inner: Any = inspect.unwrap(function)
+    while isinstance(inner, partial):
+        inner = inspect.unwrap(inner.func)
+    inner = getattr(inner, "__func__", inner)
     return inner if inspect.isfunction(inner) or inspect.isclass(inner) else type(inner)
-
-
-def _require_two_arguments(function: Function) -> None:
-    try:
-        inspect.signature(function).bind({}, None)
-    except TypeError as error:
-        name = getattr(_code(function), "__name__", "train")
-        right = f"def {name}(config, trial): ..."
-        raise ConfigError(
-            Problem("objective", f"{name} cannot be called with two arguments ({error})", right)
-        ) from None
 
 
 def _file(code: Any) -> str | None:

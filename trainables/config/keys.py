@@ -25,8 +25,8 @@ from trainables.core.registry import Registry
 from trainables.core.validation import ActiveIf, OneOf, Section, active_values, needs, problems_of, shown
 from trainables.curriculum.difficulty_file import no_file
 from trainables.curriculum.negatives import SCHEDULES
-from trainables.curriculum.pacing import PACINGS
-from trainables.curriculum.scoring import OTHER_TEACHERS, SCORINGS
+from trainables.curriculum.pacing import PACINGS, Schedule
+from trainables.curriculum.scoring import SCORINGS, TEACHERS
 from trainables.curriculum.subset import SUBSETS
 from trainables.curriculum.weighting import OF_DIFFICULTY, SELF_PACED_WEIGHTS, WEIGHTINGS
 from trainables.data.settings import DataConfig, ForNetworks
@@ -87,41 +87,28 @@ DRAWS_NEGATIVES = ActiveIf("negatives that are a number", lambda run: isinstance
 PRETRAINS = ActiveIf("a pretrain_data", lambda run: run.training.pretrain_data is not None)
 
 
-def pacing_reads(key: str) -> ActiveIf:
-    names = [name for name, pacing in PACINGS.items() if key in pacing.needs]
-    return ActiveIf(
-        f"pacing {_any_of(names)}", lambda run: any(key in PACINGS[one].needs for one in run.curriculum.paces)
-    )
+def part_reads(parts: Registry, key: str) -> ActiveIf:
+    """Holds where a part that the configuration names reads the key."""
+    section, kind = parts.location.split(".")
+    names = [name for name, part in parts.items() if key in part.needs]
+
+    def holds(run: TrainingRun) -> bool:
+        named = run.curriculum.paces if parts is PACINGS else [getattr(getattr(run, section), kind)]
+        return any(key in parts[name].needs for name in named)
+
+    words = " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return ActiveIf(f"{kind} {words}", holds)
 
 
 def delta_counts() -> ActiveIf:
     """Pacing step under reference code has fixed stages."""
-    paced = pacing_reads("delta")
+    paced = part_reads(PACINGS, "delta")
 
     def holds(run: TrainingRun) -> bool:
         opens = run.curriculum.reference != "code" or any(name != "step" for name in run.curriculum.paces)
         return run.curriculum.weighting in SELF_PACED_WEIGHTS or (paced.holds(run) and opens)
 
     return ActiveIf(f"{paced.words}, step only under reference paper, or a self-paced weighting", holds)
-
-
-def scoring_reads(need: str) -> ActiveIf:
-    names = [name for name, scoring in SCORINGS.items() if need in scoring.needs]
-    return ActiveIf(f"scoring {_any_of(names)}", lambda run: need in SCORINGS[run.curriculum.scoring].needs)
-
-
-def loss_reads(key: str) -> ActiveIf:
-    names = [name for name, loss in LOSSES.items() if key in loss.keys]
-    return ActiveIf(f"loss {_any_of(names)}", lambda run: run.training.loss in names)
-
-
-def subset_reads(key: str) -> ActiveIf:
-    names = [name for name, subset in SUBSETS.items() if key in subset.keys]
-    return ActiveIf(f"subset {_any_of(names)}", lambda run: run.curriculum.subset in names)
-
-
-def _any_of(names: list[str]) -> str:
-    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 class NegativesConfig(Section):
@@ -150,8 +137,8 @@ class CurriculumConfig(Section):
         default="none",
         description="how the available fraction of that order grows with the steps; none: everything from the start",
     )
-    n: Annotated[float, pacing_reads("n")] = Field(default=2, ge=1, description="root of pacing root")
-    stages: Annotated[int, pacing_reads("stages")] = Field(
+    n: Annotated[float, part_reads(PACINGS, "n")] = Field(default=2, ge=1, description="root of pacing root")
+    stages: Annotated[int, part_reads(PACINGS, "stages")] = Field(
         default=3, ge=2, le=100, description="stages of a pacing that has stages"
     )
     delta: Annotated[float, delta_counts()] = Field(
@@ -171,7 +158,7 @@ class CurriculumConfig(Section):
     final_share: Annotated[float, ActiveIf("a pacing", lambda run: run.curriculum.pacing != "none")] = Field(
         default=1.0, gt=0, le=1, description="fraction of examples ever used; below 1, the hardest are never trained on"
     )
-    patience: Annotated[int, pacing_reads("patience")] = Field(
+    patience: Annotated[int, part_reads(PACINGS, "patience")] = Field(
         default=2, ge=1, description="iterations without a better dev value until pacing adaptive enters the next stage"
     )
     weighting: ForNetworks[Annotated[str, one_of(WEIGHTINGS)]] = Field(
@@ -180,9 +167,13 @@ class CurriculumConfig(Section):
     m: Annotated[Unbounded, ActiveIf("a weighting", lambda run: run.curriculum.weighting != "none")] = Field(
         default=20, ge=1, description="iterations until all weights are 1; inf: never"
     )
-    anti: Annotated[bool, ActiveIf("a pacing or a weighting", lambda run: run.curriculum.orders)] = Field(
-        default=False, description="reverses the difficulty: hard samples come first, or count more"
-    )
+    anti: Annotated[
+        bool,
+        ActiveIf(
+            "a pacing or a weighting",
+            lambda run: run.curriculum.pacing != "none" or run.curriculum.weighting != "none",
+        ),
+    ] = Field(default=False, description="reverses the difficulty: hard samples come first, or count more")
     objective_switch: Literal["none", "mse", "pointwise"] = Field(
         default="none", description="the loss before training.loss: squared error on the grade, or cross-entropy"
     )
@@ -192,14 +183,20 @@ class CurriculumConfig(Section):
     subset: ForTrees[Annotated[str, one_of(SUBSETS)]] = Field(
         default="none", description="training data of the first trees (ranker lambdamart)"
     )
-    subset_share: ForTrees[Annotated[float, subset_reads("subset_share")]] = Field(
+    subset_share: ForTrees[Annotated[float, part_reads(SUBSETS, "subset_share")]] = Field(
         default=0.25, gt=0, le=1, description="the fraction of the queries that subsets of queries take"
     )
-    feature: ForTrees[Annotated[int, subset_reads("feature")]] = Field(
+    feature: ForTrees[Annotated[int, part_reads(SUBSETS, "feature")]] = Field(
         default=1, ge=1, description="the number, as in the files, of the feature that subset feature_ndcg reads"
     )
     switch: ForTrees[
-        Annotated[int, ActiveIf("a subset or an objective_switch", lambda run: run.curriculum.has_first_trees)]
+        Annotated[
+            int,
+            ActiveIf(
+                "a subset or an objective_switch",
+                lambda run: run.curriculum.subset != "none" or run.curriculum.objective_switch != "none",
+            ),
+        ]
     ] = Field(
         default=100,
         ge=1,
@@ -212,19 +209,17 @@ class CurriculumConfig(Section):
             lambda run: run.curriculum.follows_reference,
         ),
     ] = Field(default="paper", description="which to follow where a paper's code differs from its text")
-    vectors: Annotated[str, scoring_reads("vectors"), READS_SCORING] = Field(
+    vectors: Annotated[str, part_reads(SCORINGS, "vectors"), READS_SCORING] = Field(
         default="train",
         min_length=1,
         description="the word vectors of scoring semantic_std: train (on the collection), or a file",
     )
-    file: Annotated[Annotated[str, Field(min_length=1)] | None, scoring_reads("file"), READS_SCORING] = Field(
+    file: Annotated[Annotated[str, Field(min_length=1)] | None, part_reads(SCORINGS, "file"), READS_SCORING] = Field(
         default=None, description="the values of scoring file: rows QUERY TAB DOCUMENT TAB VALUE, higher = harder"
     )
     teacher: Annotated[
         TeacherConfig,
-        ActiveIf(
-            "a scoring, loss or negatives by a teacher", lambda run: run.reads_teacher or bool(run.other_teachers)
-        ),
+        ActiveIf("a scoring, loss or negatives by a teacher", lambda run: bool(run.teachers)),
     ] = TeacherConfig()
     negatives: ForNetworks[NegativesConfig] = NegativesConfig()
 
@@ -233,16 +228,6 @@ class CurriculumConfig(Section):
         """The pacings in force, of the order and of the negatives."""
         of_negatives = [self.negatives.pacing] if self.negatives.schedule != "none" else []
         return [name for name in (self.pacing, *of_negatives) if name != "none"]
-
-    @property
-    def orders(self) -> bool:
-        """Whether easy and hard instances are treated differently."""
-        return self.pacing != "none" or self.weighting != "none"
-
-    @property
-    def has_first_trees(self) -> bool:
-        """Whether the first trees differ from the others."""
-        return self.subset != "none" or self.objective_switch != "none"
 
     @property
     def reads_scoring(self) -> bool:
@@ -265,6 +250,18 @@ class CurriculumConfig(Section):
         scored = self.reads_scoring and "reference" in SCORINGS[self.scoring].needs
         return scored or self.weighting != "none" or any("reference" in PACINGS[name].needs for name in self.paces)
 
+    def schedule(self, total_steps: int) -> Schedule:
+        """How fast the order opens in a training of so many optimiser steps."""
+        return self._schedule(self.pacing, total_steps, self.final_share if self.pacing != "none" else 1.0)
+
+    def negatives_schedule(self, total_steps: int) -> Schedule:
+        """How fast negatives become hard; `final_share` is of the order alone."""
+        return self._schedule(self.negatives.pacing if self.negatives.schedule != "none" else "none", total_steps, 1.0)
+
+    def _schedule(self, pacing: str, total_steps: int, final_share: float) -> Schedule:
+        keys = {key: getattr(self, key) for key in ("delta", "n", "stages", "reference", "patience")}
+        return Schedule(pacing, self.T * total_steps, final_share=final_share, **keys)
+
 
 class TrainingConfig(Section):
     loss: ForNetworks[Annotated[str, one_of(LOSSES)]] = Field(
@@ -272,16 +269,16 @@ class TrainingConfig(Section):
         description="of documents, of pairs, or of a positive and a list of negatives; on pairs to classify "
         "cross_entropy (the default there) or hinge",
     )
-    margin: ForNetworks[Annotated[float, loss_reads("margin")]] = Field(
+    margin: ForNetworks[Annotated[float, part_reads(LOSSES, "margin")]] = Field(
         default=1.0, gt=0, description="margin of loss hinge"
     )
-    temperature: ForNetworks[Annotated[float | None, loss_reads("temperature")]] = Field(
+    temperature: ForNetworks[Annotated[float | None, part_reads(LOSSES, "temperature")]] = Field(
         default=None,
         gt=0,
         description="divides the scores of losses softmax and distill_kl, and the teacher's in the latter; null: 0.05"
         " for softmax over the cosines of a bi_encoder, else 1",
     )
-    label_smoothing: ForNetworks[Annotated[float, loss_reads("label_smoothing")]] = Field(
+    label_smoothing: ForNetworks[Annotated[float, part_reads(LOSSES, "label_smoothing")]] = Field(
         default=0.0,
         ge=0,
         lt=1,
@@ -390,11 +387,6 @@ class TrainingConfig(Section):
         """First and last rank of hard negatives."""
         return self.negative_ranks or (1, int(self.negatives))
 
-    @property
-    def reads_lists(self) -> bool:
-        """Whether a sample is a positive with a list of negatives."""
-        return LOSSES[self.loss].kind == "listwise"
-
     def pretraining(self) -> dict[str, Any]:
         """The keys and values of the pre-training; empty if there is none."""
         keys = {key: value for key, value in self.model_dump().items() if key.startswith("pretrain_")}
@@ -472,16 +464,11 @@ class TrainingRun(Section):
         return ranker_settings(self.ranker).draws
 
     @property
-    def reads_teacher(self) -> bool:
-        """Whether the order, the loss or the negatives read a teacher's scores."""
-        ordered = self.curriculum.reads_scoring and "teacher" in SCORINGS[self.curriculum.scoring].needs
-        return ordered or self.training.reads_teacher
-
-    @property
-    def other_teachers(self) -> list[str]:
-        """What the order reads of teachers besides the one of the search, as `needs` of a scoring names it."""
-        needs = SCORINGS[self.curriculum.scoring].needs if self.curriculum.reads_scoring else ()
-        return [need for need in OTHER_TEACHERS if need in needs]
+    def teachers(self) -> list[str]:
+        """What the order, the loss or the negatives read of teachers, some of TEACHERS."""
+        needs = SCORINGS[self.curriculum.scoring].needs if self.curriculum.reads_scoring else frozenset()
+        own = {"teacher"} if self.training.reads_teacher else set()
+        return [need for need in TEACHERS if need in needs | own]
 
     def in_force(self) -> dict[str, Any]:
         """The flat keys that affect this training, with values: no δ without pacing, no m without weighting, ..."""
@@ -489,88 +476,81 @@ class TrainingRun(Section):
 
 
 def curriculum_misfits(run: TrainingRun) -> list[Problem]:
-    """A Problem for each configured key that this kind of ranker cannot follow."""
-    name, curriculum = run.ranker["name"], run.curriculum
-    if not run.grows_trees:
-        right = "curriculum.pacing or curriculum.weighting, or ranker.name: lambdamart"
-        wrong = f"{name} is not trained on a subset first"
-        subset = [Problem("curriculum.subset", wrong, right)] if curriculum.subset != "none" else []
-        misfits = [*loss_misfits(run.training), *vector_misfits(run), *schedule_misfits(run)]
-        return [*subset, *misfits]
-    right = "curriculum.subset or curriculum.objective_switch: mse, with curriculum.switch (trees)"
+    """A Problem for each configured key that this kind of ranker cannot follow, or that contradicts another."""
+    return list(tree_misfits(run) if run.grows_trees else network_misfits(run))
+
+
+def tree_misfits(run: TrainingRun) -> Iterator[Problem]:
+    name, curriculum, training = run.ranker["name"], run.curriculum, run.training
+    yield from vector_misfits(run)
     used = {"pacing": curriculum.pacing, "weighting": curriculum.weighting}
-    used["negatives.schedule"] = curriculum.negatives.schedule
-    problems = vector_misfits(run)
-    problems += [
-        Problem(f"curriculum.{key}", f"'{value}' does not apply to {name}, which grows trees on all its data", right)
-        for key, value in used.items()
-        if value != "none"
-    ]
+    for key, value in (used | {"negatives.schedule": curriculum.negatives.schedule}).items():
+        if value != "none":
+            wrong = f"'{value}' does not apply to {name}, which grows trees on all its data"
+            right = "curriculum.subset or curriculum.objective_switch: mse, with curriculum.switch (trees)"
+            yield Problem(f"curriculum.{key}", wrong, right)
     if curriculum.objective_switch not in ("none", "mse"):
         wrong = f"'{curriculum.objective_switch}' does not apply to {name}"
-        problems.append(Problem("curriculum.objective_switch", wrong, "none or mse"))
-    if run.training.max_iterations < 1:
-        problems.append(Problem("training.max_iterations", f"{name} without trees ranks nothing", "1 or more"))
-    if run.training.average != "none":
-        wrong = f"{name} has no weights to average"
-        problems.append(Problem("training.average", wrong, "none, or a ranker that is a network over texts"))
-    if run.training.label_smoothing:
+        yield Problem("curriculum.objective_switch", wrong, "none or mse")
+    if training.max_iterations < 1:
+        yield Problem("training.max_iterations", f"{name} without trees ranks nothing", "1 or more")
+    network = "a ranker that is a network over texts"
+    if training.average != "none":
+        yield Problem("training.average", f"{name} has no weights to average", f"none, or {network}")
+    if training.label_smoothing:
         wrong = f"{name} has no distribution of labels to smooth"
-        problems.append(Problem("training.label_smoothing", wrong, "0, or a ranker that is a network over texts"))
-    if run.training.pretrain_data is not None:
-        wrong = f"{name} starts from no weights"
-        problems.append(Problem("training.pretrain_data", wrong, "null, or a ranker that is a network over texts"))
-    return problems
+        yield Problem("training.label_smoothing", wrong, f"0, or {network}")
+    if training.pretrain_data is not None:
+        yield Problem("training.pretrain_data", f"{name} starts from no weights", f"null, or {network}")
 
 
-def loss_misfits(training: TrainingConfig) -> list[Problem]:
-    """A Problem for each key of the loss and its negatives that contradicts another."""
-    problems = []
-    if training.reads_lists and not isinstance(training.negatives, int):
-        wrong = f"'{training.negatives}' makes no lists, which loss {training.loss} reads"
-        problems.append(Problem("training.negatives", wrong, "a number of negatives in each list, e.g. 7"))
-    if training.label_smoothing and "label_smoothing" not in LOSSES[training.loss].keys:
-        able = " or ".join(name for name, loss in LOSSES.items() if "label_smoothing" in loss.keys)
-        wrong = f"loss {training.loss} has no distribution of labels to smooth"
-        problems.append(Problem("training.label_smoothing", wrong, f"0, or loss {able}"))
-    low, high = training.negative_ranks or (1, 1)
-    if low > high:
-        problems.append(Problem("training.negative_ranks", f"{low} is above {high}", f"e.g. [{high}, {low}]"))
+def network_misfits(run: TrainingRun) -> Iterator[Problem]:
+    training, loss = run.training, run.training.loss
+    if run.curriculum.subset != "none":
+        wrong = f"{run.ranker['name']} is not trained on a subset first"
+        right = "curriculum.pacing or curriculum.weighting, or ranker.name: lambdamart"
+        yield Problem("curriculum.subset", wrong, right)
+    if LOSSES[loss].kind == "listwise" and not isinstance(training.negatives, int):
+        wrong = f"'{training.negatives}' makes no lists, which loss {loss} reads"
+        yield Problem("training.negatives", wrong, "a number of negatives in each list, e.g. 7")
+    if training.label_smoothing and "label_smoothing" not in LOSSES[loss].needs:
+        able = " or ".join(name for name, other in LOSSES.items() if "label_smoothing" in other.needs)
+        wrong = f"loss {loss} has no distribution of labels to smooth"
+        yield Problem("training.label_smoothing", wrong, f"0, or loss {able}")
+    yield from reversed_ranks("training.negative_ranks", training.negative_ranks)
     if training.pretrain_data is not None and training.reads_teacher:
         wrong = "a loss or negatives by a teacher cannot be pre-trained: the teacher knows the target's data only"
-        problems.append(Problem("training.pretrain_data", wrong, "null, or another loss and hard_negatives"))
-    return problems
-
-
-def schedule_misfits(run: TrainingRun) -> Iterator[Problem]:
-    """A Problem for each key that contradicts the schedule of negatives."""
-    training, schedule = run.training, run.curriculum.negatives.schedule
-    key = "curriculum.negatives.schedule"
+        yield Problem("training.pretrain_data", wrong, "null, or another loss and hard_negatives")
+    yield from vector_misfits(run)
+    key, schedule = "curriculum.negatives.schedule", run.curriculum.negatives.schedule
     if schedule in ("ranks", "sources") and not training.draws_hard_negatives:
         wrong = f"'{schedule}' ends at hard negatives, and training.* draws none"
         yield Problem(key, wrong, "training.hard_negatives: first_stage or teacher, and training.negatives: a number")
-    if schedule == "groups" and not LOSSES[training.loss].by_groups:
-        yield Problem(key, f"'groups' is of loss cl_drd, and the loss is {training.loss}", "training.loss: cl_drd")
-    low, high = run.curriculum.negatives.start or (1, 1)
+    if schedule == "groups" and not LOSSES[loss].by_groups:
+        yield Problem(key, f"'groups' is of loss cl_drd, and the loss is {loss}", "training.loss: cl_drd")
+    yield from reversed_ranks("curriculum.negatives.start", run.curriculum.negatives.start)
+
+
+def reversed_ranks(key: str, ranks: tuple[int, int] | None) -> Iterator[Problem]:
+    low, high = ranks or (1, 1)
     if low > high:
-        yield Problem("curriculum.negatives.start", f"{low} is above {high}", f"e.g. [{high}, {low}]")
+        yield Problem(key, f"{low} is above {high}", f"e.g. [{high}, {low}]")
 
 
-def vector_misfits(run: TrainingRun) -> list[Problem]:
+def vector_misfits(run: TrainingRun) -> Iterator[Problem]:
     """A Problem for each key that asks for vectors of texts of a ranker that has none, or of another loss."""
-    name, training, loss = run.ranker["name"], run.training, run.training.loss
+    name, training = run.ranker["name"], run.training
+    embeds = RANKERS[name].settings.embeds
     able = ", ".join(other for other, kind in RANKERS.items() if kind.settings.embeds)
-    problems, embeds = [], RANKERS[name].settings.embeds
     if run.evaluation.retrieve is not None and not embeds:
         wrong = f"{name} has no vectors of texts to search a collection by"
-        problems.append(Problem("evaluation.retrieve", wrong, f"null, or ranker {able}"))
+        yield Problem("evaluation.retrieve", wrong, f"null, or ranker {able}")
     if training.in_batch_negatives and not embeds:
         wrong = f"{name} scores each document with its own query only"
-        problems.append(Problem("training.in_batch_negatives", wrong, f"false, or ranker {able}"))
-    elif training.in_batch_negatives and loss != "softmax":
-        wrong = f"loss {loss} does not compare a query with the documents of others"
-        problems.append(Problem("training.in_batch_negatives", wrong, "false, or loss softmax"))
-    return problems
+        yield Problem("training.in_batch_negatives", wrong, f"false, or ranker {able}")
+    elif training.in_batch_negatives and training.loss != "softmax":
+        wrong = f"loss {training.loss} does not compare a query with the documents of others"
+        yield Problem("training.in_batch_negatives", wrong, "false, or loss softmax")
 
 
 NEEDS = needs(TrainingRun)

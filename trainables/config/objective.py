@@ -115,14 +115,10 @@ def objective_fields(entries: Mapping[str, Any]) -> dict[str, FieldInfo]:
         del fields[key]
     fields["ranker.name"] = FieldInfo(annotation=str, description="name of the model")
     own = {key: value for key, value in entries.items() if key.startswith(f"{PARAMETERS}.")}
-    return fields | {key: parameter_field(value) for key, value in own.items()}
-
-
-def parameter_field(value: Any) -> FieldInfo:
-    """The field of a user's own key: numbers where its range draws numbers, else anything."""
-    if isinstance(value, Mapping) and value.keys() & {"uniform", "loguniform"}:
-        return FieldInfo(annotation=float)
-    return FieldInfo(annotation=Any)
+    for key, value in own.items():
+        numbers = isinstance(value, Mapping) and value.keys() & {"uniform", "loguniform"}
+        fields[key] = FieldInfo(annotation=float) if numbers else FieldInfo(annotation=Any)
+    return fields
 
 
 def validated_objective(flat: Mapping[str, Any]) -> ObjectiveRun:

@@ -73,12 +73,10 @@ def _unfit_scoring(name: str) -> Problem:
 
 
 def _unfit(run: TrainingRun, task: Task) -> Iterator[Problem]:
-    return _unfit_for_classes(run) if task == "classification" else _unfit_for_ranking(run)
-
-
-def _unfit_for_ranking(run: TrainingRun) -> Iterator[Problem]:
     loss = run.training.loss
-    if not run.grows_trees and LOSSES[loss].kind == "classification":
+    if task == "classification":
+        yield from _unfit_for_classes(run)
+    elif not run.grows_trees and LOSSES[loss].kind == "classification":
         right = ", ".join(name for name, entry in LOSSES.items() if entry.kind != "classification")
         yield Problem("training.loss", f"'{loss}' learns classes, and the data is documents to rank", f"one of {right}")
 

@@ -40,26 +40,19 @@ class UserError(Exception):
         for problem in self.problems:
             file = LINE.sub("", problem.location)
             equal.setdefault((file, problem.wrong, problem.right), []).append(problem)
-        groups = [group for problems in equal.values() for group in _shown_as(problems)]
-        lines = [_of_equal(problems) for problems in groups]
-        rest = sum(map(len, groups[MAX_SHOWN:]))
-        return lines[:MAX_SHOWN] + ([f"error: and {rest} more problems like these"] if rest else [])
+        lines: list[tuple[str, int]] = []  # and how many problems each stands for
+        for first, *others in equal.values():
+            if len(others) + 1 < MANY:
+                lines += [(str(problem), 1) for problem in (first, *others)]
+            else:
+                wrong = f"{first.wrong} (and {len(others)} more like this in the file)"
+                lines.append((str(replace(first, wrong=wrong)), 1 + len(others)))
+        rest = sum(count for _, count in lines[MAX_SHOWN:])
+        shown = [line for line, _ in lines[:MAX_SHOWN]]
+        return shown + ([f"error: and {rest} more problems like these"] if rest else [])
 
     def __reduce__(self):  # keeps the problems when the error crosses a process border
         return (type(self), (self.problems,))
-
-
-def _shown_as(equal: list[Problem]) -> list[list[Problem]]:
-    """Equal problems in groups of a line each."""
-    return [[problem] for problem in equal] if len(equal) < MANY else [equal]
-
-
-def _of_equal(problems: list[Problem]) -> str:
-    """The line of problems that differ in the lines of their file alone."""
-    first, *others = problems
-    if not others:
-        return str(first)
-    return str(replace(first, wrong=f"{first.wrong} (and {len(others)} more like this in the file)"))
 
 
 class ConfigError(UserError):

@@ -74,25 +74,12 @@ def names_folder(name: str) -> bool:
 def opened(path: Path, pipes: bool = False, most: int | None = None) -> BinaryIO:
     """The file's bytes, to read. Raises DataError for a pipe, a device or a socket, which might block or go on for
     ever, and for a file of more than `most` bytes; OSError as `open` does. `pipes`: a pipe is fine."""
-
-    def without_waiting(name: str, flags: int) -> int:  # should the file become a pipe at the last moment
-        handle = os.open(name, flags | os.O_NONBLOCK)
-        try:
-            require_fit(os.fstat(handle))
-        except DataError:
-            os.close(handle)
-            raise
-        return handle
-
-    def require_fit(status: os.stat_result) -> None:
-        _refuse_special(path, status.st_mode)
-        if most is not None and status.st_size > most:
-            raise too_long(path, most)
-
-    if pipes and stat.S_ISFIFO(os.stat(path).st_mode):
-        return path.open("rb")
-    require_regular(path)
-    return open(path, "rb", opener=without_waiting)
+    require_regular(path, pipes)
+    file = path.open("rb")
+    if most is not None and os.fstat(file.fileno()).st_size > most:
+        file.close()
+        raise too_long(path, most)
+    return file
 
 
 def require_regular(path: Path, pipes: bool = False) -> None:
@@ -102,12 +89,7 @@ def require_regular(path: Path, pipes: bool = False) -> None:
         mode = os.stat(path).st_mode
     except OSError:
         return  # whoever opens it says why it cannot be read
-    if not (pipes and stat.S_ISFIFO(mode)):
-        _refuse_special(path, mode)
-
-
-def _refuse_special(path: str | Path, mode: int) -> None:
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or (pipes and stat.S_ISFIFO(mode))):
         raise DataError(Problem(str(path), "not a regular file", "a file, or a link to one"))
 
 

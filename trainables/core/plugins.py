@@ -120,7 +120,7 @@ def _load_file(path: Path) -> None:
         return
     for plugin in [plugin for plugin in LOADED if plugin.file == str(path)]:
         LOADED.remove(plugin)
-        _forget({plugin.module})
+        _forget(plugin.module)
     name = f"{re.sub(r'[^A-Za-z0-9_]', '_', path.stem)}_{digest[:8]}"
     _execute(Plugin(name, str(path), digest, str(path), source))
 
@@ -149,7 +149,7 @@ def _execute(plugin: Plugin) -> None:
         loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[plugin.module]
-        _forget({plugin.module})
+        _forget(plugin.module)
         raise _not_loaded(error, plugin.label) from error
     LOADED.append(plugin)
 
@@ -162,25 +162,20 @@ def _not_loaded(error: BaseException, name: str) -> UserError:
         line = f":{error.lineno}" if error.lineno else ""
         wrong = f"not valid Python ({error.msg})"
         return ConfigError(Problem(f"{error.filename or name}{line}", wrong, "a plug-in that Python can read"))
-    module = "" if name.endswith(".py") else f"/{name.replace('.', '/')}"
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _in(frame.filename, name, module)]
+    package = f"/{_package(name)}"  # of a plug-in that is a module
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == name or package in frame.filename
+    ]
     location = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else f"{OPTION} {name}"
     text = " ".join(str(error).split())
     return ConfigError(Problem(location, f"{type(error).__name__}: {text}", "a plug-in that loads without errors"))
 
 
-def _in(file: str, name: str, module: str) -> bool:
-    """Whether a file is the plug-in's: the file `name`, or one of the package of /MODULE/PATH."""
-    return file == name or (bool(module) and f"/{module.split('/')[1]}" in file)
-
-
-def _entries() -> list[Entry[Any]]:
-    return [entry for registry in REGISTRIES for entry in registry.entries.values()]
-
-
-def _forget(modules: set[str]) -> None:
+def _forget(module: str) -> None:
     for registry in REGISTRIES:
-        registry.remove(modules)
+        registry.remove({module})
 
 
 def _package(module: str) -> str:
@@ -212,7 +207,8 @@ def code_digest(entry: Entry[Any]) -> str:
 def _own_parts(tree: object) -> list[Entry[Any]]:
     """The entries, built-in ones aside, whose names are values in a tree of mappings and lists."""
     named = set(_words(tree))
-    return [entry for entry in _entries() if not entry.built_in and entry.name in named]
+    entries = [entry for registry in REGISTRIES for entry in registry.entries.values()]
+    return [entry for entry in entries if not entry.built_in and entry.name in named]
 
 
 def _words(tree: object) -> Iterator[str]:
@@ -304,17 +300,13 @@ def load_sent(plugins: Sequence[Sent]) -> None:
     global problem_here
     try:
         for module, file, digest, source in plugins:
-            _load_sent(Plugin(module, file, digest, None, source))
+            if file is not None:
+                _execute(Plugin(module, file, digest, None, source))
+            elif _load_module(module, None).digest != digest:
+                wrong = f"the plug-in {module} there is another version than here"
+                raise ConfigError(Problem(OPTION, wrong, "the same version"))
     except UserError as error:
         problem_here = "; ".join(f"{problem.location}: {problem.wrong}" for problem in error.problems)
-
-
-def _load_sent(plugin: Plugin) -> None:
-    if plugin.file is not None:
-        return _execute(plugin)
-    if _load_module(plugin.module, None).digest != plugin.digest:
-        wrong = f"the plug-in {plugin.module} there is another version than here"
-        raise ConfigError(Problem(OPTION, wrong, "the same version"))
 
 
 def what_is_wrong_here() -> str | None:

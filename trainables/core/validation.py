@@ -141,9 +141,8 @@ def validate_value(key: str, field: FieldInfo, value: Any) -> Any:
 
 def too_large(key: str, value: Any) -> list[Problem]:
     """The problem with a whole number beyond LARGEST; none for any other value."""
-    if not isinstance(value, int) or abs(value) <= LARGEST:
-        return []
-    return [Problem(key, f"{shown(value)} is too large", f"a whole number up to {LARGEST}")]
+    large = isinstance(value, int) and abs(value) > LARGEST
+    return [Problem(key, f"{shown(value)} is too large", f"a whole number up to {LARGEST}")] if large else []
 
 
 def accepts_bool(annotation: Any) -> bool:
@@ -164,32 +163,25 @@ def problems_of(error: ValidationError, fields: Mapping[str, FieldInfo], prefix:
         dotted = [prefix + ".".join(path[:end]) for end in range(1, len(path) + 1)]
         whole = dotted[-1] if dotted else prefix.rstrip(".")
         by_key[next((key for key in dotted if key in fields), whole)].append(detail)
-    return [problem_at(key, details, fields) for key, details in by_key.items()]
-
-
-def problem_at(key: str, details: list[Any], fields: Mapping[str, FieldInfo]) -> Problem:
-    """What is wrong at a key, which may be unknown or a whole section."""
-    if key in fields:
-        return field_problem(key, details, details[0]["input"], fields[key])
-    return key_problem(key, details[0]["input"], fields)
+    return [
+        field_problem(key, details, details[0]["input"], fields[key])
+        if key in fields
+        else key_problem(key, details[0]["input"], fields)
+        for key, details in by_key.items()
+    ]
 
 
 def key_problem(key: str, value: Any, fields: Iterable[str]) -> Problem:
     """What is wrong with a key that cannot hold a value: it is a section, or unknown."""
     fields = list(fields)
-    inside = any(name.startswith(f"{key}.") for name in fields)
-    return section_problem(key, value, fields) if inside else unknown_key(key, fields)
+    if inside := [name for name in fields if name.startswith(f"{key}.")]:
+        return Problem(key, f"{shown(value)} given for a section of keys", f"its keys: {', '.join(inside)}")
+    return unknown_key(key, fields)
 
 
 def unknown_key(key: str, keys: Iterable[str]) -> Problem:
     """The problem of a key that does not exist: since when it is gone, or the most similar one as advice."""
     return gone_key(key) or Problem(key, "unknown key", nearest_key(key, keys))
-
-
-def section_problem(key: str, value: Any, keys: Iterable[str]) -> Problem:
-    """The problem of a value given for a section of keys."""
-    inside = [name for name in keys if name.startswith(f"{key}.")]
-    return Problem(key, f"{shown(value)} given for a section of keys", f"its keys: {', '.join(inside)}")
 
 
 def field_problem(key: str, details: list[Any], value: Any, field: FieldInfo) -> Problem:

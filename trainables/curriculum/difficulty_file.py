@@ -39,17 +39,20 @@ def difficulty_of_file(path: Path, data: RankingData, split: Split, instances: I
         raise ConfigError(no_file(str(path)))
     table = _read(path)
     document = np.where(instances.positive >= 0, instances.positive, instances.negative)
-    names = _Names(data, split)
-    query = names.queries(instances.query)
+    query = _hashed(split.query[instances.query], data.query_ids.__getitem__)
+
+    def ids(rows: np.ndarray) -> np.ndarray:
+        return _hashed(split.document[rows], data.document_ids.__getitem__)
+
     value = np.full(len(instances), np.nan)
     both = np.flatnonzero((instances.positive >= 0) & (instances.negative >= 0))
-    pairs = _joined(names.documents(instances.positive[both]), names.documents(instances.negative[both]))
+    pairs = _joined(ids(instances.positive[both]), ids(instances.negative[both]))
     value[both] = table.values(_joined(query[both], pairs))
-    value = np.where(np.isnan(value), table.values(_joined(query, names.documents(document))), value)
+    value = np.where(np.isnan(value), table.values(_joined(query, ids(document))), value)
     missing = np.flatnonzero(np.isnan(value))
-    value[missing] = table.values(
-        _joined(names.query_texts(instances.query[missing]), names.document_texts(document[missing]))
-    )
+    queries = _hashed(split.query[instances.query[missing]], lambda row: one_line(data.query_text(row)))
+    documents = _hashed(split.document[document[missing]], lambda row: one_line(data.documents[row]))
+    value[missing] = table.values(_joined(queries, documents))
     if len(missing := np.flatnonzero(np.isnan(value))):
         raise DataError(_without_value(path, data, split, instances.query[missing], document[missing], len(value)))
     return value
@@ -132,31 +135,8 @@ def _joined(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return first.astype(np.uint64) * _FACTORS[0] + second.astype(np.uint64) * _FACTORS[1]
 
 
-@dataclass(frozen=True)
-class _Names:
-    """Hashes of the names of a split's queries and candidates, given by their rows; each text is hashed once."""
-
-    data: RankingData
-    split: Split
-
-    def queries(self, rows: np.ndarray) -> np.ndarray:
-        """Of the queries' ids, uint64 [N]."""
-        return _hashed(self.split.query[rows], lambda row: self.data.query_ids[row])
-
-    def documents(self, rows: np.ndarray) -> np.ndarray:
-        """Of the candidates' document ids, uint64 [N]."""
-        return _hashed(self.split.document[rows], lambda row: self.data.document_ids[row])
-
-    def query_texts(self, rows: np.ndarray) -> np.ndarray:
-        """Of the queries' texts, uint64 [N]."""
-        return _hashed(self.split.query[rows], lambda row: one_line(self.data.query_text(row)))
-
-    def document_texts(self, rows: np.ndarray) -> np.ndarray:
-        """Of the candidates' texts, uint64 [N]."""
-        return _hashed(self.split.document[rows], lambda row: one_line(self.data.documents[row]))
-
-
 def _hashed(rows: np.ndarray, name_of: Callable[[int], str]) -> np.ndarray:
+    """Hashes of the names of rows, uint64 [N]; each is computed once."""
     distinct, index = np.unique(rows, return_inverse=True)
     hashes = np.fromiter((hash_of(name_of(int(row))) for row in distinct), np.uint64, len(distinct))
     return hashes[index]

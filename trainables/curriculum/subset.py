@@ -37,10 +37,10 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Subset:
-    """A function that gives the candidate rows to keep, int64 [N], ascending, and the keys of `curriculum` it reads."""
+    """A function that gives the candidate rows to keep, int64 [N], ascending, and the keys of `curriculum` it needs."""
 
     function: Callable[[Labelled], np.ndarray]
-    keys: frozenset[str] = frozenset()
+    needs: frozenset[str] = frozenset()
 
     def __call__(self, labelled: Labelled) -> np.ndarray:
         return self.function(labelled)

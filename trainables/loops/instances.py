@@ -93,11 +93,9 @@ def difficulties(scored: SplitInstances, scoring: str) -> Difficulties:
     """The instances' difficulty under a scoring function; says so if it orders nothing."""
     from trainables.training.batching import scored_of
     from trainables.training.other_teachers import OF_NEED
-    from trainables.training.pretrained import teacher_scores
 
     run, data, split = scored.run, scored.data, scored.split
-    sources = {"teacher": teacher_scores, **OF_NEED}
-    teachers = {need: partial(source, run, data, split) for need, source in sources.items()}
+    teachers = {need: partial(scores_of, run, data, split) for need, scores_of in OF_NEED.items()}
     started = time.perf_counter()
     values, cached = difficulty(scoring, scored_of(run, data, split, scored.instances, teachers))
     seconds = time.perf_counter() - started

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from trainables.training import checkpoint
@@ -70,7 +69,3 @@ class MovingAverage:
             self.steps = int(state.pop(STEPS))
             for name, value in zip(self.weights, self.values, strict=True):
                 value.copy_(state[name])
-
-
-def save_average(state: dict[str, Tensor], folder: Path) -> None:
-    save_file(state, folder / AVERAGE)

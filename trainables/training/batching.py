@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 import torch
@@ -28,7 +27,6 @@ from trainables.data.columns import RankingData, Split
 from trainables.data.instances import Batch, Instances
 from trainables.rankers.first_stage import first_stage_for
 from trainables.rankers.ranker import RankerModule, TextSide
-from trainables.training.order import sampler_of
 from trainables.training.prepared import PreparedData
 
 DIFFICULTY = "difficulty"
@@ -38,7 +36,7 @@ WINDOW = 8  # batches that are drawn together and sorted by length
 @dataclass
 class Curriculum:
     """Sampler, weigher and negatives of one training. `refreshed`: difficulty float64 [I] that replaced the first one,
-    or None."""
+    which a resumed training cannot compute anew; or None."""
 
     sampler: Sampler
     weigher: Weigher
@@ -61,36 +59,16 @@ class Curriculum:
         self.sampler.order = easy_first(difficulty, self.weigher.anti)
         self.weigher = self.weigher.with_difficulty(difficulty)
 
-    def state(self) -> dict[str, np.ndarray]:
-        """What a resumed training cannot compute anew; usually empty."""
-        return {} if self.refreshed is None else {DIFFICULTY: self.refreshed}
-
-    def restore(self, state: dict[str, np.ndarray]) -> None:
-        """The inverse of `state`."""
-        if DIFFICULTY in state:
-            self.refresh(state[DIFFICULTY])
-
 
 def make_curriculum(run: TrainingRun, prepared: PreparedData, split: Split, negatives: Negatives) -> Curriculum:
     """The configured curriculum over the training instances. Orders and weights are those of the last negatives."""
-    instances = negatives.instances
-    settings = run.curriculum
-    difficulty = (
-        first_difficulty(run, prepared, split, instances) if settings.reads_scoring else np.zeros(len(instances))
-    )
-    sampler = sampler_of(settings, difficulty, total_steps(run), run.seed)
-    return Curriculum(sampler, make_weigher(run, split, instances, difficulty), negatives)
-
-
-def first_difficulty(run: TrainingRun, prepared: PreparedData, split: Split, instances: Instances) -> np.ndarray:
-    """Difficulty of each instance under `curriculum.scoring`, float64 [I]."""
-    given = {"teacher": prepared.teacher, **prepared.other_teachers}
-    teachers = {need: partial(_same, scores) for need, scores in given.items() if scores is not None}
-    return difficulty(run.curriculum.scoring, scored_of(run, prepared.data, split, instances, teachers))[0]
-
-
-def _same(scores: np.ndarray) -> np.ndarray:
-    return scores
+    instances, settings = negatives.instances, run.curriculum
+    hardness = np.zeros(len(instances))
+    if settings.reads_scoring:
+        scored = scored_of(run, prepared.data, split, instances, prepared.given_teachers())
+        hardness = difficulty(settings.scoring, scored)[0]
+    sampler = Sampler(easy_first(hardness, settings.anti), settings.schedule(total_steps(run)), run.seed)
+    return Curriculum(sampler, make_weigher(run, split, instances, hardness), negatives)
 
 
 def scored_of(
@@ -158,7 +136,7 @@ class Batcher:
     ):
         self.text: TextSide = prepared.text
         self.split, self.curriculum, self.instances = split, curriculum, curriculum.negatives.instances
-        self.seed = curriculum.sampler.seed  # of the negatives; the sampler's is that of the order
+        self.seed = curriculum.sampler.seed  # of the draws of negatives too
         self.module, self.batch_size, self.window = module, batch_size, WINDOW
         self.query_of_row = split.query[split.owner]
         self.first_stage = first_stage_for(module, split)

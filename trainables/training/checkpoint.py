@@ -42,10 +42,9 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
 
 
 def seal(folder: Path, *names: str) -> None:
-    """Notes the checksums of the named files, or of all that are in the folder, for `require_whole`."""
-    write_checksums(
-        folder, names or sorted(path.name for path in folder.iterdir() if path.is_file() and path.name != SEAL)
-    )
+    """Notes the checksums of the named files, or of all below the folder, for `require_whole`."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / SEAL)
+    write_checksums(folder, names or [str(path.relative_to(folder)) for path in files])
 
 
 def require_whole(folder: Path, *names: str) -> None:
@@ -58,25 +57,19 @@ def require_whole(folder: Path, *names: str) -> None:
 
 
 def save_iteration(root: Path, iteration: int, write: Callable[[Path], None]) -> Path:
-    """Writes root/iteration-NNNNN and only then removes older ones, so that a kill always leaves a complete one, and
-    what such a kill left half written: nobody else writes to `root`."""
+    """Writes root/iteration-NNNNN and only then removes earlier ones, and what a kill left half written, so that there
+    is always a complete one. Nobody else writes to `root`."""
     folder = root / f"iteration-{iteration:05d}"
     write_folder(folder, write)
-    for older in sorted(root.glob("iteration-*")):
-        if _number(older) < iteration:
-            shutil.rmtree(older)
-    for torn in root.glob(".iteration-*"):
-        shutil.rmtree(torn)
+    for other in (*root.glob("iteration-*"), *root.glob(".iteration-*")):
+        if other != folder:
+            shutil.rmtree(other)
     return folder
 
 
 def latest_iteration(root: Path) -> Path | None:
     """The newest complete folder written by save_iteration."""
-    return max(root.glob("iteration-*"), key=_number, default=None)
-
-
-def _number(folder: Path) -> int:
-    return int(folder.name.removeprefix("iteration-"))
+    return max(root.glob("iteration-*"), key=lambda folder: int(folder.name.rpartition("-")[2]), default=None)
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
@@ -94,7 +87,7 @@ def trained_state(module: nn.Module) -> dict[str, Tensor]:
 
 
 def device_state(module: nn.Module) -> dict[str, Tensor]:
-    """What `trained_state` copies, copied where it is: on a GPU, without the way to the CPU."""
+    """As `trained_state`, but the copies stay on the module's device."""
     return {name: tensor.detach().clone() for name, tensor in _trained(module).items()}
 
 
@@ -157,22 +150,18 @@ def save_best(
     save_file({**here, **found, DEV_SCORES: torch.from_numpy(scores)}, path)
 
 
-def load_best(path: Path) -> tuple[dict[str, Tensor], np.ndarray]:
-    weights = load_tensors(path)
-    weights.pop(DEV_DOCUMENTS, None)
-    return weights, weights.pop(DEV_SCORES).numpy()
+def best_weights(folder: Path) -> dict[str, Tensor]:
+    """The weights of the best iteration of a saved training."""
+    tensors = load_tensors(folder / BEST)
+    return {name: tensor for name, tensor in tensors.items() if name not in (DEV_SCORES, DEV_DOCUMENTS)}
 
 
-def best_scores(folder: Path) -> np.ndarray:
-    """Dev scores of the best iteration of a saved training, float32 [C], without reading its weights."""
+def best_scores(folder: Path) -> tuple[np.ndarray, np.ndarray | None]:
+    """Dev scores of the best iteration, float32 [C], without reading its weights; and the documents that they are of,
+    int32 [C], if these were retrieved, None: the dev candidates."""
     with safe_open(_opened(folder / BEST), "np") as file:
-        return file.get_tensor(DEV_SCORES)
-
-
-def best_documents(folder: Path) -> np.ndarray | None:
-    """The documents that DEV_SCORES are of, int32 [Q K], if they were retrieved; None: the dev candidates."""
-    with safe_open(_opened(folder / BEST), "np") as file:
-        return file.get_tensor(DEV_DOCUMENTS) if DEV_DOCUMENTS in file.keys() else None  # noqa: SIM118 - no mapping
+        retrieved = DEV_DOCUMENTS in file.keys()  # noqa: SIM118 - no mapping
+        return file.get_tensor(DEV_SCORES), file.get_tensor(DEV_DOCUMENTS) if retrieved else None
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:

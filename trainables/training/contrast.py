@@ -6,14 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from trainables.data.instances import Batch
-from trainables.rankers.ranker import DualEncoder, sent
+from trainables.rankers.ranker import sent
 from trainables.training.batching import Batcher
 from trainables.training.losses import LossSettings, smoothed
 
@@ -79,9 +78,3 @@ class InBatchNegatives:
         left_out = np.isin(self._keys(queries[:, None], document_rows), self.relevant)
         np.put_along_axis(left_out, own, False, axis=1)
         return Contrast(query_rows, document_rows, query_of, own[:, 0], left_out)
-
-    def inputs(self, query_rows: np.ndarray, document_rows: np.ndarray) -> dict[str, Any]:
-        """Inputs of `embed` for texts given as rows."""
-        module, text = self.batcher.module, self.batcher.text
-        assert isinstance(module, DualEncoder)
-        return module.collate_texts(text.queries, text.documents, query_rows, document_rows)

@@ -65,11 +65,8 @@ def _with_blank_teachers(run: TrainingRun, prepared: PreparedData) -> PreparedDa
     """The prepared data with what teachers would give, all zeros: which scores they give does not change the pace."""
     data, split = prepared.data, required_split(prepared.data, "train")
     blank = np.zeros((len(split.document), len(data.classes)) if data.classes else len(split.document), np.float32)
-    if run.reads_teacher and prepared.teacher is None:
-        prepared = replace(prepared, teacher=blank)
-    return replace(
-        prepared, other_teachers=dict.fromkeys(run.other_teachers, blank[None]) | dict(prepared.other_teachers)
-    )
+    blanks = {need: blank if need == "teacher" else blank[None] for need in run.teachers}
+    return replace(prepared, teachers={**blanks, **prepared.teachers})
 
 
 RankerTraining = Training | TreeTraining
@@ -92,11 +89,9 @@ def make_training(run: AnyRun, prepared: AnyPrepared, device: str | None = None,
     a network's training.
     """
     if isinstance(run, ObjectiveRun):
-        if not isinstance(prepared, PreparedObjective):
-            raise TypeError("a training by a function needs the function")
+        assert isinstance(prepared, PreparedObjective)
         return ObjectiveTraining(run, prepared)
-    if isinstance(prepared, PreparedObjective):
-        raise TypeError("a ranker's training needs data")
+    assert isinstance(prepared, PreparedData)
     if run.grows_trees:
         return TreeTraining(run, prepared)
     return Training(run, completed(run, prepared), device, ranks)
@@ -116,7 +111,7 @@ def training_notes(run: TrainingRun, prepared: PreparedData) -> tuple[str, ...]:
     if run.grows_trees:
         return tree_notes(run, prepared.data)
     split, negatives = training_negatives(run, prepared)
-    given = run.reads_teacher and split.teacher is not None
+    given = "teacher" in run.teachers and split.teacher is not None
     taught = ("the teacher's scores are those that the data gives: no teacher is trained",) if given else ()
     ranker, settings = ranker_of(run)
     return (

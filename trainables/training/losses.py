@@ -57,7 +57,7 @@ class Loss:
 
     and LossSettings, which gives one value for each document, pair of documents, list, or pair to classify.
 
-    keys     the keys of `training` that it reads
+    needs    the keys of `training` that it reads
     classes  the function of kind classification that has the same name, if the kind is another
     reads_teacher  whether a listwise loss learns from a teacher's scores instead of grades
     by_groups  whether it reads `LossSettings.ordered_share`
@@ -65,7 +65,7 @@ class Loss:
 
     kind: Kind
     function: LossFunction
-    keys: frozenset[str] = frozenset()
+    needs: frozenset[str] = frozenset()
     classes: LossFunction | None = None
     reads_teacher: bool = False
     by_groups: bool = False

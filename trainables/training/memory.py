@@ -33,18 +33,15 @@ class Lack:
 
 def attempt(work: Callable[[], Result], device: torch.device) -> Result | Lack:
     """What the work returns, or a Lack if the device has too little memory for it; the memory is free again then."""
-    if isinstance(result := _unless_out_of_memory(work), Lack) and device.type == "cuda":
-        torch.cuda.empty_cache()
-    return result
-
-
-def _unless_out_of_memory(work: Callable[[], Result]) -> Result | Lack:
     try:
         return work()
     except RuntimeError as error:
         if not out_of_memory(error):
             raise
-        return Lack(str(error).partition("\n")[0])
+        lack = Lack(str(error).partition("\n")[0])
+    if device.type == "cuda":  # now that the error and the tensors of its frames are gone
+        torch.cuda.empty_cache()
+    return lack
 
 
 def out_of_memory(error: RuntimeError) -> bool:

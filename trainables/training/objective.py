@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import shutil
 import time
@@ -15,7 +16,6 @@ from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import numpy as np
-import torch
 
 from trainables.config.function import Objective
 from trainables.config.objective import METRIC, ObjectiveRun
@@ -194,22 +194,13 @@ class ObjectiveTraining(Progress):
         self.best_checkpoint = 0  # that of the best iteration; 0: it has none
         self.best_queries: dict[str, float] | None = None
         self.returned = False
-        self._notes: list[str] = []
         self._scratch = TemporaryDirectory(prefix="tune_cl-objective-", ignore_cleanup_errors=True)
         self._call: Call[Report] | None = None
         self._next = 0  # the iteration that the function reports next
 
     @property
-    def machine(self) -> str:
-        return f"threads: {torch.get_num_threads()}"
-
-    @property
     def finished(self) -> bool:
         return self.returned or super().finished
-
-    def pop_notes(self) -> list[str]:
-        notes, self._notes = self._notes, []
-        return notes
 
     # -- one iteration -------------------------------------------------------------------------------------------
 
@@ -272,8 +263,8 @@ class ObjectiveTraining(Progress):
         """Notes an iteration that came out otherwise than before the stop. What was reported first counts."""
         key = dev_key(self.run.metric)
         before, now = self.history[self._next - 1][key], report.metrics[key]
-        if abs(before - now) > CLOSE * max(abs(before), abs(now)) and not self._notes:
-            self._notes.append(
+        if abs(before - now) > CLOSE * max(abs(before), abs(now)) and not self.notes:
+            self.notes.append(
                 f"iteration {self._next} gave {self.run.metric} {now:.6g} again after a stop, and {before:.6g} before "
                 "it: the function does not depend on config and seed alone, or its checkpoints lack something"
             )
@@ -296,14 +287,15 @@ class ObjectiveTraining(Progress):
         """Links to the copied checkpoints, which nobody changes, stay until they are written."""
         copies = TemporaryDirectory(prefix="tune_cl-objective-", ignore_cleanup_errors=True)
         for iteration in self._needed:
-            _link_tree(self._folder(iteration), Path(copies.name) / _name(iteration))
+            target = Path(copies.name) / _name(iteration)
+            shutil.copytree(self._folder(iteration), target, copy_function=os.link)
         document = self.document()
 
         def write(folder: Path) -> None:
             with copies:
                 shutil.copytree(copies.name, folder, dirs_exist_ok=True)
             write_json(folder / STATE, document)
-            _seal_all(folder)
+            seal(folder)
 
         return write
 
@@ -328,7 +320,7 @@ class ObjectiveTraining(Progress):
 
         def write(temporary: Path) -> None:
             shutil.copytree(self._folder(self.best_checkpoint), temporary / CHECKPOINT)
-            _seal_all(temporary)
+            seal(temporary)
 
         write_folder(folder, write)
 
@@ -375,24 +367,13 @@ class FunctionFailed(WorkFailed):
 
     def __init__(self, error: BaseException):
         own = isinstance(error, UserError | WorkFailed)  # whose text says it all
-        super().__init__(str(error) if own else f"{type(error).__name__}: {_last(error)}")
+        last = last_line(error) if isinstance(error, Exception) else str(error)
+        super().__init__(str(error) if own else f"{type(error).__name__}: {last}")
         self.trace = "".join(traceback.format_exception(error))
-
-
-def _last(error: BaseException) -> str:
-    return last_line(error) if isinstance(error, Exception) else str(error)
 
 
 def _name(iteration: int) -> str:
     return f"checkpoint-{iteration:05d}"
-
-
-def _seal_all(folder: Path) -> None:
-    seal(folder, *(str(path.relative_to(folder)) for path in sorted(folder.rglob("*")) if path.is_file()))
-
-
-def _link_tree(source: Path, target: Path) -> None:
-    shutil.copytree(source, target, copy_function=lambda one, other: Path(other).hardlink_to(one))
 
 
 def _values_by_query(answer: Any, name: str, split: str) -> dict[str, float]:

@@ -58,31 +58,24 @@ def computed_scores(
     plain: TrainingRun, prepared: PreparedData, split: Split, last: int, every: bool, key: str
 ) -> np.ndarray:
     """What `scores_by_iteration` gives, under its key; trained where this machine's cache lacks it."""
+    run = plain_training(plain)
 
     def build(entry: Path, state: Path) -> None:
-        save_arrays(entry, {SCORES: np.stack(_trained(plain, prepared, split, last, every, state))})
+        """Trains, or goes on from `state`, where the scores of the iterations are too."""
+        what = f"{plain.ranker['name']}, seed {plain.seed}, at most {last} iterations"
+        say(f"training a teacher ({what}, on {best_device()})")
+
+        def score(training: Training) -> None:  # a state may have been saved just before its scores were
+            _score(training, split, state)
+
+        training = trained(lambda: Training(run, prepared), state, say, last, score if every else lambda training: None)
+        score(training)
+        read = range(1, training.iteration + 1) if every else [training.iteration]
+        save_arrays(entry, {SCORES: np.stack([np.load(_file(state, iteration)) for iteration in read])})
 
     entry = cached_resumable(ENTRIES, key, build)
     release()  # for the trials of the search
     return load_arrays(entry)[SCORES]
-
-
-def _trained(
-    plain: TrainingRun, prepared: PreparedData, split: Split, last: int, every: bool, state: Path
-) -> list[np.ndarray]:
-    """The scores after each iteration, or the last; the training goes on from `state`, where these scores are too."""
-    say(
-        f"training a teacher ({plain.ranker['name']}, seed {plain.seed}, at most {last} iterations, on {best_device()})"
-    )
-    run = plain_training(plain)
-
-    def score(training: Training) -> None:  # a state may have been saved just before its scores were
-        _score(training, split, state)
-
-    training = trained(lambda: Training(run, prepared), state, say, last, score if every else lambda training: None)
-    score(training)
-    read = range(1, training.iteration + 1) if every else [training.iteration]
-    return [np.load(_file(state, iteration)) for iteration in read]
 
 
 def _score(training: Training, split: Split, state: Path) -> None:
@@ -145,22 +138,25 @@ def cross_fitted(run: TrainingRun, data: RankingData, split: Split, compute: Com
 
 Scores = Callable[[TrainingRun, RankingData, Split, Compute], np.ndarray]
 OF_NEED: dict[str, Scores] = {
+    "teacher": teacher_scores,
     "teacher_course": teacher_course,
     "early_teachers": early_teachers,
     "cross_fitted": cross_fitted,
 }
-"""What a scoring may need of other teachers than the one of the search, by the name of its field of Scored."""
+"""How each of TEACHERS is computed."""
 
 
-def with_other_teachers(
+def with_teachers(
     plain: TrainingRun, prepared: Mapping[str, PreparedData], needs: Iterable[str], compute: Compute = here
 ) -> dict[str, PreparedData]:
-    """The prepared data of a search, with the scores of other teachers that its scorings need: of teachers like that
-    of the search's baseline `plain`, which all trials share."""
+    """The prepared data of a search, with the scores of teachers that its trials need.
+
+    They are those of the search's baseline `plain` for all trials, even if these differ in ranker or learning rate:
+    they are compared under an order that all share.
+    """
     data = next(iter(prepared.values())).data
-    train = required_split(data, "train")
-    scores = {need: OF_NEED[need](plain, data, train, compute) for need in needs}
-    return {key: replace(one, other_teachers=scores) for key, one in prepared.items()}
+    scores = {need: OF_NEED[need](plain, data, required_split(data, "train"), compute) for need in needs}
+    return {key: replace(one, teachers={**one.teachers, **scores}) for key, one in prepared.items()}
 
 
 def with_pretrained_start(run: TrainingRun, prepared: PreparedData) -> PreparedData:
@@ -175,11 +171,5 @@ def completed(run: TrainingRun, prepared: PreparedData) -> PreparedData:
     trained now if neither the prepared data nor the cache has them."""
     prepared = with_pretrained_start(run, prepared)
     taught = prepared.taught_as.model_copy(update={"seed": run.seed}) if prepared.taught_as else run
-    if run.reads_teacher and prepared.teacher is None:
-        train = required_split(prepared.data, "train")
-        prepared = replace(prepared, teacher=teacher_scores(taught, prepared.data, train))
-    missing = [need for need in run.other_teachers if need not in prepared.other_teachers]
-    found = {
-        need: OF_NEED[need](taught, prepared.data, required_split(prepared.data, "train"), here) for need in missing
-    }
-    return replace(prepared, other_teachers={**prepared.other_teachers, **found})
+    missing = [need for need in run.teachers if need not in prepared.teachers]
+    return with_teachers(taught, {"": prepared}, missing)[""]

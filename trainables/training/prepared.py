@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,21 +100,24 @@ NO_TEXTS = TextSide(Tokens.of(()), Tokens.of(()), files={})  # the text side of 
 class PreparedData:
     """The data and the ranker's text side of it, both as flat arrays.
 
-    teacher  float32 [C] or [C, K]: a teacher's scores of the training candidates, those that the data gives (NaN where
-             it gives none) or those of a search's teacher (see `pretrained`); None: not trained yet
-    start    the trained tensors of a search's pre-training by name (see `pretraining`), or None
+    teachers  teachers' scores of the training candidates, as TEACHERS names them; a key is missing where they are
+              not trained yet. teacher: float32 [C] or [C, K], those that the data gives (NaN where it gives none) or
+              those of a search's teacher; the others: see `training.other_teachers`
+    start     the trained tensors of a search's pre-training by name (see `pretrained`), or None
     taught_as  the training whose teachers all trainings of a seed share, if they are yet to be trained; None: their own
-    other_teachers  what scorings read of other teachers, by need (see `training.other_teachers`)
     pretrain_digest  of the pre-training data, whose words the text side covers too; None without pre-training
     """
 
     data: RankingData
     text: TextSide
-    teacher: np.ndarray | None = None
+    teachers: Mapping[str, np.ndarray] = field(default_factory=dict)
     start: Mapping[str, np.ndarray] | None = None
     pretrain_digest: str | None = None
     taught_as: TrainingRun | None = None
-    other_teachers: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    def given_teachers(self) -> dict[str, Callable[[], np.ndarray]]:
+        """The teachers' scores as functions, which a scoring and the choice of negatives call."""
+        return {need: partial(np.asarray, scores) for need, scores in self.teachers.items()}
 
     @property
     def digest(self) -> str:
@@ -193,6 +197,7 @@ def prepare(run: TrainingRun, data: RankingData | None = None) -> PreparedData:
     ranker, settings = ranker_of(run)
     if run.training.pretrain_data is None:
         train = data.splits.get("train")
-        return PreparedData(data, ranker.prepare(data, settings, seed=0), None if train is None else train.teacher)
+        given = {} if train is None or train.teacher is None else {"teacher": train.teacher}
+        return PreparedData(data, ranker.prepare(data, settings, seed=0), given)
     other = load_pretrain_data(run, data)
     return PreparedData(data, joint_text(ranker, settings, data, other)[0], pretrain_digest=other.digest)

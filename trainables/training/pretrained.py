@@ -3,7 +3,7 @@ state is too, so that one that was killed goes on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,15 +14,14 @@ from trainables.core.cache import cached, cached_resumable, digest_of, entry_in_
 from trainables.core.errors import ConfigError
 from trainables.core.prose import say
 from trainables.core.randomness import generator
-from trainables.data.columns import RankingData, Split, Task, required_split
+from trainables.data.columns import RankingData, Split, Task
 from trainables.data.settings import DataConfig
-from trainables.rankers.first_stage import first_stage_for
 from trainables.training import checkpoint
 from trainables.training.device import Compute, best_device, choose_precision, here, release
 from trainables.training.prepared import PreparedData, joint_text, load_pretrain_data, prepare, ranker_of, read_of
 from trainables.training.saved_ranker import load_ranker_folder
 from trainables.training.saves import trained
-from trainables.training.scoring import score_candidates
+from trainables.training.scoring import Scorer
 from trainables.training.trainer import Training
 
 
@@ -35,18 +34,12 @@ def trained_once(
     """
 
     def build(entry: Path, state: Path) -> None:
-        training = _ended(doing, plain, prepared, state)
-        leave(training, entry)
+        what = f"{plain.ranker['name']}, at most {plain.training.max_iterations} iterations"
+        say(f"{doing} ({what}, on {best_device()})")
+        run = plain_training(plain)
+        leave(trained(lambda: Training(run, prepared), state, say), entry)
 
     return cached_resumable(kind, key, build)
-
-
-def _ended(doing: str, plain: TrainingRun, prepared: PreparedData, state: Path) -> Training:
-    """The training at its end; it goes on from `state`."""
-    what = f"{plain.ranker['name']}, at most {plain.training.max_iterations} iterations"
-    say(f"{doing} ({what}, on {best_device()})")
-    run = plain_training(plain)
-    return trained(lambda: Training(run, prepared), state, say)
 
 
 def plain_training(run: TrainingRun) -> TrainingRun:
@@ -195,31 +188,10 @@ def scores_of_teacher(plain: TrainingRun, prepared: PreparedData, split: Split, 
         prepared,
         lambda training, folder: training.save_ranker(folder / RANKER),
     )
-    scores = _score(entry / RANKER, plain, prepared, split)
+    device = best_device()
+    module = load_ranker_folder(entry / RANKER).module.to(device)
+    scorer = Scorer(module, device, choose_precision(plain.training.precision, device, module))
+    scores = scorer.candidates(prepared.text, split)
+    del module, scorer
     release()  # for the trials of the search
     return scores
-
-
-def with_teacher(
-    plain: TrainingRun, prepared: Mapping[str, PreparedData], compute: Compute = here
-) -> dict[str, PreparedData]:
-    """The prepared data of a search, with the teacher's scores of the training split.
-
-    There is one teacher for all trials, that of the search's baseline `plain`, even if trials differ in ranker or
-    learning rate: they are compared under an order that all share.
-    """
-    data = next(iter(prepared.values())).data
-    scores = teacher_scores(plain, data, required_split(data, "train"), compute)
-    return {key: replace(one, teacher=scores) for key, one in prepared.items()}
-
-
-def _score(ranker: Path, plain: TrainingRun, prepared: PreparedData, split: Split) -> np.ndarray:
-    device = best_device()
-    module = load_ranker_folder(ranker).module.to(device)
-    text = prepared.text
-    precision = choose_precision(plain.training.precision, device, module)
-    queries = split.query[split.owner]
-    first_stage = first_stage_for(module, split)
-    return score_candidates(
-        module, text.queries, text.documents, queries, split.document, device, precision, first_stage
-    )

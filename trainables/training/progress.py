@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from pydantic import ValidationError
 
 from trainables.config.keys import TrainingRun
@@ -29,6 +30,7 @@ class Progress(ABC):
     """What trainings of all kinds have in common.
 
     digest      of the data that the training reads
+    notes       what the user should know of the iterations done, and has not been told
     history     metrics of each completed iteration
     dev_values  float64 [Q], of each dev query after the last iteration
     """
@@ -40,14 +42,17 @@ class Progress(ABC):
         self.history: list[dict[str, float]] = []
         self.best_iteration = 0
         self.dev_values = np.empty(0)
+        self.notes: list[str] = []
 
     def close(self) -> None:
         """Ends what runs beside the training; nothing is trained after it."""
         return
 
     def pop_notes(self) -> list[str]:
-        """What the user should know of the iterations done since the last call."""
-        return []
+        """The notes since the last call."""
+        notes = self.notes.copy()
+        self.notes.clear()
+        return notes
 
     @abstractmethod
     def iterate(self) -> dict[str, float]:
@@ -58,9 +63,9 @@ class Progress(ABC):
         """Restores what `save` wrote for the same configuration."""
 
     @property
-    @abstractmethod
     def machine(self) -> str:
         """What the training computes with, and why, in words."""
+        return f"threads: {torch.get_num_threads()}"
 
     @property
     def iteration(self) -> int:
@@ -174,8 +179,7 @@ class RankerProgress(Progress):
     def restore_progress(self, folder: Path) -> dict[str, Any]:
         state = super().restore_progress(folder)
         if self.has_best:
-            self.best_scores = checkpoint.best_scores(folder)
-            self.best_documents = checkpoint.best_documents(folder)
+            self.best_scores, self.best_documents = checkpoint.best_scores(folder)
         return state
 
 

@@ -23,7 +23,7 @@ from trainables.rankers.first_stage import KEY as FIRST_STAGE
 from trainables.rankers.first_stage import first_stage_for, require_first_stage
 from trainables.rankers.lambdamart import require_features
 from trainables.rankers.ranker import Ranker, RankerModule, TextSide
-from trainables.rankers.settings import BertSettings
+from trainables.rankers.settings import BertSettings, RankerSettings
 from trainables.training import checkpoint
 from trainables.training.device import best_device, choose_precision
 from trainables.training.prepared import ranker_of
@@ -37,7 +37,7 @@ from trainables.training.ranker_folder import (
     recorded_run,
     require_ranker,
 )
-from trainables.training.scoring import score_candidates
+from trainables.training.scoring import Scorer
 from trainables.training.trees import MODEL, read_trees, score_features, settings_of
 
 if TYPE_CHECKING:
@@ -105,9 +105,8 @@ class SavedRanker:
         query_tokens = ranker.encode_queries(self.files, settings, [queries[int(row)] for row in asked])
         document_tokens = ranker.encode(self.files, settings, [documents[int(row)] for row in read])
         arithmetic = choose_precision(precision or self.run.training.precision, device, module)
-        return score_candidates(
-            module, query_tokens, document_tokens, query_rows, document_rows, device, arithmetic, first_stage
-        )
+        scorer = Scorer(module, device, arithmetic)
+        return scorer.pairs(query_tokens, document_tokens, query_rows, document_rows, first_stage)
 
 
 def write_ranker(
@@ -178,30 +177,20 @@ def load_weights(folder: Path, run: TrainingRun) -> dict[str, Tensor]:
 def load_encoder(model: str) -> SavedRanker:
     """The SentenceTransformer or cross-encoder of a folder or hub name that tune_cl did not write. Raises ConfigError
     if it is none."""
-    from trainables.rankers.sentence_folder import read_sentences  # imports transformers
-
-    return _load_cross_encoder(model) if read_sentences(model) is None else _load_bi_encoder(model)
-
-
-def _load_bi_encoder(model: str) -> SavedRanker:
+    from trainables.rankers.bert import read_cross_encoder  # these import transformers
     from trainables.rankers.bi_encoder import read_bi_encoder
+    from trainables.rankers.sentence_folder import read_sentences
 
+    if read_sentences(model) is None:
+        found = read_cross_encoder(model)
+        settings = BertSettings.model_validate({"model": model, "head": "pretrained"})
+        return SavedRanker(_run_of(settings, found.max_length), found.module, dict(found.files), (), found.probability)
     settings, module, files = read_bi_encoder(model)
-    run = {"ranker": settings.model_dump(), "training": {"max_length": module.max_length}}
-    return SavedRanker(TrainingRun.model_validate(run), module, files)
+    return SavedRanker(_run_of(settings, module.max_length), module, files)
 
 
-def _load_cross_encoder(model: str) -> SavedRanker:
-    from trainables.rankers.bert import read_cross_encoder
-
-    cross_encoder = read_cross_encoder(model)
-    run = TrainingRun.model_validate(
-        {
-            "ranker": BertSettings.model_validate({"model": model, "head": "pretrained"}).model_dump(),
-            "training": {"max_length": cross_encoder.max_length},
-        }
-    )
-    return SavedRanker(run, cross_encoder.module, dict(cross_encoder.files), (), cross_encoder.probability)
+def _run_of(settings: RankerSettings, max_length: int) -> TrainingRun:
+    return TrainingRun.model_validate({"ranker": settings.model_dump(), "training": {"max_length": max_length}})
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Generic, TypeVar
@@ -116,7 +117,7 @@ def trained(
 def iterations(training: Progress, folder: Path) -> Iterator[dict[str, float]]:
     """Trains to the end, yielding the metrics of each iteration. The state is saved to `folder` when a save is due and
     at the end."""
-    saves: Saves[None] = Saves()
+    saves: Saves[Path] = Saves()
     try:
         while not training.finished:
             metrics = training.iterate()
@@ -129,18 +130,13 @@ def iterations(training: Progress, folder: Path) -> Iterator[dict[str, float]]:
         saves.wait()
 
 
-def _save(saves: Saves[None], training: Progress, folder: Path) -> None:
+def _save(saves: Saves[Path], training: Progress, folder: Path) -> None:
     iteration = training.iteration
     if training.finished or saves.worth_waiting():
         with saves.timed():
             save_iteration(folder, iteration, training.save)
     else:
-        state = training.snapshot()
-
-        def write() -> None:
-            save_iteration(folder, iteration, state)
-
-        saves.begin(write)
+        saves.begin(partial(save_iteration, folder, iteration, training.snapshot()))
 
 
 def resumed(make: Callable[[], T], states: Iterable[str | Path], note: Callable[[str], None]) -> T:

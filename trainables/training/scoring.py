@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -10,158 +11,130 @@ import torch
 from torch import Tensor
 
 from trainables.core.errors import WorkFailed
-from trainables.rankers.ranker import DualEncoder, RankerModule, Tokens, on_device
+from trainables.data.columns import Split
+from trainables.rankers.first_stage import first_stage_for
+from trainables.rankers.ranker import DualEncoder, RankerModule, TextSide, Tokens, on_device
 from trainables.training.device import Precision
 from trainables.training.memory import Lack, attempt
 from trainables.training.parallel import ALONE, Ranks
 
 TOKENS_A_BATCH = {"cpu": 8192, "cuda": 32768}
-
-
-def score_candidates(
-    module: RankerModule,
-    queries: Tokens,
-    documents: Tokens,
-    query_rows: np.ndarray,
-    document_rows: np.ndarray,
-    device: torch.device,
-    precision: Precision,
-    first_stage: np.ndarray | None = None,
-    ranks: Ranks = ALONE,
-) -> np.ndarray:
-    """Scores of B query-document pairs given as token rows, float32 [B], in the order given; for a ranker with K
-    classes, their logits, float32 [B, K]. `first_stage`: the pairs' first-stage scores, float32 [B], for a ranker that
-    reads them. Several `ranks` each compute some of the scores; all get all."""
-    if not len(query_rows):
-        return np.empty(0, np.float32)
-    module.eval()
-    if isinstance(module, DualEncoder):
-        return _compare(module, queries, documents, query_rows, document_rows, device, precision, ranks)
-
-    def scores_of(rows: np.ndarray) -> Tensor:
-        inputs = module.collate(queries, documents, query_rows[rows], document_rows[rows])
-        if first_stage is not None:
-            inputs["first_stage"] = torch.from_numpy(first_stage[rows])
-        return module(**on_device(inputs, device)).float()
-
-    costs = module.costs(queries, documents, query_rows, document_rows)
-    return _computed(scores_of, costs, device, precision, ranks)
-
-
-def _computed(
-    values_of: Callable[[np.ndarray], Tensor],
-    costs: np.ndarray,
-    device: torch.device,
-    precision: Precision,
-    ranks: Ranks,
-) -> np.ndarray:
-    """Values [N, ...] of N pairs or texts, in their order, which a network computes in batches of similar cost."""
-    order = np.argsort(costs, kind="stable")
-    shared = ranks.count > 1 and len(order) >= ranks.count
-    own = order[ranks.rank :: ranks.count] if shared else order
-    with torch.inference_mode(), precision.autocast(device):
-        by_cost = torch.cat(list(_in_batches(values_of, costs, own, device)))
-        if shared:
-            by_cost = ranks.merged(
-                by_cost, torch.arange(ranks.rank, len(order), ranks.count, device=device), len(order)
-            )
-        by_cost = by_cost.cpu().numpy()  # one wait for the device
-    values = np.empty_like(by_cost)
-    values[order] = by_cost
-    return values
-
-
 PAIRS_A_BLOCK = 1 << 16  # compared at a time: with 1,024 numbers a vector, 512 MB
-
-
-def _compare(
-    module: DualEncoder,
-    queries: Tokens,
-    documents: Tokens,
-    query_rows: np.ndarray,
-    document_rows: np.ndarray,
-    device: torch.device,
-    precision: Precision,
-    ranks: Ranks,
-) -> np.ndarray:
-    """Scores of B pairs, float32 [B]; each distinct text is encoded once."""
-    asked, query_of = np.unique(query_rows, return_inverse=True)
-    read, document_of = np.unique(document_rows, return_inverse=True)
-    vectors = embed_queries(module, queries, asked, device, precision, ranks)
-    others = embed_documents(module, documents, read, device, precision, ranks)
-    scores = np.empty(len(query_rows), np.float32)
-    for start in range(0, len(scores), PAIRS_A_BLOCK):
-        part = slice(start, start + PAIRS_A_BLOCK)
-        np.einsum("bh,bh->b", vectors[query_of[part]], others[document_of[part]], out=scores[part])
-    return scores
-
-
 DOCUMENTS_A_BLOCK, SCORES_A_BLOCK = 1 << 16, 1 << 25  # scored at a time: 128 MB of scores
+NO_ROWS = np.empty(0, np.int64)
 
 
-def nearest(
-    module: DualEncoder,
-    queries: Tokens,
-    documents: Tokens,
-    query_rows: np.ndarray,
-    document_rows: np.ndarray,
-    depth: int,
-    device: torch.device,
-    precision: Precision,
-    ranks: Ranks = ALONE,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The `depth` documents of highest score for each of Q queries (all, if there are fewer), best first: their rows,
-    int32 [Q K], and scores, float32 [Q K]. Exact: every query is compared with every document. Several
-    `ranks` each encode some of the texts."""
-    module.eval()
-    asked = torch.from_numpy(embed_queries(module, queries, query_rows, device, precision, ranks)).to(device)
-    read = torch.from_numpy(embed_documents(module, documents, document_rows, device, precision, ranks))
-    width = min(len(read), DOCUMENTS_A_BLOCK)
-    parts = [_nearest_of(part, read, depth, device) for part in asked.split(max(1, SCORES_A_BLOCK // width))]
-    scores, index = (torch.cat(side).cpu().numpy().ravel() for side in zip(*parts, strict=True))
-    return document_rows[index].astype(np.int32), scores
+@dataclass(frozen=True)
+class Scorer:
+    """A network in evaluation mode, and what it computes with. Several `ranks` each compute some of the values; all get
+    all."""
+
+    module: RankerModule
+    device: torch.device
+    precision: Precision
+    ranks: Ranks = ALONE
+
+    def candidates(self, text: TextSide, split: Split, rows: np.ndarray | None = None) -> np.ndarray:
+        """Scores of a split's candidates, of all or of some rows, float32 [rows]; or class logits, [rows, K]."""
+        rows = np.arange(len(split.document)) if rows is None else rows
+        first_stage = first_stage_for(self.module, split)
+        return self.pairs(
+            text.queries,
+            text.documents,
+            split.query[split.owner[rows]],
+            split.document[rows],
+            None if first_stage is None else first_stage[rows],
+        )
+
+    def pairs(
+        self,
+        queries: Tokens,
+        documents: Tokens,
+        query_rows: np.ndarray,
+        document_rows: np.ndarray,
+        first_stage: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Scores of B query-document pairs given as token rows, float32 [B], in the order given; for a ranker with K
+        classes, their logits, float32 [B, K]. `first_stage`: the pairs' first-stage scores, float32 [B], for a ranker
+        that reads them."""
+        if not len(query_rows):
+            return np.empty(0, np.float32)
+        module = self.module.eval()
+        if isinstance(module, DualEncoder):
+            return self._compared(queries, documents, query_rows, document_rows)
+
+        def scores_of(rows: np.ndarray) -> Tensor:
+            inputs = module.collate(queries, documents, query_rows[rows], document_rows[rows])
+            if first_stage is not None:
+                inputs["first_stage"] = torch.from_numpy(first_stage[rows])
+            return module(**on_device(inputs, self.device)).float()
+
+        return self._computed(scores_of, module.costs(queries, documents, query_rows, document_rows))
+
+    def _compared(
+        self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
+    ) -> np.ndarray:
+        """Scores of B pairs, float32 [B]; each distinct text is encoded once."""
+        asked, query_of = np.unique(query_rows, return_inverse=True)
+        read, document_of = np.unique(document_rows, return_inverse=True)
+        vectors, others = self._vectors(queries, asked), self._vectors(documents, read, of_documents=True)
+        scores = np.empty(len(query_rows), np.float32)
+        for start in range(0, len(scores), PAIRS_A_BLOCK):
+            part = slice(start, start + PAIRS_A_BLOCK)
+            np.einsum("bh,bh->b", vectors[query_of[part]], others[document_of[part]], out=scores[part])
+        return scores
+
+    def nearest(
+        self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, depth: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The `depth` documents of highest score for each of Q queries (all, if there are fewer), best first: their
+        rows, int32 [Q K], and scores, float32 [Q K]. Exact: every query is compared with every document."""
+        self.module.eval()
+        asked = torch.from_numpy(self._vectors(queries, query_rows)).to(self.device)
+        read = torch.from_numpy(self._vectors(documents, np.arange(len(documents)), of_documents=True))
+        width = min(len(read), DOCUMENTS_A_BLOCK)
+        parts = [_nearest_of(part, read, depth) for part in asked.split(max(1, SCORES_A_BLOCK // width))]
+        scores, index = (torch.cat(side).cpu().numpy().ravel() for side in zip(*parts, strict=True))
+        return index.astype(np.int32), scores
+
+    def _vectors(self, texts: Tokens, rows: np.ndarray, of_documents: bool = False) -> np.ndarray:
+        """Vectors of queries, or of documents, float32 [rows, H]."""
+        module = self.module
+        assert isinstance(module, DualEncoder)
+
+        def embedded(part: np.ndarray) -> Tensor:
+            both = (NO_ROWS, rows[part]) if of_documents else (rows[part], NO_ROWS)
+            return module.embed(**on_device(module.collate_texts(texts, texts, *both), self.device))
+
+        return self._computed(embedded, module.text_lengths(texts, rows))
+
+    def _computed(self, values_of: Callable[[np.ndarray], Tensor], costs: np.ndarray) -> np.ndarray:
+        """Values [N, ...] of N pairs or texts, in their order, computed in batches of similar cost."""
+        ranks, device = self.ranks, self.device
+        order = np.argsort(costs, kind="stable")
+        shared = ranks.count > 1 and len(order) >= ranks.count
+        own = order[ranks.rank :: ranks.count] if shared else order
+        with torch.inference_mode(), self.precision.autocast(device):
+            by_cost = torch.cat(list(_in_batches(values_of, costs, own, device)))
+            if shared:
+                rows = torch.arange(ranks.rank, len(order), ranks.count, device=device)
+                by_cost = ranks.merged(by_cost, rows, len(order))
+            by_cost = by_cost.cpu().numpy()  # one wait for the device
+        values = np.empty_like(by_cost)
+        values[order] = by_cost
+        return values
 
 
-def _nearest_of(queries: Tensor, documents: Tensor, depth: int, device: torch.device) -> tuple[Tensor, Tensor]:
+def _nearest_of(queries: Tensor, documents: Tensor, depth: int) -> tuple[Tensor, Tensor]:
     """Highest scores [Q, K] and their documents [Q, K], best first; `documents` [N, H] come to the device in blocks."""
+    device, start = queries.device, 0
     scores, index = queries.new_empty(len(queries), 0), torch.empty(len(queries), 0, dtype=torch.int64, device=device)
-    for start, block in zip(
-        range(0, len(documents), DOCUMENTS_A_BLOCK), documents.split(DOCUMENTS_A_BLOCK), strict=True
-    ):
-        own = torch.arange(start, start + len(block), device=device).expand(len(queries), -1)
+    for block in documents.split(DOCUMENTS_A_BLOCK):
+        own = torch.arange(start, start := start + len(block), device=device).expand(len(queries), -1)
         scores = torch.cat([scores, queries @ block.to(device).T], 1)
         scores, best = scores.topk(min(depth, scores.shape[1]), 1)
         index = torch.cat([index, own], 1).gather(1, best)
     return scores, index
-
-
-NO_ROWS = np.empty(0, np.int64)
-
-
-def embed_queries(
-    module: DualEncoder, texts: Tokens, rows: np.ndarray, device: torch.device, precision: Precision, ranks: Ranks
-) -> np.ndarray:
-    """Vectors of queries, float32 [rows, H]; the module is in evaluation mode."""
-    return _computed(
-        lambda part: module.embed(**on_device(module.collate_texts(texts, texts, rows[part], NO_ROWS), device)),
-        module.text_lengths(texts, rows),
-        device,
-        precision,
-        ranks,
-    )
-
-
-def embed_documents(
-    module: DualEncoder, texts: Tokens, rows: np.ndarray, device: torch.device, precision: Precision, ranks: Ranks
-) -> np.ndarray:
-    """Vectors of documents, float32 [rows, H]; the module is in evaluation mode."""
-    return _computed(
-        lambda part: module.embed(**on_device(module.collate_texts(texts, texts, NO_ROWS, rows[part]), device)),
-        module.text_lengths(texts, rows),
-        device,
-        precision,
-        ranks,
-    )
 
 
 def _in_batches(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,22 +25,20 @@ from trainables.data.instances import Batch, HardNegatives, Instances, make_inst
 from trainables.evaluation.metrics import dev_key
 from trainables.evaluation.per_query import evaluator_of
 from trainables.evaluation.retrieval import retrieved_split
-from trainables.rankers.first_stage import first_stage_for
 from trainables.rankers.ranker import DualEncoder, RankerModule, on_device, sent
 from trainables.training import checkpoint, losses
 from trainables.training.accumulation import Accumulation
-from trainables.training.average import HORIZON, MovingAverage, save_average
-from trainables.training.batching import Batcher, make_curriculum, objective, total_steps
+from trainables.training.average import AVERAGE, HORIZON, MovingAverage
+from trainables.training.batching import DIFFICULTY, Batcher, make_curriculum, objective, total_steps
 from trainables.training.contrast import InBatchNegatives
 from trainables.training.device import best_device, choose_precision, keep_freed_memory
 from trainables.training.losses import LOSSES, LossSettings
 from trainables.training.memory import enough_memory
-from trainables.training.order import negatives_schedule_of
 from trainables.training.parallel import ALONE, Ranks
 from trainables.training.prepared import PreparedData, ranker_of
 from trainables.training.progress import STATE, RankerProgress
 from trainables.training.saved_ranker import load_weights, write_ranker
-from trainables.training.scoring import nearest, score_candidates
+from trainables.training.scoring import Scorer
 
 
 class Training(RankerProgress):
@@ -65,16 +63,11 @@ class Training(RankerProgress):
         self.average = self._moving_average()
         split, negatives = training_negatives(run, prepared)
         self.curriculum = make_curriculum(run, prepared, split, negatives)
-        self.batcher = Batcher(
-            prepared,
-            split,
-            self.curriculum,
-            self.module,
-            run.training.batch_size,
-        )
+        self.batcher = Batcher(prepared, split, self.curriculum, self.module, run.training.batch_size)
         contrasts = run.training.in_batch_negatives and run.training.loss == "softmax"
         self.in_batch = InBatchNegatives(self.batcher, run.evaluation.relevance_level) if contrasts else None
         self.accumulation = Accumulation(run.training.micro_batch, self.device, ranks)
+        self.notes = self.accumulation.notes
         self.best_weights: dict[str, Tensor] = {}
 
     def _moving_average(self) -> MovingAverage | None:
@@ -84,17 +77,9 @@ class Training(RankerProgress):
         with enough_memory(self.device):
             return MovingAverage(self.module, HORIZON * settings.batches_per_iteration)
 
-    def _averaged(self) -> AbstractContextManager[None]:
-        """Inside the block the network has the weights that are evaluated, and saved if they are the best."""
-        return nullcontext() if self.average is None else self.average.applied()
-
     @property
     def machine(self) -> str:
         return f"precision: {self.precision.reason}; device: {self.device}"
-
-    def pop_notes(self) -> list[str]:
-        notes, self.accumulation.notes = self.accumulation.notes, []
-        return notes
 
     # -- one iteration -------------------------------------------------------------------------------------------
 
@@ -105,7 +90,7 @@ class Training(RankerProgress):
         self.curriculum.follow([metrics[dev_key(self.run.metric)] for metrics in self.history])
         self._refresh_difficulty()
         metrics = self._train()
-        with self._averaged():
+        with self.average.applied() if self.average else nullcontext():  # these weights are saved if they are the best
             metrics[dev_key(self.run.metric)] = self._evaluate_dev()
         metrics["seconds"] = time.perf_counter() - started
         self.history.append(metrics)
@@ -113,7 +98,15 @@ class Training(RankerProgress):
 
     def _evaluate_dev(self) -> float:
         """The dev value of the network's present weights, which become the best ones if it is the highest so far."""
-        documents, scores, value = self._judged_dev()
+        documents, evaluator = None, self.evaluator
+        if (retrieved := self.retrieve(self.dev)) is None:
+            scores = self.score(self.dev)
+        else:
+            documents, scores = retrieved
+            data = self.prepared.data
+            split = retrieved_split(self.dev, documents, scores, len(data.documents))
+            evaluator = evaluator_of(data, split, self.run.evaluation.relevance_level)
+        value = self.evaluate(scores, evaluator)
         if value > self.best_value:
             self.best_iteration = self.iteration + 1
             self.best_weights = {}  # room for the new ones
@@ -121,16 +114,6 @@ class Training(RankerProgress):
                 self.best_weights = checkpoint.device_state(self.module)
             self.best_scores, self.best_documents = scores, documents
         return value
-
-    def _judged_dev(self) -> tuple[np.ndarray | None, np.ndarray, float]:
-        """Documents retrieved for dev (None: its candidates are ranked), their scores, and the dev value."""
-        if (retrieved := self.retrieve(self.dev)) is None:
-            scores = self.score(self.dev)
-            return None, scores, self.evaluate(scores)
-        data = self.prepared.data
-        split = retrieved_split(self.dev, *retrieved, len(data.documents))
-        evaluator = evaluator_of(data, split, self.run.evaluation.relevance_level)
-        return *retrieved, self.evaluate(retrieved[1], evaluator)
 
     def _train(self) -> dict[str, float]:
         steps = self.run.training.batches_per_iteration
@@ -190,14 +173,15 @@ class Training(RankerProgress):
         return self.accumulation.backward_through_vectors(
             self.module,
             len(weights),
-            lambda count: [partial(self._embed, in_batch, *rows) for rows in contrast.parts(count)],
+            lambda count: [partial(self._embed, *rows) for rows in contrast.parts(count)],
             lambda vectors: self._reduced(contrast.losses(vectors, self.loss_settings), weights, slice(None)),
         )
 
-    def _embed(self, in_batch: InBatchNegatives, query_rows: np.ndarray, document_rows: np.ndarray) -> Tensor:
+    def _embed(self, query_rows: np.ndarray, document_rows: np.ndarray) -> Tensor:
         """Vectors of texts: those of the queries first."""
         assert isinstance(self.module, DualEncoder)
-        inputs = in_batch.inputs(query_rows, document_rows)
+        text = self.prepared.text
+        inputs = self.module.collate_texts(text.queries, text.documents, query_rows, document_rows)
         with self.precision.autocast(self.device):
             return self.module.embed(**on_device(inputs, self.device))
 
@@ -221,18 +205,13 @@ class Training(RankerProgress):
             positive, negative = scores.chunk(2)
             return losses.per_sample(loss, function, positive, negative, settings)
         if kind == "listwise":
-            labels = self._teacher_scores() if LOSSES[loss].reads_teacher else np.maximum(self.batcher.split.grade, 0)
+            taught = LOSSES[loss].reads_teacher
+            labels = self.prepared.teachers["teacher"] if taught else np.maximum(self.batcher.split.grade, 0)
             of_lists = sent(torch.from_numpy(labels[rows.T]), scores.device)
             return losses.per_sample(loss, function, scores.view(rows.shape).T, of_lists, settings)
         grades = sent(torch.from_numpy(self.batcher.split.grade[rows.ravel()]), scores.device)
         of_documents = losses.per_sample(loss, function, scores, grades, settings)
         return of_documents.view(rows.shape).mean(0)
-
-    def _teacher_scores(self) -> np.ndarray:
-        """The teacher's scores of the training candidates, float32 [C]."""
-        if self.prepared.teacher is None:
-            raise WorkFailed(f"loss {self.run.training.loss} reads a teacher's scores, and none were given")
-        return self.prepared.teacher
 
     def _class_losses(self, rows: np.ndarray, loss: str, score: Callable[[np.ndarray], Tensor]) -> Tensor:
         """Loss of each pair to classify, [B]."""
@@ -270,38 +249,22 @@ class Training(RankerProgress):
     def _scores_of_rows(self, rows: np.ndarray) -> Tensor:
         """Scores, or class logits, of training candidates on the CPU; each row is scored once."""
         distinct, index = np.unique(rows, return_inverse=True)
-        return torch.from_numpy(self._score(self.batcher.split, distinct)[index])
+        return torch.from_numpy(self.scorer.candidates(self.prepared.text, self.batcher.split, distinct)[index])
 
     # -- evaluation ----------------------------------------------------------------------------------------------
 
+    @property
+    def scorer(self) -> Scorer:
+        return Scorer(self.module, self.device, self.precision, self.ranks)
+
     def score(self, split: Split) -> np.ndarray:
         """Scores of all candidates of a split with the current weights, float32 [C]; or class logits, [C, K]."""
-        return self._score(split, np.arange(len(split.document)))
-
-    def _score(self, split: Split, rows: np.ndarray) -> np.ndarray:
-        """Scores of some candidate rows of a split, float32 [rows]; or class logits, [rows, K]."""
-        text = self.prepared.text
-        first_stage = first_stage_for(self.module, split)
-        return score_candidates(
-            self.module,
-            text.queries,
-            text.documents,
-            split.query[split.owner[rows]],
-            split.document[rows],
-            self.device,
-            self.precision,
-            None if first_stage is None else first_stage[rows],
-            self.ranks,
-        )
+        return self.scorer.candidates(self.prepared.text, split)
 
     def retrieve(self, split: Split) -> tuple[np.ndarray, np.ndarray] | None:
         """The nearest documents of the whole collection, if `evaluation.retrieve` asks for them."""
-        depth = self.run.evaluation.retrieve
-        if depth is None or not isinstance(self.module, DualEncoder):
-            return None
-        text = self.prepared.text
-        rows = split.query, np.arange(len(text.documents))
-        return nearest(self.module, text.queries, text.documents, *rows, depth, self.device, self.precision, self.ranks)
+        text, depth = self.prepared.text, self.run.evaluation.retrieve
+        return None if depth is None else self.scorer.nearest(text.queries, text.documents, split.query, depth)
 
     # -- state ---------------------------------------------------------------------------------------------------
 
@@ -311,7 +274,7 @@ class Training(RankerProgress):
         if self.has_best:
             best = self.best_weights, self.best_scores, self.best_documents
         average = None if self.average is None else self.average.state()
-        remembered = {name: array.copy() for name, array in self.curriculum.state().items()}
+        refreshed = self.curriculum.refreshed  # replaced as a whole too
         document = self.document() | {"micro_batch": self.accumulation.samples}
 
         def write(folder: Path) -> None:
@@ -320,9 +283,9 @@ class Training(RankerProgress):
             if best:
                 checkpoint.save_best(best[0], best[1], folder / checkpoint.BEST, best[2])
             if average is not None:
-                save_average(average, folder)
-            if remembered:
-                checkpoint.save_arrays(remembered, folder / checkpoint.CURRICULUM)
+                save_file(average, folder / AVERAGE)
+            if refreshed is not None:
+                checkpoint.save_arrays({DIFFICULTY: refreshed}, folder / checkpoint.CURRICULUM)
             checkpoint.write_json(folder / STATE, document)
             checkpoint.seal(folder)
 
@@ -336,10 +299,10 @@ class Training(RankerProgress):
             self.average.load(folder)
         checkpoint.load_optimizer(self.optimizer, folder / "optimizer.safetensors")
         if (folder / checkpoint.CURRICULUM).is_file():
-            self.curriculum.restore(checkpoint.load_arrays(folder / checkpoint.CURRICULUM))
+            self.curriculum.refresh(checkpoint.load_arrays(folder / checkpoint.CURRICULUM)[DIFFICULTY])
         self.accumulation.samples = state["micro_batch"]
         if self.has_best:
-            self.best_weights, _ = checkpoint.load_best(folder / checkpoint.BEST)
+            self.best_weights = checkpoint.best_weights(folder)
 
     def save_ranker(self, folder: Path) -> None:
         """Writes the ranker of the best iteration as a folder for `load_saved`; the network then has its weights, with
@@ -361,23 +324,26 @@ def initial_module(run: TrainingRun, prepared: PreparedData) -> RankerModule:
     ranker, settings = ranker_of(run)
     module = ranker.build(prepared.text, settings, run.training.max_length, len(prepared.data.classes) or 1)
     if run.training.pretrain_data is not None:
-        load_start(module, prepared)
+        assert prepared.start is not None
+        # Copies: the arrays may lie read-only in Ray's object store.
+        start = {name: torch.tensor(values) for name, values in prepared.start.items()}
+        checkpoint.load_trained_state(module, start)
     return module
 
 
 def training_instances(run: TrainingRun, prepared: PreparedData) -> tuple[Split, Instances]:
     """The training split and its instances (`split_instances`)."""
     split = required_split(prepared.data, "train")
-    return split, split_instances(run, prepared.data, split, _called(prepared.teacher))
+    return split, split_instances(run, prepared.data, split, prepared.given_teachers().get("teacher"))
 
 
 def training_negatives(run: TrainingRun, prepared: PreparedData) -> tuple[Split, Negatives]:
     """The training split, and its instances with the configured schedule of their negatives. Raises as
     `split_instances`."""
     split, instances = training_instances(run, prepared)
-    schedule, settings = negatives_schedule_of(run.curriculum, total_steps(run)), run.curriculum.negatives
+    schedule, settings = run.curriculum.negatives_schedule(total_steps(run)), run.curriculum.negatives
     if settings.schedule == "ranks":
-        hard = hard_negatives(run, prepared.data, split, _called(prepared.teacher))
+        hard = hard_negatives(run, prepared.data, split, prepared.given_teachers().get("teacher"))
         everything = None if hard is None else replace(hard, first=1, last=len(split.document))
         ranked = _instances(run, split, everything)
         return split, MovingRanks(instances, schedule, ranked, settings.start, run.training.ranks)
@@ -396,10 +362,6 @@ def _easier_sources(run: TrainingRun, prepared: PreparedData, split: Split) -> I
             right = "ranks, or data whose candidates come from a run or from BM25"
             raise ConfigError(Problem("curriculum.negatives.schedule", wrong, right))
         yield HardNegatives(split.score, *run.training.ranks)
-
-
-def _called(teacher: np.ndarray | None) -> Callable[[], np.ndarray] | None:
-    return None if teacher is None else lambda: teacher
 
 
 def split_instances(
@@ -426,7 +388,7 @@ def _instances(run: TrainingRun, split: Split, hard: HardNegatives | None) -> In
     if negatives == "first":
         rows = np.arange(len(split.document)) if split.given is None else split.given
         negatives, hard = 1, HardNegatives(-rows.astype(np.float64), 1, 1)
-    return make_instances(split, pairwise, negatives, level, settings.reads_lists, hard, scored)
+    return make_instances(split, pairwise, negatives, level, loss.kind == "listwise", hard, scored)
 
 
 def hard_negatives(
@@ -445,15 +407,6 @@ def hard_negatives(
         right = "random or teacher, or data whose candidates come from a run or from BM25"
         raise ConfigError(Problem("training.hard_negatives", wrong, right))
     return HardNegatives(split.score, first, last)
-
-
-def load_start(module: RankerModule, prepared: PreparedData) -> None:
-    """Puts the weights of the pre-training into a fresh module. Raises WorkFailed if the prepared data lacks them."""
-    if prepared.start is None:
-        raise WorkFailed("this training starts from a pre-training, and none was given")
-    # Copies: the arrays may lie read-only in Ray's object store.
-    start = {name: torch.tensor(values) for name, values in prepared.start.items()}
-    checkpoint.load_trained_state(module, start)
 
 
 def rate_factor(run: TrainingRun, step: int) -> float:

@@ -77,8 +77,8 @@ class Prefixes:
     def at(self, rounds: int) -> lgb.Booster | None:
         """The booster after that many rounds, cut from a longer one if need be; None if none is long enough."""
         if self._read is None or self._read[0] < rounds:
-            for longer in sorted((length for length in self.rounds() if length >= rounds), reverse=True):
-                if (folder := entry_in_cache(self.kind, self._name(longer))) is not None:
+            for longer in reversed([length for length in self.rounds() if length >= rounds]):
+                if (folder := entry_in_cache(self.kind, f"{longer:06d}")) is not None:
                     self._read = longer, read_trees(folder / MODEL)
                     break
             else:
@@ -93,10 +93,7 @@ class Prefixes:
         def write(folder: Path) -> None:
             booster.save_model(folder / MODEL, num_iteration=rounds)
 
-        cached(self.kind, self._name(rounds), write)
-
-    def _name(self, rounds: int) -> str:
-        return f"{rounds:06d}"
+        cached(self.kind, f"{rounds:06d}", write)
 
 
 FORMAT = 2  # raise when the same settings grow other trees
@@ -192,6 +189,7 @@ class TreeTraining(RankerProgress):
     def __init__(self, run: TrainingRun, prepared: PreparedData, share: bool = True):
         super().__init__(run, prepared)
         self.settings = settings_of(run)
+        self._step = self.settings.trees_per_iteration
         self.features = require_features(prepared.data)
         self.train = required_split(prepared.data, "train")
         self.stages = stages(run, prepared.data, self.train)
@@ -208,13 +206,9 @@ class TreeTraining(RankerProgress):
         self._seen_scores = np.zeros(len(self._seen.document))
 
     @property
-    def machine(self) -> str:
-        return f"threads: {torch.get_num_threads()}"
-
-    @property
     def rounds(self) -> int:
         """Boosting rounds done: one tree each, unless no further split was possible."""
-        return self.iteration * self.settings.trees_per_iteration
+        return self.iteration * self._step
 
     # -- one iteration -------------------------------------------------------------------------------------------
 
@@ -224,7 +218,7 @@ class TreeTraining(RankerProgress):
         Raises WorkFailed where the training data allows no split at all.
         """
         started = time.perf_counter()
-        first, last = self.rounds, self.rounds + self.settings.trees_per_iteration
+        first, last = self.rounds, self.rounds + self._step
         pairs = 0
         for stage in self.stages:
             begin, end = max(first, stage.first), min(last, stage.last)
@@ -322,16 +316,16 @@ class TreeTraining(RankerProgress):
 
     # -- scores --------------------------------------------------------------------------------------------------
 
-    @property
-    def _step(self) -> int:
-        return self.settings.trees_per_iteration
-
     def _add_iteration(self, iteration: int) -> None:
         """Adds the trees of an iteration (from 0) to the scores of dev and of some training candidates."""
         if self.booster is not None:
             first, last = self.trees[iteration - 1] if iteration else 0, self.trees[iteration]
-            add_scores(self._dev_scores, self.booster, self._dev_features, first, last, self._step)
-            add_scores(self._seen_scores, self.booster, self._seen_features, first, last, self._step)
+            add_scores(
+                self._dev_scores, self.booster, self._dev_features, first, last, self.settings.trees_per_iteration
+            )
+            add_scores(
+                self._seen_scores, self.booster, self._seen_features, first, last, self.settings.trees_per_iteration
+            )
 
     def _train_loss(self, stage: Stage) -> float:
         """Loss under the stage's objective on LOSS_QUERIES training queries, whether in the subset or not: mean squared

@@ -95,9 +95,8 @@ def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
     warmed = _warm_start(experiment, prepared.data.digest, storage)
     seconds = pace(run, prepared) / resources.workers
     teacher = teacher_run(run, prepared.data.task)
-    teaching_iterations = (
-        teacher.training.max_iterations if experiment.needs_teacher and prepared.teacher is None else 0
-    ) + sum(_teacher_iterations(need, teacher.training.max_iterations) for need in experiment.other_teachers)
+    missing = [need for need in experiment.teachers if need not in prepared.teachers]
+    teaching_iterations = sum(_teacher_iterations(need, teacher.training.max_iterations) for need in missing)
     notes = [*experiment.notes, *warmed, *speed_note(experiment)]  # printed only now that the data is known to fit
     if resources.gpu and device == "cpu" and not run.grows_trees:
         notes.append("a trial reserves a GPU, but this machine has none: a step is measured on its CPU")
@@ -124,7 +123,7 @@ def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
 
 
 def _teacher_iterations(need: str, most: int) -> int:
-    """Iterations of the other teachers that a scoring reads; each makes `most`, if it is a whole training."""
+    """Iterations of the teachers that trials read; each makes `most`, if it is a whole training."""
     if need == "early_teachers":
         return EARLY_TEACHERS * min(EARLY_ITERATIONS, most)
     return most * (FOLDS if need == "cross_fitted" else 1)

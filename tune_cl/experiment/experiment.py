@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from trainables.config.function import Objective
 from trainables.config.keys import TrainingRun, configuration_fields, ranker_fields, unflatten, validated
 from trainables.config.objective import OBJECTIVE, AnyRun, objective_fields, validated_objective
-from trainables.curriculum.scoring import OTHER_TEACHERS, any_needs
+from trainables.curriculum.scoring import TEACHERS, any_needs
 from trainables.rankers import RANKERS
 from trainables.training.losses import LOSSES
 from tune_cl.experiment.search_keys import SearchConfig
@@ -195,15 +195,11 @@ class Experiment:
         return self.values("ranker.name")
 
     @property
-    def needs_teacher(self) -> bool:
-        """Whether a trial can read a teacher's scores: its order, its loss or its negatives."""
-        reads = any(LOSSES[name].reads_teacher for name in self.values("training.loss"))
-        return reads or any_needs(self.scorings, "teacher") or "teacher" in self.values("training.hard_negatives")
-
-    @property
-    def other_teachers(self) -> list[str]:
-        """What a trial's order can read of teachers besides the one of the search."""
-        return [need for need in OTHER_TEACHERS if any_needs(self.scorings, need)]
+    def teachers(self) -> list[str]:
+        """What a trial's order, loss or negatives can read of teachers, some of TEACHERS."""
+        by_loss = any(LOSSES[name].reads_teacher for name in self.values("training.loss"))
+        reads = {"teacher"} if by_loss or "teacher" in self.values("training.hard_negatives") else set()
+        return [need for need in TEACHERS if need in reads or any_needs(self.scorings, need)]
 
     def values(self, key: str) -> list[Any]:
         """Every value that a key can take in trials, or the one that all have; of a range, its ends."""

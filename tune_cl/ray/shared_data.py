@@ -18,9 +18,9 @@ from trainables.rankers.settings import TRAINED_VECTORS
 from trainables.training.batching import scored_of
 from trainables.training.device import Compute, here, limit_process
 from trainables.training.factory import training_notes
-from trainables.training.other_teachers import with_other_teachers
+from trainables.training.other_teachers import with_teachers
 from trainables.training.prepared import PreparedData, changed_files, encoders_of, files_of, prepare, prepared_key
-from trainables.training.pretrained import with_start, with_teacher
+from trainables.training.pretrained import with_start
 from trainables.training.trainer import training_instances
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.search_keys import Resources
@@ -68,11 +68,7 @@ def completed(
         by_key[prepared_key(run)] = with_start(base, run, by_key[prepared_key(run)], compute)
     if later:
         return {key: replace(one, taught_as=base) for key, one in by_key.items()}
-    if experiment.needs_teacher:
-        by_key = with_teacher(base, by_key, compute)
-    return (
-        with_other_teachers(base, by_key, experiment.other_teachers, compute) if experiment.other_teachers else by_key
-    )
+    return with_teachers(base, by_key, experiment.teachers, compute)
 
 
 def untrained(experiment: Experiment) -> dict[str, PreparedData]:
