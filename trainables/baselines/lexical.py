@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -15,9 +15,8 @@ from scipy.sparse import csr_array
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import DataError, Problem
 from trainables.core.prose import Countdown
-from trainables.data.columns import NO_RANK, RankingData, Rated, Split, TextColumn, require_texts, require_texts_to_rank
-from trainables.data.combine import some_queries
-from trainables.data.readers.assembly import grades_of
+from trainables.data.columns import RankingData, Split, TextColumn, require_texts, require_texts_to_rank
+from trainables.data.combine import some_queries, with_candidates
 from trainables.data.words import UNKNOWN, Cut, number_words, words
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ def find_terms(documents: TextColumn, vocabulary: dict[str, int], cut: Cut = "sp
 
 
 def _find_in(texts: list[str], start: int, numbers: TermNumbers, cut: Cut) -> Columns:
-    number, offsets = number_words(texts, numbers.__getitem__, cut)
+    number, offsets = number_words(texts, partial(map, numbers.__getitem__), cut)
     owner = np.repeat(np.arange(len(texts)), np.diff(offsets))
     counted = number != STOPPED
     number, owner = number[counted], owner[counted]
@@ -270,8 +269,7 @@ class Baseline(ABC):
     """An unsupervised ranker of one data set.
 
     splits      those it will score; their queries must be given from the start
-    collection  whether to rank all documents, to a depth of `data.top_k`, instead of the splits' candidates; if so,
-                the candidates of `data` must be the judged documents, because grades are taken from them
+    collection  whether to rank all documents, to a depth of `data.top_k`, instead of the splits' candidates
     """
 
     grid: ClassVar[tuple[Params, ...]] = ()  # parameters to choose from; empty = nothing to choose
@@ -334,26 +332,12 @@ class Lexical(Baseline):
         for start in range(0, len(split), step):
             end = min(start + step, len(split))
             part = some_queries(split, np.arange(start, end))
-            yield Pool(self._with_candidates(part, *search(part)), self.run.data.depth(name))
+            yield Pool(with_candidates(part, *search(part), len(self.postings)), self.run.data.depth(name))
             progress.tell(end)
 
     def search(self, params: Params) -> Search:
         """Finds, for the queries of a split, all documents that these parameters may rank within the depth."""
         return self.postings.matching
-
-    def _with_candidates(self, split: Split, offsets: np.ndarray, document: np.ndarray) -> Split:
-        """The split with these documents as candidates, none of them in a run."""
-        owner = np.repeat(np.arange(len(split)), np.diff(offsets))
-        judged = Rated(split.owner, split.document, split.grade)
-        return replace(
-            split,
-            offsets=offsets,
-            document=document,
-            grade=grades_of(judged, owner, document, len(self.postings)),
-            rank=np.full(len(document), NO_RANK, np.int32),
-            score=np.full(len(document), np.nan),
-            given=None,
-        )
 
 
 class Bm25Baseline(Lexical):

@@ -11,7 +11,8 @@ from typing import Literal
 import numpy as np
 from scipy.sparse import csr_array
 
-from trainables.data.words import Cut, LookUp, WordRows
+from trainables.data.columns import RankingData, Split
+from trainables.data.words import Cut, LookUp, WordRows, index_words, look_up
 
 Variant = Literal["lucene", "okapi"]
 OKAPI_EPSILON = 0.25
@@ -119,6 +120,16 @@ class Bm25:
             documents[part] = _best(dense, documents.shape[1])
             scores[part] = np.take_along_axis(dense, documents[part], axis=1)
         return documents, scores
+
+
+def candidate_scores(
+    data: RankingData, split: Split, rows: np.ndarray | slice, variant: Variant, k1: float, b: float
+) -> np.ndarray:
+    """BM25 of the candidates in these rows for their queries, float64 [rows]; the collection is their documents."""
+    documents, index = np.unique(split.document[rows], return_inverse=True)
+    corpus = index_words((data.documents[document] for document in documents.tolist()), data.words)
+    queries = look_up((data.query_text(query) for query in split.query.tolist()), corpus.vocabulary, corpus.cut)
+    return Bm25(corpus, variant, k1, b).pair_scores(queries, split.owner[rows], index)
 
 
 def streamed_scores(

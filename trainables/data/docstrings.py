@@ -244,22 +244,13 @@ class Pool:
         queries = look_up((" ".join(context.utterances) for context in contexts), self.vocabulary)
         right = np.array([self.rows[normalised(context.response)] for context in contexts], np.int64)
         documents = self._documents(split, contexts, queries, right)
-        owner = np.repeat(np.arange(len(contexts)), [len(row) for row in documents])
+        sizes = np.array([len(row) for row in documents], np.int64)
+        owner = np.repeat(np.arange(len(contexts)), sizes)
         document = np.array(list(chain.from_iterable(documents)), np.int64)
         score = self.bm25.pair_scores(queries, owner, document)
         order, rank = ranks(owner, score, self.id_order[document])
-        grade = (document == right[owner])[order].astype(np.int16)
-        offsets = np.searchsorted(owner, np.arange(len(contexts) + 1)).astype(np.int64)
-        return Split(
-            query=np.arange(start, start + len(contexts), dtype=np.int32),
-            offsets=offsets,
-            document=document[order].astype(np.int32),
-            grade=grade,
-            rank=rank.astype(np.int32),
-            score=score[order],
-            judged_grade=grade,
-            judged_offsets=offsets,
-        )
+        listed = Split.listed(start, sizes, document[order], (document == right[owner])[order])
+        return replace(listed, rank=rank.astype(np.int32), score=score[order])
 
     def _documents(
         self, split: str, contexts: Sequence[Context], queries: WordRows, right: np.ndarray

@@ -102,6 +102,8 @@ class Lines(Source):
     file without lines is a problem, and so is XML or HTML.
     """
 
+    pipes = False  # whether it may be a pipe
+
     def __init__(self, path: Path, form: str, problems: list[Problem]):
         super().__init__(path, problems)
         self.form = form
@@ -123,7 +125,7 @@ class Lines(Source):
         """Decoded lines that are not blank. If the file becomes unreadable, notes that and ends early."""
         number = 0
         try:
-            with open_bytes(self.path) as stream:
+            with open_bytes(self.path, self.pipes) as stream:
                 for number, raw in enumerate(iter(lambda: stream.readline(MAX_LINE + 1), b""), 1):
                     if number == 1 and raw.startswith(_UTF16):
                         self.problem(1, "UTF-16", "save the file as UTF-8")
