@@ -146,7 +146,10 @@ class Postings:
 
     def __init__(self, documents: TextColumn, queries: dict[int, str], cut: Cut = "spaces"):
         vocabulary: dict[str, int] = {}
-        self._numbers = {query: _numbers(terms(text, cut), vocabulary) for query, text in queries.items()}
+        self._numbers = {
+            query: [vocabulary.setdefault(each, len(vocabulary)) for each in terms(text, cut)]
+            for query, text in queries.items()
+        }
         self.occurrences = find_terms(documents, vocabulary, cut)
         self.size = len(vocabulary)
         lengths = self.occurrences.lengths
@@ -202,8 +205,8 @@ class Postings:
 
         `queries`: the columns of each query, repeats included; `idf`: float64 [columns].
         """
-        asked = _rows(_query_matrix(queries, len(idf)), split.owner)
-        contained = _rows(counts, split.document)
+        asked = cast(csr_array, _query_matrix(queries, len(idf))[split.owner])
+        contained = cast(csr_array, counts[split.document])
         in_document = _pattern(asked).multiply(contained).tocsr()
         in_query = asked.multiply(_pattern(contained)).tocsr()  # the same cells in the same order
         candidate = np.repeat(np.arange(len(split.document)), np.diff(in_document.indptr))
@@ -226,10 +229,6 @@ def _highest(scores: np.ndarray, depth: int) -> np.ndarray:
     return np.flatnonzero((scores > 0) & (scores >= least)).astype(np.int32)
 
 
-def _numbers(terms: list[str], vocabulary: dict[str, int]) -> list[int]:
-    return [vocabulary.setdefault(each, len(vocabulary)) for each in terms]
-
-
 def count_matrix(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> csr_array:
     """How often each cell (row, column) is given, float64, in canonical form."""
     matrix = csr_array((np.ones(len(rows)), (rows, columns)), shape=shape)
@@ -241,10 +240,6 @@ def _query_matrix(queries: Sequence[Sequence[int]], columns: int) -> csr_array:
     owner = np.repeat(np.arange(len(queries)), [len(query) for query in queries])
     flat = np.array([number for query in queries for number in query], np.int64)
     return count_matrix(owner, flat, (len(queries), columns))
-
-
-def _rows(matrix: csr_array, rows: np.ndarray) -> csr_array:
-    return cast(csr_array, matrix[rows])
 
 
 def _pattern(matrix: csr_array) -> csr_array:
@@ -358,6 +353,7 @@ class Bm25Baseline(Lexical):
         return lambda params: matches.bm25(params["k1"], params["b"])
 
 
+IntOrArray = Any  # int, or int64 [n]
 WINDOW = 8
 STEPS = 10  # of a weight from 0 to 1 in the grid
 
@@ -401,14 +397,15 @@ class Sdm(Lexical):
         return postings.match(split, columns, counts, idf)
 
 
-def _key(first: int, second: int, size: int, ordered: bool) -> int:
-    return first * size + second if ordered else min(first, second) * size + max(first, second)
+def _key(first: IntOrArray, second: IntOrArray, size: int, ordered: bool) -> IntOrArray:
+    """The number of a pair of terms, or of each of several; unordered, it is that of the smaller term first."""
+    return first * size + second if ordered else np.minimum(first, second) * size + np.maximum(first, second)
 
 
 def count_windows(occurrences: Occurrences, pairs_used: np.ndarray, size: int, ordered: bool) -> csr_array:
     """How often each pair of terms forms an ordered or unordered window in each document, float64 [N, pairs].
 
-    `pairs_used`: int64 [pairs], ascending: first term * size + second term, for unordered windows the smaller first.
+    `pairs_used`: their numbers (`_key`), int64 [pairs], ascending.
     """
     rows, columns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for step in range(1, 2 if ordered else WINDOW):  # positions ascend: `step` occurrences on is as far or farther
@@ -418,7 +415,7 @@ def count_windows(occurrences: Occurrences, pairs_used: np.ndarray, size: int, o
         near = (document == occurrences.document[second]) & (apart < (2 if ordered else WINDOW))
         one = occurrences.term[first][near].astype(np.int64)
         other = occurrences.term[second][near].astype(np.int64)
-        key = one * size + other if ordered else np.minimum(one, other) * size + np.maximum(one, other)
+        key = _key(one, other, size, ordered)
         column = np.searchsorted(pairs_used, key)
         asked = np.flatnonzero(column < len(pairs_used))
         asked = asked[pairs_used[column[asked]] == key[asked]]

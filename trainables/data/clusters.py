@@ -28,7 +28,8 @@ def query_clusters(data: RankingData, name: str, given: str | None) -> dict[str,
 def _names(data: RankingData, ids: Sequence[str], queries: Sequence[int], given: str | None) -> list[str]:
     """The name of each query's cluster."""
     if given is None:
-        return list(ids) if data.features is not None else [_bare(data.query_text(query)) for query in queries]
+        texts = (data.query_text(query) for query in queries)
+        return list(ids) if data.features is not None else [" ".join(text.lower().split()) for text in texts]
     if given.startswith(PREFIX):
         separator = given.removeprefix(PREFIX)
         return [one.rpartition(separator)[0] or one for one in ids] if separator else list(ids)
@@ -38,10 +39,6 @@ def _names(data: RankingData, ids: Sequence[str], queries: Sequence[int], given:
             Problem(given, f"lacks {len(missing)} queries, such as '{missing[0]}'", "a line for each query")
         )
     return [by_query[one] for one in ids]
-
-
-def _bare(text: str) -> str:
-    return " ".join(text.lower().split())
 
 
 def _of_file(path: Path) -> dict[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
@@ -124,8 +124,14 @@ def _is_file(values: np.ndarray, folder: Path, name: str) -> bool:
     return file is not None and Path(file).resolve() == (folder / f"{name}.npy").resolve()
 
 
-def cached_data(key: str, build: Callable[[Path], None]) -> RankingData:
-    """The data of a cache entry, which `build` writes with `save_data` if this version of the store has none."""
+def cached_data(key: str, digest: str, read: Callable[[Path], RankingData]) -> RankingData:
+    """The data of the cache entry `key`, read if this version of the store has none. `read` gets the folder in which
+    the entry is built. `digest`: of what is read; what the reader itself says of the content comes on top."""
+
+    def build(entry: Path) -> None:
+        data = read(entry)
+        save_data(replace(data, digest=digest_of(digest, data.digest) if data.digest else digest), entry)
+
     return load_data_folder(cached("data", digest_of(STORE, key), build))
 
 

@@ -19,7 +19,7 @@ from trainables.core.errors import WorkFailed
 from trainables.core.randomness import generator
 from trainables.data.bm25 import Bm25
 from trainables.data.columns import SPLITS, RankingData, Split, TextColumn
-from trainables.data.data_cache import cached_data, save_data
+from trainables.data.data_cache import cached_data
 from trainables.data.readers.assembly import ranks
 from trainables.data.settings import Bm25Config, DataConfig
 from trainables.data.words import WordRows, index_words, look_up, normalised, words
@@ -120,11 +120,10 @@ def load_docstrings(config: DataConfig) -> RankingData:
     """The data set, built on first use (some 20 seconds) and cached by the packages' versions."""
     digest = digest_of(NAME, _FORMAT, package_versions(), config.bm25.k1, config.bm25.b)
 
-    def build(folder: Path) -> None:
-        docstrings = list(chain.from_iterable(map(read_package, PACKAGES)))
-        save_data(replace(make_data(docstrings, config.bm25), digest=digest), folder)
+    def read(_folder: Path) -> RankingData:
+        return make_data(list(chain.from_iterable(map(read_package, PACKAGES))), config.bm25)
 
-    return cached_data(digest, build)
+    return cached_data(digest, digest, read)
 
 
 @dataclass(frozen=True)

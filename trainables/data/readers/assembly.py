@@ -81,7 +81,9 @@ def _by_judgments(splits: Sequence[RawSplit]) -> str:
 
 def assemble(raw: Raw, config: DataConfig) -> RankingData:
     """RankingData without a digest. Raises DataError if a split cannot be used, WorkFailed if retrieval fails."""
-    sources, cut = candidate_sources(raw, config), _cut(raw, config)
+    sources, cut = candidate_sources(raw, config), config.words
+    if cut == "auto":
+        cut = cut_of(text for split in raw.splits.values() for text in split.query_texts)
     own = {name: own_documents(raw, split, config) for name, split in raw.splits.items()}
     beside = int(any((rows != MISSING).any() for rows in own.values()))  # room for a query's own document
     raw = _with_scores(raw, sources, config, beside, cut)
@@ -116,13 +118,6 @@ def assemble(raw: Raw, config: DataConfig) -> RankingData:
         retrieved=set(sources.values()) == {"bm25"},
         words=cut,
     )
-
-
-def _cut(raw: Raw, config: DataConfig) -> Cut:
-    """How texts are cut into words; `data.words: auto` asks the queries."""
-    if config.words != "auto":
-        return config.words
-    return cut_of(text for split in raw.splits.values() for text in split.query_texts)
 
 
 def _strangers_note(raw: Raw, cut: Cut) -> list[str]:
@@ -161,11 +156,11 @@ def _source_notes(sources: Mapping[str, str], config: DataConfig) -> list[str]:
         "qrels": f"the documents given or judged for the query, first-stage scores by {scored}",
         "bm25": f"the first {config.depth_in_words()} retrieved by {scored}",
     }
-    distinct = dict.fromkeys(sources.values())
-    if len(distinct) == 1:
-        return [f"candidates: {described[source]}" for source in distinct]
-    named = {source: ", ".join(split for split in sources if sources[split] == source) for source in distinct}
-    return [f"candidates of {splits}: {described[source]}" for source, splits in named.items()]
+    splits: dict[str, list[str]] = {}
+    for split, source in sources.items():
+        splits.setdefault(source, []).append(split)
+    whose = {source: f" of {', '.join(names)}" if len(splits) > 1 else "" for source, names in splits.items()}
+    return [f"candidates{of_splits}: {described[source]}" for source, of_splits in whose.items()]
 
 
 def own_documents(raw: Raw, split: RawSplit, config: DataConfig) -> np.ndarray:

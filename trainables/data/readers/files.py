@@ -21,14 +21,10 @@ _WORD = re.compile(r"[a-z]+")
 _FOLDERS = ("", "data")  # where the files of splits lie: in the folder itself, or as on the hub
 
 
-def split_names(split: str, *patterns: str) -> list[str]:
-    """The names that a split's file may have; `{}` in a pattern stands for the split."""
-    return [pattern.format(name) for name in SPLIT_NAMES[split] for pattern in patterns]
-
-
 def split_file(folder: Path, split: str, *patterns: str) -> Path:
-    """The split's file, plain or compressed, by the first name that is there; where none is, the first name."""
-    return plain_or_packed(folder, *split_names(split, *patterns))
+    """The split's file, plain or compressed, by the first name that is there; where none is, the first name. `{}` in a
+    pattern stands for the split."""
+    return plain_or_packed(folder, *(pattern.format(name) for name in SPLIT_NAMES[split] for pattern in patterns))
 
 
 def existing(folder: Path, names: Mapping[str, Sequence[str]]) -> dict[str, Path]:

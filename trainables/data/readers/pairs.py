@@ -85,7 +85,7 @@ def is_table(path: Path) -> bool:
     if not rows or rows[0][0] in ("0", "1"):
         return False
     named = len(rows[0]) > 1 and all(map(NAME.fullmatch, rows[0]))
-    return named or any(map(is_known, rows[0])) or columns_without_header(rows) is not None
+    return named or any(_plain(name) in _KNOWN for name in rows[0]) or columns_without_header(rows) is not None
 
 
 class Pairs:
@@ -312,7 +312,7 @@ class _Judgments:
         while batch := list(islice(scored, _BATCH)):
             query.extend(self._found(rows, batch, 1, self.queries, "query").tolist())
             document.extend(self._found(rows, batch, 2, self.documents, "document").tolist())
-            value.extend(_score_at(rows, number, field) for number, _, _, field in batch)
+            value.extend(rows.value(number, score_of, field) for number, _, _, field in batch)
             line.extend(number for number, _, _, _ in batch)
         rated = Rated(np.array(query, np.int64), np.array(document, np.int64), np.array(value, np.float64))
         rated.value[np.minimum(rated.query, rated.document) < 0] = np.nan  # a problem already
@@ -328,14 +328,6 @@ class _Judgments:
             number, text = batch[index][0], str(batch[index][column])
             rows.problem(number, f"no {what} '{text[:40]}' in the pairs", "write the text as the pairs have it")
         return found
-
-
-def _score_at(rows: Rows, number: int, field: str) -> float:
-    try:
-        return score_of(field)
-    except Wrong as wrong:
-        rows.problem(number, *wrong.args)
-        return np.nan
 
 
 def _judged_rows(table: Table, columns: Columns, unusable: LeftOut, equal: LeftOut) -> Iterator[tuple[int, Judged]]:
@@ -366,18 +358,13 @@ def _note_repeated_rows(table: Table, row: np.ndarray, key: np.ndarray, grade: n
     """Rows are equal if they hold the same judgments; told by a hash of these, as only a note hangs on it."""
     if not len(row):
         return
+    from pandas.util import hash_array  # here: it takes half a second
+
     begins = np.flatnonzero(np.concatenate([[True], np.diff(row) != 0]))
-    later, first = repeats_of(np.add.reduceat(_mixed(key.astype(np.uint64) * np.uint64(2) + (grade > 0)), begins))
+    later, first = repeats_of(np.add.reduceat(hash_array(key * 2 + (grade > 0)), begins))
     if len(later):
         here, there = (Path(table.location(int(row[begins[index]]))).name for index in (later[0], first[0]))
         notes.append(repeat_note(table.path, len(later), f"{here} repeats {there}"))
-
-
-def _mixed(values: np.ndarray) -> np.ndarray:
-    """The finaliser of SplitMix64 (Steele et al. 2014): spreads each value's bits over all 64."""
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        values = (values ^ (values >> np.uint64(shift))) * np.uint64(factor)
-    return values ^ (values >> np.uint64(31))
 
 
 @dataclass(frozen=True)
@@ -412,11 +399,6 @@ class _Singles(Sequence[tuple[str, ...]]):
 
 class Unusable(Wrong):
     """A row without a text, which published data has."""
-
-
-def is_known(name: str) -> bool:
-    """Whether a field of a file's first row is the name of a column of pairs."""
-    return _plain(name) in _KNOWN
 
 
 def _plain(name: str) -> str:

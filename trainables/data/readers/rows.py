@@ -10,7 +10,7 @@ import lzma
 import math
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -89,6 +89,14 @@ class Source:
     def problem(self, number: int, wrong: str, right: str) -> None:
         """Notes what is wrong with one row."""
         self.problems.append(Problem(self.location(number), wrong, right))
+
+    def value(self, number: int, value_of: Callable[[str], float], text: str) -> float:
+        """The number in a field of a row, NaN for a wrong one, which becomes a problem."""
+        try:
+            return value_of(text)
+        except Wrong as wrong:
+            self.problem(number, *wrong.args)
+            return math.nan
 
     def file_problem(self, wrong: str, right: str) -> None:
         """Notes what is wrong with the whole file."""
