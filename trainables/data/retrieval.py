@@ -34,16 +34,9 @@ def start_java() -> None:
     import jnius  # type: ignore[import-untyped]  # noqa: F401  (starts the JVM)
 
 
-def anserini(name: str) -> Any:
-    """A class of Anserini, through Pyserini's bridge to Java.
-
-    `pyserini.search.lucene` wraps the same classes, but takes 17 seconds to import: it loads every neural encoder.
-    """
-    return java(f"io.anserini.{name}")
-
-
 def java(name: str) -> Any:
-    """A Java class by its full name."""
+    """A Java class by its full name, through Pyserini's bridge. `pyserini.search.lucene` wraps those of Anserini, but
+    takes 17 seconds to import: it loads every neural encoder."""
     from pyserini.pyclass import autoclass  # type: ignore[import-untyped]
 
     return autoclass(name)
@@ -51,7 +44,7 @@ def java(name: str) -> Any:
 
 def write_index(collection: Path, folder: Path) -> None:
     """Writes a Lucene index of a JSON-lines collection {"id", "contents"}, stemmed and stopped as Anserini does."""
-    indexer = anserini("index.SimpleIndexer")(str(folder), False, os.cpu_count() or 1)
+    indexer = java("io.anserini.index.SimpleIndexer")(str(folder), False, os.cpu_count() or 1)
     with collection.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             indexer.addRawDocument(line)
@@ -64,7 +57,7 @@ def search(index: Path, folder: Path, k1: float, b: float, top_k: int) -> None:
     """Writes a TREC run of the top documents, run.SPLIT.txt, for each queries.SPLIT.jsonl of the folder."""
     # Otherwise a query of more than 1,024 different words, such as a long conversation, would end the whole retrieval.
     java("org.apache.lucene.search.IndexSearcher").setMaxClauseCount(2**31 - 1)
-    searcher = anserini("search.SimpleSearcher")(str(index))
+    searcher = java("io.anserini.search.SimpleSearcher")(str(index))
     searcher.set_bm25(k1, b)
     for queries in sorted(folder.glob("queries.*.jsonl")):
         split = queries.name.split(".")[1]

@@ -81,13 +81,14 @@ def _words(stem: str) -> list[str]:
     return _WORD.findall(stem.lower())
 
 
-def _split_of(word: str) -> str | None:
+def split_of(word: str) -> str | None:
+    """The split that a word names."""
     return next((split for split, names in SPLIT_NAMES.items() if word in names), None)
 
 
 def _split_of_stem(stem: str) -> str | None:
     """The one split that words of a name name; None if they name none or several."""
-    splits = {split for word in _words(stem) if (split := _split_of(word))}
+    splits = {split for word in _words(stem) if (split := split_of(word))}
     return splits.pop() if len(splits) == 1 else None
 
 
@@ -105,4 +106,4 @@ def not_read(folder: Path, read: Iterable[Path]) -> list[str]:
 
 def _looks_like_data(path: Path) -> bool:
     stem, ending = unpacked_name(path).rpartition(".")[::2]
-    return ending in _DATA and any(_split_of(word) or word in _OF_IDS for word in _words(stem))
+    return ending in _DATA and any(split_of(word) or word in _OF_IDS for word in _words(stem))

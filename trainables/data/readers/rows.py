@@ -37,10 +37,7 @@ class Wrong(Exception):
 
 def score_of(field: str) -> float:
     """The score; raises Wrong unless it is a number that is finite as a float32."""
-    try:
-        score = float(field) if _NUMBER.fullmatch(field) else math.nan
-    except ValueError:
-        score = math.nan
+    score = _number(field)
     if not abs(score) < FLOAT32_END:
         raise Wrong(f"score '{field}'", "write a finite number in the range of float32")
     return score
@@ -58,11 +55,15 @@ def whole_number(field: str) -> int | None:
     """The number that a text writes, as 1, 1.0 or 1e0; None if it is no whole number."""
     if _WHOLE.fullmatch(field):
         return int(field)
-    try:
-        value = float(field) if _NUMBER.fullmatch(field) else math.nan
-    except ValueError:
-        return None
+    value = _number(field)
     return int(value) if abs(value) < 1e9 and value.is_integer() else None
+
+
+def _number(field: str) -> float:
+    try:
+        return float(field) if _NUMBER.fullmatch(field) else math.nan
+    except ValueError:
+        return math.nan
 
 
 MAX_LINE = 16 << 20  # bytes; longer than any document of the public collections
