@@ -98,9 +98,9 @@ def _of_ir_datasets(name: str) -> str | None:
     the most parts."""
     import ir_datasets
 
-    known = list(ir_datasets.registry)
-    parts = Counter(one.partition("/")[0] for one in known)
-    like = [name] if name in known else [one for one in parts if one.startswith(name)]
+    names = list(ir_datasets.registry)
+    parts = Counter(one.partition("/")[0] for one in names)
+    like = [name] if name in names else [one for one in parts if one.startswith(name)]
     like = like or get_close_matches(name, parts, n=1, cutoff=0.75)
     return f"did you mean {_IR_DATASETS}{max(like, key=lambda one: parts[one])}?" if like else None
 

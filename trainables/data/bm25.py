@@ -37,10 +37,10 @@ class Statistics:
     @classmethod
     def of(cls, texts: Iterable[str], vocabulary: tuple[str, ...], cut: Cut = "spaces") -> Statistics:
         """Reads the texts once; only a block of them is in memory at a time."""
-        texts, count, length, look_up = iter(texts), 0, 0, LookUp(vocabulary, cut)
+        texts, count, length, rows_of = iter(texts), 0, 0, LookUp(vocabulary, cut)
         holding = np.zeros(len(vocabulary), np.int64)
         while block := list(islice(texts, _TEXTS)):
-            rows = look_up(block)
+            rows = rows_of(block)
             holding += np.bincount(_counts(rows).indices, minlength=len(vocabulary))
             count, length = count + len(rows), length + len(rows.ids)
         return cls(count, length / max(1, count), holding)
@@ -147,11 +147,11 @@ def streamed_scores(
     read only once.
     """
     order = np.argsort(document_rows, kind="stable")
-    scores, counts, look_up = np.zeros(len(order)), _counts(queries), LookUp(queries.vocabulary, queries.cut)
+    scores, counts, rows_of = np.zeros(len(order)), _counts(queries), LookUp(queries.vocabulary, queries.cut)
     for start in range(0, len(order), _PAIRS):
         pairs = order[start : start + _PAIRS]
         used, index = np.unique(document_rows[pairs], return_inverse=True)
-        words = look_up(_texts_in(documents, used))
+        words = rows_of(_texts_in(documents, used))
         scores[pairs] = Bm25(words, "lucene", k1, b, statistics).count_scores(counts, query_rows[pairs], index)
     return scores
 

@@ -112,8 +112,8 @@ def save_data(data: RankingData, folder: Path) -> None:
         arrays |= {f"{name}.data": column.data, f"{name}.offsets": column.offsets}
     for split_name, split in data.splits.items():
         arrays |= {f"{split_name}.{name}": getattr(split, name) for name in _SPLIT_ARRAYS}
-    given = {name: values for name, values in arrays.items() if values is not None}
-    save_arrays(folder, {name: values for name, values in given.items() if not _is_file(values, folder, name)})
+    columns = {name: values for name, values in arrays.items() if values is not None}
+    save_arrays(folder, {name: values for name, values in columns.items() if not _is_file(values, folder, name)})
     meta = {name: getattr(data, name) for name in _META} | {"splits": list(data.splits)}
     (folder / META).write_text(json.dumps(meta, indent=1), encoding="utf-8")
 

@@ -55,7 +55,7 @@ def _shared(data: RankingData) -> list[dict[str, Any]]:
     queries, documents, texts = {}, {}, {}
     for name, split in data.splits.items():
         documents[name] = np.unique(split.document)
-        queries[name] = _keys(map(data.query_text if has_texts else data.query_ids.__getitem__, split.query))
+        queries[name] = _keys(data.query_text(row) if has_texts else data.query_ids[row] for row in split.query)
         texts[name] = _keys(data.documents[row] for row in documents[name] if has_texts)
     return [
         {

@@ -42,12 +42,12 @@ def normalised(text: str) -> str:
 def _words(text: str, cut: Cut = "spaces") -> list[bytes]:
     if text.isascii() and cut != "bigrams":
         return _ASCII_WORD.findall(text.encode().lower())  # the same, twice as fast
-    found = _WORD.findall(normalize("NFC", text.lower()))
+    parts = _WORD.findall(normalize("NFC", text.lower()))
     if cut == "bigrams":
-        found = [part for word in found for part in bigrams(word)]
+        parts = [part for word in parts for part in bigrams(word)]
     elif cut == "script" and _UNSPACED.search(text):
-        found = [part for word in found for run in _RUN.findall(word) for part in _parts(run)]
-    return [word.encode() for word in found]
+        parts = [part for word in parts for run in _RUN.findall(word) for part in _parts(run)]
+    return [word.encode() for word in parts]
 
 
 def _parts(run: str) -> list[str]:
@@ -76,8 +76,8 @@ def _code(word: str) -> str:
 
 def cut_of(texts: Iterable[str]) -> Cut:
     """How texts are best cut: by script, if a hundredth of them has words of scripts without spaces; else at spaces."""
-    found = [not text.isascii() and bool(_UNSPACED.search(text)) for text in texts]
-    return "script" if sum(found) > UNSPACED_SHARE * len(found) else "spaces"
+    unspaced = [not text.isascii() and bool(_UNSPACED.search(text)) for text in texts]
+    return "script" if sum(unspaced) > UNSPACED_SHARE * len(unspaced) else "spaces"
 
 
 @dataclass(frozen=True)

@@ -38,11 +38,11 @@ def files_of_splits(folder: Path, endings: Sequence[str], loosely: bool = True) 
     stand together; several files of a split are for the caller to refuse."""
     there = [path for each in _FOLDERS for path in _files_in(folder / each)]
     named = [(path, stem) for path in there for stem, ending in [_stem(path, endings)] if ending]
-    found: dict[str, list[list[Path]]] = {split: [] for split in SPLITS}
+    files: dict[str, list[list[Path]]] = {split: [] for split in SPLITS}
     for kind in (_whole, _pieces, *((_holding,) if loosely else ())):
-        if not any(found.values()):
-            found = {split: kind(folder, named, split, endings) for split in SPLITS}
-    return found
+        if not any(files.values()):
+            files = {split: kind(folder, named, split, endings) for split in SPLITS}
+    return files
 
 
 def _files_in(folder: Path) -> list[Path]:
