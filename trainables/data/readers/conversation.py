@@ -67,17 +67,21 @@ def _read_split(split: str, lines: Lines, responses: Responses, notes: list[str]
     rated: list[tuple[int, int, float]] = []
     bare = 0
     for context, group in groupby(_candidates(lines), itemgetter(0)):
-        candidates = [candidate[1:] for candidate in group]
-        labels = [label for _, label, _ in candidates]
-        if split == "train" and labels[:2] == [1, 1]:  # there the right one comes first: two contexts run together
-            right = "keep the right response first, then the wrong ones"
-            lines.problem(candidates[1][0], "two right responses first", right)
+        labels, texts = [], []
+        for _, number, label, text in group:
+            if (
+                split == "train" and label == 1 and labels == [1]
+            ):  # the right one comes first: two contexts run together
+                right = "keep the right response first, then the wrong ones"
+                lines.problem(number, "two right responses first", right)
+            labels.append(label)
+            texts.append(text)
         if not any(labels):
             bare += 1
             if split == "train":
                 continue
         earlier = Counter[str]()
-        for _, label, text in candidates:
+        for label, text in zip(labels, texts, strict=True):
             row = responses.setdefault((text, earlier[text]), len(responses))
             rated.append((len(contexts), row, label))
             earlier[text] += 1

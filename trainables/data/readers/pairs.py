@@ -488,7 +488,7 @@ def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 
 
-def columns_of(names: Sequence[str], chosen: Mapping[str, str] | None = None) -> Columns:
+def columns_of(names: Sequence[str], chosen: Mapping[str, str]) -> Columns:
     """Which of a file's columns are read. `chosen`: the columns of roles that the user names, and then no others.
     Raises Wrong if they fit no form, or two."""
     if repeated := next((name for name in names if names.count(name) > 1), None):
