@@ -69,9 +69,7 @@ def _read_split(split: str, lines: Lines, responses: Responses, notes: list[str]
     for context, group in groupby(_candidates(lines), itemgetter(0)):
         labels, texts = [], []
         for _, number, label, text in group:
-            if (
-                split == "train" and label == 1 and labels == [1]
-            ):  # the right one comes first: two contexts run together
+            if split == "train" and label == 1 and labels == [1]:  # two contexts run together
                 right = "keep the right response first, then the wrong ones"
                 lines.problem(number, "two right responses first", right)
             labels.append(label)
