@@ -49,8 +49,8 @@ def _by_query(rows: Rows, rated: Triples, value_of: Callable[[str], T]) -> dict[
         values = table.setdefault(query, {})
         try:
             if document in values:
-                wrong = f"document '{document}' a second time for query '{query}'"
-                raise Wrong(wrong, "keep one row a query and document")
+                repeated = f"document '{document}' a second time for query '{query}'"
+                raise Wrong(repeated, "keep one row a query and document")
             values[document] = value_of(field)
         except Wrong as wrong:
             rows.problem(number, *wrong.args)

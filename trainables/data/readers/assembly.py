@@ -275,9 +275,9 @@ def _usable(name: str, split: Split) -> tuple[np.ndarray, list[str]]:
         bare = "without candidates, counted 0 in every mean (trec_eval leaves out a query that is not in the run)"
     missing = "without text, counted among the relevant ones but no candidates"
     notes = [
-        *_note(name, np.count_nonzero(~judged), "query", "without judgments dropped"),
-        *_note(name, np.count_nonzero(split.judged_document == MISSING), "judged document", missing),
-        *_note(name, np.count_nonzero(judged & ~served), "query", bare),
+        *_note(name, int((~judged).sum()), "query", "without judgments dropped"),
+        *_note(name, int(np.count_nonzero(split.judged_document == MISSING)), "judged document", missing),
+        *_note(name, int((judged & ~served).sum()), "query", bare),
     ]
     return np.flatnonzero(usable), notes
 
