@@ -361,7 +361,8 @@ def _note_repeated_rows(table: Table, row: np.ndarray, key: np.ndarray, grade: n
     from pandas.util import hash_array  # here: it takes half a second
 
     begins = np.flatnonzero(np.concatenate([[True], np.diff(row) != 0]))
-    later, first = repeats_of(np.add.reduceat(hash_array(key * 2 + (grade > 0)), begins))
+    hashes = hash_array(key * 2 + (grade > 0))  # pyright: ignore[reportCallIssue]
+    later, first = repeats_of(np.add.reduceat(hashes, begins))
     if len(later):
         here, there = (Path(table.location(int(row[begins[index]]))).name for index in (later[0], first[0]))
         notes.append(repeat_note(table.path, len(later), f"{here} repeats {there}"))
