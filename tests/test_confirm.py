@@ -48,7 +48,6 @@ from tune_cl.confirmation.verdict import ON_DEV, Corrected, compare
 from tune_cl.experiment.load import from_yaml, load_experiment
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
-from tune_cl.history.tracking_uri import resolve_tracking_uri
 from tune_cl.run_confirmation import confirm_search
 
 KEYS = {"search", "metric", "split", "seeds", "baseline", "configurations", "correction", "verdict"}

@@ -24,7 +24,6 @@ from trainables.evaluation.significance import (
     crossed_tests,
     detectable,
     paired_t_test,
-    seeded_test,
     seeded_tests,
     seeds_needed,
 )
@@ -40,14 +39,14 @@ def series(seeds: int, queries: int, shift: float = 0.0, number: int = 0) -> np.
 
 def test_seeded_test_is_the_paired_tests_it_names() -> None:
     values, reference = series(4, 30, number=1), series(4, 30, number=2)
-    test = seeded_test(values, reference)
+    test = seeded_tests([(values, reference)])[0]
     assert test.difference == pytest.approx((values - reference).mean())
     assert test.p_value == paired_t_test(values.mean(axis=0), reference.mean(axis=0)).p
     assert test.p_per_seed == pytest.approx(scipy.stats.ttest_rel(values, reference, axis=1).pvalue)
 
 
 def p_new(differences: np.ndarray) -> float:
-    return seeded_test(differences, np.zeros_like(differences)).new.p
+    return seeded_tests([(differences, np.zeros_like(differences))])[0].new.p
 
 
 def test_new_seeds_known_answer() -> None:
@@ -79,7 +78,7 @@ def test_the_error_for_new_seeds_is_at_least_that_of_the_seeds() -> None:
 def test_of_seeds_that_lie_closer_together_than_the_residual_the_queries_decide() -> None:
     wave = np.array([0.3, -0.3, 0.1, -0.1])
     differences = np.array([0.2 + wave] * 3)  # of a seed nothing at all
-    test = seeded_test(differences, np.zeros_like(differences))
+    test = seeded_tests([(differences, np.zeros_like(differences))])[0]
     assert test.new.p == pytest.approx(test.p_value) and test.new.ci95[0] < 0
 
 
@@ -185,8 +184,8 @@ def test_seeds_needed_is_the_first_that_can_show_it() -> None:
 
 def test_one_seed_says_nothing_of_seeds_and_equal_values_nothing_at_all() -> None:
     values = series(1, 10)
-    assert math.isnan(seeded_test(values, values[:, ::-1]).new.p)
-    same = seeded_test(series(2, 10), series(2, 10))
+    assert math.isnan(seeded_tests([(values, values[:, ::-1])])[0].new.p)
+    same = seeded_tests([(series(2, 10), series(2, 10))])[0]
     assert (same.p_value, same.new.p, same.difference) == (1, 1, 0)
 
 
@@ -389,12 +388,12 @@ def test_a_difference_shows_only_with_and_without_the_seeds_that_collapsed() -> 
     sound = [0.6 if value < 0.5 else value for value in FELL]
     other = with_means([value + 0.001 for value in sound], number=2)
     plain = with_means(FELL, number=1)
-    found = seeded_test(other, plain)
+    found = seeded_tests([(other, plain)])[0]
     keep = ~collapsed(np.array(FELL))
     both = (*crossed_tests([other - plain]), *crossed_tests([(other - plain)[keep]]))
     assert found.new.p >= max(each.p for each in both)
     assert found.new.ci95[0] < 0 < found.new.ci95[1] and found.difference == pytest.approx(0.0277)
-    clear = seeded_test(other + 0.3, plain).new
+    clear = seeded_tests([(other + 0.3, plain)])[0].new
     assert clear.p < 0.001 and clear.ci95[0] > 0
     low, high = clear.ci95
     half = (high - low) / 2
@@ -411,9 +410,9 @@ def test_the_others_lend_a_pair_their_variance_without_the_seeds_that_collapsed(
 
 def test_too_few_sound_seeds_say_nothing() -> None:
     first, second = [0.5, 0.501, 0.499, 0.2], [0.2, 0.601, 0.599, 0.6]
-    assert not math.isnan(seeded_test(with_means(first), with_means(second, number=1)).new.p), "two are left"
+    assert not math.isnan(seeded_tests([(with_means(first), with_means(second, number=1))])[0].new.p), "two are left"
     first, second = [0.2, 0.5, 0.5], [0.6, 0.2, 0.6]
-    new = seeded_test(with_means(first), with_means(second, number=1)).new
+    new = seeded_tests([(with_means(first), with_means(second, number=1))])[0].new
     assert math.isnan(new.p) and math.isnan(new.ci95[0])
 
 
@@ -425,7 +424,7 @@ def test_collapses_of_one_arm_are_no_difference(arm: int) -> None:
         rng = generator(number, "falls")
         pair = [0.6 + rng.normal(0, 0.01, (20, 1)) + rng.normal(0, 0.16, (20, 150)) for _ in range(2)]
         pair[arm] -= 0.2 * (rng.random((20, 1)) < 1 / 6)
-        hits += seeded_test(pair[0], pair[1]).new.p <= 0.05
+        hits += seeded_tests([(pair[0], pair[1])])[0].new.p <= 0.05
     assert hits / 200 <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 200)
 
 

@@ -19,7 +19,7 @@ from tests.support.data_folders import letor_files, write_folder
 from tests.support.loading import load
 from trainables.core.cache import cache_root, cached, digest_of, load_arrays, save_arrays
 from trainables.data import data_cache
-from trainables.data.columns import Split, TextColumn
+from trainables.data.columns import RankingData, Split, TextColumn
 from trainables.data.data_cache import ArrayWriter, TextWriter, cached_data, load_data_folder, save_data
 from trainables.data.readers.collection import MISSING, IdIndex, hash_of
 
@@ -37,14 +37,14 @@ def test_data_that_another_version_of_the_store_wrote_is_read_again(monkeypatch:
     """It may lack a column, as the built-in data of 0.1 lacks how its words are cut."""
     built: list[int] = []
 
-    def build(folder: Path) -> None:
+    def read(_folder: Path) -> RankingData:
         built.append(data_cache.STORE)
-        save_data(tiny_data(queries=4), folder)
+        return tiny_data(queries=4)
 
-    cached_data(digest_of("of one version"), build)
-    cached_data(digest_of("of one version"), build)
+    cached_data(digest_of("of one version"), "digest", read)
+    cached_data(digest_of("of one version"), "digest", read)
     monkeypatch.setattr(data_cache, "STORE", data_cache.STORE + 1)
-    cached_data(digest_of("of one version"), build)
+    cached_data(digest_of("of one version"), "digest", read)
     assert built == [data_cache.STORE - 1, data_cache.STORE]
 
 

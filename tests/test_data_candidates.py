@@ -18,7 +18,7 @@ from trainables.core.errors import WorkFailed
 from trainables.data import candidates
 from trainables.data.candidates import java_home, java_version, retrieve, with_positives
 from trainables.data.columns import NO_RANK, UNJUDGED, Rated, TextColumn
-from trainables.data.readers.assembly import Raw, RawSplit, candidate_sources, grades_of, ranks
+from trainables.data.readers.assembly import Raw, RawSplit, candidate_sources, ranks
 from trainables.data.readers.collection import MISSING, IdIndex, Ratings, hash_of
 from trainables.data.settings import DataConfig
 
@@ -131,7 +131,7 @@ def test_a_judgment_without_text_is_of_no_other_document() -> None:
     """Its row is -1: one before query 1's first document is query 0's last."""
     for rows, first in (([], UNJUDGED), ([(1, 0, 2)], 2)):
         qrels = Rated.of([(1, MISSING, 3), *rows])
-        assert grades_of(qrels, np.array([0, 1]), np.array([3, 0]), 4).tolist() == [UNJUDGED, first]
+        assert qrels.grades_at(np.array([0, 1]), np.array([3, 0]), 4).tolist() == [UNJUDGED, first]
 
 
 def test_scores_that_float32_cannot_tell_apart_are_a_tie() -> None:

@@ -17,7 +17,7 @@ from trainables.evaluation.significance import (
     bootstrap_ci,
     crossed_tests,
     paired_t_test,
-    seeded_test,
+    seeded_tests,
 )
 
 P_VALUES = st.lists(st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.01, 0.05, 1.0])), min_size=1, max_size=12)
@@ -53,7 +53,7 @@ def test_equal_series_show_no_difference() -> None:
 def test_rounding_is_no_difference() -> None:
     """The same values under other seeds: their means are added up in another order."""
     values = np.random.default_rng(0).random((3, 200)).round(3)
-    found = seeded_test(values, values[[1, 2, 0]])
+    found = seeded_tests([(values, values[[1, 2, 0]])])[0]
     assert (found.difference, found.p_value) == (0, 1)
     assert paired_t_test(np.array([0.1 + 0.2, 0.4, 0.7]), np.array([0.2, 0.3, 0.6])).t == math.inf
 
@@ -67,7 +67,7 @@ def test_one_and_the_same_difference_proves_no_more_than_random_signs(sign: int,
     test = paired_t_test(by, zeros)
     assert (test.t, test.p, test.ci95) == (sign * math.inf, 0, (0.5 * sign, 0.5 * sign))
     assert bootstrap_ci(by) == ((0.5 * sign, 0.5 * sign) if p < 0.05 else (-1, 1))
-    over_both = seeded_test(np.tile(by, (3, 1)), np.tile(zeros, (3, 1)))
+    over_both = seeded_tests([(np.tile(by, (3, 1)), np.tile(zeros, (3, 1)))])[0]
     assert over_both.p_value == p and math.isnan(over_both.new.p)
 
 
@@ -76,7 +76,7 @@ def test_rounding_is_no_variance_over_both(parts: list[int], over: int) -> None:
     """Rows and columns of a latin square have the same sum, here 0; in floating point roughly."""
     row = np.array([*parts, -sum(parts)]) / over
     square = np.stack([np.roll(row, place) for place in range(len(row))])
-    assert seeded_test(square, np.zeros_like(square)).new.p == 1
+    assert seeded_tests([(square, np.zeros_like(square))])[0].new.p == 1
 
 
 @pytest.mark.parametrize(("first", "second"), [([1.0], [1.0]), ([1.0, 2], [1.0]), ([], [])])

@@ -130,9 +130,9 @@ QRELS = [b"q 0 d1 1", b"q 0 d2", b"q 0 d3 1.5", b"q 0 d4 99999", b"q 0 d1 0", b"
         ("qrels.txt", b"\n".join(QRELS), {
             ":2": "3 columns", ":3": "'1.5'", ":4": "'99999'", ":5": "'d1' a second", ":6": "'-99999'", ":7": "'1_0'"}),
         ("run.txt", b"\n", {"": "no rows"}),
-        ("run.txt", None, {"": "no such file"}),
-        ("run.txt.gz", b"not gzip at all", {"": "cannot be read"}),
-        ("run.txt.gz", gzip.compress(b"q Q0 d1 1 2.5 x\n" * 9, mtime=0)[:-12], {"": "cannot be read"}),
+        ("run.txt", None, {"": "missing file"}),
+        ("run.txt.gz", b"not gzip at all", {"": "not a gzip file"}),
+        ("run.txt.gz", gzip.compress(b"q Q0 d1 1 2.5 x\n" * 9, mtime=0)[:-12], {":2": "cut off"}),
         (".", None, {"": "cannot be read"}),
     ],
 )  # fmt: skip

@@ -24,8 +24,8 @@ from trainables.core.storage import fetched, patiently
 from trainables.data import load_data
 from trainables.data.clusters import query_clusters
 from trainables.data.columns import required_split
+from trainables.data.combine import with_retrieved
 from trainables.evaluation.per_query import SplitEvaluator, evaluator_of, values_file, write_evaluated
-from trainables.evaluation.retrieval import with_retrieved
 from trainables.evaluation.trec_files import write_per_query
 from trainables.training.checkpoint import BEST, best_scores, best_weights, require_whole
 from trainables.training.factory import AnyPrepared, make_training, training_notes, write_best_ranker

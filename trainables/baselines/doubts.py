@@ -29,10 +29,10 @@ DRAW_ANEW = "data.split: [0.6, 0.2, 0.2] splits all queries again"
 def doubts(data: RankingData, config: DataConfig, level: int) -> list[str]:
     """What speaks against the data, a line each: labels that have nothing to do with the texts, candidates that are
     mostly relevant, and too few test queries. `level`: the lowest relevant grade."""
-    found = [_too_few(data)]
+    lines = [_too_few(data)]
     if data.task == "ranking":
-        found += [_unrelated(data, config, level), _mostly_relevant(data, level)]
-    return [one for one in found if one]
+        lines += [_unrelated(data, config, level), _mostly_relevant(data, level)]
+    return [line for line in lines if line]
 
 
 def _unrelated(data: RankingData, config: DataConfig, level: int) -> str:

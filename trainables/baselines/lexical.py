@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -15,9 +15,8 @@ from scipy.sparse import csr_array
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import DataError, Problem
 from trainables.core.prose import Countdown
-from trainables.data.columns import NO_RANK, RankingData, Rated, Split, TextColumn, require_texts, require_texts_to_rank
-from trainables.data.combine import some_queries
-from trainables.data.readers.assembly import grades_of
+from trainables.data.columns import RankingData, Split, TextColumn, require_texts, require_texts_to_rank
+from trainables.data.combine import some_queries, with_candidates
 from trainables.data.words import UNKNOWN, Cut, number_words, words
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ def find_terms(documents: TextColumn, vocabulary: dict[str, int], cut: Cut = "sp
 
 
 def _find_in(texts: list[str], start: int, numbers: TermNumbers, cut: Cut) -> Columns:
-    number, offsets = number_words(texts, numbers.__getitem__, cut)
+    number, offsets = number_words(texts, partial(map, numbers.__getitem__), cut)
     owner = np.repeat(np.arange(len(texts)), np.diff(offsets))
     counted = number != STOPPED
     number, owner = number[counted], owner[counted]
@@ -147,7 +146,10 @@ class Postings:
 
     def __init__(self, documents: TextColumn, queries: dict[int, str], cut: Cut = "spaces"):
         vocabulary: dict[str, int] = {}
-        self._numbers = {query: _numbers(terms(text, cut), vocabulary) for query, text in queries.items()}
+        self._numbers = {
+            query: [vocabulary.setdefault(each, len(vocabulary)) for each in terms(text, cut)]
+            for query, text in queries.items()
+        }
         self.occurrences = find_terms(documents, vocabulary, cut)
         self.size = len(vocabulary)
         lengths = self.occurrences.lengths
@@ -203,8 +205,8 @@ class Postings:
 
         `queries`: the columns of each query, repeats included; `idf`: float64 [columns].
         """
-        asked = _rows(_query_matrix(queries, len(idf)), split.owner)
-        contained = _rows(counts, split.document)
+        asked = cast(csr_array, _query_matrix(queries, len(idf))[split.owner])
+        contained = cast(csr_array, counts[split.document])
         in_document = _pattern(asked).multiply(contained).tocsr()
         in_query = asked.multiply(_pattern(contained)).tocsr()  # the same cells in the same order
         candidate = np.repeat(np.arange(len(split.document)), np.diff(in_document.indptr))
@@ -227,10 +229,6 @@ def _highest(scores: np.ndarray, depth: int) -> np.ndarray:
     return np.flatnonzero((scores > 0) & (scores >= least)).astype(np.int32)
 
 
-def _numbers(terms: list[str], vocabulary: dict[str, int]) -> list[int]:
-    return [vocabulary.setdefault(each, len(vocabulary)) for each in terms]
-
-
 def count_matrix(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> csr_array:
     """How often each cell (row, column) is given, float64, in canonical form."""
     matrix = csr_array((np.ones(len(rows)), (rows, columns)), shape=shape)
@@ -242,10 +240,6 @@ def _query_matrix(queries: Sequence[Sequence[int]], columns: int) -> csr_array:
     owner = np.repeat(np.arange(len(queries)), [len(query) for query in queries])
     flat = np.array([number for query in queries for number in query], np.int64)
     return count_matrix(owner, flat, (len(queries), columns))
-
-
-def _rows(matrix: csr_array, rows: np.ndarray) -> csr_array:
-    return cast(csr_array, matrix[rows])
 
 
 def _pattern(matrix: csr_array) -> csr_array:
@@ -270,8 +264,7 @@ class Baseline(ABC):
     """An unsupervised ranker of one data set.
 
     splits      those it will score; their queries must be given from the start
-    collection  whether to rank all documents, to a depth of `data.top_k`, instead of the splits' candidates; if so,
-                the candidates of `data` must be the judged documents, because grades are taken from them
+    collection  whether to rank all documents, to a depth of `data.top_k`, instead of the splits' candidates
     """
 
     grid: ClassVar[tuple[Params, ...]] = ()  # parameters to choose from; empty = nothing to choose
@@ -334,26 +327,12 @@ class Lexical(Baseline):
         for start in range(0, len(split), step):
             end = min(start + step, len(split))
             part = some_queries(split, np.arange(start, end))
-            yield Pool(self._with_candidates(part, *search(part)), self.run.data.depth(name))
+            yield Pool(with_candidates(part, *search(part), len(self.postings)), self.run.data.depth(name))
             progress.tell(end)
 
     def search(self, params: Params) -> Search:
         """Finds, for the queries of a split, all documents that these parameters may rank within the depth."""
         return self.postings.matching
-
-    def _with_candidates(self, split: Split, offsets: np.ndarray, document: np.ndarray) -> Split:
-        """The split with these documents as candidates, none of them in a run."""
-        owner = np.repeat(np.arange(len(split)), np.diff(offsets))
-        judged = Rated(split.owner, split.document, split.grade)
-        return replace(
-            split,
-            offsets=offsets,
-            document=document,
-            grade=grades_of(judged, owner, document, len(self.postings)),
-            rank=np.full(len(document), NO_RANK, np.int32),
-            score=np.full(len(document), np.nan),
-            given=None,
-        )
 
 
 class Bm25Baseline(Lexical):
@@ -374,6 +353,7 @@ class Bm25Baseline(Lexical):
         return lambda params: matches.bm25(params["k1"], params["b"])
 
 
+IntOrArray = Any  # int, or int64 [n]
 WINDOW = 8
 STEPS = 10  # of a weight from 0 to 1 in the grid
 
@@ -417,14 +397,15 @@ class Sdm(Lexical):
         return postings.match(split, columns, counts, idf)
 
 
-def _key(first: int, second: int, size: int, ordered: bool) -> int:
-    return first * size + second if ordered else min(first, second) * size + max(first, second)
+def _key(first: IntOrArray, second: IntOrArray, size: int, ordered: bool) -> IntOrArray:
+    """The number of a pair of terms, or of each of several; unordered, it is that of the smaller term first."""
+    return first * size + second if ordered else np.minimum(first, second) * size + np.maximum(first, second)
 
 
 def count_windows(occurrences: Occurrences, pairs_used: np.ndarray, size: int, ordered: bool) -> csr_array:
     """How often each pair of terms forms an ordered or unordered window in each document, float64 [N, pairs].
 
-    `pairs_used`: int64 [pairs], ascending: first term * size + second term, for unordered windows the smaller first.
+    `pairs_used`: their numbers (`_key`), int64 [pairs], ascending.
     """
     rows, columns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for step in range(1, 2 if ordered else WINDOW):  # positions ascend: `step` occurrences on is as far or farther
@@ -434,7 +415,7 @@ def count_windows(occurrences: Occurrences, pairs_used: np.ndarray, size: int, o
         near = (document == occurrences.document[second]) & (apart < (2 if ordered else WINDOW))
         one = occurrences.term[first][near].astype(np.int64)
         other = occurrences.term[second][near].astype(np.int64)
-        key = one * size + other if ordered else np.minimum(one, other) * size + np.maximum(one, other)
+        key = _key(one, other, size, ordered)
         column = np.searchsorted(pairs_used, key)
         asked = np.flatnonzero(column < len(pairs_used))
         asked = asked[pairs_used[column[asked]] == key[asked]]

@@ -18,10 +18,9 @@ from trainables.core.randomness import generator
 from trainables.core.registry import Entry, Part, Registry, require_arguments, require_known
 from trainables.curriculum.difficulty_file import difficulty_of_file, no_file
 from trainables.curriculum.weighting import WEIGHTINGS, Heuristic, pairwise_ease, pointwise_ease, values_of
-from trainables.data.bm25 import Bm25
+from trainables.data.bm25 import candidate_scores
 from trainables.data.columns import RankingData, Split, TextColumn
 from trainables.data.instances import DRAWN, NONE, Instances
-from trainables.data.words import index_words, look_up
 from trainables.rankers.settings import TRAINED_VECTORS
 
 PAPER, CODE = "paper", "code"
@@ -321,11 +320,7 @@ def bm25_std(scored: Scored) -> np.ndarray:
 
     The corpus holds each document once that is among the candidates that count (`Scored.groups`).
     """
-    split, data, groups = scored.split, scored.data, scored.groups
-    documents, rows = np.unique(split.document[groups.rows], return_inverse=True)
-    corpus = index_words((data.documents[document] for document in documents.tolist()), data.words)
-    contexts = look_up((data.query_text(query) for query in split.query.tolist()), corpus.vocabulary, corpus.cut)
-    scores = Bm25(corpus, "okapi", BM25_K1, BM25_B).pair_scores(contexts, groups.owner, rows)
+    scores = candidate_scores(scored.data, scored.split, scored.groups.rows, "okapi", BM25_K1, BM25_B)
     return scored.of_queries(scored.spread(scores))
 
 

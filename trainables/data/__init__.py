@@ -18,7 +18,7 @@ from trainables.core.prose import phase
 from trainables.core.registry import Entry, Registry
 from trainables.data.columns import RankingData, Task
 from trainables.data.combine import with_splits, with_training_share
-from trainables.data.data_cache import cached_data, save_data
+from trainables.data.data_cache import cached_data
 from trainables.data.labels import with_training_labels
 from trainables.data.readers import READERS, reader_for
 from trainables.data.readers.files import not_read
@@ -98,9 +98,9 @@ def _of_ir_datasets(name: str) -> str | None:
     the most parts."""
     import ir_datasets
 
-    known = list(ir_datasets.registry)
-    parts = Counter(one.partition("/")[0] for one in known)
-    like = [name] if name in known else [one for one in parts if one.startswith(name)]
+    names = list(ir_datasets.registry)
+    parts = Counter(one.partition("/")[0] for one in names)
+    like = [name] if name in names else [one for one in parts if one.startswith(name)]
     like = like or get_close_matches(name, parts, n=1, cutoff=0.75)
     return f"did you mean {_IR_DATASETS}{max(like, key=lambda one: parts[one])}?" if like else None
 
@@ -145,12 +145,8 @@ def _load_folder(folder: Path, config: DataConfig) -> RankingData:
     reader = READERS[name]
     files = reader.files(folder)
     digest = _folder_digest(name + code_digest(READERS.entries[name]), folder, files, config)
-
-    def build(entry: Path) -> None:
-        save_data(_identified(reader.read(folder, config, entry), digest), entry)
-
     key = digest_of(digest, "strict") if config.strict else digest  # the same content, if it is not refused
-    data = cached_data(key, build)
+    data = cached_data(key, digest, lambda entry: reader.read(folder, config, entry))
     passed_over = not_read(folder, files)
     notes = (f"not read, though named like data: {', '.join(passed_over)}",) if passed_over else ()
     return replace(data, name=folder.resolve().name, notes=(*data.notes, *notes))
@@ -174,16 +170,7 @@ def _load_ir_datasets(source: str, config: DataConfig) -> RankingData:
 
     named = ir_datasets_source.parse_source(source)
     digest = digest_of(_FORMAT, _IR_DATASETS, version("ir_datasets"), named.splits, *_candidate_keys(config))
-
-    def build(entry: Path) -> None:
-        save_data(_identified(ir_datasets_source.read_source(named, config, entry), digest), entry)
-
-    return cached_data(digest, build)
-
-
-def _identified(data: RankingData, digest: str) -> RankingData:
-    """The data with its digest: that of what was read, and of what a reader says of its content beside."""
-    return replace(data, digest=digest_of(digest, data.digest) if data.digest else digest)
+    return cached_data(digest, digest, lambda entry: ir_datasets_source.read_source(named, config, entry))
 
 
 def _candidate_keys(config: DataConfig) -> tuple[str | int | float, ...]:

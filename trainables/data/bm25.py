@@ -11,7 +11,8 @@ from typing import Literal
 import numpy as np
 from scipy.sparse import csr_array
 
-from trainables.data.words import Cut, LookUp, WordRows
+from trainables.data.columns import RankingData, Split
+from trainables.data.words import Cut, LookUp, WordRows, index_words, look_up
 
 Variant = Literal["lucene", "okapi"]
 OKAPI_EPSILON = 0.25
@@ -36,10 +37,10 @@ class Statistics:
     @classmethod
     def of(cls, texts: Iterable[str], vocabulary: tuple[str, ...], cut: Cut = "spaces") -> Statistics:
         """Reads the texts once; only a block of them is in memory at a time."""
-        texts, count, length, look_up = iter(texts), 0, 0, LookUp(vocabulary, cut)
+        texts, count, length, rows_of = iter(texts), 0, 0, LookUp(vocabulary, cut)
         holding = np.zeros(len(vocabulary), np.int64)
         while block := list(islice(texts, _TEXTS)):
-            rows = look_up(block)
+            rows = rows_of(block)
             holding += np.bincount(_counts(rows).indices, minlength=len(vocabulary))
             count, length = count + len(rows), length + len(rows.ids)
         return cls(count, length / max(1, count), holding)
@@ -121,6 +122,16 @@ class Bm25:
         return documents, scores
 
 
+def candidate_scores(
+    data: RankingData, split: Split, rows: np.ndarray | slice, variant: Variant, k1: float, b: float
+) -> np.ndarray:
+    """BM25 of the candidates in these rows for their queries, float64 [rows]; the collection is their documents."""
+    documents, index = np.unique(split.document[rows], return_inverse=True)
+    corpus = index_words((data.documents[document] for document in documents.tolist()), data.words)
+    queries = look_up((data.query_text(query) for query in split.query.tolist()), corpus.vocabulary, corpus.cut)
+    return Bm25(corpus, variant, k1, b).pair_scores(queries, split.owner[rows], index)
+
+
 def streamed_scores(
     documents: Sequence[str],
     statistics: Statistics,
@@ -136,11 +147,11 @@ def streamed_scores(
     read only once.
     """
     order = np.argsort(document_rows, kind="stable")
-    scores, counts, look_up = np.zeros(len(order)), _counts(queries), LookUp(queries.vocabulary, queries.cut)
+    scores, counts, rows_of = np.zeros(len(order)), _counts(queries), LookUp(queries.vocabulary, queries.cut)
     for start in range(0, len(order), _PAIRS):
         pairs = order[start : start + _PAIRS]
         used, index = np.unique(document_rows[pairs], return_inverse=True)
-        words = look_up(_texts_in(documents, used))
+        words = rows_of(_texts_in(documents, used))
         scores[pairs] = Bm25(words, "lucene", k1, b, statistics).count_scores(counts, query_rows[pairs], index)
     return scores
 

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -46,14 +45,15 @@ def retrieve(
     wanted = {split: list(rows) for split, rows in queries.items()}
 
     def build(folder: Path) -> None:
-        rows, run = folder / "queries.jsonl", folder / "run.txt"
-        _write_queries(rows, wanted, top_k, cut)
-        arguments = (rows, run, "--k1", k1, "--b", b, "--top-k", top_k)
+        say(f"retrieving {top_k} candidates for each of {sum(map(len, wanted.values())):,} queries")
+        for split, rows in wanted.items():
+            _write_json_lines(folder / f"queries.{split}.jsonl", rows, cut)
+        arguments = (folder, "--k1", k1, "--b", b, "--top-k", top_k)
         index = cached("index", texts, lambda entry: _index_and_search(documents, entry, arguments, cut))
-        if not run.exists():  # the index was in the cache, so nothing has searched yet
+        if not any(folder.glob("run.*")):  # the index was in the cache, so nothing has searched yet
             _run_python(index, *arguments)
-        _split_run(run, folder, wanted)
-        rows.unlink()
+        for file in folder.glob("queries.*"):
+            file.unlink()
 
     folder = cached("run", digest_of(texts, wanted, k1, b, top_k), build)
     return {split: _read_run(folder / f"run.{split}.txt") for split in wanted}
@@ -85,35 +85,16 @@ def _index_and_search(documents: TextColumn, folder: Path, arguments: tuple[obje
     """Does both in one process, because starting Java takes seconds."""
     say(f"indexing {len(documents):,} documents")
     collection = folder / "collection.jsonl"
-    _write_json_lines(collection, enumerate(documents), cut)
+    _write_json_lines(collection, documents, cut)
     _run_python(folder, *arguments, "--collection", collection)
     collection.unlink()
 
 
-def _write_queries(path: Path, queries: dict[str, list[str]], top_k: int, cut: Cut) -> None:
-    """The queries of all splits in one file, each named SPLIT/ROW."""
-    count = sum(map(len, queries.values()))
-    say(f"retrieving {top_k} candidates for each of {count:,} queries")
-    named = ((f"{split}/{row}", text) for split, rows in queries.items() for row, text in enumerate(rows))
-    _write_json_lines(path, named, cut)
-
-
-def _split_run(run: Path, folder: Path, splits: Iterable[str]) -> None:
-    """Splits the run into one file per split, in which a query is named by its row."""
-    with ExitStack() as stack:
-        files = {
-            split: stack.enter_context((folder / f"run.{split}.txt").open("w", encoding="utf-8")) for split in splits
-        }
-        for line in stack.enter_context(run.open(encoding="utf-8")):
-            split, _, rest = line.partition("/")
-            files[split].write(rest)
-    run.unlink()
-
-
-def _write_json_lines(path: Path, rows: Iterable[tuple[object, str]], cut: Cut) -> None:
+def _write_json_lines(path: Path, texts: Iterable[str], cut: Cut) -> None:
+    """The texts, each named by its row."""
     with path.open("w", encoding="utf-8") as file:
-        for name, text in rows:
-            file.write(json.dumps({"id": str(name), "contents": for_lucene(text, cut)}) + "\n")
+        for row, text in enumerate(texts):
+            file.write(json.dumps({"id": str(row), "contents": for_lucene(text, cut)}) + "\n")
 
 
 def _read_run(path: Path) -> Run:

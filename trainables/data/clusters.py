@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trainables.core.errors import DataError, Problem
-from trainables.core.files import read_text
 from trainables.data.columns import RankingData, required_split
+from trainables.data.readers.rows import Rows
 
 KEY, PREFIX = "data.query_clusters", "prefix:"
 
@@ -28,7 +28,8 @@ def query_clusters(data: RankingData, name: str, given: str | None) -> dict[str,
 def _names(data: RankingData, ids: Sequence[str], queries: Sequence[int], given: str | None) -> list[str]:
     """The name of each query's cluster."""
     if given is None:
-        return list(ids) if data.features is not None else [_bare(data.query_text(query)) for query in queries]
+        texts = (data.query_text(query) for query in queries)
+        return list(ids) if data.features is not None else [" ".join(text.lower().split()) for text in texts]
     if given.startswith(PREFIX):
         separator = given.removeprefix(PREFIX)
         return [one.rpartition(separator)[0] or one for one in ids] if separator else list(ids)
@@ -40,18 +41,12 @@ def _names(data: RankingData, ids: Sequence[str], queries: Sequence[int], given:
     return [by_query[one] for one in ids]
 
 
-def _bare(text: str) -> str:
-    return " ".join(text.lower().split())
-
-
 def _of_file(path: Path) -> dict[str, str]:
     """Cluster by query id, from lines of both, separated by white space."""
     if not path.is_file():
         raise DataError(Problem(KEY, f"'{path}' is no file", f"a file, or {PREFIX}SEPARATOR"))
-    found: dict[str, str] = {}
-    for number, line in enumerate(read_text(path).splitlines(), 1):
-        words = line.split()
-        if words and len(words) != 2:
-            raise DataError(Problem(f"{path}:{number}", f"{len(words)} words", "a query id and its cluster"))
-        found |= {words[0]: words[1]} if words else {}
-    return found
+    problems: list[Problem] = []
+    clusters = {query: cluster for _, (query, cluster) in Rows(path, ("QUERY", "CLUSTER"), None, problems)}
+    if problems:
+        raise DataError(problems)
+    return clusters

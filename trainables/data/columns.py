@@ -142,6 +142,14 @@ class Split:
         """For each candidate row, the row of its query in this split, int64 [C]."""
         return np.repeat(np.arange(len(self)), self.sizes)
 
+    @property
+    def judgments(self) -> Rated:
+        """The judged documents; where the data does not name them, its candidates are all that it judges."""
+        if self.judged_document is None:
+            return Rated(self.owner, self.document, self.grade).where(self.grade != UNJUDGED)
+        query = np.repeat(np.arange(len(self)), np.diff(self.judged_offsets))
+        return Rated(query, self.judged_document, self.judged_grade)
+
 
 @dataclass(frozen=True)
 class RankingData:
@@ -267,3 +275,17 @@ class Rated:
     def where(self, rows: np.ndarray) -> Rated:
         """The selected rows; `rows`: bool [n] or int."""
         return Rated(self.query[rows], self.document[rows], self.value[rows])
+
+    def values_at(self, query: np.ndarray, document: np.ndarray, documents: int, absent: float) -> np.ndarray:
+        """The value of each (query, document), `absent` if it has none; float64 [n]. `documents`: of the collection."""
+        inside = self.where(self.document >= 0)
+        keys, wanted = inside.query * documents + inside.document, query * documents + document
+        order = np.argsort(keys)
+        if not len(keys):
+            return np.full(len(wanted), absent, np.float64)
+        rows = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
+        return np.where(keys[rows] == wanted, inside.value[rows], absent)
+
+    def grades_at(self, query: np.ndarray, document: np.ndarray, documents: int) -> np.ndarray:
+        """`values_at` as grades, UNJUDGED where there is none; int16 [n]."""
+        return self.values_at(query, document, documents, UNJUDGED).astype(np.int16)

@@ -12,7 +12,7 @@ import numpy as np
 from trainables.core.cache import digest_of
 from trainables.core.errors import DataError, Problem
 from trainables.core.randomness import generator
-from trainables.data.columns import SPLITS, RankingData, Split, TextColumn, required_split
+from trainables.data.columns import NO_RANK, SPLITS, RankingData, Split, TextColumn, required_split
 
 DEV_SHARE, FEWEST = 0.1, 3  # of the training queries, where the data has no dev split; training queries to part
 
@@ -34,6 +34,32 @@ def some_queries(split: Split, rows: np.ndarray) -> Split:
         given=None if split.given is None else split.given[candidates],
         teacher=None if split.teacher is None else split.teacher[candidates],
     )
+
+
+def with_candidates(split: Split, offsets: np.ndarray, document: np.ndarray, documents: int) -> Split:
+    """The split with other candidates, which have the grades of its judgments and no first-stage ranking: `document`
+    int32 [C], those of query i in rows offsets[i]:offsets[i + 1]. `documents`: of the collection."""
+    owner = np.repeat(np.arange(len(split)), np.diff(offsets))
+    return replace(
+        split,
+        offsets=offsets,
+        document=document,
+        grade=split.judgments.grades_at(owner, document, documents),
+        rank=np.full(len(document), NO_RANK, np.int32),
+        score=np.full(len(document), np.nan),
+        given=None,
+        teacher=None,
+    )
+
+
+def with_retrieved(data: RankingData, name: str, document: np.ndarray, score: np.ndarray) -> RankingData:
+    """The data, in whose split `name` the candidates are documents retrieved from the whole collection: `document`
+    int32 [Q K], K of each query, best first, with their scores."""
+    split = data.splits[name]
+    depth = len(document) // len(split)
+    rank = np.tile(np.arange(1, depth + 1, dtype=np.int32), len(split))
+    split = with_candidates(split, np.arange(len(split) + 1) * depth, document, len(data.documents))
+    return replace(data, splits=data.splits | {name: replace(split, rank=rank, score=score.astype(np.float64))})
 
 
 def drawn_queries(split: Split, count: int, purpose: str) -> Split:

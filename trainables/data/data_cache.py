@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
@@ -112,8 +112,8 @@ def save_data(data: RankingData, folder: Path) -> None:
         arrays |= {f"{name}.data": column.data, f"{name}.offsets": column.offsets}
     for split_name, split in data.splits.items():
         arrays |= {f"{split_name}.{name}": getattr(split, name) for name in _SPLIT_ARRAYS}
-    given = {name: values for name, values in arrays.items() if values is not None}
-    save_arrays(folder, {name: values for name, values in given.items() if not _is_file(values, folder, name)})
+    columns = {name: values for name, values in arrays.items() if values is not None}
+    save_arrays(folder, {name: values for name, values in columns.items() if not _is_file(values, folder, name)})
     meta = {name: getattr(data, name) for name in _META} | {"splits": list(data.splits)}
     (folder / META).write_text(json.dumps(meta, indent=1), encoding="utf-8")
 
@@ -124,8 +124,14 @@ def _is_file(values: np.ndarray, folder: Path, name: str) -> bool:
     return file is not None and Path(file).resolve() == (folder / f"{name}.npy").resolve()
 
 
-def cached_data(key: str, build: Callable[[Path], None]) -> RankingData:
-    """The data of a cache entry, which `build` writes with `save_data` if this version of the store has none."""
+def cached_data(key: str, digest: str, read: Callable[[Path], RankingData]) -> RankingData:
+    """The data of the cache entry `key`, read if this version of the store has none. `read` gets the folder in which
+    the entry is built. `digest`: of what is read; what the reader itself says of the content comes on top."""
+
+    def build(entry: Path) -> None:
+        data = read(entry)
+        save_data(replace(data, digest=digest_of(digest, data.digest) if data.digest else digest), entry)
+
     return load_data_folder(cached("data", digest_of(STORE, key), build))
 
 

@@ -19,7 +19,7 @@ from trainables.core.errors import WorkFailed
 from trainables.core.randomness import generator
 from trainables.data.bm25 import Bm25
 from trainables.data.columns import SPLITS, RankingData, Split, TextColumn
-from trainables.data.data_cache import cached_data, save_data
+from trainables.data.data_cache import cached_data
 from trainables.data.readers.assembly import ranks
 from trainables.data.settings import Bm25Config, DataConfig
 from trainables.data.words import WordRows, index_words, look_up, normalised, words
@@ -120,11 +120,10 @@ def load_docstrings(config: DataConfig) -> RankingData:
     """The data set, built on first use (some 20 seconds) and cached by the packages' versions."""
     digest = digest_of(NAME, _FORMAT, package_versions(), config.bm25.k1, config.bm25.b)
 
-    def build(folder: Path) -> None:
-        docstrings = list(chain.from_iterable(map(read_package, PACKAGES)))
-        save_data(replace(make_data(docstrings, config.bm25), digest=digest), folder)
+    def read(_folder: Path) -> RankingData:
+        return make_data(list(chain.from_iterable(map(read_package, PACKAGES))), config.bm25)
 
-    return cached_data(digest, build)
+    return cached_data(digest, digest, read)
 
 
 @dataclass(frozen=True)
@@ -244,22 +243,13 @@ class Pool:
         queries = look_up((" ".join(context.utterances) for context in contexts), self.vocabulary)
         right = np.array([self.rows[normalised(context.response)] for context in contexts], np.int64)
         documents = self._documents(split, contexts, queries, right)
-        owner = np.repeat(np.arange(len(contexts)), [len(row) for row in documents])
+        sizes = np.array([len(row) for row in documents], np.int64)
+        owner = np.repeat(np.arange(len(contexts)), sizes)
         document = np.array(list(chain.from_iterable(documents)), np.int64)
         score = self.bm25.pair_scores(queries, owner, document)
         order, rank = ranks(owner, score, self.id_order[document])
-        grade = (document == right[owner])[order].astype(np.int16)
-        offsets = np.searchsorted(owner, np.arange(len(contexts) + 1)).astype(np.int64)
-        return Split(
-            query=np.arange(start, start + len(contexts), dtype=np.int32),
-            offsets=offsets,
-            document=document[order].astype(np.int32),
-            grade=grade,
-            rank=rank.astype(np.int32),
-            score=score[order],
-            judged_grade=grade,
-            judged_offsets=offsets,
-        )
+        listed = Split.listed(start, sizes, document[order], (document == right[owner])[order])
+        return replace(listed, rank=rank.astype(np.int32), score=score[order])
 
     def _documents(
         self, split: str, contexts: Sequence[Context], queries: WordRows, right: np.ndarray

@@ -52,11 +52,11 @@ def _describe(data: RankingData, split: Split, relevance_level: int) -> dict[str
 
 def _shared(data: RankingData) -> list[dict[str, Any]]:
     has_texts = data.features is None
-    documents = {name: np.unique(split.document) for name, split in data.splits.items()}
-    queries, texts = {}, {}
+    queries, documents, texts = {}, {}, {}
     for name, split in data.splits.items():
-        queries[name] = _keys(data.query_text(query) for query in split.query) if has_texts else _ids(data, split)
-        texts[name] = _keys(data.documents[row] for row in documents[name]) if has_texts else np.empty(0, np.uint64)
+        documents[name] = np.unique(split.document)
+        queries[name] = _keys(data.query_text(row) if has_texts else data.query_ids[row] for row in split.query)
+        texts[name] = _keys(data.documents[row] for row in documents[name] if has_texts)
     return [
         {
             "splits": [one, two],
@@ -66,10 +66,6 @@ def _shared(data: RankingData) -> list[dict[str, Any]]:
         }
         for one, two in combinations(data.splits, 2)
     ]
-
-
-def _ids(data: RankingData, split: Split) -> np.ndarray:
-    return _keys(data.query_ids[query] for query in split.query)
 
 
 def _keys(texts: Iterable[str]) -> np.ndarray:

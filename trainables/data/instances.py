@@ -165,31 +165,35 @@ def make_instances(
     """
     owner, grade = split.owner, split.grade
     scored = np.ones(len(grade), bool) if scored is None else scored
-    positives = np.flatnonzero((grade >= relevance_level) & scored)
-    limit = grade[positives].astype(np.int64) if pairwise else np.full(len(positives), relevance_level)
+    positive = np.flatnonzero((grade >= relevance_level) & scored)
+    limit = grade[positive].astype(np.int64) if pairwise else np.full(len(positive), relevance_level)
     as_negative = _grade_as_negative(split, scored)
     easier = np.lexsort((as_negative, owner))
-    below = _count_below(split, as_negative[easier], owner[positives], limit)
+    below = _count_below(split, as_negative[easier], owner[positive], limit)
     usable = below > 0
     skipped = int((~usable).sum())
-    positives, below = positives[usable], below[usable]
-    if not len(positives):
+    positive, below = positive[usable], below[usable]
+    if not len(positive):
         raise _no_instances(relevance_level, scored)
-    if negatives == "all":
-        query, positive, negative, below = _all(
-            split, owner, grade, positives, below, easier, pairwise, relevance_level, as_negative
-        )
-        start = split.offsets[query]
-    else:
-        start = split.offsets[owner[positives]]
+    start = split.offsets[owner[positive]]
+    if negatives != "all":
         if hard is not None:
             easier, start, below = _hardest(easier, start, below, hard)
         slots = [DRAWN] * (1 if lists else int(negatives))
         slots = slots if pairwise else [NONE, *slots]
-        query, positive, start, below = (
-            np.repeat(column, len(slots)) for column in (owner[positives], positives, start, below)
-        )
-        negative = np.tile(np.asarray(slots, np.int64), len(positives))
+        negative = np.tile(np.asarray(slots, np.int64), len(positive))
+        positive, start, below = (np.repeat(column, len(slots)) for column in (positive, start, below))
+        query = owner[positive]
+    elif pairwise:
+        within = np.arange(below.sum()) - np.repeat(np.cumsum(below) - below, below)
+        positive, start, below = (np.repeat(column, below) for column in (positive, start, below))
+        query, negative = owner[positive], easier[start + within]
+    else:
+        of_usable = np.isin(owner, owner[positive])
+        rows = np.flatnonzero(of_usable & ((grade >= relevance_level) | (as_negative < relevance_level)))
+        relevant, query = grade[rows] >= relevance_level, owner[rows]
+        positive, negative = np.where(relevant, rows, NONE), np.where(relevant, NONE, rows)
+        start, below = split.offsets[query], np.zeros(len(rows), np.int64)
     list_size = int(negatives) if lists else 0
     unscored = int((~scored).sum())
     query = query.astype(np.int32)
@@ -232,21 +236,3 @@ def _count_below(split: Split, sorted_grade: np.ndarray, query: np.ndarray, limi
     span = max(int(sorted_grade.max(initial=0)), int(limit.max(initial=0))) - low + 2
     key = split.owner * span + (sorted_grade - low)  # ascending, as owners ascend, and grades within an owner
     return np.searchsorted(key, query * span + (limit - low)) - split.offsets[query]
-
-
-def _all(split, owner, grade, positives, below, easier, pairwise, relevance_level, as_negative):
-    """Every candidate of a usable query, or every pair of a positive and a lower-graded candidate."""
-    if not pairwise:
-        usable = np.isin(owner, owner[positives]) & ((grade >= relevance_level) | (as_negative < relevance_level))
-        rows = np.flatnonzero(usable)
-        relevant = grade[rows] >= relevance_level
-        return (
-            owner[rows],
-            np.where(relevant, rows, NONE),
-            np.where(relevant, NONE, rows),
-            np.zeros(len(rows), np.int64),
-        )
-    query = np.repeat(owner[positives], below)
-    positive = np.repeat(positives, below)
-    within = np.arange(len(query)) - np.repeat(np.cumsum(below) - below, below)
-    return query, positive, easier[split.offsets[query] + within], np.repeat(below, below)

@@ -12,10 +12,9 @@ import numpy as np
 from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.core.randomness import generator
-from trainables.data.bm25 import Bm25
+from trainables.data.bm25 import candidate_scores
 from trainables.data.columns import NO_RANK, UNJUDGED, RankingData, Split, required_split
 from trainables.data.settings import DataConfig, LabelNoise
-from trainables.data.words import index_words, look_up
 
 NOISE, WEAK = "data.label_noise", "data.weak_labels"
 
@@ -57,7 +56,7 @@ def _weakly_labelled(data: RankingData, config: DataConfig, level: int) -> Ranki
     """BM25's best candidate of each training query is the relevant one, and the others are unjudged (Dehghani et al.
     2017, with a label instead of BM25's score). The judgments of training queries are not used."""
     split = data.splits["train"]
-    best = _ordered(split.owner, -bm25_scores(data, split, config))[split.offsets[:-1][split.sizes > 0]]
+    best = np.lexsort((-bm25_scores(data, split, config), split.owner))[split.offsets[:-1][split.sizes > 0]]
     grade = np.full(len(split.grade), UNJUDGED, split.grade.dtype)
     grade[best] = level
     judged = np.full(len(split), level, split.judged_grade.dtype)
@@ -77,7 +76,7 @@ def _noisy(data: RankingData, config: DataConfig, level: int) -> RankingData:
     wrong = np.flatnonzero(split.grade < level)
     draws = generator(noise.seed, "label noise, partner")
     by = -bm25_scores(data, split, config) if noise.kind == "hard" else draws.random(len(split.grade))
-    chosen, partner = _partners(split, chosen, wrong[_ordered(split.owner[wrong], by[wrong])])
+    chosen, partner = _partners(split, chosen, wrong[np.lexsort((by[wrong], split.owner[wrong]))])
     changed = replace(split, grade=split.grade.copy())
     changed.grade[chosen], changed.grade[partner] = split.grade[partner], split.grade[chosen]
     if noise.kind == "random":
@@ -87,11 +86,6 @@ def _noisy(data: RankingData, config: DataConfig, level: int) -> RankingData:
     if wanted > len(chosen):
         note += f"; {wanted - len(chosen):,} more have no candidate left to exchange with"
     return _with_train(data, changed, note)
-
-
-def _ordered(owner: np.ndarray, by: np.ndarray) -> np.ndarray:
-    """Positions by owner, and within an owner by `by`, lowest first; ties stay in order."""
-    return np.lexsort((by, owner))
 
 
 def _partners(split: Split, chosen: np.ndarray, wrong: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -161,10 +155,7 @@ def _insert_in_run(split: Split, candidates: slice, added: np.ndarray, by: np.nd
 
 def bm25_scores(data: RankingData, split: Split, config: DataConfig) -> np.ndarray:
     """BM25 of each candidate for its query, float64 [C], over the collection of the split's candidates."""
-    documents, rows = np.unique(split.document, return_inverse=True)
-    corpus = index_words((data.documents[document] for document in documents.tolist()), data.words)
-    queries = look_up((data.query_text(query) for query in split.query.tolist()), corpus.vocabulary, corpus.cut)
-    return Bm25(corpus, "lucene", config.bm25.k1, config.bm25.b).pair_scores(queries, split.owner, rows)
+    return candidate_scores(data, split, slice(None), "lucene", config.bm25.k1, config.bm25.b)
 
 
 def _with_train(data: RankingData, split: Split, note: str) -> RankingData:

@@ -1,4 +1,4 @@
-"""BM25 retrieval by Pyserini, in a process of its own: `python -m trainables.data.retrieval INDEX QUERIES RUN ...`.
+"""BM25 retrieval by Pyserini, in a process of its own: `python -m trainables.data.retrieval INDEX FOLDER ...`.
 
 A JVM and Ray in one process end in a crash, so this process only reads and writes files; `candidates`
 starts it with the right Java. No other module may import this one.
@@ -34,24 +34,17 @@ def start_java() -> None:
     import jnius  # type: ignore[import-untyped]  # noqa: F401  (starts the JVM)
 
 
-def anserini(name: str) -> Any:
-    """A class of Anserini, through Pyserini's bridge to Java.
-
-    `pyserini.search.lucene` wraps the same classes, but takes 17 seconds to import: it loads every neural encoder.
-    """
-    return java(f"io.anserini.{name}")
-
-
 def java(name: str) -> Any:
-    """A Java class by its full name."""
+    """A Java class by its full name, through Pyserini's bridge. `pyserini.search.lucene` wraps those of Anserini, but
+    takes 17 seconds to import: it loads every neural encoder."""
     from pyserini.pyclass import autoclass  # type: ignore[import-untyped]
 
     return autoclass(name)
 
 
-def index(collection: Path, folder: Path) -> None:
+def write_index(collection: Path, folder: Path) -> None:
     """Writes a Lucene index of a JSON-lines collection {"id", "contents"}, stemmed and stopped as Anserini does."""
-    indexer = anserini("index.SimpleIndexer")(str(folder), False, os.cpu_count() or 1)
+    indexer = java("io.anserini.index.SimpleIndexer")(str(folder), False, os.cpu_count() or 1)
     with collection.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             indexer.addRawDocument(line)
@@ -60,16 +53,22 @@ def index(collection: Path, folder: Path) -> None:
     indexer.close()
 
 
-def search(folder: Path, queries: Path, run: Path, k1: float, b: float, top_k: int) -> None:
-    """Writes a TREC run of the top documents for a JSON-lines file of queries {"id", "contents"}."""
-    from pyserini.pyclass import JArrayList  # type: ignore[import-untyped]
-
-    with queries.open(encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines]
+def search(index: Path, folder: Path, k1: float, b: float, top_k: int) -> None:
+    """Writes a TREC run of the top documents, run.SPLIT.txt, for each queries.SPLIT.jsonl of the folder."""
     # Otherwise a query of more than 1,024 different words, such as a long conversation, would end the whole retrieval.
     java("org.apache.lucene.search.IndexSearcher").setMaxClauseCount(2**31 - 1)
-    searcher = anserini("search.SimpleSearcher")(str(folder))
+    searcher = java("io.anserini.search.SimpleSearcher")(str(index))
     searcher.set_bm25(k1, b)
+    for queries in sorted(folder.glob("queries.*.jsonl")):
+        split = queries.name.split(".")[1]
+        search_split(searcher, queries, folder / f"run.{split}.txt", top_k)
+
+
+def search_split(searcher: Any, queries: Path, run: Path, top_k: int) -> None:
+    """Writes the run of a JSON-lines file of queries {"id", "contents"}."""
+    from pyserini.pyclass import JArrayList  # type: ignore[import-untyped]
+
+    rows = list(map(json.loads, queries.read_text(encoding="utf-8").splitlines()))
     with run.open("w", encoding="utf-8") as file:
         for start in range(0, len(rows), QUERIES_A_NOTE):
             part = rows[start : start + QUERIES_A_NOTE]
@@ -88,15 +87,15 @@ def search(folder: Path, queries: Path, run: Path, k1: float, b: float, top_k: i
 def main() -> None:
     """Builds the index if a collection is given, then searches it."""
     parser = argparse.ArgumentParser(prog="trainables.data.retrieval")
-    for name in ("folder", "queries", "run"):
-        parser.add_argument(name, type=Path)
+    parser.add_argument("index", type=Path)
+    parser.add_argument("folder", type=Path, help="has queries.SPLIT.jsonl")
     for name, kind in (("--k1", float), ("--b", float), ("--top-k", int)):
         parser.add_argument(name, type=kind, required=True)
     parser.add_argument("--collection", type=Path, help="builds the index first")
     arguments = vars(parser.parse_args())
     start_java()
     if collection := arguments.pop("collection"):
-        index(collection, arguments["folder"])
+        write_index(collection, arguments["index"])
     search(**arguments)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from trainables.core.cache import cached, digest_of
 from trainables.core.errors import DataError, Problem, WorkFailed
 from trainables.core.hub import hub_answers, hub_out_of_reach, out_of_reach
-from trainables.data.readers.files import SPLIT_NAMES
+from trainables.data.readers.files import SPLIT_NAMES, split_of
 
 Data = Any  # str, Path, None, or a table; libraries of tables are not imported for their names
 HUB = "hf:"
@@ -56,12 +56,12 @@ def _arrow(table: Any) -> Any:
 
 
 def _folder(tables: Mapping[str, Any]) -> Path:
-    """The folder of the cache with a file for each split, under the first of its names."""
+    """The folder of the cache with a file for each split."""
     from pyarrow import parquet
 
     files = {}
     for name, table in tables.items():
-        split = next((names[0] for names in SPLIT_NAMES.values() if name in names), None)
+        split = split_of(name)
         if split is None or split in files:
             wrong = f"split '{name}'" if split is None else f"'{name}' and another are all the {split} split"
             raise DataError(Problem("data", wrong, f"one of {', '.join(SPLIT_NAMES)} each"))
@@ -87,25 +87,19 @@ def from_hub(source: str) -> Path:
         import datasets
     except ImportError:
         raise WorkFailed(f"{source} needs the datasets library: pip install datasets") from None
-    repository, configuration = _parts(name)
+    parts = name.split("/")  # of ORGANISATION/NAME or NAME alone, and of the configuration behind the former
+    repository, configuration = "/".join(parts[:2]), "/".join(parts[2:]) or None
     online = hub_answers()
     try:
         with nullcontext() if online else hub_out_of_reach():
-            found = datasets.load_dataset(repository, configuration)
+            dataset = datasets.load_dataset(repository, configuration)
     except (OSError, ValueError, RuntimeError) as error:
         why = " ".join(str(error).split())[:300] if online else f"it is not in its cache, and {out_of_reach()}"
         raise WorkFailed(f"datasets could not get '{name}': {why}") from None
-    named = found if isinstance(found, Mapping) else {"train": found}
-    known = {name for names in SPLIT_NAMES.values() for name in names}
-    usable = {split: table for split, table in named.items() if split in known}
+    named = dataset if isinstance(dataset, Mapping) else {"train": dataset}
+    usable = {split: table for split, table in named.items() if split_of(split)}
     if not usable:
         raise DataError(
             Problem("data.source", f"'{name}' has splits {', '.join(map(str, named))}", "train, dev or test")
         )
     return as_source(usable)
-
-
-def _parts(name: str) -> tuple[str, str | None]:
-    """The repository, ORGANISATION/NAME or NAME alone, and the configuration behind it."""
-    parts = name.split("/")
-    return ("/".join(parts[:2]), "/".join(parts[2:]) or None) if len(parts) > 1 else (name, None)

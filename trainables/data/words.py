@@ -7,6 +7,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise, repeat
 from typing import Literal
 from unicodedata import normalize
@@ -41,12 +42,12 @@ def normalised(text: str) -> str:
 def _words(text: str, cut: Cut = "spaces") -> list[bytes]:
     if text.isascii() and cut != "bigrams":
         return _ASCII_WORD.findall(text.encode().lower())  # the same, twice as fast
-    found = _WORD.findall(normalize("NFC", text.lower()))
+    parts = _WORD.findall(normalize("NFC", text.lower()))
     if cut == "bigrams":
-        found = [part for word in found for part in bigrams(word)]
+        parts = [part for word in parts for part in bigrams(word)]
     elif cut == "script" and _UNSPACED.search(text):
-        found = [part for word in found for run in _RUN.findall(word) for part in _parts(run)]
-    return [word.encode() for word in found]
+        parts = [part for word in parts for run in _RUN.findall(word) for part in _parts(run)]
+    return [word.encode() for word in parts]
 
 
 def _parts(run: str) -> list[str]:
@@ -75,8 +76,8 @@ def _code(word: str) -> str:
 
 def cut_of(texts: Iterable[str]) -> Cut:
     """How texts are best cut: by script, if a hundredth of them has words of scripts without spaces; else at spaces."""
-    found = [not text.isascii() and bool(_UNSPACED.search(text)) for text in texts]
-    return "script" if sum(found) > UNSPACED_SHARE * len(found) else "spaces"
+    unspaced = [not text.isascii() and bool(_UNSPACED.search(text)) for text in texts]
+    return "script" if sum(unspaced) > UNSPACED_SHARE * len(unspaced) else "spaces"
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def index_words(texts: Iterable[str], cut: Cut = "spaces") -> WordRows:
     """Word ids of a corpus, with its own vocabulary (about four million words a second)."""
     ids: defaultdict[bytes, int] = defaultdict()
     ids.default_factory = ids.__len__
-    flat, offsets = number_words(texts, ids.__getitem__, cut)
+    flat, offsets = number_words(texts, partial(map, ids.__getitem__), cut)
     return WordRows(flat, offsets, tuple(word.decode() for word in ids), cut)
 
 
@@ -126,7 +127,7 @@ class LookUp:
 
     def __call__(self, texts: Iterable[str]) -> WordRows:
         """Word ids of N texts."""
-        flat, offsets = _numbered(texts, lambda found: map(self._ids.get, found, repeat(UNKNOWN)), self.cut)
+        flat, offsets = number_words(texts, lambda row: map(self._ids.get, row, repeat(UNKNOWN)), self.cut)
         return WordRows(flat, offsets, self.vocabulary, self.cut)
 
 
@@ -136,18 +137,12 @@ def look_up(texts: Iterable[str], vocabulary: tuple[str, ...], cut: Cut = "space
 
 
 def number_words(
-    texts: Iterable[str], number: Callable[[bytes], int], cut: Cut = "spaces"
+    texts: Iterable[str], numbers: Callable[[list[bytes]], Iterable[int]], cut: Cut = "spaces"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The number of each word of N texts, int32 [words], and where each text starts, int64 [N + 1]."""
-    return _numbered(texts, lambda found: map(number, found), cut)
-
-
-def _numbered(
-    texts: Iterable[str], number_all: Callable[[list[bytes]], Iterable[int]], cut: Cut
-) -> tuple[np.ndarray, np.ndarray]:
-    """As `number_words`; `number_all`: the numbers of a text's words."""
+    """The number of each word of N texts, int32 [words], and where each text starts, int64 [N + 1]. `numbers`: of the
+    words of a text."""
     flat, offsets = array("i"), array("q", [0])
     for text in texts:
-        flat.extend(number_all(_words(text, cut)))
+        flat.extend(numbers(_words(text, cut)))
         offsets.append(len(flat))
     return np.array(flat, np.int32), np.array(offsets, np.int64)

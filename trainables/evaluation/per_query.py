@@ -73,8 +73,8 @@ def values_file(folder: Path, stem: str) -> Path:
 def write_scores(
     path: Path, split: Split, data: RankingData, scores: np.ndarray, tag: str, evaluator: SplitEvaluator | None = None
 ) -> None:
-    """Writes scores [C] as a TREC run, best first; for pairs to classify, the predictions of logits [C, K]. `judge`:
-    the split's, if the caller has it: it holds the order of a run.
+    """Writes scores [C] as a TREC run, best first; for pairs to classify, the predictions of logits [C, K].
+    `evaluator`: the split's, if the caller has it: it holds the order of a run.
 
     Raises WorkFailed for scores that are not finite, DataError for an id that a TREC file cannot hold.
     """
@@ -87,7 +87,7 @@ def write_scores(
 def write_evaluated(
     folder: Path, stem: str, data: RankingData, scores: np.ndarray, tag: str, evaluator: SplitEvaluator
 ) -> dict[str, np.ndarray]:
-    """Writes the scores of the split `stem` (`write_scores`) and, to STEM.per_query.tsv, what its judge makes of them;
+    """Writes the scores of the split `stem` (`write_scores`) and, to STEM.per_query.tsv, their values by query;
     returns these values."""
     split, values = data.splits[stem], evaluator(scores)
     write_scores(scores_file(folder, stem, data), split, data, scores, tag, evaluator)

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import csv
 import io
-from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from trainables.core.errors import DataError, Problem
-from trainables.core.files import MOST_TEXT, lines_of, opened, too_long, write_text
+from trainables.core.files import MOST_TEXT, opened, write_text
 from trainables.data.columns import MAX_GRADE, RankingData, Split
-from trainables.data.readers.judgments import BEIR_QRELS
-from trainables.data.readers.rows import BROKEN, Wrong, grade_of, open_bytes, score_of, whole_number
+from trainables.data.readers.judgments import Triples, qrels_of, qrels_rows, run_of, run_rows
+from trainables.data.readers.rows import Rows, Wrong, grade_of, score_of, usable_id
 from trainables.evaluation.metrics import TrecOrder
 
-RUN_ROW = "QUERY Q0 DOCUMENT RANK SCORE TAG"
-QRELS_ROW = "QUERY 0 DOCUMENT GRADE"
-MOST_BYTES = 1 << 33  # of a run or qrels file, unpacked
-SHORT = 3  # fields of BEIR's judgments and of MS MARCO's runs
+T = TypeVar("T")
 
 
 def read_run(path: str | Path, pipes: bool = False) -> dict[str, dict[str, float]]:
@@ -29,7 +27,9 @@ def read_run(path: str | Path, pipes: bool = False) -> dict[str, dict[str, float
 
     Raises DataError with every wrong line: columns, score not a finite float32, repeated query and document, not UTF-8.
     """
-    return _read(path, RUN_ROW, _score, lambda fields: -float(_whole(fields[2])), pipes)
+    rows = run_of(Path(path), [])
+    rows.pipes = pipes
+    return _by_query(rows, run_rows(rows), score_of)
 
 
 def read_qrels(path: str | Path, pipes: bool = False) -> dict[str, dict[str, int]]:
@@ -38,92 +38,27 @@ def read_qrels(path: str | Path, pipes: bool = False) -> dict[str, dict[str, int
 
     Raises DataError with every wrong line: columns, grade not an int16, repeated query and document, not UTF-8.
     """
-    of_short: ValueOf = lambda fields: grade_of(_text(fields[2]), least=-MAX_GRADE)  # noqa: E731
-    return _read(path, QRELS_ROW, _grade, of_short, pipes, BEIR_QRELS)
+    rows = qrels_of(Path(path), [])
+    rows.pipes = pipes
+    return _by_query(rows, qrels_rows(rows), partial(grade_of, least=-MAX_GRADE))
 
 
-ValueOf = Callable[[list[bytes]], float]
-
-
-def _read(
-    path: str | Path,
-    form: str,
-    value_of: ValueOf,
-    of_short: ValueOf,
-    pipes: bool,
-    header: Sequence[str] | None = None,
-) -> dict[str, dict]:
-    """`of_short`: the value of a row of three fields, QUERY DOCUMENT VALUE; they need the `header`, if there is one."""
-    table: dict[str, dict] = {}
-    problems: list[Problem] = []
-    short = header is None
-    for number, line in _lines(Path(path), pipes):
+def _by_query(rows: Rows, rated: Triples, value_of: Callable[[str], T]) -> dict[str, dict[str, T]]:
+    table: dict[str, dict[str, T]] = {}
+    for number, query, document, field in rated:
+        values = table.setdefault(query, {})
         try:
-            if number == 1 and line.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
-                problems.append(Problem(f"{path}:1", "UTF-16", "save the file as UTF-8"))
-                break
-            fields = line.split()  # bytes are split at ASCII white space only, as in trec_eval
-            if header and not table and [_text(field) for field in fields] == list(header):
-                short = True
-            elif short and len(fields) == SHORT:
-                _add(table, [fields[0], b"", *fields[1:]], form, lambda row: of_short([row[0], *row[2:]]), SHORT + 1)
-            elif fields:
-                _add(table, fields, form, value_of)
+            if document in values:
+                repeated = f"document '{document}' a second time for query '{query}'"
+                raise Wrong(repeated, "keep one row a query and document")
+            values[document] = value_of(field)
         except Wrong as wrong:
-            problems.append(Problem(f"{path}:{number}", *wrong.args))
-    if not table and not problems:
-        problems.append(Problem(str(path), "no rows", f"write rows '{form}'"))
-    if problems:
-        raise DataError(problems)
+            rows.problem(number, *wrong.args)
+    if not table and not rows.problems:
+        rows.file_problem("no rows", f"each row is {rows.form}")
+    if rows.problems:
+        raise DataError(rows.problems)
     return table
-
-
-def _lines(path: Path, pipes: bool) -> Iterator[tuple[int, bytes]]:
-    size = 0
-    try:
-        with open_bytes(path, pipes) as file:
-            for number, line in enumerate(lines_of(file, path), start=1):
-                if (size := size + len(line)) > MOST_BYTES:
-                    raise too_long(path, MOST_BYTES)
-                yield number, line.removeprefix(BOM_UTF8) if number == 1 else line
-    except FileNotFoundError:
-        right = "/dev/stdin for standard input" if str(path) == "-" else "give the path of a TREC file"
-        raise DataError(Problem(str(path), "no such file", right)) from None
-    except BROKEN as error:
-        raise DataError(Problem(str(path), f"cannot be read ({error})", "give a readable TREC file")) from None
-
-
-def _add(table: dict[str, dict], fields: list[bytes], form: str, value_of: ValueOf, columns: int = 0) -> None:
-    columns = columns or form.count(" ") + 1
-    if len(fields) != columns:
-        raise Wrong(f"{len(fields)} columns instead of {columns}", f"write '{form}'")
-    try:
-        query, document = fields[0].decode(), fields[2].decode()
-    except UnicodeDecodeError:
-        raise Wrong("not UTF-8", "convert the file to UTF-8") from None
-    row = table.setdefault(query, {})
-    if document in row:
-        raise Wrong(f"document '{document}' a second time for query '{query}'", "keep one row a query and document")
-    row[document] = value_of(fields)
-
-
-def _whole(field: bytes) -> int:
-    rank = whole_number(_text(field))
-    if rank is None:
-        raise Wrong(f"rank '{_text(field)}'", f"write 'QUERY DOCUMENT RANK' or '{RUN_ROW}'")
-    return rank
-
-
-def _score(fields: list[bytes]) -> float:
-    return score_of(_text(fields[4]))
-
-
-def _grade(fields: list[bytes]) -> int:
-    return grade_of(_text(fields[3]), least=-MAX_GRADE)
-
-
-def _text(field: bytes) -> str:
-    return field.decode(errors="replace")
 
 
 def write_run(
@@ -181,7 +116,6 @@ def _words(path: str | Path, ids: Sequence[str], indices: np.ndarray) -> list[st
 
 def _require_words(path: str | Path, words: Sequence[str]) -> None:
     """Raises DataError for the first that is empty or has white space."""
-    encoded = [word.encode() for word in words]
-    if b" ".join(encoded).split() != encoded:
-        wrong = next(word for word, raw in zip(words, encoded, strict=True) if raw.split() != [raw])
-        raise DataError(Problem(str(path), f"{wrong!r} does not fit a TREC file", "use words without white space"))
+    for word in words:
+        if not usable_id(word):
+            raise DataError(Problem(str(path), f"{word!r} does not fit a TREC file", "use words without white space"))

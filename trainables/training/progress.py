@@ -17,9 +17,9 @@ from trainables.config.objective import AnyRun, run_of
 from trainables.core.errors import DataError, Problem
 from trainables.core.gone import without_gone
 from trainables.data.columns import RankingData, Split, required_split
+from trainables.data.combine import with_retrieved
 from trainables.evaluation.metrics import dev_key
 from trainables.evaluation.per_query import SplitEvaluator, evaluator_of, scores_file, write_evaluated
-from trainables.evaluation.retrieval import with_retrieved
 from trainables.training import checkpoint
 from trainables.training.prepared import PreparedData
 

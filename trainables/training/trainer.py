@@ -21,10 +21,10 @@ from trainables.core.errors import ConfigError, Problem, WorkFailed
 from trainables.core.randomness import generator, torch_seed
 from trainables.curriculum.negatives import GrowingGroups, MovingRanks, Negatives, Sources
 from trainables.data.columns import RankingData, Split, required_split
+from trainables.data.combine import with_retrieved
 from trainables.data.instances import Batch, HardNegatives, Instances, make_instances
 from trainables.evaluation.metrics import dev_key
 from trainables.evaluation.per_query import evaluator_of
-from trainables.evaluation.retrieval import retrieved_split
 from trainables.rankers.ranker import DualEncoder, RankerModule, on_device, sent
 from trainables.training import checkpoint, losses
 from trainables.training.accumulation import Accumulation
@@ -103,9 +103,8 @@ class Training(RankerProgress):
             scores = self.score(self.dev)
         else:
             documents, scores = retrieved
-            data = self.prepared.data
-            split = retrieved_split(self.dev, documents, scores, len(data.documents))
-            evaluator = evaluator_of(data, split, self.run.evaluation.relevance_level)
+            data = with_retrieved(self.prepared.data, "dev", documents, scores)
+            evaluator = evaluator_of(data, data.splits["dev"], self.run.evaluation.relevance_level)
         value = self.evaluate(scores, evaluator)
         if value > self.best_value:
             self.best_iteration = self.iteration + 1

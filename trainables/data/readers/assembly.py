@@ -12,7 +12,8 @@ from trainables.core.errors import DataError, Problem
 from trainables.core.prose import counted
 from trainables.data.bm25 import Statistics, streamed_scores
 from trainables.data.candidates import retrieve, with_positives
-from trainables.data.columns import ONE_DOMAIN, UNJUDGED, RankingData, Rated, Split, TextColumn, id_ranks
+from trainables.data.columns import ONE_DOMAIN, RankingData, Rated, Split, TextColumn, id_ranks
+from trainables.data.combine import some_queries
 from trainables.data.readers.collection import MISSING, IdIndex
 from trainables.data.settings import DataConfig
 from trainables.data.words import Cut, cut_of, index_words, look_up, normalised, words
@@ -80,7 +81,9 @@ def _by_judgments(splits: Sequence[RawSplit]) -> str:
 
 def assemble(raw: Raw, config: DataConfig) -> RankingData:
     """RankingData without a digest. Raises DataError if a split cannot be used, WorkFailed if retrieval fails."""
-    sources, cut = candidate_sources(raw, config), _cut(raw, config)
+    sources, cut = candidate_sources(raw, config), config.words
+    if cut == "auto":
+        cut = cut_of(text for split in raw.splits.values() for text in split.query_texts)
     own = {name: own_documents(raw, split, config) for name, split in raw.splits.items()}
     beside = int(any((rows != MISSING).any() for rows in own.values()))  # room for a query's own document
     raw = _with_scores(raw, sources, config, beside, cut)
@@ -88,13 +91,14 @@ def assemble(raw: Raw, config: DataConfig) -> RankingData:
     splits, rows, start = {}, {}, 0
     for name, raw_split in raw.splits.items():
         raw_split, count = _without_own(raw_split, own[name])
-        _note(notes, count, name, "query", "with an own document, which is no candidate (data.identical_ids)")
         dropped += count
-        usable, candidates = _select(name, raw_split, own[name], sources[name], config, raw.document_ids, notes)
-        rows[name] = np.flatnonzero(usable)
-        splits[name] = _split(raw_split, candidates, usable, start, len(raw.documents))
-        start += len(rows[name])
-        notes += _teacher_notes(name, splits[name])
+        notes += _note(name, count, "query", "with an own document, which is no candidate (data.identical_ids)")
+        whole = _ranked(name, raw_split, own[name], sources[name], config, raw.document_ids)
+        rows[name], left_out = _usable(name, whole)
+        numbers = np.arange(start, start + len(rows[name]), dtype=np.int32)
+        splits[name] = replace(some_queries(whole, rows[name]), query=numbers)
+        start += len(numbers)
+        notes += [*left_out, *_teacher_notes(name, splits[name])]
 
     def contexts() -> Iterator[tuple[str, ...]]:
         return (raw.splits[name].contexts[row] for name in rows for row in map(int, rows[name]))
@@ -114,13 +118,6 @@ def assemble(raw: Raw, config: DataConfig) -> RankingData:
         retrieved=set(sources.values()) == {"bm25"},
         words=cut,
     )
-
-
-def _cut(raw: Raw, config: DataConfig) -> Cut:
-    """How texts are cut into words; `data.words: auto` asks the queries."""
-    if config.words != "auto":
-        return config.words
-    return cut_of(text for split in raw.splits.values() for text in split.query_texts)
 
 
 def _strangers_note(raw: Raw, cut: Cut) -> list[str]:
@@ -159,11 +156,11 @@ def _source_notes(sources: Mapping[str, str], config: DataConfig) -> list[str]:
         "qrels": f"the documents given or judged for the query, first-stage scores by {scored}",
         "bm25": f"the first {config.depth_in_words()} retrieved by {scored}",
     }
-    distinct = dict.fromkeys(sources.values())
-    if len(distinct) == 1:
-        return [f"candidates: {described[source]}" for source in distinct]
-    named = {source: ", ".join(split for split in sources if sources[split] == source) for source in distinct}
-    return [f"candidates of {splits}: {described[source]}" for source, splits in named.items()]
+    splits: dict[str, list[str]] = {}
+    for split, source in sources.items():
+        splits.setdefault(source, []).append(split)
+    whose = {source: f" of {', '.join(names)}" if len(splits) > 1 else "" for source, names in splits.items()}
+    return [f"candidates{of_splits}: {described[source]}" for source, of_splits in whose.items()]
 
 
 def own_documents(raw: Raw, split: RawSplit, config: DataConfig) -> np.ndarray:
@@ -231,33 +228,13 @@ def ranks(query: np.ndarray, score: np.ndarray, id_order: np.ndarray) -> tuple[n
     return rows, np.arange(len(rows)) - first + 1
 
 
-@dataclass(frozen=True)
-class _Candidates:
-    """Candidates of a split, sorted by query and rank; columns as in Split."""
-
-    query: np.ndarray
-    document: np.ndarray
-    grade: np.ndarray
-    rank: np.ndarray
-    score: np.ndarray
-    given: np.ndarray | None
-
-
-def _select(
-    name: str,
-    split: RawSplit,
-    own: np.ndarray,
-    source: str,
-    config: DataConfig,
-    document_ids: TextColumn,
-    notes: list[str],
-) -> tuple[np.ndarray, _Candidates]:
-    """Which queries stay (bool [queries]), and their candidates; adds to `notes` what was dropped. `own`: the document
-    that is the query itself, which stays out."""
-    run = split.run
+def _ranked(name: str, split: RawSplit, own: np.ndarray, source: str, config: DataConfig, ids: TextColumn) -> Split:
+    """All queries of a split, numbered from 0, with their candidates by rank. `own`: the document that is the query
+    itself, which is no candidate; `ids`: of the collection."""
+    run, count = split.run, len(split.query_ids)
     if run is None:
         raise DataError(Problem("data.candidates", f"{name} has no run", "give one, or set qrels or bm25"))
-    rows, rank = ranks(run.query, run.value, id_ranks(run.document, document_ids))
+    rows, rank = ranks(run.query, run.value, id_ranks(run.document, ids))
     if source != "qrels":
         within = rank <= config.depth(name)
         rows, rank = rows[within], rank[within]
@@ -265,96 +242,45 @@ def _select(
     if name == "train" and source != "qrels" and config.unretrieved_positives == "keep":
         relevant = split.qrels.where(split.qrels.document != own[split.qrels.query])
         query, document, rank, score = with_positives(relevant, query, document, rank, score)
-    usable = _usable(name, split, query, notes)
-    grade = grades_of(split.qrels, query, document, len(document_ids))
-    mine = usable[query]
-    columns = (query, document, grade, rank, score)
-    given = rows[mine].astype(np.int32) if source == "qrels" else None  # else their order is that of the ranks
-    return usable, _Candidates(*(column[mine] for column in columns), given=given)
-
-
-def _usable(name: str, split: RawSplit, candidate_query: np.ndarray, notes: list[str]) -> np.ndarray:
-    """Queries with judgments and, for training, with candidates; bool [queries]."""
-    count = len(split.query_ids)
-    judged = np.bincount(split.qrels.query, minlength=count) > 0
-    served = np.bincount(candidate_query, minlength=count) > 0
-    _note(notes, int((~judged).sum()), name, "query", "without judgments dropped")
-    _note(
-        notes,
-        int((split.qrels.document == MISSING).sum()),
-        name,
-        "judged document",
-        "without text, counted among the relevant ones but no candidates",
-    )
-    bare = int((judged & ~served).sum())
-    if name != "train":
-        _note(
-            notes,
-            bare,
-            name,
-            "query",
-            "without candidates, counted 0 in every mean (trec_eval leaves out a query that is not in the run)",
-        )
-        usable = judged
-    else:
-        _note(notes, bare, name, "query", "without candidates dropped")
-        usable = judged & served
-    if not usable.any():
-        raise DataError(
-            Problem(
-                "data.source",
-                f"{name} has no query with judgments and candidates",
-                "give qrels and candidates for the same queries",
-            )
-        )
-    return usable
-
-
-def _note(notes: list[str], count: int, split: str, noun: str, text: str) -> None:
-    if count:
-        notes.append(f"{split}: {counted(count, noun)} {text}")
-
-
-def grades_of(qrels: Rated, query: np.ndarray, document: np.ndarray, documents: int) -> np.ndarray:
-    """Judged grade of each (query, document), UNJUDGED if it has none; int16 [n]. `documents`: of the collection."""
-    return _values_at(qrels, query, document, documents, UNJUDGED).astype(np.int16)
-
-
-def _values_at(rated: Rated, query: np.ndarray, document: np.ndarray, documents: int, absent: float) -> np.ndarray:
-    """The value of each (query, document), `absent` if it has none; float64 [n]."""
-    rated = rated.where(rated.document != MISSING)
-    keys = rated.query * documents + rated.document
-    order = np.argsort(keys)
-    keys, wanted = keys[order], query * documents + document
-    if not len(keys):
-        return np.full(len(query), absent, np.float64)
-    index = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[index] == wanted, rated.value[order][index], absent)
-
-
-def _split(raw: RawSplit, candidates: _Candidates, usable: np.ndarray, start: int, documents: int) -> Split:
-    """The split's columns; its queries are numbered from `start` on. `documents`: of the collection."""
-    count, row = int(usable.sum()), np.cumsum(usable) - 1
-    judged = raw.qrels.where(usable[raw.qrels.query])
-    by_query = np.argsort(judged.query, kind="stable")
+    judged, at = split.qrels.where(np.argsort(split.qrels.query, kind="stable")), (query, document, len(ids))
     return Split(
-        query=np.arange(start, start + count, dtype=np.int32),
-        offsets=_offsets(row[candidates.query], count),
-        document=candidates.document.astype(np.int32),
-        grade=candidates.grade,
-        rank=candidates.rank.astype(np.int32),
-        score=candidates.score,
-        judged_grade=judged.value[by_query].astype(np.int16),
-        judged_offsets=_offsets(row[judged.query], count),
-        judged_document=judged.document[by_query].astype(np.int32),
-        given=candidates.given,
-        teacher=None if raw.teacher is None else _teacher_scores(raw.teacher, candidates, documents),
+        query=np.arange(count, dtype=np.int32),
+        offsets=_offsets(query, count),
+        document=document.astype(np.int32),
+        grade=split.qrels.grades_at(*at),
+        rank=rank.astype(np.int32),
+        score=score,
+        judged_grade=judged.value.astype(np.int16),
+        judged_offsets=_offsets(judged.query, count),
+        judged_document=judged.document.astype(np.int32),
+        given=rows.astype(np.int32) if source == "qrels" else None,  # else their order is that of the ranks
+        teacher=None if split.teacher is None else split.teacher.values_at(*at, np.nan).astype(np.float32),
     )
-
-
-def _teacher_scores(teacher: Rated, candidates: _Candidates, documents: int) -> np.ndarray:
-    return _values_at(teacher, candidates.query, candidates.document, documents, np.nan).astype(np.float32)
 
 
 def _offsets(owner: np.ndarray, count: int) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=count))]).astype(np.int64)
+
+
+def _usable(name: str, split: Split) -> tuple[np.ndarray, list[str]]:
+    """The rows of queries with judgments and, for training, with candidates, int64 [Q]; notes on the others and on
+    judged documents without text. Raises DataError if there are none."""
+    judged, served = np.diff(split.judged_offsets) > 0, split.sizes > 0
+    usable = judged & served if name == "train" else judged
+    if not usable.any():
+        wrong = f"{name} has no query with judgments and candidates"
+        raise DataError(Problem("data.source", wrong, "give qrels and candidates for the same queries"))
+    bare = "without candidates dropped"
+    if name != "train":
+        bare = "without candidates, counted 0 in every mean (trec_eval leaves out a query that is not in the run)"
+    missing = "without text, counted among the relevant ones but no candidates"
+    notes = [
+        *_note(name, int((~judged).sum()), "query", "without judgments dropped"),
+        *_note(name, int(np.count_nonzero(split.judged_document == MISSING)), "judged document", missing),
+        *_note(name, int((judged & ~served).sum()), "query", bare),
+    ]
+    return np.flatnonzero(usable), notes
+
+
+def _note(split: str, count: int, noun: str, what: str) -> list[str]:
+    return [f"{split}: {counted(count, noun)} {what}"] if count else []

@@ -65,9 +65,9 @@ def _named(table: JsonTable, keys: tuple[str, ...]) -> Iterator[tuple[int, str, 
     number."""
     for number, (name, *texts) in table.rows(keys):
         values = [text_of_number(name), *("" if text is None else text for text in texts)]
-        given = [value for value in values if is_text(value)]
-        if len(given) == len(keys):
-            yield number, given[0], one_line(" ".join(filter(None, given[1:])))
+        fields = [value for value in values if is_text(value)]
+        if len(fields) == len(keys):
+            yield number, fields[0], one_line(" ".join(filter(None, fields[1:])))
         else:
             wrong = next(key for key, value in zip(keys, values, strict=True) if not is_text(value))
             table.problem(number, f"not {table.form}: '{wrong}' is no text", "write these keys, each with a text")

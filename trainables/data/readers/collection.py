@@ -185,7 +185,7 @@ Named = tuple[int, str, str]  # line, id, text
 
 
 def read_collection(
-    lines: Lines, documents: Iterable[Named], notes: list[str], workspace: Path, strict: bool = False
+    lines: Lines, documents: Iterable[Named], notes: list[str], workspace: Path, strict: bool
 ) -> Collection:
     """The documents of a file, streamed into the workspace, each id once; those without text are left out."""
     writer = CollectionWriter(workspace)
@@ -201,7 +201,7 @@ def read_collection(
     return collection.without(rows, workspace) if rows else collection
 
 
-def read_texts(lines: Lines, queries: Iterable[Named], notes: list[str], strict: bool = False) -> dict[str, str]:
+def read_texts(lines: Lines, queries: Iterable[Named], notes: list[str], strict: bool) -> dict[str, str]:
     """Texts by id, in the order of the file, each id once; queries without text are left out."""
     first: dict[str, int] = {}
     texts: dict[str, str] = {}

@@ -6,8 +6,10 @@ of one context are adjacent: a group is a run of rows with equal utterances.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 from trainables.core.errors import DataError, Problem
@@ -45,86 +47,59 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     right response are dropped; held-out ones count 0. Raises DataError with the problems of all files.
     """
     problems: list[Problem] = []
-    responses = _Responses()
+    responses: Responses = {}
     notes: list[str] = []
     splits = {}
     for split, path in existing(folder, FILES).items():
         splits[split] = _read_split(split, Lines(path, FORM, problems), responses, notes)
     if problems:
         raise DataError(problems)
-    ids = TextColumn.of(f"d{number}" for number in range(1, len(responses.rows) + 1))
-    documents = TextColumn.of(text for text, _ in responses.rows)
+    ids = TextColumn.of(f"d{number}" for number in range(1, len(responses) + 1))
+    documents = TextColumn.of(text for text, _ in responses)
     return assemble(Raw(folder.name, ids, documents, splits, tuple(notes)), config)
 
 
-@dataclass
-class _Responses:
-    """Rows of documents by (text, how many equal texts come before it in its group)."""
-
-    rows: dict[tuple[str, int], int] = field(default_factory=dict)
-
-    def row(self, text: str, repeat: int) -> int:
-        return self.rows.setdefault((text, repeat), len(self.rows))
+Responses = dict[tuple[str, int], int]  # rows of documents by (text, how many equal texts come before it in its group)
 
 
-@dataclass
-class _Group:
-    """A context with its candidates in the order of the file."""
-
-    context: tuple[str, ...]
-    labels: list[int] = field(default_factory=list)
-    responses: list[str] = field(default_factory=list)
-
-
-def _read_split(split: str, lines: Lines, responses: _Responses, notes: list[str]) -> RawSplit:
+def _read_split(split: str, lines: Lines, responses: Responses, notes: list[str]) -> RawSplit:
     contexts: list[tuple[str, ...]] = []
     rated: list[tuple[int, int, float]] = []
     bare = 0
-    for group in _groups(lines, one_positive=split == "train"):
-        if not any(group.labels):
+    for context, group in groupby(_candidates(lines), itemgetter(0)):
+        labels, texts = [], []
+        for _, number, label, text in group:
+            if split == "train" and label == 1 and labels == [1]:  # two contexts run together
+                right = "keep the right response first, then the wrong ones"
+                lines.problem(number, "two right responses first", right)
+            labels.append(label)
+            texts.append(text)
+        if not any(labels):
             bare += 1
             if split == "train":
                 continue
-        rated += _rated(group, len(contexts), responses)
-        contexts.append(group.context)
+        earlier = Counter[str]()
+        for label, text in zip(labels, texts, strict=True):
+            row = responses.setdefault((text, earlier[text]), len(responses))
+            rated.append((len(contexts), row, label))
+            earlier[text] += 1
+        contexts.append(context)
     if bare:
         fate = "dropped" if split == "train" else "kept, to count 0"
         notes.append(f"{split}: {counted(bare, 'context')} without a right response {fate}")
     query_ids = [f"{split}-{number}" for number in range(1, len(contexts) + 1)]
-    candidates = Rated.of(rated)
-    return RawSplit(query_ids, contexts, candidates, pool=candidates)
+    judged = Rated.of(rated)
+    return RawSplit(query_ids, contexts, judged, pool=judged)
 
 
-def _rated(group: _Group, query: int, responses: _Responses) -> Iterator[tuple[int, int, float]]:
-    seen: dict[str, int] = {}
-    for label, text in zip(group.labels, group.responses, strict=True):
-        repeat = seen.get(text, 0)
-        seen[text] = repeat + 1
-        yield query, responses.row(text, repeat), label
-
-
-def _groups(lines: Lines, one_positive: bool) -> Iterator[_Group]:
-    """Groups of a file; with `one_positive`, two right responses at the head of a group are a problem.
-
-    In training data the right response comes first, then wrong ones, so two would mean two contexts run together.
-    """
-    group: _Group | None = None
+def _candidates(lines: Lines) -> Iterator[tuple[tuple[str, ...], int, int, str]]:
+    """(context, line, label, response) of each row; a wrong row becomes a problem."""
     for number, line in lines:
         label, *context, response = line.split("\t") if line.count("\t") >= 2 else ("", "", "")
-        wrong = _wrong(line, label, context, response)
-        if wrong:
+        if wrong := _wrong(line, label, context, response):
             lines.problem(number, *wrong)
-            continue
-        if group is None or group.context != tuple(context):
-            if group is not None:
-                yield group
-            group = _Group(tuple(context))
-        if one_positive and label == "1" and group.labels == [1]:
-            lines.problem(number, "two right responses first", "keep the right response first, then the wrong ones")
-        group.labels.append(int(label))
-        group.responses.append(response)
-    if group is not None:
-        yield group
+        else:
+            yield tuple(context), number, int(label), response
 
 
 def _wrong(line: str, label: str, context: list[str], response: str) -> tuple[str, str] | None:

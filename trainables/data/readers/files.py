@@ -21,14 +21,10 @@ _WORD = re.compile(r"[a-z]+")
 _FOLDERS = ("", "data")  # where the files of splits lie: in the folder itself, or as on the hub
 
 
-def split_names(split: str, *patterns: str) -> list[str]:
-    """The names that a split's file may have; `{}` in a pattern stands for the split."""
-    return [pattern.format(name) for name in SPLIT_NAMES[split] for pattern in patterns]
-
-
 def split_file(folder: Path, split: str, *patterns: str) -> Path:
-    """The split's file, plain or compressed, by the first name that is there; where none is, the first name."""
-    return plain_or_packed(folder, *split_names(split, *patterns))
+    """The split's file, plain or compressed, by the first name that is there; where none is, the first name. `{}` in a
+    pattern stands for the split."""
+    return plain_or_packed(folder, *(pattern.format(name) for name in SPLIT_NAMES[split] for pattern in patterns))
 
 
 def existing(folder: Path, names: Mapping[str, Sequence[str]]) -> dict[str, Path]:
@@ -42,11 +38,11 @@ def files_of_splits(folder: Path, endings: Sequence[str], loosely: bool = True) 
     stand together; several files of a split are for the caller to refuse."""
     there = [path for each in _FOLDERS for path in _files_in(folder / each)]
     named = [(path, stem) for path in there for stem, ending in [_stem(path, endings)] if ending]
-    found: dict[str, list[list[Path]]] = {split: [] for split in SPLITS}
+    files: dict[str, list[list[Path]]] = {split: [] for split in SPLITS}
     for kind in (_whole, _pieces, *((_holding,) if loosely else ())):
-        if not any(found.values()):
-            found = {split: kind(folder, named, split, endings) for split in SPLITS}
-    return found
+        if not any(files.values()):
+            files = {split: kind(folder, named, split, endings) for split in SPLITS}
+    return files
 
 
 def _files_in(folder: Path) -> list[Path]:
@@ -85,13 +81,14 @@ def _words(stem: str) -> list[str]:
     return _WORD.findall(stem.lower())
 
 
-def _split_of(word: str) -> str | None:
+def split_of(word: str) -> str | None:
+    """The split that a word names."""
     return next((split for split, names in SPLIT_NAMES.items() if word in names), None)
 
 
 def _split_of_stem(stem: str) -> str | None:
     """The one split that words of a name name; None if they name none or several."""
-    splits = {split for word in _words(stem) if (split := _split_of(word))}
+    splits = {split for word in _words(stem) if (split := split_of(word))}
     return splits.pop() if len(splits) == 1 else None
 
 
@@ -109,4 +106,4 @@ def not_read(folder: Path, read: Iterable[Path]) -> list[str]:
 
 def _looks_like_data(path: Path) -> bool:
     stem, ending = unpacked_name(path).rpartition(".")[::2]
-    return ending in _DATA and any(_split_of(word) or word in _OF_IDS for word in _words(stem))
+    return ending in _DATA and any(split_of(word) or word in _OF_IDS for word in _words(stem))

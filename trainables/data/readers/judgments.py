@@ -176,11 +176,7 @@ class JudgmentReader:
         unknown = LeftOut(lines, "row", "of an unknown query", self.strict)
         absent = LeftOut(lines, "row", "with a document outside the collection", self.strict)
         for number, query, document, field in rows:
-            value = math.nan
-            try:
-                value = value_of(field)
-            except Wrong as wrong:
-                lines.problem(number, *wrong.args)
+            value = lines.value(number, value_of, field)
             if query in queries:
                 ratings.add(number, queries[query], document, value)
             else:

@@ -55,8 +55,8 @@ def _by_split(folder: Path) -> dict[str, list[Path]]:
     named = {split: split_file(folder, split, "{}.txt") for split in SPLITS}
     if named["train"].exists():
         return {split: [path] for split, path in named.items() if path.exists()}
-    found = files_of_splits(folder, _ENDINGS)
-    return {split: [path for pieces in each for path in pieces] for split, each in found.items() if each}
+    of_splits = files_of_splits(folder, _ENDINGS)
+    return {split: [path for pieces in each for path in pieces] for split, each in of_splits.items() if each}
 
 
 def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:

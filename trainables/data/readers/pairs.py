@@ -85,7 +85,7 @@ def is_table(path: Path) -> bool:
     if not rows or rows[0][0] in ("0", "1"):
         return False
     named = len(rows[0]) > 1 and all(map(NAME.fullmatch, rows[0]))
-    return named or any(map(is_known, rows[0])) or columns_without_header(rows) is not None
+    return named or any(_plain(name) in _KNOWN for name in rows[0]) or columns_without_header(rows) is not None
 
 
 class Pairs:
@@ -102,13 +102,13 @@ class Pairs:
         return _has_table(self._files(folder))
 
     def _files(self, folder: Path) -> dict[str, list[list[Path]]]:
-        found = files_of_splits(folder, FORMATS, loosely=False)
-        if _has_table(found):
-            return found
-        found = files_of_splits(folder, (*FORMATS, "json"))
+        files = files_of_splits(folder, FORMATS, loosely=False)
+        if _has_table(files):
+            return files
+        files = files_of_splits(folder, (*FORMATS, "json"))
         return {
             split: [each for each in pieces if ".json" not in each[0].suffixes or not may_be_squad(each[0])]
-            for split, pieces in found.items()
+            for split, pieces in files.items()
         }
 
     def files(self, folder: Path) -> list[Path]:
@@ -118,27 +118,27 @@ class Pairs:
     def read(self, folder: Path, config: DataConfig, workspace: Path) -> RankingData:
         """A row is a query with relevant and other documents, or with documents and their grades; a split's documents
         for a query are those of all its rows. Raises DataError with the problems of all files."""
-        given = {split: pieces for split, pieces in self._files(folder).items() if pieces}
+        files = {split: pieces for split, pieces in self._files(folder).items() if pieces}
         problems = [
             _two(folder, split, [each[0].name for each in pieces], "file")
-            for split, pieces in given.items()
+            for split, pieces in files.items()
             if len(pieces) > 1
         ]
         if problems:
             raise DataError(problems)
         tables = {
             split: joined([table_of(path, problems, workspace) for path in pieces[0]])
-            for split, pieces in given.items()
+            for split, pieces in files.items()
         }
         return read_pairs(folder, tables, config, workspace, problems)
 
 
-def _paths(found: Mapping[str, list[list[Path]]]) -> list[Path]:
-    return [path for pieces in found.values() for each in pieces for path in each]
+def _paths(files: Mapping[str, list[list[Path]]]) -> list[Path]:
+    return [path for pieces in files.values() for each in pieces for path in each]
 
 
-def _has_table(found: Mapping[str, list[list[Path]]]) -> bool:
-    return any(".tsv" not in path.suffixes or is_table(path) for path in _paths(found))
+def _has_table(files: Mapping[str, list[list[Path]]]) -> bool:
+    return any(".tsv" not in path.suffixes or is_table(path) for path in _paths(files))
 
 
 def _two(folder: Path, split: str, names: Sequence[str], what: str) -> Problem:
@@ -162,11 +162,11 @@ class SavedDatasets:
 
     def files(self, folder: Path) -> list[Path]:
         """Besides the Arrow files those that name them; of a split whose files cannot be told, only that."""
-        found = [folder / DICT]
+        paths = [folder / DICT]
         for states in self._states(folder).values():
             for state in states:
-                found += [state, *_arrow_files(state, [])]
-        return [path for path in (*found, *(scores_file(folder, split) for split in SPLITS)) if path.exists()]
+                paths += [state, *_arrow_files(state, [])]
+        return [path for path in (*paths, *(scores_file(folder, split) for split in SPLITS)) if path.exists()]
 
     def read(self, folder: Path, config: DataConfig, workspace: Path) -> RankingData:
         """Rows as in a folder of pairs. Raises DataError with the problems of all files."""
@@ -312,7 +312,7 @@ class _Judgments:
         while batch := list(islice(scored, _BATCH)):
             query.extend(self._found(rows, batch, 1, self.queries, "query").tolist())
             document.extend(self._found(rows, batch, 2, self.documents, "document").tolist())
-            value.extend(_score_at(rows, number, field) for number, _, _, field in batch)
+            value.extend(rows.value(number, score_of, field) for number, _, _, field in batch)
             line.extend(number for number, _, _, _ in batch)
         rated = Rated(np.array(query, np.int64), np.array(document, np.int64), np.array(value, np.float64))
         rated.value[np.minimum(rated.query, rated.document) < 0] = np.nan  # a problem already
@@ -323,19 +323,11 @@ class _Judgments:
         self, rows: Rows, batch: Sequence[tuple[int, str, str, str]], column: int, table: TextTable, what: str
     ) -> np.ndarray:
         """The numbers of the texts in a column; a text that the split lacks is a problem."""
-        found = table.find([one_line(str(each[column])) for each in batch])
-        for index in np.flatnonzero(found < 0).tolist():
+        numbers = table.find([one_line(str(each[column])) for each in batch])
+        for index in np.flatnonzero(numbers < 0).tolist():
             number, text = batch[index][0], str(batch[index][column])
             rows.problem(number, f"no {what} '{text[:40]}' in the pairs", "write the text as the pairs have it")
-        return found
-
-
-def _score_at(rows: Rows, number: int, field: str) -> float:
-    try:
-        return score_of(field)
-    except Wrong as wrong:
-        rows.problem(number, *wrong.args)
-        return np.nan
+        return numbers
 
 
 def _judged_rows(table: Table, columns: Columns, unusable: LeftOut, equal: LeftOut) -> Iterator[tuple[int, Judged]]:
@@ -366,18 +358,14 @@ def _note_repeated_rows(table: Table, row: np.ndarray, key: np.ndarray, grade: n
     """Rows are equal if they hold the same judgments; told by a hash of these, as only a note hangs on it."""
     if not len(row):
         return
+    from pandas.util import hash_array  # here: it takes half a second
+
     begins = np.flatnonzero(np.concatenate([[True], np.diff(row) != 0]))
-    later, first = repeats_of(np.add.reduceat(_mixed(key.astype(np.uint64) * np.uint64(2) + (grade > 0)), begins))
+    hashes = hash_array(key * 2 + (grade > 0))  # pyright: ignore[reportCallIssue]
+    later, first = repeats_of(np.add.reduceat(hashes, begins))
     if len(later):
         here, there = (Path(table.location(int(row[begins[index]]))).name for index in (later[0], first[0]))
         notes.append(repeat_note(table.path, len(later), f"{here} repeats {there}"))
-
-
-def _mixed(values: np.ndarray) -> np.ndarray:
-    """The finaliser of SplitMix64 (Steele et al. 2014): spreads each value's bits over all 64."""
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        values = (values ^ (values >> np.uint64(shift))) * np.uint64(factor)
-    return values ^ (values >> np.uint64(31))
 
 
 @dataclass(frozen=True)
@@ -412,11 +400,6 @@ class _Singles(Sequence[tuple[str, ...]]):
 
 class Unusable(Wrong):
     """A row without a text, which published data has."""
-
-
-def is_known(name: str) -> bool:
-    """Whether a field of a file's first row is the name of a column of pairs."""
-    return _plain(name) in _KNOWN
 
 
 def _plain(name: str) -> str:
@@ -489,24 +472,24 @@ class Columns:
         """A teacher's score of each document, NaN where the row has none. One number for several documents is the
         difference of two scores, which says nothing of a document alone."""
         counts = [relevant, others] if len(self.score) > 1 else [relevant + others]
-        found: list[float] = []
+        scores: list[float] = []
         for name, count in zip(self.score, counts, strict=False):
             value = row[name]
             values = value if isinstance(value, list) else [value] if count == 1 else []
             if not values or value is None:
-                found += [math.nan] * count
+                scores += [math.nan] * count
             elif len(values) == count:
-                found += [_score(name, each) for each in values]
+                scores += [_score(name, each) for each in values]
             else:
                 raise Wrong(f"{count} documents and {len(values)} in '{name}'", "give each document its score")
-        return found + [math.nan] * (relevant + others - len(found))
+        return scores + [math.nan] * (relevant + others - len(scores))
 
 
 def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 
 
-def columns_of(names: Sequence[str], chosen: Mapping[str, str] | None = None) -> Columns:
+def columns_of(names: Sequence[str], chosen: Mapping[str, str]) -> Columns:
     """Which of a file's columns are read. `chosen`: the columns of roles that the user names, and then no others.
     Raises Wrong if they fit no form, or two."""
     if repeated := next((name for name in names if names.count(name) > 1), None):
@@ -534,12 +517,12 @@ Roles = Mapping[str, tuple[str, ...]]
 
 def _known(names: Sequence[str]) -> Roles:
     """The columns of each role, by the names in use; several only where a number tells them apart."""
-    found = {}
-    for role, known in ROLES.items():
+    roles = {}
+    for role, synonyms in ROLES.items():
         kinds = {name: _plain(name) for name in names}
-        mine = [name for name in names if kinds[name] in known]
-        found[role] = tuple(sorted(mine, key=lambda name: (known.index(kinds[name]), _number(name))))
-    return found
+        mine = [name for name in names if kinds[name] in synonyms]
+        roles[role] = tuple(sorted(mine, key=lambda name: (synonyms.index(kinds[name]), _number(name))))
+    return roles
 
 
 def _chosen(names: Sequence[str], chosen: Mapping[str, str]) -> Roles:

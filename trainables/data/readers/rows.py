@@ -10,7 +10,7 @@ import lzma
 import math
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -37,10 +37,7 @@ class Wrong(Exception):
 
 def score_of(field: str) -> float:
     """The score; raises Wrong unless it is a number that is finite as a float32."""
-    try:
-        score = float(field) if _NUMBER.fullmatch(field) else math.nan
-    except ValueError:
-        score = math.nan
+    score = _number(field)
     if not abs(score) < FLOAT32_END:
         raise Wrong(f"score '{field}'", "write a finite number in the range of float32")
     return score
@@ -58,11 +55,15 @@ def whole_number(field: str) -> int | None:
     """The number that a text writes, as 1, 1.0 or 1e0; None if it is no whole number."""
     if _WHOLE.fullmatch(field):
         return int(field)
-    try:
-        value = float(field) if _NUMBER.fullmatch(field) else math.nan
-    except ValueError:
-        return None
+    value = _number(field)
     return int(value) if abs(value) < 1e9 and value.is_integer() else None
+
+
+def _number(field: str) -> float:
+    try:
+        return float(field) if _NUMBER.fullmatch(field) else math.nan
+    except ValueError:
+        return math.nan
 
 
 MAX_LINE = 16 << 20  # bytes; longer than any document of the public collections
@@ -90,6 +91,14 @@ class Source:
         """Notes what is wrong with one row."""
         self.problems.append(Problem(self.location(number), wrong, right))
 
+    def value(self, number: int, value_of: Callable[[str], float], text: str) -> float:
+        """The number in a field of a row, NaN for a wrong one, which becomes a problem."""
+        try:
+            return value_of(text)
+        except Wrong as wrong:
+            self.problem(number, *wrong.args)
+            return math.nan
+
     def file_problem(self, wrong: str, right: str) -> None:
         """Notes what is wrong with the whole file."""
         self.problems.append(Problem(str(self.path), wrong, right))
@@ -101,6 +110,8 @@ class Lines(Source):
     `form` says what a line should look like. Blank lines are skipped; CRLF and a byte order mark are accepted. A
     file without lines is a problem, and so is XML or HTML.
     """
+
+    pipes = False  # whether it may be a pipe
 
     def __init__(self, path: Path, form: str, problems: list[Problem]):
         super().__init__(path, problems)
@@ -123,7 +134,7 @@ class Lines(Source):
         """Decoded lines that are not blank. If the file becomes unreadable, notes that and ends early."""
         number = 0
         try:
-            with open_bytes(self.path) as stream:
+            with open_bytes(self.path, self.pipes) as stream:
                 for number, raw in enumerate(iter(lambda: stream.readline(MAX_LINE + 1), b""), 1):
                     if number == 1 and raw.startswith(_UTF16):
                         self.problem(1, "UTF-16", "save the file as UTF-8")

@@ -124,10 +124,10 @@ def _pairs(
             lines.problem(number, "an empty sentence", "give a text or leave the row out")
         else:
             pair = Pair(name, first, second, labels.classes[label], sets[place])
-            earlier, known = pairs.setdefault(name, (number, pair))
-            if known is not pair:
+            line, earlier = pairs.setdefault(name, (number, pair))
+            if earlier is not pair:
                 wrong = f"pair '{name[:40]}' has other sentences or another label in"
-                repeats.add(number, earlier, None if known == pair else wrong)
+                repeats.add(number, line, None if earlier == pair else wrong)
     repeats.note()
     kept = [pair for _, pair in pairs.values() if pair.first and pair.second and pair.label != DROPPED]
     return kept, len(pairs) - len(kept)
@@ -160,11 +160,11 @@ def _read_sick(files: Mapping[str, Path], problems: list[Problem], notes: list[s
     pairs = []
     for split, path in files.items():
         rows = Rows(path, SICK_COLUMNS if split else SICK_WHOLE_COLUMNS, "\t", problems, header="SICK header")
-        given = ((number, *row[:3], row[4 if split else 3], split or row[-1]) for number, row in rows)
-        found, _ = _pairs(rows, given, _SICK_LABELS, notes, {split: split} if split else SICK_SETS)  # type: ignore[arg-type]
-        if not found and not problems:
+        fields = ((number, *row[:3], row[4 if split else 3], split or row[-1]) for number, row in rows)
+        usable, _ = _pairs(rows, fields, _SICK_LABELS, notes, {split: split} if split else SICK_SETS)  # type: ignore[arg-type]
+        if not usable and not problems:
             rows.file_problem("no pairs", "give rows behind the header")
-        pairs += found
+        pairs += usable
     return pairs
 
 
@@ -190,12 +190,12 @@ def _read_snli(files: Mapping[str, Path], problems: list[Problem], notes: list[s
             table = JsonTable(path, problems, SNLI_KEYS)
         else:
             table = TsvTable(path, problems, SNLI_KEYS)
-        found, dropped = _pairs(table, _snli_rows(table, split), _SNLI_LABELS, notes, {split: split})
+        usable, dropped = _pairs(table, _snli_rows(table, split), _SNLI_LABELS, notes, {split: split})
         if dropped:
             notes.append(f"{split}: {counted(dropped, 'pair')} without a gold label dropped")
-        if not found and not problems:
+        if not usable and not problems:
             table.file_problem("no pairs with a gold label", f"each row is {table.form}")
-        pairs += found
+        pairs += usable
     return pairs
 
 
@@ -234,12 +234,12 @@ def _read_quora(files: Mapping[str, Path], problems: list[Problem], notes: list[
     pairs = []
     for split, path in files.items():
         rows = Rows(path, QUORA_SPLIT_COLUMNS if split else QUORA_COLUMNS, "\t", problems)
-        found, dropped = _pairs(rows, _quora_rows(rows, split), _QUORA_LABELS, notes, {split: split}, empty=True)
-        if len(found) < (fewest := 1 if split else len(SPLITS)) and not problems:
-            rows.file_problem(f"{len(found)} pairs with two questions", f"give {fewest} or more")
+        usable, dropped = _pairs(rows, _quora_rows(rows, split), _QUORA_LABELS, notes, {split: split}, empty=True)
+        if len(usable) < (fewest := 1 if split else len(SPLITS)) and not problems:
+            rows.file_problem(f"{len(usable)} pairs with two questions", f"give {fewest} or more")
         if dropped:
             notes.append(f"{path.name}: {counted(dropped, 'pair')} with an empty question dropped")
-        pairs += found if split else _drawn_splits(found, notes)
+        pairs += usable if split else _drawn_splits(usable, notes)
     return pairs
 
 

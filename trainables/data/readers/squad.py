@@ -56,8 +56,8 @@ def _by_split(folder: Path) -> dict[str, Path]:
 
 
 def _loosely(folder: Path) -> dict[str, Path]:
-    given = {split: pieces[0] for split, pieces in files_of_splits(folder, ("json",)).items() if len(pieces) == 1}
-    return {split: paths[0] for split, paths in given.items() if len(paths) == 1 and may_be_squad(paths[0])}
+    single = {split: pieces[0] for split, pieces in files_of_splits(folder, ("json",)).items() if len(pieces) == 1}
+    return {split: paths[0] for split, paths in single.items() if len(paths) == 1 and may_be_squad(paths[0])}
 
 
 def may_be_squad(path: Path) -> bool:

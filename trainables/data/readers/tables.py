@@ -43,10 +43,10 @@ def looked_at(problems: list[Problem], look: Callable[[], Iterable[T]]) -> list[
     """What a first look at a table finds; None for nothing. If there is anything, the problems that it notes are
     dropped: `rows` notes them."""
     noted = len(problems)
-    found = list(look())
-    if found:
+    entries = list(look())
+    if entries:
         del problems[noted:]
-    return found or None
+    return entries or None
 
 
 class JsonTable(Lines):

@@ -33,8 +33,8 @@ def files(folder: Path) -> list[Path]:
     paths = [plain_or_packed(folder, "collection.tsv")]
     for split in SPLITS:
         paths += [_queries(folder, split), _qrels(folder, split), run_file(folder, split), *_pools(folder, split)]
-    given = [path for path in paths if path.exists()]
-    return given + [path for path in optional_files(folder) if path not in given]
+    there = [path for path in paths if path.exists()]
+    return there + [path for path in optional_files(folder) if path not in there]
 
 
 def _qrels(folder: Path, split: str) -> Path:

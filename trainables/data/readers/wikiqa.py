@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from trainables.core.errors import DataError, Problem
@@ -27,22 +26,6 @@ def files(folder: Path) -> list[Path]:
 _Text = tuple[str, str]  # a text and where it stands first
 
 
-@dataclass(frozen=True)
-class _Labels:
-    """Rows of one split: question texts by id, labels by (question id, sentence id)."""
-
-    questions: dict[str, str]
-    labels: dict[tuple[str, str], bool]
-
-    def answered(self) -> _Labels:
-        """The rows of questions that have a right sentence."""
-        right = {question for (question, _), label in self.labels.items() if label}
-        return _Labels(
-            {question: text for question, text in self.questions.items() if question in right},
-            {pair: label for pair, label in self.labels.items() if pair[0] in right},
-        )
-
-
 def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     """Question = query, sentence = document, label = grade.
 
@@ -50,39 +33,36 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     sentence may serve several questions. Raises DataError with the problems of all files.
     """
     problems: list[Problem] = []
-    texts: dict[str, _Text] = {}
-    splits = {}
     notes: list[str] = []
+    texts: dict[str, _Text] = {}
+    documents: dict[str, int] = {}
+    splits = {}
     for path in files(folder):
         name = path.name.removeprefix("WikiQA-").partition(".")[0]
-        everything = _read_labels(Rows(path, COLUMNS, "\t", problems, header="WikiQA header"), texts, notes)
-        splits[name] = everything.answered()
-        dropped = len(everything.questions) - len(splits[name].questions)
-        if dropped:
+        questions, labels = _read_labels(Rows(path, COLUMNS, "\t", problems, header="WikiQA header"), texts, notes)
+        answered = dict.fromkeys(question for (question, _), right in labels.items() if right)
+        queries = {question: row for row, question in enumerate(each for each in questions if each in answered)}
+        rated = [
+            (queries[question], documents.setdefault(sentence, len(documents)), right)
+            for (question, sentence), right in labels.items()
+            if question in queries
+        ]
+        splits[name] = RawSplit(list(queries), [(questions[query],) for query in queries], Rated.of(rated))
+        if dropped := len(questions) - len(queries):
             notes.append(f"{name}: {counted(dropped, 'question')} without a right sentence dropped")
     if problems:
         raise DataError(problems)
-    rows = {sentence: row for row, sentence in enumerate(_sentences(splits))}
-    ids, documents = TextColumn.of(rows), TextColumn.of(texts[sentence][0] for sentence in rows)
-    raw_splits = {name: _raw_split(split, rows) for name, split in splits.items()}
-    return assemble(Raw(folder.name, ids, documents, raw_splits, tuple(notes)), config)
+    sentences = TextColumn.of(texts[sentence][0] for sentence in documents)
+    return assemble(Raw(folder.name, TextColumn.of(documents), sentences, splits, tuple(notes)), config)
 
 
-def _sentences(splits: dict[str, _Labels]) -> dict[str, None]:
-    """All sentence ids, each once, in order."""
-    return dict.fromkeys(sentence for split in splits.values() for _, sentence in split.labels)
+Labels = dict[tuple[str, str], bool]  # whether a sentence is right, by the ids of question and sentence
 
 
-def _raw_split(split: _Labels, rows: dict[str, int]) -> RawSplit:
-    order = {question: row for row, question in enumerate(split.questions)}
-    rated = [(order[question], rows[sentence], label) for (question, sentence), label in split.labels.items()]
-    return RawSplit(list(split.questions), [(text,) for text in split.questions.values()], Rated.of(rated))
-
-
-def _read_labels(rows: Rows, sentences: dict[str, _Text], notes: list[str]) -> _Labels:
-    """The rows of one file; adds its sentences to those of the other files."""
+def _read_labels(rows: Rows, sentences: dict[str, _Text], notes: list[str]) -> tuple[dict[str, str], Labels]:
+    """The questions of one file by id, and its labels; adds its sentences to those of the other files."""
     questions: dict[str, _Text] = {}
-    labels: dict[tuple[str, str], bool] = {}
+    labels: Labels = {}
     lines: dict[tuple[str, str], int] = {}
     repeats = Repeats(rows, notes)
     for number, fields in rows:
@@ -98,7 +78,7 @@ def _read_labels(rows: Rows, sentences: dict[str, _Text], notes: list[str]) -> _
             lines[pair] = number
         labels.setdefault(pair, label == "1")
     repeats.note()
-    return _Labels({question: text for question, (text, _) in questions.items()}, labels)
+    return {question: text for question, (text, _) in questions.items()}, labels
 
 
 def _wrong(fields: list[str], first_question: _Text, first_sentence: _Text) -> tuple[str, str] | None:
