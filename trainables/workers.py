@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import ray
@@ -139,7 +139,7 @@ def work(config: dict[str, Any]) -> None:
     worker, number = Worker(), 0
     if ranks.rank == 0:
         config["cleaner"].watch.remote(queue, get_current_placement_group())
-    while command := ray.get(queue.next.remote(ranks.rank, number)):
+    while (command := cast("Command | None", ray.get(queue.next.remote(ranks.rank, number)))) is not None:
         number = command.number
         try:
             value = worker.do(command)

@@ -97,7 +97,7 @@ def from_hub(source: str) -> Path:
         why = " ".join(str(error).split())[:300] if online else f"it is not in its cache, and {out_of_reach()}"
         raise WorkFailed(f"datasets could not get '{name}': {why}") from None
     named = dataset if isinstance(dataset, Mapping) else {"train": dataset}
-    usable = {split: table for split, table in named.items() if split_of(split)}
+    usable = {split: table for split, table in named.items() if split_of(str(split))}
     if not usable:
         raise DataError(
             Problem("data.source", f"'{name}' has splits {', '.join(map(str, named))}", "train, dev or test")

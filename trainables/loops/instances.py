@@ -92,10 +92,11 @@ def instances_of(run: TrainingRun, split: str, scoring: str | None = None) -> Sp
 def difficulties(scored: SplitInstances, scoring: str) -> Difficulties:
     """The instances' difficulty under a scoring function; says so if it orders nothing."""
     from trainables.training.batching import scored_of
+    from trainables.training.device import here
     from trainables.training.other_teachers import OF_NEED
 
     run, data, split = scored.run, scored.data, scored.split
-    teachers = {need: partial(scores_of, run, data, split) for need, scores_of in OF_NEED.items()}
+    teachers = {need: partial(scores_of, run, data, split, here) for need, scores_of in OF_NEED.items()}
     started = time.perf_counter()
     values, cached = difficulty(scoring, scored_of(run, data, split, scored.instances, teachers))
     seconds = time.perf_counter() - started
