@@ -161,6 +161,7 @@ def outcome(cell: Cell, data: Path, storage: Path) -> dict[str, Any]:
         "curriculum": {key: best[key] for key in CELL_FIELDS},
         "default": None if default is None else {key: default[key] for key in CELL_FIELDS},
         "tuning": None if default is None else tuning(found, opponent, clusters),
+        "over_default": None if default is None else over_default(found, values, clusters),
         "interval": interval(values, opponent, clusters),
         **{key: best[key] for key in ("difference", "ci95_new", "p_new", "size")},
         **{key: found[key] for key in ("verdict", "detectable", "seeds_needed", "first_stage", "label_free")},
@@ -180,6 +181,12 @@ def tuning(document: Mapping[str, Any], plain: np.ndarray, clusters: Sequence[in
         "p_new": default["p_new"],
         "interval": interval(plain, values_of(document, default, document["seeds"]), clusters),
     }
+
+
+def over_default(document: Mapping[str, Any], values: np.ndarray, clusters: Sequence[int] | None) -> dict[str, Any]:
+    """A curriculum's comparison with the default; not the verdict's, for the default is no champion."""
+    default = values_of(document, document["default"], document["seeds"])
+    return {"difference": float((values - default).mean()), "interval": interval(values, default, clusters)}
 
 
 def values_of(document: Mapping[str, Any], entry: Mapping[str, Any], seeds: Collection[int]) -> np.ndarray:

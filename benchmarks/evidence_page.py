@@ -107,7 +107,9 @@ def cells_of(row: Row, beside: Sequence[Row]) -> list[str]:
         p_value(row["p_new"]),
         str(len(row["seeds"])),
         f"{row['detectable']:.3f}",
-        VERDICTS[row["verdict"]] + ", below" * is_below(row, beside),
+        VERDICTS[row["verdict"]]
+        + ", not than the default" * is_no_better_than_default(row)
+        + ", below" * is_below(row, beside),
     ]
 
 
@@ -120,6 +122,11 @@ def best_label_free(row: Row, beside: Sequence[Row]) -> Row | None:
     untrained = [one for one in beside if one["label"] == UNTRAINED]
     found = [one for one in (row["first_stage"], row["label_free"], *untrained) if one]
     return max(found, key=lambda one: one["mean"], default=None)
+
+
+def is_no_better_than_default(row: Row) -> bool:
+    """Whether a curriculum that is better than tuned plain training may not be better than its default."""
+    return row["verdict"] == "better" and row["over_default"] is not None and row["over_default"]["interval"][0] <= 0
 
 
 def is_below(row: Row, beside: Sequence[Row]) -> bool:
@@ -153,11 +160,13 @@ def answer(rows: Sequence[Row], planned: int) -> str:
     hours = sum(row["seconds"] for row in found) / 3600
     missing = "" if len(found) == planned else f" {planned - len(found)} of {planned} searches have not run yet."
     below = sum(is_below(row, rows_beside(row, rows)) for row in found)
+    weak = sum(map(is_no_better_than_default, found))
+    alone = f" (of these, {weak} not significantly better than the default of plain training)" if weak else ""
     tuned = [row["tuning"]["difference"] for row in found if row["tuning"]]
     worth = f" Tuning plain training alone was worth {median(tuned):.3f} at the median." if tuned else ""
     return (
         f"Against plain training that was tuned as hard, a curriculum was better in {verdicts['better']} of "
-        f"{len(found)} searches, worse in {verdicts['worse']}, and not significantly different in "
+        f"{len(found)} searches{alone}, worse in {verdicts['worse']}, and not significantly different in "
         f"{verdicts[NO_DIFFERENCE]}.{worth} A curriculum added {median(row['difference'] for row in found):+.3f}. In "
         f"{below} the ranker with a curriculum was below what needs no training labels. ({hours:.1f} hours on two "
         f"cores.){missing}"

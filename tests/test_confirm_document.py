@@ -518,3 +518,12 @@ def test_its_runs_in_mlflow_begin_with_what_tells_them_apart() -> None:
     event = {"label": "root n=2, turns", "trial": "t0005", "seed": 2}
     assert confirmation_name(event).startswith("t0005 seed 2 ")
     assert confirmation_name(event | {"trial": None}).startswith("confirm seed 2 ")
+
+
+@pytest.mark.parametrize(("default", "warns"), [(0.41, True), (0.3, False), (None, False)])
+def test_a_default_above_tuned_plain_training_is_told(default: float | None, warns: bool) -> None:
+    document = document_of(row_of(0.02, 0.01, 0.01, mean=0.42))
+    document["baseline"]["mean"] = 0.4
+    document |= {"split": "test", "default": default and {"label": "plain, default", "mean": default}}
+    notes = [note for note in notes_of(document) if "'root' is +0.0100 from the default" in note]
+    assert len(notes) == warns

@@ -167,7 +167,7 @@ def notes_of(document: Mapping[str, Any]) -> list[str]:
     notes = [_fell(document)] if document.get("collapsed") else []
     if "baseline" in document:
         means = [row["mean"] for row in (document["baseline"], *document["configurations"])]
-        notes += filter(None, [below_label_free(document, document["metric"], means)])
+        notes += filter(None, [below_label_free(document, document["metric"], means), _default_is_better(document)])
     if document["split"] == "dev":
         return [*notes, ON_DEV]
     looks = document.get("earlier", ())
@@ -175,6 +175,17 @@ def notes_of(document: Mapping[str, Any]) -> list[str]:
     own = [_read_before(document["split"], looks, accounted)] if looks else []
     others = [_read_by_others(document["split"], len(readings))] if (readings := document.get("readings")) else []
     return [*notes, *own, *others]
+
+
+def _default_is_better(document: Mapping[str, Any]) -> str:
+    """Empty where tuned plain training, which dev chose, has the higher mean."""
+    default, tuned, best = document.get("default"), document["baseline"]["mean"], leader(document)
+    if not default or default["mean"] <= tuned:
+        return ""
+    return (
+        f"plain training has {default['mean']:.4f} on {document['split']} with its defaults, and {tuned:.4f} with the "
+        f"values that dev chose; '{best['label']}' is {best['mean'] - default['mean']:+.4f} from the default"
+    )
 
 
 def _fell(document: Mapping[str, Any]) -> str:
