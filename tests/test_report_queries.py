@@ -23,6 +23,7 @@ from tune_cl.report.findings import Findings, gather
 from tune_cl.report.page import TEMPLATES
 from tune_cl.report.queries import Groups, PerQuery, by_domain, by_length, by_turns, per_query, single_queries
 from tune_cl.report.stopping import stopping
+from tune_cl.schedulers import SCHEDULERS
 
 RANKED = [("zero", 0), ("one", 1), ("two", 2)]
 
@@ -246,7 +247,7 @@ def trials(
     state = SimpleNamespace(trials=everyone, by_number=lambda: everyone)
     experiment = SimpleNamespace(
         rungs=[1, 2, 4], search=SimpleNamespace(scheduler=scheduler, grace=grace),
-        setup=SimpleNamespace(promotion=True), space=SimpleNamespace(leaves=[f"curriculum.{key}" for key in params]),
+        compares_inside_curricula=False, space=SimpleNamespace(leaves=[f"curriculum.{key}" for key in params]),
     )  # fmt: skip
     made = SimpleNamespace(
         metric="map", experiment=experiment, ended=ended, state=state, past_curriculum=lambda trial: trial.past
@@ -330,7 +331,8 @@ def test_it_says_when_trials_were_compared_and_budgets_are_not_the_scheduler(
 ) -> None:
     reasons = ["not among the best"] * 4 + ["search.iterations are used up"]
     found = trials([0.5], scheduler=scheduler, grace=grace, reasons=reasons)
-    found.experiment.setup.promotion = promotion  # type: ignore[misc]
+    inside = promotion and SCHEDULERS[scheduler].knows_graces
+    found.experiment.compares_inside_curricula = inside  # type: ignore[misc]
     shown = stopping(found)["stopped"]
     assert "stopped 4 of 6" in shown and "1 more ended" in shown and told in shown
 

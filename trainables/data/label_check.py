@@ -68,10 +68,10 @@ def check_labels(data: RankingData, config: DataConfig, level: int) -> LabelChec
 def agreements(split: Split, scores: np.ndarray, level: int) -> np.ndarray:
     """Area under the ROC curve of the candidates' scores (float [C]) in each query that has both relevant and other
     candidates, float64 [Q']. Unjudged candidates count as not relevant."""
-    import pandas  # here: it takes half a second
-
     relevant, owner = split.grade >= level, split.owner
-    rank = pandas.Series(scores).groupby(owner).rank().to_numpy()  # from the lowest, of ties the mean
+    value = np.unique(scores, return_inverse=True)[1] + owner * len(scores)
+    ends = [np.searchsorted(np.sort(value), value, side) for side in ("left", "right")]
+    rank = (sum(ends) + 1) / 2 - split.offsets[owner]  # from the lowest, of ties the mean
     count = np.bincount(owner[relevant], minlength=len(split))
     won = np.bincount(owner[relevant], rank[relevant], minlength=len(split)) - count * (count + 1) / 2
     pairs = count * (split.sizes - count)
