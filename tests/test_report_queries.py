@@ -247,7 +247,8 @@ def trials(
     state = SimpleNamespace(trials=everyone, by_number=lambda: everyone)
     experiment = SimpleNamespace(
         rungs=[1, 2, 4], search=SimpleNamespace(scheduler=scheduler, grace=grace),
-        compares_inside_curricula=False, space=SimpleNamespace(leaves=[f"curriculum.{key}" for key in params]),
+        compares_inside_curricula=SCHEDULERS[scheduler].knows_graces,
+        space=SimpleNamespace(leaves=[f"curriculum.{key}" for key in params]),
     )  # fmt: skip
     made = SimpleNamespace(
         metric="map", experiment=experiment, ended=ended, state=state, past_curriculum=lambda trial: trial.past
