@@ -36,6 +36,7 @@ from tune_cl.confirmation.verdict import (
     collapses,
     compare,
     corrected_tests,
+    first_level,
     leader,
     notes_of,
     too_few_seeds,
@@ -527,3 +528,10 @@ def test_a_default_above_tuned_plain_training_is_told(default: float | None, war
     document |= {"split": "test", "default": default and {"label": "plain, default", "mean": default}}
     notes = [note for note in notes_of(document) if "'root' is +0.0100 from the default" in note]
     assert len(notes) == warns
+
+
+@pytest.mark.parametrize(("correction", "level"), [("none", 0.05), ("holm", 0.025)])
+def test_only_corrected_p_values_are_called_adjusted_and_have_a_lower_level(correction: str, level: float) -> None:
+    rows = row_of(0.01, 0.02), row_of(0.02, 0.01, label="linear", trial_id="t0002")
+    shown = command_of("confirm").render(document_of(*rows, correction=correction))
+    assert ("p adjusted" in shown) == (correction != "none") and first_level(correction, 2) == level
