@@ -40,7 +40,7 @@ UNTRAINED, CLEAN = "untrained bi-encoder", "few clean queries"
 SHORT = {"knrm": "KNRM", "conv_knrm": "ConvKNRM", "bert": "cross-encoder", "bi_encoder": "bi-encoder"}
 VERDICTS = {"better": "**better**", "worse": "**worse**", "no difference shown": "not significant"}
 NO_DIFFERENCE = "no difference shown"
-MOST_SHOWN = 0.08  # on both sides of the picture; some intervals reach farther
+MOST_SHOWN = 0.1  # on both sides of the picture; some intervals reach farther
 COLUMNS = (
     "without labels", "clean", "default", "tuned plain", "curriculum", "gain [95 %]", "p", "seeds", "detectable",
 )  # fmt: skip
