@@ -142,9 +142,7 @@ def outcome(cell: Cell, data: Path, storage: Path) -> dict[str, Any]:
     verdict = search.confirm(until_settled=True, **cell.confirm, progress=False)
     found = verdict.document
     best, plain, default = found["configurations"][0], found["baseline"], found["default"]
-    run = training_of(cell, data)
-    ranking = load_data(run.data, run.evaluation.relevance_level)
-    clusters = test_clusters(run, ranking)
+    run, ranking, clusters = read_data(cell, data)
     values, opponent = (values_of(found, entry, found["seeds"]) for entry in (best, plain))
     return {
         "study": cell.study,
@@ -160,9 +158,8 @@ def outcome(cell: Cell, data: Path, storage: Path) -> dict[str, Any]:
         "plain": {key: plain[key] for key in CELL_FIELDS},
         "curriculum": {key: best[key] for key in CELL_FIELDS},
         "default": None if default is None else {key: default[key] for key in CELL_FIELDS},
-        "tuning": None if default is None else tuning(found, opponent, clusters),
-        "over_default": None if default is None else over_default(found, values, clusters),
-        "interval": interval(values, opponent, clusters),
+        **over_default(found, values, opponent, clusters),
+        "interval": compared(values, opponent, clusters)["ci95_new"],
         **{key: best[key] for key in ("difference", "ci95_new", "p_new", "size")},
         **{key: found[key] for key in ("verdict", "detectable", "seeds_needed", "first_stage", "label_free")},
         "collapsed": len(found["collapsed"]),
@@ -171,22 +168,26 @@ def outcome(cell: Cell, data: Path, storage: Path) -> dict[str, Any]:
     }
 
 
-def tuning(document: Mapping[str, Any], plain: np.ndarray, clusters: Sequence[int] | None) -> dict[str, Any]:
-    """The default's comparison with tuned plain training, seen from the other side."""
+def over_default(
+    document: Mapping[str, Any], values: np.ndarray, plain: np.ndarray, clusters: Sequence[int] | None
+) -> dict[str, Any]:
+    """What tuning is worth to plain training, and what the best curriculum has over the default; None where the default
+    is itself the opponent. The second is not the verdict's, for the default is no champion."""
     default = document["default"]
+    if default is None:
+        return {"tuning": None, "over_default": None}
+    reference = values_of(document, default, document["seeds"])
+    tuned, curriculum = (compared(one, reference, clusters) for one in (plain, values))
     low, high = default["ci95_new"]
     return {
-        "difference": -default["difference"],
-        "ci95_new": [-high, -low],
-        "p_new": default["p_new"],
-        "interval": interval(plain, values_of(document, default, document["seeds"]), clusters),
+        "tuning": {
+            "difference": -default["difference"],
+            "ci95_new": [-high, -low],
+            "p_new": default["p_new"],
+            "interval": tuned["ci95_new"],
+        },
+        "over_default": {"difference": curriculum["difference"], "interval": curriculum["ci95_new"]},
     }
-
-
-def over_default(document: Mapping[str, Any], values: np.ndarray, clusters: Sequence[int] | None) -> dict[str, Any]:
-    """A curriculum's comparison with the default; not the verdict's, for the default is no champion."""
-    default = values_of(document, document["default"], document["seeds"])
-    return {"difference": float((values - default).mean()), "interval": interval(values, default, clusters)}
 
 
 def values_of(document: Mapping[str, Any], entry: Mapping[str, Any], seeds: Collection[int]) -> np.ndarray:
@@ -196,10 +197,10 @@ def values_of(document: Mapping[str, Any], entry: Mapping[str, Any], seeds: Coll
     return np.array([list(values.values()) for values in read])
 
 
-def interval(values: np.ndarray, plain: np.ndarray, clusters: Sequence[int] | None) -> list[float]:
-    """The 95 % interval of a difference for new seeds and queries, as if the number of seeds had been fixed."""
+def compared(values: np.ndarray, plain: np.ndarray, clusters: Sequence[int] | None) -> dict[str, Any]:
+    """A test for new seeds and queries, for a number of seeds that was fixed before."""
     (test,) = tune_cl.compare(clustered(values, clusters)[None], clustered(plain, clusters))
-    return list(test["ci95_new"])
+    return test
 
 
 # -- which queries gain --------------------------------------------------------------------------------------------
@@ -233,15 +234,12 @@ def training_keys(keys: Mapping[str, Any]) -> dict[str, Any]:
     return packaged({key: value for key, value in keys.items() if not key.startswith("search.")})
 
 
-def training_of(cell: Cell, data: Path) -> TrainingRun:
-    """The plain training of a cell."""
-    return load_training_run(cell.space, parse_overrides(training_keys(cell.keys)), cell.source(data))
-
-
-def test_clusters(run: TrainingRun, data: RankingData) -> list[int] | None:
-    """The cluster of each test query, if some are near-duplicates."""
-    clusters = query_clusters(data, "test", run.data.query_clusters)
-    return None if clusters is None else list(clusters.values())
+def read_data(cell: Cell, data: Path) -> tuple[TrainingRun, RankingData, list[int] | None]:
+    """The plain training, its data, and the cluster of each test query if some are near-duplicates."""
+    run = load_training_run(cell.space, parse_overrides(training_keys(cell.keys)), cell.source(data))
+    ranking = load_data(run.data, run.evaluation.relevance_level)
+    clusters = query_clusters(ranking, "test", run.data.query_clusters)
+    return run, ranking, None if clusters is None else list(clusters.values())
 
 
 # -- what needs no curriculum --------------------------------------------------------------------------------------
@@ -255,8 +253,8 @@ def beside(cell: Cell, data: Path, storage: Path) -> list[dict[str, Any]]:
     folder = storage / cell.name
     rows = [{"label": UNTRAINED, "mean": tested(None, cell.source(data), folder / "untrained", shared | ENCODER)}]
     if cell.clean_queries:
-        run = training_of(cell, data)
-        splits = load_data(run.data, run.evaluation.relevance_level).splits
+        _, ranking, _ = read_data(cell, data)
+        splits = ranking.splits
         share = {"data.train_share": round(min(1.0, len(splits["dev"]) / len(splits["train"])), 4)}
         keys = cell.keys | CLEAN_LABELS | share
         values = [
@@ -309,12 +307,9 @@ def replicated(row: Mapping[str, Any], cell: Cell, options: argparse.Namespace) 
     )  # fmt: skip
     found = verdict.document
     fresh = [seed for seed in found["seeds"] if seed > max(row["seeds"])]
-    run = training_of(cell, options.data)
-    clusters = test_clusters(run, load_data(run.data, run.evaluation.relevance_level))
-    values, plain = (
-        clustered(values_of(found, entry, fresh), clusters) for entry in (found["configurations"][0], found["baseline"])
-    )
-    (test,) = tune_cl.compare(values[None], plain)
+    *_, clusters = read_data(cell, options.data)
+    values, plain = (values_of(found, entry, fresh) for entry in (found["configurations"][0], found["baseline"]))
+    test = compared(values, plain, clusters)
     kept = {key: row[key] for key in ("cell", "values", "metric", "verdict")}
     tested = {key: test[key] for key in ("difference", "ci95_new", "p_new")}
     return kept | tested | {"seeds": len(fresh), "before": row["difference"]}
