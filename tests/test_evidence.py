@@ -18,3 +18,4 @@ def test_the_page_says_what_was_found() -> None:
     assert evidence_page.answer(rows, len(evidence.all_cells())) in page
     assert [line for line in evidence_page.tables(rows) if line not in page] == []
     assert evidence_page.which_queries(rows) in page
+    assert evidence_page.counts(rows) in evidence_page.README.read_text(encoding="utf-8")

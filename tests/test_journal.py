@@ -33,7 +33,11 @@ def written(folder: Path, *events: Event) -> Path:
 scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text())
 
 
-@given(payloads=st.lists(st.dictionaries(st.text(), st.one_of(scalars, st.lists(scalars))), max_size=5))
+@given(
+    payloads=st.lists(
+        st.dictionaries(st.text().map("its {}".format), st.one_of(scalars, st.lists(scalars))), max_size=5
+    )
+)
 def test_events_read_back_as_written(payloads: list[Event], tmp_path_factory: pytest.TempPathFactory) -> None:
     events = [{**payload, "event": "any"} for payload in payloads]
     path = written(tmp_path_factory.mktemp("journal"), *events)

@@ -149,8 +149,7 @@ class Training(RankerProgress):
             loss_of = partial(self._loss_of_part, step, batch, weights)
             loss = self.accumulation.backward(self.module, len(weights), loss_of)
         with enough_memory(self.device):
-            if self.run.training.clip < math.inf:
-                torch.nn.utils.clip_grad_norm_(self.module.parameters(), self.run.training.clip)
+            torch.nn.utils.clip_grad_norm_(self.module.parameters(), self.run.training.clip)
             self.optimizer.step()
             if self.average is not None:
                 self.average.update()
