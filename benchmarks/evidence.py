@@ -252,9 +252,9 @@ def wrong_nearby(cell: Cell, data: Path, seeds: Sequence[int]) -> dict[str, np.n
     known = index_words((clean.query_text(query) for query in train.query.tolist()), clean.words)
     asked = (clean.query_text(query) for query in clean.splits["test"].query.tolist())
     nearest, _ = Bm25(known).top(look_up(asked, known.vocabulary, known.cut), NEIGHBOURS)
-    drawn = [{NOISE_SEED: seed} for seed in seeds] if cell.confirm.get("new_noise") else [{}] * len(seeds)
+    drawn = [{NOISE_SEED: seed} for seed in seeds] if cell.confirm.get("new_noise") else [{}]
     wrong = [mislabelled(train, read_data(cell, data, draw)[1].splits["train"], level) for draw in drawn]
-    shares = np.array(wrong)[:, nearest].mean(axis=2)
+    shares = np.array(wrong)[:, nearest].mean(axis=2).repeat(len(seeds) // len(drawn), axis=0)
     return {f"share of wrong labels in the {NEIGHBOURS} most similar training queries": shares}
 
 

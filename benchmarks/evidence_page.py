@@ -153,31 +153,31 @@ def table_of_replications(rows: Sequence[Row]) -> Iterator[str]:
 # -- the answer ----------------------------------------------------------------------------------------------------
 
 
-def counts(rows: Sequence[Row]) -> str:
-    """How often a curriculum helped, in a sentence."""
+def counts(rows: Sequence[Row], planned: int) -> str:
+    """How often a curriculum helped, and how far the studies are where some searches are missing."""
     found = searches(rows)
     verdicts = Counter(row["verdict"] for row in found)
+    missing = "" if len(found) == planned else f" {planned - len(found)} of {planned} searches have not run yet."
     weak = sum(map(is_no_better_than_default, found))
     alone = f" (of these, {weak} not significantly better than the default of plain training)" if weak else ""
     return (
         f"Against plain training that was tuned as hard, a curriculum was better in {verdicts['better']} of "
         f"{len(found)} searches{alone}, worse in {verdicts['worse']}, and not significantly different in "
-        f"{verdicts[NO_DIFFERENCE]}."
+        f"{verdicts[NO_DIFFERENCE]}.{missing}"
     )
 
 
 def answer(rows: Sequence[Row], planned: int) -> str:
-    """When does a curriculum help? With how far the studies are, where some are missing."""
+    """When does a curriculum help?"""
     found = searches(rows)
     hours = sum(row["seconds"] for row in found) / 3600
-    missing = "" if len(found) == planned else f" {planned - len(found)} of {planned} searches have not run yet."
     below = sum(is_below(row, rows_beside(row, rows)) for row in found)
     tuned = [row["tuning"]["difference"] for row in found if row["tuning"]]
     worth = f" Tuning plain training alone was worth {median(tuned):.3f} at the median." if tuned else ""
     added = round(median(row["difference"] for row in found), 3) + 0.0  # no negative zero
     return (
-        f"{counts(rows)}{worth} A curriculum added {added:+.3f}. In {below} the ranker with a curriculum was below "
-        f"what needs no training labels. ({hours:.1f} hours on two cores.){missing}"
+        f"{counts(rows, planned)}{worth} A curriculum added {added:+.3f}. In {below} the ranker with a curriculum was "
+        f"below what needs no training labels. ({hours:.1f} hours on two cores.)"
     )
 
 
@@ -250,7 +250,7 @@ def draw_step(axes: Axes, at: int, test: Mapping[str, Any], shown: bool, colour:
 def write_page(planned: int) -> None:
     """`planned`: searches of all studies."""
     rows = read_rows()
-    put(README, BEGIN.format("counts"), END, counts(rows))
+    put(README, BEGIN.format("counts"), END, counts(rows, planned))
     put(PAGE, BEGIN.format("answer"), END, answer(rows, planned))
     put(PAGE, BEGIN.format("queries"), END, which_queries(rows))
     put(PAGE, BEGIN.format("tables"), END, "\n".join(tables(rows)).rstrip())
