@@ -1,7 +1,7 @@
 """Runs the studies of the folder evidence, one YAML file each, and writes what they find into docs/results.md.
 
     python -m benchmarks.evidence                      all studies; what results.jsonl has is not run again
-    python -m benchmarks.evidence ferro2018            one of them
+    python -m benchmarks.evidence ferro2018            one of them (or: replications)
     python -m benchmarks.evidence --quick              a small part of each, in quick.jsonl; the page stays as it is
 
 A study runs a search with two arms for each combination of the values under `each`, then lets the best curriculum
@@ -386,10 +386,11 @@ def main() -> None:
     file = options.storage / "quick.jsonl" if options.quick else FOLDER / "results.jsonl"
     options.storage.mkdir(parents=True, exist_ok=True)
     with ray_session(None):
-        for name in options.studies or STUDIES:
-            run_study(name, options, file)
-        if not options.studies and not options.quick:
-            run_replications(options, file)
+        for name in options.studies or (STUDIES if options.quick else [*STUDIES, REPLICATIONS]):
+            if name == REPLICATIONS:
+                run_replications(options, file)
+            else:
+                run_study(name, options, file)
     if not options.quick:
         write_page(len(all_cells()))
 
