@@ -325,7 +325,7 @@ def run_study(name: str, options: argparse.Namespace, file: Path) -> None:
         if cell.identity not in known:
             row = outcome(cell, options.data, options.storage)
             add_row(file, row)
-            print(in_a_line(row), flush=True)
+            print(f"{cell.name}: {row['difference']:+.4f}, {row['verdict']} ({row['seconds']:.0f} s)", flush=True)
         if cell.beside not in known:
             rows = beside(cell, options.data, options.storage / "beside")
             add_row(file, {"study": BESIDE, "identity": cell.beside, "rows": rows})
@@ -359,13 +359,6 @@ def replicated(row: Mapping[str, Any], cell: Cell, options: argparse.Namespace) 
     kept = {key: row[key] for key in ("cell", "values", "metric", "verdict")}
     tested = {key: test[key] for key in ("difference", "ci95_new", "p_new")}
     return kept | tested | {"seeds": len(fresh), "before": row["difference"]}
-
-
-def in_a_line(row: Mapping[str, Any]) -> str:
-    low, high = row["ci95_new"] or (float("nan"), float("nan"))
-    effect = f"{row['difference']:+.4f} [{low:+.4f}, {high:+.4f}]"
-    label = row["curriculum"]["label"]
-    return f"{row['cell']}: {effect}, {len(row['seeds'])} seeds, {row['verdict']} ({label}; {row['seconds']:.0f} s)"
 
 
 def add_row(file: Path, row: Mapping[str, Any]) -> None:

@@ -92,7 +92,6 @@ def rows_beside(row: Row, rows: Sequence[Row]) -> Sequence[Row]:
 
 def cells_of(row: Row, beside: Sequence[Row]) -> list[str]:
     """The cells of a row of a study's table."""
-    low, high = row["interval"]
     free = best_label_free(row, beside)
     clean = next((f"{one['mean']:.4f}" for one in beside if one["label"] == CLEAN), "")
     default = row["default"] or row["plain"]
@@ -103,7 +102,7 @@ def cells_of(row: Row, beside: Sequence[Row]) -> list[str]:
         f"{default['mean']:.4f}",
         f"{row['plain']['mean']:.4f}",
         f"{row['curriculum']['mean']:.4f}",
-        f"{signed(row['difference'])} [{signed(low)}, {signed(high)}]",
+        f"{signed(row['difference'])} [{', '.join(map(signed, row['interval']))}]",
         p_value(row["p_new"]),
         str(len(row["seeds"])),
         f"{row['detectable']:.3f}",
@@ -135,17 +134,21 @@ def is_below(row: Row, beside: Sequence[Row]) -> bool:
     return free is not None and row["curriculum"]["mean"] < free["mean"]
 
 
+def replications(rows: Sequence[Row]) -> list[tuple[Row, float]]:
+    """What was tested again, each with its p over all of these (Holm)."""
+    again = [row for row in rows if row["study"] == REPLICATIONS]
+    return list(zip(again, adjust([row["p_new"] for row in again]).tolist(), strict=True)) if again else []
+
+
 def table_of_replications(rows: Sequence[Row]) -> Iterator[str]:
     """The table of what was tested again, if there is any."""
-    again = [row for row in rows if row["study"] == REPLICATIONS]
-    if not again:
-        return
-    yield "### Tested once more with fresh seeds\n"
-    yield "| | first | fresh | p, Holm | seeds |"
-    yield "|---|---|---|---:|---:|"
-    for row, p in zip(again, adjust([row["p_new"] for row in again]).tolist(), strict=True):
-        low, high = row["ci95_new"]
-        effect = f"{signed(row['difference'])} [{signed(low)}, {signed(high)}]"
+    again = replications(rows)
+    if again:
+        yield "### Tested once more with fresh seeds\n"
+        yield "| | first | fresh | p, Holm | seeds |"
+        yield "|---|---|---|---:|---:|"
+    for row, p in again:
+        effect = f"{signed(row['difference'])} [{', '.join(map(signed, row['ci95_new']))}]"
         first = f"{row['verdict']}, {signed(row['before'])}"
         yield f"| {row['cell'].partition('-')[0]}: {where(row)} | {first} | {effect} | {p_value(p)} | {row['seeds']} |"
 
@@ -160,10 +163,13 @@ def counts(rows: Sequence[Row], planned: int) -> str:
     missing = "" if len(found) == planned else f" {planned - len(found)} of {planned} searches have not run yet."
     weak = sum(map(is_no_better_than_default, found))
     alone = f" (of these, {weak} not significantly better than the default of plain training)" if weak else ""
+    again = replications(rows)
+    held = sum(p <= LEVEL and row["difference"] * row["before"] > 0 for row, p in again)
+    fresh = f" With fresh seeds, {held} of the {len(again)} differences were significant again." if again else ""
     return (
         f"Against plain training that was tuned as hard, a curriculum was better in {verdicts['better']} of "
         f"{len(found)} searches{alone}, worse in {verdicts['worse']}, and not significantly different in "
-        f"{verdicts[NO_DIFFERENCE]}.{missing}"
+        f"{verdicts[NO_DIFFERENCE]}.{fresh}{missing}"
     )
 
 
