@@ -322,13 +322,13 @@ def run_study(name: str, options: argparse.Namespace, file: Path) -> None:
     """Runs what the file lacks of a study, and adds it there."""
     for cell in cells(name, read_study(name, options.quick)):
         known = {row["identity"] for row in read_rows(file)}
+        if cell.beside not in known:
+            rows = beside(cell, options.data, options.storage / "beside")
+            add_row(file, {"study": BESIDE, "identity": cell.beside, "rows": rows})
         if cell.identity not in known:
             row = outcome(cell, options.data, options.storage)
             add_row(file, row)
             print(f"{cell.name}: {row['difference']:+.4f}, {row['verdict']} ({row['seconds']:.0f} s)", flush=True)
-        if cell.beside not in known:
-            rows = beside(cell, options.data, options.storage / "beside")
-            add_row(file, {"study": BESIDE, "identity": cell.beside, "rows": rows})
 
 
 # -- once more -----------------------------------------------------------------------------------------------------
