@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from benchmarks.pages import put
 from trainables.evaluation.significance import adjust
 from tune_cl.confirmation.verdict import LEVEL
-from tune_cl.report.wording import p_value, signed
+from tune_cl.report.wording import interval_words, p_value, signed
 
 FOLDER = Path(__file__).parent / "evidence"
 DOCS = Path(__file__).parents[1] / "docs"
@@ -102,7 +102,7 @@ def cells_of(row: Row, beside: Sequence[Row]) -> list[str]:
         f"{default['mean']:.4f}",
         f"{row['plain']['mean']:.4f}",
         f"{row['curriculum']['mean']:.4f}",
-        f"{signed(row['difference'])} [{', '.join(map(signed, row['interval']))}]",
+        f"{signed(row['difference'])} {interval_words(row['interval'])}",
         p_value(row["p_new"]),
         str(len(row["seeds"])),
         f"{row['detectable']:.3f}",
@@ -137,7 +137,7 @@ def is_below(row: Row, beside: Sequence[Row]) -> bool:
 def replications(rows: Sequence[Row]) -> list[tuple[Row, float]]:
     """What was tested again, each with its p over all of these (Holm)."""
     again = [row for row in rows if row["study"] == REPLICATIONS]
-    return list(zip(again, adjust([row["p_new"] for row in again]).tolist(), strict=True)) if again else []
+    return list(zip(again, adjust([row["p_new"] for row in again]).tolist(), strict=True))
 
 
 def table_of_replications(rows: Sequence[Row]) -> Iterator[str]:
@@ -148,7 +148,7 @@ def table_of_replications(rows: Sequence[Row]) -> Iterator[str]:
         yield "| | first | fresh | p, Holm | seeds |"
         yield "|---|---|---|---:|---:|"
     for row, p in again:
-        effect = f"{signed(row['difference'])} [{', '.join(map(signed, row['ci95_new']))}]"
+        effect = f"{signed(row['difference'])} {interval_words(row['ci95_new'])}"
         first = f"{row['verdict']}, {signed(row['before'])}"
         yield f"| {row['cell'].partition('-')[0]}: {where(row)} | {first} | {effect} | {p_value(p)} | {row['seeds']} |"
 
@@ -164,8 +164,8 @@ def counts(rows: Sequence[Row], planned: int) -> str:
     weak = sum(map(is_no_better_than_default, found))
     alone = f" (of these, {weak} not significantly better than the default of plain training)" if weak else ""
     again = replications(rows)
-    held = sum(p <= LEVEL and row["difference"] * row["before"] > 0 for row, p in again)
-    fresh = f" With fresh seeds, {held} of the {len(again)} differences were significant again." if again else ""
+    significant = sum(p <= LEVEL and row["difference"] * row["before"] > 0 for row, p in again)
+    fresh = f" With fresh seeds, {significant} of the {len(again)} differences were significant again." if again else ""
     return (
         f"Against plain training that was tuned as hard, a curriculum was better in {verdicts['better']} of "
         f"{len(found)} searches{alone}, worse in {verdicts['worse']}, and not significantly different in "
