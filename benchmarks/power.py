@@ -5,7 +5,7 @@
     python -m benchmarks.power level [noise]                         share that find one where there is none
     python -m benchmarks.power grid [--rows FILE]                    the tests over a grid of noise and designs
     python -m benchmarks.power duel|collapse|clusters                two arms (power_arms.py)
-    python -m benchmarks.power looks|readings                        looks at two arms (power_looks.py)
+    python -m benchmarks.power looks|sizes|readings                  looks at two arms (power_looks.py)
 
 Noise: --of-queries, --of-seeds, --residual, standard deviations in a configuration's per-query values.
 docs/explanation/verdict.md holds what the first three print; docs/dev/verdict-simulations.md the others."""
@@ -22,14 +22,14 @@ import numpy as np
 from benchmarks.power_arms import clusters, collapse, duel
 from benchmarks.power_grid import QUERIES as GRID_QUERIES
 from benchmarks.power_grid import run as run_grid
-from benchmarks.power_looks import looks, readings
+from benchmarks.power_looks import looks, readings, sizes
 from trainables.core.randomness import generator
 from tune_cl.confirmation.training import values_by_query
 from tune_cl.confirmation.verdict import LEVEL, corrected_tests, verdict_of
 from tune_cl.history.journal import FILE, read_events
 from tune_cl.history.state import replay
 
-TABLES = {each.__name__: each for each in (duel, collapse, clusters, looks, readings)}
+TABLES = {each.__name__: each for each in (duel, collapse, clusters, looks, sizes, readings)}
 QUERIES, SEEDS = (100, 250, 500, 1000, 2500, 7000), (1, 3, 5, 10, 20)
 
 

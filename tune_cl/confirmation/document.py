@@ -13,9 +13,16 @@ import numpy as np
 
 from trainables.core.errors import WorkFailed
 from trainables.core.prose import counted
-from trainables.evaluation.significance import bootstrap_ci, clustered
-from tune_cl.confirmation.looks import at_look, at_reading, bias_adjusted
-from tune_cl.confirmation.request import Configuration, SeedRun, configurations, plain_configurations, plain_label
+from trainables.evaluation.significance import NO_PRIOR, SeedPrior, Seeds, bootstrap_ci, clustered
+from tune_cl.confirmation.looks import at_reading, over_looks
+from tune_cl.confirmation.request import (
+    FIRST_LOOK,
+    Configuration,
+    SeedRun,
+    configurations,
+    plain_configurations,
+    plain_label,
+)
 from tune_cl.confirmation.training import ended_result, values_by_query
 from tune_cl.confirmation.verdict import (
     Corrected,
@@ -40,7 +47,7 @@ class Compared:
     """What is compared on one split. `runs`: by label, of the same seeds; all have ended. `max_seeds`: with looks after
     each seed, the most seeds that there might be; None without looks. `readings`: numbers of seeds with which the same
     was read before, ascending. `clusters`: the cluster of each query, if
-    near-duplicates are to count as one."""
+    near-duplicates are to count as one. `prior`: what other trainings show of the seeds."""
 
     runs: Mapping[str, Runs]
     split: str
@@ -49,6 +56,7 @@ class Compared:
     max_seeds: int | None = None
     readings: tuple[int, ...] = ()
     clusters: Mapping[str, int] | None = None
+    prior: SeedPrior = NO_PRIOR
 
     @cached_property
     def values(self) -> dict[str, np.ndarray]:
@@ -94,27 +102,31 @@ class Compared:
 
     def over_looks(self, pairs: Sequence[tuple[str, str]], dropped: int = 0) -> list[Corrected]:
         """Like `tests_over_looks`, of pairs of labels."""
-        tests, seeds = self._tests(pairs, dropped), len(next(iter(self.values.values())))
+        seeds = len(next(iter(self.values.values())))
         if self.max_seeds is None:
-            return at_reading(tests, (*self.readings, seeds))
-        return at_look(tests, seeds, self.max_seeds)
+            return at_reading(self._tests(pairs, dropped), (*self.readings, seeds))
+        by_look = [self._tests(pairs, dropped, look) for look in range(FIRST_LOOK, seeds + 1)]
+        return over_looks(by_look, self.max_seeds, self.correction, self.readings, dropped)
 
-    def _tests(self, pairs: Sequence[tuple[str, str]], dropped: int) -> list[Corrected]:
-        values = [(self.tested[label], self.tested[reference]) for label, reference in pairs]
+    def _tests(self, pairs: Sequence[tuple[str, str]], dropped: int, seeds: int | None = None) -> list[Corrected]:
+        """Of the first `seeds` seeds; None: of all."""
+        values = [(self.tested[label][:seeds], self.tested[reference][:seeds]) for label, reference in pairs]
         matters = [self.seed_matters(*labels) for labels in pairs]
-        return corrected_tests(values, self.correction, matters, dropped)
+        return corrected_tests(values, self.correction, matters, dropped, self.taken)
+
+    @property
+    def taken(self) -> Seeds:
+        """How the tests take the seeds: in pairs where all trainings start from the same weights."""
+        return Seeds(all(runs[0].run.starts_alike for runs in self.runs.values()), self.prior)
 
     def seed_matters(self, *labels: str) -> bool:
         """Whether the seed changes any of these trainings."""
         return any(self.runs[label][0].run.draws for label in labels)
 
     def size(self, corrected: Corrected) -> float:
-        """The difference; one that looks have shown is corrected for having stopped there, when it was large."""
-        new, difference = corrected.test.new, corrected.test.difference
-        if self.max_seeds is None or not corrected.direction(new_seeds=True):
-            return difference
-        queries = next(iter(self.tested.values())).shape[1]
-        return bias_adjusted(difference, new, queries, self.max_seeds)
+        """The difference; after looks, the one that is too large as often as too small."""
+        size = corrected.test.new.size
+        return corrected.test.difference if size is None else size
 
     def params(self, label: str) -> Flat:
         return self.runs[label][0].configuration.params

@@ -12,7 +12,9 @@ import numpy as np
 from trainables.core.prose import counted
 from trainables.evaluation.metrics import in_words
 from trainables.evaluation.significance import (
+    PAIRED,
     SeededTest,
+    Seeds,
     adjust,
     bootstrap_ci,
     collapsed,
@@ -59,23 +61,28 @@ def corrected_tests(
     correction: str,
     seed_matters: Sequence[bool] | None = None,
     dropped: int = 0,
+    seeds: Seeds = PAIRED,
 ) -> list[Corrected]:
     """Tests the first of each pair against the second, both values [N, Q] with equal seeds by row; corrected over all
     pairs.
 
     `seed_matters`: of each pair, whether the seed changes the trainings of either; None: of all. `dropped`: further
     pairs that are not tested because they were hopeless after some seeds: the p for new seeds is corrected over them
-    too.
+    too. `seeds`: how the test takes them.
     """
     seed_matters = seed_matters or [True] * len(pairs)
-    tests = seeded_tests(pairs, seed_matters)
+    tests = seeded_tests(pairs, seed_matters, seeds)
     adjusted = adjust([test.p_value for test in tests], correction)
-    new = np.array([test.new.p for test in tests], np.float64)
-    unknown = np.isnan(new)  # with one seed
-    counted_too = np.ones(dropped if any(seed_matters) else 0)
-    corrected_new = adjust(np.append(np.where(unknown, 1, new), counted_too), correction)[: len(tests)]
-    new = np.where(unknown, np.nan, corrected_new)
-    return [Corrected(test, float(p), float(p_new)) for test, p, p_new in zip(tests, adjusted, new, strict=True)]
+    new = corrected_new([test.new.p for test in tests], correction, dropped if any(seed_matters) else 0)
+    return [Corrected(test, float(p), p_new) for test, p, p_new in zip(tests, adjusted, new, strict=True)]
+
+
+def corrected_new(p_values: Sequence[float], correction: str, dropped: int = 0) -> list[float]:
+    """p-values for new seeds, corrected over these and `dropped` further ones; NaN, with one seed, stays NaN."""
+    p = np.array(p_values, np.float64)
+    unknown = np.isnan(p)
+    corrected = adjust(np.append(np.where(unknown, 1, p), np.ones(dropped)), correction)[: len(p)]
+    return np.where(unknown, np.nan, corrected).tolist()
 
 
 def verdict_of(tests: Sequence[Corrected], recommended: Corrected | None, new_seeds: bool = True) -> Verdict:
@@ -116,11 +123,11 @@ def power_of(one: Corrected, seeds: int, queries: int, level: float, seed_matter
     if np.isnan(new.p) or not any(asdict(new.components).values()):
         return {"detectable": None, "seeds_needed": None, "components": None}
     freedom = new.seed_freedom if seed_matters else queries - 1
-    basics = {"components": asdict(new.components) | {"seed_freedom": freedom}}
-    smallest = detectable(new.components, max(seeds, 2), queries, freedom, level)
+    basics = {"components": asdict(new.components) | {"seed_freedom": freedom, "lent": new.lent}}
+    smallest = detectable(new.components, max(seeds, 2), queries, freedom, level, lent=new.lent)
     if not seed_matters:
         return basics | {"detectable": smallest, "seeds_needed": 1 if smallest <= abs(difference) else None}
-    needed = seeds_needed(difference, new.components, queries, new.seed_freedom, level)
+    needed = seeds_needed(difference, new.components, queries, new.seed_freedom, level, lent=new.lent)
     return basics | {"detectable": smallest, "seeds_needed": needed}
 
 
