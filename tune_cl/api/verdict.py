@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainables.evaluation.per_query import values_file
 from trainables.evaluation.trec_files import read_per_query
-from tune_cl.confirmation.verdict import compare as compare
+from tune_cl.confirmation.compare import compare as compare
 from tune_cl.confirmation.verdict import every_row, notes_of, of_these_seeds, opponents, sentence
 from tune_cl.history.search_folder import search_folder_of
 from tune_cl.space.wording import label_free_rows

@@ -60,23 +60,18 @@ def corrected_tests(
     pairs: Sequence[tuple[np.ndarray, np.ndarray]],
     correction: str,
     seed_matters: Sequence[bool] | None = None,
-    dropped: int = 0,
 ) -> list[Corrected]:
     """Tests the first of each pair against the second, both values [N, Q] with equal seeds by row; corrected over all
     pairs.
 
-    `seed_matters`: of each pair, whether the seed changes the trainings of either; None: of all. `dropped`: further
-    pairs that are not tested because they were hopeless after some seeds: the p for new seeds is corrected over them
-    too.
+    `seed_matters`: of each pair, whether the seed changes the trainings of either; None: of all.
     """
     seed_matters = seed_matters or [True] * len(pairs)
     tests = seeded_tests(pairs, seed_matters)
     adjusted = adjust([test.p_value for test in tests], correction)
     new = np.array([test.new.p for test in tests], np.float64)
     unknown = np.isnan(new)  # with one seed
-    counted_too = np.ones(dropped if any(seed_matters) else 0)
-    corrected_new = adjust(np.append(np.where(unknown, 1, new), counted_too), correction)[: len(tests)]
-    new = np.where(unknown, np.nan, corrected_new)
+    new = np.where(unknown, np.nan, adjust(np.where(unknown, 1, new), correction))
     return [Corrected(test, float(p), float(p_new)) for test, p, p_new in zip(tests, adjusted, new, strict=True)]
 
 
@@ -116,25 +111,6 @@ def power_of(one: Corrected, seeds: int, queries: int, level: float, seed_matter
 def first_level(correction: str, count: int) -> float:
     """The level that the smallest of `count` p-values must reach."""
     return LEVEL if correction == "none" else LEVEL / count
-
-
-def compare(values: np.ndarray, baseline: np.ndarray, correction: str = "holm") -> list[dict[str, Any]]:
-    """Tests configurations against a baseline, for these seeds and for new ones.
-
-    values [K, N, Q] of K configurations, N seeds and Q queries, baseline [N, Q] of the same seeds and queries. Returns
-    `{difference, p_value, p_adjusted, ci95, p_new, p_new_adjusted, ci95_new}` of each configuration; NaN where nothing
-    can be said of new seeds. Raises ValueError for shapes that do not match, values that are no numbers, or one query.
-    """
-    values, baseline = np.asarray(values, np.float64), np.asarray(baseline, np.float64)
-    if values.ndim != 3 or baseline.shape != values.shape[1:] or baseline.shape[-1] < 2:
-        raise ValueError(
-            f"values {values.shape} and baseline {baseline.shape}; they would be [K, N, Q] and [N, Q], Q at least 2"
-        )
-    if not (np.isfinite(values).all() and np.isfinite(baseline).all()):
-        raise ValueError("values that are not numbers")
-    tests = corrected_tests([(each, baseline) for each in values], correction)
-    intervals = [bootstrap_ci((each - baseline).mean(axis=0)) for each in values]
-    return [comparison(one, interval) for one, interval in zip(tests, intervals, strict=True)]
 
 
 def comparison(corrected: Corrected, interval: tuple[float, float]) -> dict[str, Any]:
