@@ -86,10 +86,10 @@ class Case:
             chances = conditional_power(one.difference, components(one), self.queries, look, most, last)
             over = (p <= level) | (np.maximum(*chances) < LEAST_POWER) | (look == most)
             for place in np.flatnonzero((ends.seeds == 0) & over):
-                told = one.difference[place], one.error[place], one.freedom[place]
+                told = float(one.difference[place]), float(one.error[place]), float(one.freedom[place])
                 of_reading = bool(readings) and look == readings[-1]
                 error = LEVEL if of_reading else budget(readings)
-                found = stagewise(*map(float, told), look, levels, error)
+                found = stagewise(*told, look, levels, error)
                 ends.seeds[place], ends.difference[place], ends.shown[place] = look, told[0], found.p <= error
                 ends.size[place], ends.p[place] = found.median, found.p
                 ends.low[place], ends.high[place] = found.interval

@@ -185,7 +185,8 @@ def _unpaired_spreads(pairs: Sequence[Pair], prior: SeedPrior) -> list[Spread]:
         variances = np.array([_error(arms[values.tobytes()]) ** 2 * len(values) for values in pair])
         others = seed_prior((means for key, means in arms.items() if key not in own), prior)
         few = len(pair[0]) - 1.0
-        spreads.append(_lent(variances, few, *(float(each) for each in welch(variances, few)), others))
+        variance, freedom = welch(variances, few)
+        spreads.append(_lent(variances, few, float(variance), float(freedom), others))
     return spreads
 
 

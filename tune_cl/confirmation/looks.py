@@ -22,9 +22,11 @@ from scipy.linalg import toeplitz
 from scipy.signal import fftconvolve
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from trainables.evaluation.significance import Components, SeededTest, p_of
+from trainables.evaluation.significance import Components, SeededTest
+from trainables.evaluation.significance import p_of as student_p
+from tune_cl.confirmation.intersection import Opposed, leader_of, p_of, verdict_on
 from tune_cl.confirmation.request import FIRST_LOOK
-from tune_cl.confirmation.verdict import LEVEL, Corrected, corrected_new, first_level, verdict_of
+from tune_cl.confirmation.verdict import LEVEL, Corrected
 
 SPENDING = 4.0  # exponent of the share of seeds trained: early looks spend little
 LAG = 1.5  # seeds, that looks have less in common than a random walk in seeds: by simulation
@@ -146,7 +148,7 @@ def stagewise(
     """
     if not before:
         half = float(stdtrit(freedom, 1 - level / 2)) * error
-        p = float(p_of(difference, error, freedom))
+        p = float(student_p(difference, error, freedom))
         return Inference(p, (difference - half, difference + half), difference)
     sign = -1.0 if difference < 0 else 1.0
     beyond = _beyond(abs(difference) / error, freedom, seeds, before)
@@ -203,40 +205,34 @@ def _onwards(density: np.ndarray, variance: float) -> np.ndarray:
 
 
 def over_looks(
-    by_look: Sequence[Sequence[Corrected]],
-    most: int,
-    correction: str,
-    readings: tuple[int, ...] = (),
-    dropped: int = 0,
+    by_look: Sequence[Sequence[Corrected]], most: int, readings: tuple[int, ...] = (), among: int = 1
 ) -> list[Corrected]:
-    """The last tests with p-values, intervals and sizes that hold over all looks. by_look: after each number of seeds
-    from the first look on, corrected for the comparisons but not for the looks; `readings`: as in `boundary`;
-    `dropped`: further comparisons that p is corrected for.
+    """The last tests with p-values, intervals and sizes for new seeds that hold over all looks. by_look: the tests
+    after each number of seeds from the first look on, not corrected for anything; `readings`: as in `boundary`;
+    `among`: how many configurations p will be corrected for.
 
-    Where a comparison was shown by an earlier look, while others went on, the looks from that one on do not count for
+    Where a difference was shown by an earlier look, while others went on, the looks from that one on do not count for
     it (Whitehead 1992, on overrunning)."""
     last, seeds = by_look[-1], FIRST_LOOK + len(by_look) - 1
     if readings and seeds <= readings[-1]:
-        return at_reading(last, [one for one in readings if one <= seeds])
-    among = LEVEL / first_level(correction, len(last) + dropped)
-    ended = [_ended(path, seeds, most, readings, among) for path in zip(*by_look, strict=True)]
-    adjusted = corrected_new([one.new.p for one in ended], correction, dropped)
-    return [replace(one, test=test, p_new_adjusted=p) for one, test, p in zip(last, ended, adjusted, strict=True)]
+        return at_reading(last, [one for one in readings if one < seeds] + [seeds])
+    ended = [_ended([one.test for one in path], seeds, most, readings, among) for path in zip(*by_look, strict=True)]
+    return [replace(one, test=test, p_new_adjusted=test.new.p) for one, test in zip(last, ended, strict=True)]
 
 
-def _ended(path: Sequence[Corrected], seeds: int, most: int, readings: tuple[int, ...], among: float) -> SeededTest:
+def _ended(path: Sequence[SeededTest], seeds: int, most: int, readings: tuple[int, ...], among: int) -> SeededTest:
     """The last test of a comparison, over its looks."""
-    last, new = path[-1].test, path[-1].test.new
+    last, new = path[-1], path[-1].new
     if math.isnan(new.p) or not new.error:
         return last
     before: dict[int, float] = {}
     for look, one in zip(range(FIRST_LOOK, seeds), path, strict=False):
         if readings and look <= readings[-1]:
             continue
-        level = boundary(look, most, readings)
-        if one.p_new_adjusted <= level:
+        level = boundary(look, most, readings) / among
+        if one.new.p <= level:
             break
-        before[look] = level / among
+        before[look] = level
     found = stagewise(last.difference, new.error, new.freedom, seeds, before, budget(readings))
     p = _weighted(max(found.p, new.p), budget(readings))
     return replace(last, new=replace(new, p=p, ci95=found.interval, size=found.median))
@@ -263,10 +259,12 @@ def _chance(margin: np.ndarray, spread: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Look:
-    """What a look found. `hopeless`: labels of configurations that would hardly be shown to differ after all seeds."""
+    """What a look found. `against`: the least favourable opponent of the configuration `label`; `hopeless`: labels of
+    configurations that would hardly be shown to differ after all seeds."""
 
     seeds: int
     label: str
+    against: str
     difference: float
     p_new: float
     boundary: float
@@ -281,51 +279,57 @@ class Look:
     def in_words(self) -> str:
         """The look in a line for the terminal."""
         p = "no test, for all differences are equal" if math.isnan(self.p_new) else f"p = {self.p_new:.2g}"
-        figures = f"'{self.label}' {self.difference:+.4f}, {p}, stops at {self.boundary:.2g} or less"
+        figures = f"'{self.label}' - '{self.against}' {self.difference:+.4f}, {p}, stops at {self.boundary:.2g} or less"
         return f"interim analysis after {self.seeds} seeds: {figures}: {self.decision}"
 
 
 def look_at(
-    tests: Mapping[str, Corrected],
+    opposed: Mapping[str, Opposed],
     recommended: str,
     queries: int,
     seeds: int,
     most: int,
     readings: tuple[int, ...] = (),
 ) -> Look:
-    """Decides after `seeds` of `most` seeds whether to go on. `tests`: by label, corrected for the configurations but
-    not for the looks; `recommended`: the label of the best on dev; `readings`: as in `boundary`."""
-    level = boundary(seeds, most, readings)
-    whole = {label: at_level(one, level) for label, one in tests.items()}
-    verdict = verdict_of(list(whole.values()), whole.get(recommended))
-    last = boundary(most, most, readings)
-    read_before = bool(readings) and seeds < readings[-1]  # nothing is decided again
+    """Decides after `seeds` of `most` seeds whether to go on. `opposed`: the tests of each configuration, corrected for
+    the configurations but not for the looks; `recommended`: the label of the best on dev; `readings`: as in
+    `boundary`."""
+    at, last = boundary(seeds, most, readings), boundary(most, most, readings)
+    whole = {
+        label: replace(one, tests={opponent: at_level(test, at) for opponent, test in one.tests.items()})
+        for label, one in opposed.items()
+    }
+    verdict = verdict_on(whole, recommended)
+    decided = not readings or seeds >= readings[-1]  # with fewer seeds there was a verdict
     hopeless = frozenset(
         label
-        for label, one in tests.items()
-        if not read_before and _is_hopeless(one, label == recommended, queries, seeds, most, last)
+        for label, one in opposed.items()
+        if decided and _is_hopeless(one, label == recommended, queries, seeds, most, last)
     )
     if verdict == "better" or seeds == most:
         decision = verdict
     elif verdict == "worse":  # of the recommended one; another one may still be better
-        decision = verdict if hopeless | {recommended} == tests.keys() else "continue"
+        decision = verdict if hopeless | {recommended} == opposed.keys() else "continue"
     else:
-        decision = "hopeless" if len(hopeless) == len(tests) else "continue"
-    better = [label for label, one in whole.items() if one.direction(new_seeds=True) > 0]
-    first = min(better or tests, key=lambda label: _p(tests[label]))  # the one that the decision is about
-    top = tests[first]
-    return Look(seeds, first, top.test.difference, top.p_new_adjusted, level, decision, hopeless)
+        decision = "hopeless" if len(hopeless) == len(opposed) else "continue"
+    first = leader_of(whole)  # the one that the decision is about
+    if verdict != "better":
+        first = min(opposed, key=lambda label: p_of(whole[label].tests[whole[label].least_favourable]))
+    against = whole[first].least_favourable
+    top = opposed[first].tests[against]
+    return Look(seeds, first, against, top.test.difference, top.p_new_adjusted, at, decision, hopeless)
 
 
-def _p(corrected: Corrected) -> float:
-    return math.inf if math.isnan(corrected.p_new_adjusted) else corrected.p_new_adjusted
-
-
-def _is_hopeless(corrected: Corrected, recommended: bool, queries: int, seeds: int, most: int, level: float) -> bool:
-    """Only of the recommended configuration does it matter that it is worse. `level`: of the last look."""
-    new = corrected.test.new
-    if math.isnan(new.p):
+def _is_hopeless(opposed: Opposed, recommended: bool, queries: int, seeds: int, most: int, level: float) -> bool:
+    """Whether some opponent can hardly be beaten any more; of the recommended configuration, whether it can hardly be
+    shown to be worse either. `level`: of the last look."""
+    tests = opposed.tests
+    if any(math.isnan(one.test.new.p) for one in tests.values()):
         return False
-    difference = np.array(corrected.test.difference)
-    above, below = conditional_power(difference, new.components, queries, seeds, most, level)
-    return bool(max(above, below) < LEAST_POWER if recommended else above < LEAST_POWER)
+    chances = {
+        label: conditional_power(np.array(one.test.difference), one.test.new.components, queries, seeds, most, level)
+        for label, one in tests.items()
+    }
+    better = min(float(above) for above, _ in chances.values())
+    worse = min(float(chances[label][1]) for label in opposed.decide_harm) if recommended else 0.0
+    return max(better, worse) < LEAST_POWER
