@@ -88,7 +88,7 @@ def test_queries_are_a_sample_too() -> None:
 def test_values_of_keys_that_help_are_found_and_others_pulled_to_the_mean() -> None:
     rng = np.random.default_rng(1)
     settings = [
-        {"curriculum.weighting": ("kde", "none")[at % 2], "curriculum.anti": at // 2 % 2 > 0, "curriculum.delta": at / 40}
+        {"curriculum.weighting": ("kde", "none")[at % 2], "curriculum.anti": at // 2 % 2 > 0, "delta": at / 40}
         | ({"curriculum.m": at} if at % 2 == 0 else {})
         for at in range(40)
     ]  # fmt: skip
@@ -98,7 +98,7 @@ def test_values_of_keys_that_help_are_found_and_others_pulled_to_the_mean() -> N
     kde, none = of["curriculum.weighting", "kde"], of["curriculum.weighting", "none"]
     assert kde.ci95[0] > 0.02 > kde.effect - 0.01 and none.ci95[0] < 0 < none.ci95[1] and kde.pairs == none.pairs == 20
     assert abs(of["curriculum.anti", True].effect - told.mean) < 0.005
-    bins = [one for one in told.by_value if one.key == "curriculum.delta"]
+    bins = [one for one in told.by_value if one.key == "delta"]
     assert [one.value for one in bins] == ["0 to 0.325", "0.35 to 0.65", "0.675 to 0.975"]
     assert sum(one.pairs for one in told.by_value if one.key == "curriculum.m") == 20, "where the key has an effect"
 
