@@ -313,8 +313,8 @@ def beside(cell: Cell, data: Path, storage: Path) -> list[dict[str, Any]]:
 
 def tested(space: str | None, source: str | Path, folder: Path, keys: Mapping[str, Any]) -> float:
     """The mean on test of one plain training."""
-    run = tune_cl.train(space, source, overrides=training_keys(keys), output=folder, progress=False)
-    assert run.test is not None, "each study has a test split"
+    run = tune_cl.train(space, source, overrides=training_keys(keys), output=folder, progress=False, test=True)
+    assert run.test is not None
     return run.test[run.metric]
 
 
