@@ -156,6 +156,11 @@ class Confirmation:
             inputs.draw_noise([run.run for run in self._every_run()])
         self.prepared = inputs.by_key
 
+    def remember(self, verdict: str | None) -> None:
+        """Records the reading of test: before any training is applied to it, and again with the verdict."""
+        if self.split_digest:
+            record_reading(self.split_digest, reader_of(self.search_folder), verdict, self.search_folder.storage)
+
     def _run(self, configuration: Configuration, seed: int, split: str | None = None) -> SeedRun:
         on = split or self.request.split
         return seed_run(self.experiment, configuration, seed, on, self.search_folder, self.request.new_noise)
@@ -259,7 +264,8 @@ class Confirmation:
     def compared(self, labels: Sequence[str], seeds: Sequence[int]) -> Compared:
         runs = {label: [self.runs[label, seed] for seed in seeds] for label in labels}
         tested = {one.label for one in self.best}
-        readings = readings_before(self.last, [label for label in labels if label in tested], seeds)
+        asked = [label for label in labels if label in tested], seeds, self.request.new_noise
+        readings = readings_before(self.last, *asked)
         options = self.request.split, self.state.metric, self.request.correction, self.max_seeds
         return Compared(runs, *options, readings, self.clusters)
 
@@ -405,6 +411,7 @@ def confirm_search(
     try:
         with search_folder.open() as journal:
             work = prepare_work(search_folder, journal, request, address, objective, panel)
+            work.remember(None)
             tell(work.state, work)
             writer = MlflowWriter(journal, search_folder.tracking_uri)
             with ExitStack() as closing:
@@ -415,9 +422,7 @@ def confirm_search(
                     cluster = None  # only tracking may be left, which needs no cluster
                 document = work.document()
                 write_json(verdict_file(search_folder.folder, request.split), document)
-                if work.split_digest:
-                    reader, storage = reader_of(search_folder), search_folder.storage
-                    record_reading(work.split_digest, reader, document["verdict"], storage)
+                work.remember(document["verdict"])
                 write_verdict(
                     search_folder.folder / TRIALS / BEST_RANKER, document, request.command(search_folder, None)
                 )
