@@ -30,8 +30,8 @@ Reading = Mapping[str, str | None]  # the digest of a `split`, its `reader`, and
 
 def split_digest(data: RankingData, name: str) -> str:
     """Identifies the queries of a split by their words and those of their relevant documents, whatever the form of the
-    data, its ids, candidates and other splits; data without texts by ids and grades. Queries without a relevant document
-    do not count: every ranker has 0 there, and not every form can hold them."""
+    data, its ids, candidates and other splits; data without texts by ids and grades. Queries without a relevant
+    document do not count: every ranker has 0 there, and not every form can hold them."""
     split = data.splits[name]
     judged = split.judgments
     if data.task == "ranking":
