@@ -263,8 +263,8 @@ def test_readings_of_a_split_are_remembered_over_searches_and_storages(
 
 @pytest.mark.parametrize(
     ("given", "numbers"),
-    [("prefix:-", [0, 0, 1, 2]), ("clusters.tsv", [0, 1, 1, 0]), (None, None)],
-    ids=["a prefix", "a file", "equal texts"],
+    [("prefix:-", [0, 0, 1, 2]), ("clusters.tsv", [0, 1, 1, 0]), (None, None), ("none", None)],
+    ids=["a prefix", "a file", "equal texts", "none"],
 )
 def test_near_duplicate_queries_are_one_cluster(given: str | None, numbers: list[int] | None, tmp_path: Path) -> None:
     made = tiny_data(queries={"train": 4, "dev": 4, "test": 4}, candidates=3, turns=1)
@@ -276,6 +276,8 @@ def test_near_duplicate_queries_are_one_cluster(given: str | None, numbers: list
     (tmp_path / "clusters.tsv").write_text("a-1\tx\na-2\ty\nb-1\ty\nc\tx\n")
     found = query_clusters(named, "test", str(tmp_path / given) if given == "clusters.tsv" else given)
     assert (found and list(found.values())) == numbers
+    known = query_clusters(replace(named, group=np.arange(len(ids)) // 2), "test", "none" if given == "none" else None)
+    assert (known and list(known.values())) == (None if given == "none" else [0, 0, 1, 1])
 
 
 def test_a_cluster_file_lacks_no_query(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +10,9 @@ from trainables.core.errors import DataError, Problem
 from trainables.data.columns import RankingData, required_split
 from trainables.data.readers.rows import Rows
 
-KEY, PREFIX = "data.query_clusters", "prefix:"
+KEY, PREFIX, NONE = "data.query_clusters", "prefix:", "none"
+SEPARATORS = "_-./:"  # before the last part of an id
+FEWEST_GROUPS, LARGEST = 5, 0.2  # of ids that look grouped: fewer, or one of more queries, is a prefix of a data set
 
 
 def query_clusters(data: RankingData, name: str, given: str | None) -> dict[str, int] | None:
@@ -27,6 +30,10 @@ def query_clusters(data: RankingData, name: str, given: str | None) -> dict[str,
 
 def _names(data: RankingData, ids: Sequence[str], queries: Sequence[int], given: str | None) -> list[str]:
     """The name of each query's cluster."""
+    if given == NONE:
+        return list(ids)
+    if given is None and data.group is not None:
+        return [str(group) for group in data.group[list(queries)].tolist()]
     if given is None:
         texts = (data.query_text(query) for query in queries)
         return list(ids) if data.features is not None else [" ".join(text.lower().split()) for text in texts]
@@ -50,3 +57,14 @@ def _of_file(path: Path) -> dict[str, str]:
     if problems:
         raise DataError(problems)
     return clusters
+
+
+def grouping_of_ids(ids: Sequence[str]) -> str | None:
+    """The separator before which at least half of the ids share their beginning with another, as those of related
+    queries do (`Q318_R6`, `31_2`); None if there is none."""
+    for separator in SEPARATORS:
+        sizes = Counter(name.rpartition(separator)[0] or name for name in ids)
+        shared = sum(size for size in sizes.values() if size > 1)
+        if len(sizes) >= FEWEST_GROUPS and 2 * shared >= len(ids) and max(sizes.values()) <= LARGEST * len(ids):
+            return separator
+    return None
