@@ -212,7 +212,7 @@ def trainer() -> Iterator[type[LocalTrainer]]:
 
 @dataclass(frozen=True)
 class Confirmed:
-    """A search with its confirmation: both configurations with their ablations, two seeds. `trained`: in this order."""
+    """A search with its confirmation: both configurations with their opponents, two seeds. `trained`: in this order."""
 
     search_folder: SearchFolder
     document: dict[str, Any]
@@ -225,7 +225,7 @@ def confirmed(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Confirmed
     search_folder = ended_search(tmp_path_factory.mktemp("confirmed"), data)
     with local_trainer() as own, pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("unread")))
-        return Confirmed(search_folder, confirm(search_folder, seeds=2, ablate=True, each=True), list(own.trained))
+        return Confirmed(search_folder, confirm(search_folder, seeds=2, each=True), list(own.trained))
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ from tune_cl.history.search_folder import (
     search_folder_of,
     with_tracking,
 )
-from tune_cl.history.state import differences, replay, seedless
+from tune_cl.history.state import replay
 from tune_cl.history.tracking_uri import DATABASES, SQLITE, masked, resolve_tracking_uri
 from tune_cl.process import program
 from tune_cl.search_document import recorded_view
@@ -155,10 +155,9 @@ def _next(document: Shown, best: Shown | None, confirm: str) -> list[str]:
         objective=document.get("objective") or "",
     )
     address, untuned = document.get("address"), _could_be_tuned(document)
-    ablate = " --ablate" if best and untuned and _curriculum_and_more(best, document["baseline"]) else ""
     lines = {"Tune plain training:": search_folder.command("tune-plain", address)} if untuned else {}
     if best:
-        lines[confirm] = f"{search_folder.command('confirm', address)}{ablate}"
+        lines[confirm] = search_folder.command("confirm", address)
         lines["How many seeds?"] = f"{search_folder.command('plan')} --pilot 3"
     lines["Read the report:"] = search_folder.command("report")
     uri = document["tracking_uri"]
@@ -180,12 +179,6 @@ def _use(document: Shown) -> str:
     no_texts = (name in RANKERS and RANKERS[name].grows_trees) or params.get("ranker.add_first_stage")
     source = "--data FOLDER" if no_texts else "--query TEXT --documents FILE"
     return f"{program('tune-cl')} rerank {quote(ranker)} {source}{plugin_options()}"
-
-
-def _curriculum_and_more(best: Shown, baseline: Shown | None) -> bool:
-    """Whether both the curriculum and other keys differ from the baseline, so that either may explain the gain."""
-    differing = differences(seedless(best["params"]), seedless((baseline or best)["params"]))
-    return differing["has_curriculum"] and bool(differing["also_differs"])
 
 
 class ResultCommand(Command):
