@@ -9,7 +9,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from scipy.special import stdtrit
 
-from trainables.baselines.label_free import BM25, first_stage_name, first_stage_order
+from trainables.baselines.label_free import GIVEN_RUN, first_stage_name, first_stage_order
 from trainables.core.prose import counted
 from trainables.data.clusters import NONE, PREFIX, grouping_of_ids, query_clusters
 from trainables.data.columns import RankingData, Split
@@ -57,7 +57,7 @@ def _unrelated(data: RankingData, config: DataConfig, level: int) -> str:
 def agreement(data: RankingData, config: DataConfig, split: Split, level: int) -> tuple[float, float]:
     """Mean agreement of a split's labels with BM25 over its queries (`agreements`), and the upper end of its 95 %
     interval, for which queries are the sample; NaN for too few queries that tell."""
-    if first_stage_name(data, config, split) == BM25:
+    if first_stage_name(data, config, split) != GIVEN_RUN:
         values = agreements(split, first_stage_order(split), level)
     else:
         most = MOST_PAIRS * len(split) // max(1, len(split.document))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trainables.core.errors import DataError, Problem
+from trainables.core.prose import counted
 from trainables.data.columns import RankingData, required_split
 from trainables.data.readers.rows import Rows
 
@@ -43,7 +44,7 @@ def _names(data: RankingData, ids: Sequence[str], queries: Sequence[int], given:
     by_query = _of_file(Path(given).expanduser())
     if missing := [one for one in ids if one not in by_query]:
         raise DataError(
-            Problem(given, f"lacks {len(missing)} queries, such as '{missing[0]}'", "a line for each query")
+            Problem(given, f"lacks {counted(len(missing), 'query')}, such as '{missing[0]}'", "a line for each query")
         )
     return [by_query[one] for one in ids]
 

@@ -140,9 +140,9 @@ def _reading(line: bytes) -> Reading | None:
         reading = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(reading, dict) or not {"split", "reader", "verdict"} <= reading.keys():
+    if not isinstance(reading, dict) or "verdict" not in reading:
         return None
-    return reading
+    return reading if all(isinstance(reading.get(key), str) for key in ("split", "reader")) else None
 
 
 def reader_of(search_folder: SearchFolder) -> str:
