@@ -31,7 +31,7 @@ from tests.support.letor_data import letor_data
 from tests.support.loading import load
 from trainables.baselines.doubts import FEWEST, SEEDS, USUAL, doubts
 from trainables.data import load_data
-from trainables.data.clusters import grouping_of_ids, query_clusters
+from trainables.data.clusters import cluster_notes, grouping_of_ids, query_clusters
 from trainables.data.columns import RankingData, TextColumn
 from trainables.data.combine import drawn_queries, some_queries
 from trainables.data.label_check import MOST_QUERIES, LabelCheck, agreements, check_labels
@@ -249,8 +249,9 @@ def test_data_as_published_is_not_doubted(folder: str, level: int, shared: Path)
 
 def test_adversarial_candidates_are_not_taken_for_wrong_ids() -> None:
     data = load_data(DataConfig(source="docstrings"))
-    assert doubted(data, source="docstrings", query_clusters="none") == ""
-    assert re.search(r"800 test queries as 1\d\d, .*near-duplicates", doubted(data, source="docstrings"))
+    assert doubted(data, source="docstrings") == ""
+    [counted] = cluster_notes(data, None)
+    assert re.search(r"800 test queries as 1\d\d, .*near-duplicates", counted) and cluster_notes(data, "none") == []
 
 
 @pytest.mark.parametrize(
@@ -283,7 +284,10 @@ def test_semeval_s_threads_of_a_question_count_as_one(files: Callable[[], dict[s
     data = load(write_folder(tmp_path / "data", renamed))
     assert query_clusters(data, "test", None) == {"Q1_R2": 0, "Q1_R7": 0}
     assert query_clusters(data, "dev", None) is query_clusters(data, "test", "none") is None
-    assert "2 test queries as 1" in doubted(data) and load(write_folder(tmp_path / "other", files())).group is None
+    assert (
+        "2 test queries as 1" in cluster_notes(data, None)[0]
+        and load(write_folder(tmp_path / "other", files())).group is None
+    )
 
 
 def test_labels_of_other_queries_are_doubted_unless_there_are_few(shared: Path) -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Hashable, Sequence
 
 import numpy as np
 from scipy.special import stdtrit
 
 from trainables.baselines.label_free import GIVEN_RUN, first_stage_name, first_stage_order
 from trainables.core.prose import counted
-from trainables.data.clusters import NONE, PREFIX, grouping_of_ids, query_clusters
+from trainables.data.clusters import PREFIX, alike, grouping_of_ids
 from trainables.data.columns import RankingData, Split
 from trainables.data.combine import drawn_queries
 from trainables.data.label_check import CHANCE, agreements
@@ -80,33 +78,19 @@ def _mostly_relevant(data: RankingData, level: int) -> str:
 
 
 def _grouped(data: RankingData, config: DataConfig) -> str:
-    """Test queries of which some may repeat others, by their ids or as the reader knows; how many a verdict counts."""
-    if config.query_clusters is not None or not len(data.splits.get("test", ())):
+    """Test queries whose ids look as if some repeated others, which neither reader nor configuration says."""
+    if config.query_clusters is not None or data.group is not None or "test" not in data.splits:
         return ""
     ids = [data.query_ids[query] for query in data.splits["test"].query]
-    if data.group is not None:
-        known = query_clusters(data, "test", None)
-        if known is None:
-            return ""
-        counted_as = f"a verdict counts the {len(ids):,} test queries as {len(set(known.values())):,}"
-        alike = f"for some are near-duplicates (such as {_alike(list(known.values()), ids)})"
-        return f"{counted_as}, {alike}; data.query_clusters: {NONE} counts each"
     separator = grouping_of_ids(ids)
     if separator is None:
         return ""
     groups = [name.rpartition(separator)[0] or name for name in ids]
-    what = f"ids of test queries look grouped (such as {_alike(groups, ids)})"
+    what = f"ids of test queries look grouped (such as {alike(groups, ids)})"
     right = (
         f"data.query_clusters: {PREFIX}{separator} counts each of the {len(set(groups)):,} groups as one in a verdict"
     )
     return f"{what}: if these repeat each other, {right}"
-
-
-def _alike(groups: Sequence[Hashable], ids: Sequence[str]) -> str:
-    """Two ids of the first group that has two."""
-    counts = Counter(groups)
-    first = next(group for group in groups if counts[group] > 1)
-    return " and ".join([name for group, name in zip(groups, ids, strict=True) if group == first][:2])
 
 
 def _too_few(data: RankingData) -> str:

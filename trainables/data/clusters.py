@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 
 from trainables.core.errors import DataError, Problem
@@ -69,3 +69,22 @@ def grouping_of_ids(ids: Sequence[str]) -> str | None:
         if len(sizes) >= FEWEST_GROUPS and 2 * shared >= len(ids) and max(sizes.values()) <= LARGEST * len(ids):
             return separator
     return None
+
+
+def cluster_notes(data: RankingData, given: str | None) -> list[str]:
+    """A note on how many the test queries count in a verdict, where near-duplicates were found and not given."""
+    if given is not None or not len(data.splits.get("test", ())):
+        return []
+    clusters = query_clusters(data, "test", None)
+    if clusters is None:
+        return []
+    counted_as = f"a verdict counts the {len(clusters):,} test queries as {len(set(clusters.values())):,}"
+    which = f"for some are near-duplicates (such as {alike(list(clusters.values()), list(clusters))})"
+    return [f"{counted_as}, {which}; {KEY}: {NONE} counts each"]
+
+
+def alike(groups: Sequence[Hashable], ids: Sequence[str]) -> str:
+    """Two ids of the first group that has two."""
+    counts = Counter(groups)
+    first = next(group for group in groups if counts[group] > 1)
+    return " and ".join([name for group, name in zip(groups, ids, strict=True) if group == first][:2])
