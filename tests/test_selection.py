@@ -16,8 +16,9 @@ from trainables.data import load_data
 from trainables.data.clusters import query_clusters
 from trainables.data.columns import TextColumn
 from trainables.training import factory
+from tune_cl import run_confirmation as runner
 from tune_cl.cli import command_of
-from tune_cl.confirmation.readings import record_reading, split_digest
+from tune_cl.confirmation.readings import earlier_readings, record_reading, split_digest
 from tune_cl.confirmation.request import Configuration, plain_label
 from tune_cl.confirmation.verdict import sentence
 from tune_cl.experiment.forecast import arms_of
@@ -210,6 +211,40 @@ def test_label_noise_is_drawn_anew_if_asked_for(tmp_path: Path, data: Path, trai
     assert values[0] != values[1]
     with pytest.raises(ConfigError, match="--new-noise: the data has no label noise"):
         confirm(two_armed(tmp_path / "clean", data), top=1, new_noise=True)
+    search_folder = SearchFolder(tmp_path / "once/runs", "toy")
+    for new_noise, seeds in ((True, 2), (False, 2), (True, 4)):
+        again = confirm(search_folder, top=1, seeds=seeds, new_noise=new_noise)
+        assert any("test was read" in note for note in again["notes"]), "with the other draws of the noise"
+        assert again["readings_of_seeds"] == ([2] if seeds == 4 else [])
+
+
+def test_a_reading_is_recorded_before_test_is_read_so_that_two_at_once_know_of_each_other(
+    tmp_path: Path, data: Path, trainer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+
+    def meanwhile(*arguments: Any, train: Any = runner.run_trials) -> None:
+        read = load_data(load_experiment(str(tmp_path / "first/toy.yaml"), data=str(data)).base_ranker().data)
+        digest = split_digest(read, "test")
+        seen.append(len(earlier_readings(digest, "another", tmp_path)))
+        record_reading(digest, "another", None, None)
+        train(*arguments)
+
+    monkeypatch.setattr(runner, "run_trials", meanwhile)
+    document = confirm(two_armed(tmp_path / "first", data), top=1, seeds=2)
+    assert seen == [1] and [one["reader"] for one in document["readings"]] == ["another"]
+
+
+@pytest.mark.parametrize("name", ["cache/tune_cl", "first/runs"])
+def test_a_damaged_memory_of_readings_stops_a_confirmation_before_it_trains(
+    name: str, tmp_path: Path, data: Path, trainer: Any
+) -> None:
+    search_folder = two_armed(tmp_path / "first", data)
+    (tmp_path / name).mkdir(parents=True, exist_ok=True)
+    (tmp_path / name / "readings.jsonl").write_text("{}\n")
+    with pytest.raises(DataError, match=f"{name}/readings.jsonl:1"):
+        confirm(search_folder, top=1, seeds=2)
+    assert trainer.trained == []
 
 
 def test_readings_of_a_split_are_remembered_over_searches_and_storages(
@@ -228,8 +263,8 @@ def test_readings_of_a_split_are_remembered_over_searches_and_storages(
 
 @pytest.mark.parametrize(
     ("given", "numbers"),
-    [("prefix:-", [0, 0, 1, 2]), ("clusters.tsv", [0, 1, 1, 0]), (None, None)],
-    ids=["a prefix", "a file", "equal texts"],
+    [("prefix:-", [0, 0, 1, 2]), ("clusters.tsv", [0, 1, 1, 0]), (None, None), ("none", None)],
+    ids=["a prefix", "a file", "equal texts", "none"],
 )
 def test_near_duplicate_queries_are_one_cluster(given: str | None, numbers: list[int] | None, tmp_path: Path) -> None:
     made = tiny_data(queries={"train": 4, "dev": 4, "test": 4}, candidates=3, turns=1)
@@ -241,6 +276,8 @@ def test_near_duplicate_queries_are_one_cluster(given: str | None, numbers: list
     (tmp_path / "clusters.tsv").write_text("a-1\tx\na-2\ty\nb-1\ty\nc\tx\n")
     found = query_clusters(named, "test", str(tmp_path / given) if given == "clusters.tsv" else given)
     assert (found and list(found.values())) == numbers
+    known = query_clusters(replace(named, group=np.arange(len(ids)) // 2), "test", "none" if given == "none" else None)
+    assert (known and list(known.values())) == (None if given == "none" else [0, 0, 1, 1])
 
 
 def test_a_cluster_file_lacks_no_query(tmp_path: Path) -> None:

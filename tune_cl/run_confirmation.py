@@ -167,6 +167,11 @@ class Confirmation:
             inputs.draw_noise([run.run for run in self._every_run()])
         self.prepared = inputs.by_key
 
+    def remember(self, verdict: str | None) -> None:
+        """Records the reading of test: before any training is applied to it, and again with the verdict."""
+        if self.split_digest:
+            record_reading(self.split_digest, reader_of(self.search_folder), verdict, self.search_folder.storage)
+
     def _run(self, configuration: Configuration, seed: int, split: str | None = None) -> SeedRun:
         on = split or self.request.split
         return seed_run(self.experiment, configuration, seed, on, self.search_folder, self.request.new_noise)
@@ -269,7 +274,7 @@ class Confirmation:
     def compared(self, seeds: Sequence[int]) -> Compared:
         """What gets further seeds and its opponents, over these."""
         runs = {one.label: [self.runs[one.label, seed] for seed in seeds] for one in self.with_opponents}
-        readings = readings_before(self.last, [one.label for one in self.running], seeds)
+        readings = readings_before(self.last, [one.label for one in self.running], seeds, self.request.new_noise)
         options = self.request.split, self.state.metric, self.request.correction, self.max_seeds
         return Compared(runs, *options, readings, self.clusters)
 
@@ -420,6 +425,7 @@ def confirm_search(
     try:
         with search_folder.open() as journal:
             work = prepare_work(search_folder, journal, request, address, objective, panel)
+            work.remember(None)
             tell(work.state, work)
             writer = MlflowWriter(journal, search_folder.tracking_uri)
             with ExitStack() as closing:
@@ -430,9 +436,7 @@ def confirm_search(
                     cluster = None  # only tracking may be left, which needs no cluster
                 document = work.document()
                 write_json(verdict_file(search_folder.folder, request.split), document)
-                if work.split_digest:
-                    reader, storage = reader_of(search_folder), search_folder.storage
-                    record_reading(work.split_digest, reader, document["verdict"], storage)
+                work.remember(document["verdict"])
                 write_verdict(
                     search_folder.folder / TRIALS / BEST_RANKER, document, request.command(search_folder, None)
                 )

@@ -22,7 +22,7 @@ from typing import IO, Any
 
 from trainables.core.errors import ConfigError, DataError, Problem, WorkFailed
 from trainables.core.plugins import plugin_options
-from trainables.core.prose import say, wrapped
+from trainables.core.prose import counted, say, wrapped
 from trainables.data.readers import letor
 from trainables.rankers import RANKERS
 from tune_cl.api.search import Search, open_search, run
@@ -68,7 +68,7 @@ def result_in_words(document: Shown) -> str:
     head = [
         f"search {document['search']}: {rankers(document)} on {document['data']}, {_trials(document)} "
         f"({document['stopped_early']} stopped early, {document['errored']} failed), "
-        f"{document['iterations']} iterations, {document['seconds']:.0f} s"
+        f"{counted(document['iterations'], 'iteration')}, {document['seconds']:.0f} s"
     ]
     head += [f"What ended the search: {document['ended_by']}."] if document.get("ended_by") else []
     below = below_label_free(document, document["metric"], [one["dev"] for one in (best, plain) if one])
@@ -85,7 +85,7 @@ def result_in_words(document: Shown) -> str:
 
 def _trials(document: Shown) -> str:
     if not _tuned(document):
-        return f"{document['trials']} trials"
+        return counted(document["trials"], "trial")
     arms, other = document["arms"], "with a curriculum" if document["over_curricula"] else "others"
     return f"{document['trials']} trials, {arms['plain']['trials']} plain and {arms['curriculum']['trials']} {other}"
 
