@@ -28,6 +28,7 @@ OUTSIDE = (
     "confirmation",
     "look",
     "training_checkpoint",
+    "tune_plain",
 )  # events before which the search did not run: that time is left out
 
 
@@ -214,7 +215,8 @@ class SearchState:
     def apply(self, event: Event) -> None:
         """Takes in one event; kinds that do not concern the state are ignored."""
         if "time" in event:
-            self.seconds = self.seconds if event["event"] in OUTSIDE else self.seconds_until(event["time"])
+            if not (self.end or event["event"] in OUTSIDE):
+                self.seconds = self.seconds_until(event["time"])
             self.time = event["time"]
         match event["event"]:
             case "session":
