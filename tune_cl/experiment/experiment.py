@@ -109,12 +109,6 @@ class Experiment:
         """Whether a trial with these values trains as its twin does."""
         return self.training_run(point).in_force() == self.training_run(self.twin_values(point)).in_force()
 
-    def twin_values(self, point: Mapping[str, Any]) -> Flat:
-        """The same training as plain training: the baseline's values, and those of `point` of all keys that both arms
-        search."""
-        shared = {key: value for key, value in point.items() if key in self.shared_leaves}
-        return self._without_curriculum({**self.baseline, **shared}, {})
-
     def filter_values(self, point: Mapping[str, Any]) -> Flat | None:
         """The twin on the pairs alone that the curriculum of `point` ever uses, in random order: what leaving out the
         hardest pairs is worth by itself. None where the curriculum uses all pairs in the end."""
