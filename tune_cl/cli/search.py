@@ -75,6 +75,10 @@ def result_in_words(document: Shown) -> str:
     sentences = [
         _tuning(document, plain),
         _difference(document, best, plain),
+        *(
+            f"{one['trial_id']}, the twin of {', '.join(one['twin_of'])}, failed: {one['reason']}"
+            for one in document.get("failed_twins", ())
+        ),
         label_free_words(document, document["metric"], "dev"),
         f"Warning: {below}." if below else "",
     ]
