@@ -180,7 +180,7 @@ class Confirmation:
         noun = "trainings at most" if self.max_seeds else "trainings"
         panel = self.panel(self._to_come(), self.experiment.base_run().training.max_iterations, shown, noun)
         trainings = Trainings(rounds, journal, resources, self._own_checkpoints(), ended, shown, panel.update)
-        with ray_session(self.address), panel:
+        with ray_session(self.address, self.request.command(self.search_folder, self.address)), panel:
             networks = not self.experiment.base_run().grows_trees
             concurrency = Concurrency(
                 resources, self.experiment.search.max_concurrent, self.address is not None, say, networks
