@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from trainables.core.errors import WorkFailed
 from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Arm
 from tune_cl.history.journal import Event, read_events
 from tune_cl.history.search_folder import TRIALS, SearchFolder
-from tune_cl.history.state import Dev, SearchState, TrialState, over_curricula, replay
+from tune_cl.history.state import Dev, SearchState, TrialState, experiment_of, over_curricula, replay
 from tune_cl.history.tracking_uri import SQLITE, masked
 from tune_cl.search.analysis import selection_bias
+from tune_cl.search.remarks import remarks
 from tune_cl.tracking.cursor import Cursor, load
 from tune_cl.tracking.layout import PARENT, target, view_path
 
@@ -68,6 +70,7 @@ def search_document(
         "seconds": state.seconds,
         "ended_by": state.end.get("ended_by") if state.end else None,
         "forecast": state.forecast,
+        "remarks": [asdict(remark) for remark in remarks(state, experiment_of(state))],
         "best": best,
         "best_curriculum": best_of(state, CURRICULUM),
         "opened": list(dict.fromkeys(key for trial in state.by_number() for key in trial.point)),

@@ -21,16 +21,17 @@ from tune_cl.confirmation.verdict import (
     notes_of,
     of_these_seeds,
     opponent,
-    remarks,
     shown,
 )
+from tune_cl.confirmation.verdict import remarks as remarks_on
 from tune_cl.experiment.experiment import PLAIN
-from tune_cl.history.state import RAN_TO_THE_END, RUNNING, Dev, TrialState
+from tune_cl.history.state import RAN_TO_THE_END, RUNNING, Dev, SearchState, TrialState
 from tune_cl.report.findings import Document, Findings, Reached
 from tune_cl.report.queries import single_queries
 from tune_cl.report.stopping import stopping
 from tune_cl.report.wording import interval_words, number, p_value, signed
-from tune_cl.space.wording import CAUTION, NOT_TUNED, below_label_free, label_free_rows, tuning_words
+from tune_cl.search.remarks import grouped, in_sentences, remarks
+from tune_cl.space.wording import CAUTION, NOT_TUNED, label_free_rows, tuning_words
 
 MOST_ROWS = 10  # trials of an arm in the table without a confirmation
 MOST_LINES = 250  # trials of an arm drawn; more would make the page slow and the chart unreadable
@@ -69,6 +70,7 @@ def main_facts(findings: Findings, in_python: bool = False) -> Document:
         "plain_is_tuned": findings.tuned,
         "verdict": None if findings.confirmation is None else _verdict(findings, findings.confirmation),
         "on_dev": _on_dev(findings),
+        "notes_on_search": [*in_sentences(remarks(state, search), warnings=False)],
         "next": _next(findings, in_python),
         "configurations": rows,
         "not_shown": len(findings.plain) + len(findings.ranked) - sum(bool(row["trial_id"]) for row in rows),
@@ -76,14 +78,20 @@ def main_facts(findings: Findings, in_python: bool = False) -> Document:
         "curves": [_curve(findings, trial) for trial in _drawn(findings)],
         "ended": bool(state.end),
         "outcomes": state.counts(),
-        "failures": [
-            {"trial": _words(trial), "reason": trial.reason or "no reason given"}
-            for trial in state.by_number()
-            if trial.outcome == "failed"
-        ][:MOST_REASONS],
+        "failures": _failures(state)[:MOST_REASONS],
+        "remarks": [asdict(remark) for remark in remarks(state, search)],
         "trees": _trees(findings),
         "to_optuna": findings.search_folder.call("to_optuna"),
     }
+
+
+def _failures(state: SearchState) -> list[Document]:
+    """The reasons of failed trials, each once, with the trials."""
+    failed = {trial.trial: trial.reason for trial in state.by_number() if trial.outcome == "failed"}
+    return [
+        {"trial": ", ".join([_words(state.trials[names[0]]), *names[1:]]), "reason": reason, "count": len(names)}
+        for reason, names in grouped(failed).items()
+    ]
 
 
 def _words(trial: TrialState) -> str:
@@ -142,7 +150,7 @@ def _of_its_curriculum(top: Document) -> bool:
 
 def _small_print(findings: Findings, confirmed: Document, top: Document) -> Iterator[str]:
     """Sentences, each with a fact that stands nowhere above it."""
-    yield from (holds_for(confirmed), " ".join(remarks(confirmed)), of_these_seeds(confirmed))
+    yield from (holds_for(confirmed), " ".join(remarks_on(confirmed)), of_these_seeds(confirmed))
     if not top.get("seed_matters", True) and confirmed["verdict"] == "no difference shown":
         yield SAME_TREES
     fair = "fair" in confirmed  # else an older document, of which no headline tells that another is higher
@@ -212,9 +220,10 @@ def _mean_curve(findings: Findings, row: Document, confirmed: Document) -> Docum
 
 
 def _on_dev(findings: Findings) -> list[str]:
-    """What dev shows, in sentences: what tuning was worth to plain training, the best other trial, a warning where both
-    arms are below what needs no training labels."""
-    return [text for text in (_tuning(findings), _best_on_dev(findings), _below(findings)) if text]
+    """What dev shows, in sentences: what puts it in doubt, what tuning was worth to plain training, the best other
+    trial."""
+    doubted = in_sentences(remarks(findings.state, findings.experiment), warnings=True)
+    return [text for text in (*doubted, _tuning(findings), _best_on_dev(findings)) if text]
 
 
 def _best_on_dev(findings: Findings) -> str:
@@ -229,12 +238,6 @@ def _best_on_dev(findings: Findings) -> str:
     if difference <= 0:
         return f"{text}No {findings.other} was above it on dev."
     return f"{text}It is the best of {len(findings.ranked)} trials. {CAUTION}"
-
-
-def _below(findings: Findings) -> str:
-    means = [arm[0][1].dev for arm in (findings.plain, findings.ranked) if arm]
-    below = below_label_free(findings.state.label_free, findings.metric, means)
-    return f"{below}." if below else ""
 
 
 def _tuning(findings: Findings) -> str:
