@@ -23,7 +23,7 @@ from trainables.core.errors import ConfigError, DamagedCheckpoint, DataError, Pr
 from trainables.core.files import write_text
 from trainables.core.storage import fetched, patiently
 from trainables.data import load_data
-from trainables.data.clusters import query_clusters
+from trainables.data.clusters import cluster_notes, query_clusters
 from trainables.data.columns import required_split
 from trainables.data.combine import with_retrieved
 from trainables.evaluation.per_query import SplitEvaluator, evaluator_of, values_file, write_evaluated
@@ -307,7 +307,8 @@ class RankerInputs(Inputs):
 
     def notes(self) -> list[str]:
         run, data = self.experiment.base_ranker(), self.first.data
-        return [*data.notes, *training_notes(run, self.first)]
+        alike = cluster_notes(data, run.data.query_clusters)
+        return [*data.notes, *alike, *training_notes(run, self.first)]
 
     def warnings(self) -> list[str]:
         run, data = self.experiment.base_ranker(), self.first.data

@@ -7,8 +7,9 @@ import math
 import numpy as np
 from scipy.special import stdtrit
 
-from trainables.baselines.label_free import BM25, first_stage_name, first_stage_order
+from trainables.baselines.label_free import GIVEN_RUN, first_stage_name, first_stage_order
 from trainables.core.prose import counted
+from trainables.data.clusters import PREFIX, alike, grouping_of_ids
 from trainables.data.columns import RankingData, Split
 from trainables.data.combine import drawn_queries
 from trainables.data.hygiene import query_keys
@@ -30,8 +31,9 @@ DRAW_ANEW = "data.split: [0.6, 0.2, 0.2] splits all queries again"
 
 def doubts(data: RankingData, config: DataConfig, level: int) -> list[str]:
     """What speaks against the data, a line each: labels that have nothing to do with the texts, candidates that are
-    mostly relevant, queries that are in train and dev, and too few test queries. `level`: the lowest relevant grade."""
-    lines = [_too_few(data), _same_queries(data)]
+    mostly relevant, queries that are in train and dev, and too few test queries, or such that repeat each other.
+    `level`: the lowest relevant grade."""
+    lines = [_too_few(data), _same_queries(data), _grouped(data, config)]
     if data.task == "ranking":
         lines += [_unrelated(data, config, level), _mostly_relevant(data, level)]
     return [line for line in lines if line]
@@ -56,7 +58,7 @@ def _unrelated(data: RankingData, config: DataConfig, level: int) -> str:
 def agreement(data: RankingData, config: DataConfig, split: Split, level: int) -> tuple[float, float]:
     """Mean agreement of a split's labels with BM25 over its queries (`agreements`), and the upper end of its 95 %
     interval, for which queries are the sample; NaN for too few queries that tell."""
-    if first_stage_name(data, config, split) == BM25:
+    if first_stage_name(data, config, split) != GIVEN_RUN:
         values = agreements(split, first_stage_order(split), level)
     else:
         most = MOST_PAIRS * len(split) // max(1, len(split.document))
@@ -91,6 +93,22 @@ def _same_queries(data: RankingData) -> str:
         return ""
     both = f"{shared} of {counted(len(dev), 'dev query')} are training queries, too"
     return f"{both}: dev prefers what has learnt them by heart, and tells nothing of new queries; {DRAW_ANEW}"
+
+
+def _grouped(data: RankingData, config: DataConfig) -> str:
+    """Test queries whose ids look as if some repeated others, which neither reader nor configuration says."""
+    if config.query_clusters is not None or data.group is not None or "test" not in data.splits:
+        return ""
+    ids = [data.query_ids[query] for query in data.splits["test"].query]
+    separator = grouping_of_ids(ids)
+    if separator is None:
+        return ""
+    groups = [name.rpartition(separator)[0] or name for name in ids]
+    what = f"ids of test queries look grouped (such as {alike(groups, ids)})"
+    right = (
+        f"data.query_clusters: {PREFIX}{separator} counts each of the {len(set(groups)):,} groups as one in a verdict"
+    )
+    return f"{what}: if these repeat each other, {right}"
 
 
 def _too_few(data: RankingData) -> str:

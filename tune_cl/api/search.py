@@ -275,7 +275,6 @@ class Search:
         correction: str = Request.correction,
         until_settled: bool = False,
         max_seeds: int = Request.max_seeds,
-        ablate: bool = False,
         against: Sequence[str] = (),
         each: bool = False,
         new_noise: bool = False,
@@ -283,23 +282,26 @@ class Search:
         trials: Sequence[str] = (),
         against_trial: str | None = None,
         best_of: str | None = None,
+        selection_seeds: int | None = None,
         address: str | None = None,
         progress: bool = True,
         allow_open_ray: bool = False,
         objective: Function | Objective | None = None,
     ) -> Verdict:
-        """Selects the best of the `top` best configurations of each arm on dev, with new seeds (None: the best of the
-        search below 8 seeds, else of two); then tests on the split whether the difference of the two holds for new
-        queries and new trainings. Trainings that an earlier call finished are used again.
+        """Selects a champion among the `top` best configurations of each arm on dev (None: 3, or 2 after fewer than 12
+        trials), with `selection_seeds` new seeds each (None: as many as cost half of the search, at least one). Then
+        tests on the split whether the curriculum beats all its plain opponents, for new queries and new trainings:
+        the plain champion, its own settings without the curriculum, and the defaults. Trainings that an earlier call
+        finished are used again.
 
-        until_settled  one more seed at a time, at most `max_seeds`, until the verdict is clear
+        until_settled  one more seed at a time, at most `max_seeds`, until the result is significant, or so unlikely to
+                       become significant that more seeds would be wasted
         each           tests all `top` curricula instead of the selected one
         new_noise      draws the label noise of the data again for each seed
         unfinished     confirms the best so far of a search that has not ended
-        trials         tests the curricula of these trials instead
+        trials         tests the curricula of these trials instead, against the plain champion alone
         best_of        tests the best curriculum of each value of this key instead, also against one another
-        against_trial  tests against this trial instead of plain training
-        ablate         trains each configuration without its curriculum, too
+        against_trial  tests against this trial alone instead of plain training
         against        TREC runs, or folders or hub names of cross-encoders, to compare the best curriculum on dev with
         objective      the function of a search that trains by one, if this is not what `run` returned
 
@@ -307,8 +309,8 @@ class Search:
         trainings failed, Interrupted (a KeyboardInterrupt) when stopped: the same call goes on.
         """
         request = Request(
-            top, seeds, split, correction, ablate, until_settled, max_seeds, tuple(against), each, new_noise,
-            unfinished, tuple(trials), against_trial, best_of,
+            top, seeds, split, correction, until_settled, max_seeds, tuple(against), each, new_noise,
+            unfinished, tuple(trials), against_trial, best_of, selection_seeds,
         )  # fmt: skip
         with self._working(progress, objective, address, allow_open_ray) as panel:
             with loading():

@@ -225,7 +225,7 @@ def _by_topic(document: dict[str, Any]) -> dict[str, str]:
         "priors": "; ".join(document["priors"]),
         "searcher": f"{document['searcher']}: {SEARCHERS.entries[document['searcher']].summary}",
         "tries first": counted(document["points"], "configuration") + " of search.points" if document["points"] else "",
-        "trials": f"{trials}, of at most {document['max_iterations']} iterations each",
+        "trials": f"{trials}, of at most {counted(document['max_iterations'], 'iteration')} each",
         "plain trials": _plain(document["arms"]["plain"]),
         DEFAULT: f"{baseline or 'as the configuration is by default'}; the first trial, never stopped early",
         "scheduler": _scheduler(document),

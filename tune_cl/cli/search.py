@@ -22,7 +22,7 @@ from typing import IO, Any
 
 from trainables.core.errors import ConfigError, DataError, Problem, WorkFailed
 from trainables.core.plugins import plugin_options
-from trainables.core.prose import say, wrapped
+from trainables.core.prose import counted, say, wrapped
 from trainables.data.readers import letor
 from trainables.rankers import RANKERS
 from tune_cl.api.search import Search, open_search, run
@@ -50,7 +50,7 @@ from tune_cl.history.search_folder import (
     search_folder_of,
     with_tracking,
 )
-from tune_cl.history.state import differences, replay, seedless
+from tune_cl.history.state import replay
 from tune_cl.history.tracking_uri import DATABASES, SQLITE, masked, resolve_tracking_uri
 from tune_cl.process import program
 from tune_cl.search.remarks import Remark, in_sentences
@@ -69,7 +69,7 @@ def result_in_words(document: Shown) -> str:
     head = [
         f"search {document['search']}: {rankers(document)} on {document['data']}, {_trials(document)} "
         f"({document['stopped_early']} stopped early, {document['errored']} failed), "
-        f"{document['iterations']} iterations, {document['seconds']:.0f} s"
+        f"{counted(document['iterations'], 'iteration')}, {document['seconds']:.0f} s"
     ]
     head += [f"What ended the search: {document['ended_by']}."] if document.get("ended_by") else []
     found = [Remark(**remark) for remark in document.get("remarks", ())]
@@ -87,7 +87,7 @@ def result_in_words(document: Shown) -> str:
 
 def _trials(document: Shown) -> str:
     if not _tuned(document):
-        return f"{document['trials']} trials"
+        return counted(document["trials"], "trial")
     arms, other = document["arms"], "with a curriculum" if document["over_curricula"] else "others"
     return f"{document['trials']} trials, {arms['plain']['trials']} plain and {arms['curriculum']['trials']} {other}"
 
@@ -157,10 +157,9 @@ def _next(document: Shown, best: Shown | None, confirm: str) -> list[str]:
         objective=document.get("objective") or "",
     )
     address, untuned = document.get("address"), _could_be_tuned(document)
-    ablate = " --ablate" if best and untuned and _curriculum_and_more(best, document["baseline"]) else ""
     lines = {"Tune plain training:": search_folder.command("tune-plain", address)} if untuned else {}
     if best:
-        lines[confirm] = f"{search_folder.command('confirm', address)}{ablate}"
+        lines[confirm] = search_folder.command("confirm", address)
         lines["How many seeds?"] = f"{search_folder.command('plan')} --pilot 3"
     lines["Read the report:"] = search_folder.command("report")
     uri = document["tracking_uri"]
@@ -182,12 +181,6 @@ def _use(document: Shown) -> str:
     no_texts = (name in RANKERS and RANKERS[name].grows_trees) or params.get("ranker.add_first_stage")
     source = "--data FOLDER" if no_texts else "--query TEXT --documents FILE"
     return f"{program('tune-cl')} rerank {quote(ranker)} {source}{plugin_options()}"
-
-
-def _curriculum_and_more(best: Shown, baseline: Shown | None) -> bool:
-    """Whether both the curriculum and other keys differ from the baseline, so that either may explain the gain."""
-    differing = differences(seedless(best["params"]), seedless((baseline or best)["params"]))
-    return differing["has_curriculum"] and bool(differing["also_differs"])
 
 
 class ResultCommand(Command):

@@ -34,6 +34,8 @@ PLAIN: Arm = "plain"
 CURRICULUM: Arm = "curriculum"
 ARMS: tuple[Arm, Arm] = (PLAIN, CURRICULUM)
 
+ORDER = tuple(f"curriculum.{key}" for key in ("scoring", "anti", "file", "teacher", "vectors"))  # which pairs are easy
+
 DEFAULTS, OBJECTIVE_DEFAULTS = _defaults(configuration_fields(())), _defaults(objective_fields({}))
 
 
@@ -102,10 +104,22 @@ class Experiment:
         own = {key: value for key, value in point.items() if key in self.plain_space.leaves}
         return self.training_run(point).in_force() == self.training_run(self.plain_values(own)).in_force()
 
-    def ablated(self, point: Mapping[str, Any]) -> Flat:
-        """The configuration with the baseline's curriculum. Other opened keys have their values, not the baseline's."""
-        off = {key: value for key, value in self.baseline.items() if key.startswith("curriculum.")}
-        return self._without_curriculum(off, point)
+    def twin_values(self, point: Mapping[str, Any]) -> Flat:
+        """The same training as plain training: the baseline's values, and those of `point` of all keys that both arms
+        search."""
+        shared = {key: value for key, value in point.items() if key in self.shared_leaves}
+        return self._without_curriculum({**self.baseline, **shared}, {})
+
+    def filter_values(self, point: Mapping[str, Any]) -> Flat | None:
+        """The twin on the pairs alone that the curriculum of `point` ever uses, in random order: what leaving out the
+        hardest pairs is worth by itself. None where the curriculum uses all pairs in the end."""
+        run = self.training_run(point)
+        if run.curriculum.pacing == "none" or run.curriculum.final_share == 1:
+            return None
+        own = {key: value for key, value in {**self.fixed, **point}.items() if key.startswith(ORDER)}
+        share = run.curriculum.final_share
+        all_at_once = {"curriculum.pacing": "linear", "curriculum.delta": share, "curriculum.final_share": share}
+        return {**self.twin_values(point), **own, **all_at_once}
 
     def _without_curriculum(self, given: Mapping[str, Any], values: Mapping[str, Any]) -> Flat:
         """`given`, and for every other opened key outside the curriculum its value in `values`, else the leaf's

@@ -287,7 +287,8 @@ def confirmed_chart(facts: Document) -> Markup:
         points = list(curve["dev"].items())
         marks = [Mark(at, "curriculum", f"curriculum over at iteration {past}") for at in points if at[0] == past]
         lines.append(Line(curve["trial"], curve["role"], curve["name"], points, marks))
-    return line_chart(lines, "iteration", f"dev {facts['metric']}, mean over {len(facts['verdict']['seeds'])} seeds")
+    seeds = counted(len(facts["verdict"]["seeds"]), "seed")
+    return line_chart(lines, "iteration", f"dev {facts['metric']}, mean over {seeds}")
 
 
 def progress_chart(facts: Document, unit: str) -> Markup:

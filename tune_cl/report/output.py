@@ -101,15 +101,14 @@ def latex_table(document: Document) -> str:
         r"% \usepackage{booktabs}",
         _tabular(heads, 1, [_latex_row(row, bool(confirmed)) for row in rows]),
     ]
-    own = [
-        [latex(row["of"]["label"]), latex(row["label"]), f"{number(row['mean'])}{spread(row['sd'])}",
-         f"${signed(row['difference'])}${_raised(row['marks'])}", f"${p_value(row['p'])}$"]
-        for row in document["ablations"]
-    ]  # fmt: skip
-    if own:
-        heads = ["configuration", "without its curriculum", value, "difference", p]
-        lines += ["% each configuration against itself without its curriculum; the value is of that"]
-        lines += [_tabular(heads, 2, own)]
+    if confirmed:
+        tests = [
+            [latex(row["name"]), latex(row["opponent"]), f"${signed(row['difference'])}${_raised(row['marks'])}",
+             f"${p_value(row['p'])}$"]
+            for row in confirmed["tests"]
+        ]  # fmt: skip
+        lines += ["% each configuration against each of its opponents"]
+        lines += [_tabular(["configuration", "opponent", "difference", p], 2, tests)]
     return "\n".join(lines)
 
 
