@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trainables.config.function import option_of
-from trainables.core.errors import WorkFailed
+from trainables.core.errors import ConfigError, WorkFailed
 from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Arm
 from tune_cl.history.journal import Event, read_events
 from tune_cl.history.search_folder import TRIALS, SearchFolder
@@ -70,7 +70,7 @@ def search_document(
         "seconds": state.seconds,
         "ended_by": state.end.get("ended_by") if state.end else None,
         "forecast": state.forecast,
-        "remarks": [asdict(remark) for remark in remarks(state, experiment_of(state))],
+        "remarks": _remarks(state),
         "best": best,
         "best_curriculum": best_of(state, CURRICULUM),
         "opened": list(dict.fromkeys(key for trial in state.by_number() for key in trial.point)),
@@ -97,6 +97,15 @@ def search_document(
         "mlflow_run_id": run_id,
         "mlflow_view": view,
     }
+
+
+def _remarks(state: SearchState) -> list[dict[str, Any]]:
+    """Remarks on the search; none where a plug-in that its space names is not loaded, which other facts do not need."""
+    try:
+        experiment = experiment_of(state)
+    except ConfigError:
+        return []
+    return [asdict(remark) for remark in remarks(state, experiment)]
 
 
 def recorded_document(search_folder: SearchFolder) -> dict[str, Any]:

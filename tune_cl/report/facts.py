@@ -53,7 +53,7 @@ def facts(findings: Findings) -> Document:
 def main_facts(findings: Findings, in_python: bool = False) -> Document:
     """What came out, and the trials. `in_python`: what to do next is calls, not commands."""
     state, search = findings.state, findings.experiment
-    rows = [*configurations(findings)]
+    rows, found = [*configurations(findings)], remarks(state, search)
     return {
         "search": state.name,
         "description": search.description,
@@ -68,8 +68,8 @@ def main_facts(findings: Findings, in_python: bool = False) -> Document:
         "grows_trees": search.base_run().grows_trees,
         "plain_is_tuned": findings.tuned,
         "verdict": None if findings.confirmation is None else _verdict(findings, findings.confirmation),
-        "on_dev": _on_dev(findings),
-        "notes_on_search": [*in_sentences(remarks(state, search), warnings=False)],
+        "on_dev": [*in_sentences(found, warnings=True), *_on_dev(findings)],
+        "notes_on_search": [*in_sentences(found, warnings=False)],
         "next": _next(findings, in_python),
         "configurations": rows,
         "not_shown": len(findings.plain) + len(findings.ranked) - sum(bool(row["trial_id"]) for row in rows),
@@ -77,7 +77,7 @@ def main_facts(findings: Findings, in_python: bool = False) -> Document:
         "ended": bool(state.end),
         "outcomes": state.counts(),
         "failures": _failures(state)[:MOST_REASONS],
-        "remarks": [asdict(remark) for remark in remarks(state, search)],
+        "remarks": [asdict(remark) for remark in found],
         "trees": _trees(findings),
         "to_optuna": findings.search_folder.call("to_optuna"),
     }
@@ -187,10 +187,8 @@ def _mean_curve(findings: Findings, row: Document, confirmed: Document) -> Docum
 
 
 def _on_dev(findings: Findings) -> list[str]:
-    """What dev shows, in sentences: what puts it in doubt, what tuning was worth to plain training, the best other
-    trial."""
-    doubted = in_sentences(remarks(findings.state, findings.experiment), warnings=True)
-    return [text for text in (*doubted, _tuning(findings), _best_on_dev(findings)) if text]
+    """What dev shows, in sentences: what tuning was worth to plain training, the best other trial."""
+    return [text for text in (_tuning(findings), _best_on_dev(findings)) if text]
 
 
 def _best_on_dev(findings: Findings) -> str:

@@ -57,7 +57,7 @@ def _no_question(state: SearchState, experiment: Experiment) -> Remark | None:
     if experiment.compares:
         return None
     text = "the space asks no question: no searched key is in `baseline`, so all trials are of one kind and `confirm` "
-    return Remark("no question", f"{text}can only compare their settings", warning=True)
+    return Remark("no question", f"{text}can only compare their settings")
 
 
 def _no_checkpoint(state: SearchState, experiment: Experiment) -> Remark | None:
