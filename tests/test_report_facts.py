@@ -245,7 +245,8 @@ def test_confirmed_configurations_have_their_trial_ids_and_marks(searched: Findi
     found = after(searched, document)
     rows = found["configurations"]
     assert [(row["name"], row["mean"], row["sd"], row["marks"], row["difference"]) for row in rows[:2]] == [
-        ("t0000 champion, default: baseline", 0.5, 0.0123, "", None), ("t0001 root n=2, turns", 0.6, 0.0123, "‡", pytest.approx(0.1)),
+        ("t0000 champion, default: baseline", 0.5, 0.0123, "", None),
+        ("t0001 root n=2, turns", 0.6, 0.0123, "‡", pytest.approx(0.1)),
     ]  # fmt: skip
     assert [row["best"] for row in rows] == [False, True, False]
     assert "t0001" not in told(searched, document), "sentences go by the label"
