@@ -6,15 +6,14 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow
 import pytest
 from pyarrow import parquet
 
-from tests.support.loading import load, problems
-from tests.test_field import (
+from tests.support.field import (
     ALL,
     BEIR,
     CORPUS,
@@ -25,17 +24,26 @@ from tests.test_field import (
     TRIPLES,
     Files,
     Read,
+    all_by_row,
     changed,
     check,
-    no_lucene,
     of_splits,
     same,
     write,
 )
+from tests.support.loading import load, problems
+from tests.support.trec_cases import columns
+from trainables.config.keys import TrainingRun
 from trainables.core.errors import DataError
 from trainables.data.columns import UNJUDGED
+from trainables.data.readers import assembly
+from trainables.evaluation.metrics import Evaluator
+from tune_cl.cli.evaluate import evaluate
 
-__all__ = ["no_lucene"]  # a fixture of every test
+
+@pytest.fixture(autouse=True)
+def no_lucene(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assembly, "retrieve", all_by_row)
 
 
 @pytest.fixture
@@ -298,3 +306,71 @@ class TestAQueryThatIsADocument:
         row = list(data.document_ids).index("faq-a")
         assert (row in data.splits["dev"].document) == kept
         assert (data.own is None) == kept and (kept or row in np.asarray(data.own))
+
+
+class TestEvaluate:
+    RUNS: ClassVar = {
+        "three_int.run": 0.8333,
+        "three_rank.run": 1.0,
+        "run.json": 0.7361,
+        "gzhidden.run": 0.7361,
+        "a.run": 0.7361,
+    }
+
+    @pytest.mark.parametrize("run", RUNS)
+    @pytest.mark.parametrize("qrels", ["qrels", "qrels.json"])
+    def test_runs_from_the_field(self, run: str, qrels: str, field: Path) -> None:
+        found = evaluate(str(field / "eval" / qrels), [str(field / "eval" / run)], ["map"])["runs"][0]["metrics"]
+        assert found["map"] == pytest.approx(self.RUNS[run], abs=1e-4)
+
+    @pytest.mark.parametrize(
+        ("rows", "value"),
+        [
+            ("q b 1\nq a 2\nq c 3\n", 0.5),  # ranks
+            ("q b 0\nq a 1\nq c 2\n", 0.5),  # ranks from 0
+            ("q b 3\nq a 2\nq c 1\n", 0.5),  # they fall: scores
+            ("q b 10\nq a 20\nq c 5\n", 1.0),  # scores
+            ("q a 1.5\nq b 1.25\n", 1.0),
+        ],
+    )
+    def test_three_columns_are_scores_unless_they_number_the_documents(
+        self, rows: str, value: float, tmp_path: Path
+    ) -> None:
+        (tmp_path / "qrels").write_text("q 0 a 1\n")
+        (tmp_path / "run").write_text(rows)
+        assert evaluate(str(tmp_path / "qrels"), [str(tmp_path / "run")], ["map"])["runs"][0]["metrics"]["map"] == value
+
+    @pytest.mark.parametrize(
+        ("text", "told"),
+        [('{"q": {"a": "x"}}', "score 'x'"), ('{"q": ["a"]}', "JSON of another form"), ('{"q": ', "not JSON")],
+    )
+    def test_json_of_another_form_is_refused(self, text: str, told: str, tmp_path: Path) -> None:
+        (tmp_path / "qrels").write_text("q 0 a 1\n")
+        (tmp_path / "run.json").write_text(text)
+        with pytest.raises(DataError, match=rf"run.json:1: {told}"):
+            evaluate(str(tmp_path / "qrels"), [str(tmp_path / "run.json")], ["map"])
+
+
+class TestMeasures:
+    """Any measure of trec_eval or ir_measures, where metrics are named."""
+
+    MEASURES = ("ndcg@5", "mrr@100", "recall@100", "bpref", "infAP", "Judged@2", "judged@2", "set_F")
+
+    @pytest.mark.parametrize(
+        "name", ["ndcg@5", "mrr@100", "recall@100", "bpref", "infAP", "Judged@2", "judged@2", "set_F"]
+    )
+    def test_the_library_and_the_command_agree(self, name: str, tmp_path: Path) -> None:
+        qrels = {"1": {"d1": 2, "d2": 0, "D3": 1}, "2": {"d1": 1, "d10": 0}}
+        run = {"1": {"d2": 3.0, "d1": 2.0, "_9": 1.5, "D3": 1.0}, "2": {"d10": 2.0, "d1": 1.0}}
+        data, scores = columns(qrels, run)
+        evaluator = Evaluator(data.splits["test"], data.document_ids, metric=name)
+        (tmp_path / "qrels.json").write_text(json.dumps(qrels))
+        (tmp_path / "run.json").write_text(json.dumps(run))
+        theirs = evaluate(str(tmp_path / "qrels.json"), [str(tmp_path / "run.json")], [name])["runs"][0]["metrics"]
+        assert evaluator(scores)[name].mean() == pytest.approx(theirs[name], abs=1e-6)
+        assert TrainingRun.model_validate({"metric": name}).metric == name
+
+    @pytest.mark.parametrize("name", ["num_ret", "gm_map", "ndgc@5", "p@0", "ndcg@x"])
+    def test_a_training_takes_no_other(self, name: str) -> None:
+        with pytest.raises(ValueError, match=f"'{name}'"):
+            TrainingRun.model_validate({"metric": name})

@@ -65,6 +65,8 @@ def _of_ir_measures(name: str) -> Any | None:
     """A measure of ir_measures, by its own name, in small letters too, or trec_eval's; None if it knows none."""
     import ir_measures
 
+    if re.search(r"@(?!([1-9][0-9]{0,5}|0?\.[0-9]+)$)|rel=0", name):  # a cut or level on which pytrec_eval crashes
+        return None
     own = {key.lower(): key for key in ir_measures.measures.registry}
     family = re.match(r"[^(@]*", name)
     spelled = own.get(family[0].lower(), family[0]) + name[family.end() :] if family else name

@@ -94,6 +94,11 @@ class Source:
         self.count = 0  # rows read so far
         self.classes: Mapping[str, Sequence[str]] = {}  # names of classes, by column
 
+    @property
+    def label(self) -> str:
+        """What notes call the file."""
+        return self.path.name
+
     def location(self, number: int) -> str:
         """FILE:LINE of a row."""
         return f"{self.path}:{number}"
@@ -407,7 +412,7 @@ class LeftOut:
         places = [Path(problem.location).name for problem in self._noted[:FEW]]
         more = ", ..." if self._rows > FEW else ""
         left_out = f"{counted(self._rows, self.noun)} {self.why} left out"
-        notes.append(f"{self.source.path.name}: {left_out} ({', '.join(places)}{more})")
+        notes.append(f"{self.source.label}: {left_out} ({', '.join(places)}{more})")
 
 
 @dataclass

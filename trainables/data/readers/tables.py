@@ -49,6 +49,7 @@ Row = tuple[int, Sequence[Any]]
 _BATCH = 1 << 13  # rows of Parquet and Arrow in memory at once
 _SAMPLE = 50  # rows by which a file without a header is known
 NAME = re.compile(r"[^\W\d][\w.-]*")
+GIVEN = ".given.npz"
 _QUOTED = re.compile(r'"[^"]*"')
 _SEP = re.compile(r'"?sep=(.)"?')  # Excel's first line, which names the separator
 
@@ -294,6 +295,20 @@ class ParquetTable(BatchTable):
     def __init__(self, path: Path, problems: list[Problem], workspace: Path):
         super().__init__(path, problems)
         self._workspace = workspace
+        self._given = given_rows(path)
+
+    @property
+    def label(self) -> str:
+        return super().label if self._given is None else self._given[0]
+
+    def header_location(self) -> str:
+        return super().header_location() if self._given is None else self._given[0]
+
+    def location(self, number: int) -> str:
+        if self._given is None:
+            return super().location(number)
+        name, rows = self._given
+        return f"{name}, row {rows[number - 1]} (from 0)"
 
     @contextmanager
     def _opened(self, columns: Sequence[str] | None) -> Iterator[Opened]:
@@ -332,6 +347,24 @@ def _text_or_bytes(value: Any) -> Any:
         return value.as_buffer().to_pybytes()
 
 
+def given_rows(path: Path) -> tuple[str, Any] | None:
+    """(name, the number of each row there) of the table of Python that a file was made of (`write_given`)."""
+    import numpy as np
+
+    beside = path.with_suffix(GIVEN)
+    if not beside.exists():
+        return None
+    with np.load(beside) as given:
+        return str(given["name"]), given["rows"]
+
+
+def write_given(path: Path, name: str, rows: Any) -> None:
+    """Writes beside a Parquet file what its rows are in the table of Python that it was made of, for messages."""
+    import numpy as np
+
+    np.savez(path.with_suffix(GIVEN), name=np.array(name), rows=np.asarray(rows))
+
+
 class Pieces(Source):
     """The pieces of one table, one after the other; rows count from 1 through all of them, and a location names the
     file and the row in it. A column is one of any piece."""
@@ -340,6 +373,10 @@ class Pieces(Source):
         super().__init__(tables[0].path, tables[0].problems)
         self._tables = tables
         self._starts = [0]  # the number before the first of each piece that has been begun
+
+    @property
+    def label(self) -> str:
+        return self._tables[0].label
 
     def location(self, number: int) -> str:
         index = bisect_left(self._starts, number) - 1
