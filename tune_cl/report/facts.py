@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from tune_cl.confirmation.request import Request
@@ -26,7 +26,7 @@ from tune_cl.confirmation.verdict import remarks as remarks_on
 from tune_cl.effects.pairs import FamilyEffects
 from tune_cl.effects.words import sentences, value_name
 from tune_cl.experiment.experiment import PLAIN
-from tune_cl.history.state import RAN_TO_THE_END, RUNNING, SearchState, TrialState
+from tune_cl.history.state import RAN_TO_THE_END, RUNNING, Dev, SearchState, TrialState
 from tune_cl.report.findings import Document, Findings
 from tune_cl.report.queries import single_queries
 from tune_cl.report.stopping import stopping
