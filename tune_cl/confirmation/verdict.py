@@ -14,7 +14,6 @@ from trainables.evaluation.metrics import in_words
 from trainables.evaluation.significance import (
     SeededTest,
     adjust,
-    bootstrap_ci,
     collapsed,
     detectable,
     seeded_tests,
