@@ -87,6 +87,7 @@ def search_document(
             }
             for arm in ARMS
         },
+        "failed_twins": failed_twins(state),
         **{key: state.label_free.get(key) for key in ("first_stage", "label_free")},
         "best_ranker": str(search_folder.folder / TRIALS / BEST_RANKER)
         if (state.end or {}).get("checkpoint")
@@ -97,6 +98,13 @@ def search_document(
         "mlflow_run_id": run_id,
         "mlflow_view": view,
     }
+
+
+def failed_twins(state: SearchState) -> list[dict[str, Any]]:
+    """Plain trials that failed, each with the curricula that have nothing to compare with."""
+    failed = {pair.twin.trial: pair.twin for pair in state.pairs() if pair.twin.outcome == "failed"}
+    of = {name: [pair.curriculum.trial for pair in state.pairs() if pair.twin.trial == name] for name in failed}
+    return [{"trial_id": name, "twin_of": of[name], "reason": trial.reason} for name, trial in failed.items()]
 
 
 def _remarks(state: SearchState) -> list[dict[str, Any]]:

@@ -383,6 +383,8 @@ def _trial_row(state: SearchState, trial: TrialState, opened: Iterable[str]) -> 
     return {
         "trial_id": trial.trial,
         "arm": trial.arm,
+        "twin": trial.twin,
+        "led_by": trial.led_by,
         "outcome": trial_status(trial).replace(" ", "_"),
         "dev": reached[0],
         "best_iteration": reached[1],

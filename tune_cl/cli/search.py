@@ -76,6 +76,10 @@ def result_in_words(document: Shown) -> str:
     sentences = [
         _tuning(document, plain),
         _difference(document, best, plain),
+        *(
+            f"{one['trial_id']}, the twin of {', '.join(one['twin_of'])}, failed: {one['reason']}"
+            for one in document.get("failed_twins", ())
+        ),
         label_free_words(document, document["metric"], "dev"),
         *(f"Note: {text}" for text in in_sentences(found, warnings=False)),
     ]

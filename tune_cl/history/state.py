@@ -50,6 +50,10 @@ class TrialState:
     seed: int
     baseline: bool  # the first trial: the space's own defaults
     arm: Arm
+    twin: str | None = None
+    """Of a curriculum: the plain trial that trains with its values of every key outside the baseline, once it has
+    begun. Of a plain trial: the first curriculum that it was trained for."""
+    led_by: Arm | None = None  # the arm whose sampler proposed what the two of a pair share; None outside of pairs
     point: dict[str, Any] = field(default_factory=dict)
     results: dict[int, dict[str, float]] = field(default_factory=dict)
     checkpoints: dict[int, str] = field(default_factory=dict)
@@ -85,6 +89,15 @@ class TrialState:
     def iterations(self) -> int:
         """Iterations reported."""
         return len(self.results)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A curriculum and its twin, which several may share. Each is stopped for itself, so either may have failed, or
+    have made fewer iterations."""
+
+    curriculum: TrialState
+    twin: TrialState
 
 
 @dataclass
@@ -149,6 +162,19 @@ class SearchState:
 
     def trials_of(self, arm: Arm) -> list[TrialState]:
         return [trial for trial in self.by_number() if trial.arm == arm]
+
+    def pairs(self) -> list[Pair]:
+        """The curricula whose twins have begun, each with its twin, by number."""
+        return [Pair(trial, self.trials[trial.twin]) for trial in self.trials_of(CURRICULUM) if trial.twin is not None]
+
+    def plain_like(self, params: Mapping[str, Any]) -> TrialState | None:
+        """The first plain trial that trains with these parameters."""
+        wanted = training_key(params)
+        return next((trial for trial in self.trials_of(PLAIN) if training_key(trial.params) == wanted), None)
+
+    def added_plain(self) -> int:
+        """How many trials `tune-cl tune-plain` has added: plain ones outside of the search's own pairs."""
+        return sum(trial.led_by is None and not trial.baseline for trial in self.trials_of(PLAIN))
 
     def iterations_of(self, arm: Arm) -> int:
         """Iterations of all trials of an arm."""
@@ -257,8 +283,16 @@ class SearchState:
         if not names_folder(event["trial"]):  # its files would lie elsewhere
             raise TypeError(f"trial {event['trial']!r} is no name of a folder")
         values = {key: event[key] for key in ("trial", "number", "seed", "baseline")}
-        values["arm"] = arm_of(event)
-        self.trials[event["trial"]] = TrialState(**values, params=params, point=point)
+        twins = [self.trials[name] for name in event.get("twins", ())]
+        twin = event.get("twin")
+        if twin is not None and twin not in self.trials:
+            raise KeyError(twin)
+        trial = TrialState(
+            **values, arm=arm_of(event), twin=twin, led_by=event.get("led_by"), params=params, point=point
+        )
+        for curriculum in twins:
+            curriculum.twin, trial.twin = trial.trial, twins[0].trial
+        self.trials[trial.trial] = trial
 
 
 def arm_of(trial: Event) -> Arm:

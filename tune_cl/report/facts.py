@@ -275,7 +275,18 @@ def _trials(findings: Findings) -> Iterator[Document]:
         difference = at.dev - level.dev if level and trial is not best else None
         row = _row({"label": trial.words, "mean": at.dev, "sd": None, "difference": difference}, trial.trial)
         ended = None if trial.outcome in RAN_TO_THE_END else trial.outcome or RUNNING
-        yield row | {"iterations": len(trial.dev(findings.metric)), "ended": ended}
+        yield row | {"iterations": len(trial.dev(findings.metric)), "ended": ended, "twin": _twin(findings, trial, at)}
+
+
+def _twin(findings: Findings, trial: TrialState, at: Dev) -> Document | None:
+    """Of a curriculum: its twin, and how far it is above it on dev (None: the twin failed, or has no value yet)."""
+    if trial.arm == PLAIN or trial.twin is None:
+        return None
+    twin = findings.state.trials[trial.twin]
+    reached = None if twin.outcome == "failed" else twin.best(findings.metric)
+    outcome = "failed" if twin.outcome == "failed" else None
+    difference = at.dev - reached.dev if reached else None
+    return {"trial_id": twin.trial, "mean": reached and reached.dev, "difference": difference, "ended": outcome}
 
 
 # -- trials --------------------------------------------------------------------------------------------------------
@@ -298,6 +309,7 @@ def _curve(findings: Findings, trial: TrialState) -> Document:
     share = {step: values.get("available_share") for step, values in sorted(trial.results.items())}
     return {
         "trial": trial.trial,
+        "twin": trial.twin,
         "name": _words(trial),
         "role": best.get(id(trial), other),
         "outcome": trial.outcome or RUNNING,
