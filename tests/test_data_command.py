@@ -290,6 +290,20 @@ def test_semeval_s_threads_of_a_question_count_as_one(files: Callable[[], dict[s
     )
 
 
+def test_dev_queries_that_are_training_queries_are_doubted(shared: Path) -> None:
+    data = load(shared / WIKIQA)
+    same = data.splits | {"dev": replace(data.splits["train"])}
+    told = doubted(replace(data, splits=same))
+    assert f"{len(data.splits['train'])} of" in told and "dev" in told and "training queries" in told
+
+
+def test_candidates_that_are_all_relevant_are_doubted() -> None:
+    data = tiny_data()
+    train = data.splits["train"]
+    told = doubted(replace(data, splits=data.splits | {"train": replace(train, grade=np.ones_like(train.grade))}))
+    assert "every candidate in train is relevant" in told and "none has a grade below 1" in told
+
+
 def test_labels_of_other_queries_are_doubted_unless_there_are_few(shared: Path) -> None:
     data = load(shared / WIKIQA)
     rng = np.random.default_rng(0)

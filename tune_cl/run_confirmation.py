@@ -68,6 +68,7 @@ from tune_cl.ray.session import ray_session
 from tune_cl.ray.tuner import run_trials
 from tune_cl.report.page import write_report
 from tune_cl.search.progress_panel import Panel, PanelKind
+from tune_cl.search.remarks import remarks
 from tune_cl.search_document import BEST_RANKER
 from tune_cl.space.wording import setting
 from tune_cl.tracking.writer import MlflowWriter, finish
@@ -197,7 +198,7 @@ class Confirmation:
         noun = "trainings at most" if self.max_seeds or self.selects else "trainings"
         panel = self.panel(self._to_come(), self.experiment.base_run().training.max_iterations, shown, noun)
         trainings = Trainings(rounds, journal, resources, self._own_checkpoints(), ended, shown, panel.update)
-        with ray_session(self.address), panel:
+        with ray_session(self.address, self.request.command(self.search_folder, self.address)), panel:
             networks = not self.experiment.base_run().grows_trees
             concurrency = Concurrency(
                 resources, self.experiment.search.max_concurrent, self.address is not None, say, networks
@@ -510,6 +511,8 @@ def tell(state: SearchState, work: Confirmation) -> None:
         say(f"selection on dev: {' and '.join(several)}, {seeds} each; the best of each arm meet on test")
     for note in notes_of({"split": work.request.split}):
         say(f"note: {note}")
+    for remark in remarks(state, work.experiment):
+        say(f"{'warning' if remark.warning else 'note'}: {remark.text}")
     if work.request.most < 2 and work.draws:
         say("note: with one seed, how much the seed matters stays unknown")
     if work.request.most > 1 and not work.draws:

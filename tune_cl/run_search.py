@@ -27,6 +27,7 @@ from tune_cl.history.tracking_uri import masked
 from tune_cl.inputs import Artifacts, Inputs, inputs_of
 from tune_cl.process import versions
 from tune_cl.ray.concurrency import Concurrency, at_a_time, require_room
+from tune_cl.ray.later import training_later
 from tune_cl.ray.nodes import PACKAGES
 from tune_cl.ray.session import ray_session
 from tune_cl.ray.tuner import drop_foreign_checkpoints, run_trials
@@ -53,7 +54,7 @@ def start_search(
         require_room(experiment.search.resources)
     require_sendable(parts_of(experiment))
     inputs = inputs_of(experiment)
-    inputs.complete(address)
+    inputs.complete_for_trials(address)
     warm = warm_start(experiment, inputs.digest, search_folder)
     if search_folder.exists():  # another `run` took the name while this one read its data
         raise name_exists(search_folder)
@@ -97,7 +98,7 @@ def resume_search(
         inputs = None if done else inputs_of(experiment)
         if inputs:
             inputs.require_unchanged(state.data)
-            inputs.complete(address)
+            inputs.complete_for_trials(address)
         with search_folder.open() as journal:
             if journal.note:
                 say(journal.note)
@@ -165,6 +166,8 @@ def _session(
     if inputs:
         for note in (*experiment.notes, *inputs.notes()):
             say(f"note: {note}")
+        for warning in inputs.warnings():
+            say(f"warning: {warning}")
     if search_folder.remote and not search_folder.elsewhere(search_folder.tracking_uri):
         say(f"note: MLflow's runs are in {search_folder.tracking_uri} of this machine; a server shows them to all")
     writer = MlflowWriter(journal, search_folder.tracking_uri)
@@ -210,7 +213,7 @@ def _run(
     label_free = None  # computed while Ray starts, most of which it waits
     if not before.label_free:
         label_free = ThreadPoolExecutor(1).submit(inputs.label_free, "dev")
-    with ray_session(address):
+    with ray_session(address, search_folder.command("resume", address)):
         if label_free:
             journal.append({"event": "label_free", **label_free.result(), "time": time.time()})
         trials, iterations = experiment.trials, experiment.base_run().training.max_iterations
@@ -224,10 +227,9 @@ def _run(
                 search.retry_failed()
             for foreign in drop_foreign_checkpoints(search.state, search_folder):
                 progress.say(f"note: the checkpoint {foreign} is not used: it is not below the search's folder")
-            session = f"session-{search.state.sessions}"
-            run_trials(
-                search, trials, inputs.by_key, limits.resources, search_folder.below("ray"), session, concurrency
-            )
+            place = search_folder.below("ray"), f"session-{search.state.sessions}"
+            with training_later(inputs.work_for_some, inputs.take, limits.resources) as later:
+                run_trials(search, trials, inputs.by_key, limits.resources, *place, concurrency, later)
     _close(search, artifacts)
     return search.state
 

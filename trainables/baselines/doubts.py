@@ -12,6 +12,7 @@ from trainables.core.prose import counted
 from trainables.data.clusters import PREFIX, alike, grouping_of_ids
 from trainables.data.columns import RankingData, Split
 from trainables.data.combine import drawn_queries
+from trainables.data.hygiene import query_keys
 from trainables.data.label_check import CHANCE, agreements
 from trainables.data.labels import bm25_scores
 from trainables.data.settings import DataConfig
@@ -21,6 +22,7 @@ BELOW, ABOVE = 0.025, 0.1  # about chance, for the upper end of agreement's inte
 FEWEST = 20  # queries, below which agreement is not judged
 MOST_QUERIES, MOST_PAIRS = 300, 20_000  # for which BM25 is computed, where the first stage is a given run
 MOSTLY = 2 / 3  # share of relevant candidates
+SAME, MOST_COMPARED = 0.5, 200_000  # share of dev queries; queries, beyond which the texts are not compared
 FEW_TEST_QUERIES, SEEDS = 50, 5
 # Of differences in AP, as in confirmations of ours (docs/explanation/verdict.md): SDs of seeds, queries, and the rest.
 USUAL = Components(2 * 0.01**2, 2 * 0.03**2, 2 * 0.16**2)
@@ -29,8 +31,9 @@ DRAW_ANEW = "data.split: [0.6, 0.2, 0.2] splits all queries again"
 
 def doubts(data: RankingData, config: DataConfig, level: int) -> list[str]:
     """What speaks against the data, a line each: labels that have nothing to do with the texts, candidates that are
-    mostly relevant, and too few test queries, or such that repeat each other. `level`: the lowest relevant grade."""
-    lines = [_too_few(data), _grouped(data, config)]
+    mostly relevant, queries that are in train and dev, and too few test queries, or such that repeat each other.
+    `level`: the lowest relevant grade."""
+    lines = [_too_few(data), _same_queries(data), _grouped(data, config)]
     if data.task == "ranking":
         lines += [_unrelated(data, config, level), _mostly_relevant(data, level)]
     return [line for line in lines if line]
@@ -74,7 +77,22 @@ def _mostly_relevant(data: RankingData, level: int) -> str:
         return ""
     right = "evaluation.relevance_level: a higher grade"
     others = "" if data.features is not None else "; data.candidates: bm25 takes others"
+    if all_of := [name for name, share in shares.items() if share == 1]:
+        nothing = f"every candidate in {' and '.join(all_of)} is relevant, none has a grade below {level}"
+        return f"{nothing}, so there is nothing to rank: {right}{others}"
     return f"most candidates are relevant ({', '.join(high)}), so every order scores high: {right}{others}"
+
+
+def _same_queries(data: RankingData) -> str:
+    splits = [data.splits[name] for name in ("train", "dev") if name in data.splits]
+    if len(splits) < 2 or sum(map(len, splits)) > MOST_COMPARED:
+        return ""
+    train, dev = (query_keys(data, split) for split in splits)
+    shared = int(np.isin(dev, train).sum())
+    if not shared or shared / len(dev) < SAME:
+        return ""
+    both = f"{shared} of {counted(len(dev), 'dev query')} are training queries, too"
+    return f"{both}: dev prefers what has learnt them by heart, and tells nothing of new queries; {DRAW_ANEW}"
 
 
 def _grouped(data: RankingData, config: DataConfig) -> str:

@@ -27,11 +27,12 @@ from tune_cl.history.search_folder import (
     new_search_folder,
     with_tracking,
 )
-from tune_cl.history.state import SearchState, TrialState, replay
+from tune_cl.history.state import SearchState, TrialState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked, resolve_tracking_uri
 from tune_cl.process import loading
 from tune_cl.ray.access import require_ray
 from tune_cl.search.progress_panel import PanelKind, trial_status
+from tune_cl.search.remarks import Remark, remarks
 from tune_cl.search_document import BEST_RANKER, best_of, is_complete, recorded_document
 from tune_cl.tracking.layout import metric_name
 
@@ -185,6 +186,11 @@ class Search:
             for iteration, metrics in sorted(trial.results.items())
         ]
         return pd.DataFrame(rows, columns=None if rows else ["trial_id", "iteration"])
+
+    @property
+    def remarks(self) -> list[Remark]:
+        """What an experienced colleague would say of the results: kind, text, trials, and whether it is a warning."""
+        return remarks(self._state, experiment_of(self._state))
 
     @property
     def best(self) -> Trial | None:

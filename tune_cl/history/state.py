@@ -136,6 +136,7 @@ class SearchState:
     artifacts: set[str] = field(default_factory=set)  # paths of files for the parent run, since its end
     tuning: list[Event] = field(default_factory=list)  # what `tune-cl tune-plain` added
     label_free: dict[str, Any] = field(default_factory=dict)  # `first_stage` and `label_free` on dev, once computed
+    notes: dict[str, list[str]] = field(default_factory=dict)  # on trials, by trial
     warm_seeds: set[int] = field(default_factory=set)  # of the searches that it was warm-started from, as far as told
 
     @property
@@ -237,6 +238,8 @@ class SearchState:
                 machines = self.machines.setdefault(ranker, [])
                 if event["text"] not in machines:
                     machines.append(event["text"])
+            case "note" if "trial" in event:
+                self.notes.setdefault(event["trial"], []).append(event["text"])
             case "pause":
                 self.trials[event["trial"]].paused = True
             case "end":

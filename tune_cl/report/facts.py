@@ -21,15 +21,16 @@ from tune_cl.confirmation.verdict import (
     notes_of,
     of_these_seeds,
     opponent,
-    remarks,
 )
+from tune_cl.confirmation.verdict import remarks as remarks_on
 from tune_cl.experiment.experiment import PLAIN
-from tune_cl.history.state import RAN_TO_THE_END, RUNNING, Dev, TrialState
+from tune_cl.history.state import RAN_TO_THE_END, RUNNING, Dev, SearchState, TrialState
 from tune_cl.report.findings import Document, Findings, Reached
 from tune_cl.report.queries import single_queries
 from tune_cl.report.stopping import stopping
 from tune_cl.report.wording import number, signed
-from tune_cl.space.wording import CAUTION, NOT_TUNED, below_label_free, label_free_rows, tuning_words
+from tune_cl.search.remarks import grouped, in_sentences, remarks
+from tune_cl.space.wording import CAUTION, NOT_TUNED, label_free_rows, tuning_words
 
 MOST_ROWS = 10  # trials of an arm in the table without a confirmation
 MOST_LINES = 250  # trials of an arm drawn; more would make the page slow and the chart unreadable
@@ -52,7 +53,7 @@ def facts(findings: Findings) -> Document:
 def main_facts(findings: Findings, in_python: bool = False) -> Document:
     """What came out, and the trials. `in_python`: what to do next is calls, not commands."""
     state, search = findings.state, findings.experiment
-    rows = [*configurations(findings)]
+    rows, found = [*configurations(findings)], remarks(state, search)
     return {
         "search": state.name,
         "description": search.description,
@@ -67,21 +68,28 @@ def main_facts(findings: Findings, in_python: bool = False) -> Document:
         "grows_trees": search.base_run().grows_trees,
         "plain_is_tuned": findings.tuned,
         "verdict": None if findings.confirmation is None else _verdict(findings, findings.confirmation),
-        "on_dev": _on_dev(findings),
+        "on_dev": [*in_sentences(found, warnings=True), *_on_dev(findings)],
+        "notes_on_search": [*in_sentences(found, warnings=False)],
         "next": _next(findings, in_python),
         "configurations": rows,
         "not_shown": len(findings.plain) + len(findings.ranked) - sum(bool(row["trial_id"]) for row in rows),
         "curves": [_curve(findings, trial) for trial in _drawn(findings)],
         "ended": bool(state.end),
         "outcomes": state.counts(),
-        "failures": [
-            {"trial": _words(trial), "reason": trial.reason or "no reason given"}
-            for trial in state.by_number()
-            if trial.outcome == "failed"
-        ][:MOST_REASONS],
+        "failures": _failures(state)[:MOST_REASONS],
+        "remarks": [asdict(remark) for remark in found],
         "trees": _trees(findings),
         "to_optuna": findings.search_folder.call("to_optuna"),
     }
+
+
+def _failures(state: SearchState) -> list[Document]:
+    """The reasons of failed trials, each once, with the trials."""
+    failed = {trial.trial: trial.reason for trial in state.by_number() if trial.outcome == "failed"}
+    return [
+        {"trial": ", ".join([_words(state.trials[names[0]]), *names[1:]]), "reason": reason, "count": len(names)}
+        for reason, names in grouped(failed).items()
+    ]
 
 
 def _words(trial: TrialState) -> str:
@@ -136,7 +144,7 @@ def _opponent_name(row: Document) -> str:
 
 def _small_print(confirmed: Document, top: Document) -> Iterator[str]:
     """Sentences, each with a fact that stands nowhere above it."""
-    yield from (holds_for(confirmed), " ".join(remarks(confirmed)), of_these_seeds(confirmed))
+    yield from (holds_for(confirmed), " ".join(remarks_on(confirmed)), of_these_seeds(confirmed))
     if not top.get("seed_matters", True) and confirmed["verdict"] == "no difference shown":
         yield SAME_TREES
     yield f"Seeds {', '.join(map(str, confirmed['seeds']))}, paired by query."
@@ -179,9 +187,8 @@ def _mean_curve(findings: Findings, row: Document, confirmed: Document) -> Docum
 
 
 def _on_dev(findings: Findings) -> list[str]:
-    """What dev shows, in sentences: what tuning was worth to plain training, the best other trial, a warning where both
-    arms are below what needs no training labels."""
-    return [text for text in (_tuning(findings), _best_on_dev(findings), _below(findings)) if text]
+    """What dev shows, in sentences: what tuning was worth to plain training, the best other trial."""
+    return [text for text in (_tuning(findings), _best_on_dev(findings)) if text]
 
 
 def _best_on_dev(findings: Findings) -> str:
@@ -196,12 +203,6 @@ def _best_on_dev(findings: Findings) -> str:
     if difference <= 0:
         return f"{text}No {findings.other} was above it on dev."
     return f"{text}It is the best of {len(findings.ranked)} trials. {CAUTION}"
-
-
-def _below(findings: Findings) -> str:
-    means = [arm[0][1].dev for arm in (findings.plain, findings.ranked) if arm]
-    below = below_label_free(findings.state.label_free, findings.metric, means)
-    return f"{below}." if below else ""
 
 
 def _tuning(findings: Findings) -> str:
