@@ -27,16 +27,19 @@ from tune_cl.history.search_folder import (
     new_search_folder,
     with_tracking,
 )
-from tune_cl.history.state import SearchState, TrialState, replay
+from tune_cl.history.state import SearchState, TrialState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked, resolve_tracking_uri
 from tune_cl.process import loading
 from tune_cl.ray.access import require_ray
 from tune_cl.search.progress_panel import PanelKind, trial_status
+from tune_cl.search.remarks import Remark, remarks
 from tune_cl.search_document import BEST_RANKER, best_of, is_complete, recorded_document
 from tune_cl.tracking.layout import metric_name
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from tune_cl.api.effects import SearchEffects
 
 
 @dataclass(frozen=True)
@@ -187,6 +190,11 @@ class Search:
         return pd.DataFrame(rows, columns=None if rows else ["trial_id", "iteration"])
 
     @property
+    def remarks(self) -> list[Remark]:
+        """What an experienced colleague would say of the results: kind, text, trials, and whether it is a warning."""
+        return remarks(self._state, experiment_of(self._state))
+
+    @property
     def best(self) -> Trial | None:
         """The best trial on dev, of both arms; None if no trial gave a value."""
         return _trial(best_of(self._state))
@@ -313,6 +321,32 @@ class Search:
             document = confirm_search(self.search_folder, request, address, self._objective, panel)
         return Verdict(document)
 
+    def effects(
+        self,
+        seeds: int | None = None,
+        split: str = "test",
+        address: str | None = None,
+        progress: bool = True,
+        allow_open_ray: bool = False,
+        objective: Function | Objective | None = None,
+    ) -> SearchEffects:
+        """What curricula change over all matched pairs of a curriculum and its twin, no winner chosen. Without `seeds`:
+        from the search's dev values. With them every pair is trained with so many new seeds and compared by query on
+        the split; trainings that an earlier call or `confirm` finished are used again. `objective`: as in `confirm`.
+
+        Raises ConfigError for a search without two pairs, WorkFailed if too many trainings failed, Interrupted (a
+        KeyboardInterrupt) when stopped: the same call goes on."""
+        from tune_cl.api.effects import SearchEffects, recorded_effects  # imports SciPy
+
+        if seeds is None:
+            return recorded_effects(self.search_folder)
+        with loading():
+            from tune_cl.run_effects import EffectsRequest, measure_effects
+
+        request = EffectsRequest(seeds, split)
+        with self._working(progress, objective, address, allow_open_ray) as panel:
+            return SearchEffects(measure_effects(self.search_folder, request, address, self._objective, panel))
+
     def report(self, output: str | Path | None = None, format: str | None = None, progress: bool = True) -> Path:
         """Writes the report to a file (by default in the search's folder) and returns its path. `format`: html, one
         page that opens offline; latex, the table of configurations; csv or parquet, a row for each trial; by default
@@ -377,6 +411,8 @@ def _trial_row(state: SearchState, trial: TrialState, opened: Iterable[str]) -> 
     return {
         "trial_id": trial.trial,
         "arm": trial.arm,
+        "twin": trial.twin,
+        "led_by": trial.led_by,
         "outcome": trial_status(trial).replace(" ", "_"),
         "dev": reached[0],
         "best_iteration": reached[1],
