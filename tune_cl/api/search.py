@@ -381,7 +381,7 @@ class Search:
                 from tune_cl import run_confirmation
 
             values = run_confirmation.pilot(self.search_folder, pilot, address, self._objective, panel)
-        return plan.plan_of(self._state, plan.of_pilot(values), difference, power, top)
+        return plan.plan_of(self._state, plan.of_pilot(*values), difference, power, top)
 
     def _repr_html_(self) -> str:
         from tune_cl.report.page import search_html  # imports SciPy
