@@ -19,8 +19,9 @@ from scipy.signal import fftconvolve
 from scipy.special import ndtr, ndtri, stdtrit
 
 from trainables.evaluation.significance import Components, CrossedTest
+from tune_cl.confirmation.intersection import Opposed, leader_of, p_of, verdict_on
 from tune_cl.confirmation.request import FIRST_LOOK
-from tune_cl.confirmation.verdict import LEVEL, Corrected, verdict_of
+from tune_cl.confirmation.verdict import LEVEL, Corrected
 
 SPENDING = 4.0  # exponent of the share of seeds trained: early looks spend little
 LEAST_POWER = 0.1  # below this chance to show anything, further seeds are not worth their trainings
@@ -196,10 +197,12 @@ def _chance(margin: np.ndarray, spread: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Look:
-    """What a look found. `hopeless`: labels of configurations that would hardly be shown to differ after all seeds."""
+    """What a look found. `against`: the least favourable opponent of the configuration `label`; `hopeless`: labels of
+    configurations that would hardly be shown to differ after all seeds."""
 
     seeds: int
     label: str
+    against: str
     difference: float
     p_new: float
     boundary: float
@@ -214,40 +217,47 @@ class Look:
     def in_words(self) -> str:
         """The look in a line for the terminal."""
         p = "no test, for all differences are equal" if math.isnan(self.p_new) else f"p = {self.p_new:.2g}"
-        figures = f"'{self.label}' {self.difference:+.4f}, {p}, stops at {self.boundary:.2g} or less"
+        figures = f"'{self.label}' - '{self.against}' {self.difference:+.4f}, {p}, stops at {self.boundary:.2g} or less"
         return f"interim analysis after {self.seeds} seeds: {figures}: {self.decision}"
 
 
-def look_at(tests: Mapping[str, Corrected], recommended: str, queries: int, seeds: int, most: int) -> Look:
-    """Decides after `seeds` of `most` seeds whether to go on. `tests`: by label, corrected for the configurations but
-    not for the looks; `recommended`: the label of the best on dev."""
-    whole = dict(zip(tests, at_look(list(tests.values()), seeds, most), strict=True))
-    verdict = verdict_of(list(whole.values()), whole.get(recommended))
+def look_at(opposed: Mapping[str, Opposed], recommended: str, queries: int, seeds: int, most: int) -> Look:
+    """Decides after `seeds` of `most` seeds whether to go on. `opposed`: the tests of each configuration, corrected for
+    the configurations but not for the looks; `recommended`: the label of the best on dev."""
+    whole = {
+        label: replace(one, tests=dict(zip(one.tests, at_look(list(one.tests.values()), seeds, most), strict=True)))
+        for label, one in opposed.items()
+    }
+    verdict = verdict_on(whole, recommended)
     hopeless = frozenset(
-        label for label, one in tests.items() if _is_hopeless(one, label == recommended, queries, seeds, most)
+        label for label, one in opposed.items() if _is_hopeless(one, label == recommended, queries, seeds, most)
     )
     if verdict == "better" or seeds == most:
         decision = verdict
     elif verdict == "worse":  # of the recommended one; another one may still be better
-        decision = verdict if hopeless | {recommended} == tests.keys() else "continue"
+        decision = verdict if hopeless | {recommended} == opposed.keys() else "continue"
     else:
-        decision = "hopeless" if len(hopeless) == len(tests) else "continue"
-    better = [label for label, one in whole.items() if one.direction(new_seeds=True) > 0]
-    first = min(better or tests, key=lambda label: _p(tests[label]))  # the one that the decision is about
-    top = tests[first]
-    return Look(seeds, first, top.test.difference, top.p_new_adjusted, boundary(seeds, most), decision, hopeless)
+        decision = "hopeless" if len(hopeless) == len(opposed) else "continue"
+    first = leader_of(whole)  # the one that the decision is about
+    if verdict != "better":
+        first = min(opposed, key=lambda label: p_of(whole[label].tests[whole[label].least_favourable]))
+    against = whole[first].least_favourable
+    top = opposed[first].tests[against]
+    at = boundary(seeds, most)
+    return Look(seeds, first, against, top.test.difference, top.p_new_adjusted, at, decision, hopeless)
 
 
-def _p(corrected: Corrected) -> float:
-    return math.inf if math.isnan(corrected.p_new_adjusted) else corrected.p_new_adjusted
-
-
-def _is_hopeless(corrected: Corrected, recommended: bool, queries: int, seeds: int, most: int) -> bool:
-    """Only of the recommended configuration does it matter that it is worse."""
-    new = corrected.test.new
-    if math.isnan(new.p):
+def _is_hopeless(opposed: Opposed, recommended: bool, queries: int, seeds: int, most: int) -> bool:
+    """Whether some opponent can hardly be beaten any more; of the recommended configuration, whether it can hardly be
+    shown to be worse either."""
+    tests = opposed.tests
+    if any(math.isnan(one.test.new.p) for one in tests.values()):
         return False
     level = boundary(most, most)
-    difference = np.array(corrected.test.difference)
-    above, below = conditional_power(difference, new.components, queries, seeds, most, level)
-    return bool(max(above, below) < LEAST_POWER if recommended else above < LEAST_POWER)
+    chances = {
+        label: conditional_power(np.array(one.test.difference), one.test.new.components, queries, seeds, most, level)
+        for label, one in tests.items()
+    }
+    better = min(float(above) for above, _ in chances.values())
+    worse = min(float(chances[label][1]) for label in opposed.decide_harm) if recommended else 0.0
+    return max(better, worse) < LEAST_POWER
