@@ -247,7 +247,7 @@ def test_every_searcher_takes_the_quickstart() -> None:
         experiment = load_experiment("quickstart", [f"search.searcher={name}"])
         assert experiment.trials == 12 and experiment.sampler().ask(1) is not None
     described = describe(load_experiment("quickstart"))
-    assert described["combinations"] == 4 * 6 * 5 * 2 * 7 * 3 * 3
+    assert described["combinations"] == (4 * 6 + 1) * 5 * 2 * 7 * 3 * 3
     assert described["steps"] == ["curriculum.delta: 0.2 to 0.6 by 0.1"]
 
 
