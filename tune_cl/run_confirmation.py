@@ -262,7 +262,7 @@ class Confirmation:
         compared = self.compared(self.seeds[:seen])
         opposed = compared.opposed(self.roles, len(self.dropped), over_looks=False)
         queries = next(iter(compared.tested.values())).shape[1]
-        look = look_at(opposed, self.best[0].label, queries, seen, self.request.max_seeds)
+        look = look_at(opposed, self.best[0].label, queries, seen, self.request.max_seeds, compared.readings)
         self.looks.append(look)
         say(look.in_words())
         event = {"event": "look", "split": self.request.split, "max_seeds": self.request.max_seeds, **look.row}
@@ -275,7 +275,9 @@ class Confirmation:
     def compared(self, seeds: Sequence[int]) -> Compared:
         """What gets further seeds and its opponents, over these."""
         runs = {one.label: [self.runs[one.label, seed] for seed in seeds] for one in self.with_opponents}
-        readings = readings_before(self.last, [one.label for one in self.running], seeds, self.request.new_noise)
+        asked = new_seeds(self.request.most, self.state.search_seeds) if self.max_seeds else seeds
+        running = [one.label for one in self.running]
+        readings = readings_before(self.last, running, asked, self.request.new_noise)
         options = self.request.split, self.state.metric, self.request.correction, self.max_seeds
         return Compared(runs, *options, readings, self.clusters)
 

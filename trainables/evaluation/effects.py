@@ -84,6 +84,18 @@ class Effects:
         """The JSON of the contract."""
         return asdict(self)
 
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> Effects:
+        """The same from its JSON, in which numbers of pairs are texts and intervals lists."""
+        values = tuple(ValueEffect(**{**one, "ci95": tuple(one["ci95"])}) for one in document["by_value"])
+        best, ends = document["shrunken_best"], document["sd_true_ci95"]
+        expected = {
+            name: document[name] and {int(count): gain for count, gain in document[name].items()}
+            for name in ("best_expected", "best_at_most")
+        }
+        typed = {"mean_ci95": tuple(document["mean_ci95"]), "sd_true_ci95": ends and tuple(ends), "by_value": values}
+        return cls(**{**document, **typed, **expected, "shrunken_best": best and ShrunkenBest(**best)})
+
 
 @dataclass(frozen=True)
 class _Noise:

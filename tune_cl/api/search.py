@@ -39,6 +39,8 @@ from tune_cl.tracking.layout import metric_name
 if TYPE_CHECKING:
     import pandas as pd
 
+    from tune_cl.api.effects import SearchEffects
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -318,6 +320,32 @@ class Search:
 
             document = confirm_search(self.search_folder, request, address, self._objective, panel)
         return Verdict(document)
+
+    def effects(
+        self,
+        seeds: int | None = None,
+        split: str = "test",
+        address: str | None = None,
+        progress: bool = True,
+        allow_open_ray: bool = False,
+        objective: Function | Objective | None = None,
+    ) -> SearchEffects:
+        """What curricula change over all matched pairs of a curriculum and its twin, no winner chosen. Without `seeds`:
+        from the search's dev values. With them every pair is trained with so many new seeds and compared by query on
+        the split; trainings that an earlier call or `confirm` finished are used again. `objective`: as in `confirm`.
+
+        Raises ConfigError for a search without two pairs, WorkFailed if too many trainings failed, Interrupted (a
+        KeyboardInterrupt) when stopped: the same call goes on."""
+        from tune_cl.api.effects import SearchEffects, recorded_effects  # imports SciPy
+
+        if seeds is None:
+            return recorded_effects(self.search_folder)
+        with loading():
+            from tune_cl.run_effects import EffectsRequest, measure_effects
+
+        request = EffectsRequest(seeds, split)
+        with self._working(progress, objective, address, allow_open_ray) as panel:
+            return SearchEffects(measure_effects(self.search_folder, request, address, self._objective, panel))
 
     def report(self, output: str | Path | None = None, format: str | None = None, progress: bool = True) -> Path:
         """Writes the report to a file (by default in the search's folder) and returns its path. `format`: html, one

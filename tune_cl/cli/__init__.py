@@ -30,6 +30,7 @@ COMMANDS = {
     "resume": "continue a search after a stop, crash or kill",
     "tune-plain": "add plain trials to a search, so that its opponent is tuned",
     "confirm": "did a curriculum beat plain training? new seeds, paired tests, a verdict",
+    "effects": "what curricula change over all pairs of a search, and how much they differ",
     "plan": "how many seeds a confirmation needs, and its minimum detectable difference",
     "report": "the results of a search: an HTML page, a LaTeX table or CSV",
     "searches": "the searches in a storage: data, trials, state, verdict",
@@ -52,6 +53,7 @@ COMMANDS = {
 HOMES = {  # module -> its commands
     "search": ("run", "resume", "tune-plain", "report", "searches", "ui"),
     "confirm": ("confirm", "plan"),
+    "effects": ("effects",),
     "check": ("check", "doctor"),
     "training": ("train", "rerank", "score", "pace", "weigh"),
     "evaluate": ("evaluate", "baseline"),

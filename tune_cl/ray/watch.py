@@ -47,7 +47,9 @@ class Watch:
             self._watched.clear()
 
     def _wait(self, handle: int, process: int, name: str) -> None:
-        select.select([handle], [], [])
+        ended = select.poll()  # select knows no descriptors beyond 1023
+        ended.register(handle, select.POLLIN)
+        ended.poll()
         os.close(handle)
         time.sleep(self.grace)
         with self._lock:

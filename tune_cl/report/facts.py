@@ -23,9 +23,11 @@ from tune_cl.confirmation.verdict import (
     opponent,
 )
 from tune_cl.confirmation.verdict import remarks as remarks_on
+from tune_cl.effects.pairs import FamilyEffects
+from tune_cl.effects.words import sentences, value_name
 from tune_cl.experiment.experiment import PLAIN
 from tune_cl.history.state import RAN_TO_THE_END, RUNNING, Dev, SearchState, TrialState
-from tune_cl.report.findings import Document, Findings, Reached
+from tune_cl.report.findings import Document, Findings
 from tune_cl.report.queries import single_queries
 from tune_cl.report.stopping import stopping
 from tune_cl.report.wording import number, signed
@@ -42,7 +44,6 @@ TREES = "ranker.trees_per_iteration"
 def facts(findings: Findings) -> Document:
     """Everything."""
     return main_facts(findings) | {
-        "progress": _progress(findings),
         "cost": _cost(findings),
         "queries": single_queries(findings),
         "stopping": stopping(findings),
@@ -79,7 +80,7 @@ def main_facts(findings: Findings, in_python: bool = False) -> Document:
         "failures": _failures(state)[:MOST_REASONS],
         "remarks": [asdict(remark) for remark in found],
         "trees": _trees(findings),
-        "to_optuna": findings.search_folder.call("to_optuna"),
+        "effects": effects_facts(findings.effects),
     }
 
 
@@ -321,26 +322,21 @@ def _curve(findings: Findings, trial: TrialState) -> Document:
     }
 
 
-def _progress(findings: Findings) -> Document:
-    """The results that raised the best dev value so far of each arm, with what the search had cost by then; `level`:
-    the best of a plain arm of one trial."""
-    plain = _risen(findings, findings.plain) if findings.tuned else []
-    last = asdict(findings.reached[-1]) if findings.reached else {}
+def effects_facts(found: FamilyEffects | None) -> Document | None:
+    """What curricula change over all pairs, in sentences and by value; None for fewer than two pairs."""
+    if found is None:
+        return None
+    values = [
+        {"name": value_name(one.key, one.value), "effect": one.effect, "ci95": one.ci95, "pairs": one.pairs}
+        for one in found.effects.by_value
+    ]
     return {
-        "best": _risen(findings, findings.ranked),
-        "baseline": plain,
-        "level": findings.baseline[1].dev if findings.baseline and not plain else None,
-        "end": {key: last.get(key) for key in ("iterations", "seconds")},
+        "sentences": sentences(found),
+        "notes": [f"{note[0].upper()}{note[1:]}." for note in found.notes],
+        "split": found.split,
+        "mean": found.effects.mean,
+        "by_value": values,
     }
-
-
-def _risen(findings: Findings, arm: list[tuple[TrialState, Dev]]) -> list[Document]:
-    sound = {trial.trial for trial, _ in arm}
-    risen: list[Reached] = []
-    for at in findings.reached:
-        if at.trial in sound and at.dev > (risen[-1].dev if risen else -math.inf):
-            risen.append(at)
-    return [asdict(at) | {"name": _words(findings.state.trials[at.trial])} for at in risen]
 
 
 def _cost(findings: Findings) -> list[Document]:

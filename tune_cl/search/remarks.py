@@ -318,4 +318,5 @@ def in_sentences(found: Sequence[Remark], warnings: bool) -> Iterator[str]:
     """The remarks as sentences: the warnings, or the others."""
     for remark in found:
         if remark.warning == warnings:
-            yield f"{remark.text[0].upper()}{remark.text[1:]}."
+            named = remark.text.startswith(remark.trials)  # a trial's id begins small
+            yield f"{remark.text if named else remark.text[0].upper() + remark.text[1:]}."
