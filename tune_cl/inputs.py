@@ -30,6 +30,7 @@ from trainables.evaluation.trec_files import write_per_query
 from trainables.training.checkpoint import BEST, best_scores, best_weights, require_whole
 from trainables.training.factory import AnyPrepared, make_training, training_notes, write_best_ranker
 from trainables.training.objective import PreparedObjective
+from trainables.training.own_parts import try_parts
 from trainables.training.prepared import PreparedData, prepared_for, prepared_key
 from trainables.training.progress import STATE, read_state
 from trainables.training.saves import DAMAGED
@@ -190,6 +191,10 @@ class Inputs(ABC):
         by their seeds."""
         return
 
+    def try_parts(self, tree: object) -> None:
+        """Raises ConfigError for parts of one's own, named in a tree of keys, that fail on a few instances."""
+        return
+
     def clusters(self, split: str) -> dict[str, int] | None:
         """The cluster of each query of a split, where some queries are near-duplicates; None if none are known."""
         return None
@@ -249,6 +254,9 @@ class RankerInputs(Inputs):
         fixed = self.experiment.base_ranker().curriculum.teacher.seed != "training"
         later = self.confirms and (new_noise or not fixed)
         self.by_key = completed(self.experiment, self.by_key, address, later)
+
+    def try_parts(self, tree: object) -> None:
+        try_parts(tree, self.experiment.base_ranker(), self.first.data)
 
     def clusters(self, split: str) -> dict[str, int] | None:
         return query_clusters(self.first.data, split, self.experiment.base_ranker().data.query_clusters)
