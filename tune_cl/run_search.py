@@ -54,6 +54,7 @@ def start_search(
         require_room(experiment.search.resources)
     require_sendable(parts_of(experiment))
     inputs = inputs_of(experiment)
+    inputs.try_parts(parts_of(experiment))
     inputs.complete_for_trials(address)
     warm = warm_start(experiment, inputs.digest, search_folder)
     if search_folder.exists():  # another `run` took the name while this one read its data
