@@ -68,6 +68,7 @@ from tune_cl.ray.session import ray_session
 from tune_cl.ray.tuner import run_trials
 from tune_cl.report.page import write_report
 from tune_cl.search.progress_panel import Panel, PanelKind
+from tune_cl.search.remarks import remarks
 from tune_cl.search_document import BEST_RANKER
 from tune_cl.space.wording import setting
 from tune_cl.tracking.writer import MlflowWriter, finish
@@ -167,6 +168,11 @@ class Confirmation:
             inputs.draw_noise([run.run for run in self._every_run()])
         self.prepared = inputs.by_key
 
+    def remember(self, verdict: str | None) -> None:
+        """Records the reading of test: before any training is applied to it, and again with the verdict."""
+        if self.split_digest:
+            record_reading(self.split_digest, reader_of(self.search_folder), verdict, self.search_folder.storage)
+
     def _run(self, configuration: Configuration, seed: int, split: str | None = None) -> SeedRun:
         on = split or self.request.split
         return seed_run(self.experiment, configuration, seed, on, self.search_folder, self.request.new_noise)
@@ -192,7 +198,7 @@ class Confirmation:
         noun = "trainings at most" if self.max_seeds or self.selects else "trainings"
         panel = self.panel(self._to_come(), self.experiment.base_run().training.max_iterations, shown, noun)
         trainings = Trainings(rounds, journal, resources, self._own_checkpoints(), ended, shown, panel.update)
-        with ray_session(self.address), panel:
+        with ray_session(self.address, self.request.command(self.search_folder, self.address)), panel:
             networks = not self.experiment.base_run().grows_trees
             concurrency = Concurrency(
                 resources, self.experiment.search.max_concurrent, self.address is not None, say, networks
@@ -269,7 +275,7 @@ class Confirmation:
     def compared(self, seeds: Sequence[int]) -> Compared:
         """What gets further seeds and its opponents, over these."""
         runs = {one.label: [self.runs[one.label, seed] for seed in seeds] for one in self.with_opponents}
-        readings = readings_before(self.last, [one.label for one in self.running], seeds)
+        readings = readings_before(self.last, [one.label for one in self.running], seeds, self.request.new_noise)
         options = self.request.split, self.state.metric, self.request.correction, self.max_seeds
         return Compared(runs, *options, readings, self.clusters)
 
@@ -420,6 +426,7 @@ def confirm_search(
     try:
         with search_folder.open() as journal:
             work = prepare_work(search_folder, journal, request, address, objective, panel)
+            work.remember(None)
             tell(work.state, work)
             writer = MlflowWriter(journal, search_folder.tracking_uri)
             with ExitStack() as closing:
@@ -430,9 +437,7 @@ def confirm_search(
                     cluster = None  # only tracking may be left, which needs no cluster
                 document = work.document()
                 write_json(verdict_file(search_folder.folder, request.split), document)
-                if work.split_digest:
-                    reader, storage = reader_of(search_folder), search_folder.storage
-                    record_reading(work.split_digest, reader, document["verdict"], storage)
+                work.remember(document["verdict"])
                 write_verdict(
                     search_folder.folder / TRIALS / BEST_RANKER, document, request.command(search_folder, None)
                 )
@@ -506,6 +511,8 @@ def tell(state: SearchState, work: Confirmation) -> None:
         say(f"selection on dev: {' and '.join(several)}, {seeds} each; the best of each arm meet on test")
     for note in notes_of({"split": work.request.split}):
         say(f"note: {note}")
+    for remark in remarks(state, work.experiment):
+        say(f"{'warning' if remark.warning else 'note'}: {remark.text}")
     if work.request.most < 2 and work.draws:
         say("note: with one seed, how much the seed matters stays unknown")
     if work.request.most > 1 and not work.draws:

@@ -41,7 +41,7 @@ curriculum:
   n: {choice: [2, 10], when: {curriculum.pacing: root}}
   T: 0.3
 training: {lr: {choice: [0.01, 0.02]}, batch_size: 8, batches_per_iteration: 2, max_iterations: 3}
-baseline: {curriculum.pacing: none, training.lr: 0.01}
+baseline: {curriculum.pacing: none}
 seed: 2
 """
 ROOT = {"curriculum.pacing": "root", "curriculum.n": 2, "training.lr": 0.02}

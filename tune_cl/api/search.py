@@ -27,11 +27,12 @@ from tune_cl.history.search_folder import (
     new_search_folder,
     with_tracking,
 )
-from tune_cl.history.state import SearchState, TrialState, replay
+from tune_cl.history.state import SearchState, TrialState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked, resolve_tracking_uri
 from tune_cl.process import loading
 from tune_cl.ray.access import require_ray
 from tune_cl.search.progress_panel import PanelKind, trial_status
+from tune_cl.search.remarks import Remark, remarks
 from tune_cl.search_document import BEST_RANKER, best_of, is_complete, recorded_document
 from tune_cl.tracking.layout import metric_name
 
@@ -187,6 +188,11 @@ class Search:
             for iteration, metrics in sorted(trial.results.items())
         ]
         return pd.DataFrame(rows, columns=None if rows else ["trial_id", "iteration"])
+
+    @property
+    def remarks(self) -> list[Remark]:
+        """What an experienced colleague would say of the results: kind, text, trials, and whether it is a warning."""
+        return remarks(self._state, experiment_of(self._state))
 
     @property
     def best(self) -> Trial | None:
@@ -405,6 +411,8 @@ def _trial_row(state: SearchState, trial: TrialState, opened: Iterable[str]) -> 
     return {
         "trial_id": trial.trial,
         "arm": trial.arm,
+        "twin": trial.twin,
+        "led_by": trial.led_by,
         "outcome": trial_status(trial).replace(" ", "_"),
         "dev": reached[0],
         "best_iteration": reached[1],

@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 
 from trainables.core.errors import Interrupted, Problem, UserError, WorkFailed, nearest
 from trainables.core.prose import VisibleLog, visible
-from tune_cl.process import SIGNALS, program, silence, stoppable
+from tune_cl.process import SIGNALS, program, set_command, silence, stoppable
 
 COMMANDS = {
     "run": "search a space of curricula and rankers",
@@ -98,6 +98,7 @@ class Parser(argparse.ArgumentParser):
 def console() -> NoReturn:
     """`tune-cl` as a process. Signals are ignored once the command is done: while Ray and other libraries shut down,
     Ctrl-C would end in a traceback and status 1."""
+    set_command()
     status = main()
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)

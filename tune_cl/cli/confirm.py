@@ -93,9 +93,8 @@ class ConfirmCommand(Command):
         return open_search(options.name, **place).confirm(**asdict(request), **training_options(options)).document
 
     def render(self, document: dict[str, Any]) -> str:
-        seeds, queries = len(document["seeds"]), document["queries"]
-        metric = in_metric_words(document["metric"])
-        head = f"{metric} on {document['split']}, {queries} queries, {seeds} seeds a configuration"
+        seeds, queries = counted(len(document["seeds"]), "seed"), counted(document["queries"], "query")
+        head = f"{in_metric_words(document['metric'])} on {document['split']}, {queries}, {seeds} a configuration"
         compared = every_row(document)
         notes = [
             f"{run['label']}, seed {run['seed']}: not tested, because it failed: {run['reason']}"

@@ -22,7 +22,7 @@ from typing import IO, Any
 
 from trainables.core.errors import ConfigError, DataError, Problem, WorkFailed
 from trainables.core.plugins import plugin_options
-from trainables.core.prose import say, wrapped
+from trainables.core.prose import counted, say, wrapped
 from trainables.data.readers import letor
 from trainables.rankers import RANKERS
 from tune_cl.api.search import Search, open_search, run
@@ -53,8 +53,9 @@ from tune_cl.history.search_folder import (
 from tune_cl.history.state import replay
 from tune_cl.history.tracking_uri import DATABASES, SQLITE, masked, resolve_tracking_uri
 from tune_cl.process import program
+from tune_cl.search.remarks import Remark, in_sentences
 from tune_cl.search_document import recorded_view
-from tune_cl.space.wording import CAUTION, DEFAULT, NOT_TUNED, below_label_free, label_free_words, rankers, tuning_words
+from tune_cl.space.wording import CAUTION, DEFAULT, NOT_TUNED, label_free_words, rankers, tuning_words
 
 FOLD = re.compile(r"Fold([0-9]+)")
 CHECKPOINT = "checkpoint"  # in the folder of a function's best iteration
@@ -62,30 +63,35 @@ Shown = dict[str, Any]
 
 
 def result_in_words(document: Shown) -> str:
-    """The best trial of each arm beside the default, then the commands to run next."""
+    """What puts the result in doubt, the best trial of each arm beside the default, then the commands to run next."""
     best, plain = document.get("best_curriculum", document["best"]), document["baseline"]
     won = best is not None and best["trial_id"] == document["best"]["trial_id"]
     head = [
         f"search {document['search']}: {rankers(document)} on {document['data']}, {_trials(document)} "
         f"({document['stopped_early']} stopped early, {document['errored']} failed), "
-        f"{document['iterations']} iterations, {document['seconds']:.0f} s"
+        f"{counted(document['iterations'], 'iteration')}, {document['seconds']:.0f} s"
     ]
     head += [f"What ended the search: {document['ended_by']}."] if document.get("ended_by") else []
-    below = below_label_free(document, document["metric"], [one["dev"] for one in (best, plain) if one])
+    found = [Remark(**remark) for remark in document.get("remarks", ())]
     sentences = [
         _tuning(document, plain),
         _difference(document, best, plain),
+        *(
+            f"{one['trial_id']}, the twin of {', '.join(one['twin_of'])}, failed: {one['reason']}"
+            for one in document.get("failed_twins", ())
+        ),
         label_free_words(document, document["metric"], "dev"),
-        f"Warning: {below}." if below else "",
+        *(f"Note: {text}" for text in in_sentences(found, warnings=False)),
     ]
-    lines = [*map(wrapped, head), "", _comparison(document, _columns(document, best, plain, won)), ""]
+    warned = [f"Warning: {text}" for text in in_sentences(found, warnings=True)]
+    lines = [*map(wrapped, [*warned, *head]), "", _comparison(document, _columns(document, best, plain, won)), ""]
     lines += [wrapped(one) for one in sentences if one]
     return "\n".join([*lines, "", *_next(document, best, "Prove it:" if won else "Test it:")])
 
 
 def _trials(document: Shown) -> str:
     if not _tuned(document):
-        return f"{document['trials']} trials"
+        return counted(document["trials"], "trial")
     arms, other = document["arms"], "with a curriculum" if document["over_curricula"] else "others"
     return f"{document['trials']} trials, {arms['plain']['trials']} plain and {arms['curriculum']['trials']} {other}"
 

@@ -128,23 +128,30 @@ def last_verdict(search: Path, split: str) -> dict[str, Any] | None:
     return document
 
 
-def readings_before(last: Document | None, labels: Sequence[str], seeds: Sequence[int]) -> tuple[int, ...]:
+def readings_before(
+    last: Document | None, labels: Sequence[str], seeds: Sequence[int], new_noise: bool
+) -> tuple[int, ...]:
     """With how many seeds a split was read before, each a part of `seeds` and of the same configurations (`labels`,
-    without the baseline): who asks again with more seeds has two chances. Readings with looks are none of these."""
+    without the baseline) with the same draws of the label noise: who asks again with more seeds has two chances.
+    Readings with looks are none of these."""
     if last is None:
         return ()
     before = [*last.get("earlier", []), _look(last)]
     same = [
         look["seeds"]
         for look in before
-        if look["configurations"] == list(labels) and not look["dropped"] and "max_seeds" not in look
+        if look["configurations"] == list(labels)
+        and look.get("new_noise", False) == new_noise
+        and not look["dropped"]
+        and "max_seeds" not in look
     ]
     return tuple(sorted({len(read) for read in same if 1 < len(read) < len(seeds) and set(read) < set(seeds)}))
 
 
 def looks_before(last: Document | None, document: Document) -> list[dict[str, Any]]:
     """What was seen on the split before `document`, oldest first: the seeds, labels and verdict of each confirmation
-    that had other seeds, configurations or another correction. `last`: the document of the last one."""
+    that had other seeds, configurations, draws of the label noise or another correction. `last`: that of the last
+    one."""
     if last is None:
         return []
     now = _look(document)
@@ -157,6 +164,8 @@ def _look(document: Document) -> dict[str, Any]:
     seen = {"seeds": document["seeds"], "configurations": tested, "dropped": dropped}
     if document.get("looks"):
         seen["max_seeds"] = document["asked"]["max_seeds"]
+    if document.get("asked", {}).get("new_noise"):
+        seen["new_noise"] = True
     return seen | {"correction": document.get("correction"), "verdict": document["verdict"]}
 
 

@@ -18,7 +18,7 @@ from trainables.core.gone import without_gone
 from trainables.core.randomness import generator
 from trainables.data import require_source, task_of
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.forecast import ends_no_trial, unused
+from tune_cl.experiment.forecast import ends_no_trial, never_models, unused
 from tune_cl.experiment.resolution import OFF, TEXTS, entries_of, map_all, resolve
 from tune_cl.experiment.search_keys import misfits, remarks, search_config, unfit_space
 from tune_cl.space.space import Flat, Points, points_of
@@ -189,7 +189,7 @@ def build(
         raise ConfigError(problems)
     of_trainings = [key for key in entries_of(line["configuration"], []) if key not in done.left_out]
     idle = unused(experiment, entries_of(line["search"], []), of_trainings)
-    notes += (*idle, *ends_no_trial(experiment))
+    notes += (*idle, *never_models(experiment), *ends_no_trial(experiment))
     return with_whole_grid(replace(experiment, notes=notes))
 
 
@@ -228,15 +228,6 @@ def unfit_arms(experiment: Experiment) -> list[Problem]:
     if experiment.baseline != OFF and not experiment.compares:
         right = "a key that the space searches, or sets otherwise"
         return [Problem("baseline", "leaves nothing to compare: all trials would be plain", right)]
-    share = experiment.search.plain
-    if share == "auto" or not share:
-        return []
-    if not (experiment.compares and experiment.shared_leaves):
-        wrong = "plain trials have nothing to search: the space searches no key outside baseline"
-        return [Problem("search.plain", wrong, "auto, or a search range for a key such as training.lr")]
-    if not all(experiment.arm_trials.values()):
-        wrong = f"{share:g} of {experiment.search.trials} trials leaves an arm without any"
-        return [Problem("search.plain", wrong, "another fraction, or more search.trials")]
     return []
 
 

@@ -28,6 +28,7 @@ OUTSIDE = (
     "confirmation",
     "look",
     "training_checkpoint",
+    "tune_plain",
 )  # events before which the search did not run: that time is left out
 
 
@@ -135,6 +136,7 @@ class SearchState:
     artifacts: set[str] = field(default_factory=set)  # paths of files for the parent run, since its end
     tuning: list[Event] = field(default_factory=list)  # what `tune-cl tune-plain` added
     label_free: dict[str, Any] = field(default_factory=dict)  # `first_stage` and `label_free` on dev, once computed
+    notes: dict[str, list[str]] = field(default_factory=dict)  # on trials, by trial
     warm_seeds: set[int] = field(default_factory=set)  # of the searches that it was warm-started from, as far as told
 
     @property
@@ -214,7 +216,8 @@ class SearchState:
     def apply(self, event: Event) -> None:
         """Takes in one event; kinds that do not concern the state are ignored."""
         if "time" in event:
-            self.seconds = self.seconds if event["event"] in OUTSIDE else self.seconds_until(event["time"])
+            if not (self.end or event["event"] in OUTSIDE):
+                self.seconds = self.seconds_until(event["time"])
             self.time = event["time"]
         match event["event"]:
             case "session":
@@ -235,6 +238,8 @@ class SearchState:
                 machines = self.machines.setdefault(ranker, [])
                 if event["text"] not in machines:
                     machines.append(event["text"])
+            case "note" if "trial" in event:
+                self.notes.setdefault(event["trial"], []).append(event["text"])
             case "pause":
                 self.trials[event["trial"]].paused = True
             case "end":

@@ -135,6 +135,7 @@ class Line:
     tip: str
     points: Sequence[Point]
     marks: Sequence[Mark] = ()
+    twin: str | None = None  # the other trial of its pair, which stands out with it
 
 
 def line_chart(lines: Sequence[Line], x_label: str, y_label: str) -> Markup:
@@ -154,7 +155,8 @@ def _line(line: Line, x: Scale, y: Scale) -> Markup:
     d = path([(x(at), y(value)) for at, value in line.points])
     strokes = [tag("path", d=d, class_="hit"), tag("path", d=d, class_="stroke")]
     marks = [_mark(mark, x(mark.at[0]), y(mark.at[1])) for mark in line.marks if math.isfinite(mark.at[1])]
-    return tag("g", *strokes, *marks, class_=f"line {line.role}", data_trial=line.trial, data_tip=line.tip)
+    data = {"data_trial": line.trial, "data_twin": line.twin, "data_tip": line.tip}
+    return tag("g", *strokes, *marks, class_=f"line {line.role}", **data)
 
 
 def _mark(mark: Mark, x: float, y: float) -> Markup:
@@ -285,7 +287,8 @@ def _marks(curve: Document) -> Iterator[Mark]:
 def _line_of(curve: Document, values: Mapping[int, float], marks: Sequence[Mark] = ()) -> Line:
     best, ended = curve["best"], curve["outcome"].replace("_", " ")
     reached = f"best {number(best['dev'])} at iteration {best['iteration']}" if best else "no dev value"
-    return Line(curve["trial"], curve["role"], f"{curve['name']}: {reached}; {ended}", list(values.items()), marks)
+    tip = f"{curve['name']}: {reached}; {ended}"
+    return Line(curve["trial"], curve["role"], tip, list(values.items()), marks, curve["twin"])
 
 
 def confirmed_chart(facts: Document) -> Markup:
@@ -296,7 +299,8 @@ def confirmed_chart(facts: Document) -> Markup:
         points = list(curve["dev"].items())
         marks = [Mark(at, "curriculum", f"curriculum over at iteration {past}") for at in points if at[0] == past]
         lines.append(Line(curve["trial"], curve["role"], curve["name"], points, marks))
-    return line_chart(lines, "iteration", f"dev {facts['metric']}, mean over {len(facts['verdict']['seeds'])} seeds")
+    seeds = counted(len(facts["verdict"]["seeds"]), "seed")
+    return line_chart(lines, "iteration", f"dev {facts['metric']}, mean over {seeds}")
 
 
 def pacing_chart(facts: Document) -> Markup:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from tune_cl.confirmation.request import Request
@@ -21,17 +21,18 @@ from tune_cl.confirmation.verdict import (
     notes_of,
     of_these_seeds,
     opponent,
-    remarks,
 )
+from tune_cl.confirmation.verdict import remarks as remarks_on
 from tune_cl.effects.pairs import FamilyEffects
 from tune_cl.effects.words import sentences, value_name
 from tune_cl.experiment.experiment import PLAIN
-from tune_cl.history.state import RAN_TO_THE_END, RUNNING, TrialState
+from tune_cl.history.state import RAN_TO_THE_END, RUNNING, Dev, SearchState, TrialState
 from tune_cl.report.findings import Document, Findings
 from tune_cl.report.queries import single_queries
 from tune_cl.report.stopping import stopping
 from tune_cl.report.wording import number, signed
-from tune_cl.space.wording import CAUTION, NOT_TUNED, below_label_free, label_free_rows, tuning_words
+from tune_cl.search.remarks import grouped, in_sentences, remarks
+from tune_cl.space.wording import CAUTION, NOT_TUNED, label_free_rows, tuning_words
 
 MOST_ROWS = 10  # trials of an arm in the table without a confirmation
 MOST_LINES = 250  # trials of an arm drawn; more would make the page slow and the chart unreadable
@@ -53,7 +54,7 @@ def facts(findings: Findings) -> Document:
 def main_facts(findings: Findings, in_python: bool = False) -> Document:
     """What came out, and the trials. `in_python`: what to do next is calls, not commands."""
     state, search = findings.state, findings.experiment
-    rows = [*configurations(findings)]
+    rows, found = [*configurations(findings)], remarks(state, search)
     return {
         "search": state.name,
         "description": search.description,
@@ -68,21 +69,28 @@ def main_facts(findings: Findings, in_python: bool = False) -> Document:
         "grows_trees": search.base_run().grows_trees,
         "plain_is_tuned": findings.tuned,
         "verdict": None if findings.confirmation is None else _verdict(findings, findings.confirmation),
-        "on_dev": _on_dev(findings),
+        "on_dev": [*in_sentences(found, warnings=True), *_on_dev(findings)],
+        "notes_on_search": [*in_sentences(found, warnings=False)],
         "next": _next(findings, in_python),
         "configurations": rows,
         "not_shown": len(findings.plain) + len(findings.ranked) - sum(bool(row["trial_id"]) for row in rows),
         "curves": [_curve(findings, trial) for trial in _drawn(findings)],
         "ended": bool(state.end),
         "outcomes": state.counts(),
-        "failures": [
-            {"trial": _words(trial), "reason": trial.reason or "no reason given"}
-            for trial in state.by_number()
-            if trial.outcome == "failed"
-        ][:MOST_REASONS],
+        "failures": _failures(state)[:MOST_REASONS],
+        "remarks": [asdict(remark) for remark in found],
         "trees": _trees(findings),
         "effects": effects_facts(findings.effects),
     }
+
+
+def _failures(state: SearchState) -> list[Document]:
+    """The reasons of failed trials, each once, with the trials."""
+    failed = {trial.trial: trial.reason for trial in state.by_number() if trial.outcome == "failed"}
+    return [
+        {"trial": ", ".join([_words(state.trials[names[0]]), *names[1:]]), "reason": reason, "count": len(names)}
+        for reason, names in grouped(failed).items()
+    ]
 
 
 def _words(trial: TrialState) -> str:
@@ -137,7 +145,7 @@ def _opponent_name(row: Document) -> str:
 
 def _small_print(confirmed: Document, top: Document) -> Iterator[str]:
     """Sentences, each with a fact that stands nowhere above it."""
-    yield from (holds_for(confirmed), " ".join(remarks(confirmed)), of_these_seeds(confirmed))
+    yield from (holds_for(confirmed), " ".join(remarks_on(confirmed)), of_these_seeds(confirmed))
     if not top.get("seed_matters", True) and confirmed["verdict"] == "no difference shown":
         yield SAME_TREES
     yield f"Seeds {', '.join(map(str, confirmed['seeds']))}, paired by query."
@@ -180,9 +188,8 @@ def _mean_curve(findings: Findings, row: Document, confirmed: Document) -> Docum
 
 
 def _on_dev(findings: Findings) -> list[str]:
-    """What dev shows, in sentences: what tuning was worth to plain training, the best other trial, a warning where both
-    arms are below what needs no training labels."""
-    return [text for text in (_tuning(findings), _best_on_dev(findings), _below(findings)) if text]
+    """What dev shows, in sentences: what tuning was worth to plain training, the best other trial."""
+    return [text for text in (_tuning(findings), _best_on_dev(findings)) if text]
 
 
 def _best_on_dev(findings: Findings) -> str:
@@ -197,12 +204,6 @@ def _best_on_dev(findings: Findings) -> str:
     if difference <= 0:
         return f"{text}No {findings.other} was above it on dev."
     return f"{text}It is the best of {len(findings.ranked)} trials. {CAUTION}"
-
-
-def _below(findings: Findings) -> str:
-    means = [arm[0][1].dev for arm in (findings.plain, findings.ranked) if arm]
-    below = below_label_free(findings.state.label_free, findings.metric, means)
-    return f"{below}." if below else ""
 
 
 def _tuning(findings: Findings) -> str:
@@ -275,7 +276,18 @@ def _trials(findings: Findings) -> Iterator[Document]:
         difference = at.dev - level.dev if level and trial is not best else None
         row = _row({"label": trial.words, "mean": at.dev, "sd": None, "difference": difference}, trial.trial)
         ended = None if trial.outcome in RAN_TO_THE_END else trial.outcome or RUNNING
-        yield row | {"iterations": len(trial.dev(findings.metric)), "ended": ended}
+        yield row | {"iterations": len(trial.dev(findings.metric)), "ended": ended, "twin": _twin(findings, trial, at)}
+
+
+def _twin(findings: Findings, trial: TrialState, at: Dev) -> Document | None:
+    """Of a curriculum: its twin, and how far it is above it on dev (None: the twin failed, or has no value yet)."""
+    if trial.arm == PLAIN or trial.twin is None:
+        return None
+    twin = findings.state.trials[trial.twin]
+    reached = None if twin.outcome == "failed" else twin.best(findings.metric)
+    outcome = "failed" if twin.outcome == "failed" else None
+    difference = at.dev - reached.dev if reached else None
+    return {"trial_id": twin.trial, "mean": reached and reached.dev, "difference": difference, "ended": outcome}
 
 
 # -- trials --------------------------------------------------------------------------------------------------------
@@ -298,6 +310,7 @@ def _curve(findings: Findings, trial: TrialState) -> Document:
     share = {step: values.get("available_share") for step, values in sorted(trial.results.items())}
     return {
         "trial": trial.trial,
+        "twin": trial.twin,
         "name": _words(trial),
         "role": best.get(id(trial), other),
         "outcome": trial.outcome or RUNNING,

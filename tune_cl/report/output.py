@@ -81,7 +81,10 @@ LATEX = {
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "†": r"\dag{}", "‡": r"\ddag{}", "–": "--",
 }  # fmt: skip
-COLUMNS = ("trial", "arm", "outcome", "reason", "seed", "baseline", "iterations", "best_dev", "best_iteration")
+COLUMNS = (
+    "trial", "arm", "twin", "led_by", "outcome", "reason", "seed", "baseline", "iterations", "best_dev",
+    "best_iteration",
+)  # fmt: skip
 
 
 def latex(text: str) -> str:
@@ -148,7 +151,8 @@ def trials_csv(findings: Findings) -> str:
     writer.writerow([*COLUMNS, *keys])
     for trial in trials:
         at = trial.best(findings.metric)
-        facts: list[Any] = [trial.trial, trial.arm, trial.outcome or "running", trial.reason or "", trial.seed]
+        facts: list[Any] = [trial.trial, trial.arm, trial.twin or "", trial.led_by or ""]
+        facts += [trial.outcome or "running", trial.reason or "", trial.seed]
         facts += [plain(trial.baseline), trial.iterations, repr(at.dev) if at else "", at.iteration if at else ""]
         writer.writerow([*facts, *(_value(trial.params[key]) if key in trial.params else "" for key in keys)])
     return out.getvalue()
