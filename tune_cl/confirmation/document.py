@@ -122,7 +122,12 @@ class Compared:
     def taken(self) -> Seeds:
         """How the tests take the seeds: in pairs where all trainings start from the same weights."""
         few = FEW if self.max_seeds is None else FIRST_LOOK
-        return Seeds(all(runs[0].run.starts_alike for runs in self.runs.values()), self.prior, few)
+        return Seeds(self.starts_alike, self.prior, few)
+
+    @property
+    def starts_alike(self) -> bool:
+        """Whether all trainings start from the same pretrained weights."""
+        return all(runs[0].run.starts_alike for runs in self.runs.values())
 
     def seed_matters(self, *labels: str) -> bool:
         """Whether the seed changes any of these trainings."""
