@@ -138,7 +138,7 @@ def test_an_encoder_in_a_folder_of_its_own_is_found(tmp_path: Path) -> None:
     [
         ("modules.json", {"type": "sentence_transformers.models.LSTM"}, "is made of Transformer, Pooling, LSTM"),
         ("modules.json", {"path": "../elsewhere", "idx": 0}, "has its encoder at '../elsewhere'"),
-        ("1_Pooling/config.json", {"pooling_mode_max_tokens": True}, "pools in another way"),
+        ("1_Pooling/config.json", {"pooling_mode_max_tokens": True}, "pools by mean and max"),
         ("config_sentence_transformers.json", {"similarity_fn_name": "euclidean"}, "compares by 'euclidean'"),
     ],
 )

@@ -32,6 +32,7 @@ from trainables.curriculum.weighting import OF_DIFFICULTY, SELF_PACED_WEIGHTS, W
 from trainables.data.settings import DataConfig, ForNetworks
 from trainables.evaluation.metrics import LEVEL_ELSEWHERE, METRICS, our_name
 from trainables.rankers import RANKERS, ranker_settings
+from trainables.rankers.folder import usual_temperature
 from trainables.training.losses import LOSSES
 
 
@@ -455,7 +456,7 @@ class TrainingRun(Section):
     @property
     def temperature(self) -> float:
         """What the loss divides scores by."""
-        usual = ranker_settings(self.ranker).temperature if self.training.loss == "softmax" else 1.0
+        usual = usual_temperature(ranker_settings(self.ranker)) if self.training.loss == "softmax" else 1.0
         return self.training.temperature or usual
 
     @property

@@ -9,11 +9,12 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from trainables.config.keys import TrainingRun
 from trainables.config.task_fit import require_fit
@@ -37,6 +38,7 @@ from trainables.training.memory import enough_memory
 from trainables.training.parallel import ALONE, Ranks
 from trainables.training.prepared import PreparedData, ranker_of
 from trainables.training.progress import STATE, RankerProgress
+from trainables.training.round_trip import require_round_trip
 from trainables.training.saved_ranker import load_weights, write_ranker
 from trainables.training.scoring import Scorer
 
@@ -53,12 +55,13 @@ class Training(RankerProgress):
         self.ranks = ranks
         self.device = torch.device(device) if device else best_device()
         keep_freed_memory()
+        require_round_trip(run, prepared)
         with enough_memory(self.device):
             self.module = initial_module(run, prepared).to(self.device)
         self.precision = choose_precision(run.training.precision, self.device, self.module)
-        self.optimizer = torch.optim.AdamW(
-            self.module.parameter_groups(run.training.lr), weight_decay=run.training.weight_decay, fused=True
-        )
+        decay = run.training.weight_decay
+        groups = decayed(self.module, self.module.parameter_groups(run.training.lr), decay)
+        self.optimizer = torch.optim.AdamW(groups, weight_decay=decay, fused=True)
         self.base_rates = [group["lr"] for group in self.optimizer.param_groups]
         self.average = self._moving_average()
         split, negatives = training_negatives(run, prepared)
@@ -328,6 +331,26 @@ def initial_module(run: TrainingRun, prepared: PreparedData) -> RankerModule:
         start = {name: torch.tensor(values) for name, values in prepared.start.items()}
         checkpoint.load_trained_state(module, start)
     return module
+
+
+def decayed(module: nn.Module, groups: list[dict[str, Any]], decay: float) -> list[dict[str, Any]]:
+    """Optimiser groups of which biases and the weights of norms, in groups of their own, do not decay."""
+    if not decay:
+        return groups
+    spared = {
+        id(parameter)
+        for layer in module.modules()
+        for name, parameter in layer.named_parameters(recurse=False)
+        if name.endswith("bias") or "norm" in type(layer).__name__.lower()
+    }
+    split = [
+        group
+        | {"params": [p for p in group["params"] if (id(p) in spared) is spare]}
+        | ({"weight_decay": 0.0} if spare else {})
+        for group in groups
+        for spare in (False, True)
+    ]
+    return [group for group in split if group["params"]]
 
 
 def training_instances(run: TrainingRun, prepared: PreparedData) -> tuple[Split, Instances]:
