@@ -218,9 +218,7 @@ def test_rates_fall_from_layer_to_layer(folder: Path) -> None:
 
 def test_what_cannot_say_yes_or_no_is_an_error(folder: Path, tmp_path: Path) -> None:
     save_encoder("bert", tmp_path / "bert")
-    with pytest.raises(
-        ConfigError, match=r"'.*' is of architecture bert, whose tokens read later ones; "
-    ):
+    with pytest.raises(ConfigError, match=r"'.*' is of architecture bert, whose tokens read later ones; "):
         prepare(make_run(tmp_path / "bert"), DATA)
     with pytest.raises(
         ConfigError, match=r"ranker\.model: '.*' is a decoder \(qwen3\), .*; an encoder, or ranker\.name: decoder"

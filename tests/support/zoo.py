@@ -74,7 +74,7 @@ def byte_pairs(ends: bool = False, **keys: Any) -> Any:
     return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names | keys)
 
 
-def sentence_pieces(prefix: bool = True) -> Any:
+def sentence_pieces() -> Any:
     """T5's tokenizer: a Unigram model, texts behind a mark for a space, `</s>` at the end."""
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
@@ -347,7 +347,6 @@ MAKERS: dict[str, Make] = {
     "megatron-bert": transformer("MegatronBert", word_pieces, **SIZES),
     "fnet": transformer("FNet", untyped, **SIZES),
     "nystromformer": transformer("Nystromformer", word_pieces, **SIZES, num_landmarks=8, segment_means_seq_len=64),
-    "xlnet": lambda folder: save_encoder("xlnet", folder) and None,
     "bart": lambda folder: save_encoder("bart", folder) and None,
     # Cross-encoders of transformers.
     **{
@@ -433,7 +432,6 @@ MAKERS: dict[str, Make] = {
     "llama with Llama 2's tokenizer": transformer(
         "Llama", rows_before_spaces, "AutoModelForCausalLM", **SIZES, num_key_value_heads=2
     ),
-    "gemma2, which caps its logits": causal("gemma2"),
     "CrossEncoder of a language model": answering(chatting(causal("qwen2"), OF_PAIRS), "1", "0"),
     "CrossEncoder of a language model, one word": answering(chatting(causal("qwen3"), OF_PAIRS), "true", None),
     "Qwen3-Embedding": sentences(
@@ -441,6 +439,18 @@ MAKERS: dict[str, Make] = {
         pooling("lasttoken"),
         NORMALIZE,
         prompts={"query": "Q: "},
+    ),
+    "T5 encoder, as gtr": sentences(
+        transformer("T5", sentence_pieces, "T5EncoderModel", d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4),
+        pooling("mean"),
+        dense(32, 24, bias=False, activation_function=torch.nn.Identity()),
+        NORMALIZE,
+    ),
+    "EmbeddingGemma": sentences(
+        transformer("Gemma3Text", byte_pairs, **SIZES, **ROWS, use_bidirectional_attention=True),
+        pooling("mean"),
+        dense(32, 48, bias=False, activation_function=torch.nn.Identity()),
+        NORMALIZE,
     ),
     # What is none of these.
     "no model at all": no_model,
