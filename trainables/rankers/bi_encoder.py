@@ -24,9 +24,11 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from trainables.core.errors import ConfigError, Problem
+from trainables.rankers.adapters import AdaptedModule, require_changes
 from trainables.rankers.bert import save_activations
 from trainables.rankers.dense_layers import DenseLayer
 from trainables.rankers.encoders import (
+    empty_encoder,
     first_position,
     new_encoder,
     pop_pooler,
@@ -113,11 +115,17 @@ def form_of(files: Mapping[str, str], settings: BiEncoderSettings, max_length: i
         similarity=similarity,
         normalised=own.get("normalised", False) or similarity == "cosine",
         max_length=max_length,
-        lengths=tuple(own.get("lengths", (None, None))),
+        lengths=(settings.query_length or own.get("lengths", [None])[0], own.get("lengths", [None, None])[1]),
         prompts=tuple(json.loads(files.get(PROMPTS, '["", ""]'))),
-        dimensions=own.get("dimensions"),
+        dimensions=max(nested(settings)) if nested(settings) else own.get("dimensions"),
         dense=tuple(_dense_configs(files)),
     )
+
+
+def nested(settings: BiEncoderSettings) -> tuple[int, ...]:
+    """The dimensions at which the loss is trained (Matryoshka: Kusupati et al. 2022); none: all that are compared."""
+    asked = settings.dimensions
+    return () if asked is None else asked if isinstance(asked, tuple) else (asked,)
 
 
 def _require_same(key: str, settings: BiEncoderSettings, own: str | None) -> None:
@@ -129,7 +137,7 @@ def _require_same(key: str, settings: BiEncoderSettings, own: str | None) -> Non
         raise ConfigError(Problem(f"ranker.{key}", wrong, f"{own}, or leave it out"))
 
 
-class BiEncoderModule(DualEncoder):
+class BiEncoderModule(DualEncoder, AdaptedModule):
     """Scores [B] of pairs, from the vectors of their texts. `encoder`: a transformers encoder, as loaded. `dense`: the
     layers after pooling."""
 
@@ -145,6 +153,10 @@ class BiEncoderModule(DualEncoder):
     ):
         super().__init__()
         self.template, self.settings, self.form = template, settings, form
+        size = form.dense[-1]["out_features"] if form.dense else encoder.config.hidden_size
+        if form.dimensions is not None and form.dimensions > size:
+            wrong = f"{form.dimensions}, and the vectors have {size}"
+            raise ConfigError(Problem("ranker.dimensions", wrong, f"at most {size}"))
         pop_pooler(encoder)
         self.encoder, self.dense, self.first_position = encoder, dense, first_position(encoder)
         self.packs = encoder.config.model_type in PACKED
@@ -185,10 +197,15 @@ class BiEncoderModule(DualEncoder):
             vectors = self.dense(self._pooled(states.to(next(self.parameters()).dtype), packed_index, inputs))
             if self.form.normalised:
                 vectors = functional.normalize(vectors, dim=1)
-            if self.form.dimensions is None:
-                return vectors
-            vectors = vectors[:, : self.form.dimensions]
-            return functional.normalize(vectors, dim=1) if self.form.similarity == "cosine" else vectors
+            return vectors if self.form.dimensions is None else self._cut(vectors, self.form.dimensions)
+
+    def _cut(self, vectors: Tensor, dimensions: int) -> Tensor:
+        vectors = vectors[:, :dimensions]
+        return functional.normalize(vectors, dim=1) if self.form.similarity == "cosine" else vectors
+
+    def views(self, vectors: Tensor) -> list[Tensor]:
+        cuts = nested(self.settings) if self.training else ()
+        return [self._cut(vectors, cut) for cut in cuts] if len(cuts) > 1 else [vectors]
 
     def _pooled(self, states: Tensor, packed_index: Tensor | None, inputs: Mapping[str, Any]) -> Tensor:
         """Vectors [N, D] of the encoder's last ones, [N, L, D] or packed."""
@@ -205,7 +222,15 @@ class BiEncoder(PretrainedRanker):
         folder = require_known(read_folder(settings.model))
         form = folder.sentences
         cls = form is not None and form.pooling == "cls"
-        return folder_files(folder, from_front, cls) | (_form_files(form) if form else {})
+        return folder_files(folder, from_front, cls) | (_form_files(form) if form else {}) | self.own_files(settings)
+
+    def own_files(self, settings: BiEncoderSettings) -> dict[str, str]:
+        asked = settings.query_prompt, settings.document_prompt
+        if asked == (None, None):
+            return {}
+        form = read_folder(settings.model).sentences
+        own = form.prompts if form else ("", "")
+        return {PROMPTS: json.dumps([own[side] if text is None else text for side, text in enumerate(asked)])}
 
     def most_tokens(self, files: Mapping[str, str]) -> int:
         longest = super().most_tokens(files)
@@ -213,6 +238,8 @@ class BiEncoder(PretrainedRanker):
 
     def notes(self, text: TextSide, settings: BiEncoderSettings) -> tuple[str, ...]:
         form_of(text.files, settings, super().most_tokens(text.files))
+        if settings.lora.rank:
+            require_changes(empty_encoder(json.loads(text.files[CONFIG])), settings.lora, 1)
         return ()
 
     def build(self, text: TextSide, settings: BiEncoderSettings, max_length: int, outputs: int = 1) -> BiEncoderModule:
@@ -221,10 +248,14 @@ class BiEncoder(PretrainedRanker):
         template = TextTemplate.of(text.files)
         require_positions(settings.model, template.longest, max_length)
         if settings.model == TINY:
-            return self.restore(text.files, settings, max_length, outputs)
+            module = self.restore(text.files, settings, max_length, outputs)
+            module.add_adapters(module.encoder, settings.lora)
+            return module
         _require_scores(outputs)
         form, folder = form_of(text.files, settings, max_length), read_folder(settings.model)
-        return BiEncoderModule(pretrained_encoder(folder.at), dense_layers(folder), template, settings, form)
+        module = BiEncoderModule(pretrained_encoder(folder.at), dense_layers(folder), template, settings, form)
+        module.add_adapters(module.encoder, settings.lora)
+        return module
 
     def restore(
         self, files: Mapping[str, str], settings: BiEncoderSettings, max_length: int, outputs: int = 1

@@ -47,13 +47,20 @@ class PretrainedRanker(Ranker):
         """The text files of `ranker.model`. `from_front`: whether long queries lose their first tokens. Raises
         ConfigError if it is no model of this ranker's."""
 
+    def own_files(self, settings: Any) -> dict[str, str]:
+        """Text files of what the ranker's keys put before texts."""
+        return {}
+
     def prepare(self, data: RankingData, settings: Any, seed: int) -> TextSide:
         """The seed is not used: the vocabulary is the model's, and that of `tiny` follows from the training texts."""
         from_front = keeps_latest(data, settings.keep)
         if settings.model == TINY:
-            digest = digest_of(data.digest, TINY, settings.vocabulary_size, from_front)
+            own = self.own_files(settings)
+            digest = digest_of(data.digest, TINY, settings.vocabulary_size, from_front, *([own] if own else []))
             return cached_text_side(
-                self.cache_kind, digest, lambda: self._text_side(data, settings, tiny_files(data, settings, from_front))
+                self.cache_kind,
+                digest,
+                lambda: self._text_side(data, settings, tiny_files(data, settings, from_front) | own),
             )
         files = self.files(settings, from_front)
         return cached_text_side(

@@ -36,6 +36,7 @@ LayerDecay = Annotated[
 Layers = tuple[Annotated[int, Field(ge=1)], ...]
 Pooling = Literal["mean", "cls", "lasttoken", "max", "weightedmean"]
 Similarity = Literal["cosine", "dot"]
+Dimension = Annotated[int, Field(ge=1)]
 
 
 class RankerSettings(BaseModel):
@@ -148,7 +149,7 @@ class DecoderSettings(RankerSettings):
 
 class BiEncoderSettings(RankerSettings):
     text_side = "bert"
-    text_keys = frozenset({"model", "vocabulary_size", "keep"})
+    text_keys = frozenset({"model", "vocabulary_size", "keep", "query_prompt", "document_prompt"})
     embeds = True
     classifies = False
 
@@ -168,6 +169,19 @@ class BiEncoderSettings(RankerSettings):
     similarity: Similarity | None = Field(
         None, description="of the two vectors, which is the score; null: the model's own, else cosine"
     )
+    query_prompt: str | None = Field(None, description="what stands before each query; null: the model's own, if any")
+    document_prompt: str | None = Field(
+        None, description="what stands before each document; null: the model's own, if any"
+    )
+    query_length: int | None = Field(
+        None, ge=8, description="most tokens of a query; null: the model's own, else training.max_length"
+    )
+    dimensions: Dimension | Annotated[tuple[Dimension, ...], Field(min_length=1)] | None = Field(
+        None,
+        description="the first N dimensions of a vector are compared; a list trains the loss at each (Matryoshka), and "
+        "compares the most; null: the model's own, else all",
+    )
+    lora: LoraSettings = LoraSettings()
     keep: Keep = "latest"
     checkpointing: Checkpointing = False
     vocabulary_size: VocabularySize = 8000

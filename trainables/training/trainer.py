@@ -162,8 +162,22 @@ class Training(RankerProgress):
     def _loss_of_part(self, step: int, batch: Batch, weights: np.ndarray, part: slice) -> Tensor:
         """What a part of a batch adds to the batch's loss."""
         ordered_share = self.curriculum.negatives.ordered_share(step)
-        per_sample = self._losses(batch[part], objective(self.run, step), self._forward, ordered_share)
-        return self._reduced(per_sample, weights, part)
+        scored: list[Tensor] = []  # a ranker may be trained on several views of its vectors, which are computed once
+
+        def of_view(view: int, rows: np.ndarray) -> Tensor:
+            scored[:] = scored or [self._forward(rows)]
+            return scored[0][view] if self._has_views(scored[0]) else scored[0]
+
+        loss = objective(self.run, step)
+        per_sample = [self._losses(batch[part], loss, partial(of_view, 0), ordered_share)]
+        views = len(scored[0]) if self._has_views(scored[0]) else 1
+        per_sample += [
+            self._losses(batch[part], loss, partial(of_view, view), ordered_share) for view in range(1, views)
+        ]
+        return self._reduced(per_sample[0] if views == 1 else torch.stack(per_sample).mean(0), weights, part)
+
+    def _has_views(self, scores: Tensor) -> bool:
+        return isinstance(self.module, DualEncoder) and scores.dim() == 2
 
     def _reduced(self, per_sample: Tensor, weights: np.ndarray, part: slice) -> Tensor:
         on_loss = sent(torch.from_numpy(weights).to(per_sample.dtype), per_sample.device)
@@ -172,11 +186,18 @@ class Training(RankerProgress):
     def _contrast(self, in_batch: InBatchNegatives, batch: Batch, weights: np.ndarray) -> Tensor:
         """The loss of a batch with in-batch negatives; leaves its gradient in the parameters."""
         contrast = in_batch.contrast(batch)
+        assert isinstance(self.module, DualEncoder)
+        views_of = self.module.views
+
+        def contrasted(vectors: Tensor) -> Tensor:
+            found = [contrast.losses(view, self.loss_settings) for view in views_of(vectors)]
+            return found[0] if len(found) == 1 else torch.stack(found).mean(0)
+
         return self.accumulation.backward_through_vectors(
             self.module,
             len(weights),
             lambda count: [partial(self._embed, *rows) for rows in contrast.parts(count)],
-            lambda vectors: self._reduced(contrast.losses(vectors, self.loss_settings), weights, slice(None)),
+            lambda vectors: self._reduced(contrasted(vectors), weights, slice(None)),
         )
 
     def _embed(self, query_rows: np.ndarray, document_rows: np.ndarray) -> Tensor:
