@@ -116,6 +116,18 @@ def test_prompts_lengths_dimensions_and_adapters_are_trained_and_saved(more: dic
     assert ours.reshape(3, 5) == pytest.approx(scores, abs=1e-5)
 
 
+def test_the_similarity_of_the_folder_is_the_default_and_not_contradicted(tmp_path: Path) -> None:
+    saved_ranker(tmp_path, "bert", similarity="dot")
+    (tmp_path / "ranker" / "tune_cl.json").unlink()
+    keys = {"name": "bi_encoder", "model": str(tmp_path / "ranker")}
+    run = validated({"ranker": keys, "training": {"max_length": MAX_LENGTH, "loss": "softmax", "negatives": 2}})
+    training = Training(run, prepare(run, tiny_data(queries=4)), device="cpu")
+    assert run.temperature == 1 and training.module.form.similarity == "dot" and not training.module.form.normalised
+    with pytest.raises(ConfigError, match=r"ranker\.similarity: 'cosine', but .* was trained with dot; dot, or leave"):
+        wrong = validated({"ranker": keys | {"similarity": "cosine"}, "training": {"max_length": MAX_LENGTH}})
+        Training(wrong, prepare(wrong, tiny_data(queries=4)), device="cpu")
+
+
 def test_more_dimensions_than_a_vector_has_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"ranker\.dimensions: 33, and the vectors have 32; at most 32"):
         saved_ranker(tmp_path, "bert", dimensions=33)
@@ -140,7 +152,9 @@ def test_a_sentence_transformer_of_others_is_loaded_and_trained_further(normalis
     training = Training(run, prepare(run, tiny_data(queries=4)), device="cpu")
     started = dict(training.module.named_parameters())
     assert all(torch.equal(weight, started[name]) for name, weight in ranker.module.named_parameters())
-    with pytest.raises(ConfigError, match=r"ranker\.pooling: 'mean', but .* was trained with cls; cls"):
+    with pytest.raises(
+        ConfigError, match=r"ranker\.pooling: 'mean', but .* was trained with cls; cls, or leave it out"
+    ):
         wrong = TrainingRun.model_validate({"ranker": keys | {"pooling": "mean"}, "training": {"max_length": 16}})
         Training(wrong, prepare(wrong, tiny_data(queries=4)), device="cpu")
 

@@ -33,6 +33,7 @@ from trainables.rankers.settings import TINY
 from trainables.rankers.text_pairs import PairTemplate, cached_text_side, keeps_latest
 
 TOKENIZER, PAIRS = "tokenizer.json", "pairs.json"
+ENDLESS = 10**6  # tokens that a model reads if neither it nor its tokenizer sets a limit
 PROMPTS = "prompts.json"  # among the text files: what stands before queries and before documents
 
 
@@ -94,7 +95,7 @@ def behind_prompt(files: Mapping[str, str], side: int, texts: Iterable[str]) -> 
 def folder_files(folder: ModelFolder, from_front: bool, cls: bool = True) -> dict[str, str]:
     """Files of the tokenizer and configuration of an encoder. `cls`: whether texts must begin with its [CLS] token."""
     config, tokenizer = read_encoder(folder, cls)
-    longest = min(tokenizer.model_max_length, positions(config, tokenizer.model_max_length))
+    longest = min(tokenizer.model_max_length, positions(config, ENDLESS), ENDLESS)
     longest = (getattr(config, OURS, None) or {}).get("longest", longest)  # our folders give another length to others
     pad = tokenizer.convert_tokens_to_ids(str(tokenizer.pad_token))
     assert isinstance(pad, int)
