@@ -19,6 +19,7 @@ from trainables.core.randomness import generator
 from trainables.evaluation.significance import Components, CrossedTest
 from tune_cl import run_confirmation as runner
 from tune_cl.confirmation import looks
+from tune_cl.confirmation.intersection import Opposed
 from tune_cl.confirmation.looks import (
     bias_adjusted,
     boundary,
@@ -30,6 +31,7 @@ from tune_cl.confirmation.looks import (
 )
 from tune_cl.confirmation.verdict import corrected_tests, power_of
 from tune_cl.history.search_folder import SearchFolder
+from tune_cl.space.wording import DEFAULT
 
 __all__ = ["confirmed", "confirmed_folder", "data", "trainer"]  # fixtures
 
@@ -84,7 +86,7 @@ def test_readings_spend_a_tenth_more_than_the_first() -> None:
 @given(st.lists(st.integers(2, 40), min_size=2, max_size=4, unique=True).map(sorted), st.floats(-0.02, 0.02))
 @settings(max_examples=10)
 def test_a_further_reading_knows_of_those_before(readings: list[int], mean: float) -> None:
-    judged = list(_judged([mean], 4, noise=0.05).values())
+    judged = [_judged([mean], 4, noise=0.05)["a"].tests["plain"]]
     assert looks.at_reading(judged, readings[:1]) == judged
     [one], level = looks.at_reading(judged, readings), float(reading_levels(tuple(readings))[-1])
     assert one.test.new.p >= judged[0].test.new.p and level < 0.05
@@ -123,7 +125,15 @@ def _judged(means: list[float], seeds: int, noise: float = 0.005) -> dict[str, A
     rng = generator(1, "looks")
     baseline = rng.normal(0.5, 0.01, (seeds, 200))
     pairs = [(baseline + mean + rng.normal(0, noise, (seeds, 200)), baseline) for mean in means]
-    return dict(zip("abc", corrected_tests(pairs, "holm"), strict=False))
+    return _opposed("abc", pairs)
+
+
+def _opposed(labels: str, pairs: list[Any]) -> dict[str, Opposed]:
+    """Each configuration against the champion alone."""
+    tests = corrected_tests(pairs, "holm")
+    return {
+        label: Opposed({"plain": ("champion",)}, {"plain": test}) for label, test in zip(labels, tests, strict=False)
+    }
 
 
 def test_a_clear_difference_is_settled_at_the_first_look() -> None:
@@ -146,7 +156,7 @@ def test_a_worse_recommended_one_does_not_end_it_while_another_may_be_better() -
     baseline = rng.normal(0.5, 0.01, (6, 200))
     promising = baseline + 0.03 + np.linspace(-0.07, 0.07, 6)[:, None] + rng.normal(0, 0.005, (6, 200))
     worse = baseline - 0.05 + rng.normal(0, 0.005, (6, 200))
-    judged = dict(zip("ab", corrected_tests([(worse, baseline), (promising, baseline)], "holm"), strict=True))
+    judged = _opposed("ab", [(worse, baseline), (promising, baseline)])
     found = look_at(judged, "a", 200, 6, 20)
     assert (found.label, found.decision) == ("a", "continue") and found.p_new <= found.boundary
     assert look_at(judged, "a", 200, 6, 6).decision == "worse"
@@ -161,8 +171,18 @@ def test_what_hardly_differs_is_hopeless_where_seeds_hardly_matter() -> None:
     baseline = generator(2, "looks").normal(0.5, 0.1, (4, 150))
     queries = generator(3, "looks").normal(0, 0.1, 150)
     pair = (baseline + queries - queries.mean() + 0.001 + generator(4, "l").normal(0, 0.01, (4, 150)), baseline)
-    found = look_at({"a": corrected_tests([pair], "holm")[0]}, "a", 150, 4, 20)
+    found = look_at(_opposed("a", [pair]), "a", 150, 4, 20)
     assert found.decision == "hopeless"
+
+
+def test_better_ends_it_only_against_every_opponent_and_one_that_cannot_be_beaten_makes_it_hopeless() -> None:
+    far, close = _judged([0.05, 0.0], 3).values()
+    weak, strong = far.tests["plain"], close.tests["plain"]
+    both = Opposed({"plain": ("champion",), "own": ("twin",)}, {"plain": weak, "own": strong})
+    found = look_at({"a": both}, "a", 200, 3, 20)
+    assert found.decision != "better" and found.against == "own"
+    same = Opposed({"plain": ("champion",), "own": ("twin",)}, {"plain": weak, "own": weak})
+    assert look_at({"a": same}, "a", 200, 3, 20).decision == "better"
 
 
 def test_the_last_look_decides() -> None:
@@ -172,7 +192,7 @@ def test_the_last_look_decides() -> None:
 
 def test_differences_that_are_all_equal_are_no_verdict() -> None:
     baseline = np.tile(np.linspace(0, 1, 50), (3, 1))
-    found = look_at({"a": corrected_tests([(baseline + 0.01, baseline)], "holm")[0]}, "a", 50, 3, 20)
+    found = look_at(_opposed("a", [(baseline + 0.01, baseline)]), "a", 50, 3, 20)
     assert found.decision == "continue"
     assert math.isnan(found.p_new)
     assert "no test" in found.in_words() and "nan" not in found.in_words()
@@ -186,8 +206,8 @@ def test_differences_without_variance_say_nothing_of_what_could_be_shown() -> No
 
 def test_intervals_exclude_zero_exactly_where_the_look_rejects() -> None:
     for mean in np.linspace(-0.01, 0.01, 21):
-        judged = list(_judged([float(mean)], 4, noise=0.05).values())
-        [one] = looks.at_look([replace(judged[0])], 4, 12)
+        judged = _judged([float(mean)], 4, noise=0.05)["a"].tests["plain"]
+        [one] = looks.at_look([judged], 4, 12)
         low, high = one.test.new.ci95
         assert (one.test.new.p <= 0.05) == (low > 0 or high < 0)
 
@@ -212,7 +232,7 @@ def test_p_values_follow_the_looks(
     monkeypatch.setattr(looks, "LEAST_POWER", 0.0)
     document = confirm(confirmed_folder, until_settled=True, max_seeds=4, top=1)
     fixed = confirm(confirmed_folder, seeds=4, top=1)
-    [row], [alone] = document["configurations"], fixed["configurations"]
+    [row], [alone] = (each["configurations"][0]["opponents"][:1] for each in (document, fixed))
     assert row["p_new"] == pytest.approx(overall(alone["p_new"], 4, 4))
     assert row["ci95_new"][0] < alone["ci95_new"][0]
     assert (row["p_new"] <= 0.05) == (row["ci95_new"][0] > 0 or row["ci95_new"][1] < 0)
@@ -221,7 +241,7 @@ def test_p_values_follow_the_looks(
 
 def test_a_killed_one_goes_on(confirmed_folder: SearchFolder, trainer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(looks, "LEAST_POWER", 0.0)
-    trainer.left = 4  # the first look has been taken
+    trainer.left = 5  # the first look has been taken
     with pytest.raises(Interrupted) as stop:
         confirm(confirmed_folder, until_settled=True, max_seeds=5, top=2, each=True)
     assert "--until-settled --max-seeds 5" in str(stop.value)
@@ -241,7 +261,7 @@ def test_who_is_hopeless_gets_no_more_seeds(
 
     monkeypatch.setattr(runner, "look_at", hopeless)
     document = confirm(confirmed_folder, until_settled=True, max_seeds=4, top=2, each=True)
-    assert trainer.trained == [*(f"{of}, seed 4" for of in ("baseline", *LABELS)), "baseline, seed 5",
+    assert trainer.trained == [*(f"{of}, seed 4" for of in (DEFAULT, *LABELS, "plain lr=0.02")), f"{DEFAULT}, seed 5",
                             f"{LABELS[1]}, seed 5"]  # fmt: skip
     [row] = document["configurations"]
     assert row["label"] == LABELS[1] and document["dropped"] == [{"label": LABELS[0], "seeds": [1, 3, 4]}]

@@ -479,6 +479,11 @@ class TrainingRun(Section):
         return ranker_settings(self.ranker).draws
 
     @property
+    def starts_alike(self) -> bool:
+        """Whether trainings with different seeds start from the same pretrained weights, but for a new last layer."""
+        return "model" in self.ranker or self.training.pretrain_data is not None
+
+    @property
     def teachers(self) -> list[str]:
         """What the order, the loss or the negatives read of teachers, some of TEACHERS."""
         needs = SCORINGS[self.curriculum.scoring].needs if self.curriculum.reads_scoring else frozenset()

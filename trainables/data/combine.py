@@ -158,6 +158,7 @@ def joined(first: RankingData, second: RankingData) -> RankingData:
         domains=first.domains + second.domains,
         splits={"train": one_split(train)},
         notes=first.notes + second.notes,
+        group=None,
         own=None,
     )
 

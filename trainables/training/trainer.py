@@ -68,6 +68,7 @@ class Training(RankerProgress):
         self.in_batch = InBatchNegatives(self.batcher, run.evaluation.relevance_level) if contrasts else None
         self.accumulation = Accumulation(run.training.micro_batch, self.device, ranks)
         self.notes = self.accumulation.notes
+        self.notes += self.curriculum.notes
         self.best_weights: dict[str, Tensor] = {}
 
     def _moving_average(self) -> MovingAverage | None:

@@ -107,9 +107,10 @@ def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
             f"{resources.workers} times as fast; what they send each other comes on top"
         )
     notes += [f"{problem.location}: {problem.wrong}" for problem in lacking(resources)]  # nodes may have them
-    notes += doubts(prepared.data, run.data, run.evaluation.relevance_level)
     for note in notes:
         say(f"note: {note}")
+    for doubt in doubts(prepared.data, run.data, run.evaluation.relevance_level):
+        say(f"warning: {doubt}")
     document = describe(experiment, _at_a_time(experiment.search))
     starts = _pretrained(experiment)
     teaching = teaching_iterations * pace(*prepare_teacher(run, prepared.data)) if teaching_iterations else 0.0
@@ -225,7 +226,7 @@ def _by_topic(document: dict[str, Any]) -> dict[str, str]:
         "priors": "; ".join(document["priors"]),
         "searcher": f"{document['searcher']}: {SEARCHERS.entries[document['searcher']].summary}",
         "tries first": counted(document["points"], "configuration") + " of search.points" if document["points"] else "",
-        "trials": f"{trials}, of at most {document['max_iterations']} iterations each",
+        "trials": f"{trials}, of at most {counted(document['max_iterations'], 'iteration')} each",
         "plain trials": _plain(document["arms"]["plain"]),
         DEFAULT: f"{baseline or 'as the configuration is by default'}; the first trial, never stopped early",
         "scheduler": _scheduler(document),

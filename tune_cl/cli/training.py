@@ -54,13 +54,16 @@ class TrainCommand(Command):
             metavar="DIR",
             help="folder for the ranker, its run and its state (default: one for each configuration)",
         )
+        help_of_test = "evaluate the best weights on test, which is not read otherwise"
+        parser.add_argument("--test", action="store_true", help=help_of_test)
         add_overrides(parser)
 
     def execute(self, options: Namespace) -> dict[str, Any]:
         from tune_cl.api.training import train
 
         try:
-            return train(options.space, options.data, options.ranker, options.overrides, options.output).document
+            given = options.space, options.data, options.ranker, options.overrides, options.output
+            return train(*given, test=options.test).document
         except KeyboardInterrupt:
             raise Interrupted(f"stopped; saved iterations are kept. Go on with: {same_again(options)}") from None
 
@@ -70,7 +73,7 @@ class TrainCommand(Command):
             f"at iteration {document['best_iteration']} of {len(document['dev'])}",
             "",
         ]
-        if document["test"] is not None:
+        if "test" in document:
             lines += [table(["metric", "test"], document["test"].items()), ""]
         lines += [f"run     {document['run_file']}", f"ranker  {document['checkpoint']}"]
         return "\n".join(lines)
@@ -78,7 +81,7 @@ class TrainCommand(Command):
 
 def same_again(options: Namespace) -> str:
     """The command for the same training again."""
-    parts = [] if options.space is None else [options.space]
+    parts = [*([options.space] if options.space is not None else []), *(["--test"] if options.test else [])]
     flags = {"--data": options.data, "--ranker": options.ranker, "--output": options.output}
     for flag, value in [*flags.items(), *(("--set", override) for override in options.overrides)]:
         parts += [] if value is None else [flag, str(value)]

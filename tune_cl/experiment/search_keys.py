@@ -9,13 +9,14 @@ from pydantic import Field, ValidationError
 
 from trainables.config.keys import configuration_fields, dotted_keys, flatten, one_of, unflatten
 from trainables.core.errors import Problem
-from trainables.core.prose import counted
 from trainables.core.validation import ActiveIf, Section, active_values, key_problem, needs, problems_of, too_large
 from tune_cl.samplers import SEARCHERS
 from tune_cl.schedulers import SCHEDULERS
 from tune_cl.space.parameters import Leaf, Range
 from tune_cl.space.space import Space
 
+AUTO: Literal["auto"] = "auto"
+PAIRS: Literal["pairs"] = "pairs"
 BY_CHANCE = ("random", "grid")  # searchers that learn nothing from trials
 
 
@@ -73,10 +74,10 @@ class SearchConfig(Section):
     trials: int = Field(
         default=16, ge=1, description="trials of both arms; a grid has all its combinations unless this is given"
     )
-    plain: Annotated[Literal["auto"] | Annotated[float, Field(ge=0, lt=1)], Field(union_mode="left_to_right")] = Field(
-        default="auto",
-        description="the fraction of plain trials; auto: half where baseline leaves keys to search, else the "
-        "default alone; 0: the default alone",
+    plain: Literal["pairs", 0] = Field(
+        default=PAIRS,
+        description="plain trials: pairs: a twin for each curriculum, with its values outside baseline; 0: the default "
+        "alone",
     )
     max_concurrent: int | None = Field(
         default=None, ge=1, description="trials at a time; null: as many as the resources allow"
@@ -86,13 +87,26 @@ class SearchConfig(Section):
     )
     iterations: int | None = Field(default=None, ge=1, description="iterations of all trials together; null: no limit")
     startup_trials: Annotated[
-        int, ActiveIf("a searcher that models the space", lambda search: search.searcher not in BY_CHANCE)
-    ] = Field(default=8, ge=1, description="trials that are drawn at random before tpe, gp or cmaes models the space")
-    points: tuple[dict[str, Any], ...] = Field(
-        default=(), description="configurations that are tried first, in this order"
+        Literal["auto"] | Annotated[int, Field(ge=1)],
+        Field(
+            union_mode="left_to_right",
+            description="trials of an arm that are drawn at random before tpe, gp or cmaes models the space; auto: a "
+            "third of them, 8 at most",
+        ),
+        ActiveIf("a searcher that models the space", lambda search: search.searcher not in BY_CHANCE),
+    ] = AUTO
+    points: tuple[dict[str, Any], ...] | Literal["published", "portfolio"] = Field(
+        default=(),
+        description="configurations that are tried first, in this order; published: the curricula of the papers that "
+        "the space holds; portfolio: those that did best over data sets",
     )
     warm_start: tuple[str, ...] = Field(default=(), description="names or folders of earlier searches to learn from")
     resources: Resources = Field(default_factory=Resources)
+
+    @property
+    def first(self) -> tuple[dict[str, Any], ...]:
+        """The configurations that are tried first; none as long as they are only named."""
+        return () if isinstance(self.points, str) else self.points
 
     @property
     def has_first_rung(self) -> bool:
@@ -173,11 +187,6 @@ def unfit_space(search: SearchConfig, space: Space) -> list[Problem]:
 def remarks(search: SearchConfig) -> list[str]:
     """What the user should know about settings that are allowed."""
     notes = []
-    if search.searcher not in BY_CHANCE and not search.warm_start and 1 < search.trials <= search.startup_trials:
-        notes.append(
-            f"search.searcher: {search.searcher} models the space after {counted(search.startup_trials, 'trial')} "
-            f"(search.startup_trials), so all {search.trials} of this search are chosen at random"
-        )
     if search.resources.gpu > 1:
         idle = f"{search.resources.gpu - 1:g} of the {search.resources.gpu:g} GPUs that it reserves stay idle"
         more = "search.resources.workers is the number of processes of a trial"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from math import inf
+from threading import Event
 from typing import Any
 
 import ray
@@ -68,11 +69,13 @@ class Capacity:
         return now
 
 
-def first_ended(tasks: Collection[Any], capacity: Capacity) -> Any:
+def first_ended(tasks: Collection[Any], capacity: Capacity, stop: Event | None = None) -> Any:
     """The first of Ray's tasks to end. While none does `capacity` looks: Ray itself waits without a word for a node
-    that holds one."""
+    that holds one. Raises KeyboardInterrupt when the command is to stop, or with `stop` once that is set."""
     while True:
         stop_if_asked()
+        if stop and stop.is_set():
+            raise KeyboardInterrupt
         ended, _ = ray.wait(list(tasks), num_returns=1, timeout=READ_SECONDS)
         if ended:
             return ended[0]

@@ -168,6 +168,8 @@ class Delivery:
         resumed = key in self.cursor.runs
         run = self.child(key, layout.trial_name(event), layout.trial_tags(self.search, event), event["time"])
         self.store.log_params(run, layout.parameters(event["params"]))
+        for curriculum in event.get("twins", ()):
+            self.store.log_tags(self.run_of(curriculum), layout.tags({"twin": key}))
         if resumed:
             self.store.set_status(run, "RUNNING")
         if key not in self.cursor.open:

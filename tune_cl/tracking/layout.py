@@ -115,7 +115,13 @@ def trial_tags(search: Event, trial: Event) -> dict[str, str]:
     """Tags of a child run from the event `trial`."""
     cut_keys = cut_parameters(trial["params"])
     values = {"kind": "trial", "trial_id": trial["trial"], "seed": trial["seed"], "baseline": trial["baseline"]}
-    values |= {"arm": arm_of(trial), "cut_parameters": ", ".join(cut_keys) if cut_keys else None}
+    twin = next(iter(trial.get("twins", ())), trial.get("twin"))
+    values |= {
+        "arm": arm_of(trial),
+        "twin": twin,
+        "led_by": trial.get("led_by"),
+        "cut_parameters": ", ".join(cut_keys) if cut_keys else None,
+    }
     return tags(values) | child_tags(search, trial["trial"])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -19,6 +20,7 @@ from trainables.data.settings import DataConfig
 from trainables.data.words import Cut, cut_of, index_words, look_up, normalised, words
 
 LOOKED_AT = 300  # relevant documents of a split, for whether they share words with their queries
+RELATED = re.compile(r"(Q\d+)_R\d+")  # SemEval's CQA: a question's number, and that of a thread found for it
 NEARLY_ALL = 0.9  # share of the queries whose judgments name a non-relevant document, for candidates from the qrels
 
 
@@ -108,12 +110,13 @@ def assemble(raw: Raw, config: DataConfig) -> RankingData:
     def contexts() -> Iterator[tuple[str, ...]]:
         return (raw.splits[name].contexts[row] for name in rows for row in map(int, rows[name]))
 
+    query_ids = [raw.splits[name].query_ids[row] for name in rows for row in map(int, rows[name])]
     return RankingData(
         name=raw.name,
         digest=" ".join(_beside_files(config, cut, dropped)),
         document_ids=raw.document_ids,
         documents=raw.documents,
-        query_ids=TextColumn.of(raw.splits[name].query_ids[row] for name in rows for row in map(int, rows[name])),
+        query_ids=TextColumn.of(query_ids),
         utterances=TextColumn.of(utterance for context in contexts() for utterance in context),
         utterance_offsets=np.cumsum(np.fromiter(chain([0], map(len, contexts())), np.int64, start + 1)),
         domain=np.zeros(start, np.int16),
@@ -122,8 +125,19 @@ def assemble(raw: Raw, config: DataConfig) -> RankingData:
         notes=tuple(notes),
         retrieved=set(sources.values()) == {"bm25"},
         words=cut,
+        group=_original_questions(query_ids),
         own=np.concatenate([own[name][rows[name]] for name in rows]).astype(np.int32) if beside else None,
     )
+
+
+def _original_questions(query_ids: Sequence[str]) -> np.ndarray | None:
+    """Which queries are threads that were found for the same question (SemEval's community question answering, whose
+    ids say so), int32 [queries]; None for other data."""
+    found = [RELATED.fullmatch(name) for name in query_ids]
+    if not any(found):
+        return None
+    names = [one[1] if one else name for one, name in zip(found, query_ids, strict=True)]
+    return np.unique(names, return_inverse=True)[1].astype(np.int32)
 
 
 def _ungraded_note(name: str, split: RawSplit) -> list[str]:
