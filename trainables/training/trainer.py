@@ -295,7 +295,7 @@ class Training(RankerProgress):
         nearest = self.scorer.nearest(text.queries, text.documents, split.query, depth + 1)
         documents, scores = (each.reshape(len(split), -1) for each in nearest)
         kept = np.argsort(documents == own[split.query, None], axis=1, kind="stable")[:, :-1]  # one fewer of each query
-        return tuple(np.take_along_axis(each, kept, 1).ravel() for each in (documents, scores))
+        return np.take_along_axis(documents, kept, 1).ravel(), np.take_along_axis(scores, kept, 1).ravel()
 
     # -- state ---------------------------------------------------------------------------------------------------
 

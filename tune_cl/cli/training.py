@@ -218,7 +218,7 @@ def _documents(path: Path) -> tuple[list[str], list[str]]:
         raise DataError(problems)
     texts: dict[str, str] = {}
     line_of: dict[str, int] = {}
-    for number, name, text in _objects(whole, path) if whole.lstrip().startswith("{") else _lines(whole):
+    for number, name, text in _objects(whole, path) if whole.lstrip().startswith("{") else _named_lines(whole):
         place = f"{path}:{number}"
         if not name.strip():
             problems.append(Problem(place, "no id before the tab", "id, tab, text, or a text alone"))
@@ -235,7 +235,7 @@ def _documents(path: Path) -> tuple[list[str], list[str]]:
     return list(texts), list(texts.values())
 
 
-def _lines(text: str) -> Iterator[tuple[int, str, str]]:
+def _named_lines(text: str) -> Iterator[tuple[int, str, str]]:
     """(line, id, text) of each line that is not blank."""
     for number, line in enumerate(text.split("\n"), 1):  # splitlines would end lines at a lone CR too
         line = line.removesuffix("\r")
