@@ -62,7 +62,7 @@ SPACE: dict[str, Any] = {
     "ranker": "knrm",
     "training": {
         "loss": {"choice": ["pairwise", "hinge", "cross_entropy"]},
-        "lr": {"choice": [3e-3, 1e-2, 3e-2, 1e-1]},
+        "lr": {"choice": [1e-3, 3e-3, 1e-2, 3e-2]},
         "batch_size": 16,
         "max_length": 24,
         "batches_per_iteration": 8,
@@ -155,7 +155,7 @@ def read_once(experiment: Experiment) -> dict[str, PreparedData]:
 @contextmanager
 def without_ray(executor: InProcess) -> Iterator[None]:
     """Replaces Ray's execution, and leaves out what no verdict depends on."""
-    replaced = {"run_trials": executor.run_trials, "ray_session": lambda _: nullcontext()}
+    replaced = {"run_trials": executor.run_trials, "ray_session": lambda *_: nullcontext()}
     replaced |= {"MlflowWriter": NoWriter, "write_report": lambda *_: None, "Concurrency": lambda *_: lambda: 1}
     unread = {"notes": lambda *_: [], "label_free": lambda *_: NOTHING}
     with ExitStack() as stack:

@@ -53,7 +53,7 @@ from tune_cl.confirmation.selection import (
     seeds_of,
 )
 from tune_cl.confirmation.training import ended_result, fetch_results, is_trained, result_of
-from tune_cl.confirmation.trainings import Trainings
+from tune_cl.confirmation.trainings import Trainings, failures_in_words
 from tune_cl.confirmation.verdict import WITHOUT_CURRICULUM, notes_of
 from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Arm, Experiment
 from tune_cl.experiment.load import OF_TRAININGS, require_current
@@ -381,7 +381,7 @@ class Confirmation:
         """
         roles = self.roles
         if not roles:
-            raise WorkFailed("; ".join(f"{run.name}: {why} (see {run.folder})" for run, why in self.failed))
+            raise WorkFailed(failures_in_words(self.failed))
         head = {"search": self.state.name, "storage": self.search_folder.address}
         head |= {"tracking_uri": masked(self.search_folder.tracking_uri)}
         head |= {"metric": self.state.metric, "split": self.request.split, "seeds": self.seeds}
@@ -490,7 +490,7 @@ def pilot(
             work = prepare_work(search_folder, journal, request, address, objective, panel, pilot=True)
             work.train(journal)
             if work.failed:
-                raise WorkFailed("; ".join(f"{run.name}: {why}" for run, why in work.failed))
+                raise WorkFailed(failures_in_words(work.failed))
             return work.compared(work.seeds).values[work.default.label]
     except BaseException as error:
         if not stops(error):

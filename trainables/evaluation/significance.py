@@ -164,7 +164,20 @@ def crossed_tests(pairs: Sequence[Pair], seeds: Seeds = PAIRED) -> list[CrossedT
 
 
 def _paired_spreads(pairs: Sequence[Pair], prior: SeedPrior) -> list[Spread]:
-    """Of the differences at equal seed, which all share a baseline or a configuration (`moderated`)."""
+    """Of the differences at equal seed. Those from the same reference lend each other their variance (`moderated`);
+    those of one configuration from several references do not, for these are unlike: its own settings without the
+    curriculum vary much less beside it than another champion."""
+    spreads: dict[int, Spread] = {}
+    references = [reference.tobytes() for _, reference in pairs]
+    for one in dict.fromkeys(references):
+        places = [place for place, reference in enumerate(references) if reference == one]
+        own = _moderated_spreads([pairs[place] for place in places], prior)
+        spreads |= dict(zip(places, own, strict=True))
+    return [spreads[place] for place in range(len(pairs))]
+
+
+def _moderated_spreads(pairs: Sequence[Pair], prior: SeedPrior) -> list[Spread]:
+    """Of pairs with the same reference."""
     of_seeds = np.array([(values - reference).mean(axis=1) for values, reference in pairs])
     deviations = of_seeds - of_seeds.mean(axis=1, keepdims=True)
     variances = np.array([_error(each) ** 2 * len(each) for each in np.round(of_seeds, 12)])
