@@ -18,11 +18,15 @@ from benchmarks.power_grid import LEVEL, OF_QUERIES, RESIDUAL, Summary, adjusted
 from trainables.core.randomness import generator
 from trainables.evaluation.significance import (
     TINY,
+    borrowed,
     clustered,
     collapsed,
     crossed_tests,
     error_and_freedom,
     guarded,
+    pooled_prior,
+    prior_freedom,
+    welch,
 )
 
 SPREADS = ((0.003, 0.003), (0.01, 0.01), (0.03, 0.03), (0.01, 0.03), (0.03, 0.01))  # SD of seeds, plain and other arm
@@ -44,6 +48,41 @@ def on_split(true: np.ndarray, effects: np.ndarray, queries: int, rng: np.random
     """Means over a split's queries, [R, K, N], of configurations with `true` values [R, K] and effects of seeds."""
     of_query = OF_QUERIES / queries**0.5 * rng.standard_normal((*true.shape, 1))
     return true[..., None] + effects + of_query + RESIDUAL / queries**0.5 * rng.standard_normal(effects.shape)
+
+
+@dataclass(frozen=True)
+class Tested:
+    """Two arms of R confirmations: mean difference, its error and degrees of freedom, and the mean squares [R]."""
+
+    difference: np.ndarray
+    error: np.ndarray
+    freedom: np.ndarray
+    of_seed: np.ndarray
+    of_query: np.ndarray
+    residual: np.ndarray
+    seeds: int
+    queries: int
+
+
+def tested(summary: Summary, paired: bool, others: tuple[np.ndarray, np.ndarray] | None = None) -> Tested:
+    """The product's test of the first two arms. `others`: variances of the means of other configurations' seeds [R, E],
+    and their degrees of freedom [E]."""
+    few, queries = summary.seeds - 1.0, summary.queries
+    if paired:
+        own = summary.of_seeds[:, 0].var(axis=1, ddof=1)[:, None]
+        variance, freedom = own[:, 0], np.full(len(own), few)
+    else:
+        own = summary.means[:, :2].var(axis=2, ddof=1)
+        variance, freedom = welch(own, few)
+    if others is not None:
+        known, freedoms = others
+        every = np.concatenate([own, known], axis=1)
+        alike = prior_freedom(every, np.append(np.full(own.shape[1], few), freedoms))
+        variance, lent = borrowed(variance, freedom, *pooled_prior(known, freedoms, alike, own.shape[1]))
+        freedom = freedom + lent
+    squares = queries * np.maximum(variance, TINY), summary.of_query[:, 0], summary.residual[:, 0]
+    error, free = error_and_freedom(squares, freedom, summary.seeds, queries)
+    return Tested(summary.difference[:, 0], error, free, *squares, summary.seeds, queries)
 
 
 # -- how to spend the trainings --------------------------------------------------------------------------------------
@@ -319,8 +358,8 @@ def clusters(repetitions: int) -> Iterator[str]:
                 for _ in range(repetitions):
                     drawn = 2**0.5 * (OF_QUERIES * _near(1, ids, rng) + RESIDUAL * _near(seeds, ids, rng))
                     drawn = drawn + 2**0.5 * 0.01 * rng.standard_normal((seeds, 1))
-                    tested = [crossed_tests([each])[0] for each in (drawn, clustered(drawn, ids))]
-                    found += [test.p <= LEVEL for test in tested]
+                    tests = [crossed_tests([(one, 0 * one)])[0] for one in (drawn, clustered(drawn, ids))]
+                    found += [test.p <= LEVEL for test in tests]
                 cells.append("{:.3f} ({:.3f})".format(*(found / repetitions)[::-1]))
             yield f"| {queries} | {name} | {' | '.join(cells)} |"
 

@@ -107,11 +107,11 @@ class RankerArtifacts(Artifacts):
         level = run.evaluation.relevance_level
         if documents is not None:
             data = with_retrieved(data, "dev", documents, scores)
-            evaluator = evaluator_of(data, data.splits["dev"], level)
+            evaluator = evaluator_of(data, data.splits["dev"], level, run.metric)
             write_evaluated(folder, "dev", data, scores, folder.name, evaluator)
             return
         if level not in self._evaluators:
-            self._evaluators[level] = evaluator_of(data, data.splits["dev"], level)
+            self._evaluators[level] = evaluator_of(data, data.splits["dev"], level, run.metric)
         write_evaluated(folder, "dev", data, scores, folder.name, self._evaluators[level])
 
     def ranker(self, checkpoint: str | Path, run: AnyRun) -> Path:

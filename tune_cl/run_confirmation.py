@@ -53,7 +53,7 @@ from tune_cl.confirmation.selection import (
     seeds_of,
 )
 from tune_cl.confirmation.training import ended_result, fetch_results, is_trained, result_of
-from tune_cl.confirmation.trainings import Trainings
+from tune_cl.confirmation.trainings import Trainings, failures_in_words
 from tune_cl.confirmation.verdict import WITHOUT_CURRICULUM, notes_of
 from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Arm, Experiment
 from tune_cl.experiment.load import OF_TRAININGS, require_current
@@ -262,7 +262,7 @@ class Confirmation:
         compared = self.compared(self.seeds[:seen])
         opposed = compared.opposed(self.roles, len(self.dropped), over_looks=False)
         queries = next(iter(compared.tested.values())).shape[1]
-        look = look_at(opposed, self.best[0].label, queries, seen, self.request.max_seeds)
+        look = look_at(opposed, self.best[0].label, queries, seen, self.request.max_seeds, compared.readings)
         self.looks.append(look)
         say(look.in_words())
         event = {"event": "look", "split": self.request.split, "max_seeds": self.request.max_seeds, **look.row}
@@ -275,7 +275,9 @@ class Confirmation:
     def compared(self, seeds: Sequence[int]) -> Compared:
         """What gets further seeds and its opponents, over these."""
         runs = {one.label: [self.runs[one.label, seed] for seed in seeds] for one in self.with_opponents}
-        readings = readings_before(self.last, [one.label for one in self.running], seeds, self.request.new_noise)
+        asked = new_seeds(self.request.most, self.state.search_seeds) if self.max_seeds else seeds
+        running = [one.label for one in self.running]
+        readings = readings_before(self.last, running, asked, self.request.new_noise)
         options = self.request.split, self.state.metric, self.request.correction, self.max_seeds
         return Compared(runs, *options, readings, self.clusters)
 
@@ -379,7 +381,7 @@ class Confirmation:
         """
         roles = self.roles
         if not roles:
-            raise WorkFailed("; ".join(f"{run.name}: {why} (see {run.folder})" for run, why in self.failed))
+            raise WorkFailed(failures_in_words(self.failed))
         head = {"search": self.state.name, "storage": self.search_folder.address}
         head |= {"tracking_uri": masked(self.search_folder.tracking_uri)}
         head |= {"metric": self.state.metric, "split": self.request.split, "seeds": self.seeds}
@@ -488,7 +490,7 @@ def pilot(
             work = prepare_work(search_folder, journal, request, address, objective, panel, pilot=True)
             work.train(journal)
             if work.failed:
-                raise WorkFailed("; ".join(f"{run.name}: {why}" for run, why in work.failed))
+                raise WorkFailed(failures_in_words(work.failed))
             return work.compared(work.seeds).values[work.default.label]
     except BaseException as error:
         if not stops(error):

@@ -45,7 +45,7 @@ def replicates_of(state: SearchState, experiment: Experiment, search_folder: Sea
 
 @dataclass
 class SeedTrainings:
-    """`failed`: runs that failed, and why."""
+    """`goes_on`: the command with which the user goes on; `failed`: runs that failed, and why."""
 
     search_folder: SearchFolder
     state: SearchState
@@ -53,6 +53,7 @@ class SeedTrainings:
     journal: Journal
     address: str | None = None
     panel: PanelKind = Panel
+    goes_on: str = ""
     failed: list[tuple[SeedRun, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -87,7 +88,7 @@ class SeedTrainings:
         trainings = Trainings(
             iter([missing]), self.journal, search.resources, self._own_checkpoints(), self._ended, shown, panel.update
         )
-        with ray_session(self.address), panel:
+        with ray_session(self.address, self.goes_on), panel:
             concurrency = Concurrency(
                 search.resources, search.max_concurrent, self.address is not None, say, not base.grows_trees
             )

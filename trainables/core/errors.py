@@ -12,7 +12,7 @@ from trainables.core.memory_kill import MemoryKill
 
 MAX_SHOWN = 20
 MANY = 4  # equal problems of a file: fewer are a line each, with their places
-LINE = re.compile(r":\d+$")  # behind a file's name
+LINE = re.compile(r":\d+$|, row \d+ \(from 0\)$")  # behind the name of a file or table
 
 
 @dataclass(frozen=True)

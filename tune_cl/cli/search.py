@@ -274,9 +274,9 @@ class ResumeCommand(ResultCommand):
 class TunePlainCommand(ResultCommand):
     """Example: tune-cl tune-plain penha2020_pacing --trials 12
 
-    A curriculum is only as good as the plain training that it beats. Adds trials without a curriculum to a search that
-    has only one, over the keys that its space searches outside baseline, else over learning rate, loss and batch
-    size."""
+    A curriculum is only as good as the plain training that it beats. Adds trials without a curriculum: the twins that
+    curricula lack, then others over the keys that the space searches outside baseline, else over learning rate, loss
+    and batch size. The same command continues one that was stopped."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_name(parser)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +21,8 @@ from trainables.curriculum.pacing import PACINGS, Schedule
 from trainables.curriculum.sampler import easy_first
 from trainables.curriculum.weighting import WEIGHTINGS, values_of, weights
 from trainables.data.instances import DRAWN, NONE
-from trainables.data.readers.rows import read_whole
+from trainables.data.readers.contents import IDS, TEXTS, id_of, text_of
+from trainables.data.readers.rows import Wrong, read_whole
 from trainables.evaluation.per_query import probabilities
 from tune_cl.cli import Command
 from tune_cl.cli.options import DATA_HELP, add_overrides, add_split
@@ -97,8 +99,8 @@ class RerankCommand(Command):
       tune-cl rerank cross-encoder/ms-marco-MiniLM-L6-v2 --data ../data/wikiqa
 
     CHECKPOINT may be any cross-encoder with one or two labels. DOCUMENTS has one document a line: its text, or its id,
-    a tab and its text. A ranker that was trained to classify pairs predicts classes: of the pairs of DATA (as TSV), or
-    of each document with the query as the first sentence."""
+    a tab and its text, or an object of JSON with _id and text. A ranker that was trained to classify pairs predicts
+    classes: of the pairs of DATA (as TSV), or of each document with the query as the first sentence."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
@@ -187,31 +189,51 @@ def _predictions(
 
 
 def _documents(path: Path) -> tuple[list[str], list[str]]:
-    """Ids (as given, or the line number from 1) and texts; the file may be gzipped."""
-    text = read_whole(path, problems := [], pipes=True)
-    if text is None:
+    """Ids (as given, or the line number from 1) and texts; the file may be gzipped. Objects of JSON, one a line, have
+    an id and a text, as in a corpus."""
+    whole = read_whole(path, problems := [], pipes=True)
+    if whole is None:
         raise DataError(problems)
     texts: dict[str, str] = {}
     line_of: dict[str, int] = {}
-    for number, line in enumerate(text.split("\n"), 1):  # read_text would end lines at a lone CR too
-        line = line.removesuffix("\r")
-        if line.strip():
-            name, tab, text = line.partition("\t")
-            name, text = (name, text) if tab else (str(number), line)
-            if not name.strip():
-                problems.append(Problem(f"{path}:{number}", "no id before the tab", "id, tab, text, or a text alone"))
-            elif not text.strip():
-                problems.append(Problem(f"{path}:{number}", f"document '{name}' has no text", "a text after the tab"))
-            elif name in line_of:
-                wrong = f"document '{name}' is also in line {line_of[name]}"
-                problems.append(Problem(f"{path}:{number}", wrong, "every id once"))
-            else:
-                texts[name], line_of[name] = text, number
+    for number, name, text in _objects(whole, path) if whole.lstrip().startswith("{") else _lines(whole):
+        place = f"{path}:{number}"
+        if not name.strip():
+            problems.append(Problem(place, "no id before the tab", "id, tab, text, or a text alone"))
+        elif not text.strip():
+            problems.append(Problem(place, f"document '{name}' has no text", "give the document a text"))
+        elif name in line_of:
+            problems.append(Problem(place, f"document '{name}' is also in line {line_of[name]}", "every id once"))
+        else:
+            texts[name], line_of[name] = text, number
     if problems:
         raise DataError(problems)
     if not texts:
         raise DataError(Problem(str(path), "has no documents", "one document a line"))
     return list(texts), list(texts.values())
+
+
+def _lines(text: str) -> Iterator[tuple[int, str, str]]:
+    """(line, id, text) of each line that is not blank."""
+    for number, line in enumerate(text.split("\n"), 1):  # splitlines would end lines at a lone CR too
+        line = line.removesuffix("\r")
+        if line.strip():
+            name, tab, behind = line.partition("\t")
+            yield (number, name, behind) if tab else (number, str(number), line)
+
+
+def _objects(text: str, path: Path) -> Iterator[tuple[int, str, str]]:
+    """(line, id, text) of each object of JSON; its line where it has no id."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            row = dict(json.loads(line))
+            name = id_of(next((row[key] for key in IDS if key in row), number))
+            yield number, str(name), text_of(TEXTS[0], row)
+        except (ValueError, TypeError, Wrong) as error:
+            wrong, right = error.args if isinstance(error, Wrong) else ("no object of JSON", "an object a line")
+            raise DataError(Problem(f"{path}:{number}", wrong, right)) from None
 
 
 SHOWN = 3

@@ -13,10 +13,10 @@ import numpy as np
 
 from trainables.core.errors import WorkFailed
 from trainables.core.prose import counted
-from trainables.evaluation.significance import bootstrap_ci, clustered
+from trainables.evaluation.significance import NO_PRIOR, SeedPrior, Seeds, bootstrap_ci, clustered
 from tune_cl.confirmation.intersection import Opposed, Role, corrected_over, leader_of, verdict_on
-from tune_cl.confirmation.looks import at_look, at_reading, bias_adjusted
-from tune_cl.confirmation.request import SeedRun
+from tune_cl.confirmation.looks import at_reading, over_looks
+from tune_cl.confirmation.request import FIRST_LOOK, SeedRun
 from tune_cl.confirmation.training import ended_result, values_by_query
 from tune_cl.confirmation.verdict import (
     Corrected,
@@ -41,7 +41,7 @@ class Compared:
     """What is compared on one split. `runs`: by label, of the same seeds; all have ended. `max_seeds`: with looks after
     each seed, the most seeds that there might be; None without looks. `readings`: numbers of seeds with which the same
     was read before, ascending. `clusters`: the cluster of each query, if
-    near-duplicates are to count as one."""
+    near-duplicates are to count as one. `prior`: what other trainings show of the seeds."""
 
     runs: Mapping[str, Runs]
     split: str
@@ -50,6 +50,7 @@ class Compared:
     max_seeds: int | None = None
     readings: tuple[int, ...] = ()
     clusters: Mapping[str, int] | None = None
+    prior: SeedPrior = NO_PRIOR
 
     @cached_property
     def values(self) -> dict[str, np.ndarray]:
@@ -88,41 +89,48 @@ class Compared:
         """The tests of each configuration against its opponents, corrected over the configurations (`dropped`: see
         `corrected_over`), over all looks and over earlier readings with fewer seeds; or of this look alone."""
         groups = [[(label, opponent) for opponent in roles] for label, roles in opponents.items()]
-        tests = iter(self._tests([pair for group in groups for pair in group], "none"))
+        pairs = [pair for group in groups for pair in group]
+        tests = iter(self._over_looks(pairs, len(groups) + dropped) if over_looks else self._tests(pairs))
         corrected = corrected_over([[next(tests) for _ in group] for group in groups], self.correction, dropped)
-        found = {}
-        for (label, roles), group in zip(opponents.items(), corrected, strict=True):
-            of_group = self._over_looks(group) if over_looks else group
-            found[label] = Opposed(roles, dict(zip(roles, of_group, strict=True)))
-        return found
+        return {
+            label: Opposed(roles, dict(zip(roles, group, strict=True)))
+            for (label, roles), group in zip(opponents.items(), corrected, strict=True)
+        }
 
     def over_looks(self, pairs: Sequence[tuple[str, str]]) -> list[Corrected]:
         """The test of the first of each pair against the second, corrected over the pairs, over all looks and earlier
         readings."""
-        return self._over_looks(self._tests(pairs, self.correction))
+        tests = self._over_looks(pairs, len(pairs))
+        return [one for group in corrected_over([[test] for test in tests], self.correction) for one in group]
 
-    def _over_looks(self, tests: Sequence[Corrected]) -> list[Corrected]:
+    def _over_looks(self, pairs: Sequence[tuple[str, str]], configurations: int) -> list[Corrected]:
+        """Not corrected over the `configurations`, of which the looks know."""
         seeds = len(next(iter(self.values.values())))
         if self.max_seeds is None:
-            return at_reading(tests, (*self.readings, seeds))
-        return at_look(tests, seeds, self.max_seeds)
+            return at_reading(self._tests(pairs), (*self.readings, seeds))
+        among = 1 if self.correction == "none" else configurations
+        by_look = [self._tests(pairs, look) for look in range(FIRST_LOOK, seeds + 1)]
+        return over_looks(by_look, self.max_seeds, self.readings, among)
 
-    def _tests(self, pairs: Sequence[tuple[str, str]], correction: str) -> list[Corrected]:
-        values = [(self.tested[label], self.tested[reference]) for label, reference in pairs]
+    def _tests(self, pairs: Sequence[tuple[str, str]], seeds: int | None = None) -> list[Corrected]:
+        """Not corrected, of the first `seeds` seeds; None: of all."""
+        values = [(self.tested[label][:seeds], self.tested[reference][:seeds]) for label, reference in pairs]
         matters = [self.seed_matters(*labels) for labels in pairs]
-        return corrected_tests(values, correction, matters)
+        return corrected_tests(values, "none", matters, self.taken)
+
+    @property
+    def taken(self) -> Seeds:
+        """How the tests take the seeds: in pairs where all trainings start from the same weights."""
+        return Seeds(all(runs[0].run.starts_alike for runs in self.runs.values()), self.prior)
 
     def seed_matters(self, *labels: str) -> bool:
         """Whether the seed changes any of these trainings."""
         return any(self.runs[label][0].run.draws for label in labels)
 
     def size(self, corrected: Corrected) -> float:
-        """The difference; one that looks have shown is corrected for having stopped there, when it was large."""
-        new, difference = corrected.test.new, corrected.test.difference
-        if self.max_seeds is None or not corrected.direction(new_seeds=True):
-            return difference
-        queries = next(iter(self.tested.values())).shape[1]
-        return bias_adjusted(difference, new, queries, self.max_seeds)
+        """The difference; after looks, the one that is too large as often as too small."""
+        size = corrected.test.new.size
+        return corrected.test.difference if size is None else size
 
     def params(self, label: str) -> Flat:
         return self.runs[label][0].configuration.params

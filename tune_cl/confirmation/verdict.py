@@ -12,7 +12,9 @@ import numpy as np
 from trainables.core.prose import counted
 from trainables.evaluation.metrics import in_words
 from trainables.evaluation.significance import (
+    PAIRED,
     SeededTest,
+    Seeds,
     adjust,
     collapsed,
     detectable,
@@ -59,14 +61,16 @@ def corrected_tests(
     pairs: Sequence[tuple[np.ndarray, np.ndarray]],
     correction: str,
     seed_matters: Sequence[bool] | None = None,
+    seeds: Seeds = PAIRED,
 ) -> list[Corrected]:
     """Tests the first of each pair against the second, both values [N, Q] with equal seeds by row; corrected over all
     pairs.
 
-    `seed_matters`: of each pair, whether the seed changes the trainings of either; None: of all.
+    `seed_matters`: of each pair, whether the seed changes the trainings of either; None: of all. `seeds`: how the tests
+    take them.
     """
     seed_matters = seed_matters or [True] * len(pairs)
-    tests = seeded_tests(pairs, seed_matters)
+    tests = seeded_tests(pairs, seed_matters, seeds)
     adjusted = adjust([test.p_value for test in tests], correction)
     new = np.array([test.new.p for test in tests], np.float64)
     unknown = np.isnan(new)  # with one seed
@@ -99,11 +103,11 @@ def power_of(one: Corrected, seeds: int, queries: int, level: float, seed_matter
     if np.isnan(new.p) or not any(asdict(new.components).values()):
         return {"detectable": None, "seeds_needed": None, "components": None}
     freedom = new.seed_freedom if seed_matters else queries - 1
-    basics = {"components": asdict(new.components) | {"seed_freedom": freedom}}
-    smallest = detectable(new.components, max(seeds, 2), queries, freedom, level)
+    basics = {"components": asdict(new.components) | {"seed_freedom": freedom, "lent": new.lent}}
+    smallest = detectable(new.components, max(seeds, 2), queries, freedom, level, lent=new.lent)
     if not seed_matters:
         return basics | {"detectable": smallest, "seeds_needed": 1 if smallest <= abs(difference) else None}
-    needed = seeds_needed(difference, new.components, queries, new.seed_freedom, level)
+    needed = seeds_needed(difference, new.components, queries, new.seed_freedom, level, lent=new.lent)
     return basics | {"detectable": smallest, "seeds_needed": needed}
 
 
@@ -165,8 +169,9 @@ def _read_by_others(split: str, readings: int) -> str:
     """What readings before this one do to its error, in words."""
     times = "once" if readings == 1 else f"{readings} times"
     return (
-        f"these {split} queries were read {times} before by other searches or trainings: of {readings + 1} verdicts at "
-        f"5 % at least one is wrong by chance in up to {1 - (1 - LEVEL) ** (readings + 1):.0%} of cases"
+        f"these {split} queries were read {times} before or meanwhile by other searches or trainings: of "
+        f"{readings + 1} verdicts at 5 % at least one is wrong by chance in up to "
+        f"{1 - (1 - LEVEL) ** (readings + 1):.0%} of cases"
     )
 
 
@@ -406,6 +411,8 @@ def _who_fell(document: Mapping[str, Any]) -> str:
 
 def _p_of(document: Mapping[str, Any], row: Mapping[str, Any]) -> str:
     seeds, queries = counted(len(document["seeds"]), "seed"), counted(document["queries"], "query")
+    if (clusters := document.get("clusters", document["queries"])) < document["queries"]:
+        queries += f" in {counted(clusters, 'cluster')}"
     name = CORRECTED.get(document["correction"], document["correction"])
     several = len(document["configurations"]) + len(document.get("dropped", ())) > 1
     facts = f"{seeds}, {queries}" + (f"; {name} over {configurations_of(document)}" if several else "")

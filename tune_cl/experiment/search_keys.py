@@ -103,8 +103,10 @@ class SearchConfig(Section):
         ),
         ActiveIf("a searcher that models the space", lambda search: search.searcher not in BY_CHANCE),
     ] = AUTO
-    points: tuple[dict[str, Any], ...] = Field(
-        default=(), description="configurations that are tried first, in this order"
+    points: tuple[dict[str, Any], ...] | Literal["published", "portfolio"] = Field(
+        default=(),
+        description="configurations that are tried first, in this order; published: the curricula of the papers that "
+        "the space holds; portfolio: those that did best over data sets",
     )
     warm_start: tuple[str, ...] = Field(default=(), description="names or folders of earlier searches to learn from")
     resources: Resources = Field(default_factory=Resources)
@@ -113,6 +115,11 @@ class SearchConfig(Section):
     def further_seeds(self) -> int:
         """How many seeds the default's pair is trained with once more."""
         return (2 if self.trials >= ENOUGH else 0) if self.replicates is None else self.replicates
+
+    @property
+    def first(self) -> tuple[dict[str, Any], ...]:
+        """The configurations that are tried first; none as long as they are only named."""
+        return () if isinstance(self.points, str) else self.points
 
     @property
     def has_first_rung(self) -> bool:

@@ -113,7 +113,7 @@ def ray_session(address: str | None, goes_on: str = "") -> Iterator[None]:
                 configure_logging=True,
                 **with_plugins(options),
             )
-        watch.grace = 0.0
+        watch.started()
         try:
             for number in pending:
                 signal.raise_signal(number)

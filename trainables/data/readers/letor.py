@@ -201,7 +201,7 @@ def _read_groups(lines: Lines, rows: _Features, notes: list[str]) -> list[_Group
 
 SCATTERED = "times rows of a query stand apart from its others, and are read as one query"
 UNJUDGED_ROWS = "rows of label -1, not judged"
-NO_VALUE = "features NULL, read as 0"
+NO_VALUE = "features NULL or nan, read as 0"
 TOO_LARGE = f"features beyond the range of float32, read as its largest number, {MAX_VALUE:.4g}"
 
 
@@ -225,7 +225,7 @@ def _parsed(line: str, odd: Counter[str]) -> tuple[int, str, list[int], list[flo
         if int(index) <= last:
             raise ValueError(f"feature {index} behind feature {last}", "let the indices of a row rise")
         last = int(index)
-        if shown.upper() == "NULL":
+        if shown.upper() in ("NULL", "NAN"):
             odd[NO_VALUE] += 1
         else:
             indices.append(last)
