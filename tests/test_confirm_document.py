@@ -38,6 +38,7 @@ from tune_cl.confirmation.verdict import (
     corrected_tests,
     first_level,
     notes_of,
+    sentence,
     too_few_seeds,
 )
 from tune_cl.experiment.experiment import Experiment
@@ -291,7 +292,7 @@ def test_better_and_worse_are_told_with_what_they_were_corrected_for() -> None:
 def test_near_duplicate_queries_count_as_one_where_clusters_are_given() -> None:
     alike = np.random.default_rng(0).random((2, 3, 4))
     values = dict(zip(("plain", "root"), np.repeat(alike, 3, axis=2), strict=True))
-    runs = {label: [SimpleNamespace(run=SimpleNamespace(draws=True))] * 3 for label in values}
+    runs = {label: [SimpleNamespace(run=SimpleNamespace(draws=True, starts_alike=True))] * 3 for label in values}
     queries = {f"q{number}": number // 3 for number in range(12)}
     each, grouped = (Compared(cast(Any, runs), "test", "map", "holm", clusters=of) for of in (None, queries))
     object.__setattr__(grouped, "_values", lambda run: dict.fromkeys(queries, 0.0))
@@ -398,6 +399,12 @@ def test_the_help_and_the_page_on_verdicts_name_every_correction(capsys: pytest.
     page = Path(__file__).parents[1].joinpath("docs", "explanation", "verdict.md").read_text()
     told = capsys.readouterr().out
     assert all(name in told and f"`{name}`" in page.replace("--correction ", "`") for name in CORRECTIONS)
+
+
+def test_the_sentence_says_how_many_clusters_the_queries_are() -> None:
+    document = document_of(row_of(0.0123, 0.01, 0.2), verdict=SHOWN_NONE)
+    for clusters, words in ((12, "12 queries)"), (5, "12 queries in 5 clusters)")):
+        assert words in sentence(document | {"clusters": clusters})
 
 
 def test_the_verdict_is_broken_between_words_and_the_command_is_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support.confirm_cases import confirm, data, searched, trainer
 from tests.support.confirm_documents import document_of, opponent_of, row_of
 from trainables.data import load_data
-from trainables.evaluation.significance import UNKNOWN, SeededTest, adjust
+from trainables.evaluation.significance import UNKNOWN, SeededTest, adjust, crossed_tests
 from tune_cl.confirmation.compare import compare
 from tune_cl.confirmation.intersection import Opposed, Role, corrected_over, leader_of, verdict_on
 from tune_cl.confirmation.verdict import Corrected, badge, sentence, shared_gain
@@ -52,6 +52,7 @@ def opposed(**tests: tuple[float, float]) -> Opposed:
         ({"champion": (0.0, 1.0), "twin": (0.0, 1.0), "default": (0.0, 1.0)}, NOTHING, "champion"),
         ({"champion": (0.1, math.nan), "default": (0.03, 0.001)}, NOTHING, "champion"),
         ({"trial": (-0.02, 0.01)}, "worse", "trial"),
+        ({"default": (-0.02, 0.01), "filter": (-0.01, 0.04)}, NOTHING, "default"),
     ],
 )  # fmt: skip
 def test_better_needs_all_opponents_and_worse_needs_champion_and_twin(
@@ -109,6 +110,16 @@ def test_compare_takes_a_mapping_of_opponents() -> None:
         compare(ours[None], {})
     with pytest.raises(ValueError, match="opponent 'twin' "):
         compare(ours[None], {"champion": champion, "twin": twin[:, :4]})
+
+
+def test_an_opponent_that_varies_little_lends_nothing_to_one_that_varies_much() -> None:
+    """The twin shares most of its training with the curriculum; the champion does not."""
+    rng = np.random.default_rng(1)
+    ours = rng.normal(0.5, 0.1, 300) + rng.normal(0, 0.03, (4, 1)) + rng.normal(0, 0.01, (4, 300))
+    champion = ours + rng.normal(0, 0.03, (4, 1)) + rng.normal(0, 0.01, (4, 300)) - 0.02
+    twin = ours + rng.normal(0, 0.001, (4, 300)) - 0.02
+    alone, beside = (crossed_tests(pairs) for pairs in ([(ours, champion)], [(ours, champion), (ours, twin)]))
+    assert alone[0] == beside[0]
 
 
 # -- who they are --------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from tune_cl.history.state import experiment_of, replay
 from tune_cl.report.facts import facts
 from tune_cl.report.findings import gather
 from tune_cl.report.page import page
-from tune_cl.search.remarks import Fall, Remark, endless, fall_of, grouped, idle, range_to_try, remarks
+from tune_cl.search.remarks import Fall, Remark, endless, fall_of, grouped, idle, in_count, range_to_try, remarks
 from tune_cl.search_document import search_document
 from tune_cl.space.parameters import Choice, Integer, Leaf, LogUniform, Uniform
 
@@ -91,6 +91,11 @@ def test_one_failure_is_told_once_with_all_that_failed() -> None:
     assert grouped(reasons) == {
         "ValueError: x (traceback: /a)": ["t2", "t3"], "nan": ["t1"], "no reason given": ["t4"],
     }  # fmt: skip
+
+
+def test_what_failed_alike_is_counted() -> None:
+    assert in_count(["a"]) == "a"
+    assert in_count(list("abcde")) == "5 trainings (a, b, c and 2 more)"
 
 
 def of(case: Case) -> dict[str, Remark]:

@@ -15,6 +15,7 @@ from shlex import quote
 from types import FrameType
 from typing import Any
 
+from trainables.core.machine import usable_cpus
 from trainables.core.prose import phase, say
 
 
@@ -46,7 +47,7 @@ def versions(packages: Iterable[str]) -> dict[str, str | None]:
 
 def load() -> str:
     """How busy this machine is, in words."""
-    return f"a load of {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPU cores"
+    return f"a load of {os.getloadavg()[0]:.1f} on {usable_cpus()} CPU cores"
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

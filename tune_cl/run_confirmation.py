@@ -53,7 +53,7 @@ from tune_cl.confirmation.selection import (
     seeds_of,
 )
 from tune_cl.confirmation.training import ended_result, fetch_results, is_trained, result_of
-from tune_cl.confirmation.trainings import Trainings
+from tune_cl.confirmation.trainings import Trainings, failures_in_words
 from tune_cl.confirmation.verdict import WITHOUT_CURRICULUM, notes_of
 from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Arm, Experiment
 from tune_cl.experiment.load import OF_TRAININGS, require_current
@@ -381,7 +381,7 @@ class Confirmation:
         """
         roles = self.roles
         if not roles:
-            raise WorkFailed("; ".join(f"{run.name}: {why} (see {run.folder})" for run, why in self.failed))
+            raise WorkFailed(failures_in_words(self.failed))
         head = {"search": self.state.name, "storage": self.search_folder.address}
         head |= {"tracking_uri": masked(self.search_folder.tracking_uri)}
         head |= {"metric": self.state.metric, "split": self.request.split, "seeds": self.seeds}
@@ -479,8 +479,9 @@ def pilot(
     address: str | None,
     objective: Objective | None = None,
     panel: PanelKind = Panel,
-) -> np.ndarray:
-    """Trains the baseline with the first `seeds` seeds of a confirmation; returns its per-query values on dev, [N, Q].
+) -> tuple[np.ndarray, bool]:
+    """Trains the baseline with the first `seeds` seeds of a confirmation; returns its per-query values on dev, [N, Q],
+    and whether a test pairs equal seeds.
 
     A confirmation reuses the trainings. Raises Interrupted on Ctrl-C, WorkFailed if a training fails.
     """
@@ -490,8 +491,9 @@ def pilot(
             work = prepare_work(search_folder, journal, request, address, objective, panel, pilot=True)
             work.train(journal)
             if work.failed:
-                raise WorkFailed("; ".join(f"{run.name}: {why}" for run, why in work.failed))
-            return work.compared(work.seeds).values[work.default.label]
+                raise WorkFailed(failures_in_words(work.failed))
+            compared = work.compared(work.seeds)
+            return compared.values[work.default.label], compared.taken.paired
     except BaseException as error:
         if not stops(error):
             raise

@@ -25,6 +25,7 @@ from tune_cl.confirmation.request import (
     seed_run,
 )
 from tune_cl.confirmation.training import values_by_query
+from tune_cl.confirmation.trainings import failures_in_words
 from tune_cl.effects.pairs import (
     FEWEST,
     SPLITS,
@@ -110,7 +111,7 @@ class PairTrainings:
         lost = {run.configuration.label for run, _ in failed}
         pairs = [pair for pair in self.pairs if not any(self._labels(pair) & lost)]
         if len(pairs) < FEWEST:
-            raise WorkFailed("; ".join(f"{run.name}: {why} (see {run.folder})" for run, why in failed))
+            raise WorkFailed(failures_in_words(failed))
         values, queries = self._values(pairs)
         numbers = [clusters[query] for query in queries] if clusters else None
         found = effects_of(
@@ -189,7 +190,9 @@ def measure_effects(
             with ExitStack() as closing:
                 closing.callback(lambda: finish(writer, request.command(search_folder, cluster)))
                 writer.start()
-                trainings = SeedTrainings(search_folder, state, experiment, journal, address, panel)
+                trainings = SeedTrainings(
+                    search_folder, state, experiment, journal, address, panel, request.command(search_folder, address)
+                )
                 trainings.train(pairs.in_order, inputs.by_key, f"effects {state.name}")
                 if not trainings.failed:
                     cluster = None  # only tracking may be left, which needs no cluster

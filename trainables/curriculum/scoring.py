@@ -97,6 +97,10 @@ class Scored:
     early_teachers: Callable[[], np.ndarray] | None = None
     cross_fitted: Callable[[], np.ndarray] | None = None
 
+    def __len__(self) -> int:
+        """How many instances there are, I."""
+        return len(self.instances)
+
     def teacher_scores(self, which: str = "teacher") -> np.ndarray:
         """What the field `which`, one of TEACHERS, returns. Raises WorkFailed if there is no teacher."""
         scores: Callable[[], np.ndarray] | None = getattr(self, which)

@@ -64,7 +64,8 @@ class Curriculum:
 def make_curriculum(run: TrainingRun, prepared: PreparedData, split: Split, negatives: Negatives) -> Curriculum:
     """The configured curriculum over the training instances. Orders and weights are those of the last negatives."""
     instances, settings = negatives.instances, run.curriculum
-    hardness, notes = np.zeros(len(instances)), tuple[str, ...]()
+    hardness = np.zeros(len(instances))
+    notes: tuple[str, ...] = ()
     if settings.reads_scoring:
         scored = scored_of(run, prepared.data, split, instances, prepared.given_teachers())
         hardness = difficulty(settings.scoring, scored)[0]

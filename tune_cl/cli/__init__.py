@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from inspect import cleandoc
 from itertools import pairwise
-from shlex import join
+from shlex import quote
 from typing import Any, NoReturn
 
 from trainables.core.errors import Interrupted, Problem, UserError, WorkFailed, nearest
@@ -145,7 +145,8 @@ def _stop_message(stop: BaseException | None, arguments: Sequence[str]) -> str:
         return stop.message
     from tune_cl.history.tracking_uri import masked  # here: it loads what few commands need
 
-    return f"stopped. Go on with: {program('tune-cl')} {masked(join(arguments))}"
+    shown = (quote(argument) if masked(argument) == argument else masked(argument) for argument in arguments)
+    return f"stopped. Go on with: {program('tune-cl')} {' '.join(shown)}"
 
 
 def command_of(name: str) -> Command:

@@ -22,6 +22,7 @@ from packaging.specifiers import SpecifierSet
 from trainables.config.keys import TrainingRun
 from trainables.core.cache import cache_root
 from trainables.core.errors import WorkFailed, last_line
+from trainables.core.machine import usable_cpus, usable_memory
 from trainables.core.prose import counted, say
 from trainables.curriculum.scoring import EARLY_ITERATIONS, EARLY_TEACHERS, FOLDS
 from tune_cl.cli import Command
@@ -89,7 +90,7 @@ def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
 
     run, resources = experiment.base_ranker(), experiment.search.resources
     device = str(best_device()) if resources.gpu else "cpu"  # a trial that reserves no GPU trains on none
-    pace = partial(seconds_per_iteration, threads=min(resources.threads, os.cpu_count() or 1), device=device)
+    pace = partial(seconds_per_iteration, threads=min(resources.threads, usable_cpus()), device=device)
     by_key = untrained(experiment)
     prepared = by_key[prepared_key(run)]
     warmed = _warm_start(experiment, prepared.data.digest, storage)
@@ -277,7 +278,6 @@ PROJECT = "tune-cl"
 RAY_STARTS_WITHIN = 120  # seconds
 FREE_DISK, FREE_MEMORY = 2.0, 2.0  # GiB, enough for a small search
 GIB = 2**30
-MEMINFO = Path("/proc/meminfo")
 
 
 class DoctorCommand(Command):
@@ -407,17 +407,9 @@ def folder(name: str, path: Path) -> Callable[[], Check]:
 
 
 def memory() -> Check:
-    free = free_memory() / GIB
+    free = usable_memory() / GIB
     fix = None if free >= FREE_MEMORY else f"{FREE_MEMORY:g} GiB, or a smaller search.max_concurrent"
-    return Check("memory", fix is None, f"{free:.1f} GiB free, {os.cpu_count()} CPU cores", fix, needed=False)
-
-
-def free_memory() -> int:
-    """Bytes that programs can still take; where the system does not say, all that the machine has."""
-    if MEMINFO.is_file():
-        fields = dict(line.split(":", 1) for line in MEMINFO.read_text().splitlines())
-        return int(fields["MemAvailable"].split()[0]) * 1024
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return Check("memory", fix is None, f"{free:.1f} GiB free, {usable_cpus()} CPU cores", fix, needed=False)
 
 
 def hub() -> Check:

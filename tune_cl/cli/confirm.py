@@ -30,6 +30,7 @@ from tune_cl.confirmation.verdict import (
     size_of,
 )
 from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, search_folder_of
+from tune_cl.search.remarks import grouped, in_count
 from tune_cl.space.wording import label_free_rows
 
 
@@ -97,8 +98,10 @@ class ConfirmCommand(Command):
         head = f"{in_metric_words(document['metric'])} on {document['split']}, {queries}, {seeds} a configuration"
         compared = every_row(document)
         notes = [
-            f"{run['label']}, seed {run['seed']}: not tested, because it failed: {run['reason']}"
-            for run in document["failed"]
+            f"not tested, because {in_count(names)} failed: {reason}"
+            for reason, names in grouped(
+                {f"{run['label']}, seed {run['seed']}": run["reason"] for run in document["failed"]}
+            ).items()
         ]
         notes += [
             f"{one['label']}: not tested, no more training after seeds {one['seeds']}" for one in document["dropped"]
@@ -295,5 +298,8 @@ class PlanCommand(Command):
             needed = document["seeds_needed"]
             seeds = counted(needed, "seed") if needed else "more than 100 seeds, or more queries"
             lines.append(f"To show {asked:g} on {counted(document['queries'], 'query')}: {seeds}.")
+        from tune_cl.effects.words import sentences_of_search
+
+        lines += [wrapped(" ".join(sentences_of_search(document)))]
         lines += [wrapped(f"Note: {note}.") for note in document["notes"]]
         return "\n".join(lines).rstrip()

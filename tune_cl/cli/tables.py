@@ -26,18 +26,18 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Aligned columns: numbers are right-aligned, floats have four decimals. On a narrow terminal texts are wrapped
     between words, then intervals; where not even words fit side by side, each row is a block of lines. A column with
     neither heading nor text is left out."""
-    rows = [[_cell(value) for value in row] for row in rows]
-    told = [bool(heading) or any(row[at] for row in rows) for at, heading in enumerate(columns)]
-    columns, rows = list(compress(columns, told)), [list(compress(row, told)) for row in rows]
-    cells = list(zip(*rows, strict=True)) or [()] * len(columns)
+    shown = [[_cell(value) for value in row] for row in rows]
+    told = [bool(heading) or any(row[at] for row in shown) for at, heading in enumerate(columns)]
+    columns, shown = list(compress(columns, told)), [list(compress(row, told)) for row in shown]
+    cells = list(zip(*shown, strict=True)) or [()] * len(columns)
     widths = _widths(columns, cells)
     if widths is None:
-        return "\n\n".join(_block(columns, row) for row in rows)
+        return "\n\n".join(_block(columns, row) for row in shown)
     grid = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for heading, column, width in zip(columns, cells, widths, strict=True):
         numeric = bool(column) and all(map(_is_number, column))
         grid.add_column(heading, justify="right" if numeric else "left", overflow="fold", width=width)
-    for row in rows:
+    for row in shown:
         grid.add_row(*row)
     return plain(grid)
 

@@ -44,6 +44,11 @@ class Folds(Compared):
     def seed_matters(self, *labels: str) -> bool:
         return any(row.get("seed_matters") for label in labels for row in self.rows[label])
 
+    @property
+    def starts_alike(self) -> bool:
+        params = [row["params"] for rows in self.rows.values() for row in rows]
+        return all(each.get("ranker.model") or each.get("training.pretrain_data") for each in params)
+
     def params(self, label: str) -> Flat:
         """Those that are equal in all folds."""
         first, *others = (row["params"] for row in self.rows[label])
@@ -77,11 +82,11 @@ def joined(name: str, documents: Sequence[Document], request: Request) -> dict[s
     rows: dict[str, Sequence[Document]] = {}
     opponents: dict[str, dict[str, tuple[Role, ...]]] = {}
     for of_folds in every:
-        label = _label(of_folds)
+        label = _label(of_folds, rows)
         rows[label], opponents[label] = of_folds, {}
         for role in ROLES:
             if opposite := _with_role(of_folds, role):
-                own = _label(opposite)
+                own = _label(opposite, rows)
                 rows[own] = opposite
                 opponents[label][own] = (*opponents[label].get(own, ()), role)
     champion = next(iter(next(iter(opponents.values()))))
@@ -99,14 +104,26 @@ def joined(name: str, documents: Sequence[Document], request: Request) -> dict[s
     }
 
 
-def _label(rows: Sequence[Document]) -> str:
-    return " / ".join(dict.fromkeys(row["label"] for row in rows))
+def _label(of_folds: Sequence[Document], known: Mapping[str, Sequence[Document]]) -> str:
+    """The labels of the folds, each once; all of them where those of other folds would read the same."""
+    labels = [row["label"] for row in of_folds]
+    short = " / ".join(dict.fromkeys(labels))
+    same = known.get(short)
+    return short if same is None or labels == [row["label"] for row in same] else " / ".join(labels)
 
 
-def _with_role(rows: Sequence[Document], role: Role) -> list[Document]:
-    """The opponent with this role in each fold; empty if a fold has none."""
-    found = [next((one for one in row["opponents"] if role in one["roles"]), None) for row in rows]
-    return [one for one in found if one] if all(found) else []
+def _with_role(of_folds: Sequence[Document], role: Role) -> list[Document]:
+    """The opponent with this role in each fold, or its twin where only others leave pairs out; empty if no fold has
+    it."""
+    found = [_opponent(row, role) for row in of_folds]
+    if not any(found):
+        return []
+    whole = [one or _opponent(row, "twin") for one, row in zip(found, of_folds, strict=True)]
+    return [one for one in whole if one] if all(whole) else []
+
+
+def _opponent(row: Document, role: Role) -> Document | None:
+    return next((one for one in row["opponents"] if role in one["roles"]), None)
 
 
 def _kind(row: Document, request: Request) -> Hashable:

@@ -33,7 +33,8 @@ class Opposed:
         signs = {label: test.direction(new_seeds) for label, test in self.tests.items()}
         if all(sign > 0 for sign in signs.values()):
             return 1
-        return -1 if all(signs[label] < 0 for label in self.decide_harm) else 0
+        harm = self.decide_harm
+        return -1 if harm and all(signs[label] < 0 for label in harm) else 0
 
     @property
     def decide_harm(self) -> list[str]:
@@ -62,7 +63,8 @@ def p_of(corrected: Corrected) -> float:
 
 def corrected_over(groups: Sequence[Sequence[Corrected]], correction: str, dropped: int = 0) -> list[list[Corrected]]:
     """Uncorrected tests of several configurations, a group each, corrected over the configurations: each has one p, its
-    largest. `dropped`: further configurations that got no more seeds, which p for new seeds counts too."""
+    largest. `dropped`: further configurations that got no more seeds, which p for new seeds counts too. (That the
+    search is worse is one hypothesis, on the recommended configuration alone.)"""
     fixed = _factors([max(test.p_adjusted for test in group) for group in groups], correction, 0)
     new = _factors([min(1.0, max(p_of(test) for test in group)) for group in groups], correction, dropped)
     return [[_times(test, fixed[place], new[place]) for test in group] for place, group in enumerate(groups)]

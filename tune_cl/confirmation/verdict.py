@@ -169,8 +169,9 @@ def _read_by_others(split: str, readings: int) -> str:
     """What readings before this one do to its error, in words."""
     times = "once" if readings == 1 else f"{readings} times"
     return (
-        f"these {split} queries were read {times} before by other searches or trainings: of {readings + 1} verdicts at "
-        f"5 % at least one is wrong by chance in up to {1 - (1 - LEVEL) ** (readings + 1):.0%} of cases"
+        f"these {split} queries were read {times} before or meanwhile by other searches or trainings: of "
+        f"{readings + 1} verdicts at 5 % at least one is wrong by chance in up to "
+        f"{1 - (1 - LEVEL) ** (readings + 1):.0%} of cases"
     )
 
 
@@ -410,6 +411,8 @@ def _who_fell(document: Mapping[str, Any]) -> str:
 
 def _p_of(document: Mapping[str, Any], row: Mapping[str, Any]) -> str:
     seeds, queries = counted(len(document["seeds"]), "seed"), counted(document["queries"], "query")
+    if (clusters := document.get("clusters", document["queries"])) < document["queries"]:
+        queries += f" in {counted(clusters, 'cluster')}"
     name = CORRECTED.get(document["correction"], document["correction"])
     several = len(document["configurations"]) + len(document.get("dropped", ())) > 1
     facts = f"{seeds}, {queries}" + (f"; {name} over {configurations_of(document)}" if several else "")

@@ -322,7 +322,7 @@ class Experiment:
             sampler.set_effect(lambda values: self._effect(self.plain_values(values)), self.baseline_values())
             sampler.repeats = not self.tuning.trials  # then only another curriculum is trained beside the twin
             return sampler
-        sampler = SEARCHERS[searcher](self.space, self.seed, startup, self.search.points)
+        sampler = SEARCHERS[searcher](self.space, self.seed, startup, self.search.first)
         sampler.set_effect(self._effect_of_curriculum if self.compares else self._effect, self.baseline_values())
         sampler.covered = self.shared_leaves
         return sampler

@@ -57,7 +57,7 @@ def describe(experiment: Experiment, concurrent: int | None = None) -> dict[str,
         "combinations": space.combinations(),
         "steps": [f"{key}: {steps}" for key, steps in space.steps.items()],
         "priors": [f"{key}: {on_a_line(prior)}" for key, prior in space.priors.items()],
-        "points": len(experiment.search.points),
+        "points": len(experiment.search.first),
         "arms": arms_of(experiment),
         **forecast_of(experiment, concurrent),
     }

@@ -36,7 +36,7 @@ def in_any_folder(experiment: Experiment) -> Experiment:
         space=Space(
             {key: _with_absolute_paths(key, leaf) for key, leaf in space.leaves.items()}, _absolutes(space.context)
         ),
-        search=search.model_copy(update={"points": tuple(map(_absolutes, search.points))}),
+        search=search.model_copy(update={"points": tuple(map(_absolutes, search.first))}),
     )
 
 

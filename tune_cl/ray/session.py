@@ -16,6 +16,7 @@ import ray
 import torch
 
 from trainables.core.errors import ConfigError, Problem, WorkFailed
+from trainables.core.machine import usable_cpus
 from trainables.core.plugins import Sent, sent
 from trainables.core.prose import phase, say
 from tune_cl.process import NOT_IN_TIME, environment, load, only_errors_logged, stop_if_asked
@@ -38,8 +39,9 @@ QUIET = {
 
 
 def this_machine() -> dict[str, int]:
-    """This machine's resources by Ray's names. GPUs are those that PyTorch sees, for trials train with it."""
-    return {"CPU": os.cpu_count() or 1, "GPU": torch.cuda.device_count()}
+    """What this process may use of this machine, by Ray's names. GPUs are those that PyTorch sees, for trials use
+    it."""
+    return {"CPU": usable_cpus(), "GPU": torch.cuda.device_count()}
 
 
 def local_options(folder: Path) -> dict[str, Any]:
@@ -113,7 +115,7 @@ def ray_session(address: str | None, goes_on: str = "") -> Iterator[None]:
                 configure_logging=True,
                 **with_plugins(options),
             )
-        watch.grace = 0.0
+        watch.started()
         try:
             for number in pending:
                 signal.raise_signal(number)

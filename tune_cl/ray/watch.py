@@ -7,7 +7,9 @@ is done is in the journal by then, as when the driver itself is killed.
 from __future__ import annotations
 
 import os
+import re
 import select
+import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -17,8 +19,8 @@ from threading import Lock, Thread
 
 from tune_cl.process import end_command
 
-# When one of its agents is killed, the raylet ends, too.
 VITAL = {"gcs_server": "its control store (GCS)", "raylet": "its raylet"}
+AGENT = re.compile(rb"ray::\w+Agent|agent\.py|agent/main\.py")  # processes below the raylet, which it ends with
 STARTS = 5.0  # seconds in which Ray may tell itself that it cannot start, and then ends what it has started
 
 
@@ -29,37 +31,69 @@ class Watch:
         self.goes_on = goes_on
         self.grace = STARTS  # seconds until a loss is told of
         self._watched: set[int] = set()
+        self._raylet: int | None = None
         self._lock = Lock()
 
     def add(self, process: Popen[bytes], command: Sequence[str]) -> None:
         """Watches a process that Ray has just started, if Ray cannot do without it."""
         name = Path(command[0]).name if command else ""
-        if name not in VITAL or not hasattr(os, "pidfd_open"):
+        if name in VITAL:
+            self._raylet = process.pid if name == "raylet" else self._raylet
+            self._watch(process.pid, f"{VITAL[name]}: the process {name}", process)
+
+    def started(self) -> None:
+        """Called once Ray has started: its raylet has agents now, and a loss is told of at once."""
+        self.grace = 0.0
+        if self._raylet is not None:
+            for agent in agents_of(self._raylet):
+                self._watch(agent, "an agent of its raylet: a process")
+
+    def _watch(self, process: int, what: str, child: Popen[bytes] | None = None) -> None:
+        if not hasattr(os, "pidfd_open"):  # not on Linux
             return
         with suppress(OSError):  # it has ended already, which `ray.init` finds out itself
-            handle = os.pidfd_open(process.pid)
-            self._watched.add(process.pid)
-            Thread(target=self._wait, args=(handle, process.pid, name), name=f"watch of {name}", daemon=True).start()
+            handle = os.pidfd_open(process)
+            self._watched.add(process)
+            Thread(target=self._wait, args=(handle, process, what, child), name="watch of Ray", daemon=True).start()
 
     def forget(self) -> None:
         """Called before Ray ends its processes itself, or right after."""
         with self._lock:
             self._watched.clear()
 
-    def _wait(self, handle: int, process: int, name: str) -> None:
+    def _wait(self, handle: int, process: int, what: str, child: Popen[bytes] | None) -> None:
         ended = select.poll()  # select knows no descriptors beyond 1023
         ended.register(handle, select.POLLIN)
         ended.poll()
         os.close(handle)
+        killed = child is None or child.wait() == -signal.SIGKILL
+        if self.grace and not killed:  # as on a busy machine: `ray.init` tells of it, and is called once more
+            return
         time.sleep(self.grace)
         with self._lock:
             if process not in self._watched:
                 return
             self._watched.clear()
-            what = f"Ray has lost {VITAL[name]}: the process {name} of this machine has ended"
-            why = "It was killed, perhaps for lack of memory."
+            how = "was killed, perhaps for lack of memory" if killed else "has ended"
+            why = f"Ray has lost {what} of this machine {how}."
             go_on = f" What is done is saved. Go on with: {self.goes_on}" if self.goes_on else ""
-            end_command(f"error: {what}. {why}{go_on}")
+            end_command(f"error: {why}{go_on}")
+
+
+def agents_of(raylet: int) -> list[int]:
+    """The processes of a raylet's agents, without which it ends itself, and the driver with it."""
+    found: list[int] = []
+    for children in Path(f"/proc/{raylet}/task").glob("*/children"):
+        with suppress(OSError):
+            found += [int(name) for name in children.read_text().split()]
+    return [process for process in found if AGENT.search(_command_of(process))]
+
+
+def _command_of(process: int) -> bytes:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:  # it has ended
+        return b""
 
 
 @contextmanager

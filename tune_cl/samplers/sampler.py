@@ -47,7 +47,7 @@ def spread(seed: int, key: str, leaf: Leaf, number: int) -> Any:
     part of a range, in a random order, before any comes again."""
     block, place = divmod(number + leaf.parts - 1, leaf.parts)
     part = generator(seed, f"order of {key}", block).permutation(leaf.parts)[place]
-    return leaf.at((part + generator(seed, f"place of {key}", number).random()) / leaf.parts)
+    return leaf.at((int(part) + generator(seed, f"place of {key}", number).random()) / leaf.parts)
 
 
 class Sampler(ABC):

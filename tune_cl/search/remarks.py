@@ -28,6 +28,7 @@ Kind = Literal[
 AT_AN_END = 0.05  # of a continuous range, on its scale: the part on either side that counts as its end
 FEWEST_VALUES = 3  # of a list of values that has ends
 LOGARITHMIC = 8.0  # largest by smallest of positive values, from which on they are taken to grow by factors
+MOST_NAMES = 3  # of what failed for one reason
 FALL, RETURN = 0.5, 0.75  # of the best value so far: what it falls to, and what it comes back to
 
 
@@ -279,7 +280,7 @@ def _failures(state: SearchState, experiment: Experiment) -> Remark | None:
     counts = grouped({trial.trial: trial.reason for trial in state.by_number() if trial.outcome == "failed"})
     if not counts:
         return None
-    said = [f"{counted(len(names), 'trial')} ({', '.join(names)}): {reason}" for reason, names in counts.items()]
+    said = [f"{in_count(names, 'trial')}: {reason}" for reason, names in counts.items()]
     trials = tuple(name for names in counts.values() for name in names)
     return Remark("failures", f"failed: {'; '.join(said)}", trials)
 
@@ -290,6 +291,14 @@ def grouped(reasons: Mapping[str, str | None]) -> dict[str, list[str]]:
     kinds = {name: _without_place(reason or "no reason given") for name, reason in reasons.items()}
     names = {kind: [name for name in kinds if kinds[name] == kind] for kind, _ in Counter(kinds.values()).most_common()}
     return {str(reasons[of_kind[0]] or "no reason given"): of_kind for of_kind in names.values()}
+
+
+def in_count(names: Sequence[str], noun: str = "training") -> str:
+    """Some names, with their number if there are several."""
+    if len(names) == 1:
+        return names[0]
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"{counted(len(names), noun)} ({', '.join(names[:MOST_NAMES])}{more})"
 
 
 def _without_place(reason: str) -> str:
