@@ -153,3 +153,28 @@ def test_rerank_reads_objects_of_json(tmp_path: Path) -> None:
     path.write_text('{"_id": "d1"}\n')
     with pytest.raises(DataError, match=r"docs.jsonl:1: .* without a text"):
         _documents(path)
+
+
+def test_a_call_leaves_loggers_and_random_states_as_they_were() -> None:
+    import logging
+    import random
+
+    from tune_cl.api.session import working
+
+    logging.getLogger("mlflow").setLevel(logging.INFO)
+    states = random.getstate(), np.random.get_state()[1].tolist()
+    with working(progress=False):
+        assert logging.getLogger("mlflow").level == logging.WARNING
+        random.random()
+        np.random.seed(1)
+        logging.getLogger("mlflow").setLevel(logging.ERROR)
+    assert logging.getLogger("mlflow").level == logging.INFO
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == states
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float32"])
+def test_difficulties_may_be_any_tensor(kind: str) -> None:
+    torch = pytest.importorskip("torch")
+    given = torch.tensor([3.0, 1.0, 2.0], dtype=getattr(torch, kind), requires_grad=True)
+    batches = [tune_cl.Curriculum(values, 10, seed=1).batch(0, 2).tolist() for values in (given, [3.0, 1.0, 2.0])]
+    assert batches[0] == batches[1]

@@ -71,7 +71,7 @@ def trained_here() -> Iterator[type[LocalTrainer]]:
     """Trains in this process; MLflow is left out."""
 
     @contextmanager
-    def no_ray(*_: object) -> Iterator[None]:
+    def no_ray(address: str | None, goes_on: str = "") -> Iterator[None]:
         yield
 
     with pytest.MonkeyPatch.context() as patch:

@@ -124,19 +124,20 @@ def tune_plain(
     state = replay(read_events(search_folder.journal))
     experiment = experiment_of(state, same=True, objective=objective)
     require_current(experiment, "tuned")
-    if not _is_repeated(state, trials):
-        event = _tune_plain_event(experiment, state, trials)
+    if not is_repeated(state, trials):
+        event = tune_plain_event(experiment, state, trials)
         with search_folder.open() as journal:
             journal.append(event)
     return resume_search(search_folder, address, panel, objective)
 
 
-def _is_repeated(state: SearchState, trials: int | None) -> bool:
+def is_repeated(state: SearchState, trials: int | None) -> bool:
     """Whether the newest call for plain trials asked for as many, and has yet to end."""
     return bool(state.tuning) and not state.end and trials in (None, state.tuning[-1]["trials"])
 
 
-def _tune_plain_event(experiment: Experiment, state: SearchState, trials: int | None) -> dict[str, Any]:
+def tune_plain_event(experiment: Experiment, state: SearchState, trials: int | None) -> dict[str, Any]:
+    """The event that asks for plain trials; raises ConfigError if there is nothing for them to search."""
     leaves = leaves_to_tune(experiment)
     begun, planned = ({arm: len(state.trials_of(arm)) for arm in ARMS}, experiment.arm_trials)
     plain, others = (begun[arm] if state.end else planned[arm] for arm in ARMS)

@@ -47,7 +47,7 @@ def read_qrels(path: str | Path, pipes: bool = False) -> dict[str, dict[str, int
 
 def _of_json(rows: Rows, value_of: Callable[[str], T]) -> dict[str, dict[str, T]] | None:
     """The same of a file of JSON, {query: {document: value}}, as pytrec_eval and ranx have it; None of another file."""
-    if not first_bytes(rows.path).lstrip().startswith(b"{"):
+    if not rows.path.is_file() or not first_bytes(rows.path).lstrip().startswith(b"{"):
         return None
     right = "{QUERY: {DOCUMENT: VALUE}}"
     try:

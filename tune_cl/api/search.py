@@ -382,7 +382,7 @@ class Search:
                 from tune_cl import run_confirmation
 
             values = run_confirmation.pilot(self.search_folder, pilot, address, self._objective, panel)
-        return plan.plan_of(self._state, plan.of_pilot(values), difference, power, top) | self._pairs_so_far()
+        return plan.plan_of(self._state, plan.of_pilot(*values), difference, power, top) | self._pairs_so_far()
 
     def _pairs_so_far(self) -> dict[str, Any]:
         """How much there is to find, by the pairs of the search: the effects of its document."""
