@@ -4,7 +4,7 @@
     python -m benchmarks.power power [--difference 0.01] [noise]     share of confirmations that find a difference
     python -m benchmarks.power level [noise]                         share that find one where there is none
     python -m benchmarks.power grid [--rows FILE]                    the tests over a grid of noise and designs
-    python -m benchmarks.power duel|collapse|clusters                two arms (power_arms.py)
+    python -m benchmarks.power seeds|duel|collapse|groups|clusters   two arms (power_arms.py)
     python -m benchmarks.power looks|sizes|readings                  looks at two arms (power_looks.py)
 
 Noise: --of-queries, --of-seeds, --residual, standard deviations in a configuration's per-query values.
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.power_arms import clusters, collapse, duel
+from benchmarks.power_arms import clusters, collapse, duel, groups, seeds
 from benchmarks.power_grid import QUERIES as GRID_QUERIES
 from benchmarks.power_grid import run as run_grid
 from benchmarks.power_looks import looks, readings, sizes
@@ -29,7 +29,7 @@ from tune_cl.confirmation.verdict import LEVEL, corrected_tests
 from tune_cl.history.journal import FILE, read_events
 from tune_cl.history.state import replay
 
-TABLES = {each.__name__: each for each in (duel, collapse, clusters, looks, sizes, readings)}
+TABLES = {each.__name__: each for each in (seeds, duel, collapse, groups, clusters, looks, sizes, readings)}
 QUERIES, SEEDS = (100, 250, 500, 1000, 2500, 7000), (1, 3, 5, 10, 20)
 
 
@@ -143,9 +143,9 @@ def main() -> None:
     shown = ("found", "found_new") if options.what == "power" else ("any", "any_new", "better", "worse")
     show(["queries", "seeds", *shown])
     for queries in options.queries or QUERIES:
-        for seeds in SEEDS:
-            found = rates(noise, seeds, queries, options.configurations, options.repetitions or 500, difference)
-            show([queries, seeds, *(found[name] for name in shown)])
+        for count in SEEDS:
+            found = rates(noise, count, queries, options.configurations, options.repetitions or 500, difference)
+            show([queries, count, *(found[name] for name in shown)])
 
 
 if __name__ == "__main__":

@@ -19,19 +19,18 @@ from scipy.special import ndtri
 from benchmarks.power_arms import SPREADS, Tested, mean_squares, on_split, tested
 from benchmarks.power_grid import LEVEL, OF_QUERIES, RESIDUAL, Summary
 from trainables.core.randomness import generator
-from trainables.evaluation.significance import Components, p_of
+from trainables.evaluation.significance import FEW, Components, p_of
 from tune_cl.confirmation.looks import (
     FIRST_LOOK,
     LEAST_POWER,
     boundary,
-    budget,
     conditional_power,
     reading_levels,
     stagewise,
 )
 
 MOST = (4, 6, 12, 20)
-QUERIES = (150, 800, 5000)
+QUERIES = (800, 5000)
 READINGS = (5, 10, 20)
 NOISY = ((0.05, 0.05),)
 
@@ -64,18 +63,19 @@ class Case:
         per_seed = sum(sd**2 for sd in self.of_seeds) + 2 * RESIDUAL**2 / self.queries
         return (per_seed / seeds + 2 * OF_QUERIES**2 / self.queries) ** 0.5
 
-    def tests(self, seeds: Sequence[int], shift: float) -> Iterator[Tested]:
-        """What is seen after each number of seeds, the other arm better by `shift`."""
+    def tests(self, seeds: Sequence[int], shift: float, few: int = FIRST_LOOK) -> Iterator[Tested]:
+        """What is seen after each number of seeds, the other arm better by `shift`; `few`: see Seeds."""
         rng = generator(self.queries, f"{self.of_seeds} {shift}")
         true = np.tile([0.0, shift], (self.repetitions, 1))
         effects = np.array(self.of_seeds)[:, None] * rng.standard_normal((self.repetitions, 2, max(seeds)))
         means = on_split(true, effects, self.queries, rng)
         for count in seeds:
             squares = mean_squares(count, self.queries, (self.repetitions, 1), rng)
-            yield tested(Summary(means[:, :, :count], *squares, self.queries), self.paired)
+            yield tested(Summary(means[:, :, :count], *squares, self.queries), self.paired, few=few)
 
-    def ended(self, shift: float, most: int, readings: tuple[int, ...] = ()) -> Ends:
-        """`readings`: as in `boundary`; the last of them found nothing, else it would be the end."""
+    def ended(self, shift: float, most: int, readings: tuple[int, ...] = (), sized: bool = False) -> Ends:
+        """`readings`: as in `boundary`, the looks begin with the last; `sized`: whether to infer size, p and interval,
+        which takes long."""
         looks = range(readings[-1] if readings else FIRST_LOOK, most + 1)
         last = boundary(most, most, readings)
         ends = Ends(*(np.zeros(self.repetitions) for _ in range(7)))
@@ -85,12 +85,11 @@ class Case:
             p = p_of(one.difference, one.error, one.freedom)
             chances = conditional_power(one.difference, components(one), self.queries, look, most, last)
             over = (p <= level) | (np.maximum(*chances) < LEAST_POWER) | (look == most)
-            for place in np.flatnonzero((ends.seeds == 0) & over):
+            now = (ends.seeds == 0) & over
+            ends.seeds[now], ends.difference[now], ends.shown[now] = look, one.difference[now], p[now] <= level
+            for place in np.flatnonzero(now) if sized else ():
                 told = float(one.difference[place]), float(one.error[place]), float(one.freedom[place])
-                of_reading = bool(readings) and look == readings[-1]
-                error = LEVEL if of_reading else budget(readings)
-                found = stagewise(*told, look, levels, error)
-                ends.seeds[place], ends.difference[place], ends.shown[place] = look, told[0], found.p <= error
+                found = stagewise(*told, look, levels)
                 ends.size[place], ends.p[place] = found.median, found.p
                 ends.low[place], ends.high[place] = found.interval
             if not readings or look > readings[-1]:
@@ -141,11 +140,11 @@ def sizes(repetitions: int) -> Iterator[str]:
     yield f"| at most | SD of seeds | queries | {heads} |"
     yield "|---:|---|---:|" + "---:|" * 8
     for most in MOST:
-        for of_seeds, queries in (((0.01, 0.01), 800), ((0.03, 0.03), 800), ((0.003, 0.003), 150)):
+        for of_seeds, queries in (((0.01, 0.01), 800), ((0.003, 0.003), 150)):
             case = Case(of_seeds, queries, repetitions)
             for power in (0.1, 0.3, 0.5, 0.7, 0.9):
                 true = true_difference(case, most, power)
-                ends = case.ended(true, most)
+                ends = case.ended(true, most, sized=True)
                 found = (ends.shown > 0) & (ends.difference > 0)
                 size, shown = ends.size / true, ends.size[found] / true
                 ratios = (
@@ -169,11 +168,11 @@ def readings(repetitions: int) -> Iterator[str]:
     yield "|---|---:|" + "---:|" * 7
     levels = reading_levels(READINGS)
     for of_seeds in ((0.0, 0.0), *SPREADS, *NOISY):
-        for queries in QUERIES[1:]:
+        for queries in QUERIES:
             case = Case(of_seeds, queries, repetitions)
             rates = []
             for shift in (0.0, 2.5 * case.error(READINGS[0])):
-                tests = case.tests(READINGS, shift)
+                tests = case.tests(READINGS, shift, FEW)
                 p = np.stack([p_of(one.difference, one.error, one.freedom) for one in tests])
                 looked = case.ended(shift, READINGS[-1], READINGS[:1]).shown > 0
                 shown = (p[0] <= LEVEL), (p <= LEVEL).any(axis=0), (p <= levels[:, None]).any(axis=0), looked

@@ -8,6 +8,7 @@ the names. tests/test_reference.py compares. What a key, an option or a part doe
 from __future__ import annotations
 
 import re
+import sys
 from argparse import SUPPRESS, Action
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -229,11 +230,25 @@ def _argument(action: Action) -> str:
     return action.option_strings[-1] if action.nargs == 0 else f"{action.option_strings[-1]} {value}"
 
 
+def models() -> str:
+    """What each ranker makes of each kind of model: a row for those of which they make the same."""
+    sys.path.insert(0, str(ROOT))
+    from tests.support.zoo_table import EQUAL, NEW, OWN, RANKERS, TABLE
+
+    same: dict[tuple[str, ...], list[str]] = {}
+    for kind, cells in TABLE.items():
+        same.setdefault(cells, []).append(kind)
+    told = {cell: cell if cell in (EQUAL, NEW, OWN) else f"refused: {cell}" for cells in same for cell in cells}
+    rows = (["; ".join(kinds), *(told[cell] for cell in cells)] for cells, kinds in same.items())
+    return table(["model", *(f"`{ranker}`" for ranker in RANKERS)], rows)
+
+
 def _tables() -> Iterator[tuple[str, Any]]:
     yield "keys", partial(keys, ("evaluation.", "metric", "seed", "ranker.name"))
     for section in ("data", "curriculum", "training", "search"):
         yield f"keys {section}", partial(keys, (f"{section}.",))
     yield from {"keys ranker": ranker_keys, "names": names, "losses": losses, "rankers": rankers}.items()
+    yield "models", models
     for kind in KINDS.keys() - {"losses", "rankers", "spaces", "data"}:
         yield kind, partial(parts, kind)
     yield "options", shared_options

@@ -20,6 +20,7 @@ from tune_cl.experiment.load import load_experiment
 from tune_cl.experiment.plain_tuning import leaves_to_tune, with_tuning
 from tune_cl.history.journal import Journal
 from tune_cl.history.state import SearchState, experiment_of, replay
+from tune_cl.run_search import is_repeated, tune_plain_event
 from tune_cl.search.driver import SearchProgress, pair_fields
 
 LR = "training.lr={loguniform: [1e-4, 1e-1]}"
@@ -277,6 +278,47 @@ def test_a_search_of_0_1_goes_on_with_one_plain_trial_and_is_tuned_afterwards(tm
         state.opened_in("plain") == list(leaves) and len({str(trial.params) for trial in state.trials.values()}) == 10
     )
     assert with_tuning(experiment, state.tuning).arm_trials["plain"] == 5
+
+
+def asked(folder: Path, experiment: Experiment, trials: int | None) -> dict[str, Any]:
+    """Records a call of `tune-plain`."""
+    event = tune_plain_event(experiment, state_of(folder), trials)
+    with Journal(folder) as journal:
+        journal.append(event)
+    return event
+
+
+def test_tune_plain_trains_the_missing_twins_first_each_once(tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    experiment = opened(tmp_path, *FINITE, "search.plain=0", "search.trials=7", "search.searcher=random")
+    ToyTrainer(folder, experiment).work()
+    before = summary(folder)
+    rates = {trial.params["training.lr"] for trial in state_of(folder).trials_of("curriculum")}
+    assert len(rates) == 2 and asked(folder, experiment, None)["trials"] == 5, "as many as curricula"
+    assert len(state_of(folder).pairs()) < 6
+    tuned = experiment_of(state_of(folder))
+    ToyTrainer(folder, tuned).work()
+    state = state_of(folder)
+    added = [trial for trial in state.trials_of("plain") if not trial.baseline]
+    assert [trial.number for trial in added] == [7], "both rates are tried, so nothing is left to search"
+    assert len(state.pairs()) == 6 and {key: summary(folder)[key] for key in before} == before
+
+
+def test_the_same_call_for_plain_trials_goes_on_and_another_one_adds(tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    experiment = opened(tmp_path, LR, "search.trials=5", "search.searcher=random")
+    ToyTrainer(folder, experiment).work()
+    assert not is_repeated(state_of(folder), 3), "nothing was asked for"
+    asked(folder, experiment, 3)
+    with pytest.raises(Killed):
+        ToyTrainer(folder, experiment_of(state_of(folder)), kill_after=2).work()
+    assert is_repeated(state_of(folder), 3) and is_repeated(state_of(folder), None)
+    assert not is_repeated(state_of(folder), 4)
+    ToyTrainer(folder, experiment_of(state_of(folder))).work()
+    assert arms_of(folder)[5:] == ["plain"] * 3
+    with Journal(folder) as journal:
+        journal.append({"event": "search_end", "best": None, "cost": {}, "seconds": 1.0, "time": 2.0})
+    assert not is_repeated(state_of(folder), 3), "the call has ended"
 
 
 def test_trees_are_tuned_by_their_leaves_and_networks_by_losses_that_fit_their_other_keys(tmp_path: Path) -> None:

@@ -94,6 +94,46 @@ def test_sentence_transformers_gives_equal_vectors(kind: str, pooling: str, simi
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("more", [{}, {"in_batch_negatives": True, "loss": "softmax"}, {"micro_batch": 2}])
+def test_prompts_lengths_dimensions_and_adapters_are_trained_and_saved(more: dict[str, Any], tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    save_encoder("bert", tmp_path / "encoder")
+    keys = {"query_prompt": "so w1 ", "document_prompt": "said ", "query_length": 8, "dimensions": [6, 20]}
+    ranker = {"name": "bi_encoder", "model": str(tmp_path / "encoder"), "lora": {"rank": 2}, **keys}
+    training = {"max_length": MAX_LENGTH, "batches_per_iteration": 2, "batch_size": 4, "precision": "fp32", **more}
+    run = validated({"ranker": ranker, "training": training})
+    whole = Training(run, prepare(run, tiny_data(queries=8, turns=1)), device="cpu")
+    assert whole.module.training is True
+    inputs = whole.batcher.inputs(np.arange(3))
+    assert whole.module(**inputs).shape == (2, 3), "a score for each number of dimensions"
+    assert np.isfinite(whole.iterate()["train_loss"])
+    whole.save_ranker(tmp_path / "ranker")
+    theirs = SentenceTransformer(str(tmp_path / "ranker"))
+    assert theirs.truncate_dim == 20 and theirs.prompts == {"query": "so w1 ", "document": "said "}
+    scores = theirs.similarity(theirs.encode_query(QUERIES), theirs.encode_document(TEXTS[:5])).numpy()
+    ours = load(tmp_path / "ranker").score(QUERIES, TEXTS[:5], *EVERY)
+    assert ours.reshape(3, 5) == pytest.approx(scores, abs=1e-5)
+
+
+def test_the_similarity_of_the_folder_is_the_default_and_not_contradicted(tmp_path: Path) -> None:
+    saved_ranker(tmp_path, "bert", similarity="dot")
+    (tmp_path / "ranker" / "tune_cl.json").unlink()
+    keys = {"name": "bi_encoder", "model": str(tmp_path / "ranker")}
+    run = validated({"ranker": keys, "training": {"max_length": MAX_LENGTH, "loss": "softmax", "negatives": 2}})
+    training = Training(run, prepare(run, tiny_data(queries=4)), device="cpu")
+    assert run.temperature == 1 and training.module.form.similarity == "dot" and not training.module.form.normalised
+    with pytest.raises(ConfigError, match=r"ranker\.similarity: 'cosine', but .* was trained with dot; dot, or leave"):
+        wrong = validated({"ranker": keys | {"similarity": "cosine"}, "training": {"max_length": MAX_LENGTH}})
+        Training(wrong, prepare(wrong, tiny_data(queries=4)), device="cpu")
+
+
+def test_more_dimensions_than_a_vector_has_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"ranker\.dimensions: 33, and the vectors have 32; at most 32"):
+        saved_ranker(tmp_path, "bert", dimensions=33)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("normalised", [True, False])
 def test_a_sentence_transformer_of_others_is_loaded_and_trained_further(normalised: bool, tmp_path: Path) -> None:
     from sentence_transformers import SentenceTransformer
@@ -112,7 +152,9 @@ def test_a_sentence_transformer_of_others_is_loaded_and_trained_further(normalis
     training = Training(run, prepare(run, tiny_data(queries=4)), device="cpu")
     started = dict(training.module.named_parameters())
     assert all(torch.equal(weight, started[name]) for name, weight in ranker.module.named_parameters())
-    with pytest.raises(ConfigError, match=r"ranker\.pooling: 'mean', but .* was trained with cls; cls"):
+    with pytest.raises(
+        ConfigError, match=r"ranker\.pooling: 'mean', but .* was trained with cls; cls, or leave it out"
+    ):
         wrong = TrainingRun.model_validate({"ranker": keys | {"pooling": "mean"}, "training": {"max_length": 16}})
         Training(wrong, prepare(wrong, tiny_data(queries=4)), device="cpu")
 
@@ -138,7 +180,7 @@ def test_an_encoder_in_a_folder_of_its_own_is_found(tmp_path: Path) -> None:
     [
         ("modules.json", {"type": "sentence_transformers.models.LSTM"}, "is made of Transformer, Pooling, LSTM"),
         ("modules.json", {"path": "../elsewhere", "idx": 0}, "has its encoder at '../elsewhere'"),
-        ("1_Pooling/config.json", {"pooling_mode_max_tokens": True}, "pools in another way"),
+        ("1_Pooling/config.json", {"pooling_mode_max_tokens": True}, "pools by mean and max"),
         ("config_sentence_transformers.json", {"similarity_fn_name": "euclidean"}, "compares by 'euclidean'"),
     ],
 )

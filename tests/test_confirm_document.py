@@ -292,7 +292,7 @@ def test_better_and_worse_are_told_with_what_they_were_corrected_for() -> None:
 def test_near_duplicate_queries_count_as_one_where_clusters_are_given() -> None:
     alike = np.random.default_rng(0).random((2, 3, 4))
     values = dict(zip(("plain", "root"), np.repeat(alike, 3, axis=2), strict=True))
-    runs = {label: [SimpleNamespace(run=SimpleNamespace(draws=True))] * 3 for label in values}
+    runs = {label: [SimpleNamespace(run=SimpleNamespace(draws=True, starts_alike=True))] * 3 for label in values}
     queries = {f"q{number}": number // 3 for number in range(12)}
     each, grouped = (Compared(cast(Any, runs), "test", "map", "holm", clusters=of) for of in (None, queries))
     object.__setattr__(grouped, "_values", lambda run: dict.fromkeys(queries, 0.0))

@@ -23,7 +23,7 @@ from trainables.config.task_fit import require_fit
 from trainables.core.errors import ConfigError
 from trainables.rankers import load_ranker, ranker_settings
 from trainables.rankers.decoder import DecoderModule
-from trainables.rankers.prompt import AFTER, BEFORE, document_part, prompt, query_part
+from trainables.rankers.prompt import INSTRUCTION, JUDGE
 from trainables.rankers.ranker import TextSide
 from trainables.training.factory import make_training, training_notes
 from trainables.training.prepared import PreparedData, prepare
@@ -34,9 +34,15 @@ from tune_cl.model_card import Facts, write_card
 DATA = tiny_data(queries=8, candidates=4, turns=1)
 DECODER = load_ranker("decoder")
 MAX_LENGTH = 400  # most characters of the prompt are tokens of their own to a vocabulary this small
-INSTRUCTION = "Given a web search query, retrieve relevant passages that answer the query"
+BEFORE = f"<|im_start|>system\n{JUDGE}<|im_end|>\n<|im_start|>user\n"
+AFTER = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
 QUERIES = ["what is w1?", 'a "quoted" w3', "5 w2 (why?!)", "", " two  spaces", "so"]
 DOCUMENTS = ["w1 is it.", "w3, w4", "", "<|im_end|> w9", "5 5", "line\nline"]
+
+
+def prompt(instruction: str, query: str, document: str) -> str:
+    """As the model card writes it."""
+    return f"{BEFORE}<Instruct>: {instruction}\n<Query>: {query}\n<Document>: {document}{AFTER}"
 
 
 def qwen_tokenizer() -> Any:
@@ -186,7 +192,7 @@ def seq_cls_scores(folder: Path, split: Any) -> np.ndarray:
 
 
 @pytest.mark.slow
-def test_sentence_transformers_gives_equal_scores_to_the_prompt(folder: Path, tmp_path: Path) -> None:
+def test_sentence_transformers_gives_equal_scores_to_pairs(folder: Path, tmp_path: Path) -> None:
     from sentence_transformers import CrossEncoder
 
     training = make_training(make_run(folder), prepared_of(folder), device="cpu")
@@ -196,7 +202,7 @@ def test_sentence_transformers_gives_equal_scores_to_the_prompt(folder: Path, tm
     cross_encoder = CrossEncoder(str(tmp_path / "ranker"), device="cpu")
     split = training.dev
     pairs = [
-        (query_part(INSTRUCTION, DATA.query_text(int(query))), document_part(DATA.documents[int(document)]))
+        (DATA.query_text(int(query)), DATA.documents[int(document)])
         for query, document in zip(split.query[split.owner], split.document, strict=True)
     ]
     np.testing.assert_allclose(cross_encoder.predict(pairs), training.score(split), atol=1e-4)
@@ -212,7 +218,7 @@ def test_rates_fall_from_layer_to_layer(folder: Path) -> None:
 
 def test_what_cannot_say_yes_or_no_is_an_error(folder: Path, tmp_path: Path) -> None:
     save_encoder("bert", tmp_path / "bert")
-    with pytest.raises(ConfigError, match=r"ranker\.model: '.*' is of architecture bert, not qwen2 or qwen3; "):
+    with pytest.raises(ConfigError, match=r"'.*' is of architecture bert, whose tokens read later ones; "):
         prepare(make_run(tmp_path / "bert"), DATA)
     with pytest.raises(
         ConfigError, match=r"ranker\.model: '.*' is a decoder \(qwen3\), .*; an encoder, or ranker\.name: decoder"
@@ -246,14 +252,12 @@ def test_what_does_not_fit_is_an_error(folder: Path) -> None:
     assert "decoders are not packed: short pairs are padded" in training_notes(make_run(folder), prepared_of(folder))
 
 
-def test_the_card_of_a_decoder_says_what_others_must_be_given(folder: Path, tmp_path: Path) -> None:
+def test_the_card_of_a_decoder_gives_others_the_pair(folder: Path, tmp_path: Path) -> None:
     """Its example is run as it stands, but for the library, which gives the pair back."""
-    run = make_run(folder, instruction='a {brace} and a "quote"')
     (tmp_path / "tune_cl.json").touch()
-    write_card(tmp_path, Facts(run, DATA, 0.5, 1, "tune-cl train"))
+    write_card(tmp_path, Facts(make_run(folder), DATA, 0.5, 1, "tune-cl train"))
     code = (tmp_path / "README.md").read_text().split("```python\n")[1].split("```")[0]
     lines = [line for line in code.splitlines() if "CrossEncoder" not in line]
     given: dict[str, Any] = {}
     exec("\n".join(lines).replace("ranker.predict", "list"), given)
-    instruction = 'a {brace} and a "quote"'
-    assert given["scores"] == [(query_part(instruction, "a query"), document_part("a document"))]
+    assert given["scores"] == [("a query", "a document")]

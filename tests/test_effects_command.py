@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +18,17 @@ from trainables.data import load_data
 from tune_cl import run_confirmation, run_effects, run_trainings
 from tune_cl.api.effects import recorded_effects
 from tune_cl.cli import main
+from tune_cl.confirmation.training import ended_result
 from tune_cl.effects.pairs import FamilyEffects, last_effects
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import SearchFolder
-from tune_cl.history.state import replay
+from tune_cl.history.state import experiment_of, replay
+from tune_cl.inputs import inputs_of
 from tune_cl.report.facts import effects_facts
 from tune_cl.report.page import effects_html
 from tune_cl.run_effects import EffectsRequest, measure_effects
+from tune_cl.run_trainings import SeedTrainings, replicates_of
 
 ROOT = {"curriculum.pacing": "root", "curriculum.n": 2, "training.lr": 0.02}
 ROOT_10 = {"curriculum.pacing": "root", "curriculum.n": 10, "training.lr": 0.01}
@@ -67,7 +71,7 @@ def trained_here() -> Iterator[type[LocalTrainer]]:
     """Trains in this process; MLflow is left out."""
 
     @contextmanager
-    def no_ray(address: str | None) -> Iterator[None]:
+    def no_ray(address: str | None, goes_on: str = "") -> Iterator[None]:
         yield
 
     with pytest.MonkeyPatch.context() as patch:
@@ -199,6 +203,31 @@ def test_a_damaged_file_of_effects_is_named(search: SearchFolder) -> None:
         (search.folder / "effects" / "test.json").write_text(text)
         with pytest.raises(DataError, match=r"effects/test\.json"):
             last_effects(search.folder)
+
+
+def test_further_seeds_of_the_default_s_pair_tell_how_much_seeds_matter(
+    search: SearchFolder, trainer: type[LocalTrainer]
+) -> None:
+    """Trained once all trials have ended; those of `effects` and `confirm` count, too, but no lucky search's."""
+    state = replay(read_events(search.journal))
+    experiment = experiment_of(state)
+    assert replicates_of(state, experiment, search) == [], "fewer than 8 trials"
+    more = experiment_of(replace(state, yaml=state.yaml + "search: {trials: 8}\n"))
+    runs = replicates_of(state, more, search)
+    assert [(run.configuration.trial, run.seed, run.split) for run in runs] == [
+        (trial, seed, "dev") for seed in (1, 3) for trial in ("t0001", "t0000")
+    ]
+    inputs = inputs_of(experiment)
+    with search.open() as journal:
+        SeedTrainings(search, state, experiment, journal).train(runs, inputs.by_key, "seeds")
+    found = recorded_effects(search)
+    values = [0.05] + [ended_result(a.folder, "dev")["dev"] - ended_result(b.folder, "dev")["dev"]
+                       for a, b in (runs[:2], runs[2:])]  # fmt: skip
+    assert found.effects.sd_seeds == pytest.approx(np.std(values, ddof=1))
+    assert found.effects.sd_true is not None and found.effects.best_at_most is not None
+    trainer.trained.clear()
+    measured(search)
+    assert len(trainer.trained) == 10, "four of them are applied to test"
 
 
 def test_requests_that_make_no_sense() -> None:

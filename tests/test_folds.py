@@ -36,7 +36,7 @@ def of_fold(folder: Path, fold: str, label: str) -> dict[str, Any]:
         write_per_query(place / "test.per_query.tsv", [f"q{i}" for i in range(len(values))], {"map": np.array(values)})
         runs = [{"seed": 1, "run_file": str(place / "test.run.txt")}]
         rows.append({"runs": runs, "mean": float(np.mean(values)), "params": {"curriculum.n": label, "seed": 1}})
-    document = document_of(row_of(0.1, 0.1) | rows[1] | {"label": label, "seed_matters": False})
+    document = document_of(row_of(0.1, 0.1, seed_matters=False) | rows[1] | {"label": label})
     document["opponents"][0] |= rows[0]
     fair = {"tuned": False, "keys": [], "trials": {"plain": 1, "curriculum": 1}}
     more = {"asked": {}, "fair": fair, "teachers": None, "noise": None, "readings_of_seeds": []}

@@ -19,12 +19,14 @@ from tune_cl.confirmation.verdict import ON_DEV
 from tune_cl.experiment.forecast import forecast_of
 from tune_cl.history.journal import read_events
 from tune_cl.report import facts as module
+from tune_cl.report.charts import learning_chart
 from tune_cl.report.facts import facts, main_facts
 from tune_cl.report.findings import Findings, gather, mean_interval
 from tune_cl.report.output import latex, latex_table, trials_csv
 from tune_cl.report.page import page
 from tune_cl.report.stopping import rank_agreement, slow_bias
 from tune_cl.report.wording import cut, number, p_value, plain
+from tune_cl.search_document import failed_twins
 from tune_cl.tracking.layout import trial_name
 
 ABLATION = {"label": "plain, lr=0.02", "trial_id": "t0003", "mean": 0.5678, "sd": 0.0321, "runs": [{}] * 3,
@@ -128,6 +130,26 @@ def test_trials_are_named_as_on_the_terminal_and_in_mlflow(searched: Findings, b
     names = {curve["trial"]: curve["name"] for curve in before["curves"]}
     for event in (event for event in read_events(searched.search_folder.journal) if event["event"] == "trial"):
         assert names.get(event["trial"], trial_name(event)) == trial_name(event)
+
+
+def test_a_curriculum_stands_beside_its_twin(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.add([0.4, 0.5], "baseline")
+    curriculum, failed = case.add([0.45, 0.52], "completed"), case.add([0.3], "completed")
+    case.add([0.1], "failed", "no memory", lr=0.02)
+    begun = {event["trial"]: event for event in case.events if event["event"] == "trial"}
+    begun[curriculum] |= {"twin": "t0000", "led_by": "curriculum"}
+    begun["t0003"] |= {"twins": [failed], "led_by": "plain"}
+    findings = gather(case.write())
+    shown = facts(findings)
+    twins = {row["trial_id"]: row.get("twin") for row in shown["configurations"]}
+    assert twins["t0000"] is None and twins[curriculum] == {
+        "trial_id": "t0000", "mean": 0.5, "difference": pytest.approx(0.02), "ended": None,
+    }  # fmt: skip
+    assert twins[failed] == {"trial_id": "t0003", "mean": None, "difference": None, "ended": "failed"}
+    assert {curve["trial"]: curve["twin"] for curve in shown["curves"]}[failed] == "t0003"
+    assert 'data-twin="t0003"' in learning_chart(shown)
+    assert failed_twins(findings.state) == [{"trial_id": "t0003", "twin_of": [failed], "reason": "no memory"}]
 
 
 def test_trials_are_shown_by_arm_and_tuning_apart_from_the_curriculum(tmp_path: Path) -> None:
@@ -369,10 +391,11 @@ def test_latex_escapes_what_it_would_read() -> None:
 
 def test_csv_has_a_row_a_trial_and_leaves_absent_parameters_empty(searched: Findings) -> None:
     found = list(csv.DictReader(io.StringIO(trials_csv(searched))))
-    assert list(found[0])[:9] == [
-        "trial", "arm", "outcome", "reason", "seed", "baseline", "iterations", "best_dev", "best_iteration",
+    assert list(found[0])[:11] == [
+        "trial", "arm", "twin", "led_by", "outcome", "reason", "seed", "baseline", "iterations", "best_dev",
+        "best_iteration",
     ]  # fmt: skip
-    assert list(found[0].values())[:9] == ["t0000", "plain", "baseline", "", "0", "true", "8", "0.45", "3"]
+    assert list(found[0].values())[:11] == ["t0000", "plain", "", "", "baseline", "", "0", "true", "8", "0.45", "3"]
     assert found[0]["curriculum.pacing"] == "none" and found[0]["curriculum.delta"] == ""
     assert len(found) == len(searched.state.trials)
     assert [row["outcome"] for row in found[-3:]] == ["failed", "completed", "running"]

@@ -67,6 +67,20 @@ def test_a_text_has_the_same_score_beside_others_and_alone(rerank: str, console:
     assert shown[-1].startswith("a ") and shown[-1].endswith(" w1 w1 ..."), "its start"
 
 
+def test_the_precision_is_chosen_and_named(rerank: str, console: Console) -> None:
+    for asked in ("fp32", "bf16"):
+        told = console.document(f"{rerank} --query w1 --documents {texts('w1')} --precision {asked}")
+        assert told["precision"] == asked
+    assert f"({asked})" in console.call(f"{rerank} --query w1 --documents texts.txt --precision {asked}").out
+
+
+def test_what_is_wrong_with_a_model_is_said_of_the_checkpoint(console: Console) -> None:
+    from tests.support.encoder_folders import save_encoder
+
+    save_encoder("bert", Path("encoder"))
+    console.refused(["CHECKPOINT: cross-encoder"], f"rerank encoder --query w1 --documents {texts('w1')}")
+
+
 def test_documents_are_lines_and_their_ids_stand_once(rerank: str, console: Console) -> None:
     content = "a\tw1\u2028line\r\n\r\n  \nunnamed\rw2\r\nb\tw3\tparts"
     plain = ranked(console, rerank, texts(content))

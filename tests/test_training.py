@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from tests.support.builders import tiny_data
 from tests.support.training_runs import RANKERS, make_run, start
@@ -19,7 +20,7 @@ from trainables.evaluation.metrics import Evaluator
 from trainables.training.checkpoint import best_scores, latest_iteration, save_iteration, write_folder
 from trainables.training.losses import LOSSES, LossSettings
 from trainables.training.saved_ranker import load_ranker_folder
-from trainables.training.trainer import Training, rate_factor
+from trainables.training.trainer import Training, decayed, rate_factor
 
 
 @pytest.fixture(scope="module")
@@ -270,3 +271,13 @@ def test_rate_rises_then_falls() -> None:
     assert np.argmax(rates) == 5 and rates[5] == pytest.approx(1)
     assert (np.diff(rates[:6]) > 0).all() and (np.diff(rates[5:]) < 0).all() and rates[-1] > 0
     assert rate_factor(make_run(), 11) == 1
+
+
+def test_biases_and_norms_do_not_decay() -> None:
+    module = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4), nn.RMSNorm(4))
+    groups = decayed(module, [{"params": list(module.parameters()), "lr": 0.5}], 0.1)
+    spared = {id(p) for group in groups if group.get("weight_decay") == 0 for p in group["params"]}
+    assert spared == {id(p) for p in module.parameters()} - {id(module[0].weight)}
+    assert [group["lr"] for group in groups] == [0.5, 0.5]
+    plain = [{"params": list(module.parameters()), "lr": 0.5}]
+    assert decayed(module, plain, 0.0) is plain

@@ -14,7 +14,6 @@ from trainables.config.keys import TrainingRun
 from trainables.core.files import read_text, write_text
 from trainables.data.columns import RankingData
 from trainables.rankers import ranker_settings
-from trainables.rankers.prompt import document_part, query_part
 from trainables.training.ranker_folder import HUB_NAME, is_shared_form
 from tune_cl.confirmation.verdict import notes_of, of_these_seeds, sentence
 from tune_cl.process import versions
@@ -117,13 +116,7 @@ def _body(folder: Path, facts: Facts) -> str:
 
 def _elsewhere(run: TrainingRun) -> str:
     """How another library gives the ranker's scores."""
-    settings = ranker_settings(run.ranker)
-    if settings.embeds:
-        return WITH_SENTENCE_TRANSFORMER
-    if not settings.prompts:
-        return WITH_CROSS_ENCODER
-    query, document = query_part(run.ranker["instruction"], "a query"), document_part("a document")
-    return WITH_CROSS_ENCODER.replace('("a query", "a document")', f"({query!r}, {document!r})")
+    return WITH_SENTENCE_TRANSFORMER if ranker_settings(run.ranker).embeds else WITH_CROSS_ENCODER
 
 
 def _remarks(folder: Path, run: TrainingRun) -> list[str]:

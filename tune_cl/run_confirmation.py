@@ -479,8 +479,9 @@ def pilot(
     address: str | None,
     objective: Objective | None = None,
     panel: PanelKind = Panel,
-) -> np.ndarray:
-    """Trains the baseline with the first `seeds` seeds of a confirmation; returns its per-query values on dev, [N, Q].
+) -> tuple[np.ndarray, bool]:
+    """Trains the baseline with the first `seeds` seeds of a confirmation; returns its per-query values on dev, [N, Q],
+    and whether a test pairs equal seeds.
 
     A confirmation reuses the trainings. Raises Interrupted on Ctrl-C, WorkFailed if a training fails.
     """
@@ -491,7 +492,8 @@ def pilot(
             work.train(journal)
             if work.failed:
                 raise WorkFailed(failures_in_words(work.failed))
-            return work.compared(work.seeds).values[work.default.label]
+            compared = work.compared(work.seeds)
+            return compared.values[work.default.label], compared.taken.paired
     except BaseException as error:
         if not stops(error):
             raise

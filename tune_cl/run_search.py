@@ -32,6 +32,7 @@ from tune_cl.ray.nodes import PACKAGES
 from tune_cl.ray.session import ray_session
 from tune_cl.ray.tuner import drop_foreign_checkpoints, run_trials
 from tune_cl.report.page import write_report
+from tune_cl.run_trainings import SeedTrainings, replicates_of
 from tune_cl.search.driver import BASELINE_TRIAL, Search
 from tune_cl.search.pairs import without_twin
 from tune_cl.search.progress_panel import Panel, PanelKind
@@ -123,19 +124,20 @@ def tune_plain(
     state = replay(read_events(search_folder.journal))
     experiment = experiment_of(state, same=True, objective=objective)
     require_current(experiment, "tuned")
-    if not _is_repeated(state, trials):
-        event = _tune_plain_event(experiment, state, trials)
+    if not is_repeated(state, trials):
+        event = tune_plain_event(experiment, state, trials)
         with search_folder.open() as journal:
             journal.append(event)
     return resume_search(search_folder, address, panel, objective)
 
 
-def _is_repeated(state: SearchState, trials: int | None) -> bool:
+def is_repeated(state: SearchState, trials: int | None) -> bool:
     """Whether the newest call for plain trials asked for as many, and has yet to end."""
     return bool(state.tuning) and not state.end and trials in (None, state.tuning[-1]["trials"])
 
 
-def _tune_plain_event(experiment: Experiment, state: SearchState, trials: int | None) -> dict[str, Any]:
+def tune_plain_event(experiment: Experiment, state: SearchState, trials: int | None) -> dict[str, Any]:
+    """The event that asks for plain trials; raises ConfigError if there is nothing for them to search."""
     leaves = leaves_to_tune(experiment)
     begun, planned = ({arm: len(state.trials_of(arm)) for arm in ARMS}, experiment.arm_trials)
     plain, others = (begun[arm] if state.end else planned[arm] for arm in ARMS)
@@ -231,8 +233,31 @@ def _run(
             place = search_folder.below("ray"), f"session-{search.state.sessions}"
             with training_later(inputs.work_for_some, inputs.take, limits.resources) as later:
                 run_trials(search, trials, inputs.by_key, limits.resources, *place, concurrency, later)
+        if not search.ended_by:  # a budget that is used up
+            _replicate(search, search_folder, journal, inputs, address, panel)
     _close(search, artifacts)
     return search.state
+
+
+def _replicate(
+    search: Search,
+    search_folder: SearchFolder,
+    journal: Journal,
+    inputs: Inputs,
+    address: str | None,
+    panel: PanelKind,
+) -> None:
+    """Trains the default and its first curriculum with further seeds, which tell how much the seed matters."""
+    experiment, state = search.experiment, replay(journal.events())
+    runs = replicates_of(state, experiment, search_folder)
+    if not runs:
+        return
+    if experiment.objective or experiment.teachers:  # a training brings its own teacher, as in a confirmation
+        inputs = inputs_of(experiment, confirms=True)
+        inputs.complete(address)
+    SeedTrainings(search_folder, state, experiment, journal, address, panel).train(
+        runs, inputs.by_key, f"seeds of {state.name}"
+    )
 
 
 def _close(search: Search, artifacts: Artifacts) -> None:

@@ -70,7 +70,7 @@ def search_document(
         "seconds": state.seconds,
         "ended_by": state.end.get("ended_by") if state.end else None,
         "forecast": state.forecast,
-        "remarks": _remarks(state),
+        **_interpreted(state),
         "best": best,
         "best_curriculum": best_of(state, CURRICULUM),
         "opened": list(dict.fromkeys(key for trial in state.by_number() for key in trial.point)),
@@ -107,13 +107,20 @@ def failed_twins(state: SearchState) -> list[dict[str, Any]]:
     return [{"trial_id": name, "twin_of": of[name], "reason": trial.reason} for name, trial in failed.items()]
 
 
-def _remarks(state: SearchState) -> list[dict[str, Any]]:
-    """Remarks on the search; none where a plug-in that its space names is not loaded, which other facts do not need."""
+def _interpreted(state: SearchState) -> dict[str, Any]:
+    """Remarks on the search, and what curricula change over its pairs (None for fewer than two); neither where a
+    plug-in that its space names is not loaded, which other facts do not need."""
     try:
         experiment = experiment_of(state)
     except ConfigError:
-        return []
-    return [asdict(remark) for remark in remarks(state, experiment)]
+        return {"remarks": [], "effects": None}
+    from tune_cl.effects.pairs import search_effects  # imports SciPy
+
+    found = search_effects(state, experiment)
+    return {
+        "remarks": [asdict(remark) for remark in remarks(state, experiment)],
+        "effects": found and found.effects.document(),
+    }
 
 
 def recorded_document(search_folder: SearchFolder) -> dict[str, Any]:

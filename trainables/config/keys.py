@@ -33,6 +33,7 @@ from trainables.data.settings import DataConfig, ForNetworks
 from trainables.evaluation.metrics import LEVEL_ELSEWHERE, METRIC_FORMS, METRICS, our_name, parse_measures
 from trainables.evaluation.other_measures import Elsewhere
 from trainables.rankers import RANKERS, ranker_settings
+from trainables.rankers.folder import usual_temperature
 from trainables.training.losses import LOSSES
 
 
@@ -470,7 +471,7 @@ class TrainingRun(Section):
     @property
     def temperature(self) -> float:
         """What the loss divides scores by."""
-        usual = ranker_settings(self.ranker).temperature if self.training.loss == "softmax" else 1.0
+        usual = usual_temperature(ranker_settings(self.ranker)) if self.training.loss == "softmax" else 1.0
         return self.training.temperature or usual
 
     @property

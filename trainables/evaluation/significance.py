@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ MOST_SEEDS = 100  # that anybody would train
 TINY = 1e-12  # in place of a mean square of 0
 UNLIKELY = 0.01  # a training so far below those above it, if they were alike, has collapsed
 FALL = 0.1  # of the median: what falls less deep is no collapse
-FEW = 3  # seeds, whose variance is too uncertain to say how much more freedom the queries give
+FEW = 2  # seeds, whose variance is too uncertain to say how much more freedom the queries give
 CAUTION = 3.0  # exponent: how fast others' variances lose their say on seeds that vary more than theirs
 ALIKE = 1e6  # prior degrees of freedom of variances that do not differ
 VALUES_A_CHUNK = 2**22  # drawn at a time by a bootstrap: 32 MB
@@ -130,10 +131,13 @@ class Seeds:
             both arms alike. Where it draws the initial weights, the arms are two samples: pairs would halve the
             degrees of freedom and cancel next to nothing.
     prior   of other configurations than those compared
+    few     up to so many seeds have the degrees of freedom of their variance alone: those that happen to lie close
+            together would get too many. Where there is a look after each seed, that matters with three, too
     """
 
     paired: bool = True
     prior: SeedPrior = NO_PRIOR
+    few: int = FEW
 
 
 PAIRED = Seeds()
@@ -160,7 +164,7 @@ def crossed_tests(pairs: Sequence[Pair], seeds: Seeds = PAIRED) -> list[CrossedT
     if len(pairs[0][0]) < 2:
         return [UNKNOWN] * len(pairs)
     spreads = _paired_spreads(pairs, seeds.prior) if seeds.paired else _unpaired_spreads(pairs, seeds.prior)
-    return [_crossed(*pair, spread, seeds.paired) for pair, spread in zip(pairs, spreads, strict=True)]
+    return [_crossed(*pair, spread, seeds) for pair, spread in zip(pairs, spreads, strict=True)]
 
 
 def _paired_spreads(pairs: Sequence[Pair], prior: SeedPrior) -> list[Spread]:
@@ -245,14 +249,14 @@ def pooled_prior(variances: np.ndarray, freedoms: np.ndarray, alike: AnyNumber, 
 
 
 def borrowed(
-    variance: AnyNumber, freedom: AnyNumber, others: AnyNumber, borrowable: AnyNumber
+    variance: AnyNumber, freedom: AnyNumber, others: AnyNumber, borrowable: AnyNumber, caution: float = CAUTION
 ) -> tuple[np.ndarray, np.ndarray]:
     """A variance with the help of what others show, and the degrees of freedom that these lend.
 
     It is shrunk towards theirs where it is smaller, never where it is larger: seeds that vary more than others' are not
     made to look like them, and these lend less the larger it is."""
     ratio = variance / np.maximum(others, TINY**2)
-    lent = borrowable * np.minimum(1.0, np.maximum(ratio, TINY) ** -CAUTION)
+    lent = borrowable * np.minimum(1.0, np.maximum(ratio, TINY) ** -caution)
     shrunk = (lent * others + freedom * variance) / (lent + freedom)
     return np.where(ratio < 1, shrunk, variance), lent
 
@@ -273,6 +277,51 @@ def collapsed(values: np.ndarray) -> np.ndarray:
         chance = stdtr(count - below - 1, (value - above.mean(axis=-1)) / error)
         highest = np.where((chance < UNLIKELY) & (value < fallen), value, highest)
     return values <= highest[..., None]
+
+
+def two_groups(values: np.ndarray) -> np.ndarray:
+    """Whether the trainings of a configuration fall into two groups, as where it fails under most seeds and works under
+    some, bool [...], by their means over the queries [..., N].
+
+    The best division into two leaves so little variance within them as it does in 1 % of normal samples, and the lower
+    group lies a tenth below the upper one. `collapsed` names single trainings that fall; it cannot, where these are
+    the majority. Four trainings or more can tell.
+    """
+    if values.shape[-1] < 4:
+        return np.zeros(values.shape[:-1], bool)
+    explained, low, high = _divided(values)
+    return (explained > _usually_explained(values.shape[-1])) & (low < (1 - FALL) * high)
+
+
+def _divided(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The largest share of the variance that a division of sorted values into two explains, and both means [...]."""
+    ordered, count = np.sort(values, axis=-1), values.shape[-1]
+    sizes = np.arange(1, count)
+    sums = np.cumsum(ordered, axis=-1)[..., :-1]
+    whole = ordered.sum(axis=-1, keepdims=True)
+    low, high = sums / sizes, (whole - sums) / (count - sizes)
+    between = sizes * (count - sizes) / count * (high - low) ** 2
+    best = between.argmax(axis=-1)[..., None]
+    total = np.maximum(count * ordered.var(axis=-1), TINY**2)
+    return between.max(axis=-1) / total, *(np.take_along_axis(each, best, -1)[..., 0] for each in (low, high))
+
+
+@lru_cache
+def _usually_explained(count: int) -> float:
+    """What a division of a normal sample explains in all but 1 % of cases."""
+    drawn = generator(count, "two groups").standard_normal((20_000, count))
+    return float(np.quantile(_divided(drawn)[0], 1 - UNLIKELY))
+
+
+def untaught(devs: np.ndarray, others: np.ndarray, untrained: float = -math.inf) -> np.ndarray:
+    """Which trainings of a configuration have learned next to nothing, bool [..., N], by their values on dev [..., N]:
+    not above the untrained ranker's, or a tenth below the median of the search's other trials [..., T] and further
+    below them than one of N more would be in 1 % of cases (Student's prediction)."""
+    count = others.shape[-1]
+    error = np.maximum(others.std(axis=-1, ddof=1) * math.sqrt(1 + 1 / count), TINY)[..., None]
+    chance = stdtr(count - 1, (devs - others.mean(axis=-1)[..., None]) / error)
+    fallen = devs < (1 - FALL) * np.median(others, axis=-1)[..., None]
+    return (devs <= untrained) | ((chance < UNLIKELY / devs.shape[-1]) & fallen)
 
 
 def clustered(values: np.ndarray, clusters: Sequence[int] | np.ndarray | None) -> np.ndarray:
@@ -329,24 +378,30 @@ def _whole(of_seed: AnyNumber, of_query: AnyNumber, residual: AnyNumber) -> AnyN
 
 
 def _freedom(
-    whole: AnyNumber, of_seed: AnyNumber, seed_freedom: AnyNumber, seeds: AnyNumber, queries: int
+    whole: AnyNumber, of_seed: AnyNumber, seed_freedom: AnyNumber, seeds: AnyNumber, queries: int, few: int
 ) -> AnyNumber:
     """Degrees of freedom of `_whole`: those of the seeds' mean square times the ratio of the whole to it.
 
     Satterthwaite's (1946) would be times its square: too many for few seeds that happen to lie close together, as even
-    the ratio is for two and three.
+    the ratio is for `few` or less.
     """
-    ratio = np.where(np.asarray(seeds) > FEW, whole / np.maximum(of_seed, TINY), 1.0)
+    ratio = np.where(np.asarray(seeds) > few, whole / np.maximum(of_seed, TINY), 1.0)
     return np.minimum(seed_freedom * ratio, queries - 1)
 
 
 def error_and_freedom(
-    squares: tuple[AnyNumber, AnyNumber, AnyNumber], seed_freedom: AnyNumber, seeds: AnyNumber, queries: int
+    squares: tuple[AnyNumber, AnyNumber, AnyNumber],
+    seed_freedom: AnyNumber,
+    seeds: AnyNumber,
+    queries: int,
+    few: int = FEW,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Standard error of the mean difference and its degrees of freedom, from mean squares of seeds, queries and
-    residual."""
+    residual. `few` as in Seeds."""
     whole = _whole(*squares)
-    return np.sqrt(whole / (seeds * queries)), np.asarray(_freedom(whole, squares[0], seed_freedom, seeds, queries))
+    return np.sqrt(whole / (seeds * queries)), np.asarray(
+        _freedom(whole, squares[0], seed_freedom, seeds, queries, few)
+    )
 
 
 def p_of(difference: AnyNumber, error: AnyNumber, freedom: AnyNumber) -> np.ndarray:
@@ -372,7 +427,7 @@ def guarded(
     return p, np.where(weaker, wider, error), np.where(weaker, sound[2], freedom)
 
 
-def _crossed(values: np.ndarray, reference: np.ndarray, spread: Spread, paired: bool) -> CrossedTest:
+def _crossed(values: np.ndarray, reference: np.ndarray, spread: Spread, taken: Seeds) -> CrossedTest:
     differences = values - reference
     seeds, queries = differences.shape
     mean = round(float(differences.mean()), 12)
@@ -380,10 +435,10 @@ def _crossed(values: np.ndarray, reference: np.ndarray, spread: Spread, paired: 
     if _whole(of_seed, of_query, residual) == 0:
         return UNKNOWN if mean else CrossedTest(1.0, (0.0, 0.0), Components(0.0, 0.0, 0.0))
     of_seed = queries * spread.variance
-    if not paired:
+    if not taken.paired:
         residual = mean_squares(values)[2] + mean_squares(reference)[2]
     squares, known = (of_seed, of_query, residual), spread.freedom + spread.lent
-    error, freedom = (float(each) for each in error_and_freedom(squares, known, seeds, queries))
+    error, freedom = (float(each) for each in error_and_freedom(squares, known, seeds, queries, taken.few))
     components = Components(max(0.0, of_seed - residual) / queries, max(0.0, of_query - residual) / seeds, residual)
     test = CrossedTest(0.0, (0.0, 0.0), components, spread.freedom / (seeds - 1), spread.lent, error, freedom)
     return _student(mean, float(p_of(mean, error, freedom)), test)

@@ -16,54 +16,38 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer
 from torch import Tensor, nn
-from transformers import AutoModelForSequenceClassification, PretrainedConfig, PreTrainedModel
+from transformers import AutoModelForSequenceClassification, PreTrainedModel
 
-from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, Problem
-from trainables.data.columns import RankingData
 from trainables.rankers.adapters import AdaptedModule, decayed_groups, require_changes
-from trainables.rankers.classifier_folder import CONFIG, PAIRS, TOKENIZER, read_classifier, write_classifier
+from trainables.rankers.classifier_folder import read_classifier, write_classifier, write_whole
 from trainables.rankers.classifier_heads import (
     LAYOUTS,
-    OURS,
     TANH,
     HeadLayers,
     activation_of,
     classifier_problem,
+    has_layout,
     is_linear,
     layers_of,
     stays_linear,
     written,
 )
-from trainables.rankers.encoders import (
-    PAD,
-    empty_encoder,
-    encode_texts,
-    files_identity,
-    first_position,
-    new_encoder,
-    pop_pooler,
-    positions,
-    pretrained_encoder,
-    read_encoder,
-    tiny_config,
-    train_wordpiece,
-    training_texts,
-)
+from trainables.rankers.encoders import empty_encoder, first_position, new_encoder, pop_pooler, pretrained_encoder
 from trainables.rankers.fast.cpu import speed_up
-from trainables.rankers.fast.packing import GROUP_COST, PACKED, cls_vectors, pack, pack_encoder
-from trainables.rankers.ranker import Head, Ranker, RankerModule, TextSide, Tokens
+from trainables.rankers.fast.packing import GROUP_COST, PACKED, cls_vectors, pack, pack_encoder, unpacked
+from trainables.rankers.folder import CONFIG, OURS, read_folder
+from trainables.rankers.pretrained import PAIRS, PROMPTS, PretrainedRanker, folder_files, require_positions
+from trainables.rankers.ranker import Head, RankerModule, TextSide, Tokens
 from trainables.rankers.settings import TINY, BertSettings
-from trainables.rankers.text_pairs import PairTemplate, cached_text_side, keeps_latest, mean_of_passages
+from trainables.rankers.text_pairs import PairTemplate, mean_of_passages
 
 
 class BertModule(AdaptedModule):
@@ -137,7 +121,7 @@ class BertModule(AdaptedModule):
         """What the encoder reads, packed if it can be; with passages also `passages`, int64 [B]."""
         inputs = self.padded(queries, documents, query_rows, document_rows)
         if not self.packs:
-            return inputs
+            return unpacked(inputs)
         return pack(inputs, GROUP_COST[self.score.weight.device.type], self.first_position)
 
     def padded(
@@ -198,106 +182,111 @@ def save_activations(encoder: PreTrainedModel, model: str) -> None:
     encoder.activation_checkpointing_enable({"use_reentrant": False})
 
 
-class EncoderRanker(Ranker):
-    """What rankers over an encoder of transformers share: its tokens of whole texts."""
+class Bert(PretrainedRanker):
+    def files(self, settings: BertSettings, from_front: bool) -> dict[str, str]:
+        folder = read_folder(settings.model)
+        prompt = {PROMPTS: json.dumps([folder.prompt, ""])} if folder.prompt else {}
+        return folder_files(folder, from_front) | prompt
 
-    def location(self, model: str) -> str:
-        """Where the encoder of `ranker.model` is: its folder or hub name."""
-        return model
-
-    def prepare(self, data: RankingData, settings: Any, seed: int) -> TextSide:
-        """The seed is not used: the vocabulary of `tiny` follows from the training texts alone."""
-        from_front = keeps_latest(data, settings.keep)
-        if settings.model == TINY:
-            digest = digest_of(data.digest, TINY, settings.vocabulary_size, from_front)
-            return cached_text_side("bert", digest, lambda: _tiny_text_side(data, settings, from_front))
-        files = hub_files(self.location(settings.model), from_front)
-        return cached_text_side("bert", digest_of(data.digest, files), lambda: _text_side(data, files))
-
-    def weights_identity(self, settings: Any) -> list[object]:
-        return [] if settings.model == TINY else files_identity(Path(self.location(settings.model)))
-
-    def encode(self, files: Mapping[str, str], settings: Any, texts: Iterable[str]) -> Tokens:
-        return encode_texts(Tokenizer.from_str(files[TOKENIZER]), texts)
-
-
-class Bert(EncoderRanker):
     def notes(self, text: TextSide, settings: BertSettings) -> tuple[str, ...]:
         fields = json.loads(text.files[CONFIG])
         if settings.lora.rank or settings.layer_decay < 1:
             require_changes(empty_encoder(fields), settings.lora, settings.layer_decay)
-        if fields["model_type"] in PACKED:
+        if fields["model_type"] in PACKED and (settings.head != "pretrained" or has_layout(fields)):
             return ()
         return (f"encoders of architecture {fields['model_type']} are not packed: short pairs are padded",)
 
-    def build(self, text: TextSide, settings: BertSettings, max_length: int, outputs: int = 1) -> BertModule:
+    def build(
+        self, text: TextSide, settings: BertSettings, max_length: int, outputs: int = 1
+    ) -> BertModule | WholeClassifier:
         """Raises ConfigError if the encoder has fewer positions than `max_length`, or its weights are missing."""
         module = self._without_adapters(text, settings, max_length, outputs)
         module.add_adapters(module.encoder, settings.lora)
         return module
 
-    def _without_adapters(self, text: TextSide, settings: BertSettings, max_length: int, outputs: int) -> BertModule:
+    def _without_adapters(
+        self, text: TextSide, settings: BertSettings, max_length: int, outputs: int
+    ) -> BertModule | WholeClassifier:
         template = PairTemplate.from_json(text.files[PAIRS])
         require_positions(settings.model, template.longest, max_length)
         if settings.model == TINY:
             return self.restore(text.files, settings, max_length, outputs)
+        at = read_folder(settings.model).at
         if settings.head == "pretrained":
             fields = json.loads(text.files[CONFIG])
-            _require_classifier(settings.model, fields, outputs)
-            model = pretrained_encoder(settings.model, AutoModelForSequenceClassification)
+            _require_classifier(settings, fields, outputs)
+            model = pretrained_encoder(at, AutoModelForSequenceClassification)
             if is_linear(fields) and not stays_linear(model, fields):
                 wrong = f"'{settings.model}' was trained by another program after tune_cl wrote its scoring layer"
                 raise ConfigError(Problem("ranker.head", wrong, f"remove '{OURS}' from its config.json"))
-            return _whole(model, fields, template, settings, max_length, outputs)
-        return BertModule(pretrained_encoder(settings.model), template, settings, max_length, outputs)
+            return _with_own_head(model, fields, template, settings, max_length, outputs)
+        return BertModule(pretrained_encoder(at), template, settings, max_length, outputs)
 
     def restore(
         self, files: Mapping[str, str], settings: BertSettings, max_length: int, outputs: int = 1
-    ) -> BertModule:
+    ) -> BertModule | WholeClassifier:
         fields, template = json.loads(files[CONFIG]), PairTemplate.from_json(files[PAIRS])
         if settings.head == "pretrained":
             model = new_encoder(fields, AutoModelForSequenceClassification)
-            return _whole(model, fields, template, settings, max_length, outputs)
+            return _with_own_head(model, fields, template, settings, max_length, outputs)
         return BertModule(new_encoder(fields), template, settings, max_length, outputs)
 
     def write(
         self, module: RankerModule, files: Mapping[str, str], classes: Sequence[str], folder: Path
     ) -> dict[str, str] | None:
         """Writes a Hugging Face folder (see classifier_folder)."""
+        kept = {name: files[name] for name in (CONFIG, PAIRS, PROMPTS) if name in files}
+        if isinstance(module, WholeClassifier):
+            written_config = write_whole(module.state(), files, module.max_length, classes, folder)
+            return kept | {CONFIG: json.dumps(written_config)}
         assert isinstance(module, BertModule)
         head, layout = module.head_layers(), LAYOUTS.get(module.encoder.config.model_type)
         form = written(head, layout, module.encoder) if layout else None
         if layout is None or form is None:
             return None
         write_classifier(module.state_dict(), form, layout, files, module.max_length, classes, folder)
-        return {name: files[name] for name in (CONFIG, PAIRS)}  # the encoder's configuration, as it came
+        return kept  # the encoder's configuration, as it came
 
     def read(self, folder: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
         return read_classifier(folder)
 
 
-def require_positions(model: str, longest: int, max_length: int) -> None:
-    """Raises ConfigError if an encoder reads fewer tokens than `training.max_length`."""
-    if max_length > longest:
-        wrong = f"{max_length} tokens, but {model} reads {longest}"
-        raise ConfigError(Problem("training.max_length", wrong, f"at most {longest}"))
-
-
-class WholeClassifier(RankerModule):
-    """A sequence classifier of another architecture than `LAYOUTS`, computed as transformers does, padding included."""
+class WholeClassifier(AdaptedModule):
+    """A sequence classifier whose head is not in `LAYOUTS`, or averages tokens: computed as transformers does, padding
+    included. Scores [B], of two labels their log-odds; or class logits [B, K]."""
 
     tolerates_bf16 = True
 
-    def __init__(self, model: PreTrainedModel, template: PairTemplate, max_length: int):
+    def __init__(
+        self, model: PreTrainedModel, template: PairTemplate, settings: BertSettings, max_length: int, outputs: int
+    ):
         super().__init__()
-        self.model, self.template, self.max_length = model, template, max_length
+        self.model, self.template, self.settings = model, template, settings
+        self.max_length, self.outputs = max_length, outputs
+        speed_up(model)
+        self.score_name = [
+            name
+            for name, layer in model.named_modules()
+            if isinstance(layer, nn.Linear) and layer.out_features == model.config.num_labels
+        ][-1]
+        model.get_submodule(self.score_name).__class__ = ExactLinear
+        if settings.checkpointing:
+            save_activations(model, settings.model)
         self.has_segments = "token_type_ids" in inspect.signature(model.forward).parameters
+
+    @property
+    def encoder(self) -> PreTrainedModel:
+        base = self.model.base_model
+        assert isinstance(base, PreTrainedModel)
+        return base
 
     def collate(
         self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
     ) -> dict[str, Any]:
         inputs = self.template.assemble(queries, documents, query_rows, document_rows, self.max_length)
-        return inputs if self.has_segments else {k: v for k, v in inputs.items() if k != "token_type_ids"}
+        if not self.has_segments:
+            del inputs["token_type_ids"]
+        return unpacked(inputs)
 
     def costs(
         self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
@@ -306,97 +295,56 @@ class WholeClassifier(RankerModule):
 
     def forward(self, **inputs: Any) -> Tensor:
         logits = self.model(**inputs).logits.float()
+        if self.outputs > 1:
+            return logits
         return logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]
 
+    def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
+        """The encoder, whose rate can fall from layer to layer, and its head, which it brought."""
+        groups = decayed_groups(self.encoder, lr, self.settings.layer_decay)
+        in_encoder = {id(parameter) for parameter in self.encoder.parameters()}
+        head = [parameter for parameter in self.model.parameters() if id(parameter) not in in_encoder]
+        return [{"params": head, "lr": lr}, *groups]
 
-@dataclass(frozen=True)
-class CrossEncoder:
-    """A cross-encoder that scores and was not trained by tune_cl. `probability`: whether its score is the sigmoid of
-    what the module gives: of its one logit, or of the log-odds of two classes."""
-
-    module: RankerModule
-    files: Mapping[str, str]
-    max_length: int
-    probability: bool
-
-
-def read_cross_encoder(model: str) -> CrossEncoder:
-    """A folder's or hub name's sequence classifier with one or two labels, as sentence-transformers scores with it.
-    Raises ConfigError if it is none."""
-    files = hub_files(model, from_front=False)
-    fields, template = json.loads(files[CONFIG]), PairTemplate.from_json(files[PAIRS])
-    settings = BertSettings.model_validate({"model": model, "head": "pretrained"})
-    if fields["model_type"] in LAYOUTS and fields.get("classifier_pooling", "cls") == "cls":
-        text = TextSide(Tokens.of(()), Tokens.of(()), files)
-        module: RankerModule = Bert().build(text, settings, template.longest)
-    else:
-        _require_classifier(model, fields | {"model_type": "bert", "classifier_pooling": "cls"}, 1)
-        whole = pretrained_encoder(model, AutoModelForSequenceClassification)
-        module = WholeClassifier(whole, template, template.longest)
-    return CrossEncoder(module, files, template.longest, _gives_probability(model, fields))
+    def state(self) -> dict[str, Tensor]:
+        """The model's tensors, with one output a score: that of two labels as its log-odds."""
+        tensors = dict(self.model.state_dict())
+        if self.outputs == 1 and self.model.config.num_labels == 2:
+            for name in (f"{self.score_name}.weight", f"{self.score_name}.bias"):
+                if name in tensors:
+                    tensors[name] = tensors[name][1:] - tensors[name][:1]
+        return tensors
 
 
-def _gives_probability(model: str, fields: Mapping[str, Any]) -> bool:
-    """Whether sentence-transformers would put a sigmoid on a single logit; of two, the log-odds always get one."""
-    if len(fields.get("id2label") or "12") == 2:
-        return True
-    ours = fields.get("sentence_transformers") or {}
-    name = ours.get("activation_fn") or fields.get("sbert_ce_default_activation_function") or "Sigmoid"
-    if (last := name.rpartition(".")[2]) not in ("Identity", "Sigmoid"):
-        right = "Identity or Sigmoid of torch.nn in its config.json"
-        raise ConfigError(Problem("ranker.model", f"'{model}' asks for the activation {name[:80]!r}", right))
-    return last == "Sigmoid"
+class ExactLinear(nn.Linear):
+    """A scoring layer in the precision of its weights: in bf16, scores would have 8 bits and tie."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        with torch.autocast(input.device.type, enabled=False):
+            return super().forward(input.to(self.weight.dtype))
 
 
-def _whole(
+def _with_own_head(
     model: PreTrainedModel,
     fields: Mapping[str, Any],
     template: PairTemplate,
     settings: BertSettings,
     max_length: int,
     outputs: int,
-) -> BertModule:
+) -> BertModule | WholeClassifier:
     """The module of a sequence classifier with its own head."""
+    if not has_layout(fields):
+        return WholeClassifier(model, template, settings, max_length, outputs)
     encoder = model.base_model
     assert isinstance(encoder, PreTrainedModel)
     return BertModule(encoder, template, settings, max_length, outputs, layers_of(model, fields))
 
 
-def _require_classifier(model: str, fields: Mapping[str, Any], outputs: int) -> None:
+def _require_classifier(settings: BertSettings, fields: Mapping[str, Any], outputs: int) -> None:
     """Raises ConfigError unless config.json is of a cross-encoder whose head can be used, for so many outputs."""
     if problem := classifier_problem(fields, (1, 2) if outputs == 1 else (outputs,)):
-        raise ConfigError(Problem("ranker.head", f"'{model}' {problem}", "cls or classification: a new scoring layer"))
-
-
-def _text_side(data: RankingData, files: Mapping[str, str]) -> TextSide:
-    tokenizer = Tokenizer.from_str(files[TOKENIZER])
-    return TextSide(encode_texts(tokenizer, data.query_texts()), encode_texts(tokenizer, data.documents), files)
-
-
-def _tiny_text_side(data: RankingData, settings: Any, from_front: bool) -> TextSide:
-    tokenizer = train_wordpiece(training_texts(data), settings.vocabulary_size)
-    config = tiny_config(tokenizer.get_vocab_size())
-    return _text_side(data, _files(tokenizer, config, config.max_position_embeddings, PAD, from_front))
-
-
-def hub_files(model: str, from_front: bool) -> dict[str, str]:
-    """Files of a tokenizer and configuration from a folder or the hub."""
-    config, tokenizer = read_encoder(model)
-    longest = min(tokenizer.model_max_length, positions(config, tokenizer.model_max_length))
-    longest = (getattr(config, OURS, None) or {}).get("longest", longest)  # our folders give another length to others
-    pad = tokenizer.convert_tokens_to_ids(str(tokenizer.pad_token))
-    assert isinstance(pad, int)
-    typed = "token_type_ids" in tokenizer.model_input_names  # else transformers gives all tokens type 0
-    return _files(tokenizer.backend_tokenizer, config, longest, pad, from_front, typed)
-
-
-def _files(
-    tokenizer: Tokenizer, config: PretrainedConfig, longest: int, pad: int, from_front: bool, typed: bool = True
-) -> dict[str, str]:
-    template = PairTemplate.of(tokenizer, longest, pad, from_front)
-    fields = {key: value for key, value in config.to_dict().items() if key != "_name_or_path"}
-    return {
-        TOKENIZER: tokenizer.to_str(),
-        CONFIG: json.dumps(fields, sort_keys=True),
-        PAIRS: replace(template, second_segment=template.second_segment and typed).to_json(),
-    }
+        right = "cls or classification: a new scoring layer"
+        raise ConfigError(Problem("ranker.head", f"'{settings.model}' {problem}", right))
+    if settings.passages != "truncate" and not has_layout(fields):
+        wrong = f"'average' is of [CLS] vectors, which the head of '{settings.model}' does not read alone"
+        raise ConfigError(Problem("ranker.passages", wrong, "truncate, or ranker.head: cls"))

@@ -1,17 +1,17 @@
 """Bi-encoders: a Transformer encoder reads query and document apart, and the score is the similarity of both vectors
 (Sentence-BERT: Reimers & Gurevych 2019; dense retrieval: Karpukhin et al. 2020).
 
-A text's vector is the mean of its tokens' last vectors, special tokens included, or that of [CLS]; then what the dense
-layers of a SentenceTransformer make of it; under `ranker.similarity: cosine` at unit length. Texts are cut at
-`training.max_length` tokens each: documents lose their last tokens, and so do queries, except for queries of several
-utterances under `ranker.keep: latest`.
+A text's vector is pooled from its tokens' last vectors, special tokens included (`ranker.pooling`); then what the dense
+layers of a SentenceTransformer make of it; at unit length for cosines. Texts are cut at `training.max_length` tokens
+each: documents lose their last tokens, and so do queries, except for queries of several utterances under
+`ranker.keep: latest`.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,29 +23,37 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, Problem
-from trainables.data.columns import RankingData
-from trainables.rankers.bert import EncoderRanker, hub_files, require_positions, save_activations
-from trainables.rankers.classifier_folder import CONFIG, PAIRS, TOKENIZER
+from trainables.rankers.adapters import AdaptedModule, require_changes
+from trainables.rankers.bert import save_activations
 from trainables.rankers.dense_layers import DenseLayer
-from trainables.rankers.encoders import first_position, new_encoder, pop_pooler, pretrained_encoder
-from trainables.rankers.fast.cpu import speed_up
-from trainables.rankers.fast.packing import GROUP_COST, PACKED, cls_vectors, mean_vectors, pack, pack_encoder
-from trainables.rankers.ranker import DualEncoder, RankerModule, TextSide, Tokens, padded_rows
-from trainables.rankers.sentence_folder import (
-    Sentences,
-    dense_layers,
-    encoder_of,
-    read_sentences,
-    read_weights,
-    write_sentences,
+from trainables.rankers.encoders import (
+    empty_encoder,
+    first_position,
+    new_encoder,
+    pop_pooler,
+    pretrained_encoder,
 )
+from trainables.rankers.fast.cpu import speed_up
+from trainables.rankers.fast.packing import (
+    GROUP_COST,
+    PACKED,
+    cls_vectors,
+    pack,
+    pack_encoder,
+    pooled,
+    pooled_vectors,
+    unpacked,
+)
+from trainables.rankers.folder import CONFIG, Sentences, read_folder, require_known
+from trainables.rankers.pretrained import PAIRS, PROMPTS, TOKENIZER, PretrainedRanker, folder_files, require_positions
+from trainables.rankers.ranker import DualEncoder, RankerModule, TextSide, Tokens, padded_rows
+from trainables.rankers.sentence_folder import dense_layers, read_weights, write_sentences
 from trainables.rankers.settings import TINY, BiEncoderSettings
-from trainables.rankers.text_pairs import PairTemplate, cached_text_side, keeps_latest
+from trainables.rankers.text_pairs import PairTemplate
 
-PROMPTS = "prompts.json"  # among the text files: what stands before queries and before documents
 LAYERS = "dense.json"  # among the text files: the configurations of the dense layers
+FORM = "sentences.json"  # likewise: the rest of what a SentenceTransformer makes of its encoder's vectors
 
 
 @dataclass(frozen=True)
@@ -76,11 +84,11 @@ class TextTemplate:
     def specials(self) -> int:
         return len(self.before) + len(self.after)
 
-    def assemble(self, sides: Sequence[tuple[Tokens, np.ndarray, bool]], max_length: int) -> dict[str, Tensor]:
+    def assemble(self, sides: Sequence[tuple[Tokens, np.ndarray, int, bool]]) -> dict[str, Tensor]:
         """`input_ids` int64 [N, L] and `attention_mask` bool [N, L], right-padded, of the texts of all sides, one side
-        after the other. A side: its texts, rows int [n], and whether long ones lose their first tokens."""
-        limit = max_length - self.specials
-        parts = [padded_rows(texts, rows, limit, last=last) for texts, rows, last in sides]
+        after the other. A side: its texts, rows int [n], most tokens of a text, special ones included, and whether long
+        ones lose their first tokens."""
+        parts = [padded_rows(texts, rows, most - self.specials, last=last) for texts, rows, most, last in sides]
         lengths = np.concatenate([mask.sum(1).numpy() for _, mask in parts])
         columns = np.arange(int(lengths.max()) + self.specials)
         first, last = len(self.before), len(self.before) + lengths[:, None]
@@ -92,7 +100,44 @@ class TextTemplate:
         return {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask)}
 
 
-class BiEncoderModule(DualEncoder):
+def form_of(files: Mapping[str, str], settings: BiEncoderSettings, max_length: int) -> Sentences:
+    """What a ranker makes of its encoder's vectors: as its text files say, and where they leave it open as its keys do.
+    Raises ConfigError for keys that say something else than the model's folder."""
+    own = json.loads(files.get(FORM, "{}"))
+    _require_same("pooling", settings, own.get("pooling"))
+    _require_same("similarity", settings, own.get("similarity"))
+    config = json.loads(files[CONFIG])
+    names = config.get("architectures") or []
+    language_model = any(name.endswith("ForCausalLM") for name in names) and config.get("is_causal", True)
+    similarity = settings.similarity or own.get("similarity") or "cosine"
+    return Sentences(
+        pooling=settings.pooling or own.get("pooling") or ("lasttoken" if language_model else "mean"),
+        similarity=similarity,
+        normalised=own.get("normalised", False) or similarity == "cosine",
+        max_length=max_length,
+        lengths=(settings.query_length or own.get("lengths", [None])[0], own.get("lengths", [None, None])[1]),
+        prompts=tuple(json.loads(files.get(PROMPTS, '["", ""]'))),
+        dimensions=max(nested(settings)) if nested(settings) else own.get("dimensions"),
+        dense=tuple(_dense_configs(files)),
+    )
+
+
+def nested(settings: BiEncoderSettings) -> tuple[int, ...]:
+    """The dimensions at which the loss is trained (Matryoshka: Kusupati et al. 2022); none: all that are compared."""
+    asked = settings.dimensions
+    return () if asked is None else asked if isinstance(asked, tuple) else (asked,)
+
+
+def _require_same(key: str, settings: BiEncoderSettings, own: str | None) -> None:
+    """Raises ConfigError for another pooling or similarity than a SentenceTransformer's, whose scores would mean
+    nothing."""
+    asked = getattr(settings, key)
+    if None not in (asked, own) and asked != own:
+        wrong = f"'{asked}', but '{settings.model}' was trained with {own}"
+        raise ConfigError(Problem(f"ranker.{key}", wrong, f"{own}, or leave it out"))
+
+
+class BiEncoderModule(DualEncoder, AdaptedModule):
     """Scores [B] of pairs, from the vectors of their texts. `encoder`: a transformers encoder, as loaded. `dense`: the
     layers after pooling."""
 
@@ -104,33 +149,45 @@ class BiEncoderModule(DualEncoder):
         dense: nn.Sequential,
         template: TextTemplate,
         settings: BiEncoderSettings,
-        max_length: int,
+        form: Sentences,
     ):
         super().__init__()
-        self.template, self.settings, self.max_length = template, settings, max_length
+        self.template, self.settings, self.form = template, settings, form
+        size = form.dense[-1]["out_features"] if form.dense else encoder.config.hidden_size
+        if form.dimensions is not None and form.dimensions > size:
+            wrong = f"{form.dimensions}, and the vectors have {size}"
+            raise ConfigError(Problem("ranker.dimensions", wrong, f"at most {size}"))
         pop_pooler(encoder)
         self.encoder, self.dense, self.first_position = encoder, dense, first_position(encoder)
         self.packs = encoder.config.model_type in PACKED
         if self.packs:
-            pack_encoder(encoder, cls_alone=settings.pooling == "cls")
+            pack_encoder(encoder, cls_alone=form.pooling == "cls")
         speed_up(encoder)
         if settings.checkpointing:
             save_activations(encoder, settings.model)
         self.has_segments = "token_type_ids" in inspect.signature(encoder.forward).parameters
 
+    def most_tokens(self, side: int) -> int:
+        """Tokens that are read of a query (0) or a document (1), special ones included."""
+        assert self.form.max_length is not None
+        return min(self.form.lengths[side] or self.form.max_length, self.form.max_length)
+
     def text_lengths(self, texts: Tokens, rows: np.ndarray) -> np.ndarray:
-        return np.minimum(texts.lengths[rows] + self.template.specials, self.max_length)
+        return np.minimum(texts.lengths[rows] + self.template.specials, max(self.most_tokens(0), self.most_tokens(1)))
 
     def collate_texts(
         self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
     ) -> dict[str, Any]:
         """What the encoder reads, packed if it can be."""
-        sides = [(queries, query_rows, self.template.from_front), (documents, document_rows, False)]
-        inputs = self.template.assemble([side for side in sides if len(side[1])], self.max_length)
+        sides = [
+            (queries, query_rows, self.most_tokens(0), self.template.from_front),
+            (documents, document_rows, self.most_tokens(1), False),
+        ]
+        inputs = self.template.assemble([side for side in sides if len(side[1])])
         if self.has_segments:
             inputs["token_type_ids"] = torch.zeros_like(inputs["input_ids"])
         if not self.packs:
-            return inputs
+            return unpacked(inputs)
         return pack(inputs, GROUP_COST[next(self.parameters()).device.type], self.first_position)
 
     def embed(self, packed_index: Tensor | None = None, **inputs: Any) -> Tensor:
@@ -138,42 +195,52 @@ class BiEncoderModule(DualEncoder):
         # In bf16, vectors would have 8 bits, and scores would tie.
         with torch.autocast(states.device.type, enabled=False):
             vectors = self.dense(self._pooled(states.to(next(self.parameters()).dtype), packed_index, inputs))
-            return functional.normalize(vectors, dim=1) if self.settings.similarity == "cosine" else vectors
+            if self.form.normalised:
+                vectors = functional.normalize(vectors, dim=1)
+            return vectors if self.form.dimensions is None else self._cut(vectors, self.form.dimensions)
+
+    def _cut(self, vectors: Tensor, dimensions: int) -> Tensor:
+        vectors = vectors[:, :dimensions]
+        return functional.normalize(vectors, dim=1) if self.form.similarity == "cosine" else vectors
+
+    def views(self, vectors: Tensor) -> list[Tensor]:
+        cuts = nested(self.settings) if self.training else ()
+        return [self._cut(vectors, cut) for cut in cuts] if len(cuts) > 1 else [vectors]
 
     def _pooled(self, states: Tensor, packed_index: Tensor | None, inputs: Mapping[str, Any]) -> Tensor:
         """Vectors [N, D] of the encoder's last ones, [N, L, D] or packed."""
-        if self.settings.pooling == "cls":
-            return states[:, 0] if packed_index is None else cls_vectors(states, inputs["starts"], packed_index)
-        if packed_index is not None:
-            return mean_vectors(states, inputs["groups"], inputs["reads"], packed_index)
-        mask = inputs["attention_mask"][:, :, None]
-        return (states * mask).sum(1) / mask.sum(1)
+        how = self.form.pooling
+        if packed_index is None:
+            return pooled(states, inputs["attention_mask"], how)
+        if how == "cls":
+            return cls_vectors(states, inputs["starts"], packed_index)
+        return pooled_vectors(states, inputs["groups"], inputs["reads"], packed_index, how)
 
 
-class BiEncoder(EncoderRanker):
-    def location(self, model: str) -> str:
-        return encoder_of(model)
+class BiEncoder(PretrainedRanker):
+    def files(self, settings: BiEncoderSettings, from_front: bool) -> dict[str, str]:
+        folder = require_known(read_folder(settings.model))
+        form = folder.sentences
+        cls = form is not None and form.pooling == "cls"
+        return folder_files(folder, from_front, cls) | (_form_files(form) if form else {}) | self.own_files(settings)
 
-    def prepare(self, data: RankingData, settings: Any, seed: int) -> TextSide:
-        own = _form_files(read_sentences(settings.model))
-        if not own:
-            return super().prepare(data, settings, seed)
-        files = hub_files(self.location(settings.model), keeps_latest(data, settings.keep)) | own
-        return cached_text_side(
-            "bert",
-            digest_of(data.digest, files),
-            lambda: TextSide(
-                self.encode_queries(files, settings, data.query_texts()),
-                self.encode(files, settings, data.documents),
-                files,
-            ),
-        )
+    def own_files(self, settings: BiEncoderSettings) -> dict[str, str]:
+        asked = settings.query_prompt, settings.document_prompt
+        if asked == (None, None):
+            return {}
+        form = read_folder(settings.model).sentences
+        own = form.prompts if form else ("", "")
+        return {PROMPTS: json.dumps([own[side] if text is None else text for side, text in enumerate(asked)])}
 
-    def encode(self, files: Mapping[str, str], settings: Any, texts: Iterable[str]) -> Tokens:
-        return super().encode(files, settings, _behind_prompt(files, 1, texts))
+    def most_tokens(self, files: Mapping[str, str]) -> int:
+        longest = super().most_tokens(files)
+        return min(json.loads(files.get(FORM, "{}")).get("max_length") or longest, longest)
 
-    def encode_queries(self, files: Mapping[str, str], settings: Any, texts: Iterable[str]) -> Tokens:
-        return super().encode(files, settings, _behind_prompt(files, 0, texts))
+    def notes(self, text: TextSide, settings: BiEncoderSettings) -> tuple[str, ...]:
+        form_of(text.files, settings, super().most_tokens(text.files))
+        if settings.lora.rank:
+            require_changes(empty_encoder(json.loads(text.files[CONFIG])), settings.lora, 1)
+        return ()
 
     def build(self, text: TextSide, settings: BiEncoderSettings, max_length: int, outputs: int = 1) -> BiEncoderModule:
         """Raises ConfigError if the encoder has fewer positions than `max_length`, or its weights are missing, or for
@@ -181,74 +248,47 @@ class BiEncoder(EncoderRanker):
         template = TextTemplate.of(text.files)
         require_positions(settings.model, template.longest, max_length)
         if settings.model == TINY:
-            return self.restore(text.files, settings, max_length, outputs)
+            module = self.restore(text.files, settings, max_length, outputs)
+            module.add_adapters(module.encoder, settings.lora)
+            return module
         _require_scores(outputs)
-        _require_pooling(settings)
-        encoder, dense = pretrained_encoder(encoder_of(settings.model)), dense_layers(settings.model)
-        return BiEncoderModule(encoder, dense, template, settings, max_length)
+        form, folder = form_of(text.files, settings, max_length), read_folder(settings.model)
+        module = BiEncoderModule(pretrained_encoder(folder.at), dense_layers(folder), template, settings, form)
+        module.add_adapters(module.encoder, settings.lora)
+        return module
 
     def restore(
         self, files: Mapping[str, str], settings: BiEncoderSettings, max_length: int, outputs: int = 1
     ) -> BiEncoderModule:
         _require_scores(outputs)
         dense = nn.Sequential(*map(DenseLayer, _dense_configs(files)))
-        encoder = new_encoder(json.loads(files[CONFIG]))
-        return BiEncoderModule(encoder, dense, TextTemplate.of(files), settings, max_length)
+        form = form_of(files, settings, max_length)
+        return BiEncoderModule(new_encoder(json.loads(files[CONFIG])), dense, TextTemplate.of(files), settings, form)
 
     def write(
         self, module: RankerModule, files: Mapping[str, str], classes: Sequence[str], folder: Path
     ) -> dict[str, str] | None:
         """Writes a folder for SentenceTransformer (see sentence_folder)."""
         assert isinstance(module, BiEncoderModule)
-        settings = module.settings
-        prompts = json.loads(files[PROMPTS]) if PROMPTS in files else ("", "")
-        dense = tuple(_dense_configs(files))
-        form = Sentences(settings.pooling, settings.similarity, module.max_length, prompts, dense)
-        write_sentences(module.encoder, module.dense, module.encoder.config.hidden_size, form, files, folder)
-        kept = (CONFIG, PAIRS, PROMPTS, LAYERS)  # the encoder's configuration, as it came
-        return {name: files[name] for name in kept if name in files}
+        size = module.encoder.config.hidden_size
+        write_sentences(module.encoder, module.dense, size, module.form, files, folder)
+        kept = {name: files[name] for name in (CONFIG, PAIRS) if name in files}  # the encoder's, as they came
+        return kept | _form_files(module.form)
 
     def read(self, folder: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
         return read_weights(folder)
 
 
-def _form_files(form: Sentences | None) -> dict[str, str]:
+def _form_files(form: Sentences) -> dict[str, str]:
     """Text files of what a SentenceTransformer has beside its encoder."""
-    if form is None:
-        return {}
     prompts = {PROMPTS: json.dumps(form.prompts)} if any(form.prompts) else {}
-    return prompts | ({LAYERS: json.dumps(form.dense)} if form.dense else {})
+    layers = {LAYERS: json.dumps(form.dense)} if form.dense else {}
+    kept = ("pooling", "similarity", "normalised", "max_length", "lengths", "dimensions")
+    return prompts | layers | {FORM: json.dumps({key: getattr(form, key) for key in kept})}
 
 
 def _dense_configs(files: Mapping[str, str]) -> list[dict[str, Any]]:
     return json.loads(files.get(LAYERS, "[]"))
-
-
-def _behind_prompt(files: Mapping[str, str], side: int, texts: Iterable[str]) -> Iterable[str]:
-    """The texts with the prompt before them, if the ranker has one for queries (0) or documents (1)."""
-    prompt = json.loads(files[PROMPTS])[side] if PROMPTS in files else ""
-    return (prompt + text for text in texts) if prompt else texts
-
-
-def read_bi_encoder(model: str) -> tuple[BiEncoderSettings, BiEncoderModule, dict[str, str]]:
-    """Settings, module and text files of a SentenceTransformer's folder or hub name. Raises ConfigError if it has parts
-    that a bi_encoder lacks."""
-    form, files = read_sentences(model), hub_files(encoder_of(model), from_front=False)
-    assert form is not None, f"{model} is no SentenceTransformer"
-    files |= _form_files(form)
-    settings = BiEncoderSettings.model_validate(
-        {"model": model, "pooling": form.pooling, "similarity": form.similarity}
-    )
-    text, longest = TextSide(Tokens.of(()), Tokens.of(()), files), TextTemplate.of(files).longest
-    return settings, BiEncoder().build(text, settings, min(form.max_length or longest, longest)), files
-
-
-def _require_pooling(settings: BiEncoderSettings) -> None:
-    """Raises ConfigError for another pooling than that of a SentenceTransformer, whose vectors would mean nothing."""
-    form = read_sentences(settings.model)
-    if form is not None and form.pooling != settings.pooling:
-        wrong = f"'{settings.pooling}', but '{settings.model}' was trained with {form.pooling}"
-        raise ConfigError(Problem("ranker.pooling", wrong, form.pooling))
 
 
 def _require_scores(outputs: int) -> None:

@@ -22,9 +22,10 @@ import torch
 from torch import Tensor, nn
 from transformers.activations import ACT2FN
 
+from trainables.rankers.folder import OURS
+
 SMALL = 2.0**-12  # a power of two scales without rounding
 LINEAR, TANH = "linear", "tanh"
-OURS = "tune_cl"  # the key of config.json for what only tune_cl reads
 
 
 @dataclass(frozen=True)
@@ -164,16 +165,15 @@ def _most(norm: nn.LayerNorm) -> Tensor:
     return norm.weight.detach().abs() * size**0.5 + norm.bias.detach().abs()
 
 
+def has_layout(config: Mapping[str, Any]) -> bool:
+    """Whether a config.json is of a sequence classifier whose head `layers_of` gives."""
+    return config["model_type"] in LAYOUTS and config.get("classifier_pooling", "cls") == "cls"
+
+
 def classifier_problem(config: Mapping[str, Any], labels: tuple[int, ...]) -> str | None:
-    """What keeps a config.json from being that of a sequence classifier whose head is known, with so many labels."""
+    """What keeps a config.json from being that of a sequence classifier with so many labels."""
     names = config.get("architectures") or []
     if not any(name.endswith("ForSequenceClassification") for name in names):
         return "is no cross-encoder: its config.json names no sequence classification"
-    if (kind := config["model_type"]) not in LAYOUTS:
-        return f"is of architecture {kind}, whose head is not known here (known: {', '.join(LAYOUTS)})"
-    if config.get("classifier_pooling", "cls") != "cls":
-        return (
-            f"averages its tokens (classifier_pooling: {config['classifier_pooling']}), which does not start at [CLS]"
-        )
     count = len(config.get("id2label") or "12")
     return None if count in labels else f"has {count} labels, not {' or '.join(map(str, labels))}"

@@ -1,12 +1,12 @@
-"""Decoders that say yes or no: the score is the logit of "yes" less that of "no" behind a prompt with both texts
-(Zhang et al. 2025, Qwen3 Embedding, section 2; prompt: the model card of Qwen/Qwen3-Reranker-0.6B).
+"""Language models that say yes or no: the score is the logit of "yes" less that of "no" behind a prompt with both texts
+(Zhang et al. 2025, Qwen3 Embedding, section 2; prompts: `prompt`).
 
 Both logits are products of the last token's vector with a row of the language model's last layer, so their difference
 is one linear layer, `score`, which begins as the difference of the rows. This is the form of transformers'
-`Qwen3ForSequenceClassification` with one label, in which a ranker is saved.
+`...ForSequenceClassification` with one label, in which a ranker is saved, with its prompt as a chat template.
 
-Query and document stand between the prompt's tokens as in the card, and a pair that is too long loses tokens as
-`bert`'s do; the prompt loses none.
+Query and document stand between the prompt's tokens, and a pair that is too long loses tokens as `bert`'s do; the
+prompt loses none.
 """
 
 from __future__ import annotations
@@ -18,62 +18,60 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, PretrainedConfig, PreTrainedModel
+from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES as CLASSIFIERS
 
-from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, Problem
-from trainables.core.files import opened, read_text
-from trainables.data.columns import RankingData
+from trainables.core.files import read_text
 from trainables.rankers.adapters import AdaptedModule, decayed_groups, require_changes
-from trainables.rankers.bert import require_positions, save_activations
-from trainables.rankers.classifier_folder import CONFIG, PAIRS, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS, config_of
+from trainables.rankers.bert import save_activations
+from trainables.rankers.classifier_folder import WEIGHTS, config_of, saved, tensors_of, write_json, write_parts
 from trainables.rankers.encoders import (
     empty_encoder,
     encode_texts,
-    files_identity,
+    is_decoder,
     new_encoder,
     pretrained_encoder,
     read_model,
 )
 from trainables.rankers.fast.cpu import speed_up
+from trainables.rankers.fast.packing import unpacked
+from trainables.rankers.folder import CONFIG, TEMPLATE, TOKENIZER_CONFIG, ModelFolder, read_folder
 from trainables.rankers.hub import unusable
-from trainables.rankers.prompt import prompt_tokens, require_room
-from trainables.rankers.ranker import Ranker, RankerModule, TextSide, Tokens
+from trainables.rankers.pretrained import PAIRS, TOKENIZER, PretrainedRanker, config_file, require_positions
+from trainables.rankers.prompt import Prompt, anchor_of, prompt_of, require_room, word_ids
+from trainables.rankers.ranker import RankerModule, TextSide, Tokens
 from trainables.rankers.settings import DECODERS, DecoderSettings
-from trainables.rankers.text_pairs import PairTemplate, cached_text_side, keeps_latest
+from trainables.rankers.text_pairs import PairTemplate
 
-ARCHITECTURES = ("qwen2", "qwen3")
-ANSWERS = ("yes", "no")
-
-
-def prompt_template(tokenizer: Tokenizer, instruction: str, longest: int, pad: int, from_front: bool) -> PairTemplate:
-    """The prompt's tokens around query and document (`query_form`, `document_form`)."""
-    before, between, after = prompt_tokens(tokenizer, instruction)
-    return PairTemplate(before, between, after, False, longest, pad, from_front)
-
-
-def query_form(query: str) -> str:
-    return f" {query}\n"
-
-
-def document_form(document: str) -> str:
-    return f" {document}"
+PROMPT, WORDS = "prompt.json", "words.json"  # among the text files: the prompt, and the ids of the words that answer
+MANY = 2048  # tokens that a model reads at least if it does not say
+CLOSE = 1e-3  # between the words' logits and their products with the last layer's rows
+OLD = Prompt("", (" ", "\n"), "", (" ", ""), "")  # what an earlier version's rankers put around the texts
 
 
 class DecoderModule(AdaptedModule):
     """Scores [B] of pairs. `model`: a transformers decoder, without its language model's layer, which `score` stands
-    for."""
+    for; `bias`: whether that layer has one."""
 
     tolerates_bf16 = True
 
-    def __init__(self, model: PreTrainedModel, template: PairTemplate, settings: DecoderSettings, max_length: int):
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        template: PairTemplate,
+        settings: DecoderSettings,
+        max_length: int,
+        bias: bool = False,
+    ):
         super().__init__()
         require_room(template.specials, max_length)
         self.model, self.template, self.settings, self.max_length = model, template, settings, max_length
-        self.score = nn.Linear(model.config.hidden_size, 1, bias=False)
+        size = getattr(model.config, "word_embed_proj_dim", model.config.hidden_size)
+        self.score = nn.Linear(size, 1, bias=bias)
         speed_up(model)
         if settings.checkpointing:
             save_activations(model, settings.model)
@@ -82,7 +80,7 @@ class DecoderModule(AdaptedModule):
         self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
     ) -> dict[str, Any]:
         inputs = self.template.assemble(queries, documents, query_rows, document_rows, self.max_length)
-        return {name: inputs[name] for name in ("input_ids", "attention_mask")}
+        return unpacked({name: inputs[name] for name in ("input_ids", "attention_mask")})
 
     def costs(
         self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
@@ -104,30 +102,57 @@ class DecoderModule(AdaptedModule):
         return [head, *decayed_groups(self.model, lr, self.settings.layer_decay)]
 
 
-class Decoder(Ranker):
-    def prepare(self, data: RankingData, settings: DecoderSettings, seed: int) -> TextSide:
-        """The seed is not used: the vocabulary is the model's."""
-        files = _files(settings, keeps_latest(data, settings.keep))
+class Decoder(PretrainedRanker):
+    cache_kind = "decoder"
 
-        def build() -> TextSide:
-            queries = self.encode_queries(files, settings, data.query_texts())
-            return TextSide(queries, self.encode(files, settings, data.documents), files)
-
-        return cached_text_side("decoder", digest_of(data.digest, files), build)
-
-    def weights_identity(self, settings: DecoderSettings) -> list[object]:
-        return files_identity(Path(settings.model))
+    def files(self, settings: DecoderSettings, from_front: bool) -> dict[str, str]:
+        folder = read_folder(settings.model)
+        config, tokenizer = read_model(folder.at, DECODERS)
+        if problem := _problem(folder, config):
+            raise unusable(settings.model, problem, f"{DECODERS}; encoders: ranker.name: bert")
+        backend = tokenizer.backend_tokenizer
+        prompt = prompt_of(folder, backend, settings.instruction)
+        named = str(tokenizer.pad_token if tokenizer.pad_token is not None else tokenizer.eos_token)
+        pad = tokenizer.convert_tokens_to_ids(named)
+        if not isinstance(pad, int):
+            raise unusable(settings.model, "has no token for padding", DECODERS)
+        own = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None) or MANY
+        longest = min(tokenizer.model_max_length, own)
+        if prompt is None:
+            template = PairTemplate.of(backend, longest, pad, from_front)
+        else:
+            template = PairTemplate(*prompt.tokens(backend), False, longest, pad, from_front)
+        files = {TOKENIZER: backend.to_str(), CONFIG: config_file(config), PAIRS: template.to_json()}
+        files |= {PROMPT: prompt.to_json() if prompt else "null"}
+        if folder.kind == "classifier":
+            return files
+        biased = getattr(
+            empty_encoder(json.loads(files[CONFIG]), AutoModelForCausalLM).get_output_embeddings(), "bias", None
+        )
+        return files | {WORDS: json.dumps([*word_ids(folder, prompt, backend), biased is not None])}
 
     def notes(self, text: TextSide, settings: DecoderSettings) -> tuple[str, ...]:
+        fields = json.loads(text.files[CONFIG])
         if settings.lora.rank or settings.layer_decay < 1:
-            require_changes(empty_encoder(json.loads(text.files[CONFIG])), settings.lora, settings.layer_decay)
-        return ("decoders are not packed: short pairs are padded",)
+            require_changes(empty_encoder(fields), settings.lora, settings.layer_decay)
+        prompt = asked_by(text.files)
+        own = (prompt.note,) if prompt and prompt.note else ()
+        return (*own, "decoders are not packed: short pairs are padded")
 
     def encode_queries(self, files: Mapping[str, str], settings: DecoderSettings, texts: Iterable[str]) -> Tokens:
-        return encode_texts(Tokenizer.from_str(files[TOKENIZER]), map(query_form, texts))
+        return self._encoded(files, 0, texts)
 
     def encode(self, files: Mapping[str, str], settings: DecoderSettings, texts: Iterable[str]) -> Tokens:
-        return encode_texts(Tokenizer.from_str(files[TOKENIZER]), map(document_form, texts))
+        return self._encoded(files, 1, texts)
+
+    def _encoded(self, files: Mapping[str, str], side: int, texts: Iterable[str]) -> Tokens:
+        """Tokens of queries (0) or documents (1) as they stand in the prompt."""
+        prompt = asked_by(files)
+        around = ("", "") if prompt is None else (prompt.query, prompt.document)[side]
+        lead, trail = around
+        tokenizer = Tokenizer.from_str(files[TOKENIZER])
+        anchor, skipped = anchor_of(tokenizer)
+        return without_first(encode_texts(tokenizer, (f"{anchor}{lead}{text}{trail}" for text in texts)), skipped)
 
     def build(self, text: TextSide, settings: DecoderSettings, max_length: int, outputs: int = 1) -> DecoderModule:
         """Raises ConfigError for classes, or if the decoder reads fewer tokens than `max_length`, or fewer than its
@@ -136,78 +161,110 @@ class Decoder(Ranker):
             raise ConfigError(Problem("ranker.name", "decoder says yes or no, and the data has classes", "bert"))
         template = PairTemplate.from_json(text.files[PAIRS])
         require_positions(settings.model, template.longest, max_length)
-        model, direction = _pretrained(settings.model, text.files)
-        module = DecoderModule(model, template, settings, max_length)
+        model, direction, offset = _pretrained(settings.model, text.files)
+        module = DecoderModule(model, template, settings, max_length, _is_biased(text.files))
         with torch.no_grad():
             module.score.weight.copy_(direction)
+            if module.score.bias is not None:
+                module.score.bias.fill_(offset)
         module.add_adapters(model, settings.lora)
         return module
 
     def restore(
         self, files: Mapping[str, str], settings: DecoderSettings, max_length: int, outputs: int = 1
     ) -> DecoderModule:
-        model = new_encoder(json.loads(files[CONFIG]))
-        return DecoderModule(model, PairTemplate.from_json(files[PAIRS]), settings, max_length)
+        model, template = new_encoder(json.loads(files[CONFIG])), PairTemplate.from_json(files[PAIRS])
+        return DecoderModule(model, template, settings, max_length, _is_biased(files))
 
     def write(
         self, module: RankerModule, files: Mapping[str, str], classes: Sequence[str], folder: Path
-    ) -> dict[str, str]:
-        """Writes a Hugging Face folder. Other libraries give equal scores to a pair's whole `prompt`."""
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
-        save_file(tensors, folder / WEIGHTS, {"format": "pt"})
+    ) -> dict[str, str] | None:
+        """Writes a Hugging Face folder. Other libraries give equal scores to a pair."""
+        assert isinstance(module, DecoderModule)
+        fields = json.loads(files[CONFIG])
+        if module.score.bias is not None or fields["model_type"] not in CLASSIFIERS:
+            return None
+        state = module.state_dict()
+        prefix = module.model.base_model_prefix
+        named = {f"{prefix}.{n.removeprefix('model.')}" if n.startswith("model.") else n: t for n, t in state.items()}
+        save_file(saved(named), folder / WEIGHTS, {"format": "pt"})
         pairs = json.loads(files[PAIRS])
-        config = config_of(json.loads(files[CONFIG]), {"pad_token_id": pairs["pad"]}, pairs["longest"], classes)
+        config = config_of(fields, {"pad_token_id": pairs["pad"]}, pairs["longest"], classes)
         pad = Tokenizer.from_str(files[TOKENIZER]).id_to_token(pairs["pad"])
         reads = {"pad_token": pad, "model_max_length": pairs["longest"], "tokenizer_class": "PreTrainedTokenizerFast"}
+        reads |= {"padding_side": "right"}
         for name, document in ((CONFIG, config), (TOKENIZER_CONFIG, reads)):
-            (folder / name).write_text(json.dumps(document, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+            write_json(folder / name, document)
         (folder / TOKENIZER).write_text(files[TOKENIZER], encoding="utf-8")
-        return {name: files[name] for name in (CONFIG, PAIRS)}
+        if (prompt := asked_by(files)) is not None:
+            (folder / TEMPLATE).write_text(prompt.template, encoding="utf-8")
+            write_parts(folder, {}, chat=True)
+        return {name: files[name] for name in (CONFIG, PAIRS, PROMPT) if name in files}
 
     def read(self, folder: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
-        with opened(folder / WEIGHTS):  # safetensors reports every file that it cannot open as missing
-            return {TOKENIZER: read_text(folder / TOKENIZER)}, load_file(folder / WEIGHTS)
+        tensors = {
+            name if name.startswith("score.") else f"model.{name.partition('.')[2]}": tensor
+            for name, tensor in tensors_of(folder / WEIGHTS).items()
+        }
+        return {TOKENIZER: read_text(folder / TOKENIZER)}, tensors
 
 
-def _files(settings: DecoderSettings, from_front: bool) -> dict[str, str]:
-    """The texts of a decoder's tokenizer, configuration and prompt. Raises ConfigError if it cannot say yes or no."""
-    config, tokenizer = read_model(settings.model, DECODERS)
-    if problem := _problem(config, tokenizer.backend_tokenizer, tokenizer.pad_token is not None):
-        raise unusable(settings.model, problem, f"{DECODERS}; encoders: ranker.name: bert")
-    fields = {key: value for key, value in config.to_dict().items() if key != "_name_or_path"}
-    longest = min(tokenizer.model_max_length, config.max_position_embeddings)
-    pad = tokenizer.convert_tokens_to_ids(str(tokenizer.pad_token))
-    assert isinstance(pad, int)
-    template = prompt_template(tokenizer.backend_tokenizer, settings.instruction, longest, pad, from_front)
-    return {
-        TOKENIZER: tokenizer.backend_tokenizer.to_str(),
-        CONFIG: json.dumps(fields, sort_keys=True),
-        PAIRS: template.to_json(),
-    }
+def asked_by(files: Mapping[str, str]) -> Prompt | None:
+    """The prompt of a ranker's text files; None if it has none. Earlier versions wrote its tokens alone."""
+    if PROMPT not in files:
+        return OLD
+    return None if files[PROMPT] == "null" else Prompt.from_json(files[PROMPT])
 
 
-def _problem(config: PretrainedConfig, tokenizer: Tokenizer, pads: bool) -> str | None:
-    """What keeps a model from saying yes or no behind the prompt."""
-    if config.model_type not in ARCHITECTURES:
-        return f"is of architecture {config.model_type}, not {' or '.join(ARCHITECTURES)}"
-    if not pads or any(tokenizer.token_to_id(answer) is None for answer in ANSWERS):
-        return "has no token for padding, 'yes' or 'no'"
-    names = config.architectures or []
-    if any(name.endswith("ForCausalLM") for name in names) or (_classifies(names) and config.num_labels == 1):
+def _is_biased(files: Mapping[str, str]) -> bool:
+    return bool(json.loads(files.get(WORDS, "[0, 0, false]"))[2])
+
+
+def without_first(tokens: Tokens, count: int) -> Tokens:
+    """The tokens of each text but the first `count`."""
+    if not count:
+        return tokens
+    kept = np.ones(len(tokens.ids), bool)
+    kept[(tokens.offsets[:-1, None] + np.arange(count)).ravel()] = False
+    return Tokens(tokens.ids[kept], tokens.offsets - count * np.arange(len(tokens.offsets)))
+
+
+def _problem(folder: ModelFolder, config: PretrainedConfig) -> str | None:
+    """What keeps a model from saying yes or no, or from giving one logit."""
+    if folder.kind == "other":
+        return folder.what
+    if not is_decoder(config.model_type) or config.is_encoder_decoder:
+        return f"is of architecture {config.model_type}, whose tokens read later ones"
+    if folder.kind == "decoder" or (folder.kind == "classifier" and config.num_labels == 1):
         return None
-    return f"has no language model's layer and no scoring layer with one label (architectures: {', '.join(names)})"
+    names = ", ".join(config.architectures or [])
+    return f"has no language model's layer and no scoring layer with one label (architectures: {names})"
 
 
-def _classifies(names: Sequence[str]) -> bool:
-    return any(name.endswith("ForSequenceClassification") for name in names)
+def _pretrained(model: str, files: Mapping[str, str]) -> tuple[PreTrainedModel, Tensor, float]:
+    """A decoder with its weights, and the weights [1, D] and the bias of the scoring layer. Raises ConfigError for an
+    architecture whose words' logits are no such product."""
+    at = read_folder(model).at
+    if WORDS not in files:
+        whole: Any = pretrained_encoder(at, AutoModelForSequenceClassification)
+        return whole.base_model, whole.score.weight.detach(), 0.0
+    whole = pretrained_encoder(at, AutoModelForCausalLM)
+    yes, no = json.loads(files[WORDS])[:2]
+    layer = whole.get_output_embeddings()
+    rows, bias = layer.weight.detach(), getattr(layer, "bias", None)
+    direction = (rows[yes] - rows[no] if no is not None else rows[yes])[None]
+    offset = 0.0 if bias is None else float(bias[yes] - (bias[no] if no is not None else 0.0))
+    _require_product(model, whole, (yes, no), direction, offset)
+    return whole.base_model, direction, offset
 
 
-def _pretrained(model: str, files: Mapping[str, str]) -> tuple[PreTrainedModel, Tensor]:
-    """A decoder with its weights, and the weights [1, D] of the scoring layer."""
-    if _classifies(json.loads(files[CONFIG])["architectures"]):
-        whole: Any = pretrained_encoder(model, AutoModelForSequenceClassification)
-        return whole.base_model, whole.score.weight.detach()
-    whole = pretrained_encoder(model, AutoModelForCausalLM)
-    tokenizer, rows = Tokenizer.from_str(files[TOKENIZER]), whole.get_output_embeddings().weight.detach()
-    yes, no = (rows[tokenizer.token_to_id(answer)] for answer in ANSWERS)
-    return whole.base_model, (yes - no)[None]
+def _require_product(model: str, whole: Any, words: tuple[int, int | None], direction: Tensor, offset: float) -> None:
+    ids = torch.tensor([[word for word in words if word is not None]])
+    with torch.no_grad():
+        logits = whole(input_ids=ids).logits[0, -1]
+        states = whole.base_model(input_ids=ids).last_hidden_state[0, -1]
+        expected = logits[words[0]] - (logits[words[1]] if words[1] is not None else 0.0)
+        found = direction[0] @ states + offset
+    if not torch.allclose(found, expected, CLOSE, CLOSE):
+        wrong = f"({whole.config.model_type}) does more to its words' logits than one layer, such as a soft cap"
+        raise unusable(model, wrong, DECODERS)

@@ -7,7 +7,6 @@ from typing import Any
 
 from torch import Tensor, nn
 
-KEYS = ("in_features", "out_features", "bias", "activation_function", "use_residual")
 INPUT = "sentence_embedding"  # what pooling gives; a layer may read others, such as each token's vector
 
 

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
@@ -28,6 +28,7 @@ from trainables.core.errors import ConfigError, Problem
 from trainables.core.files import read_text, require_regular
 from trainables.core.hub import hub_answers, hub_out_of_reach
 from trainables.data.columns import RankingData, required_split
+from trainables.rankers.folder import ModelFolder
 from trainables.rankers.hub import missing, unusable
 from trainables.rankers.ranker import Tokens
 from trainables.rankers.settings import ENCODERS, TINY
@@ -38,7 +39,10 @@ IMPLEMENTATIONS = {  # those that an encoder's configuration may ask for
     "experts_implementation": (None, "eager", "grouped_mm", "batched_mm"),
 }
 COUNTS = re.compile(r"(?:^|_)(layer|head|label)s?$")  # keys of a configuration that count these
-NAMES = ("_name_or_path", "auto_map", "transformers_version", "architectures")
+NAMES = ("_name_or_path", "auto_map", "transformers_version")
+ENCODER_ALONE = {"t5": "T5EncoderModel", "mt5": "MT5EncoderModel", "umt5": "UMT5EncoderModel"}
+WHOLE_ATTENTION = {"big_bird": {"attention_type": "original_full"}}  # else the longest text of a batch decides
+DERIVED = {"funnel": ("num_hidden_layers", "num_blocks")}  # written by transformers, and not taken
 SLACK = 2  # of the weights that a model is made with, a folder may lack some, such as a pooler's
 READ = (".safetensors", ".json", ".txt", ".model")  # files of weights, tokenizers and configurations
 
@@ -50,19 +54,43 @@ def tiny_config(vocabulary: int) -> PretrainedConfig:
     )
 
 
-def read_encoder(model: str) -> tuple[PretrainedConfig, transformers.PreTrainedTokenizerFast]:
-    """Configuration and tokenizer of an encoder's folder or hub name. Raises ConfigError if they cannot be used."""
+def read_encoder(
+    folder: ModelFolder, cls: bool = True
+) -> tuple[PretrainedConfig, transformers.PreTrainedTokenizerFast]:
+    """Configuration and tokenizer of an encoder. `cls`: whether texts must begin with its [CLS] token; else it may also
+    be a language model, or the encoder of T5. Raises ConfigError if they cannot be used."""
+    model = folder.at
     config, tokenizer = read_model(model)
-    if config.is_encoder_decoder or not hasattr(config, "hidden_size"):
+    if not hasattr(config, "hidden_size") or (config.is_encoder_decoder and (cls or not encoder_alone(config))):
         raise unusable(model, "is no encoder")
-    if tokenizer.cls_token_id is None and is_decoder(config):
+    if tokenizer.pad_token_id is None and not cls and tokenizer.eos_token is not None:
+        tokenizer.pad_token = tokenizer.eos_token  # which stands for padding nowhere else, since texts are masked
+    if cls and tokenizer.cls_token_id is None and is_decoder(config.model_type):
         raise _no_encoder(model, config)
-    if tokenizer.cls_token_id is None or tokenizer.pad_token_id is None:
-        raise unusable(model, "has no fast tokenizer with a [CLS] and a padding token")
-    _require_cls_first(model, tokenizer.backend_tokenizer, tokenizer.convert_tokens_to_ids(str(tokenizer.cls_token)))
-    if is_decoder(config):
-        raise _no_encoder(model, config)
+    if tokenizer.pad_token_id is None or (cls and tokenizer.cls_token_id is None):
+        raise unusable(model, f"has no fast tokenizer with a {'[CLS] and a ' if cls else ''}padding token")
+    if cls:
+        first = tokenizer.convert_tokens_to_ids(str(tokenizer.cls_token))
+        _require_cls_first(model, tokenizer.backend_tokenizer, first)
+        if is_decoder(config.model_type):
+            raise _no_encoder(model, config)
+    if folder.sentences is not None and folder.sentences.lower:
+        _lower(tokenizer.backend_tokenizer)
     return config, tokenizer
+
+
+def encoder_alone(config: PretrainedConfig) -> Any:
+    """The class of an encoder-decoder's encoder; None where there is none."""
+    name = ENCODER_ALONE.get(config.model_type)
+    return getattr(transformers, name) if name else None
+
+
+def _lower(tokenizer: Tokenizer) -> None:
+    """Puts lower case before all that the tokenizer does, unless it does that itself, as sentence-transformers does."""
+    given = tokenizer.normalizer
+    parts = [] if given is None else [*given] if isinstance(given, normalizers.Sequence) else [given]  # pyright: ignore[reportArgumentType]
+    if not any(isinstance(part, normalizers.Lowercase) or getattr(part, "lowercase", False) for part in parts):
+        tokenizer.normalizer = normalizers.Sequence([normalizers.Lowercase(), *parts])  # pyright: ignore[reportArgumentType]
 
 
 def read_model(model: str, right: str = ENCODERS) -> tuple[PretrainedConfig, transformers.PreTrainedTokenizerFast]:
@@ -109,6 +137,8 @@ def misfit(fields: Any, shapes: Sequence[Sequence[int]]) -> str | None:
         if counted is None or value is None or key.startswith("max_"):  # a limit is no size
             continue
         limit = most[counted[1]]
+        if isinstance(value, list | dict):  # such as the heads that are pruned in each layer
+            continue
         if not isinstance(value, int) or not 0 <= value <= limit:
             return f"says {key} {str(value)[:40]}, and its weights hold no more than {limit:,}"
     held = sum(math.prod(shape) for shape in shapes)
@@ -122,9 +152,9 @@ def misfit(fields: Any, shapes: Sequence[Sequence[int]]) -> str | None:
     return f"describes {made:,} weights, and holds {held:,}" if made > SLACK * held else None
 
 
-def is_decoder(config: PretrainedConfig) -> bool:
+def is_decoder(model_type: str) -> bool:
     """Whether no token of an architecture reads later ones: it is known as a language model only."""
-    return config.model_type in CAUSAL and config.model_type not in MASKED
+    return model_type in CAUSAL and model_type not in MASKED
 
 
 def _no_encoder(model: str, config: PretrainedConfig) -> ConfigError:
@@ -149,14 +179,21 @@ def positions(config: PretrainedConfig, otherwise: int) -> int:
     return getattr(config, "max_position_embeddings", otherwise)
 
 
-def _empty(config: PretrainedConfig) -> PreTrainedModel:
+def _empty(config: PretrainedConfig, kind: Any = transformers.AutoModel) -> PreTrainedModel:
     with torch.device("meta"), hub_out_of_reach():
-        return transformers.AutoModel.from_config(config)
+        return _made(config, kind)
 
 
-def empty_encoder(fields: dict[str, Any]) -> PreTrainedModel:
-    """An encoder from its configuration's fields, without numbers, and without the pooler that ours lacks."""
-    encoder = _empty(_config_of(fields))
+def _made(config: PretrainedConfig, kind: Any, **options: Any) -> PreTrainedModel:
+    """A model from its configuration. Of an encoder-decoder whose decoder is left out, the encoder."""
+    alone = encoder_alone(config) if kind is transformers.AutoModel else None
+    return kind.from_config(config, **options) if alone is None else alone(config)
+
+
+def empty_encoder(fields: dict[str, Any], kind: Any = transformers.AutoModel) -> PreTrainedModel:
+    """An encoder from its configuration's fields, or another `kind` of model, without numbers, and without the pooler
+    that ours lacks."""
+    encoder = _empty(_config_of(fields), kind)
     pop_pooler(encoder)
     return encoder
 
@@ -175,11 +212,12 @@ def _position_table(encoder: PreTrainedModel) -> nn.Embedding | None:
 def new_encoder(fields: dict[str, Any], kind: Any = transformers.AutoModel) -> PreTrainedModel:
     """An encoder with random weights from its configuration's fields, or another `kind` of model."""
     with hub_out_of_reach():
-        return kind.from_config(_config_of(fields), dtype=torch.float32)
+        return _made(_config_of(fields), kind, dtype=torch.float32)
 
 
-def _config_of(fields: dict[str, Any]) -> PretrainedConfig:
-    fields = dict(fields)
+def _config_of(fields: Mapping[str, Any]) -> PretrainedConfig:
+    derived = DERIVED.get(str(fields["model_type"]), ())
+    fields = {key: value for key, value in fields.items() if key not in derived}
     config = transformers.AutoConfig.for_model(fields.pop("model_type"), **fields)
     _require_own_kernels(config.model_type, config)
     return config
@@ -188,7 +226,11 @@ def _config_of(fields: dict[str, Any]) -> PretrainedConfig:
 def pretrained_encoder(model: str, kind: Any = transformers.AutoModel) -> PreTrainedModel:
     """An encoder, or another `kind` of model, with weights from a folder or the hub: only from safetensors, and without
     running code from there."""
-    return _load(kind, model, dtype=torch.float32, use_safetensors=True)
+    config = _load(transformers.AutoConfig, model)
+    if kind is transformers.AutoModel:
+        kind = encoder_alone(config) or kind
+    whole = WHOLE_ATTENTION.get(config.model_type, {})
+    return _load(kind, model, dtype=torch.float32, use_safetensors=True, **whole)
 
 
 def encoder_version(model: str) -> str | None:
@@ -210,7 +252,7 @@ def pop_pooler(encoder: PreTrainedModel) -> nn.Linear | None:
     pooler = getattr(encoder, "pooler", None)
     if pooler is None:
         return None
-    encoder.register_module("pooler", None)
+    encoder.register_module("pooler", nn.Identity())  # some encoders call it whether they have one or not
     layer = pooler if isinstance(pooler, nn.Linear) else getattr(pooler, "dense", None)
     return layer if isinstance(layer, nn.Linear) else None
 

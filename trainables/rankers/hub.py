@@ -24,11 +24,25 @@ def cached_file_of(model: str, name: str) -> Path | None:
         return path if (path := Path(model, name)).is_file() else None
     from huggingface_hub import try_to_load_from_cache  # here: few need it
 
-    path = try_to_load_from_cache(model, name) if _is_name(model) else None
+    path = try_to_load_from_cache(model, name) if is_name(model) else None
     return Path(path) if isinstance(path, str) else None
 
 
-def _is_name(model: str) -> bool:
+def file_of(model: str, name: str) -> Path | None:
+    """As `cached_file_of`, but a hub name's is fetched if the hub answers. None where it cannot be had: what is wrong
+    is for whoever loads the weights to say."""
+    if Path(model).is_dir() or not is_name(model) or not hub_answers():
+        return cached_file_of(model, name)
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        return Path(hf_hub_download(model, name))
+    except (OSError, ValueError, HfHubHTTPError):
+        return cached_file_of(model, name)
+
+
+def is_name(model: str) -> bool:
     """Whether the hub could have a model of this name; for others, loading says what is wrong."""
     from huggingface_hub.utils import HFValidationError, validate_repo_id
 
@@ -43,7 +57,7 @@ def require_model(settings: RankerSettings) -> None:
     """Raises ConfigError for a hub name that can neither be read from the cache nor fetched. It imports no PyTorch, so
     that this is known at once; a ranker without a model and what is meant as a path pass."""
     model = getattr(settings, "model", TINY)
-    if model == TINY or model.startswith(("/", ".", "~")) or Path(model).exists() or not _is_name(model):
+    if model == TINY or model.startswith(("/", ".", "~")) or Path(model).exists() or not is_name(model):
         return
     if cached_file_of(model, "config.json") is None and not hub_answers():
         raise missing(model, settings.models)

@@ -118,9 +118,14 @@ class DualEncoder(RankerModule):
         """Tokens of the longer text of each pair."""
         return np.maximum(self.text_lengths(queries, query_rows), self.text_lengths(documents, document_rows))
 
+    def views(self, vectors: Tensor) -> list[Tensor]:
+        """The forms of the vectors at each of which the loss is trained; itself alone, unless a ranker has others."""
+        return [vectors]
+
     def forward(self, query_of: Tensor, document_of: Tensor, **inputs: Any) -> Tensor:
-        vectors = self.embed(**inputs)
-        return (vectors[query_of] * vectors[document_of]).sum(1)
+        """Scores [B]; in training, of several views [V, B]."""
+        scores = [(view[query_of] * view[document_of]).sum(1) for view in self.views(self.embed(**inputs))]
+        return scores[0] if len(scores) == 1 else torch.stack(scores)
 
 
 def on_device(inputs: Mapping[str, Any], device: torch.device) -> dict[str, Any]:

@@ -34,6 +34,9 @@ LayerDecay = Annotated[
     ),
 ]
 Layers = tuple[Annotated[int, Field(ge=1)], ...]
+Pooling = Literal["mean", "cls", "lasttoken", "max", "weightedmean"]
+Similarity = Literal["cosine", "dot"]
+Dimension = Annotated[int, Field(ge=1)]
 
 
 class RankerSettings(BaseModel):
@@ -41,7 +44,6 @@ class RankerSettings(BaseModel):
 
     default_lr  default of training.lr, where it is not the usual one
     embeds      whether queries and documents are encoded apart, and a score compares their vectors
-    prompts     whether a saved ranker must be given a pair's prompt by other libraries
     classifies  whether it can give a logit for each class of pairs to classify
     models      what ranker.model may be, where there is such a key
     text_side   rankers with the same name here and equal `text_keys` share what `prepare` makes
@@ -51,7 +53,6 @@ class RankerSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     default_lr: ClassVar[float | None] = None
     embeds: ClassVar[bool] = False
-    prompts: ClassVar[bool] = False
     classifies: ClassVar[bool] = True
     models: ClassVar[str] = ENCODERS
     text_side: ClassVar[str] = ""
@@ -122,7 +123,6 @@ class BertSettings(RankerSettings):
 
 class DecoderSettings(RankerSettings):
     default_lr = 2e-5
-    prompts = True
     classifies = False
     models = DECODERS
     text_side = "decoder"
@@ -130,12 +130,15 @@ class DecoderSettings(RankerSettings):
 
     name: str = "decoder"
     model: str = Field(
-        "Qwen/Qwen3-Reranker-0.6B", min_length=1, description="the name or folder of a decoder that says yes or no"
-    )
-    instruction: str = Field(
-        "Given a web search query, retrieve relevant passages that answer the query",
+        "Qwen/Qwen3-Reranker-0.6B",
         min_length=1,
-        description="what the prompt says that documents are asked for",
+        description="the name or folder of a language model that says yes or no, or gives one logit",
+    )
+    instruction: str | None = Field(
+        None,
+        min_length=1,
+        description="what the prompt says that documents are asked for; null: the model's own, else that of "
+        "Qwen3-Reranker's card",
     )
     head_lr: float | None = Field(None, gt=0, description="the learning rate of the scoring layer; null: training.lr")
     lora: LoraSettings = LoraSettings()
@@ -146,7 +149,7 @@ class DecoderSettings(RankerSettings):
 
 class BiEncoderSettings(RankerSettings):
     text_side = "bert"
-    text_keys = frozenset({"model", "vocabulary_size", "keep"})
+    text_keys = frozenset({"model", "vocabulary_size", "keep", "query_prompt", "document_prompt"})
     embeds = True
     classifies = False
 
@@ -157,10 +160,28 @@ class BiEncoderSettings(RankerSettings):
         description="the name or folder of a Hugging Face encoder or SentenceTransformer; tiny: a small new one, its "
         "vocabulary from the training texts",
     )
-    pooling: Literal["mean", "cls"] = Field(
-        "mean", description="a text's vector: the mean of its tokens' vectors, or that of [CLS]"
+    pooling: Pooling | None = Field(
+        None,
+        description="a text's vector: the mean of its tokens' vectors, that of the first ([CLS]) or of the last one, "
+        "their largest values, or a mean with weights 1, 2, 3, ...; null: the model's own, else mean (of a language "
+        "model lasttoken)",
     )
-    similarity: Literal["cosine", "dot"] = Field("cosine", description="of the two vectors, which is the score")
+    similarity: Similarity | None = Field(
+        None, description="of the two vectors, which is the score; null: the model's own, else cosine"
+    )
+    query_prompt: str | None = Field(None, description="what stands before each query; null: the model's own, if any")
+    document_prompt: str | None = Field(
+        None, description="what stands before each document; null: the model's own, if any"
+    )
+    query_length: int | None = Field(
+        None, ge=8, description="most tokens of a query; null: the model's own, else training.max_length"
+    )
+    dimensions: Dimension | Annotated[tuple[Dimension, ...], Field(min_length=1)] | None = Field(
+        None,
+        description="the first N dimensions of a vector are compared; a list trains the loss at each (Matryoshka), and "
+        "compares the most; null: the model's own, else all",
+    )
+    lora: LoraSettings = LoraSettings()
     keep: Keep = "latest"
     checkpointing: Checkpointing = False
     vocabulary_size: VocabularySize = 8000
@@ -168,7 +189,7 @@ class BiEncoderSettings(RankerSettings):
     @property
     def temperature(self) -> float:
         """Cosines lie between -1 and 1, too close together for a softmax (sentence-transformers: scale 20)."""
-        return 0.05 if self.similarity == "cosine" else 1.0
+        return 1.0 if self.similarity == "dot" else 0.05
 
 
 class WordSettings(RankerSettings):

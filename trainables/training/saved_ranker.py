@@ -19,11 +19,13 @@ from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.core.files import read_text
 from trainables.data.columns import RankingData, require_texts
+from trainables.rankers import load_ranker
 from trainables.rankers.first_stage import KEY as FIRST_STAGE
 from trainables.rankers.first_stage import first_stage_for, require_first_stage
+from trainables.rankers.folder import ModelFolder, read_folder, require_activation, require_known
 from trainables.rankers.lambdamart import require_features
-from trainables.rankers.ranker import Ranker, RankerModule, TextSide
-from trainables.rankers.settings import BertSettings, RankerSettings
+from trainables.rankers.ranker import Ranker, RankerModule, TextSide, Tokens
+from trainables.rankers.settings import BertSettings, BiEncoderSettings, DecoderSettings, RankerSettings
 from trainables.training import checkpoint
 from trainables.training.device import best_device, choose_precision
 from trainables.training.prepared import ranker_of
@@ -51,30 +53,37 @@ BROKEN = (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorErro
 class SavedRanker:
     """A trained ranker that scores new texts, without its training data and without downloads.
 
-    `classes`: the classes that it predicts, in the order of its logits; empty if it ranks. `probability`: whether users
-    see the sigmoid of its scores, as with some cross-encoders of others; the order is that of the scores.
+    `classes`: the classes that it predicts, in the order of its logits; empty if it ranks. `activation`: what users see
+    of its scores, as with cross-encoders of others: these (Identity), or their Sigmoid or Tanh; the order is the same.
     """
 
     run: TrainingRun
     module: RankerModule
     files: dict[str, str]
     classes: tuple[str, ...] = ()
-    probability: bool = False
+    activation: str = "Identity"
 
     def shown(self, scores: np.ndarray) -> np.ndarray:
         """The scores as users see them, float32 of the same shape."""
-        return expit(scores) if self.probability else scores
+        return {"Identity": np.positive, "Sigmoid": expit, "Tanh": np.tanh}[self.activation](scores)
 
-    def score_split(self, data: RankingData, name: str) -> np.ndarray:
+    def precision(self, asked: str | None = None) -> str:
+        """The precision of scores on this machine: fp32 or bf16. `asked`: as in training.precision; None: that of its
+        training, and fp32 for what was not trained here."""
+        chosen = choose_precision(asked or self.run.training.precision, best_device(), self.module)
+        return "fp32" if chosen.dtype is None else "bf16"
+
+    def score_split(self, data: RankingData, name: str, precision: str | None = None) -> np.ndarray:
         """Scores of the candidates of the named split, float32 [C]; for a ranker with K classes, their logits, float32
-        [C, K]. Raises DataError for data without texts, ConfigError if the ranker adds first-stage scores and there
-        are none."""
+        [C, K]. `precision`: as in `score`. Raises DataError for data without texts, ConfigError if the ranker adds
+        first-stage scores and there are none."""
         require_texts(data)
         if self.module.reads_first_stage:
             require_first_stage(data, [name])
         split = data.splits[name]
         first_stage = first_stage_for(self.module, split)
-        return self.score(data.query_texts(), data.documents, split.query[split.owner], split.document, first_stage)
+        rows = split.query[split.owner], split.document
+        return self.score(data.query_texts(), data.documents, *rows, first_stage, precision)
 
     def score(
         self,
@@ -175,22 +184,34 @@ def load_weights(folder: Path, run: TrainingRun) -> dict[str, Tensor]:
 
 
 def load_encoder(model: str) -> SavedRanker:
-    """The SentenceTransformer or cross-encoder of a folder or hub name that tune_cl did not write. Raises ConfigError
-    if it is none."""
-    from trainables.rankers.bert import read_cross_encoder  # these import transformers
-    from trainables.rankers.bi_encoder import read_bi_encoder
-    from trainables.rankers.sentence_folder import read_sentences
+    """The model of a folder or hub name that tune_cl did not write, as the ranker that reads it. Raises ConfigError if
+    none does."""
+    from trainables.rankers.pretrained import PretrainedRanker  # imports transformers, as encoders does
 
-    if read_sentences(model) is None:
-        found = read_cross_encoder(model)
-        settings = BertSettings.model_validate({"model": model, "head": "pretrained"})
-        return SavedRanker(_run_of(settings, found.max_length), found.module, dict(found.files), (), found.probability)
-    settings, module, files = read_bi_encoder(model)
-    return SavedRanker(_run_of(settings, module.max_length), module, files)
+    folder = require_known(read_folder(model))
+    settings = settings_for(folder)
+    ranker = load_ranker(settings.name)
+    assert isinstance(ranker, PretrainedRanker)
+    files = ranker.files(settings, from_front=False)
+    most, nothing = ranker.most_tokens(files), Tokens.of(())
+    module = ranker.build(TextSide(nothing, nothing, files), settings, most)
+    training = {"max_length": most, "precision": "fp32"}
+    run = TrainingRun.model_validate({"ranker": settings.model_dump(), "training": training})
+    if folder.kind == "sentences":
+        return SavedRanker(run, module, files)
+    of_two = folder.kind == "classifier" and len(folder.config.get("id2label") or "12") == 2
+    return SavedRanker(run, module, files, (), "Sigmoid" if of_two else require_activation(folder))
 
 
-def _run_of(settings: RankerSettings, max_length: int) -> TrainingRun:
-    return TrainingRun.model_validate({"ranker": settings.model_dump(), "training": {"max_length": max_length}})
+def settings_for(folder: ModelFolder) -> RankerSettings:
+    """The ranker that a folder's model is, without training."""
+    from trainables.rankers.encoders import is_decoder
+
+    if folder.kind == "sentences":
+        return BiEncoderSettings.model_validate({"model": folder.model})
+    if folder.kind == "decoder" or (folder.kind == "classifier" and is_decoder(folder.model_type)):
+        return DecoderSettings.model_validate({"model": folder.model})
+    return BertSettings.model_validate({"model": folder.model, "head": "pretrained"})
 
 
 @dataclass(frozen=True)
@@ -201,8 +222,9 @@ class SavedTrees:
     booster: lgb.Booster
     classes: ClassVar[tuple[str, ...]] = ()  # trees rank
 
-    def score_split(self, data: RankingData, name: str) -> np.ndarray:
-        """Scores of the candidates of the named split, float32 [C]. Raises DataError for texts, or for another number
+    def score_split(self, data: RankingData, name: str, precision: str | None = None) -> np.ndarray:
+        """Scores of the candidates of the named split, float32 [C]; trees have no precision. Raises DataError
+        for texts, or for another number
         of features."""
         features = require_features(data)
         if features.shape[1] != self.booster.num_feature():

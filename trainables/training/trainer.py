@@ -9,11 +9,12 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from trainables.config.keys import TrainingRun
 from trainables.config.task_fit import require_fit
@@ -37,6 +38,7 @@ from trainables.training.memory import enough_memory
 from trainables.training.parallel import ALONE, Ranks
 from trainables.training.prepared import PreparedData, ranker_of
 from trainables.training.progress import STATE, RankerProgress
+from trainables.training.round_trip import require_round_trip
 from trainables.training.saved_ranker import load_weights, write_ranker
 from trainables.training.scoring import Scorer
 
@@ -53,12 +55,13 @@ class Training(RankerProgress):
         self.ranks = ranks
         self.device = torch.device(device) if device else best_device()
         keep_freed_memory()
+        require_round_trip(run, prepared)
         with enough_memory(self.device):
             self.module = initial_module(run, prepared).to(self.device)
         self.precision = choose_precision(run.training.precision, self.device, self.module)
-        self.optimizer = torch.optim.AdamW(
-            self.module.parameter_groups(run.training.lr), weight_decay=run.training.weight_decay, fused=True
-        )
+        decay = run.training.weight_decay
+        groups = decayed(self.module, self.module.parameter_groups(run.training.lr), decay)
+        self.optimizer = torch.optim.AdamW(groups, weight_decay=decay, fused=True)
         self.base_rates = [group["lr"] for group in self.optimizer.param_groups]
         self.average = self._moving_average()
         split, negatives = training_negatives(run, prepared)
@@ -160,8 +163,22 @@ class Training(RankerProgress):
     def _loss_of_part(self, step: int, batch: Batch, weights: np.ndarray, part: slice) -> Tensor:
         """What a part of a batch adds to the batch's loss."""
         ordered_share = self.curriculum.negatives.ordered_share(step)
-        per_sample = self._losses(batch[part], objective(self.run, step), self._forward, ordered_share)
-        return self._reduced(per_sample, weights, part)
+        scored: list[Tensor] = []  # a ranker may be trained on several views of its vectors, which are computed once
+
+        def of_view(view: int, rows: np.ndarray) -> Tensor:
+            scored[:] = scored or [self._forward(rows)]
+            return scored[0][view] if self._has_views(scored[0]) else scored[0]
+
+        loss = objective(self.run, step)
+        per_sample = [self._losses(batch[part], loss, partial(of_view, 0), ordered_share)]
+        views = len(scored[0]) if self._has_views(scored[0]) else 1
+        per_sample += [
+            self._losses(batch[part], loss, partial(of_view, view), ordered_share) for view in range(1, views)
+        ]
+        return self._reduced(per_sample[0] if views == 1 else torch.stack(per_sample).mean(0), weights, part)
+
+    def _has_views(self, scores: Tensor) -> bool:
+        return isinstance(self.module, DualEncoder) and scores.dim() == 2
 
     def _reduced(self, per_sample: Tensor, weights: np.ndarray, part: slice) -> Tensor:
         on_loss = sent(torch.from_numpy(weights).to(per_sample.dtype), per_sample.device)
@@ -170,11 +187,18 @@ class Training(RankerProgress):
     def _contrast(self, in_batch: InBatchNegatives, batch: Batch, weights: np.ndarray) -> Tensor:
         """The loss of a batch with in-batch negatives; leaves its gradient in the parameters."""
         contrast = in_batch.contrast(batch)
+        assert isinstance(self.module, DualEncoder)
+        views_of = self.module.views
+
+        def contrasted(vectors: Tensor) -> Tensor:
+            found = [contrast.losses(view, self.loss_settings) for view in views_of(vectors)]
+            return found[0] if len(found) == 1 else torch.stack(found).mean(0)
+
         return self.accumulation.backward_through_vectors(
             self.module,
             len(weights),
             lambda count: [partial(self._embed, *rows) for rows in contrast.parts(count)],
-            lambda vectors: self._reduced(contrast.losses(vectors, self.loss_settings), weights, slice(None)),
+            lambda vectors: self._reduced(contrasted(vectors), weights, slice(None)),
         )
 
     def _embed(self, query_rows: np.ndarray, document_rows: np.ndarray) -> Tensor:
@@ -336,6 +360,26 @@ def initial_module(run: TrainingRun, prepared: PreparedData) -> RankerModule:
         start = {name: torch.tensor(values) for name, values in prepared.start.items()}
         checkpoint.load_trained_state(module, start)
     return module
+
+
+def decayed(module: nn.Module, groups: list[dict[str, Any]], decay: float) -> list[dict[str, Any]]:
+    """Optimiser groups of which biases and the weights of norms, in groups of their own, do not decay."""
+    if not decay:
+        return groups
+    spared = {
+        id(parameter)
+        for layer in module.modules()
+        for name, parameter in layer.named_parameters(recurse=False)
+        if name.endswith("bias") or "norm" in type(layer).__name__.lower()
+    }
+    split = [
+        group
+        | {"params": [p for p in group["params"] if (id(p) in spared) is spare]}
+        | ({"weight_decay": 0.0} if spare else {})
+        for group in groups
+        for spare in (False, True)
+    ]
+    return [group for group in split if group["params"]]
 
 
 def training_instances(run: TrainingRun, prepared: PreparedData) -> tuple[Split, Instances]:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 class Ranker:
-    """A trained ranker. `folder`: where it is saved, or its hub name; `precision`: that of the scores of texts, as in
-    training.precision, None for that of its training."""
+    """A trained ranker. `folder`: where it is saved, or its hub name; `precision`: that of its scores, as in
+    training.precision, None for that of its training (fp32 for a model that tune_cl did not train)."""
 
     def __init__(self, folder: Path, saved: SavedRanker | SavedTrees, precision: str | None = "fp32"):
         self.folder, self.saved, self.precision = folder, saved, precision
@@ -68,6 +68,11 @@ class Ranker:
         return [(given.names[row], float(shown[row])) for row in np.argsort(-scores, kind="stable").tolist()]
 
     @property
+    def arithmetic(self) -> str | None:
+        """The precision that its scores have on this machine, fp32 or bf16; None for trees."""
+        return self._of_texts().precision(self.precision) if self.reads_texts else None
+
+    @property
     def reads_texts(self) -> bool:
         """Whether it scores texts; else it scores data with features, by `rerank`."""
         return not self.saved.run.grows_trees
@@ -101,7 +106,7 @@ class Ranker:
         _require_task(ranking, self.classes)
         path = scores_file(Path(), f"rerank.{split}", ranking) if output is None else Path(output)
         require_file("--output", path)
-        scores = self.saved.score_split(ranking, split)
+        scores = self.saved.score_split(ranking, split, self.precision)
         with output_file(path) as file:
             write_scores(file, ranking.splits[split], ranking, scores, self.name)
         return path
@@ -126,10 +131,10 @@ def _require_task(data: RankingData, classes: tuple[str, ...]) -> None:
 
 
 def load_ranker(folder: str | Path, plugins: Names = (), precision: str | None = "fp32") -> Ranker:
-    """The trained ranker in a folder, as `tune_cl.train` and the commands save it; or a cross-encoder that another
-    program trained, by its folder or hub name, with one label or two. `precision`: fp32, bf16, or auto (bf16 where the
-    hardware has it: faster, and scores have about three digits); None: that of its training. Raises DataError or
-    ConfigError if there is none or it is broken."""
+    """The trained ranker in a folder, as `tune_cl.train` and the commands save it; or a model that another program
+    trained, by its folder or hub name: a cross-encoder, a SentenceTransformer, a language model. `precision`: fp32,
+    bf16, or auto (bf16 where the hardware has it: faster, and scores have about three digits); None: that of its
+    training, and fp32 for other programs' models. Raises DataError or ConfigError if there is none or it is broken."""
     load_plugins(plugins)
     require_ranker(Path(folder))
     from trainables.training.factory import load_saved  # imports torch and LightGBM: usage errors come first

@@ -375,13 +375,19 @@ class Search:
 
         plan.require_sense(difference, power, top, pilot)
         if pilot is None:
-            return plan.plan_of(self._state, plan.recorded(self.search_folder.folder), difference, power, top)
+            variances = plan.recorded(self.search_folder.folder)
+            return plan.plan_of(self._state, variances, difference, power, top) | self._pairs_so_far()
         with self._working(progress, objective, address, allow_open_ray) as panel:
             with loading():
                 from tune_cl import run_confirmation
 
             values = run_confirmation.pilot(self.search_folder, pilot, address, self._objective, panel)
-        return plan.plan_of(self._state, plan.of_pilot(values), difference, power, top)
+        return plan.plan_of(self._state, plan.of_pilot(*values), difference, power, top) | self._pairs_so_far()
+
+    def _pairs_so_far(self) -> dict[str, Any]:
+        """How much there is to find, by the pairs of the search: the effects of its document."""
+        names = "over_curricula", "effects"
+        return {name: self.document.get(name) for name in names} if best_of(self._state) else {"effects": None}
 
     def _repr_html_(self) -> str:
         from tune_cl.report.page import search_html  # imports SciPy

@@ -298,5 +298,8 @@ class PlanCommand(Command):
             needed = document["seeds_needed"]
             seeds = counted(needed, "seed") if needed else "more than 100 seeds, or more queries"
             lines.append(f"To show {asked:g} on {counted(document['queries'], 'query')}: {seeds}.")
+        from tune_cl.effects.words import sentences_of_search
+
+        lines += [wrapped(" ".join(sentences_of_search(document)))]
         lines += [wrapped(f"Note: {note}.") for note in document["notes"]]
         return "\n".join(lines).rstrip()

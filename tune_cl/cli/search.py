@@ -64,6 +64,8 @@ Shown = dict[str, Any]
 
 def result_in_words(document: Shown) -> str:
     """What puts the result in doubt, the best trial of each arm beside the default, then the commands to run next."""
+    from tune_cl.effects.words import sentences_of_search  # imports SciPy
+
     best, plain = document.get("best_curriculum", document["best"]), document["baseline"]
     won = best is not None and best["trial_id"] == document["best"]["trial_id"]
     head = [
@@ -80,6 +82,7 @@ def result_in_words(document: Shown) -> str:
             f"{one['trial_id']}, the twin of {', '.join(one['twin_of'])}, failed: {one['reason']}"
             for one in document.get("failed_twins", ())
         ),
+        " ".join(sentences_of_search(document)),
         label_free_words(document, document["metric"], "dev"),
         *(f"Note: {text}" for text in in_sentences(found, warnings=False)),
     ]
@@ -164,6 +167,8 @@ def _next(document: Shown, best: Shown | None, confirm: str) -> list[str]:
     lines = {"Tune plain training:": search_folder.command("tune-plain", address)} if untuned else {}
     if best:
         lines[confirm] = search_folder.command("confirm", address)
+        if document.get("effects"):
+            lines["All curricula:"] = f"{search_folder.command('effects', address)} --seeds 2"
         lines["How many seeds?"] = f"{search_folder.command('plan')} --pilot 3"
     lines["Read the report:"] = search_folder.command("report")
     uri = document["tracking_uri"]

@@ -6,6 +6,8 @@ import json
 import math
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from textwrap import shorten, wrap
@@ -98,21 +100,28 @@ class RerankCommand(Command):
       tune-cl rerank runs/model --query "how do I sort a table" --documents answers.txt
       tune-cl rerank cross-encoder/ms-marco-MiniLM-L6-v2 --data ../data/wikiqa
 
-    CHECKPOINT may be any cross-encoder with one or two labels. DOCUMENTS has one document a line: its text, or its id,
-    a tab and its text, or an object of JSON with _id and text. A ranker that was trained to classify pairs predicts
-    classes: of the pairs of DATA (as TSV), or of each document with the query as the first sentence."""
+    CHECKPOINT may be any model that can be trained: a cross-encoder with one or two labels, a SentenceTransformer, or a
+    language model. DOCUMENTS has one document a line: its text, or its id, a tab and its text, or an object of JSON
+    with _id and text. A ranker that was trained to classify pairs predicts classes: of the pairs of DATA (as TSV), or
+    of each document with the query as the first sentence."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
             "checkpoint",
             metavar="CHECKPOINT",
-            help="folder of a ranker, as tune-cl train and run write it, or of a cross-encoder, or its hub name",
+            help="folder of a ranker, as tune-cl train and run write it, or of a model of others, or its hub name",
         )
         parser.add_argument("--data", help=f"re-rank the candidates of {DATA_HELP}")
         add_split(parser, SPLIT, "candidates are re-ranked")
         parser.set_defaults(split=None)  # shows whether it was given
         parser.add_argument(
             "--output", type=Path, help="file to write (default: rerank.SPLIT.run.txt, or .predictions.tsv)"
+        )
+        parser.add_argument(
+            "--precision",
+            choices=("fp32", "bf16", "auto"),
+            help="of the scores; auto: bf16 where the hardware has it (default: that of its training, and fp32 for a "
+            "model that tune_cl did not train)",
         )
         parser.add_argument("--query", help="rank documents for this text")
         parser.add_argument("--documents", type=Path, help="file with one document a line")
@@ -126,22 +135,35 @@ class RerankCommand(Command):
             _require_none_of_data(options)
         from tune_cl.api.rankers import load_ranker
 
-        ranker = load_ranker(options.checkpoint, precision=None)
+        with _of_checkpoint():
+            ranker = load_ranker(options.checkpoint, precision=options.precision)
+        scored = {"precision": ranker.arithmetic} if ranker.arithmetic else {}
         if options.query is None:
-            return {"run_file": str(ranker.rerank(options.data, options.split or SPLIT, options.output))}
-        return _rank_texts(ranker, options)
+            return {"run_file": str(ranker.rerank(options.data, options.split or SPLIT, options.output))} | scored
+        return _rank_texts(ranker, options) | scored
 
     def render(self, document: dict[str, Any]) -> str:
+        precision = f" ({document['precision']})" if "precision" in document else ""
         if "run_file" in document:
-            return f"written to {document['run_file']}"
+            return f"written to {document['run_file']}{precision}"
         if "ranking" in document:
             rows = [[row["doc"], row["score"], _start(row["text"])] for row in document["ranking"]]
-            return table(["doc", "score", "text"], rows)
+            return table(["doc", f"score{precision}", "text"], rows)
         rows = [
             [row["doc"], row["class"], max(row["probabilities"].values()), _start(row["text"])]
             for row in document["predictions"]
         ]
         return table(["doc", "class", "probability", "text"], rows)
+
+
+@contextmanager
+def _of_checkpoint() -> Iterator[None]:
+    """What is wrong with a model is wrong with CHECKPOINT here: this command has no ranker.* keys."""
+    try:
+        yield
+    except ConfigError as error:
+        named = [replace(p, location="CHECKPOINT") if p.location.startswith("ranker.") else p for p in error.problems]
+        raise ConfigError(named) from error
 
 
 def _start(text: str) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from trainables.core.errors import WorkFailed
 from trainables.core.prose import counted
-from trainables.evaluation.significance import NO_PRIOR, SeedPrior, Seeds, bootstrap_ci, clustered
+from trainables.evaluation.significance import FEW, NO_PRIOR, SeedPrior, Seeds, bootstrap_ci, clustered
 from tune_cl.confirmation.intersection import Opposed, Role, corrected_over, leader_of, verdict_on
 from tune_cl.confirmation.looks import at_reading, over_looks
 from tune_cl.confirmation.request import FIRST_LOOK, SeedRun
@@ -121,7 +121,13 @@ class Compared:
     @property
     def taken(self) -> Seeds:
         """How the tests take the seeds: in pairs where all trainings start from the same weights."""
-        return Seeds(all(runs[0].run.starts_alike for runs in self.runs.values()), self.prior)
+        few = FEW if self.max_seeds is None else FIRST_LOOK
+        return Seeds(self.starts_alike, self.prior, few)
+
+    @property
+    def starts_alike(self) -> bool:
+        """Whether all trainings start from the same pretrained weights."""
+        return all(runs[0].run.starts_alike for runs in self.runs.values())
 
     def seed_matters(self, *labels: str) -> bool:
         """Whether the seed changes any of these trainings."""

@@ -44,6 +44,11 @@ class Folds(Compared):
     def seed_matters(self, *labels: str) -> bool:
         return any(row.get("seed_matters") for label in labels for row in self.rows[label])
 
+    @property
+    def starts_alike(self) -> bool:
+        params = [row["params"] for rows in self.rows.values() for row in rows]
+        return all(each.get("ranker.model") or each.get("training.pretrain_data") for each in params)
+
     def params(self, label: str) -> Flat:
         """Those that are equal in all folds."""
         first, *others = (row["params"] for row in self.rows[label])

@@ -4,8 +4,8 @@ A look after each seed from the third on. Each look may spend a part of the 5 % 
 spend no more (Lan & DeMets 1983, with the power family of Kim & DeMets 1987: after n of N seeds, (n / N)^4 of it). One
 ordering of what may happen, the stage-wise one (Armitage 1957; Jennison & Turnbull 2000, 8.4), gives p, interval and
 size: an end with a difference shown earlier is further from 0, at the same look the larger t is. What a look shows is
-kept as the normal deviate of Student's t, and those of two looks correlate as those of a random walk in the number of
-seeds. The error that queries leave is common to all looks, which are therefore more alike: this errs on the safe side.
+kept as the normal deviate of Student's t. Two looks have in common what a random walk in the number of seeds less 1.5
+has. The error that queries leave is common to all looks, which are therefore more alike: this errs on the safe side.
 docs/dev/verdict-simulations.md has the measured error, bias and savings.
 """
 
@@ -141,10 +141,10 @@ def stagewise(
     difference: float, error: float, freedom: float, seeds: int, before: Mapping[int, float], level: float = LEVEL
 ) -> Inference:
     """What `seeds` seeds say of a difference that no earlier look has shown. before: the two-sided level of each of
-    these looks, by its number of seeds; level: of p, to which the interval belongs.
+    these looks, by its number of seeds; level: that which the interval belongs to.
 
-    A true difference d is too large if what it makes of the looks before and of this one, t(d) = (difference - d) /
-    error, is further from 0 than what was seen in `level` / 2 of cases; the size is the d of which half is.
+    The interval holds each true difference under which both an outcome as far up as this one and one as far down have a
+    chance of `level` / 2 or more; under the median both are equally likely.
     """
     if not before:
         half = float(stdtrit(freedom, 1 - level / 2)) * error
@@ -186,7 +186,7 @@ def _walked(
     for look, level, time in zip(looks, levels, _times(looks, seeds), strict=True):
         density, past = _onwards(density, time - past), time
         freedom, drift = ratio * (look - 1), DRIFTS * math.sqrt(look / seeds)
-        needed = stdtrit(freedom, 1 - level / 2)
+        needed = -stdtrit(freedom, level / 2)
         up = -ndtri(stdtr(freedom, drift - needed)) * math.sqrt(time)
         down = -ndtri(stdtr(freedom, drift + needed)) * math.sqrt(time)
         # of a cell that a bound divides, what lies beyond it

@@ -13,6 +13,7 @@ import numpy as np
 from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.core.files import read_text
 from trainables.evaluation.effects import Effects, SeedNoise, effects_of
+from trainables.evaluation.metrics import dev_key
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import RAN_TO_THE_END, Pair, SearchState, TrialState, over_curricula, training_key
@@ -86,8 +87,28 @@ def search_effects(state: SearchState, experiment: Experiment) -> FamilyEffects 
 
 
 def seed_noise(state: SearchState) -> SeedNoise | None:
-    """How much the difference of a pair varies between seeds; None where the search trained none twice."""
-    return None
+    """How much the difference of a pair varies on dev between seeds, from the pairs that were trained with further
+    seeds, one for each twin; None where there is none.
+
+    What was trained again may have been chosen for a lucky search, so only further seeds count; that of the search too
+    for the default's first curriculum, which nobody chose.
+    """
+    key, of_seeds = dev_key(state.metric), {}
+    for event in state.confirmations:
+        if key in event["metrics"]:
+            of_seeds.setdefault(training_key(event["params"]), {})[event["seed"]] = event["metrics"][key]
+    spread, freedom, twins = 0.0, 0, set()
+    for pair in distinct_pairs(state):
+        own, plain = (of_seeds.get(training_key(trial.params), {}) for trial in (pair.curriculum, pair.twin))
+        values = [own[seed] - plain[seed] for seed in sorted(own.keys() & plain.keys())]
+        if pair.twin.baseline and pair.twin.trial not in twins and _whole(pair):
+            values += [found] if (found := difference(pair, state.metric)) is not None else []
+        if len(values) < 2 or pair.twin.trial in twins:
+            continue
+        twins.add(pair.twin.trial)
+        spread += float(np.var(values, ddof=1)) * (len(values) - 1)
+        freedom += len(values) - 1
+    return SeedNoise(spread / freedom, freedom) if freedom else None
 
 
 def distinct_pairs(state: SearchState) -> list[Pair]:

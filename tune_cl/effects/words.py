@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from trainables.core.prose import counted
 from trainables.evaluation.effects import Effects
 from trainables.evaluation.metrics import in_words as in_metric_words
 from tune_cl.effects.pairs import FamilyEffects
+
+
+def sentences_of_search(document: Mapping[str, Any]) -> list[str]:
+    """Of the document of `tune-cl run`; empty for fewer than two pairs."""
+    if not document.get("effects"):
+        return []
+    effects = Effects.of_document(document["effects"])
+    names = document["search"], document["metric"], "dev"
+    return sentences(FamilyEffects(*names, (), None, effects, (), of_curricula=document["over_curricula"]))
 
 
 def sentences(family: FamilyEffects) -> list[str]:

@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError
 
 from trainables.config.keys import configuration_fields, dotted_keys, flatten, one_of, unflatten
 from trainables.core.errors import Problem
+from trainables.core.prose import counted
 from trainables.core.validation import ActiveIf, Section, active_values, key_problem, needs, problems_of, too_large
 from tune_cl.samplers import SEARCHERS
 from tune_cl.schedulers import SCHEDULERS
@@ -17,6 +18,7 @@ from tune_cl.space.space import Space
 
 AUTO: Literal["auto"] = "auto"
 PAIRS: Literal["pairs"] = "pairs"
+ENOUGH = 8  # trials, from which on replicates are worth their time
 BY_CHANCE = ("random", "grid")  # searchers that learn nothing from trials
 
 
@@ -86,6 +88,12 @@ class SearchConfig(Section):
         default=None, gt=0, description="hours of all sessions of a search together; null: no limit"
     )
     iterations: int | None = Field(default=None, ge=1, description="iterations of all trials together; null: no limit")
+    replicates: int | None = Field(
+        default=None,
+        ge=0,
+        description="further seeds for the default and its first curriculum, once all trials have ended: they tell how "
+        "much the seed matters (`tune-cl effects`); null: 2 from 8 trials on, else 0",
+    )
     startup_trials: Annotated[
         Literal["auto"] | Annotated[int, Field(ge=1)],
         Field(
@@ -107,6 +115,11 @@ class SearchConfig(Section):
     def first(self) -> tuple[dict[str, Any], ...]:
         """The configurations that are tried first; none as long as they are only named."""
         return () if isinstance(self.points, str) else self.points
+
+    @property
+    def further_seeds(self) -> int:
+        """How many seeds the default's pair is trained with once more."""
+        return (2 if self.trials >= ENOUGH else 0) if self.replicates is None else self.replicates
 
     @property
     def has_first_rung(self) -> bool:
@@ -168,6 +181,9 @@ def misfits(search: SearchConfig) -> list[Problem]:
     if search.resources.workers > 1 and 0 < search.resources.gpu < 1:
         wrong = f"each of the {search.resources.workers} processes of a trial needs a GPU of its own"
         problems.append(Problem("search.resources.gpu", wrong, "1, or 0 to train on CPUs"))
+    if search.replicates and 2 * search.replicates > search.trials:
+        wrong = f"two trainings for each of {counted(search.replicates, 'seed')} are more than the search's trials"
+        problems.append(Problem("search.replicates", wrong, f"{search.trials // 2} at most, or more search.trials"))
     if search.promotion and not SCHEDULERS[search.scheduler].can_pause:
         *some, last = (name for name, scheduler in SCHEDULERS.items() if scheduler.can_pause)
         right = f"search.scheduler: {', '.join(some)} or {last}"

@@ -85,6 +85,11 @@ def pack(padded: dict[str, Tensor], group_cost: int, first_position: int) -> dic
     }
 
 
+def unpacked(padded: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Inputs for an encoder as transformers has it: some calculate with the mask, and none refuses integers."""
+    return padded | {"attention_mask": padded["attention_mask"].long()}
+
+
 def packed_attention(
     _: nn.Module,
     query: Tensor,
@@ -176,13 +181,26 @@ def cls_vectors(states: Tensor, starts: Tensor, ranks: Tensor) -> Tensor:
     return rows(states[0], tokens)
 
 
-def mean_vectors(states: Tensor, groups: tuple[Group, ...], reads: Tensor, ranks: Tensor) -> Tensor:
-    """Means of the vectors of each sequence's tokens [P, D], in the order before packing, from a packed encoder's
-    `last_hidden_state` [1, T, D]."""
+def pooled(states: Tensor, mask: Tensor, how: str) -> Tensor:
+    """A vector for each sequence, [N, D], of its tokens' [N, L, D], where the mask [N, L] is true, from the first token
+    on: `how` as in ranker.pooling."""
+    if how == "cls":
+        return states[:, 0]
+    if how == "lasttoken":
+        return states[torch.arange(len(states), device=states.device), mask.sum(1).clamp_min(1) - 1]
+    reads = mask.bool()[:, :, None]
+    if how == "max":
+        return states.masked_fill(~reads, -torch.inf).max(1).values
+    if how == "weightedmean":
+        reads = reads * torch.arange(1, states.shape[1] + 1, device=states.device, dtype=states.dtype)[:, None]
+    return (states * reads).sum(1) / reads.sum(1).clamp_min(1)
+
+
+def pooled_vectors(states: Tensor, groups: tuple[Group, ...], reads: Tensor, ranks: Tensor, how: str) -> Tensor:
+    """As `pooled`, in the order before packing, from a packed encoder's `last_hidden_state` [1, T, D]."""
     tokens = [group.sequences * group.width for group in groups]
-    sums = [
-        (part * mask[:, None]).unflatten(0, (group.sequences, group.width)).sum(1)
-        / mask.view(group.sequences, group.width).sum(1, keepdim=True)
+    vectors = [
+        pooled(part.unflatten(0, (group.sequences, group.width)), mask.view(group.sequences, group.width), how)
         for group, part, mask in zip(groups, states[0].split(tokens), reads.split(tokens), strict=True)
     ]
-    return rows(torch.cat(sums), ranks)
+    return rows(torch.cat(vectors), ranks)
