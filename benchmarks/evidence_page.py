@@ -36,7 +36,7 @@ STUDIES = {  # in the order of their design; the heading of each
     "ferro2018": "Ferro et al. 2018",
 }
 REPLICATIONS, BESIDE = "replications", "beside"
-UNTRAINED, CLEAN = "untrained bi-encoder", "few clean queries"
+ZERO_SHOT, CLEAN = "zero-shot bi-encoder", "few clean queries"
 SHORT = {"knrm": "KNRM", "conv_knrm": "ConvKNRM", "bert": "cross-encoder", "bi_encoder": "bi-encoder"}
 VERDICTS = {"better": "**better**", "worse": "**worse**", "no difference shown": "not significant"}
 NO_DIFFERENCE = "no difference shown"
@@ -118,8 +118,8 @@ def opponent(row: Row) -> str:
 
 def best_label_free(row: Row, beside: Sequence[Row]) -> Row | None:
     """The highest mean on test of what needs no training labels."""
-    untrained = [one for one in beside if one["label"] == UNTRAINED]
-    found = [one for one in (row["first_stage"], row["label_free"], *untrained) if one]
+    encoder = [one for one in beside if one["label"] == ZERO_SHOT]
+    found = [one for one in (row["first_stage"], row["label_free"], *encoder) if one]
     return max(found, key=lambda one: one["mean"], default=None)
 
 

@@ -4,8 +4,8 @@
     python -m benchmarks.power power [--difference 0.01] [noise]     share of confirmations that find a difference
     python -m benchmarks.power level [noise]                         share that find one where there is none
     python -m benchmarks.power grid [--rows FILE]                    the tests over a grid of noise and designs
-    python -m benchmarks.power duel|collapse|clusters                two arms (power_arms.py)
-    python -m benchmarks.power looks|readings                        looks at two arms (power_looks.py)
+    python -m benchmarks.power seeds|duel|collapse|groups|clusters   two arms (power_arms.py)
+    python -m benchmarks.power looks|sizes|readings                  looks at two arms (power_looks.py)
 
 Noise: --of-queries, --of-seeds, --residual, standard deviations in a configuration's per-query values.
 docs/explanation/verdict.md holds what the first three print; docs/dev/verdict-simulations.md the others."""
@@ -19,17 +19,17 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.power_arms import clusters, collapse, duel
+from benchmarks.power_arms import clusters, collapse, duel, groups, seeds
 from benchmarks.power_grid import QUERIES as GRID_QUERIES
 from benchmarks.power_grid import run as run_grid
-from benchmarks.power_looks import looks, readings
+from benchmarks.power_looks import looks, readings, sizes
 from trainables.core.randomness import generator
 from tune_cl.confirmation.training import values_by_query
-from tune_cl.confirmation.verdict import LEVEL, corrected_tests, verdict_of
+from tune_cl.confirmation.verdict import LEVEL, corrected_tests
 from tune_cl.history.journal import FILE, read_events
 from tune_cl.history.state import replay
 
-TABLES = {each.__name__: each for each in (duel, collapse, clusters, looks, readings)}
+TABLES = {each.__name__: each for each in (seeds, duel, collapse, groups, clusters, looks, sizes, readings)}
 QUERIES, SEEDS = (100, 250, 500, 1000, 2500, 7000), (1, 3, 5, 10, 20)
 
 
@@ -65,7 +65,8 @@ def rates(
     """Shares of the repetitions with each finding, after Holm; the first configuration has the true difference.
 
     any, any_new: some configuration differs by p_value or p_new; found, found_new: the first is above the
-    baseline; better, worse: the verdict; uncorrected: some p_value is small before Holm.
+    baseline; better: some is, for new seeds; worse: none is, and the first is below; uncorrected: some
+    p_value is small before Holm.
     """
     names = ("any", "any_new", "found", "found_new", "better", "worse", "uncorrected")
     counts = dict.fromkeys(names, 0)
@@ -73,13 +74,13 @@ def rates(
         rng = generator(repetition, "simulation", seeds, queries)
         baseline, *others = draw(noise, (configurations + 1, seeds, queries), rng)
         judged = corrected_tests([(values, baseline) for values in (others[0] + difference, *others[1:])], "holm")
-        first, verdict = judged[0], verdict_of(judged, judged[0])
+        first, better = judged[0], any(one.direction(new_seeds=True) > 0 for one in judged)
         counts["any"] += any(one.p_adjusted <= LEVEL for one in judged)
         counts["any_new"] += any(one.p_new_adjusted <= LEVEL for one in judged)
         counts["found"] += bool(first.direction(new_seeds=False) > 0)
         counts["found_new"] += first.p_new_adjusted <= LEVEL and first.test.difference > 0
-        counts["better"] += verdict == "better"
-        counts["worse"] += verdict == "worse"
+        counts["better"] += better
+        counts["worse"] += not better and first.direction(new_seeds=True) < 0
         counts["uncorrected"] += any(one.test.p_value <= LEVEL for one in judged)
     return {name: count / repetitions for name, count in counts.items()}
 
@@ -142,9 +143,9 @@ def main() -> None:
     shown = ("found", "found_new") if options.what == "power" else ("any", "any_new", "better", "worse")
     show(["queries", "seeds", *shown])
     for queries in options.queries or QUERIES:
-        for seeds in SEEDS:
-            found = rates(noise, seeds, queries, options.configurations, options.repetitions or 500, difference)
-            show([queries, seeds, *(found[name] for name in shown)])
+        for count in SEEDS:
+            found = rates(noise, count, queries, options.configurations, options.repetitions or 500, difference)
+            show([queries, count, *(found[name] for name in shown)])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """Two arms against each other: how a confirmation spends its trainings, and trainings that collapse.
 
+    python -m benchmarks.power seeds       error and power by what is known of how much seeds vary
     python -m benchmarks.power duel        selection on dev and a duel, against K configurations and one baseline
     python -m benchmarks.power collapse    error and power where one training in six collapses
+    python -m benchmarks.power groups      arms that are said to fall into two groups
     python -m benchmarks.power clusters    error where queries are near-duplicates
 
 Confirmations are drawn as the seeds' means and the mean squares, thousands at once: with 150 queries and more, means
@@ -17,12 +19,20 @@ import numpy as np
 from benchmarks.power_grid import LEVEL, OF_QUERIES, RESIDUAL, Summary, adjusted, laplace, p_new
 from trainables.core.randomness import generator
 from trainables.evaluation.significance import (
+    CAUTION,
+    FEW,
     TINY,
+    borrowed,
     clustered,
     collapsed,
     crossed_tests,
     error_and_freedom,
     guarded,
+    p_of,
+    pooled_prior,
+    prior_freedom,
+    two_groups,
+    welch,
 )
 
 SPREADS = ((0.003, 0.003), (0.01, 0.01), (0.03, 0.03), (0.01, 0.03), (0.03, 0.01))  # SD of seeds, plain and other arm
@@ -44,6 +54,119 @@ def on_split(true: np.ndarray, effects: np.ndarray, queries: int, rng: np.random
     """Means over a split's queries, [R, K, N], of configurations with `true` values [R, K] and effects of seeds."""
     of_query = OF_QUERIES / queries**0.5 * rng.standard_normal((*true.shape, 1))
     return true[..., None] + effects + of_query + RESIDUAL / queries**0.5 * rng.standard_normal(effects.shape)
+
+
+@dataclass(frozen=True)
+class Tested:
+    """Two arms of R confirmations: mean difference, its error and degrees of freedom, and the mean squares [R]."""
+
+    difference: np.ndarray
+    error: np.ndarray
+    freedom: np.ndarray
+    of_seed: np.ndarray
+    of_query: np.ndarray
+    residual: np.ndarray
+    seeds: int
+    queries: int
+
+
+def tested(
+    summary: Summary,
+    paired: bool,
+    others: tuple[np.ndarray, np.ndarray] | None = None,
+    caution: float = CAUTION,
+    few: int = FEW,
+) -> Tested:
+    """The product's test of the first two arms. `others`: variances of the means of other configurations' seeds [R, E],
+    and their degrees of freedom [E]."""
+    few, queries = summary.seeds - 1.0, summary.queries
+    if paired:
+        own = summary.of_seeds[:, 0].var(axis=1, ddof=1)[:, None]
+        variance, freedom = own[:, 0], np.full(len(own), few)
+    else:
+        own = summary.means[:, :2].var(axis=2, ddof=1)
+        variance, freedom = welch(own, few)
+    if others is not None:
+        known, freedoms = others
+        every = np.concatenate([own, known], axis=1)
+        alike = prior_freedom(every, np.append(np.full(own.shape[1], few), freedoms))
+        variance, lent = borrowed(variance, freedom, *pooled_prior(known, freedoms, alike, own.shape[1]), caution)
+        freedom = freedom + lent
+    squares = queries * np.maximum(variance, TINY), summary.of_query[:, 0], summary.residual[:, 0]
+    error, free = error_and_freedom(squares, freedom, summary.seeds, queries, few)
+    return Tested(summary.difference[:, 0], error, free, *squares, summary.seeds, queries)
+
+
+# -- what is known of the seeds --------------------------------------------------------------------------------------
+
+EARLIER = 5, 4.0  # configurations trained before, and the degrees of freedom of each: five seeds
+DUEL = 0.02  # true difference
+
+
+@dataclass(frozen=True)
+class Known:
+    """A test of two arms. `arms`: others of the same confirmation; `earlier`: whether EARLIER is known."""
+
+    words: str
+    paired: bool = False
+    arms: int = 0
+    earlier: bool = False
+    caution: float = CAUTION
+
+    def rates(self, seeds: int, own: Sequence[float], others: Sequence[float] | float, repetitions: int) -> list[float]:
+        """Error, and power for DUEL. own: SD of seeds of the two arms; others: those of the rest in turn, or degrees of
+        freedom of the inverse chi-squared distribution that all variances come from, .01 squared on average."""
+        found, queries = [], 800
+        for true in (0.0, DUEL):
+            rng = generator(seeds, f"{own} {others} {true}")
+            spread = np.empty((repetitions, 2 + self.arms + EARLIER[0]))
+            if isinstance(others, float):
+                spread[:] = 0.01 * np.sqrt((others - 2) / rng.chisquare(others, spread.shape)) if others > 2 else 0
+            else:
+                spread[:, :2], spread[:, 2:] = own, np.resize(others, spread.shape[1] - 2)
+            arms = spread[:, : 2 + self.arms, None]
+            shift = np.zeros((repetitions, 2 + self.arms))
+            shift[:, 1] = true
+            drawn = arms * rng.standard_normal((*shift.shape, seeds))
+            means = on_split(shift, drawn, queries, rng)
+            variance = spread[:, 2 + self.arms :] ** 2 + RESIDUAL**2 / queries
+            before = variance * rng.chisquare(EARLIER[1], variance.shape) / EARLIER[1]
+            known = [means[:, 2:].var(axis=2, ddof=1), *([before] if self.earlier else [])]
+            freedoms = [*[seeds - 1.0] * self.arms, *([EARLIER[1]] * EARLIER[0] if self.earlier else [])]
+            lent = (np.concatenate(known, axis=1), np.array(freedoms)) if freedoms else None
+            squares = mean_squares(seeds, queries, (repetitions, 1), rng)
+            one = tested(Summary(means[:, :2], *squares, queries), self.paired, lent, self.caution)
+            p = p_of(one.difference, one.error, one.freedom)
+            found.append(float(((p <= LEVEL) & ((one.difference > 0) | (true == 0))).mean()))
+        return found
+
+
+TESTS_OF_SEEDS = (
+    Known("paired", paired=True),
+    Known("unpaired"),
+    Known("unpaired, beside two other arms", arms=2),
+    *(Known(f"with earlier trainings, caution {caution:g}", earlier=True, caution=caution) for caution in (1, 2, 3, 4)),
+    Known("with both", arms=2, earlier=True),
+)
+WORLDS_OF_SEEDS: dict[str, tuple[Sequence[float], Sequence[float] | float]] = {
+    "all .01": ((0.01, 0.01), (0.01,)),
+    "one arm .03, others .01 and .03": ((0.01, 0.03), (0.01, 0.03)),
+    "drawn, 10 df": ((), 10.0),
+    "drawn, 4 df": ((), 4.0),
+    "both .015, others .01": ((0.015, 0.015), (0.01,)),
+    "both .03, others .01": ((0.03, 0.03), (0.01,)),
+    "one .03, all others .01": ((0.01, 0.03), (0.01,)),
+}
+
+
+def seeds(repetitions: int) -> Iterator[str]:
+    """Error (power) of a duel on 800 queries, by what is known of how much seeds vary."""
+    yield f"| seeds | test | {' | '.join(WORLDS_OF_SEEDS)} |"
+    yield "|---:|---|" + "---:|" * len(WORLDS_OF_SEEDS)
+    for count in (3, 5, 10):
+        for test in TESTS_OF_SEEDS:
+            rates = [test.rates(count, own, others, repetitions) for own, others in WORLDS_OF_SEEDS.values()]
+            yield f"| {count} | {test.words} | {' | '.join('{:.3f} ({:.2f})'.format(*each) for each in rates)} |"
 
 
 # -- how to spend the trainings --------------------------------------------------------------------------------------
@@ -300,6 +423,21 @@ def without_collapse(repetitions: int, seeds: int, sd: float, kind: str) -> list
     return [*cells, f"{collapsed(means).any(axis=2).mean():.3f}"]
 
 
+def groups(repetitions: int) -> Iterator[str]:
+    """How often an arm is said to fall into two groups: where none does, and where three of five trainings fall."""
+    yield "| SD of seeds | 4 seeds: none | three of five fall by .1 | by .2 | 5 | .1 | .2 | 10 | .1 | .2 |"
+    yield "|---:|" + "---:|" * 9
+    for sd in (0.01, 0.03, 0.05):
+        cells = []
+        for count in (4, 5, 10):
+            for fall in (0.0, 0.1, 0.2):
+                rng = generator(count, f"groups {sd} {fall}")
+                means = 0.5 + sd * rng.standard_normal((repetitions, count))
+                means -= fall * (rng.random(means.shape) < 0.6)
+                cells.append(f"{two_groups(means).mean():.3f}")
+        yield f"| {sd:g} | {' | '.join(cells)} |"
+
+
 def clusters(repetitions: int) -> Iterator[str]:
     """Nine tenths of what makes a query's difference is shared by its cluster."""
     yield "| queries | clusters of | 5 seeds | 10 seeds |"
@@ -319,8 +457,8 @@ def clusters(repetitions: int) -> Iterator[str]:
                 for _ in range(repetitions):
                     drawn = 2**0.5 * (OF_QUERIES * _near(1, ids, rng) + RESIDUAL * _near(seeds, ids, rng))
                     drawn = drawn + 2**0.5 * 0.01 * rng.standard_normal((seeds, 1))
-                    tested = [crossed_tests([each])[0] for each in (drawn, clustered(drawn, ids))]
-                    found += [test.p <= LEVEL for test in tested]
+                    tests = [crossed_tests([(one, 0 * one)])[0] for one in (drawn, clustered(drawn, ids))]
+                    found += [test.p <= LEVEL for test in tests]
                 cells.append("{:.3f} ({:.3f})".format(*(found / repetitions)[::-1]))
             yield f"| {queries} | {name} | {' | '.join(cells)} |"
 

@@ -1,5 +1,5 @@
-"""The search spaces that come with tune_cl: one YAML file for each question, and the schema that editors read
-(docs/reference.py writes it)."""
+"""The search spaces that come with tune_cl: one YAML file for each question; files of curricula to try first; and the
+schema that editors read (docs/reference.py writes it)."""
 
 from __future__ import annotations
 
@@ -15,4 +15,11 @@ def _entry(path: Path) -> Entry[Path]:
     return Entry(path.stem, path, head["description"], head["source"])
 
 
-SPACES: Registry[Path] = Registry("SPACE", *(_entry(path) for path in sorted(Path(__file__).parent.glob("*.yaml"))))
+HERE = Path(__file__).parent
+PUBLISHED, PORTFOLIO = HERE / "published.yaml", HERE / "portfolio.yaml"
+POINTS = {"published": PUBLISHED, "portfolio": PORTFOLIO if PORTFOLIO.is_file() else PUBLISHED}
+"""Files of `search.points`, by name. The portfolio, of what did best over data sets, is the published ones until there
+is one."""
+SPACES: Registry[Path] = Registry(
+    "SPACE", *(_entry(path) for path in sorted(HERE.glob("*.yaml")) if path not in (PUBLISHED, PORTFOLIO))
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from tune_cl.experiment.load import load_experiment
 from tune_cl.experiment.plain_tuning import leaves_to_tune, with_tuning
 from tune_cl.history.journal import Journal
 from tune_cl.history.state import SearchState, experiment_of, replay
+from tune_cl.run_search import is_repeated, tune_plain_event
+from tune_cl.search.driver import SearchProgress, pair_fields
 
 LR = "training.lr={loguniform: [1e-4, 1e-1]}"
 SHORT = ["training.max_iterations=4", "search.searcher=random", "search.trials=6"]
@@ -39,40 +42,182 @@ def arms_of(folder: Path) -> list[str]:
     return [trial.arm for trial in state_of(folder).by_number()]
 
 
-@pytest.mark.parametrize(("trials", "share", "plain"), [(10, "auto", 5), (9, "auto", 5), (8, 0.25, 2), (8, 0, 1)])
-def test_arms_take_turns_and_get_their_trials(tmp_path: Path, trials: int, share: Any, plain: int) -> None:
-    experiment = opened(tmp_path, LR, f"search.trials={trials}", f"search.plain={share}")
-    ToyTrainer(tmp_path / "a", experiment).work()
-    arms = arms_of(tmp_path / "a")
-    assert (arms.count("plain"), len(arms)) == (plain, trials) and arms[0] == "plain"
-    for seen in range(1, trials + 1):  # at any time, as many as its share, but for one
-        assert abs(arms[:seen].count("plain") - seen * plain / trials) <= 1
-    points = [trial.point for trial in state_of(tmp_path / "a").by_number() if trial.arm == "plain"]
-    assert all(point["curriculum.pacing"] == "none" for point in points)
-    assert len({point["training.lr"] for point in points}) == plain
+def shared(state: SearchState, trial: str) -> dict[str, Any]:
+    """A trial's values outside of its curriculum."""
+    params = state.trials[trial].params
+    return {key: value for key, value in params.items() if not key.startswith("curriculum.")}
 
 
-def test_a_plain_trial_trains_as_long_as_the_curriculum_before_it(tmp_path: Path) -> None:
-    experiment = opened(tmp_path, LR, "search.grace=curriculum", "search.searcher=random", "curriculum.T=0.6")
+@pytest.mark.parametrize("trials", [10, 9, 2, 1])
+def test_a_search_is_the_default_and_then_pairs(tmp_path: Path, trials: int) -> None:
+    experiment = opened(tmp_path, LR, f"search.trials={trials}")
     ToyTrainer(tmp_path / "a", experiment).work()
     state = state_of(tmp_path / "a")
-    assert min(trial.iterations for trial in state.by_number()) >= 6
-    assert abs(state.iterations_of("plain") - state.iterations_of("curriculum")) <= 9
+    assert arms_of(tmp_path / "a") == ["plain", *(["curriculum", "plain"] * 5)][: trials - 1 + trials % 2] + (
+        [] if trials % 2 else ["curriculum"]
+    )
+    pairs = state.pairs()
+    assert [pair.curriculum for pair in pairs] == state.trials_of("curriculum"), "each has a twin, the last one too"
+    assert all(shared(state, pair.curriculum.trial) == shared(state, pair.twin.trial) for pair in pairs)
+    assert all(pair.twin.point["curriculum.pacing"] == "none" for pair in pairs)
+    assert all(pair.curriculum.seed == pair.twin.seed for pair in pairs)
+    whole = [pair for pair in pairs if pair.twin.twin == pair.curriculum.trial]
+    assert [pair.curriculum.led_by for pair in whole] == ["curriculum", "plain", "curriculum", "plain"][: len(whole)]
+    assert all(pair.twin.led_by == pair.curriculum.led_by for pair in whole)
+    default = state.trials["t0000"]
+    assert (default.twin, default.led_by) == (None, None)
 
 
-@pytest.mark.parametrize("promotion", ["false", "true"])
-def test_killed_at_any_event_it_has_the_same_trials_in_both_arms(tmp_path: Path, promotion: str) -> None:
-    experiment = opened(tmp_path, LR, *SHORT, f"search.promotion={promotion}")
-    whole = ToyTrainer(tmp_path / "whole", experiment, concurrent=2).work()
-    for kill_after in range(0, whole.events, 5):
+SEARCHERS = ["random", "tpe", "gp", "grid"]
+FINITE = ["training.lr={choice: [0.1, 0.2]}", "curriculum.delta={choice: [0.2, 0.5, 0.7]}"]
+
+
+@pytest.mark.parametrize("searcher", SEARCHERS)
+def test_a_twin_is_trained_once(tmp_path: Path, searcher: str) -> None:
+    """Two learning rates: all but two of the trials are curricula."""
+    experiment = opened(tmp_path, *FINITE, f"search.searcher={searcher}", "search.trials=14")
+    ToyTrainer(tmp_path / "a", experiment).work()
+    state = state_of(tmp_path / "a")
+    assert (len(state.trials_of("plain")), len(state.trials_of("curriculum"))) == (2, 12)
+    assert [pair.curriculum.trial for pair in state.pairs()] == [t.trial for t in state.trials_of("curriculum")]
+    assert {pair.twin.trial for pair in state.pairs()} == {trial.trial for trial in state.trials_of("plain")}
+    assert all(shared(state, pair.curriculum.trial) == shared(state, pair.twin.trial) for pair in state.pairs())
+
+
+def test_a_grid_has_all_its_curricula_each_with_its_twin(tmp_path: Path) -> None:
+    space = SPACE.replace("trials: 10, ", "").replace("tpe, startup_trials: 3", "grid")
+    experiment = opened(tmp_path, *FINITE, "training.loss={grid: [pairwise, hinge]}", space=space)
+    ToyTrainer(tmp_path / "a", experiment).work()
+    state = state_of(tmp_path / "a")
+    points = [trial.point for trial in state.trials_of("curriculum")]
+    assert points == list(experiment.space.grid()) and len(state.trials_of("plain")) == 4
+    assert len(state.pairs()) == len(points) and experiment.trials == len(points) + 4
+
+
+@pytest.mark.parametrize("trials", [7, 30])
+def test_the_first_pairs_try_each_loss_and_rate_before_any_again(tmp_path: Path, trials: int) -> None:
+    options = ["training.loss={choice: [pairwise, hinge, cross_entropy]}", "training.lr={choice: [0.1, 0.2, 0.3]}"]
+    experiment = opened(tmp_path, *options, f"search.trials={trials}", "search.startup_trials=9")
+    for seed in range(4):
+        seeded = replace(experiment, fixed={**experiment.fixed, "seed": seed})
+        ToyTrainer(tmp_path / str(seed), seeded).work()
+        first = state_of(tmp_path / str(seed)).pairs()[:3]
+        for key in ("training.loss", "training.lr"):
+            assert len({pair.curriculum.params[key] for pair in first}) == 3
+
+
+@pytest.mark.parametrize(("trials", "expected"), [(3, 1), (12, 2), (24, 4), (48, 8), (100, 8)])
+def test_a_third_of_an_arm_is_drawn_at_random_by_default(tmp_path: Path, trials: int, expected: int) -> None:
+    space = SPACE.replace("startup_trials: 3, ", "")
+    experiment = opened(tmp_path, LR, f"search.trials={trials}", space=space)
+    assert [experiment.sampler(arm).startup_trials for arm in ("plain", "curriculum")] == [expected] * 2
+
+
+def test_a_curriculum_that_does_nothing_has_a_twin_that_trains_the_same(tmp_path: Path) -> None:
+    """Everything is open from the start: no trial of the curriculum arm can differ from its twin."""
+    idle = ["curriculum.delta=1", "curriculum.pacing={choice: [linear, root]}", LR, "search.trials=5"]
+    ToyTrainer(tmp_path / "a", opened(tmp_path, *idle)).work()
+    assert len(state_of(tmp_path / "a").pairs()) == 2
+
+
+def test_without_pairs_only_the_default_is_plain(tmp_path: Path) -> None:
+    experiment = opened(tmp_path, LR, "search.plain=0", "search.trials=5")
+    ToyTrainer(tmp_path / "a", experiment).work()
+    assert arms_of(tmp_path / "a") == ["plain"] + ["curriculum"] * 4 and not state_of(tmp_path / "a").pairs()
+
+
+def test_a_question_without_shared_keys_has_the_default_as_the_twin_of_all(tmp_path: Path) -> None:
+    ToyTrainer(tmp_path / "a", opened(tmp_path, "search.trials=5")).work()
+    assert [pair.twin.trial for pair in state_of(tmp_path / "a").pairs()] == ["t0000"] * 4
+
+
+def test_another_question_than_curricula_has_pairs(tmp_path: Path) -> None:
+    space = """
+data: docstrings
+ranker: knrm
+training:
+  max_iterations: 4
+  loss: softmax
+  hard_negatives: {choice: [random, first_stage]}
+  lr: {loguniform: [1e-4, 1e-1]}
+baseline: {training.hard_negatives: random}
+search: {trials: 7}
+"""
+    ToyTrainer(tmp_path / "a", opened(tmp_path, space=space)).work()
+    state = state_of(tmp_path / "a")
+    pairs = [(state.trials[p.curriculum.trial].params, state.trials[p.twin.trial].params) for p in state.pairs()]
+    assert len(pairs) == 3 and all(one["training.lr"] == other["training.lr"] for one, other in pairs)
+    assert {(one["training.hard_negatives"], other["training.hard_negatives"]) for one, other in pairs} == {
+        ("first_stage", "random")
+    }
+
+
+def test_a_configuration_of_the_user_keeps_its_values_and_has_its_twin(tmp_path: Path) -> None:
+    points = "search.points=[{curriculum.pacing: linear}, {curriculum.pacing: root, training.lr: 0.02}]"
+    ToyTrainer(tmp_path / "a", opened(tmp_path, LR, points, "search.trials=5")).work()
+    first, second, *_ = state_of(tmp_path / "a").pairs()
+    assert first.twin.trial == "t0000" and first.curriculum.point["curriculum.pacing"] == "linear"
+    assert (second.curriculum.point["curriculum.pacing"], second.curriculum.led_by) == ("root", "curriculum")
+    assert second.curriculum.params["training.lr"] == second.twin.params["training.lr"] == 0.02
+
+
+def test_a_twin_trains_at_least_as_long_as_its_curriculum_is_protected(tmp_path: Path) -> None:
+    pace = "curriculum.T={uniform: [0.1, 0.9]}"
+    experiment = opened(tmp_path, LR, pace, "search.grace=curriculum", "search.searcher=random", "search.trials=20")
+    ToyTrainer(tmp_path / "a", experiment).work()
+    pairs = state_of(tmp_path / "a").pairs()
+    own = [pair for pair in pairs if pair.twin.twin == pair.curriculum.trial]
+    assert all(pair.twin.iterations >= experiment.grace(pair.curriculum.point) for pair in own)
+
+
+@pytest.mark.parametrize("options", [["search.scheduler=asha"], ["search.scheduler=median"],
+                                     ["search.scheduler=model"], ["search.promotion=false"]], ids=str)  # fmt: skip
+def test_killed_at_any_event_it_has_the_same_pairs(tmp_path: Path, options: list[str]) -> None:
+    experiment = opened(tmp_path, LR, *SHORT, "search.searcher=tpe", "search.startup_trials=1", *options)
+    whole = ToyTrainer(tmp_path / "whole", experiment).work()
+    expected = [vars(trial) for trial in state_of(tmp_path / "whole").by_number()]
+    for kill_after in range(0, whole.events, 8):
         cut = tmp_path / str(kill_after)
         with pytest.raises(Killed):
-            ToyTrainer(cut, experiment, concurrent=1, kill_after=kill_after).work()
+            ToyTrainer(cut, experiment, kill_after=kill_after).work()
         ToyTrainer(cut, experiment).work()
-        assert arms_of(cut) == ["plain", "curriculum"] * 3
-        if kill_after == 0:
-            one_by_one = summary(cut)
-        assert summary(cut) == one_by_one
+        got = [vars(trial) for trial in state_of(cut).by_number()]
+        for one, other in zip(expected, got, strict=True):
+            assert [one[key] for key in KEPT] == [other[key] for key in KEPT]
+
+
+KEPT = ("trial", "arm", "twin", "led_by", "point", "params", "outcome", "results")
+
+
+@pytest.mark.parametrize("searcher", ["tpe", "random"])
+def test_at_every_prefix_of_the_journal_the_next_trial_is_the_one_that_came(tmp_path: Path, searcher: str) -> None:
+    experiment = opened(
+        tmp_path, LR, *SHORT, "search.trials=11", f"search.searcher={searcher}", "search.startup_trials=1"
+    )
+    ToyTrainer(tmp_path / "a", experiment, concurrent=3).work()
+    with Journal(tmp_path / "a") as journal:
+        events = list(journal.events())
+    begun = [at for at, event in enumerate(events) if event["event"] == "trial" and event["number"]]
+    first = {event["trial"]: at for at, event in reversed(list(enumerate(events))) if event["event"] == "trial"}
+    for at in begun:
+        event = events[at]
+        if first[event["trial"]] != at:  # goes on after a pause
+            continue
+        new = SearchProgress(experiment, iter(events[:at])).next_new()
+        assert new is not None
+        written = {"chosen": new.point, "arm": new.arm, **pair_fields(new)}
+        assert json.loads(json.dumps(written)) == {key: event[key] for key in written}
+        assert {"twin", "twins", "led_by"} & event.keys() <= written.keys()
+
+
+def test_a_failed_twin_stays_the_twin_and_is_not_trained_again(tmp_path: Path) -> None:
+    experiment = opened(tmp_path, *FINITE, "search.trials=8", "search.scheduler=none")
+    trainer = ToyTrainer(tmp_path / "a", experiment)
+    ended = trainer.search.ended
+    trainer.search.ended = lambda trial: trainer.search.failed(trial, "none left") if trial == "t0002" else ended(trial)
+    trainer.work()
+    state = state_of(tmp_path / "a")
+    assert len(state.pairs()) == len(state.trials_of("curriculum"))
 
 
 @pytest.mark.parametrize(
@@ -135,6 +280,47 @@ def test_a_search_of_0_1_goes_on_with_one_plain_trial_and_is_tuned_afterwards(tm
     assert with_tuning(experiment, state.tuning).arm_trials["plain"] == 5
 
 
+def asked(folder: Path, experiment: Experiment, trials: int | None) -> dict[str, Any]:
+    """Records a call of `tune-plain`."""
+    event = tune_plain_event(experiment, state_of(folder), trials)
+    with Journal(folder) as journal:
+        journal.append(event)
+    return event
+
+
+def test_tune_plain_trains_the_missing_twins_first_each_once(tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    experiment = opened(tmp_path, *FINITE, "search.plain=0", "search.trials=7", "search.searcher=random")
+    ToyTrainer(folder, experiment).work()
+    before = summary(folder)
+    rates = {trial.params["training.lr"] for trial in state_of(folder).trials_of("curriculum")}
+    assert len(rates) == 2 and asked(folder, experiment, None)["trials"] == 5, "as many as curricula"
+    assert len(state_of(folder).pairs()) < 6
+    tuned = experiment_of(state_of(folder))
+    ToyTrainer(folder, tuned).work()
+    state = state_of(folder)
+    added = [trial for trial in state.trials_of("plain") if not trial.baseline]
+    assert [trial.number for trial in added] == [7], "both rates are tried, so nothing is left to search"
+    assert len(state.pairs()) == 6 and {key: summary(folder)[key] for key in before} == before
+
+
+def test_the_same_call_for_plain_trials_goes_on_and_another_one_adds(tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    experiment = opened(tmp_path, LR, "search.trials=5", "search.searcher=random")
+    ToyTrainer(folder, experiment).work()
+    assert not is_repeated(state_of(folder), 3), "nothing was asked for"
+    asked(folder, experiment, 3)
+    with pytest.raises(Killed):
+        ToyTrainer(folder, experiment_of(state_of(folder)), kill_after=2).work()
+    assert is_repeated(state_of(folder), 3) and is_repeated(state_of(folder), None)
+    assert not is_repeated(state_of(folder), 4)
+    ToyTrainer(folder, experiment_of(state_of(folder))).work()
+    assert arms_of(folder)[5:] == ["plain"] * 3
+    with Journal(folder) as journal:
+        journal.append({"event": "search_end", "best": None, "cost": {}, "seconds": 1.0, "time": 2.0})
+    assert not is_repeated(state_of(folder), 3), "the call has ended"
+
+
 def test_trees_are_tuned_by_their_leaves_and_networks_by_losses_that_fit_their_other_keys(tmp_path: Path) -> None:
     assert set(leaves_to_tune(load_experiment("ferro2018"))) == {"training.lr", "ranker.leaves"}
     assert set(leaves_to_tune(load_experiment("dense"))) == {"training.lr", "training.batch_size"}
@@ -153,9 +339,9 @@ def test_trees_are_tuned_by_their_leaves_and_networks_by_losses_that_fit_their_o
     [
         (["baseline={curriculum.pacing: linear}", "curriculum.pacing=linear", "curriculum.delta=0.3", LR],
          "baseline: leaves nothing to compare"),
-        (["search.plain=0.5"], "search.plain: plain trials have nothing to search"),
-        ([LR, "search.plain=0.9", "search.trials=2"], "search.plain: 0.9 of 2 trials leaves an arm without any"),
-        ([LR, "search.plain=1"], "search.plain: "),
+        ([LR, "search.plain=auto"], "search.plain: unknown value 'auto'; one of pairs, 0"),
+        ([LR, "search.plain=0.5"], "search.plain: unknown value 0.5; one of pairs, 0"),
+        (["search.startup_trials=0"], "search.startup_trials: "),
         ([LR, "search.plain=half"], "search.plain: "),
     ],
 )  # fmt: skip

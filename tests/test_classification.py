@@ -270,7 +270,7 @@ def test_train_then_rerank(tmp_path: Path, console: Console) -> None:
     folder, output = pair_folder(tmp_path / "pairs"), tmp_path / "a"
     sets = [f"training.{key}={value}" for key, value in SMALL.items()] + ["ranker.train_vectors=true"]
     options = " --set ".join(["", *sets])
-    trained = console.document(f"train --data {folder} --ranker embedding --output {output}{options}")
+    trained = console.document(f"train --data {folder} --ranker embedding --output {output} --test{options}")
     assert trained["metric"] == "accuracy" and trained["test"].keys() == {"accuracy"}
     predictions = Path(trained["run_file"])
     header, *rows = [line.split("\t") for line in predictions.read_text().splitlines()]

@@ -35,16 +35,16 @@ from tests.support.letor_data import letor_data, letor_text
 from tests.support.terminal import Terminal
 from trainables.core.errors import ConfigError, DataError, Interrupted, WorkFailed
 from trainables.data import load_data
-from trainables.evaluation.significance import UNKNOWN, SeededTest, adjust, bootstrap_ci, paired_t_test
+from trainables.evaluation.significance import bootstrap_ci, paired_t_test
 from trainables.training.checkpoint import read_json
 from trainables.training.trainer import Training
 from tune_cl import run_confirmation as runner
 from tune_cl.cli import command_of
 from tune_cl.cli.confirm import in_words
 from tune_cl.cli.evaluate import evaluate
-from tune_cl.confirmation import document
+from tune_cl.confirmation.compare import compare
 from tune_cl.confirmation.request import Request, verdict_file
-from tune_cl.confirmation.verdict import ON_DEV, Corrected, compare
+from tune_cl.confirmation.verdict import ON_DEV
 from tune_cl.experiment.load import from_yaml, load_experiment
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
@@ -53,7 +53,8 @@ from tune_cl.run_confirmation import confirm_search
 KEYS = {"search", "metric", "split", "seeds", "baseline", "configurations", "correction", "verdict"}
 ROW_KEYS = {"label", "params", "runs", "mean", "sd"}
 TEST_KEYS = {"difference", "p_per_seed", "p_value", "p_adjusted", "ci95", "marks"}
-PLAIN = "plain lr=0.02"  # the ablation of LABELS[0]
+PLAIN = "plain lr=0.02"  # the twin of LABELS[0]
+DEFAULT = "plain, default"
 NAN = "the training loss became nan"
 __all__ = ["confirmed", "confirmed_folder", "data", "search_folder", "trainer"]  # fixtures
 
@@ -100,11 +101,14 @@ def test_a_row_s_spread_is_a_sample_s_and_its_interval_that_of_query_means(confi
 def test_the_document_says_what_holds_for_new_seeds_and_what_for_these(confirmed: Confirmed) -> None:
     told = confirmed.document
     assert told.keys() >= KEYS and all(row.keys() >= ROW_KEYS for row in rows_of(told))
-    baseline, *others = (values_of(row) for row in rows_of(told))
-    for row, found in zip(told["configurations"], compare(np.stack(others), baseline), strict=True):
-        assert row.keys() >= TEST_KEYS and {key: row[key] for key in found} == found
-        low, high = row["ci95_new"]
-        assert (low > 0 or high < 0) == (row["p_new"] < 0.05)
+    for row in told["configurations"]:
+        opponents = {one["label"]: values_of(one) for one in row["opponents"]}
+        [found] = compare(values_of(row)[None], opponents)
+        assert row.keys() >= TEST_KEYS and (row["against"], row["p_value"]) == (found["against"], found["p_value"])
+        for one in row["opponents"]:
+            assert one["ci95"] == pytest.approx(found["opponents"][one["label"]]["ci95"])
+            low, high = one["ci95_new"]
+            assert (low > 0 or high < 0) == (one["p_new"] < 0.05)
     assert told["verdict"] == told["these_seeds"] == "no difference shown" and told["queries"] == 12
     assert told["detectable"] > 0 and (told["seeds_needed"] is None or 2 <= told["seeds_needed"] <= 100)
     assert told["looks"] == []
@@ -114,39 +118,16 @@ def test_the_document_says_what_holds_for_new_seeds_and_what_for_these(confirmed
     assert "Note" not in in_words(told | {"first_stage": None, "label_free": None})
 
 
-def test_an_ablation_is_the_configuration_without_its_curriculum(confirmed: Confirmed) -> None:
-    root, linear = confirmed.document["configurations"]
-    ablation = root["ablation"]
-    differing = {key for key in root["params"] if root["params"][key] != ablation["params"].get(key)}
-    assert ablation["label"] == PLAIN and ablation["params"]["training.lr"] == 0.02
-    assert ablation["params"]["curriculum.pacing"] == "none" and all(key.startswith("curriculum.") for key in differing)
-    assert ablation["difference"] == pytest.approx(root["mean"] - ablation["mean"])
-    assert root["also_differs"] == ["training.lr"] and linear["also_differs"] == []
-    assert root["has_curriculum"] and linear["has_curriculum"]
-    assert linear["ablation"]["label"] == "baseline"
-    assert linear["ablation"]["mean"] == confirmed.document["baseline"]["mean"]
-    assert linear["ablation"]["p_value"] == linear["p_value"], "what is the baseline already is not trained again"
-    assert confirmed.trained == [f"{of}, seed {seed}" for seed in (1, 3) for of in ("baseline", *LABELS, PLAIN)]
-
-
-def test_configurations_and_ablations_are_corrected_among_themselves(confirmed: Confirmed) -> None:
-    configurations = confirmed.document["configurations"]
-    for rows in (configurations, [row["ablation"] for row in configurations]):
-        for p, adjusted in (("p_value", "p_adjusted"), ("p_new", "p_new_adjusted")):
-            values, corrected = [row[p] for row in rows], [row[adjusted] for row in rows]
-            assert corrected == pytest.approx(adjust(values, "holm")) and corrected != values
-
-
-def test_a_search_is_not_worse_by_a_configuration_that_it_would_not_have_named(
-    confirmed_folder: SearchFolder, trainer: type[LocalTrainer], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def far_below(pairs: Any, *others: Any) -> list[Corrected]:
-        return [Corrected(SeededTest(-0.5, (0.0,), 0.0, UNKNOWN), 0.0, 0.0) for _ in pairs]
-
-    monkeypatch.setattr(document, "corrected_tests", far_below)
-    assert confirm(confirmed_folder, seeds=1)["verdict"] == "worse"
-    trainer.fails = {f"{LABELS[0]}, seed 4": NAN}
-    assert confirm(confirmed_folder, seeds=3)["verdict"] == "no difference shown"
+def test_a_twin_is_the_configuration_without_its_curriculum(confirmed: Confirmed) -> None:
+    """Each configuration meets its own twin and the default, which is the plain champion here."""
+    rows = {row["label"]: row for row in confirmed.document["configurations"]}
+    root, linear = (rows[label] for label in LABELS)
+    champion, twin = root["opponents"]
+    assert (champion["roles"], twin["roles"]) == (["champion", "default"], ["twin"]) and twin["label"] == PLAIN
+    differing = {key for key in root["params"] if root["params"][key] != twin["params"].get(key)}
+    assert twin["params"]["curriculum.pacing"] == "none" and all(key.startswith("curriculum.") for key in differing)
+    assert twin["difference"] == pytest.approx(root["mean"] - twin["mean"])
+    assert [one["roles"] for one in linear["opponents"]] == [["champion", "twin", "default"]]
 
 
 TREES = """
@@ -175,11 +156,11 @@ def trees(folder: Path, bagging: float) -> SearchFolder:
 
 
 @pytest.mark.parametrize("seeds", [1, 3])
-def test_where_the_seed_changes_nothing_p_new_is_p_value_however_often_the_same_is_trained(
+def test_where_the_seed_changes_nothing_one_is_trained_and_p_new_is_p_value(
     tmp_path: Path, trainer: type[LocalTrainer], capsys: Any, seeds: int
 ) -> None:
     [row] = confirm(trees(tmp_path, 1), seeds=seeds)["configurations"]
-    assert len({run["value"] for run in row["runs"]}) == 1 and len(row["runs"]) == seeds
+    assert len(row["runs"]) == 1, "another seed would give the same training"
     assert not row["seed_matters"] and 0 < row["p_value"] < 1
     assert (row["p_new"], row["p_new_adjusted"]) == (row["p_value"], row["p_adjusted"])
     told = capsys.readouterr().err
@@ -202,12 +183,11 @@ def test_more_seeds_train_only_those_that_are_missing(
     fewer = confirm(confirmed_folder, top=1, seeds=1)
     assert trainer.trained == [] and math.isnan(fewer["baseline"]["sd"]), "one seed has no spread"
     more = confirm(confirmed_folder, top=1, seeds=3)
-    assert trainer.trained == [f"{label}, seed 4" for label in ("baseline", LABELS[0])]
-    assert [run["value"] for run in more["baseline"]["runs"]][:2] == pytest.approx(
-        [run["value"] for run in confirmed.document["baseline"]["runs"]]
-    )
+    assert trainer.trained == [f"{label}, seed 4" for label in (DEFAULT, LABELS[0], PLAIN)]
+    champions = (document["configurations"][0]["opponents"][0]["runs"][:2] for document in (more, confirmed.document))
+    assert len({tuple(run["value"] for run in runs) for runs in champions}) == 1
     state = state_of(confirmed_folder)
-    assert len(state.confirmations) == 10 and state.seconds == 10, "the time of a confirmation is not the search's"
+    assert len(state.confirmations) == 11 and state.seconds == 10, "the time of a confirmation is not the search's"
 
 
 def test_another_split_is_judged_without_training_again(
@@ -215,7 +195,7 @@ def test_another_split_is_judged_without_training_again(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(Training, "iterate", lambda self: pytest.fail("trained again"))
-        told = confirm(confirmed_folder, seeds=2, ablate=True, split="dev")
+        told = confirm(confirmed_folder, seeds=2, split="dev")
     err = " ".join(capsys.readouterr().err.split())
     assert "8 of 8 trained before" in err and "to do" not in err
     assert f"note: {ON_DEV}" in err and told["notes"][1:] == [ON_DEV] and in_words(told).endswith(f" Note: {ON_DEV}.")
@@ -226,23 +206,9 @@ def test_another_split_is_judged_without_training_again(
     names = [set(event["metrics"]) for event in state_of(confirmed_folder).confirmations]
     assert len(names) == 16 and not names[0] & names[8], "no metric is told to MLflow twice"
     confirm(confirmed_folder, top=1, seeds=3, split="dev")
-    assert "2 of 6 trainings to do\n" in (err := capsys.readouterr().err) and "trained before" not in err
+    assert "3 of 9 trainings to do\n" in (err := capsys.readouterr().err) and "trained before" not in err
     confirm(confirmed_folder, top=1, seeds=4)
-    assert "2 of 8 trainings to do\n2 of 8 trained before" in capsys.readouterr().err
-
-
-def test_document_terminal_and_report_say_that_a_split_was_read_before(
-    confirmed_folder: SearchFolder, trainer: type[LocalTrainer]
-) -> None:
-    told = confirm(confirmed_folder, top=1, seeds=2, ablate=True)
-    note = told["notes"][1]  # after what needs no labels; others may have read it, too
-    assert "2 seeds and 2 configurations" in note and told["earlier"][0]["configurations"] == LABELS
-    assert f" Note: {note}." in in_words(told)
-    page = (confirmed_folder.folder / "report.html").read_text()
-    assert note[1:] in page and "--top 1 --seeds 2 --split test --correction holm --ablate --each" in page, (
-        "as it was asked"
-    )
-    assert Request(**told["asked"]) == Request(1, 2, ablate=True, each=True)
+    assert "3 of 12 trainings to do\n3 of 12 trained before" in capsys.readouterr().err
 
 
 def test_a_training_whose_record_was_lost_is_told_to_the_journal_later(
@@ -250,7 +216,7 @@ def test_a_training_whose_record_was_lost_is_told_to_the_journal_later(
 ) -> None:
     lines = confirmed_folder.journal.read_text().splitlines(keepends=True)
     confirmed_folder.journal.write_text("".join(line for line in lines if '"confirmation"' not in line))
-    confirm(confirmed_folder, seeds=2, ablate=True)
+    confirm(confirmed_folder, seeds=2)
     assert len(state_of(confirmed_folder).confirmations) == 8 and trainer.trained == []
 
 
@@ -267,7 +233,7 @@ def test_what_should_be_known_before_is_noted(
     def notes() -> list[str]:
         return [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")]
 
-    confirm(confirmed_folder, seeds=1)
+    confirm(confirmed_folder, seeds=1, top=3)
     few, one = notes()
     assert "2 distinct curricula" in few and "--top 3" in few and "one seed" in one
     whole = confirmed_folder.journal.read_text()
@@ -297,12 +263,12 @@ def test_a_configuration_with_a_failed_seed_is_told_and_not_tested(
     assert [(run["label"], run["seed"]) for run in told["failed"]] == [(LABELS[0], 4)] and NAN in command_of(
         "confirm"
     ).render(told)
-    trainer.fails = {f"{PLAIN}, seed 4": NAN}
-    root, linear = confirm(confirmed_folder, seeds=3, ablate=True)["configurations"]
-    assert "ablation" not in root and "ablation" in linear and root["p_value"] <= 1, "an ablation that failed"
-    trainer.fails = {"baseline, seed 5": NAN}
-    with pytest.raises(WorkFailed, match=rf"baseline, seed 5: {NAN} \(see /.*/seed-5\)"):
-        confirm(confirmed_folder, seeds=4)
+    trainer.fails = {f"{PLAIN}, seed 5": NAN}
+    told = confirm(confirmed_folder, seeds=4)
+    assert [row["label"] for row in told["configurations"]] == [LABELS[1]], "what lacks an opponent has no verdict"
+    trainer.fails = {f"{DEFAULT}, seed 6": NAN}
+    with pytest.raises(WorkFailed, match=rf"{DEFAULT}, seed 6: {NAN} \(see /.*/seed-6\)"):
+        confirm(confirmed_folder, seeds=5)
 
 
 def test_once_all_is_trained_what_is_left_takes_no_cluster(
@@ -328,7 +294,7 @@ def test_a_confirmation_killed_between_and_inside_trainings_ends_like_an_unbroke
     capsys: Any,
 ) -> None:
     trainer.left = 1
-    with pytest.raises(Interrupted, match=r"confirm toy --storage .* --top 3 --seeds 2 --split test"):
+    with pytest.raises(Interrupted, match=r"confirm toy --storage .* --seeds 2 --split test"):
         confirm(search_folder, seeds=2)
     trainer.left = 1000
     with monkeypatch.context() as patch:
@@ -341,21 +307,21 @@ def test_a_confirmation_killed_between_and_inside_trainings_ends_like_an_unbroke
     monkeypatch.setattr(Training, "iterate", lambda training: begun.append(training.iteration) or iterate(training))
     assert essence(confirm(search_folder, seeds=2)) == essence(confirmed.document)
     assert begun[:4] == [2, 0, 1, 2], "it goes on from its last state"
-    assert len(state_of(search_folder).confirmations) == 6 and "5 of 6 trainings to do" in capsys.readouterr().err
+    assert len(state_of(search_folder).confirmations) == 8 and "7 of 8 trainings to do" in capsys.readouterr().err
 
 
 def test_the_command_that_goes_on_names_the_cluster(
     search_folder: SearchFolder, trainer: type[LocalTrainer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer.left = 0
-    with pytest.raises(Interrupted, match=r"confirm toy --storage .* --address auto --top 1 --seeds 2"):
+    with pytest.raises(Interrupted, match=r"confirm toy --storage .* --address auto --seeds 2"):
         confirm_search(tracked(search_folder), Request(seeds=2), "auto")
 
     def stop(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(runner, "inputs_of", stop)  # while the data is read
-    with pytest.raises(Interrupted, match=r"confirm toy --storage .* --top 3 --seeds 2 --split test"):
+    with pytest.raises(Interrupted, match=r"confirm toy --storage .* --seeds 2 --split test"):
         confirm(search_folder, seeds=2)
 
 
@@ -383,7 +349,7 @@ def test_a_run_and_a_ranker_are_rows_of_one_training(
     assert "against" not in before
     own, best = before["baseline"]["runs"][0], before["configurations"][0]
     run, ranker = Path(own["run_file"]), Path(own["run_file"]).parents[1] / "ranker"
-    told = confirm(confirmed_folder, seeds=2, ablate=True, against=(str(run), str(ranker)))
+    told = confirm(confirmed_folder, seeds=2, against=(str(run), str(ranker)))
     assert essence(told) == essence(before) and trainer.trained == []
     of_run, of_ranker = told["against"]
     assert of_run["label"] == str(run) and of_ranker["label"] == str(ranker)

@@ -1,4 +1,4 @@
-"""What is confirmed, under which labels and with which ablations, and what a confirmation's document says in words."""
+"""What is confirmed, under which labels, and what a confirmation's document says in words."""
 
 from __future__ import annotations
 
@@ -22,30 +22,29 @@ from trainables.evaluation.significance import CORRECTIONS
 from trainables.evaluation.trec_files import write_per_query
 from tune_cl import run_confirmation as runner
 from tune_cl.cli import command_of, main
-from tune_cl.cli.confirm import in_words, of_curriculum
-from tune_cl.confirmation.document import Compared, ablations
+from tune_cl.cli.confirm import in_words
+from tune_cl.confirmation.compare import compare
+from tune_cl.confirmation.document import Compared
 from tune_cl.confirmation.request import (
     Configuration,
     Request,
-    baseline_configuration,
     best_configurations,
+    default_configuration,
     looks_before,
     new_seeds,
 )
 from tune_cl.confirmation.verdict import (
     collapses,
-    compare,
     corrected_tests,
     first_level,
-    leader,
     notes_of,
+    sentence,
     too_few_seeds,
-    verdict_of,
 )
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.load import from_yaml, load_experiment
+from tune_cl.experiment.load import from_yaml
 from tune_cl.history.search_folder import SearchFolder
-from tune_cl.history.state import SearchState, differences, replay, seedless
+from tune_cl.history.state import SearchState, differences, seedless
 from tune_cl.inputs import RankerInputs
 from tune_cl.tracking.layout import confirmation_name
 
@@ -60,7 +59,7 @@ def searched(search_folder: SearchFolder) -> Searched:
     """State, experiment and baseline of a search that has ended."""
     state = state_of(search_folder)
     experiment = from_yaml(state.yaml)
-    return state, experiment, baseline_configuration(state, experiment)
+    return state, experiment, default_configuration(state, experiment)
 
 
 # -- what is asked for ---------------------------------------------------------------------------------------------
@@ -74,10 +73,10 @@ def test_a_request_has_defaults_and_says_how_it_is_asked_for_again(
     monkeypatch.setattr(runner, "confirm_search", lambda search_folder, request, *_: asked.append(request) or {})
     monkeypatch.setattr("tune_cl.cli.confirm.ConfirmCommand.render", lambda command, document: "")
     assert main(["confirm", "toy", "--storage", str(tmp_path)]) == 0
-    assert asked == [Request()] == [Request(None, 5, "test", "holm", ablate=False)]
+    assert asked == [Request()] == [Request(None, 5, "test", "holm")]
     folder = SearchFolder(Path("/runs"), "toy")
-    line = Request(2, 4, "dev", "bh", ablate=True).command(folder, "head:6379")
-    options = "--address head:6379 --top 2 --seeds 4 --split dev --correction bh --ablate"
+    line = Request(2, 4, "dev", "bh", selection_seeds=3).command(folder, "head:6379")
+    options = "--address head:6379 --top 2 --seeds 4 --split dev --correction bh --selection-seeds 3"
     assert line.endswith(f"confirm toy --storage /runs {options}")
     assert Request(2, 4, "dev", "bh").command(folder, None).endswith("bh")
     assert "--until-settled --max-seeds 7" in Request(until_settled=True, max_seeds=7).command(folder, None)
@@ -89,6 +88,7 @@ def test_a_request_has_defaults_and_says_how_it_is_asked_for_again(
     ("options", "keys"),
     [
         (["--top", "0", "--seeds", "0", "--correction", "holms"], ["--top", "--seeds", "--correction"]),
+        (["--selection-seeds", "0"], ["--selection-seeds"]),
         (["--until-settled", "--seeds", "4"], ["--seeds"]),
         (["--until-settled", "--max-seeds", "2"], ["--max-seeds"]),
         (["--max-seeds", "9"], ["--max-seeds"]),
@@ -180,17 +180,6 @@ def test_a_configuration_goes_by_its_first_sound_trial_and_stands_where_its_best
     assert named(state, baseline) == [(LABELS[1], "t0001"), (LABELS[0], "t0004")]
 
 
-def test_configurations_and_ablations_of_one_label_are_told_apart_by_their_trials(searched: Searched) -> None:
-    """Two learning rates that look alike in a label are still two trainings."""
-    state, experiment, baseline = searched
-    near = state.trials["t0002"].point | {"training.lr": 0.02000001}
-    state.trials["t0004"].params, state.trials["t0004"].point = experiment.training_run(near).in_force(), near
-    assert [label for label, _ in named(state, baseline)] == [LABELS[0], f"{LABELS[0]} (t0004)", LABELS[1]]
-    found = ablations(state, baseline, experiment)
-    labels = {name: one.label for name, one in found.items() if one and one.label != "baseline"}
-    assert labels == {LABELS[0]: "plain lr=0.02", f"{LABELS[0]} (t0004)": "plain lr=0.02 (t0004)"}
-
-
 def test_folders_have_names_that_file_systems_take() -> None:
     opened = [f"ranker.some_long_name_{number}=0.123" for number in range(20)]
     names = [Configuration(", ".join([*opened, last]), "t0001", {}, {}).folder for last in ("a=1", "a=2")]
@@ -205,47 +194,7 @@ baseline: {curriculum.pacing: none, training.lr: 0.01, ranker.name: conv_knrm}
 """
 
 
-def test_a_ranker_stands_in_a_label_by_its_name_alone(tmp_path: Path) -> None:
-    (tmp_path / "rankers.yaml").write_text(RANKERS)
-    experiment = load_experiment(str(tmp_path / "rankers.yaml"))
-    head = {"name": "x", "data": {}, "ranker": "conv_knrm", "rankers": ["conv_knrm"], "metric": "map"}
-    head |= {"seed": 0, "baseline": "t0000"}
-    events: list[dict[str, Any]] = [{"event": "search", "yaml": experiment.to_yaml(), "time": 0.0, **head}]
-    other = {"ranker.name": "knrm", "curriculum.pacing": "linear", "training.lr": 0.02}
-    for number, choice in enumerate([experiment.baseline_values(), other]):
-        name, params = {"trial": f"t000{number}"}, experiment.training_run(choice).in_force()
-        told = {"number": number, "params": params, "chosen": choice, "seed": 0, "baseline": not number}
-        events += [{"event": "trial", **name, **told}, {"event": "end", "outcome": "completed", **name}]
-        events.insert(-1, {"event": "result", "iteration": 1, "metrics": {"dev_map": 0.5, "seconds": 1.0}, **name})
-    state = replay(events)
-    baseline = baseline_configuration(state, experiment)
-    [found] = best_configurations(state, baseline, 5)
-    assert found.label.split()[0] == "ranker=knrm" and found.label.split()[-1] == "lr=0.02"
-    [ablation] = ablations(state, baseline, experiment).values()
-    assert ablation is not None and ablation.label == "plain ranker=knrm lr=0.02"
-
-
 # -- ablations -----------------------------------------------------------------------------------------------------
-
-
-def test_configurations_that_are_the_same_without_their_curricula_share_an_ablation(searched: Searched) -> None:
-    state, experiment, baseline = searched
-    linear = {"curriculum.pacing": "linear", "training.lr": 0.02}
-    state.trials["t0001"].params, state.trials["t0001"].point = experiment.training_run(linear).in_force(), linear
-    found = ablations(state, baseline, experiment)
-    one, other = found[LABELS[0]], found["pacing=linear scoring=context_words lr=0.02"]
-    assert one is not None and one is other
-
-
-def test_a_configuration_without_a_curriculum_has_no_ablation(searched: Searched) -> None:
-    state, experiment, baseline = searched
-    plain = {"curriculum.pacing": "none", "training.lr": 0.02}
-    state.trials["t0001"].params, state.trials["t0001"].point = experiment.training_run(plain).in_force(), plain
-    found = ablations(state, baseline, experiment)
-    assert found["lr=0.02"] is None
-    assert found[LABELS[0]] is not None and found[LABELS[0]].label == "lr=0.02", "a configuration of the search itself"
-    [own] = [one for one in best_configurations(state, baseline, 5) if one.label == "lr=0.02"]
-    assert differences(own.params, baseline.params) == {"has_curriculum": False, "also_differs": ["training.lr"]}
 
 
 def test_a_key_that_one_of_two_lacks_sets_them_apart() -> None:
@@ -272,7 +221,7 @@ def test_one_seed_gives_no_verdict_however_sure_its_queries_are() -> None:
     values, baseline = np.linspace(0.05, 0.1, 12)[None], np.zeros((1, 12))
     [one] = corrected_tests([(values, baseline)], "holm")
     assert math.isnan(one.p_new_adjusted) and one.marks == "" and one.p_adjusted < 0.01
-    assert (verdict_of([one], one), verdict_of([one], one, new_seeds=False)) == (SHOWN_NONE, "better")
+    assert (one.direction(new_seeds=True), one.direction(new_seeds=False)) == (0, 1)
 
 
 def test_a_value_that_is_no_number_is_named_and_gives_no_verdict(tmp_path: Path) -> None:
@@ -281,20 +230,6 @@ def test_a_value_that_is_no_number_is_named_and_gives_no_verdict(tmp_path: Path)
     write_per_query(tmp_path / "test" / "test.per_query.tsv", ["q1", "q2"], {"map": np.array([0.5, np.nan])})
     with pytest.raises(WorkFailed, match="baseline, seed 1: map on test is not a number for 1 query "):
         _ = Compared({"baseline": [run]}, "test", "map", "holm").values
-
-
-def test_p_new_is_corrected_over_those_that_got_no_more_seeds_too() -> None:
-    """p_new has as many tests as there were configurations at the start; p_value takes the seeds as given."""
-    wave = np.tile([1.0, -1.0], 50)
-    pair = np.array([0.3, 0.32])[:, None] + wave, np.zeros((2, 100))
-    for correction in ("holm", "bh", "bonferroni"):
-        [one] = corrected_tests([pair], correction, dropped=2)
-        assert one.p_adjusted == one.test.p_value and 0 < one.test.new.p < 1 / 3
-        assert one.p_new_adjusted == pytest.approx(3 * one.test.new.p)
-    [one] = corrected_tests([pair], "holm", [False], dropped=2)
-    assert one.p_new_adjusted == one.p_adjusted, "where the seed changes nothing none was chosen by its seeds"
-    [one] = corrected_tests([(pair[0][:1], pair[1][:1])], "holm", dropped=2)
-    assert np.isnan(one.p_new_adjusted)
 
 
 # -- what was seen before ------------------------------------------------------------------------------------------
@@ -357,13 +292,13 @@ def test_better_and_worse_are_told_with_what_they_were_corrected_for() -> None:
 def test_near_duplicate_queries_count_as_one_where_clusters_are_given() -> None:
     alike = np.random.default_rng(0).random((2, 3, 4))
     values = dict(zip(("plain", "root"), np.repeat(alike, 3, axis=2), strict=True))
-    runs = {label: [SimpleNamespace(run=SimpleNamespace(draws=True))] * 3 for label in values}
+    runs = {label: [SimpleNamespace(run=SimpleNamespace(draws=True, starts_alike=True))] * 3 for label in values}
     queries = {f"q{number}": number // 3 for number in range(12)}
     each, grouped = (Compared(cast(Any, runs), "test", "map", "holm", clusters=of) for of in (None, queries))
     object.__setattr__(grouped, "_values", lambda run: dict.fromkeys(queries, 0.0))
     for one in (each, grouped):
         one.__dict__["values"] = values
-    found, copied = (one.tests({"root": "plain"}, 0)["root"].test for one in (grouped, each))
+    found, copied = (one.over_looks([("root", "plain")])[0].test for one in (grouped, each))
     assert found.difference == pytest.approx(copied.difference) and found.p_value > copied.p_value
     assert found.new.p == pytest.approx(corrected_tests([(alike[1], alike[0])], "holm")[0].test.new.p)
 
@@ -436,53 +371,15 @@ def test_where_no_difference_is_shown_the_interval_does_not_say_that_one_is(chan
     assert told in said and ("p = " in said) == bool(row["p_new_adjusted"] and row["p_new_adjusted"] > 0)
 
 
-def test_no_difference_is_told_of_the_configuration_that_dev_chose() -> None:
-    """Not of the one that happens to be highest on test, which is mentioned too."""
-    first = row_of(-0.009, 0.3, 0.08, ci95_new=[-0.017, -0.001])
-    second = row_of(0.002, 0.3, 0.08, label="step", trial_id="t0002", ci95_new=[-0.01, 0.014])
-    document = document_of(first, second, verdict=SHOWN_NONE)
-    assert leader(document) == first and leader(document | {"configurations": [second]}) == second
-    told = in_words(document)
-    assert (
-        told.startswith("Not significant: 'root', the best curriculum on dev, is 0.0090 MAP below ")
-        and "uncorrected" in told
-    )
-    assert told.endswith("'step' (+0.0020).")
-    assert "highest" not in in_words(document | {"configurations": [first]})
-    assert "of those tested" not in told and "of those tested" in in_words(document | {"failed": [{"label": "best"}]})
-
-
-@pytest.mark.parametrize(("p", "open_"), [(0.05, False), (0.0501, True), (math.nan, True), (None, True)])
-def test_what_a_curriculum_is_worth_is_shown_at_95_percent(p: float | None, open_: bool) -> None:
-    ablation = row_of(0.01, 0.001, label="plain") | {"p_new_adjusted": p}
-    told = of_curriculum(row_of(0.01, 0.001, also_differs=["training.lr"], ablation=ablation), "map")
-    assert "'plain'" in told and "+0.0100 map" in told and ("not significant" in told) == open_
-
-
-def test_of_many_other_keys_four_are_named() -> None:
-    keys = [f"training.k{number}" for number in range(6)]
-    many = of_curriculum(row_of(0.01, 0.001, also_differs=keys), "map")
-    assert "training.k3 and 2 more keys" in many and "--ablate" in many
-    four = of_curriculum(row_of(0.01, 0.001, also_differs=keys[:4]), "map")
-    assert "training.k2, training.k3 too" in four and "more" not in four
-    assert of_curriculum(row_of(0.01, 0.001), "map") == ""
-    none = of_curriculum(row_of(0.01, 0.001, also_differs=keys[:1], has_curriculum=False), "map", curricula=False)
-    assert none == "What differs is training.k0."
-
-
 @pytest.mark.parametrize(
     ("rows", "correction", "told"), [(1, "holm", False), (2, "none", False), (2, "holm", True), (3, "bh", True)]
 )
 def test_where_p_is_corrected_and_intervals_are_not_it_is_said(rows: int, correction: str, told: bool) -> None:
-    ablation = row_of(0.01, 0.001, label="plain")
-    shown = command_of("confirm").render(
-        document_of(*[row_of(0.01, 0.02, ablation=ablation)] * rows, correction=correction)
-    )
+    shown = command_of("confirm").render(document_of(*[row_of(0.01, 0.02)] * rows, correction=correction))
     assert (f"corrected for all {rows}." in shown) == told
     assert "0.5123 ± 0.0125" in shown and "+0.0100 [-0.0200, +0.0400]" in shown
-    heads = [line.rstrip() for line in shown.splitlines() if line.startswith(("configuration", "trial "))]
-    column = "p" if correction == "none" else "p adjusted"
-    assert len(heads) == 2 and all(line.endswith(f"  {column}   p, these seeds") for line in heads)
+    [head] = [line.rstrip() for line in shown.splitlines() if "mean ± sd" in line]
+    assert head.endswith("  p" if correction == "none" else "  p adjusted")
     of_one_seed = command_of("confirm").render(document_of(row_of(0.01, 0.02, runs=1)))
     assert "±" not in of_one_seed.partition("mean ± sd")[2], "one seed has no spread"
 
@@ -504,6 +401,12 @@ def test_the_help_and_the_page_on_verdicts_name_every_correction(capsys: pytest.
     assert all(name in told and f"`{name}`" in page.replace("--correction ", "`") for name in CORRECTIONS)
 
 
+def test_the_sentence_says_how_many_clusters_the_queries_are() -> None:
+    document = document_of(row_of(0.0123, 0.01, 0.2), verdict=SHOWN_NONE)
+    for clusters, words in ((12, "12 queries)"), (5, "12 queries in 5 clusters)")):
+        assert words in sentence(document | {"clusters": clusters})
+
+
 def test_the_verdict_is_broken_between_words_and_the_command_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     document = document_of(row_of(0.0123, 0.01, 0.2), verdict=SHOWN_NONE)
     whole = command_of("confirm").render(document)
@@ -519,15 +422,6 @@ def test_its_runs_in_mlflow_begin_with_what_tells_them_apart() -> None:
     event = {"label": "root n=2, turns", "trial": "t0005", "seed": 2}
     assert confirmation_name(event).startswith("t0005 seed 2 ")
     assert confirmation_name(event | {"trial": None}).startswith("confirm seed 2 ")
-
-
-@pytest.mark.parametrize(("default", "warns"), [(0.41, True), (0.3, False), (None, False)])
-def test_a_default_above_tuned_plain_training_is_told(default: float | None, warns: bool) -> None:
-    document = document_of(row_of(0.02, 0.01, 0.01, mean=0.42))
-    document["baseline"]["mean"] = 0.4
-    document |= {"split": "test", "default": default and {"label": "plain, default", "mean": default}}
-    notes = [note for note in notes_of(document) if "'root' is +0.0100 from the default" in note]
-    assert len(notes) == warns
 
 
 @pytest.mark.parametrize(("correction", "level"), [("none", 0.05), ("holm", 0.025)])

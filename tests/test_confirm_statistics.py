@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.special
 import scipy.stats
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.power import Noise, draw, estimate, rates
@@ -18,16 +18,24 @@ from trainables.evaluation.significance import (
     Components,
     CrossedTest,
     SeededTest,
+    SeedPrior,
+    Seeds,
     bootstrap_ci,
+    borrowed,
     clustered,
     collapsed,
     crossed_tests,
     detectable,
     paired_t_test,
+    prior_freedom,
+    seed_prior,
     seeded_tests,
     seeds_needed,
+    two_groups,
+    untaught,
 )
-from tune_cl.confirmation.verdict import Corrected, best_on_dev, corrected_tests, higher, leader, verdict_of
+from tune_cl.confirmation.intersection import Opposed, verdict_on
+from tune_cl.confirmation.verdict import Corrected, best_on_dev, corrected_tests
 
 REPETITIONS = 1000
 MOST = 0.05 + 3 * math.sqrt(0.05 * 0.95 / REPETITIONS)  # three standard errors of the count above the level
@@ -51,12 +59,15 @@ def p_new(differences: np.ndarray) -> float:
 
 def test_new_seeds_known_answer() -> None:
     """Differences a[seed] + b[query], a = -1, 0, 1, b = 1, 2, 3, 4: squared standard errors 1/3 and 5/12, mean 2.5; the
-    seeds' two degrees of freedom times (3/4) / (1/3), but no more than the queries' three."""
+    seeds' two degrees of freedom times (3/4) / (1/3), but no more than the queries' three. With looks three seeds keep
+    their two."""
     differences = np.array([[-1.0], [0.0], [1.0]]) + np.array([1.0, 2.0, 3.0, 4.0])
     assert p_new(differences) == pytest.approx(2 * scipy.stats.t.sf(2.5 / math.sqrt(3 / 4), 3))
     closer = np.array([[-1.0], [0.0], [1.0]]) + np.array([1.0, 2.0, 2.0, 2.0])
     whole = 1 / 3 + 1 / 16
     assert p_new(closer) == pytest.approx(2 * scipy.stats.t.sf(1.75 / math.sqrt(whole), 2 * whole * 3))
+    [looked_at] = crossed_tests([(differences, 0 * differences)], Seeds(few=3))
+    assert looked_at.p == pytest.approx(2 * scipy.stats.t.sf(2.5 / math.sqrt(3 / 4), 2))
 
 
 def test_new_seeds_count_what_is_in_both_errors_once() -> None:
@@ -254,7 +265,8 @@ def test_verdict_rule(shifts: tuple[float, float], verdict: str, marks: list[str
     baseline = series(3, 40)
     others = [series(3, 40, shift, number) for number, shift in enumerate(shifts, 1)]
     judged = corrected_tests([(values, baseline) for values in others], "holm")
-    assert (verdict_of(judged, judged[0]), [one.marks for one in judged]) == (verdict, marks)
+    opposed = {str(place): Opposed({"plain": ("champion",)}, {"plain": one}) for place, one in enumerate(judged)}
+    assert (verdict_on(opposed, "0"), [one.marks for one in judged]) == (verdict, marks)
 
 
 @pytest.mark.parametrize(("p", "mark"), [(0.01, "‡"), (0.0101, "†"), (0.05, "†"), (0.0501, "")])
@@ -278,14 +290,10 @@ def test_p_new_is_corrected_as_well_and_is_none_with_one_seed() -> None:
     assert all(math.isnan(one.p_new_adjusted) for one in of_one_seed)
 
 
-def test_the_verdict_is_about_the_largest_marked_difference_or_the_first() -> None:
-    rows = [{"marks": mark, "difference": by} for mark, by in (("", 0.05), ("†", 0.02), ("‡", 0.03), ("", 0.05))]
-    document = {"configurations": rows}
-    assert leader(document) is rows[2] and higher(document) is rows[0]
-    unmarked = {"configurations": [rows[0], rows[3]]}
-    assert leader(unmarked) is rows[0] and higher(unmarked) is None, "none is higher than one that is level"
+def test_the_first_one_is_the_best_on_dev_of_its_arm() -> None:
+    document = {"configurations": [{}]}
     assert "best curriculum on dev" in (alone := best_on_dev(document)), "the baseline may be above it"
-    assert "curriculum" not in best_on_dev({"configurations": [rows[0] | {"has_curriculum": False}]})
+    assert "curriculum" not in best_on_dev({"configurations": [{"has_curriculum": False}]})
     for others in ("failed", "dropped"):
         assert best_on_dev(document | {others: [{}]}).startswith(f"{alone} of ")
 
@@ -335,8 +343,75 @@ def test_noise_is_estimated_from_values_that_have_it() -> None:
 
 @pytest.mark.parametrize("seeds", [2, 5])
 def test_a_configuration_alone_has_the_degrees_of_freedom_of_its_seeds(seeds: int) -> None:
-    [alone] = crossed_tests([generator(0, "alone").normal(0.1, 1, (seeds, 30))])
+    [alone] = crossed_tests([(generator(0, "alone").normal(0.1, 1, (seeds, 30)), np.zeros((seeds, 30)))])
     assert alone.seed_freedom == 1.0
+
+
+# -- seeds that are two samples, and what others show of theirs --------------------------------------------------------
+
+UNPAIRED = Seeds(paired=False)
+
+
+def test_two_samples_of_seeds_as_welch_has_it() -> None:
+    """Where queries are all alike but for the residual, Welch's test of the seeds' means, by SciPy: his degrees of
+    freedom times what the error of the queries adds."""
+    values, reference = series(5, 40, 0.3, number=3) + FIVE, series(5, 40, number=4) + 0.2 * FIVE
+    [test] = crossed_tests([(values, reference)], UNPAIRED)
+    theirs = scipy.stats.ttest_ind(values.mean(axis=1), reference.mean(axis=1), equal_var=False)
+    assert test.seed_freedom * 4 == pytest.approx(float(theirs.df))
+    error = abs(values.mean() - reference.mean()) / abs(float(theirs.statistic))
+    assert error * (1 - 1e-9) <= test.error <= 1.05 * error and test.freedom >= float(theirs.df) * (1 - 1e-9)
+
+
+FIVE = np.array([[0.2], [-0.1], [0.15], [-0.2], [0.0]])
+
+
+@given(st.permutations(range(5)), st.integers(0, 20))
+@settings(max_examples=20)
+def test_seeds_of_two_samples_have_no_order(order: list[int], number: int) -> None:
+    values, reference = series(5, 12, number=number), series(5, 12, number=number + 1)
+    [test], [other] = (crossed_tests([(each, reference)], UNPAIRED) for each in (values, values[order]))
+    assert other.p == pytest.approx(test.p) and other.ci95 == pytest.approx(test.ci95)
+    [turned] = crossed_tests([(reference, values)], UNPAIRED)
+    assert turned.p == pytest.approx(test.p) and turned.ci95 == pytest.approx((-test.ci95[1], -test.ci95[0]))
+    assert (test.p < 0.05) == (test.ci95[0] > 0 or test.ci95[1] < 0)
+
+
+def test_other_arms_lend_their_seeds_unless_these_vary_less() -> None:
+    """The degrees of freedom are those of both; seeds that vary far more than others' keep their own, and get none."""
+    own = [series(3, 400, number=number) + 0.02 * FIVE[:3] for number in (1, 2)]
+    others = SeedPrior((2e-5,) * 6, (4.0,) * 6)
+    [alone], [helped] = (crossed_tests([(*own,)], Seeds(False, prior)) for prior in (SeedPrior(), others))
+    assert helped.lent > 4 and helped.freedom > alone.freedom and alone.lent == 0
+    noisy = own[0] + FIVE[:3]
+    [kept], [cautious] = (crossed_tests([(noisy, own[1])], Seeds(False, prior)) for prior in (SeedPrior(), others))
+    assert cautious.error == kept.error and cautious.lent < 0.01
+    third = series(3, 400, number=3) + 0.02 * FIVE[:3]
+    beside = crossed_tests([(own[0], own[1]), (own[0], third)], UNPAIRED)
+    assert beside[0].lent > 0, "an opponent lends its seeds to the test against another"
+
+
+def test_a_prior_comes_from_the_sound_seeds_of_each_configuration() -> None:
+    prior = seed_prior([np.array(FELL), np.array([0.5, 0.6]), np.array([0.5]), np.array([0.5, 0.5])])
+    sound = np.delete(np.array(FELL), [2, 5])
+    assert prior.variances == pytest.approx((sound.var(ddof=1), 0.005)) and prior.freedoms == (7.0, 1.0)
+
+
+@pytest.mark.parametrize("known", [3.0, 8.0, 40.0])
+def test_prior_degrees_of_freedom_are_those_that_variances_were_drawn_with(known: float) -> None:
+    """Smyth's estimate, from 20,000 variances with 4 degrees of freedom each."""
+    rng = generator(int(known), "smyth")
+    true = 2e-4 * known / rng.chisquare(known, 20_000)
+    drawn = true * rng.chisquare(4, 20_000) / 4
+    assert prior_freedom(drawn, np.full(20_000, 4.0)) == pytest.approx(known, rel=0.15)
+    alike = prior_freedom(np.full(5, 1e-4), np.full(5, 4.0))
+    assert alike > 1e5, "estimates that differ less than chance explains"
+
+
+@given(st.floats(1e-6, 1e-2), st.floats(1, 40), st.floats(1e-6, 1e-2), st.floats(0.1, 100))
+def test_borrowing_never_makes_a_variance_smaller(own: float, freedom: float, others: float, known: float) -> None:
+    found, lent = borrowed(own, freedom, others, known)
+    assert own <= found <= max(own, others) * (1 + 1e-12) and 0 <= lent <= known
 
 
 # -- trainings that collapse, and near-duplicate queries ---------------------------------------------------------------
@@ -390,7 +465,7 @@ def test_a_difference_shows_only_with_and_without_the_seeds_that_collapsed() -> 
     plain = with_means(FELL, number=1)
     found = seeded_tests([(other, plain)])[0]
     keep = ~collapsed(np.array(FELL))
-    both = (*crossed_tests([other - plain]), *crossed_tests([(other - plain)[keep]]))
+    both = (*crossed_tests([(other, plain)]), *crossed_tests([(other[keep], plain[keep])]))
     assert found.new.p >= max(each.p for each in both)
     assert found.new.ci95[0] < 0 < found.new.ci95[1] and found.difference == pytest.approx(0.0277)
     clear = seeded_tests([(other + 0.3, plain)])[0].new
@@ -404,8 +479,8 @@ def test_the_others_lend_a_pair_their_variance_without_the_seeds_that_collapsed(
     fell, steady = with_means(FELL, number=1), with_means([0.6] * 10, number=2)
     alike = with_means([0.6 + 0.001 * (-1) ** place for place in range(10)], number=5)
     found = seeded_tests([(steady, alike), (fell, alike)])
-    assert found[0].new == crossed_tests([steady - alike, fell - alike])[0], "its own trainings are all sound"
-    assert found[1].new.p >= crossed_tests([steady - alike, fell - alike])[1].p
+    assert found[0].new == crossed_tests([(steady, alike), (fell, alike)])[0], "its own trainings are all sound"
+    assert found[1].new.p >= crossed_tests([(steady, alike), (fell, alike)])[1].p
 
 
 def test_too_few_sound_seeds_say_nothing() -> None:
@@ -431,6 +506,35 @@ def test_collapses_of_one_arm_are_no_difference(arm: int) -> None:
 def test_clusters_of_one_query_change_nothing() -> None:
     values = series(4, 30)
     assert clustered(values, None) is values and clustered(values, np.arange(30)[::-1]) is values
+
+
+@pytest.mark.parametrize(
+    ("means", "found"),
+    [
+        ([0.30, 0.31, 0.305, 0.44, 0.30], True),  # it fails in most seeds
+        ([0.30, 0.31, 0.305, 0.44, 0.45, 0.44], True),
+        ([0.43, 0.44, 0.435, 0.44, 0.445], False),
+        ([0.40, 0.42, 0.44, 0.46, 0.48], False),  # far apart, but without a gap
+        ([0.440, 0.4401, 0.460, 0.4601, 0.4602], False),  # two groups, which hardly differ
+        ([0.3, 0.3, 0.44], False),  # too few to tell
+    ],
+)
+def test_an_arm_that_fails_in_most_seeds_falls_into_two_groups(means: list[float], found: bool) -> None:
+    assert two_groups(np.array(means)) == found and two_groups(np.array([means[::-1]] * 2)).tolist() == [found] * 2
+    assert not (found and collapsed(np.array(means)).any()), "which names a minority"
+
+
+def test_two_groups_are_rarely_seen_where_there_is_one() -> None:
+    drawn = generator(2, "ordinary").standard_normal((20_000, 5))
+    assert two_groups(0.5 + 0.05 * drawn).mean() < 0.012
+
+
+def test_untaught_trainings_are_below_the_untrained_ranker_or_far_below_all_other_trials() -> None:
+    trials = np.array([0.44, 0.45, 0.46, 0.43, 0.45])
+    assert untaught(np.array([0.44, 0.30, 0.41]), trials).tolist() == [False, True, False]
+    assert untaught(np.array([0.44, 0.30, 0.41]), trials, untrained=0.42).tolist() == [False, True, True]
+    drawn = generator(3, "ordinary").standard_normal((5000, 11))
+    assert untaught(0.5 + 0.03 * drawn[:, :5], 0.5 + 0.03 * drawn[:, 5:]).any(axis=1).mean() < 0.015
 
 
 @given(st.lists(st.integers(0, 5), min_size=3, max_size=40), st.integers(0, 100))

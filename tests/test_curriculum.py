@@ -89,6 +89,12 @@ def test_a_resumed_training_gives_the_numbers_of_an_unbroken_one(feature: str, s
     assert numbers(unbroken) != numbers(plain)
 
 
+@pytest.mark.parametrize("pacing", ["linear", "root", "geometric", "step", "competence"])
+def test_a_curriculum_that_closes_nothing_is_plain_training(pacing: str, data) -> None:
+    nothing = make_run(pacing=pacing, delta=1.0, scoring="random")
+    assert numbers(finish(start(nothing, data))) == numbers(finish(start(make_run(), data)))
+
+
 def test_adaptive_opens_after_the_iterations_that_brought_nothing(data) -> None:
     """A learning rate so low that dev does not move: from the second iteration on, each brings no better value."""
     keys = {"pacing": "adaptive", "delta": 0.2, "stages": 5, "patience": 1, "T": 1.0}

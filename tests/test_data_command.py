@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,8 @@ from tests.support.letor_data import letor_data
 from tests.support.loading import load
 from trainables.baselines.doubts import FEWEST, SEEDS, USUAL, doubts
 from trainables.data import load_data
-from trainables.data.columns import RankingData
+from trainables.data.clusters import cluster_notes, grouping_of_ids, query_clusters
+from trainables.data.columns import RankingData, TextColumn
 from trainables.data.combine import drawn_queries, some_queries
 from trainables.data.label_check import MOST_QUERIES, LabelCheck, agreements, check_labels
 from trainables.data.settings import DataConfig
@@ -246,7 +248,60 @@ def test_data_as_published_is_not_doubted(folder: str, level: int, shared: Path)
 
 
 def test_adversarial_candidates_are_not_taken_for_wrong_ids() -> None:
-    assert doubted(load_data(DataConfig(source="docstrings")), source="docstrings") == ""
+    data = load_data(DataConfig(source="docstrings"))
+    assert doubted(data, source="docstrings") == ""
+    [counted] = cluster_notes(data, None)
+    assert re.search(r"800 test queries as 1\d\d, .*near-duplicates", counted) and cluster_notes(data, "none") == []
+
+
+@pytest.mark.parametrize(
+    ("ids", "separator"),
+    [
+        ([f"Q{number // 3}_R{number}" for number in range(30)], "_"),
+        ([f"{number // 5}.{number % 5}" for number in range(40)], "."),
+        ([f"test-{number}" for number in range(30)], None),
+        ([f"{2019 + number % 2}-{number}" for number in range(30)], None),
+        ([f"Q{number}" for number in range(30)], None),
+        ([f"Q{number}_R1" for number in range(30)], None),
+    ],
+    ids=["SemEval", "turns", "a split", "years", "numbers", "all different"],
+)
+def test_ids_that_look_grouped_are_named(ids: list[str], separator: str | None) -> None:
+    assert grouping_of_ids(ids) == separator
+    made = tiny_data(queries=len(ids), turns=1)
+    split = made.splits["test"]
+    names = dict(zip(split.query.tolist(), ids, strict=True))
+    named = replace(made, query_ids=TextColumn.of(names.get(query, "x") for query in range(len(made.query_ids))))
+    told = doubted(replace(named, splits={"test": split}))
+    assert ("look grouped" in told and f"prefix:{separator} " in told and ids[1] in told) == (separator is not None)
+    assert "grouped" not in doubted(named, query_clusters="none")
+
+
+@pytest.mark.parametrize("files", [trec_files, beir_files])
+def test_semeval_s_threads_of_a_question_count_as_one(files: Callable[[], dict[str, str]], tmp_path: Path) -> None:
+    ids = {"test-a": "Q1_R2", "test-b": "Q1_R7", "dev-a": "Q2_R2"}
+    renamed = {name: re.sub("|".join(ids), lambda found: ids[found[0]], text) for name, text in files().items()}
+    data = load(write_folder(tmp_path / "data", renamed))
+    assert query_clusters(data, "test", None) == {"Q1_R2": 0, "Q1_R7": 0}
+    assert query_clusters(data, "dev", None) is query_clusters(data, "test", "none") is None
+    assert (
+        "2 test queries as 1" in cluster_notes(data, None)[0]
+        and load(write_folder(tmp_path / "other", files())).group is None
+    )
+
+
+def test_dev_queries_that_are_training_queries_are_doubted(shared: Path) -> None:
+    data = load(shared / WIKIQA)
+    same = data.splits | {"dev": replace(data.splits["train"])}
+    told = doubted(replace(data, splits=same))
+    assert f"{len(data.splits['train'])} of" in told and "dev" in told and "training queries" in told
+
+
+def test_candidates_that_are_all_relevant_are_doubted() -> None:
+    data = tiny_data()
+    train = data.splits["train"]
+    told = doubted(replace(data, splits=data.splits | {"train": replace(train, grade=np.ones_like(train.grade))}))
+    assert "every candidate in train is relevant" in told and "none has a grade below 1" in told
 
 
 def test_labels_of_other_queries_are_doubted_unless_there_are_few(shared: Path) -> None:

@@ -160,6 +160,12 @@ def test_candidates_are_ranked_by_bm25_and_shared_by_no_splits(small: RankingDat
     assert len(set.union(*held)) == sum(map(len, held))
 
 
+def test_queries_of_one_module_are_near_duplicates(small: RankingData) -> None:
+    modules = [name.rpartition(".")[0] for name in small.query_ids]
+    assert small.group is not None and len(set(small.group.tolist())) == len(set(modules)) < len(modules)
+    assert len(set(zip(small.group.tolist(), modules, strict=True))) == len(set(modules))
+
+
 def test_the_same_strings_give_the_same_data(small: RankingData) -> None:
     assert_equal(make_data(made_up(), BM25), small)
 

@@ -178,6 +178,15 @@ def told(store: Memory) -> dict[str, Any]:
     return shown | {"copied": {(store.runs[run].name, path, folder) for run, path, folder in store.copied}}
 
 
+def test_both_of_a_pair_name_each_other(begun: Delivery, store: Memory) -> None:
+    own, other = {"twins": ["t0001"], "led_by": "plain"}, {"twin": "t0002", "led_by": "curriculum"}
+    told = [{}, {"led_by": "plain"}, own, other]
+    sent(begun, *(trial_event(number, {}) | pair for number, pair in enumerate(told)))
+    tags = [store.named(f"t000{number}").data.tags for number in range(4)]
+    assert [tag.get("tune_cl.twin") for tag in tags] == [None, "t0002", "t0001", "t0002"]
+    assert [tag.get("tune_cl.led_by") for tag in tags] == [None, "plain", "plain", "curriculum"]
+
+
 # -- whole and once -------------------------------------------------------------------------------------------------
 
 

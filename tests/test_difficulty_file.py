@@ -101,5 +101,5 @@ def test_beir_and_trec_train_alike_by_the_values_that_score_writes(
         capfd.readouterr()
         assert main(["train", "--data", name, "--ranker", "knrm", "--output", f"{name}-out", "--json", *options]) == 0
         dev.append(json.loads(capfd.readouterr().out))
-    assert dev[0]["dev"] == dev[1]["dev"] and dev[0]["test"] == dev[1]["test"]
+    assert dev[0]["dev"] == dev[1]["dev"]
     assert np.isfinite(dev[0]["dev"]).all()

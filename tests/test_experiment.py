@@ -149,10 +149,16 @@ def test_one_training_without_a_space() -> None:
 
 
 def test_the_command_line_may_make_a_condition_pointless() -> None:
-    experiment = load_experiment("penha2020_pacing", ["curriculum.pacing={choice: [linear, step]}"])
+    given = ["curriculum.pacing={choice: [linear, step]}"]
+    experiment = load_experiment("penha2020_pacing", given)
     assert list(experiment.space.leaves) == ["curriculum.pacing"]
     assert experiment.notes == (
         "curriculum.n is left out: curriculum.pacing is 'linear', 'step'",
+        "search.points: the space holds none of the published curricula",
+    )
+    space = {"data": "docstrings", "ranker": "knrm", "search": {"points": [{"curriculum.pacing": "root"}]}}
+    space["curriculum.pacing"] = {"choice": ["none", "root", "linear"]}
+    assert load_experiment(space, given).notes == (
         "search.points[0] is passed over: the command line's ranges do not hold it",
     )
     kept = load_experiment("penha2020_pacing", ["curriculum.pacing=root"])
@@ -241,7 +247,7 @@ def test_every_searcher_takes_the_quickstart() -> None:
         experiment = load_experiment("quickstart", [f"search.searcher={name}"])
         assert experiment.trials == 12 and experiment.sampler().ask(1) is not None
     described = describe(load_experiment("quickstart"))
-    assert described["combinations"] == 4 * 6 * 5 * 2 * 7 * 3 * 3
+    assert described["combinations"] == (4 * 6 + 1) * 5 * 2 * 7 * 3 * 3
     assert described["steps"] == ["curriculum.delta: 0.2 to 0.6 by 0.1"]
 
 
@@ -384,7 +390,7 @@ def test_everything_is_in_the_space_of_everything() -> None:
     }  # fmt: skip
     assert set(leaves["curriculum.negatives.schedule"].values() or ()) == set(SCHEDULES) - {"groups"}
     assert (experiment.search.scheduler, experiment.search.searcher) == ("model", "tpe")
-    assert len(experiment.search.points) == 3 and leaves["training.lr"] == LogUniform(low=5e-6, high=1e-4)
+    assert len(experiment.search.first) == 11 and leaves["training.lr"] == LogUniform(low=5e-6, high=1e-4)
     choice = {"curriculum.pacing": "none", "curriculum.weighting": "none", "curriculum.objective_switch": "mse"}
     assert experiment.grace({**choice, "curriculum.switch_at": 0.5}) == 30, "the objective's switch is waited for"
 

@@ -4,32 +4,44 @@ of the same kinds, made here."""
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import io
 import json
-import lzma
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow
 import pytest
-from pyarrow import parquet
 
+from tests.support.field import (
+    ALL,
+    BEIR,
+    CORPUS,
+    CSV,
+    LABELLED,
+    QRELS,
+    QUERIES,
+    ROWS,
+    TREC,
+    TRIPLES,
+    Files,
+    Read,
+    all_by_row,
+    as_parquet,
+    changed,
+    check,
+    lines,
+    of_splits,
+    same,
+    write,
+)
 from tests.support.loading import load, problems
 from trainables.core.errors import ConfigError, DataError
 from trainables.data import recognised
-from trainables.data.columns import RankingData
 from trainables.data.readers import assembly
 from trainables.data.words import for_lucene, words
 from tune_cl.cli.evaluate import evaluate
 from tune_cl.space.space_files import parse_yaml
-
-Files = Mapping[str, Any]
-ALL = ("train", "dev", "test")
 
 
 @pytest.fixture
@@ -42,36 +54,7 @@ def field(shared: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_lucene(monkeypatch: pytest.MonkeyPatch) -> None:
-    """BM25 would start Java: each query's candidates are all documents, by row."""
-
-    def retrieve(documents: Any, queries: Mapping[str, list[str]], k1: float, b: float, top_k: int, cut: str) -> dict:
-        count = min(top_k, len(documents))
-        ranked = np.arange(len(documents))[:count]
-        return {
-            split: (
-                np.repeat(np.arange(len(rows)), count),
-                np.tile(ranked, len(rows)),
-                -np.tile(ranked, len(rows)) * 1.0,
-            )
-            for split, rows in queries.items()
-        }
-
-    monkeypatch.setattr(assembly, "retrieve", retrieve)
-
-
-@dataclass(frozen=True)
-class Read:
-    """What is right: (queries, candidates, relevant candidates) of each split; words of a note; the grades; ids."""
-
-    counts: Mapping[str, tuple[int, int, int]]
-    note: str = ""
-    grades: tuple[int, ...] = (0, 1)
-    document: str = ""
-    teacher: bool = False
-
-
-def same(queries: int, candidates: int, relevant: int, *splits: str) -> dict[str, tuple[int, int, int]]:
-    return dict.fromkeys(splits or ALL, (queries, candidates, relevant))
+    monkeypatch.setattr(assembly, "retrieve", all_by_row)
 
 
 JUDGED, PAIRS, LISTS, LETOR = same(4, 12, 4), same(6, 12, 6), same(6, 18, 6), same(8, 40, 16)
@@ -79,7 +62,7 @@ RIGHT: dict[str, Read] = {
     "beir_empty_doc": Read(JUDGED, "1 document without text left out"),
     "beir_float_scores": Read(JUDGED),
     "beir_int_ids": Read(JUDGED, document="4"),
-    "beir_missing_doc": Read(JUDGED, "1 judged document without text, counted among the relevant"),
+    "beir_missing_doc": Read(JUDGED, "1 judged document outside the collection, counted among the judged"),
     "beir_missing_query": Read(JUDGED, "1 row of an unknown query left out"),
     "beir_no_dev": Read({"train": (3, 9, 3), "dev": (1, 3, 1), "test": (4, 12, 4)}, "drawn with a fixed seed"),
     "beir_validation": Read(JUDGED),
@@ -123,18 +106,6 @@ REFUSED = {
 }
 
 
-def check(data: RankingData, right: Read) -> None:
-    counts = {
-        name: (len(split), len(split.document), int((split.grade > 0).sum())) for name, split in data.splits.items()
-    }
-    assert counts == dict(right.counts)
-    assert {grade for split in data.splits.values() for grade in split.grade.tolist()} == set(right.grades)
-    assert right.note in "\n".join(data.notes)
-    if right.document:
-        assert right.document in list(data.document_ids)
-    assert any(split.teacher is not None for split in data.splits.values()) == right.teacher
-
-
 @pytest.mark.parametrize("name", RIGHT)
 def test_an_input_from_the_field_is_read(name: str, field: Path) -> None:
     check(load(field / name), RIGHT[name])
@@ -168,67 +139,14 @@ def test_types_of_a_tokenizer_that_has_none(field: Path) -> None:
 
 
 # Inputs of our own, of the same kinds. {file: rows}; rows are objects (JSON lines), or a text.
-def lines(rows: Any) -> bytes:
-    if isinstance(rows, bytes):
-        return rows
-    text = rows if isinstance(rows, str) else "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    return text.encode()
-
-
-def write(folder: Path, files: Files) -> Path:
-    pack: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
-    for name, rows in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(pack.get(path.suffix, bytes)(lines(rows)))
-    return folder
 
 
 def zstd(raw: bytes) -> bytes:
     return pyarrow.Codec("zstd").compress(raw, asbytes=True)
 
 
-def as_parquet(rows: list[dict[str, Any]]) -> bytes:
-    sink = io.BytesIO()
-    parquet.write_table(pyarrow.Table.from_pylist(rows), sink)
-    return sink.getvalue()
-
-
-def of_splits(ending: str, rows: Any, *splits: str) -> dict[str, Any]:
-    return {f"{split}.{ending}": rows for split in splits or ALL}
-
-
-TRIPLES = [{"query": f"q {n}", "positive": f"p {n}", "negative": f"n {n}"} for n in range(4)]
-LABELLED = [
-    {"anchor": f"q {n}", "positive": text, "label": label}
-    for n in range(4)
-    for text, label in (("a", 1), (f"b {n}", 0))
-]
-ROWS = "".join(f"{row['query']}\t{row['positive']}\t{row['negative']}\n" for row in TRIPLES)
-CSV = "query,positive,negative\n" + ROWS.replace("\t", ",")
-CORPUS = [{"_id": f"d{n}", "text": f"document {n}"} for n in range(400)]
-QUERIES = [{"_id": f"{split}-{n}", "text": f"query {n}"} for split in ALL for n in range(4)]
-QRELS = {
-    f"qrels/{split}.tsv": "query-id\tcorpus-id\tscore\n"
-    + "".join(f"{split}-{n}\td{n + k}\t{int(not k)}\n" for n in range(4) for k in (0, 1))
-    for split in ALL
-}
-BEIR = {"corpus.jsonl": CORPUS, "queries.jsonl": QUERIES, **QRELS}
-TREC = {"collection.tsv": "".join(f"d{n}\tdocument {n}\n" for n in range(9))} | {
-    name: text
-    for split in ALL
-    for name, text in (
-        (f"queries.{split}.tsv", f"{split}-1\tquery one\n{split}-2\tquery two\n"),
-        (f"qrels.{split}.txt", f"{split}-1 0 d1 1\n{split}-2 0 d2 1\n"),
-        (f"run.{split}.txt", "".join(f"{split}-{q} Q0 d{n} {n} {9 - n} x\n" for q in (1, 2) for n in (1, 2, 3))),
-    )
-}
 FOUR, EIGHT = same(4, 8, 4), same(2, 6, 2)
 LETOR_ROWS = "".join(f"{grade} qid:{q} 1:{grade + 1} 2:0.5\n" for q in range(4) for grade in (2, 0))
-
-
-def changed(files: Files, **other: Any) -> dict[str, Any]:
-    return {**files, **{name.replace("__", "/").replace("_DOT_", "."): rows for name, rows in other.items()}}
 
 
 def run_of(score: Callable[[int], object], columns: str = "{q} Q0 d{n} {n} {s} x\n") -> dict[str, Any]:
@@ -283,7 +201,7 @@ OURS: dict[str, tuple[Files, Read]] = {
         [{"question": "q", "answer": t, "label": g} for t, g in (("a", 1), ("b", 0))]), Read(same(1, 2, 1))),
     # one bad row
     "an empty positive": (of_splits("jsonl", [*TRIPLES, {"query": "q", "positive": "", "negative": "n"}]),
-        Read(FOUR, "1 row with an empty text left out")),
+        Read(FOUR, "1 row without a text or label left out")),
     "an empty query of BEIR": (changed(BEIR, queries_DOT_jsonl=[*QUERIES, {"_id": "x", "text": " "}]),
         Read(same(4, 8, 4), "1 query without text left out")),
     "four rows of one unknown query": (
@@ -365,18 +283,18 @@ WRONG: dict[str, tuple[Files, str, str]] = {
         [{"query": "q", "pos": ["a"], "neg": ["b"], "pos_scores": [1], "neg_scores": [1, 2]}]), "train.jsonl:1",
         "neg_scores"),
     "many empty documents": (changed(BEIR,
-        corpus_DOT_jsonl=[row | ({"text": ""} if n % 9 == 8 else {}) for n, row in enumerate(CORPUS)]),
-        "corpus.jsonl:9", "empty text"),
+        corpus_DOT_jsonl=[row | ({"text": ""} if n % 4 == 3 else {}) for n, row in enumerate(CORPUS)]),
+        "corpus.jsonl:4", "empty text"),
     "more than a few unknown queries": (
         TREC | {"qrels.dev.txt": TREC["qrels.dev.txt"] * 5 + "".join(f"n{n} 0 d1 1\n" for n in range(4))},
         "qrels.dev.txt:11", "unknown query"),
     "equal scores within queries": (run_of(lambda n: "2.5"), "run.train.txt", "equal"),
     "equal scores that differ between queries": (run_of(lambda n: "0"), "run.train.txt", "equal"),
     "UTF-16 lines": (of_splits("jsonl", lines(TRIPLES).decode().encode("utf-16")), "train.jsonl:1", "UTF-16"),
-    "a score behind a triple": ({f"triples.{s}.small.tsv": ROWS.replace("\n", "\t3.5\n") for s in ALL}, "",
-        "no known form"),
-    "ids before a triple": ({f"triples.{s}.small.tsv": "7\t" + ROWS.replace("\nq", "\n7\tq") for s in ALL}, "",
-        "no known form"),
+    "a score behind a triple": ({f"triples.{s}.small.tsv": ROWS.replace("\n", "\t3.5\n") for s in ALL},
+        "triples.train.small.tsv:1", "column 4 holds numbers"),
+    "ids before a triple": ({f"triples.{s}.small.tsv": "7\t" + ROWS.replace("\nq", "\n7\tq") for s in ALL},
+        "triples.train.small.tsv:1", "no header"),
     "an array that is cut off": (of_splits("json", json.dumps(TRIPLES, indent=1)[:-20]), "train.json:1", "JSON"),
     "two sets of Yahoo": ({f"set{k}.train.txt": LETOR_ROWS for k in (1, 2)}, "", "set1.train.txt and set2.train.txt"),
     "broken Zstandard": (of_splits("csv.zst", b"no"), "train.csv.zst:1", "Zstandard data is broken"),

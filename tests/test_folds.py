@@ -36,8 +36,8 @@ def of_fold(folder: Path, fold: str, label: str) -> dict[str, Any]:
         write_per_query(place / "test.per_query.tsv", [f"q{i}" for i in range(len(values))], {"map": np.array(values)})
         runs = [{"seed": 1, "run_file": str(place / "test.run.txt")}]
         rows.append({"runs": runs, "mean": float(np.mean(values)), "params": {"curriculum.n": label, "seed": 1}})
-    document = document_of(row_of(0.1, 0.1) | rows[1] | {"label": label, "seed_matters": False})
-    document["baseline"] |= rows[0]
+    document = document_of(row_of(0.1, 0.1, seed_matters=False) | rows[1] | {"label": label})
+    document["opponents"][0] |= rows[0]
     fair = {"tuned": False, "keys": [], "trials": {"plain": 1, "curriculum": 1}}
     more = {"asked": {}, "fair": fair, "teachers": None, "noise": None, "readings_of_seeds": []}
     return document | more | {"search": f"toy-{fold}", "seeds": [1]}
@@ -60,8 +60,8 @@ def test_the_queries_of_all_folds_are_tested_together(tmp_path: Path) -> None:
     assert "8 queries" in text and "toy-Fold1" in text and "n=2 / n=5" in text
     with pytest.raises(WorkFailed, match="all folds"):
         joined("toy", documents, Request(seeds=1, each=True))
-    with pytest.raises(ConfigError, match="--ablate"):
-        confirm_folds("toy", ["toy-Fold1"], Request(ablate=True), str(tmp_path), None)
+    with pytest.raises(ConfigError, match="--until-settled"):
+        confirm_folds("toy", ["toy-Fold1"], Request(until_settled=True), str(tmp_path), None)
 
 
 def test_run_searches_each_fold_in_order(
@@ -104,6 +104,6 @@ def test_two_folds_from_search_to_verdict(tmp_path: Path, capfd: pytest.CaptureF
     assert main(["run", "ferro2018", "--data", str(tmp_path / "data"), *options, *place]) == 0
     assert main(["confirm", "ferro2018", "--each", "--top", "9", "--seeds", "2", *place]) == 0
     document = json.loads(capfd.readouterr().out.splitlines()[-1])
-    assert len(document["configurations"]) == 2 and document["queries"] == 24 and document["seeds"] == [1, 2]
+    assert len(document["configurations"]) == 2 and document["queries"] == 24 and document["seeds"] == [1]
     assert all(row["ci95_new"][0] <= row["difference"] <= row["ci95_new"][1] for row in document["configurations"])
     assert "ferro2018-Fold2" in command_of("confirm").render(document)

@@ -54,7 +54,7 @@ def without_tag(run: Path) -> list[str]:
 def test_train_then_rerank(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     out, run = tmp_path / "out", tmp_path / "again.txt"
     settings = [*SMALL, "--set", "training.max_iterations=3", "--set", "metric=ndcg@10"]
-    arguments = ["train", "--data", str(folder), "--ranker", "lambdamart", *settings, "--output", str(out)]
+    arguments = ["train", "--data", str(folder), "--ranker", "lambdamart", *settings, "--output", str(out), "--test"]
     document = output_of(capfd, *arguments)
     assert len(document["dev"]) == 3
     assert document["dev_best"] == max(document["dev"]) == document["dev"][document["best_iteration"] - 1]
@@ -71,7 +71,7 @@ def test_train_then_rerank(folder: Path, tmp_path: Path, capfd: pytest.CaptureFi
 
 
 def test_other_features_are_refused(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    settings = [*SMALL, "--set", "training.max_iterations=1", "--output", str(tmp_path / "out")]
+    settings = [*SMALL, "--set", "training.max_iterations=1", "--output", str(tmp_path / "out"), "--test"]
     document = output_of(capfd, "train", "--data", str(folder), "--ranker", "lambdamart", *settings)
     for file in folder.iterdir():
         file.write_text(file.read_text().replace(" 8:", " 9:"))
@@ -98,7 +98,7 @@ def test_a_feature_that_is_not_there_is_told_before_the_search(shared: Path, cap
 
 def test_training_on_public_data(shared: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     settings = ["--set", "ranker.leaves=8", "--set", "training.max_iterations=5", "--set", "metric=ndcg@10"]
-    mse = ["--set", "curriculum.objective_switch=mse", "--set", "curriculum.switch=20"]
+    mse = ["--set", "curriculum.objective_switch=mse", "--set", "curriculum.switch=20", "--test"]
     where = ["--data", str(shared / "ltr" / "mq2008"), "--ranker", "lambdamart", "--output", str(tmp_path / "out")]
     document = output_of(capfd, "train", *where, *settings, *mse)
     assert 0.42 < document["test"]["ndcg@10"] < 0.52

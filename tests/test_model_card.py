@@ -21,7 +21,7 @@ SMALL = {"training.max_iterations": 2, "training.batches_per_iteration": 2, "tra
 def test_a_training_leaves_a_card(ranker: str, library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     data = write_trec_folder(tiny_data(queries=6, turns=1), tmp_path / "data")
-    run = train(data=data, ranker=ranker, overrides=SMALL, output=tmp_path / "out", progress=False)
+    run = train(data=data, ranker=ranker, overrides=SMALL, output=tmp_path / "out", progress=False, test=True)
     card = (tmp_path / "out/ranker/README.md").read_text()
     _, header, body = card.split("---\n", 2)
     fields = yaml.safe_load(header)

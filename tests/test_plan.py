@@ -45,7 +45,7 @@ def test_the_table_is_what_the_test_can_show() -> None:
 
 
 def test_a_pilot_gives_twice_the_variance_of_one_training() -> None:
-    found = of_pilot(0.5 + drawn(KNOWN, 400, 300)).components
+    found = of_pilot(0.5 + drawn(KNOWN, 400, 300), paired=False).components
     assert found.of_seed == pytest.approx(2e-4, rel=0.2)
     assert found.residual == pytest.approx(0.04, rel=0.05)
     assert found.of_query == 0
@@ -73,7 +73,7 @@ def test_a_pilot_trains_the_baseline_alone_once(search_folder: SearchFolder, tra
     with Journal(search_folder.folder) as journal:
         for event in events:
             journal.append(event)
-    assert pilot(search_folder, 2, None).shape == (2, 12)
+    assert pilot(search_folder, 2, None)[0].shape == (2, 12)
     assert trainer.trained == ["baseline, seed 1", "baseline, seed 3"]
     with pytest.raises(ConfigError, match="no configuration"):
         confirm(search_folder, seeds=2, top=1)
@@ -83,7 +83,7 @@ def test_a_pilot_and_a_confirmation_share_their_trainings(
     confirmed_folder: SearchFolder, trainer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Training, "iterate", lambda self: pytest.fail("trained again"))
-    assert pilot(confirmed_folder, 2, None).shape == (2, 12)
+    assert pilot(confirmed_folder, 2, None)[0].shape == (2, 12)
     trainer.trained.clear()
     confirm(confirmed_folder, seeds=2, top=1, split="dev")
     assert trainer.trained and not any(name.startswith("baseline") for name in trainer.trained)
@@ -92,7 +92,7 @@ def test_a_pilot_and_a_confirmation_share_their_trainings(
 def test_values_that_do_not_vary_are_named(
     search_folder: SearchFolder, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "pilot", lambda *given: np.full((3, 12), 0.5))
+    monkeypatch.setattr(runner, "pilot", lambda *given: (np.full((3, 12), 0.5), False))
     assert main(["plan", "toy", "--storage", str(search_folder.storage), "--pilot", "3"]) == 2
     assert "NAME: the values do not vary" in capfd.readouterr().err
 

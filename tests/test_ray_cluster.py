@@ -146,16 +146,19 @@ def test_what_trials_share_is_trained_where_they_are(
     with nodes(cluster, 1, num_cpus=2):  # the other node has room for one trial
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "driver"))
         known = untrained(experiment)
-        [made] = completed(experiment, known, cluster.address).values()
+        there = on_cluster(cluster.address, experiment.search.resources)
+        [made] = completed(experiment, known, there).values()
     assert "teacher" in made.teachers and made.start
-    told = "scores of teacher: computed on the cluster, which all trials wait for"
+    told = "scores of teacher: computed on the cluster; the trials begin when it is there"
     assert capfd.readouterr().err.splitlines().count(told) == 1
     trained = {
         name: sorted(path.name for path in (tmp_path / name / "tune_cl").iterdir()) for name in ("node", "driver")
     }
     assert {"teacher", "pretrained"} <= set(trained["node"]) and "teacher" not in trained["driver"]
     assert {"teacher-scores", "pretrained"} <= set(trained["driver"])
-    [again] = completed(experiment, known, "10.0.0.7:6379").values()  # nobody is there: the cache has it all
+    [again] = completed(
+        experiment, known, on_cluster("10.0.0.7:6379", experiment.search.resources)
+    ).values()  # nobody is there: the cache has it all
     assert np.array_equal(again.teachers["teacher"], made.teachers["teacher"])
     [here] = completed(experiment, known).values()
     assert "teacher" in here.teachers

@@ -80,7 +80,11 @@ def test_rays_own_handler_and_alarm_are_kept_out_until_it_has_started(heard: lis
 
 def test_all_is_as_before_where_ray_cannot_start(heard: list[int]) -> None:
     plain, of_ray, before = services.ConsolePopen, ray_utils.set_sigterm_handler, signal.getsignal(signal.SIGTERM)
-    with pytest.raises(ConnectionError), workarounds.deferred_signals(), workarounds.own_process_groups():
+    with (
+        pytest.raises(ConnectionError),
+        workarounds.deferred_signals(),
+        workarounds.own_process_groups(lambda process, command: None),
+    ):
         assert services.ConsolePopen is not plain
         raise ConnectionError
     assert services.ConsolePopen is plain and ray_utils.set_sigterm_handler is of_ray

@@ -19,12 +19,14 @@ from tune_cl.confirmation.verdict import ON_DEV
 from tune_cl.experiment.forecast import forecast_of
 from tune_cl.history.journal import read_events
 from tune_cl.report import facts as module
+from tune_cl.report.charts import learning_chart
 from tune_cl.report.facts import facts, main_facts
 from tune_cl.report.findings import Findings, gather, mean_interval
 from tune_cl.report.output import latex, latex_table, trials_csv
 from tune_cl.report.page import page
 from tune_cl.report.stopping import rank_agreement, slow_bias
 from tune_cl.report.wording import cut, number, p_value, plain
+from tune_cl.search_document import failed_twins
 from tune_cl.tracking.layout import trial_name
 
 ABLATION = {"label": "plain, lr=0.02", "trial_id": "t0003", "mean": 0.5678, "sd": 0.0321, "runs": [{}] * 3,
@@ -109,7 +111,6 @@ def test_a_tie_with_plain_training_is_not_above_it(tmp_path: Path) -> None:
 def test_failed_trials_and_values_that_are_no_numbers_do_not_count(tmp_path: Path) -> None:
     found = made(tmp_path, ([0.5], "baseline"), ([0.99], "failed"), ([math.nan, 0.4], "completed"))
     assert [(row["trial_id"], row["mean"]) for row in found["configurations"]] == [("t0000", 0.5), ("t0002", 0.4)]
-    assert [(at["dev"], at["iteration"]) for at in found["progress"]["best"]] == [(0.4, 2)]
 
 
 def test_before_a_confirmation_ten_trials_stand_beside_the_baseline(searched: Findings, before: dict[str, Any]) -> None:
@@ -131,6 +132,26 @@ def test_trials_are_named_as_on_the_terminal_and_in_mlflow(searched: Findings, b
         assert names.get(event["trial"], trial_name(event)) == trial_name(event)
 
 
+def test_a_curriculum_stands_beside_its_twin(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.add([0.4, 0.5], "baseline")
+    curriculum, failed = case.add([0.45, 0.52], "completed"), case.add([0.3], "completed")
+    case.add([0.1], "failed", "no memory", lr=0.02)
+    begun = {event["trial"]: event for event in case.events if event["event"] == "trial"}
+    begun[curriculum] |= {"twin": "t0000", "led_by": "curriculum"}
+    begun["t0003"] |= {"twins": [failed], "led_by": "plain"}
+    findings = gather(case.write())
+    shown = facts(findings)
+    twins = {row["trial_id"]: row.get("twin") for row in shown["configurations"]}
+    assert twins["t0000"] is None and twins[curriculum] == {
+        "trial_id": "t0000", "mean": 0.5, "difference": pytest.approx(0.02), "ended": None,
+    }  # fmt: skip
+    assert twins[failed] == {"trial_id": "t0003", "mean": None, "difference": None, "ended": "failed"}
+    assert {curve["trial"]: curve["twin"] for curve in shown["curves"]}[failed] == "t0003"
+    assert 'data-twin="t0003"' in learning_chart(shown)
+    assert failed_twins(findings.state) == [{"trial_id": "t0003", "twin_of": [failed], "reason": "no memory"}]
+
+
 def test_trials_are_shown_by_arm_and_tuning_apart_from_the_curriculum(tmp_path: Path) -> None:
     case = Case(tmp_path)
     case.add([0.45], "baseline")
@@ -149,8 +170,7 @@ def test_trials_are_shown_by_arm_and_tuning_apart_from_the_curriculum(tmp_path: 
     assert [row["difference"] for row in rows] == pytest.approx([None, -0.01, -0.06, 0.07, 0.06])
     roles = {curve["trial"]: curve["role"] for curve in found["curves"]}
     assert [roles[f"t000{number}"] for number in range(5)] == ["plain", "plain", "best", "baseline", "trial"]
-    assert found["plain_is_tuned"] and found["progress"]["baseline"] and found["progress"]["level"] is None
-    assert all(word in page(found) for word in ("other plain trials", "best curriculum", "best plain trial so far"))
+    assert found["plain_is_tuned"] and all(word in page(found) for word in ("other plain trials", "best curriculum"))
     arms = [row["arm"] for row in csv.DictReader(io.StringIO(trials_csv(findings)))]
     assert arms == ["plain", "plain", "curriculum", "plain", "curriculum"]
 
@@ -158,7 +178,7 @@ def test_trials_are_shown_by_arm_and_tuning_apart_from_the_curriculum(tmp_path: 
 def test_dev_curves_of_what_was_confirmed_are_means_over_seeds(searched: Findings, document: dict[str, Any]) -> None:
     """Up to the iteration that every seed has reached; without curves, as in earlier versions, none is drawn."""
     assert after(searched, document)["verdict"]["curves"] == []
-    rows = [document["baseline"], *document["configurations"]]
+    rows = [*document["opponents"], *document["configurations"]]
     for row in rows:
         for seed, run in enumerate(row["runs"]):
             run["dev_by_iteration"] = [0.1 + seed / 10, 0.3, 0.5][: 2 + seed % 2]
@@ -171,7 +191,12 @@ def test_dev_curves_of_what_was_confirmed_are_means_over_seeds(searched: Finding
 
 
 @pytest.mark.parametrize(
-    ("verdict", "headline"), [("better", "Better"), ("no difference shown", "Not significant"), ("worse", "Worse")]
+    ("verdict", "headline"),
+    [
+        ("better", "The curriculum helps"),
+        ("no difference shown", "No evidence that the curriculum helps"),
+        ("worse", "The curriculum harms"),
+    ],
 )
 def test_with_a_confirmation_its_verdict_stands_first(
     searched: Findings, document: dict[str, Any], verdict: str, headline: str
@@ -188,39 +213,7 @@ def test_what_holds_for_these_seeds_alone_stands_in_the_small_print(
 ) -> None:
     shown = told(searched, document | {"verdict": "no difference shown"})
     assert "0.0180 MAP" in shown and "needs 4 seeds" in shown
-    assert "alone 'root n=2, turns' is better (p = 0.002)" in shown and "no proof of equality" in shown
-
-
-@pytest.mark.parametrize(
-    ("verdict", "difference", "ablation", "headline"),
-    [
-        ("better", 0.1, None, "Better than"),
-        ("worse", -0.1, None, "Worse than"),
-        ("better", 0.1, {"difference": 0.07, "p_new_adjusted": 0.01}, "Better"),
-        ("better", 0.1, {"difference": 0.07, "p_new_adjusted": 0.05}, "Better"),
-        ("better", 0.1, {"difference": 0.02, "p_new_adjusted": 0.3}, "Better than"),
-        ("better", 0.1, {"difference": -0.02, "p_new_adjusted": 0.01}, "Better than"),
-        ("worse", -0.1, {"difference": -0.2, "p_new_adjusted": 0.01}, "Worse"),
-    ],
-)
-def test_yes_is_said_of_a_curriculum_only_where_other_keys_cannot_be_the_reason(
-    searched: Findings, document: dict[str, Any], verdict: str, difference: float, ablation: Any, headline: str
-) -> None:
-    row = document["configurations"][0]
-    row |= {"also_differs": ["training.lr"], "difference": difference, "marks": "‡" if difference > 0 else ""}
-    document["configurations"] = [row]
-    if ablation:
-        row["ablation"] = ABLATION | ablation
-    found = after(searched, document | {"verdict": verdict, "these_seeds": verdict})["verdict"]
-    small_print = " ".join(found["small_print"])
-    assert found["badge"].startswith(headline) and (" " in headline or found["badge"] == headline)
-    assert "training.lr too" in small_print
-    assert (f"{ablation['difference']:+.4f}" if ablation else "--ablate") in small_print
-
-
-def test_what_is_no_other_curriculum_is_said_to_be_none(searched: Findings, document: dict[str, Any]) -> None:
-    document["configurations"][0] |= {"also_differs": ["training.lr"], "has_curriculum": False}
-    assert "differs is training.lr." in (shown := told(searched, document)) and "no other curriculum" in shown
+    assert "alone 'root n=2, turns' is better (p = 0.002)" in shown and "may still differ" in shown
 
 
 def test_a_search_over_other_keys_alone_speaks_of_no_curriculum(tmp_path: Path) -> None:
@@ -230,7 +223,7 @@ def test_a_search_over_other_keys_alone_speaks_of_no_curriculum(tmp_path: Path) 
             event["chosen"] = {"training.lr": 0.001 * (1 + event["number"])}
             event["params"] = {"curriculum.pacing": "none", "ranker.name": "conv_knrm", **event["chosen"]}
             event["chosen"] |= {"curriculum.pacing": "none"} if event["baseline"] else {}
-    case.confirm()
+    case.confirm(plain="with lr=0.001")
     found = gather(case.write())
     assert found.confirmation is not None
     for row in found.confirmation["configurations"]:
@@ -238,7 +231,7 @@ def test_a_search_over_other_keys_alone_speaks_of_no_curriculum(tmp_path: Path) 
     on_dev = main_facts(replace(found, confirmation=None))["on_dev"]
     for shown in (told(found, found.confirmation), " ".join(on_dev)):
         assert "curricul" not in shown
-    assert told(found, found.confirmation).startswith("Better +")
+    assert told(found, found.confirmation).startswith("The change helps +")
 
 
 def test_where_the_seed_changes_nothing_new_trainings_are_not_spoken_of(
@@ -246,27 +239,9 @@ def test_where_the_seed_changes_nothing_new_trainings_are_not_spoken_of(
 ) -> None:
     document["configurations"][0] |= {"seed_matters": False, "p_new_adjusted": 0.002}
     shown = told(searched, document)
-    assert shown.startswith("Better +") and "new trainings" not in shown and "seed changes nothing" in shown
-
-
-def test_what_an_earlier_version_found_speaks_of_its_seeds(tmp_path: Path) -> None:
-    """Its verdict and marks took the seeds as given; it is asked for again without what is gone."""
-    case = Case(tmp_path)
-    case.confirm(asked={"top": 2, "seeds": 3, "race": True, "ablate": True})
-    path = case.search_folder.folder / "confirmation" / "test.json"
-    document = json.loads(path.read_text())
-    for key in ("these_seeds", "detectable", "seeds_needed"):
-        del document[key]
-    for row in document["configurations"]:
-        for key in ("p_new", "p_new_adjusted", "ci95_new"):
-            del row[key]
-    path.write_text(json.dumps(document))
-    found = facts(gather(case.write()))
-    assert found["verdict"]["badge"] == "Not significant"
-    assert "alone 'root n=2, turns' is better" in " ".join(found["verdict"]["small_print"])
-    assert [row["marks"] for row in found["configurations"]] == ["", "", ""]
-    confirm = found["again"]["commands"][1]
-    assert "confirm again " in confirm and "--top 2 --seeds 3 --split test --correction holm --ablate" in confirm
+    assert (
+        shown.startswith("The curriculum helps +") and "new trainings" not in shown and "seed changes nothing" in shown
+    )
 
 
 def test_a_report_gives_no_verdict_on_dev_and_prefers_that_on_test(tmp_path: Path) -> None:
@@ -280,7 +255,7 @@ def test_a_report_gives_no_verdict_on_dev_and_prefers_that_on_test(tmp_path: Pat
     os.utime(folder / "test.json", (1000, 1000))
     os.utime(on_dev, (2000, 2000))
     found = main_facts(gather(search_folder))["verdict"]
-    assert found["badge"] == "Better" and found["colour"] == "better"
+    assert found["badge"] == "The curriculum helps" and found["colour"] == "better"
 
 
 # -- tables of a confirmation --------------------------------------------------------------------------------------
@@ -290,7 +265,8 @@ def test_confirmed_configurations_have_their_trial_ids_and_marks(searched: Findi
     found = after(searched, document)
     rows = found["configurations"]
     assert [(row["name"], row["mean"], row["sd"], row["marks"], row["difference"]) for row in rows[:2]] == [
-        ("t0000 baseline", 0.5, 0.0123, "", None), ("t0001 root n=2, turns", 0.6, 0.0123, "‡", pytest.approx(0.1)),
+        ("t0000 champion, default: baseline", 0.5, 0.0123, "", None),
+        ("t0001 root n=2, turns", 0.6, 0.0123, "‡", pytest.approx(0.1)),
     ]  # fmt: skip
     assert [row["best"] for row in rows] == [False, True, False]
     assert "t0001" not in told(searched, document), "sentences go by the label"
@@ -302,24 +278,12 @@ def test_confirmed_configurations_have_their_trial_ids_and_marks(searched: Findi
 def test_what_needs_no_labels_stands_above_the_baseline(searched: Findings, document: dict[str, Any]) -> None:
     label_free = {"first_stage": {"label": "BM25", "mean": 0.7}, "label_free": {"label": "BM25", "mean": 0.7}}
     found = after(searched, document | label_free)
-    assert [row["name"] for row in found["configurations"]][:2] == ["BM25", "t0000 baseline"]
+    assert [row["name"] for row in found["configurations"]][:2] == ["BM25", "t0000 champion, default: baseline"]
     assert found["configurations"][0]["best"] and "BM25 & " in latex_table(found)
     assert "BM25 alone has 0.7000" in told(searched, document | label_free)
     on_dev = main_facts(replace(searched, state=replace(searched.state, label_free=label_free)))
     first, second, *_ = on_dev["configurations"]
     assert (first["name"], first["mean"], first["best"], second["trial_id"]) == ("BM25", 0.7, False, "t0000")
-
-
-def test_ablations_stand_beside_their_configurations_with_their_own_differences(
-    searched: Findings, document: dict[str, Any]
-) -> None:
-    document["configurations"][0] |= {"ablation": ABLATION, "also_differs": ["training.lr"]}
-    found = after(searched, document)
-    [row] = found["ablations"]
-    assert (row["of"]["name"], row["name"]) == ("t0001 root n=2, turns", "t0003 plain, lr=0.02")
-    assert (row["mean"], row["difference"], row["p"], tuple(row["ci95"])) == (0.5678, 0.0322, 0.004, (0.01, 0.05))
-    line = r"root n=2, turns & plain, lr=0.02 & 0.5678 (0.0321) & $+0.0322$\textsuperscript{\ddag{}} & $0.004$ \\"
-    assert line in latex_table(found).splitlines() and latex_table(found).count(r"\begin{tabular}") == 2
 
 
 @pytest.mark.parametrize(("correction", "column", "head"), [("none", "p", "$p$"), ("holm", "p adjusted", "(adjusted)")])
@@ -362,12 +326,6 @@ def test_of_many_trials_only_the_best_are_drawn(
     best = [trial.trial for trial, _ in searched.ranked[:10]]
     assert [curve["trial"] for curve in found["curves"]] == ["t0000", *best]
     assert f"Not drawn: {found['trials'] - 11} of {found['trials']} trials." in page(found)
-
-
-def test_cost_counts_the_iterations_of_all_trials_until_each_best(tmp_path: Path) -> None:
-    found = made(tmp_path, ([0.5, 0.5], "baseline"), ([0.3, 0.4], "completed"), ([0.35, 0.6], "completed"))
-    risen = [(at["dev"], at["iterations"]) for at in found["progress"]["best"]]
-    assert risen == [(0.3, 3), (0.4, 4), (0.6, 6)] and found["progress"]["level"] == 0.5
 
 
 def test_cost_stands_beside_its_forecast(tmp_path: Path) -> None:
@@ -433,10 +391,11 @@ def test_latex_escapes_what_it_would_read() -> None:
 
 def test_csv_has_a_row_a_trial_and_leaves_absent_parameters_empty(searched: Findings) -> None:
     found = list(csv.DictReader(io.StringIO(trials_csv(searched))))
-    assert list(found[0])[:9] == [
-        "trial", "arm", "outcome", "reason", "seed", "baseline", "iterations", "best_dev", "best_iteration",
+    assert list(found[0])[:11] == [
+        "trial", "arm", "twin", "led_by", "outcome", "reason", "seed", "baseline", "iterations", "best_dev",
+        "best_iteration",
     ]  # fmt: skip
-    assert list(found[0].values())[:9] == ["t0000", "plain", "baseline", "", "0", "true", "8", "0.45", "3"]
+    assert list(found[0].values())[:11] == ["t0000", "plain", "", "", "baseline", "", "0", "true", "8", "0.45", "3"]
     assert found[0]["curriculum.pacing"] == "none" and found[0]["curriculum.delta"] == ""
     assert len(found) == len(searched.state.trials)
     assert [row["outcome"] for row in found[-3:]] == ["failed", "completed", "running"]

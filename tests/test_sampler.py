@@ -50,6 +50,12 @@ def test_independent_draws_depend_on_seed_and_step_alone() -> None:
     assert (one.draw(5, 3, 16) != sampler(pacing="none", seed=4).draw(5, 3, 16)).any()
 
 
+def test_the_order_decides_nothing_once_everything_is_open() -> None:
+    backwards, plain = (Sampler(order, Schedule("step", 10, 0.5), 3) for order in (np.arange(60)[::-1], np.arange(60)))
+    assert (backwards.draw(0, 1, 8) >= 30).all() and (plain.draw(0, 1, 8) < 30).all()
+    assert (backwards.draw(10, 3, 8) == plain.draw(10, 3, 8)).all()
+
+
 def test_the_pool_is_never_smaller_than_a_batch() -> None:
     assert sampler(40, delta=0.01).pool(0, batch_size=16) == range(16)
     assert sampler(4).draw(0, 2, 16).shape == (2, 16)

@@ -16,8 +16,9 @@ from trainables.data import load_data
 from trainables.data.clusters import query_clusters
 from trainables.data.columns import TextColumn
 from trainables.training import factory
+from tune_cl import run_confirmation as runner
 from tune_cl.cli import command_of
-from tune_cl.confirmation.readings import record_reading, split_digest
+from tune_cl.confirmation.readings import earlier_readings, record_reading, split_digest
 from tune_cl.confirmation.request import Configuration, plain_label
 from tune_cl.confirmation.verdict import sentence
 from tune_cl.experiment.forecast import arms_of
@@ -77,8 +78,9 @@ def test_the_champions_of_both_arms_meet_on_test_with_seeds_that_no_selection_us
         of_arm = [row for row in rows if row["arm"] == arm]
         [chosen] = [row for row in of_arm if row["chosen"]]
         assert chosen["mean"] == max(row["mean"] for row in of_arm) == pytest.approx(np.mean(chosen["devs"]))
-        side = document["baseline"] if arm == "plain" else document["configurations"][0]
+        side = document["opponents"][0] if arm == "plain" else document["configurations"][0]
         assert side["trial_id"] == chosen["trial_id"]
+    assert document["opponents"][0]["roles"][0] == "champion"
     assert len(document["configurations"]) == 1 and document["seeds"] == [1, 3, 4]
     selected = {int(name.rpartition(" ")[2]) for name in trainer.trained if int(name.rpartition(" ")[2]) > 1000}
     assert len(selected) == len(rows[0]["devs"]) and not selected & set(document["seeds"])
@@ -86,12 +88,11 @@ def test_the_champions_of_both_arms_meet_on_test_with_seeds_that_no_selection_us
     assert row["p_new"] == row["p_new_adjusted"], "one test"
     assert document["fair"] == {"tuned": True, "keys": ["training.lr"], "trials": {"plain": 2, "curriculum": 2}}
     default = document["default"]
-    if document["baseline"]["trial_id"] == "t0002":
-        assert default["difference"] == pytest.approx(default["mean"] - document["baseline"]["mean"])
+    if (champion := document["opponents"][0])["trial_id"] == "t0002":
+        assert default["difference"] == pytest.approx(default["mean"] - champion["mean"])
         assert "Tuning alone was worth" in sentence(document)
     else:
         assert default is None
-    assert "plain training, tuned over 2 trials (lr)" in sentence(document)
 
 
 def test_each_tests_all_curricula_against_the_plain_champion(tmp_path: Path, data: Path, trainer: Any) -> None:
@@ -193,7 +194,7 @@ def test_each_seed_has_a_teacher_that_its_configurations_share(
     by_seed = dict(read)
     assert len(set(by_seed.values())) == len(by_seed) == 2, "another one for each seed"
     assert document["teachers"] == "anew" and "teacher" not in sentence(document | {"verdict": "no difference shown"})
-    row = document["configurations"][0] | {"marks": "†", "difference": 0.1}
+    row = document["configurations"][0] | {"marks": "†", "difference": 0.1, "size": 0.1}
     better = document | {"verdict": "better", "configurations": [row]}
     assert "for new queries, new trainings and new teachers" in sentence(better)
     fixed = confirm(two_armed(tmp_path / "fixed", data, "curriculum.teacher.seed=5"), top=1, seeds=2)
@@ -210,6 +211,40 @@ def test_label_noise_is_drawn_anew_if_asked_for(tmp_path: Path, data: Path, trai
     assert values[0] != values[1]
     with pytest.raises(ConfigError, match="--new-noise: the data has no label noise"):
         confirm(two_armed(tmp_path / "clean", data), top=1, new_noise=True)
+    search_folder = SearchFolder(tmp_path / "once/runs", "toy")
+    for new_noise, seeds in ((True, 2), (False, 2), (True, 4)):
+        again = confirm(search_folder, top=1, seeds=seeds, new_noise=new_noise)
+        assert any("test was read" in note for note in again["notes"]), "with the other draws of the noise"
+        assert again["readings_of_seeds"] == ([2] if seeds == 4 else [])
+
+
+def test_a_reading_is_recorded_before_test_is_read_so_that_two_at_once_know_of_each_other(
+    tmp_path: Path, data: Path, trainer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+
+    def meanwhile(*arguments: Any, train: Any = runner.run_trials) -> None:
+        read = load_data(load_experiment(str(tmp_path / "first/toy.yaml"), data=str(data)).base_ranker().data)
+        digest = split_digest(read, "test")
+        seen.append(len(earlier_readings(digest, "another", tmp_path)))
+        record_reading(digest, "another", None, None)
+        train(*arguments)
+
+    monkeypatch.setattr(runner, "run_trials", meanwhile)
+    document = confirm(two_armed(tmp_path / "first", data), top=1, seeds=2)
+    assert seen == [1] and [one["reader"] for one in document["readings"]] == ["another"]
+
+
+@pytest.mark.parametrize("name", ["cache/tune_cl", "first/runs"])
+def test_a_damaged_memory_of_readings_stops_a_confirmation_before_it_trains(
+    name: str, tmp_path: Path, data: Path, trainer: Any
+) -> None:
+    search_folder = two_armed(tmp_path / "first", data)
+    (tmp_path / name).mkdir(parents=True, exist_ok=True)
+    (tmp_path / name / "readings.jsonl").write_text("{}\n")
+    with pytest.raises(DataError, match=f"{name}/readings.jsonl:1"):
+        confirm(search_folder, top=1, seeds=2)
+    assert trainer.trained == []
 
 
 def test_readings_of_a_split_are_remembered_over_searches_and_storages(
@@ -228,8 +263,8 @@ def test_readings_of_a_split_are_remembered_over_searches_and_storages(
 
 @pytest.mark.parametrize(
     ("given", "numbers"),
-    [("prefix:-", [0, 0, 1, 2]), ("clusters.tsv", [0, 1, 1, 0]), (None, None)],
-    ids=["a prefix", "a file", "equal texts"],
+    [("prefix:-", [0, 0, 1, 2]), ("clusters.tsv", [0, 1, 1, 0]), (None, None), ("none", None)],
+    ids=["a prefix", "a file", "equal texts", "none"],
 )
 def test_near_duplicate_queries_are_one_cluster(given: str | None, numbers: list[int] | None, tmp_path: Path) -> None:
     made = tiny_data(queries={"train": 4, "dev": 4, "test": 4}, candidates=3, turns=1)
@@ -241,6 +276,8 @@ def test_near_duplicate_queries_are_one_cluster(given: str | None, numbers: list
     (tmp_path / "clusters.tsv").write_text("a-1\tx\na-2\ty\nb-1\ty\nc\tx\n")
     found = query_clusters(named, "test", str(tmp_path / given) if given == "clusters.tsv" else given)
     assert (found and list(found.values())) == numbers
+    known = query_clusters(replace(named, group=np.arange(len(ids)) // 2), "test", "none" if given == "none" else None)
+    assert (known and list(known.values())) == (None if given == "none" else [0, 0, 1, 1])
 
 
 def test_a_cluster_file_lacks_no_query(tmp_path: Path) -> None:
@@ -261,13 +298,6 @@ def test_a_second_reading_with_more_seeds_is_judged_as_the_second(tmp_path: Path
         fresh["readings_of_seeds"] == [] and fresh["configurations"][0]["p_new"] < again["configurations"][0]["p_new"]
     )
     assert any("p and intervals take account of it" in note for note in again["notes"])
-
-
-def test_an_ablation_that_is_the_plain_champion_is_not_trained_twice(tmp_path: Path, data: Path, trainer: Any) -> None:
-    document = confirm(two_armed(tmp_path, data), top=1, seeds=2, ablate=True)
-    [row] = document["configurations"]
-    assert row["ablation"]["trial_id"] == document["baseline"]["trial_id"] == "t0002"
-    assert len(trainer.trained) == 6, "the champions and the first trial, with two seeds each"
 
 
 def test_plain_configurations_with_like_values_have_labels_of_their_own() -> None:

@@ -140,6 +140,7 @@ def test_unknown_correction_names_the_nearest() -> None:
 def test_variances_of_a_difference_are_those_of_its_layout() -> None:
     """Two seeds ±.3 and two queries ±.2 around .5, with a residual of ±.1: mean squares .36, .16 and .04."""
     signs = np.array([1.0, -1.0])
-    [test] = crossed_tests([0.5 + 0.3 * signs[:, None] + 0.2 * signs + 0.1 * np.outer(signs, signs)])
+    differences = 0.5 + 0.3 * signs[:, None] + 0.2 * signs + 0.1 * np.outer(signs, signs)
+    [test] = crossed_tests([(differences, np.zeros((2, 2)))])
     found = test.components
     assert (found.of_seed, found.of_query, found.residual) == pytest.approx((0.16, 0.06, 0.04))

@@ -87,16 +87,19 @@ def test_a_phase_that_lasts_is_named_and_its_seconds_follow_on_the_same_line(mon
 # -- tables --------------------------------------------------------------------------------------------------------
 
 
-def test_numbers_and_intervals_are_not_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    interval = "+0.0123 [-0.0100, +0.0346]"
+@pytest.mark.parametrize("width", [20, 30, 50, 60, 80, 100])
+def test_words_are_never_broken_and_numbers_and_intervals_last(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    interval, spread = "+0.0123 [-0.0100, +0.0346]", "0.4670 ± 0.0070"
     label = "pacing=root n=10 scoring=response_words weighting=normalized_score m=4"
-    rows = [(label, "0.4670 ± 0.0070", interval, "0.1234")]
-    for width, whole in ((80, True), (50, False)):
-        monkeypatch.setenv("COLUMNS", str(width))
-        shown = table(["configuration", "mean ± sd", "difference [95 %]", "p adjusted"], rows)
-        assert (interval in shown) == whole and max(map(len, shown.splitlines())) <= width
-    monkeypatch.setenv("COLUMNS", "30")
-    assert "0.5000" in table(["run", "map", "p"], [("x" * 60, 0.5, 0.5)])
+    headings = ["configuration", "mean ± sd", "difference [95 %]", "p adjusted"]
+    monkeypatch.setenv("COLUMNS", str(width))
+    rows = [(label, spread, interval, "0.1234"), ("BM25 over words (first stage)", "0.5", "", "")]
+    shown = table(headings, rows)
+    assert shown == table([*headings, ""], [(*row, "") for row in rows]), "without a heading and a text, no column"
+    longest = max(len(word) for text in (*headings, label) for word in text.split())
+    assert all(shown.split().count(word) >= 1 for text in (*headings, label, interval) for word in text.split())
+    assert max(map(len, shown.splitlines())) <= max(width, longest + len("difference [95 %]  "))
+    assert (interval in shown and spread in shown) == (width in (50, 100)), "beside a label in words, or in a block"
 
 
 def test_numbers_stand_right_and_no_line_ends_in_spaces() -> None:

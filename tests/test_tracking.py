@@ -160,10 +160,37 @@ def test_a_file_too_large_for_the_server_is_not_tried_again(status: int, refused
         ("postgresql://db/x?password=p&ssl=on", "postgresql://db/x?password=***&ssl=on"),
         ("sqlite:////tmp/a@b/mlflow.db", "sqlite:////tmp/a@b/mlflow.db"),
         ("mail me@host or http://host/a@b", "mail me@host or http://host/a@b"),
+        ("postgresql://db/x?sslpassword=p&user=u", "postgresql://db/x?sslpassword=***&user=u"),
     ],
 )
 def test_masked_hides_credentials_only(text: str, shown: str) -> None:
     assert masked(text) == shown
+
+
+SECRETS = (
+    "SEKr",
+    "SEKr/1a",
+    "SEKr@1a",
+    "SEKr#1a",
+    "SEKr 1a",
+    "SEKr?1a",
+    "SEKr:1a",
+    "SEKr/1@a#b c",
+    'SEKr"1a',
+    "SEKr'1a",
+)
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize(
+    "address", ["http://us er:{}@host:5000/x", "postgresql://usr:{}@host/db", "mysql+pymysql://u:{}@h/d?a=b"]
+)
+def test_a_password_of_any_signs_is_hidden(secret: str, address: str) -> None:
+    shown = masked(address.format(secret))
+    assert all(part not in shown for part in ("SEKr", "1a")) and shown.partition("://")[2].startswith("***@h")
+    if '"' not in secret:
+        told = masked(f"OperationalError: cannot reach {address.format(secret)}\nme@host")
+        assert "SEKr" not in told and "1a" not in told and told.endswith("\nme@host")
 
 
 def test_tracking_uri_flag_then_environment_then_storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from tests.support.tracking_cases import root, search_event, trial_event
 from tune_cl import run_search as runner
 from tune_cl.experiment.load import load_experiment
@@ -109,3 +111,22 @@ def test_the_description_tells_the_best_trial_and_the_cost() -> None:
     told = layout.summary(search_event("s"), {"best": best, "seconds": 99.6}).splitlines()
     assert "**t0001**" in told[2] and "0.1235 at iteration 2" in told[2] and told[-1] == "Took 100 s."
     assert "| training.lr | 0.001 |" in told and f"| long | {'x' * 197}... |" in told
+
+
+@pytest.mark.parametrize(
+    ("name", "there"),
+    [
+        ("dev_ndcg@5", "dev_ndcg_at_5"),
+        ("loss(%)", "loss___"),
+        ("a//b", "a/b"),
+        ("/a", "a"),
+        ("../a", "__/a"),
+        ("a b", "a b"),
+    ],
+)
+def test_every_name_of_a_metric_is_one_that_mlflow_takes(name: str, there: str) -> None:
+    from mlflow.utils.validation import _validate_metric_name
+
+    assert layout.metric_name(name) == there
+    _validate_metric_name(there)
+    assert bool(layout.renamed([name])) == (name not in ("dev_ndcg@5", "a b"))

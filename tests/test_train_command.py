@@ -11,18 +11,22 @@ from typing import Any
 
 import pytest
 
+import tune_cl
 from tests.support.builders import tiny_data
-from tests.support.console import SMALL_TRAINING, Console
+from tests.support.console import SMALL, SMALL_TRAINING, Console
 from tests.support.pair_data import pair_folder
 from tests.support.trec_folder import write_trec_folder
 from trainables.core.prose import heard_by
+from trainables.data import load_data
+from trainables.data.settings import DataConfig
 from tune_cl.cli import INTERRUPTED
+from tune_cl.confirmation.readings import earlier_readings, split_digest
 from tune_cl.experiment.load import load_training_run, parse_overrides
 from tune_cl.run_training import unused
 
 LINE = re.compile(r"iteration (\d)/3: dev map (\d\.\d{4})( \*)?, loss \d\.\d{4}, open \d+%, (\d+) pairs/s")
 TRAIN = f"train --data 'my data' {SMALL_TRAINING}"
-OUTPUT = f"{TRAIN} --output a"
+OUTPUT = f"{TRAIN} --output a --test"
 
 
 @pytest.fixture(autouse=True)
@@ -52,12 +56,13 @@ def test_its_document_and_its_result_in_words(console: Console) -> None:
 
 
 def test_no_iteration_leaves_the_untrained_ranker(console: Console) -> None:
-    found = console.document(f"{TRAIN} --output b --set training.max_iterations=0 --set curriculum.weighting=kde")
+    settings = "--set training.max_iterations=0 --set curriculum.weighting=kde"
+    found = console.document(f"{TRAIN} --output b --test {settings}")
     assert (found["dev"], found["best_iteration"], found["samples_per_second"]) == ([], 0, 0)
     assert 0 < found["dev_best"] < 1 and found["test"]["map"] > 0
     again = console.document("rerank b/ranker --data 'my data' --output again.run.txt")["run_file"]
     assert Path(again).read_text() == Path(found["run_file"]).read_text()
-    first = console.document(f"{TRAIN} --output c --set training.max_iterations=1")
+    first = console.document(f"{TRAIN} --output c --test --set training.max_iterations=1")
     assert first["test"] != found["test"]
     refused = console.call("run quickstart --data 'my data' --set training.max_iterations=0", status=2)
     assert "training.max_iterations: 0 trains nothing" in refused.err
@@ -80,13 +85,31 @@ def test_each_configuration_has_a_folder_of_its_own(console: Console) -> None:
     assert sorted(Path(one["checkpoint"]) for one in (first, other)) == [one / "ranker" for one in made]
 
 
-def test_without_a_test_split_dev_is_ranked(console: Console) -> None:
+def test_test_is_read_only_if_asked_for(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "cache")  # where readings are remembered
+    data = load_data(DataConfig(source="my data"))
+
+    def others() -> list[Any]:
+        return [*earlier_readings(split_digest(data, "test"), "another", Path())]
+
+    found = console.document(f"{TRAIN} --output a")
+    assert "test" not in found and found["run_file"] == "a/dev.run.txt" and not Path("a/test.run.txt").exists()
+    assert len(Path(found["run_file"]).read_text().splitlines()) == 5 * 5
+    shown = console.call(f"{TRAIN} --output a").out
+    assert "test" not in shown and "| test map" not in Path("a/ranker/README.md").read_text() and others() == []
+    tested = console.document(OUTPUT)  # the same training, which had ended
+    assert tested["dev"] == found["dev"] and tested["test"]["map"] > 0 and tested["run_file"] == "a/test.run.txt"
+    assert len(others()) == 1
+    keys = parse_overrides(SMALL)
+    assert tune_cl.train(data="my data", overrides=keys, output="b", progress=False).test is None
+    assert tune_cl.train(data="my data", overrides=keys, output="b", progress=False, test=True).test is not None
+
+
+def test_data_without_a_test_split_is_refused_before_the_training_if_test_is_asked_for(console: Console) -> None:
     for path in Path("my data").glob("*.test.*"):
         path.unlink()
-    found = console.document(OUTPUT)
-    assert found["test"] is None and found["run_file"] == "a/dev.run.txt"
-    assert len(Path(found["run_file"]).read_text().splitlines()) == 5 * 5
-    assert "test" not in console.call(OUTPUT).out
+    assert "test" not in console.document(f"{TRAIN} --output a")
+    console.refused(["data.source: 'my data' test"], f"{TRAIN} --output b --test")
 
 
 @pytest.mark.parametrize("space", ["", " quickstart"])

@@ -61,12 +61,18 @@ def test_what_some_trials_read_is_not_named(tmp_path: Path) -> None:
     assert unread(of(tmp_path, "curriculum.scoring=random")) == [], "root reads it, the baseline does not"
 
 
-@pytest.mark.parametrize(("trials", "told"), [(8, True), (9, False), (1, False)])
-def test_a_searcher_that_never_models_the_space_says_so(trials: int, told: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("trials", "startup", "told"), [(16, 8, True), (18, 8, False), (1, 8, False), (3, "auto", False)]
+)
+def test_a_searcher_that_never_models_the_space_says_so(
+    trials: int, startup: int | str, told: bool, tmp_path: Path
+) -> None:
+    """Half of the trials are curricula."""
     overrides = ["search.searcher=tpe", f"search.trials={trials}", "training.lr={uniform: [0.1, 0.2]}"]
+    overrides += [f"search.startup_trials={startup}"]
     expected = (
-        "search.searcher: tpe models the space after 8 trials (search.startup_trials), so all 8 of this search are "
-        "chosen at random"
+        "search.searcher: tpe models the space after 8 trials of an arm (search.startup_trials), so all 8 of the "
+        "curriculum arm are chosen at random"
     )
     assert (expected in of(tmp_path, *overrides).notes) == told
-    assert not any("at random" in note for note in of(tmp_path, *overrides[1:]).notes), "random is meant to be"
+    assert not any("at random" in note for note in of(tmp_path, *overrides[1:3]).notes), "random is meant to be"

@@ -1,4 +1,5 @@
-"""Passes commands from the process of a trial to the workers of its training, and frees what these reserved.
+"""Passes commands from the process of a trial to the workers of its training, and frees what these reserved; gives the
+processes of trials what is trained while other trials run.
 
 This module imports neither PyTorch nor what does: the actors would load it for seconds each time that workers start.
 """
@@ -15,6 +16,7 @@ import ray
 from ray.exceptions import RayActorError
 from ray.util import remove_placement_group
 from ray.util.placement_group import PlacementGroup
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 IDLE = 30.0  # seconds without a command, after which the workers end and leave their cores to others
 GRACE = 10.0  # seconds in which all workers fail if it is not one of them alone
@@ -132,3 +134,26 @@ class Cleaner:
 def new_cleaner() -> Any:
     """For the process that outlives those which have workers."""
     return ray.remote(num_cpus=0)(Cleaner).remote()
+
+
+class Shelf:
+    """An actor with room for one value, which is put there once."""
+
+    def __init__(self) -> None:
+        self.filled = asyncio.Event()
+        self.value: Any = None
+
+    async def put(self, value: Any) -> None:
+        self.value = value
+        self.filled.set()
+
+    async def take(self) -> Any:
+        """The value, as soon as it is there."""
+        await self.filled.wait()
+        return self.value
+
+
+def new_shelf() -> Any:
+    """A shelf on the node of this process, with which it ends."""
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    return ray.remote(num_cpus=0)(Shelf).options(scheduling_strategy=here).remote()

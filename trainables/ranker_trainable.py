@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import ray
 from ray import tune
 from ray.air.constants import TRAINING_ITERATION
 from ray.train._internal.session import _TrainingResult
@@ -23,6 +24,7 @@ from trainables.training.conclusion import Conclusion
 from trainables.training.device import device_memory, forget_device_memory, limit_process, release
 from trainables.training.factory import AnyTraining, make_training, shared_for
 from trainables.training.objective import FunctionFailed, ObjectiveTraining
+from trainables.training.prepared import reads_trained_parts
 from trainables.training.saves import Saves, resumed
 from trainables.workers import Workers, WorkersTraining
 
@@ -118,6 +120,8 @@ class RankerTrainable(ClusterTrainable):
     `prepared`: PreparedData by `prepared_key`, or those of a function, from the object store. An actor is reused for
     trial after trial: data and text side stay, only the training is new.
 
+    `shelf`: where the parts of `prepared` come that are still being trained, by the same keys; None: all are there.
+
     `group`: the processes that train instead of this one, which then reserves nothing; `prepared` are references.
     `cleaner`: of `trainables.workers`, for them.
     """
@@ -133,8 +137,9 @@ class RankerTrainable(ClusterTrainable):
         prepared: dict[str, Any] | None = None,
         group: Group | None = None,
         cleaner: Any = None,
+        shelf: Any = None,
     ) -> None:
-        self.shared = dict(prepared or {})
+        self.shared, self.shelf = dict(prepared or {}), shelf
         self.workers = Workers(group, cleaner) if group else None
         self._start(config)
 
@@ -185,6 +190,11 @@ class RankerTrainable(ClusterTrainable):
     def _new_training(self) -> AnyTraining | WorkersTraining:
         if self.workers:
             return WorkersTraining(self.workers, self.run, self.shared)
+        if self.shelf is not None and reads_trained_parts(self.run):
+            [put_there] = ray.get(self.shelf.take.remote())
+            parts: Any = ray.get(put_there)
+            self.shared = {key: self.shared[key].with_parts(own) for key, own in parts.items()}
+            self.shelf = None
         # Data that was not foreseen is prepared now and not kept: the next trial has other keys.
         return make_training(self.run, shared_for(self.run, self.shared))
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -22,15 +23,17 @@ from trainables.core.errors import ConfigError, DamagedCheckpoint, DataError, Pr
 from trainables.core.files import write_text
 from trainables.core.storage import fetched, patiently
 from trainables.data import load_data
-from trainables.data.clusters import query_clusters
+from trainables.data.clusters import cluster_notes, query_clusters
 from trainables.data.columns import required_split
 from trainables.data.combine import with_retrieved
 from trainables.evaluation.per_query import SplitEvaluator, evaluator_of, values_file, write_evaluated
 from trainables.evaluation.trec_files import write_per_query
 from trainables.training.checkpoint import BEST, best_scores, best_weights, require_whole
+from trainables.training.device import Compute, here
 from trainables.training.factory import AnyPrepared, make_training, training_notes, write_best_ranker
 from trainables.training.objective import PreparedObjective
-from trainables.training.prepared import PreparedData, prepared_for, prepared_key
+from trainables.training.own_parts import try_parts
+from trainables.training.prepared import PreparedData, prepared_for, prepared_key, reads_trained_parts
 from trainables.training.progress import STATE, read_state
 from trainables.training.saves import DAMAGED
 from tune_cl.confirmation.against import values_of
@@ -39,7 +42,15 @@ from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.state import Dev
 from tune_cl.model_card import Facts, write_card
 from tune_cl.ray.functions import require_sendable
-from tune_cl.ray.shared_data import completed, fingerprint, require_unchanged, untrained
+from tune_cl.ray.shared_data import (
+    Missing,
+    completed,
+    fingerprint,
+    on_cluster,
+    only_cached,
+    require_unchanged,
+    untrained,
+)
 from tune_cl.search_document import BEST_RANKER, CONFIG
 
 
@@ -97,11 +108,11 @@ class RankerArtifacts(Artifacts):
         level = run.evaluation.relevance_level
         if documents is not None:
             data = with_retrieved(data, "dev", documents, scores)
-            evaluator = evaluator_of(data, data.splits["dev"], level)
+            evaluator = evaluator_of(data, data.splits["dev"], level, run.metric)
             write_evaluated(folder, "dev", data, scores, folder.name, evaluator)
             return
         if level not in self._evaluators:
-            self._evaluators[level] = evaluator_of(data, data.splits["dev"], level)
+            self._evaluators[level] = evaluator_of(data, data.splits["dev"], level, run.metric)
         write_evaluated(folder, "dev", data, scores, folder.name, self._evaluators[level])
 
     def ranker(self, checkpoint: str | Path, run: AnyRun) -> Path:
@@ -163,6 +174,8 @@ class Inputs(ABC):
 
     experiment: Experiment
     by_key: Mapping[str, AnyPrepared]
+    work_for_some: Callable[[Compute], Mapping[str, PreparedData]] | None = None
+    """Trains, through a Compute, what only some trials read, and gives the whole; None if nothing is left to train."""
 
     @property
     @abstractmethod
@@ -190,6 +203,18 @@ class Inputs(ABC):
         by their seeds."""
         return
 
+    def complete_for_trials(self, address: str | None) -> None:
+        """As `complete`, but what only some trials read, and the cache lacks, is left to `work_for_some`."""
+        return
+
+    def take(self, whole: Mapping[str, Any]) -> None:
+        """Takes in what `work_for_some` gave."""
+        return
+
+    def try_parts(self, tree: object) -> None:
+        """Raises ConfigError for parts of one's own, named in a tree of keys, that fail on a few instances."""
+        return
+
     def clusters(self, split: str) -> dict[str, int] | None:
         """The cluster of each query of a split, where some queries are near-duplicates; None if none are known."""
         return None
@@ -204,6 +229,10 @@ class Inputs(ABC):
 
     def notes(self) -> list[str]:
         """What the user should know about the data."""
+        return []
+
+    def warnings(self) -> list[str]:
+        """What speaks against the data."""
         return []
 
     def label_free(self, split: str, chosen: str | None = None) -> dict[str, Any]:
@@ -248,7 +277,25 @@ class RankerInputs(Inputs):
         seed trains the teacher of that seed, unless one is fixed and learns from the same labels."""
         fixed = self.experiment.base_ranker().curriculum.teacher.seed != "training"
         later = self.confirms and (new_noise or not fixed)
-        self.by_key = completed(self.experiment, self.by_key, address, later)
+        self.by_key = completed(self.experiment, self.by_key, self._compute(address), later)
+
+    def _compute(self, address: str | None) -> Compute:
+        return on_cluster(address, self.experiment.search.resources) if address else here
+
+    def complete_for_trials(self, address: str | None) -> None:
+        try:
+            self.by_key = completed(self.experiment, self.by_key, only_cached)
+        except Missing:
+            if reads_trained_parts(self.experiment.base_run()) or self.experiment.search.resources.workers > 1:
+                self.complete(address)
+            else:
+                self.work_for_some = partial(completed, self.experiment, dict(self.by_key))
+
+    def take(self, whole: Mapping[str, PreparedData]) -> None:
+        self.by_key.update(whole)
+
+    def try_parts(self, tree: object) -> None:
+        try_parts(tree, self.experiment.base_ranker(), self.first.data)
 
     def clusters(self, split: str) -> dict[str, int] | None:
         return query_clusters(self.first.data, split, self.experiment.base_ranker().data.query_clusters)
@@ -268,8 +315,12 @@ class RankerInputs(Inputs):
 
     def notes(self) -> list[str]:
         run, data = self.experiment.base_ranker(), self.first.data
-        doubted = doubts(data, run.data, run.evaluation.relevance_level)
-        return [*data.notes, *training_notes(run, self.first), *doubted]
+        alike = cluster_notes(data, run.data.query_clusters)
+        return [*data.notes, *alike, *training_notes(run, self.first)]
+
+    def warnings(self) -> list[str]:
+        run, data = self.experiment.base_ranker(), self.first.data
+        return doubts(data, run.data, run.evaluation.relevance_level)
 
     def label_free(self, split: str, chosen: str | None = None) -> dict[str, Any]:
         texts = (prepared.text for prepared in self.by_key.values())

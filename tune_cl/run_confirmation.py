@@ -22,40 +22,44 @@ from trainables.evaluation.metrics import dev_key
 from trainables.training.checkpoint import write_json
 from trainables.training.saves import DAMAGED
 from tune_cl.confirmation.against import rows_of as rows_of_existing
-from tune_cl.confirmation.document import Compared, ablations, among_each_other, document_of, failure, fair_of
+from tune_cl.confirmation.document import Compared, among_each_other, document_of, failure, fair_of
+from tune_cl.confirmation.intersection import Role
 from tune_cl.confirmation.looks import Look, look_at
+from tune_cl.confirmation.opponents import opponents_of
 from tune_cl.confirmation.readings import earlier_readings, reader_of, record_reading
 from tune_cl.confirmation.request import (
     FIRST_LOOK,
     Configuration,
     Request,
     SeedRun,
-    baseline_configuration,
+    configurations,
+    default_configuration,
     last_verdict,
     looks_before,
     new_seeds,
+    plain_configurations,
     readings_before,
     seed_run,
     verdict_file,
 )
 from tune_cl.confirmation.selection import (
     FIRST_SEED,
-    SEEDS,
     SPLIT,
     Candidate,
     candidates_of,
     champion,
     in_words,
     rows_of,
+    seeds_of,
 )
 from tune_cl.confirmation.training import ended_result, fetch_results, is_trained, result_of
-from tune_cl.confirmation.trainings import Trainings
-from tune_cl.confirmation.verdict import notes_of
+from tune_cl.confirmation.trainings import Trainings, failures_in_words
+from tune_cl.confirmation.verdict import WITHOUT_CURRICULUM, notes_of
 from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Arm, Experiment
 from tune_cl.experiment.load import OF_TRAININGS, require_current
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import TRIALS, SearchFolder, own_checkpoint, stopped, stops
-from tune_cl.history.state import SearchState, experiment_of, replay
+from tune_cl.history.state import OF_CURRICULUM, SearchState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.inputs import inputs_of
 from tune_cl.model_card import write_verdict
@@ -64,8 +68,9 @@ from tune_cl.ray.session import ray_session
 from tune_cl.ray.tuner import run_trials
 from tune_cl.report.page import write_report
 from tune_cl.search.progress_panel import Panel, PanelKind
+from tune_cl.search.remarks import remarks
 from tune_cl.search_document import BEST_RANKER
-from tune_cl.space.wording import DEFAULT
+from tune_cl.space.wording import setting
 from tune_cl.tracking.writer import MlflowWriter, finish
 
 
@@ -89,49 +94,56 @@ class Confirmation:
     dropped: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.default = baseline_configuration(self.state, self.experiment)
+        self.default = default_configuration(self.state, self.experiment)
         arms: dict[Arm, list[Configuration]] = {PLAIN: [self.default]}
         if not self.pilot:
             arms = candidates_of(self.state, self.default, self.request)
-        self.baseline, self.best = arms[PLAIN][0], arms.get(CURRICULUM, [])  # until the selection
+        self.champion, self.best = arms[PLAIN][0], arms.get(CURRICULUM, [])  # until the selection
         every = [one for of_arm in arms.values() for one in of_arm]
         self.draws = any(self._run(one, 1).run.draws for one in every)
-        self.candidates = [Candidate(arm, one, self._to_select(arm, one, arms)) for arm in arms for one in arms[arm]]
+        self.candidates = self._candidates(arms)
         self.seeds = new_seeds(self.request.most, self.state.search_seeds)
-        if self.request.until_settled and not self.draws:
+        if not (self.draws or self.pilot):
             self.seeds = self.seeds[:1]  # all others give the same trainings
         self.looks: list[Look] = []
         self.selection: list[dict[str, Any]] = []
-        self.ablations: dict[str, Configuration | None] = {}
         self._set_out()
         self.reported = reported(self.state)
         self.recorded_looks = {text_of(look) for look in self.state.looks}
         self.last = last_verdict(self.search_folder.folder, self.request.split)
 
-    def _to_select(self, arm: Arm, one: Configuration, arms: Mapping[Arm, Sequence[Configuration]]) -> list[SeedRun]:
-        """The trainings by which a configuration's arm chooses its champion; none if there is no choice."""
-        tested_all = self.request.tests_all and arm == CURRICULUM
-        if len(arms[arm]) < 2 or tested_all or not self.draws:
-            return []
-        seeds = new_seeds(SEEDS, self.state.search_seeds, FIRST_SEED)
-        return [self._run(one, seed, SPLIT) for seed in seeds]
+    def _candidates(self, arms: Mapping[Arm, Sequence[Configuration]]) -> list[Candidate]:
+        """What may be a champion, with the trainings by which each arm chooses its own; none where there is no
+        choice."""
+        chooses = {
+            arm: self.draws and len(arms[arm]) > 1 and not (self.request.tests_all and arm == CURRICULUM)
+            for arm in arms
+        }
+        compared = sum(len(arms[arm]) for arm in arms if chooses[arm])
+        number = seeds_of(self.request, compared, len(self.state.trials))
+        seeds = new_seeds(number, self.state.search_seeds, FIRST_SEED)
+        return [
+            Candidate(arm, one, [self._run(one, seed, SPLIT) for seed in seeds] if chooses[arm] else [])
+            for arm in arms
+            for one in arms[arm]
+        ]
 
     def _set_out(self) -> None:
-        """The trainings of the test: those of the champions, or of all that are to be tested."""
-        own = ablations(self.state, self.default, self.experiment) if self.request.ablate else {}
-        self.ablations = {one.label: own[one.label] for one in self.best if one.label in own}
-        tested = [*self.with_ablations, *self.extra]
-        self.runs = {(one.label, seed): self._run(one, seed) for one in tested for seed in self.seeds}
+        """The trainings of the test: those of what is tested, and of all opponents."""
+        known = [
+            *configurations(self.state, self.default).values(),
+            *plain_configurations(self.state, self.default),
+        ]
+        self.opponents = {
+            one.label: opponents_of(one, self.champion, self.default, known, self.experiment, self.request)
+            for one in self.best
+        }
+        every = [self.champion, *self.best, *(each.configuration for of in self.opponents.values() for each in of)]
+        self.runs = {(one.label, seed): self._run(one, seed) for one in every for seed in self.seeds}
 
     @property
     def selects(self) -> bool:
         return any(one.runs for one in self.candidates)
-
-    @property
-    def extra(self) -> list[Configuration]:
-        """The first trial's configuration, where another plain one is the opponent: what tuning was worth."""
-        other = self.default.label != self.baseline.label and self.request.against_trial is None
-        return [self.default] if other and not self.pilot else []
 
     def prepare(self) -> None:
         """Reads the data, and trains what all trainings share. Raises DataError if the data has changed, or the split
@@ -156,6 +168,11 @@ class Confirmation:
             inputs.draw_noise([run.run for run in self._every_run()])
         self.prepared = inputs.by_key
 
+    def remember(self, verdict: str | None) -> None:
+        """Records the reading of test: before any training is applied to it, and again with the verdict."""
+        if self.split_digest:
+            record_reading(self.split_digest, reader_of(self.search_folder), verdict, self.search_folder.storage)
+
     def _run(self, configuration: Configuration, seed: int, split: str | None = None) -> SeedRun:
         on = split or self.request.split
         return seed_run(self.experiment, configuration, seed, on, self.search_folder, self.request.new_noise)
@@ -164,7 +181,8 @@ class Confirmation:
         """All trainings that there may be."""
         configurations = [one.configuration for one in self.candidates]
         tested = [self._run(one, seed) for one in configurations for seed in self.seeds]
-        return [*(run for one in self.candidates for run in one.runs), *tested]
+        of_selection = [run for one in self.candidates for run in one.runs]
+        return list({run.trial: run for run in (*of_selection, *tested, *self.runs.values())}.values())
 
     def train(self, journal: Journal) -> None:
         """Trains what has not been trained; starts Ray only if needed."""
@@ -177,10 +195,10 @@ class Confirmation:
             require_room(resources)
         rounds, ended = chain([first], rounds), partial(self._ended, journal)
         shown = replace(self.state, name=f"confirm {self.state.name}", trials={}, iterations=0)
-        noun = "trainings at most" if self.max_seeds else "trainings"
+        noun = "trainings at most" if self.max_seeds or self.selects else "trainings"
         panel = self.panel(self._to_come(), self.experiment.base_run().training.max_iterations, shown, noun)
         trainings = Trainings(rounds, journal, resources, self._own_checkpoints(), ended, shown, panel.update)
-        with ray_session(self.address), panel:
+        with ray_session(self.address, self.request.command(self.search_folder, self.address)), panel:
             networks = not self.experiment.base_run().grows_trees
             concurrency = Concurrency(
                 resources, self.experiment.search.max_concurrent, self.address is not None, say, networks
@@ -197,10 +215,9 @@ class Confirmation:
 
     def _rounds(self, journal: Journal) -> Iterator[list[SeedRun]]:
         """The trainings to do: those of the selection, then all of the test at once; with looks, seed after seed until
-        the verdict is settled. Then those that only say what tuning was worth."""
+        the verdict is settled."""
         yield from self._selection(journal)
         yield from self._test(journal)
-        yield from self._missing(journal, [self.runs[one.label, seed] for one in self.extra for seed in self.seeds])
 
     def _selection(self, journal: Journal) -> Iterator[list[SeedRun]]:
         if not self.selects:
@@ -209,7 +226,7 @@ class Confirmation:
         yield from self._missing(journal, [run for one in self.candidates for run in one.runs])
         self.selection = rows_of(self.candidates, self.failed_labels)
         by_label = {(one.arm, one.configuration.label): one.configuration for one in self.candidates}
-        self.baseline = by_label[PLAIN, champion(self.selection, PLAIN)]
+        self.champion = by_label[PLAIN, champion(self.selection, PLAIN)]
         if not self.request.tests_all:
             self.best = [by_label[CURRICULUM, champion(self.selection, CURRICULUM)]]
         say(in_words(self.selection, self.state.metric))
@@ -220,7 +237,7 @@ class Confirmation:
         if self.max_seeds:
             at_a_time = [self.seeds[:FIRST_LOOK], *([seed] for seed in self.seeds[FIRST_LOOK:])]
         for seeds in at_a_time:
-            every = [self.runs[one.label, seed] for seed in seeds for one in self.with_ablations]
+            every = [self.runs[one.label, seed] for seed in seeds for one in self.with_opponents]
             yield from self._missing(journal, every)
             seen = self.seeds.index(seeds[-1]) + 1
             if self.max_seeds and self._is_settled(journal, seen):
@@ -240,13 +257,12 @@ class Confirmation:
 
     def _is_settled(self, journal: Journal, seen: int) -> bool:
         """Looks at the first `seen` seeds; ends what is hopeless. Returns whether no further seed is worth training."""
-        baseline, *labels = (one.label for one in self.running)
-        if self.baseline.label in self.failed_labels or not labels:
+        if not self.running:
             return True
-        compared = self.compared([baseline, *labels], self.seeds[:seen])
-        tests = compared.tests(dict.fromkeys(labels, baseline), len(self.dropped))
-        queries = compared.values[baseline].shape[1]
-        look = look_at(tests, self.best[0].label, queries, seen, self.request.max_seeds)
+        compared = self.compared(self.seeds[:seen])
+        opposed = compared.opposed(self.roles, len(self.dropped), over_looks=False)
+        queries = next(iter(compared.tested.values())).shape[1]
+        look = look_at(opposed, self.best[0].label, queries, seen, self.request.max_seeds, compared.readings)
         self.looks.append(look)
         say(look.in_words())
         event = {"event": "look", "split": self.request.split, "max_seeds": self.request.max_seeds, **look.row}
@@ -256,24 +272,36 @@ class Confirmation:
             self.dropped |= dict.fromkeys(sorted(look.hopeless), seen)
         return look.decision != "continue"
 
-    def compared(self, labels: Sequence[str], seeds: Sequence[int]) -> Compared:
-        runs = {label: [self.runs[label, seed] for seed in seeds] for label in labels}
-        tested = {one.label for one in self.best}
-        readings = readings_before(self.last, [label for label in labels if label in tested], seeds)
+    def compared(self, seeds: Sequence[int]) -> Compared:
+        """What gets further seeds and its opponents, over these."""
+        runs = {one.label: [self.runs[one.label, seed] for seed in seeds] for one in self.with_opponents}
+        asked = new_seeds(self.request.most, self.state.search_seeds) if self.max_seeds else seeds
+        running = [one.label for one in self.running]
+        readings = readings_before(self.last, running, asked, self.request.new_noise)
         options = self.request.split, self.state.metric, self.request.correction, self.max_seeds
         return Compared(runs, *options, readings, self.clusters)
 
     @property
     def running(self) -> list[Configuration]:
-        """The baseline and the configurations that get the next seed."""
+        """The configurations that get the next seed: not those that failed, or of which an opponent failed."""
         out = self.dropped.keys() | self.failed_labels
-        return [self.baseline, *(one for one in self.best if one.label not in out)]
+        return [
+            one
+            for one in self.best
+            if one.label not in out and not any(each.label in self.failed_labels for each in self.opponents[one.label])
+        ]
 
     @property
-    def with_ablations(self) -> list[Configuration]:
-        """Those in `running`, then their ablations."""
-        own = [self.ablations.get(one.label) for one in self.running]
-        return list({one.label: one for one in (*self.running, *own) if one}.values())
+    def with_opponents(self) -> list[Configuration]:
+        """The plain champion, those in `running`, then their opponents."""
+        running = self.running
+        opponents = [each.configuration for one in running for each in self.opponents[one.label]]
+        return list({one.label: one for one in (self.champion, *running, *opponents)}.values())
+
+    @property
+    def roles(self) -> dict[str, dict[str, tuple[Role, ...]]]:
+        """By label of a configuration in `running`: its opponents and their roles."""
+        return {one.label: {each.label: each.roles for each in self.opponents[one.label]} for one in self.running}
 
     def _missing(self, journal: Journal, runs: Sequence[SeedRun]) -> Iterator[list[SeedRun]]:
         """The runs without a result yet, if any, which are numbered as they end; of the others' results, records what
@@ -331,15 +359,6 @@ class Confirmation:
             journal.append(event | {"artifacts": str(run.folder / split)})
         return result
 
-    def _default_row(self) -> dict[str, Any] | None:
-        """The first trial's configuration against the plain champion; None if it is that."""
-        if not self.extra or self.default.label in self.failed_labels:
-            return None
-        compared = self.compared([self.baseline.label, self.default.label], self.seeds)
-        [test] = compared.tests({self.default.label: self.baseline.label}, 0).values()
-        row = compared.row(self.default.label) | compared.comparison(self.default.label, self.baseline.label, test)
-        return row | {"label": DEFAULT}
-
     def _drawn(self) -> dict[str, str | None]:
         """What of the trainings was drawn anew for each seed: `anew`, `once`, or None if there is none of it."""
         teacher = None
@@ -348,35 +367,39 @@ class Confirmation:
         noisy = self.experiment.objective is None and self.experiment.value("data.label_noise.share")
         return {"teachers": teacher, "noise": ("anew" if self.request.new_noise else "once") if noisy else None}
 
+    def _plain_words(self) -> str:
+        """How a twin differs from its configuration, in words."""
+        if all(key.startswith(OF_CURRICULUM) for key in self.experiment.baseline):
+            return WITHOUT_CURRICULUM
+        return f"with {' '.join(setting(key, value) for key, value in self.experiment.baseline.items())}"
+
     def document(self) -> dict[str, Any]:
         """The document of `tune-cl confirm`. A configuration that failed under any seed, or got no more seeds, is
         not tested.
 
         Raises WorkFailed if nothing is left to compare.
         """
-        whole = [one.label for one in self.running]
-        if self.baseline.label in self.failed_labels or len(whole) < 2:
-            raise WorkFailed("; ".join(f"{run.name}: {why} (see {run.folder})" for run, why in self.failed))
+        roles = self.roles
+        if not roles:
+            raise WorkFailed(failures_in_words(self.failed))
         head = {"search": self.state.name, "storage": self.search_folder.address}
         head |= {"tracking_uri": masked(self.search_folder.tracking_uri)}
-        head |= {"metric": self.state.metric, "split": self.request.split}
-        ended = [one.label for one in self.with_ablations if one.label not in self.failed_labels]
-        compared = self.compared(ended, self.seeds)
-        own = {label: one.label for label, one in self.ablations.items() if one and one.label not in self.failed_labels}
-        verdict = document_of(compared, whole, own, self.best[0].label, list(self.dropped))
-        document = {**head, "seeds": self.seeds, **verdict, **self.label_free, "asked": asdict(self.request)}
+        head |= {"metric": self.state.metric, "split": self.request.split, "seeds": self.seeds}
+        compared = self.compared(self.seeds)
+        verdict = document_of(compared, self.champion.label, roles, self.best[0].label, list(self.dropped))
+        document = {**head, **verdict, **self.label_free, "asked": asdict(self.request), "plain": self._plain_words()}
         if self.present:
-            best = next((one for one in whole[1:] if one == self.best[0].label), whole[1])
-            values = compared.values[whole[0]], compared.values[best]
+            best = self.best[0].label if self.best[0].label in roles else next(iter(roles))
+            values = compared.values[document["baseline"]["label"]], compared.values[best]
             document["against"] = rows_of_existing(self.present, *values, best, self.request.correction)
         if self.request.best_of:
-            document["among"] = among_each_other(compared, whole[1:])
+            document["among"] = among_each_other(compared, list(roles))
         document["dropped"] = [{"label": label, "seeds": self.seeds[:seen]} for label, seen in self.dropped.items()]
         document["looks"] = [look.row for look in self.looks]
         document["failed"] = [failure(run, why) for run, why in self.failed]
         named = self.request.against_trial is not None  # the opponent, which is then of no arm
         selection = [row for row in self.selection if not named or row["arm"] != PLAIN]
-        document |= {"selection": selection, "default": self._default_row(), "fair": fair_of(self.state)}
+        document |= {"selection": selection, "fair": fair_of(self.state)}
         document |= self._drawn()
         document["earlier"] = looks_before(self.last, document)
         reader, storage = reader_of(self.search_folder), self.search_folder.storage
@@ -405,6 +428,7 @@ def confirm_search(
     try:
         with search_folder.open() as journal:
             work = prepare_work(search_folder, journal, request, address, objective, panel)
+            work.remember(None)
             tell(work.state, work)
             writer = MlflowWriter(journal, search_folder.tracking_uri)
             with ExitStack() as closing:
@@ -415,9 +439,7 @@ def confirm_search(
                     cluster = None  # only tracking may be left, which needs no cluster
                 document = work.document()
                 write_json(verdict_file(search_folder.folder, request.split), document)
-                if work.split_digest:
-                    reader, storage = reader_of(search_folder), search_folder.storage
-                    record_reading(work.split_digest, reader, document["verdict"], storage)
+                work.remember(document["verdict"])
                 write_verdict(
                     search_folder.folder / TRIALS / BEST_RANKER, document, request.command(search_folder, None)
                 )
@@ -457,8 +479,9 @@ def pilot(
     address: str | None,
     objective: Objective | None = None,
     panel: PanelKind = Panel,
-) -> np.ndarray:
-    """Trains the baseline with the first `seeds` seeds of a confirmation; returns its per-query values on dev, [N, Q].
+) -> tuple[np.ndarray, bool]:
+    """Trains the baseline with the first `seeds` seeds of a confirmation; returns its per-query values on dev, [N, Q],
+    and whether a test pairs equal seeds.
 
     A confirmation reuses the trainings. Raises Interrupted on Ctrl-C, WorkFailed if a training fails.
     """
@@ -468,8 +491,9 @@ def pilot(
             work = prepare_work(search_folder, journal, request, address, objective, panel, pilot=True)
             work.train(journal)
             if work.failed:
-                raise WorkFailed("; ".join(f"{run.name}: {why}" for run, why in work.failed))
-            return work.compared([work.default.label], work.seeds).values[work.default.label]
+                raise WorkFailed(failures_in_words(work.failed))
+            compared = work.compared(work.seeds)
+            return compared.values[work.default.label], compared.taken.paired
     except BaseException as error:
         if not stops(error):
             raise
@@ -482,14 +506,17 @@ def tell(state: SearchState, work: Confirmation) -> None:
     if not state.end:
         say(f"note: the search has not ended; the best of its {len(state.trials)} trials so far are confirmed")
     named = work.request.trials or work.request.best_of
-    if not named and len(work.best) < work.request.candidates:
-        say(f"note: the search has {len(work.best)} distinct curricula, fewer than --top {work.request.candidates}")
+    asked = work.request.top
+    if not named and asked is not None and len(work.best) < asked:
+        say(f"note: the search has {len(work.best)} distinct curricula, fewer than --top {asked}")
     if work.selects:
         several = [counted(sum(one.arm == arm for one in work.candidates), f"{arm} configuration") for arm in ARMS]
-        seeds = counted(SEEDS, "new seed")
+        seeds = counted(max(len(one.runs) for one in work.candidates), "new seed")
         say(f"selection on dev: {' and '.join(several)}, {seeds} each; the best of each arm meet on test")
     for note in notes_of({"split": work.request.split}):
         say(f"note: {note}")
+    for remark in remarks(state, work.experiment):
+        say(f"{'warning' if remark.warning else 'note'}: {remark.text}")
     if work.request.most < 2 and work.draws:
         say("note: with one seed, how much the seed matters stays unknown")
     if work.request.most > 1 and not work.draws:

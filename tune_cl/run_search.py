@@ -16,22 +16,25 @@ from trainables.core.errors import ConfigError, Interrupted, Problem, WorkFailed
 from trainables.core.plugins import plugins_of, require_sendable
 from trainables.core.prose import say
 from trainables.data import form_of
-from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Experiment
+from tune_cl.experiment.experiment import ARMS, Experiment
 from tune_cl.experiment.forecast import arms_of, forecast_of
 from tune_cl.experiment.load import require_current
 from tune_cl.experiment.plain_tuning import leaves_to_tune
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import TRIALS, SearchFolder, has_event, name_exists, stopped, stops
-from tune_cl.history.state import SearchState, experiment_of, replay
+from tune_cl.history.state import SearchState, experiment_of, replay, training_key
 from tune_cl.history.tracking_uri import masked
 from tune_cl.inputs import Artifacts, Inputs, inputs_of
 from tune_cl.process import versions
 from tune_cl.ray.concurrency import Concurrency, at_a_time, require_room
+from tune_cl.ray.later import training_later
 from tune_cl.ray.nodes import PACKAGES
 from tune_cl.ray.session import ray_session
 from tune_cl.ray.tuner import drop_foreign_checkpoints, run_trials
 from tune_cl.report.page import write_report
+from tune_cl.run_trainings import SeedTrainings, replicates_of
 from tune_cl.search.driver import BASELINE_TRIAL, Search
+from tune_cl.search.pairs import without_twin
 from tune_cl.search.progress_panel import Panel, PanelKind
 from tune_cl.search.warm_start import notes_of, warm_start
 from tune_cl.search_document import best_of, report_is_current, search_document
@@ -52,7 +55,8 @@ def start_search(
         require_room(experiment.search.resources)
     require_sendable(parts_of(experiment))
     inputs = inputs_of(experiment)
-    inputs.complete(address)
+    inputs.try_parts(parts_of(experiment))
+    inputs.complete_for_trials(address)
     warm = warm_start(experiment, inputs.digest, search_folder)
     if search_folder.exists():  # another `run` took the name while this one read its data
         raise name_exists(search_folder)
@@ -96,7 +100,7 @@ def resume_search(
         inputs = None if done else inputs_of(experiment)
         if inputs:
             inputs.require_unchanged(state.data)
-            inputs.complete(address)
+            inputs.complete_for_trials(address)
         with search_folder.open() as journal:
             if journal.note:
                 say(journal.note)
@@ -115,20 +119,36 @@ def tune_plain(
     objective: Objective | None = None,
 ) -> dict[str, Any]:
     """Adds plain trials to a search and runs them; returns its document. `trials`: how many; None: as many as make the
-    arms equal. Raises ConfigError if there is nothing for them to search."""
+    arms equal, and at least the twins that curricula lack. A call that was stopped goes on when it is repeated. Raises
+    ConfigError if there is nothing for them to search."""
     state = replay(read_events(search_folder.journal))
     experiment = experiment_of(state, same=True, objective=objective)
     require_current(experiment, "tuned")
+    if not is_repeated(state, trials):
+        event = tune_plain_event(experiment, state, trials)
+        with search_folder.open() as journal:
+            journal.append(event)
+    return resume_search(search_folder, address, panel, objective)
+
+
+def is_repeated(state: SearchState, trials: int | None) -> bool:
+    """Whether the newest call for plain trials asked for as many, and has yet to end."""
+    return bool(state.tuning) and not state.end and trials in (None, state.tuning[-1]["trials"])
+
+
+def tune_plain_event(experiment: Experiment, state: SearchState, trials: int | None) -> dict[str, Any]:
+    """The event that asks for plain trials; raises ConfigError if there is nothing for them to search."""
     leaves = leaves_to_tune(experiment)
-    given = experiment.arm_trials
-    more = given[CURRICULUM] - given[PLAIN] if trials is None else trials
+    begun, planned = ({arm: len(state.trials_of(arm)) for arm in ARMS}, experiment.arm_trials)
+    plain, others = (begun[arm] if state.end else planned[arm] for arm in ARMS)
+    twins = [experiment.training_run(experiment.twin_values(trial.point)) for trial in without_twin(experiment, state)]
+    lacking = len({training_key(run.in_force()) for run in twins})
+    more = max(others - plain, lacking) if trials is None else trials
     if more < 1:
-        wrong = f"{more} more plain trials: the search has {given[PLAIN]} beside {given[CURRICULUM]} others"
+        wrong = f"{more} more plain trials: the search has {plain} beside {others} others"
         raise ConfigError(Problem("--trials", wrong, "1 or more"))
     written = {key: leaf.document() for key, leaf in leaves.items()}
-    with search_folder.open() as journal:
-        journal.append({"event": "tune_plain", "trials": more, "leaves": written, "time": time.time()})
-    return resume_search(search_folder, address, panel, objective)
+    return {"event": "tune_plain", "trials": more, "leaves": written, "time": time.time()}
 
 
 def _stopped(error: BaseException, search_folder: SearchFolder, address: str | None) -> Interrupted | WorkFailed:
@@ -149,6 +169,8 @@ def _session(
     if inputs:
         for note in (*experiment.notes, *inputs.notes()):
             say(f"note: {note}")
+        for warning in inputs.warnings():
+            say(f"warning: {warning}")
     if search_folder.remote and not search_folder.elsewhere(search_folder.tracking_uri):
         say(f"note: MLflow's runs are in {search_folder.tracking_uri} of this machine; a server shows them to all")
     writer = MlflowWriter(journal, search_folder.tracking_uri)
@@ -194,7 +216,7 @@ def _run(
     label_free = None  # computed while Ray starts, most of which it waits
     if not before.label_free:
         label_free = ThreadPoolExecutor(1).submit(inputs.label_free, "dev")
-    with ray_session(address):
+    with ray_session(address, search_folder.command("resume", address)):
         if label_free:
             journal.append({"event": "label_free", **label_free.result(), "time": time.time()})
         trials, iterations = experiment.trials, experiment.base_run().training.max_iterations
@@ -208,12 +230,34 @@ def _run(
                 search.retry_failed()
             for foreign in drop_foreign_checkpoints(search.state, search_folder):
                 progress.say(f"note: the checkpoint {foreign} is not used: it is not below the search's folder")
-            session = f"session-{search.state.sessions}"
-            run_trials(
-                search, trials, inputs.by_key, limits.resources, search_folder.below("ray"), session, concurrency
-            )
+            place = search_folder.below("ray"), f"session-{search.state.sessions}"
+            with training_later(inputs.work_for_some, inputs.take, limits.resources) as later:
+                run_trials(search, trials, inputs.by_key, limits.resources, *place, concurrency, later)
+        if not search.ended_by:  # a budget that is used up
+            _replicate(search, search_folder, journal, inputs, address, panel)
     _close(search, artifacts)
     return search.state
+
+
+def _replicate(
+    search: Search,
+    search_folder: SearchFolder,
+    journal: Journal,
+    inputs: Inputs,
+    address: str | None,
+    panel: PanelKind,
+) -> None:
+    """Trains the default and its first curriculum with further seeds, which tell how much the seed matters."""
+    experiment, state = search.experiment, replay(journal.events())
+    runs = replicates_of(state, experiment, search_folder)
+    if not runs:
+        return
+    if experiment.objective or experiment.teachers:  # a training brings its own teacher, as in a confirmation
+        inputs = inputs_of(experiment, confirms=True)
+        inputs.complete(address)
+    SeedTrainings(search_folder, state, experiment, journal, address, panel).train(
+        runs, inputs.by_key, f"seeds of {state.name}"
+    )
 
 
 def _close(search: Search, artifacts: Artifacts) -> None:

@@ -17,7 +17,9 @@ from trainables.core.files import write_text
 from trainables.core.plugins import code_digests, plugin_files
 from trainables.core.prose import say
 from trainables.core.validation import with_needs
+from trainables.data.columns import required_split
 from trainables.evaluation.metrics import dev_key
+from tune_cl.confirmation.readings import record_reading, split_digest
 from tune_cl.history.search_folder import DEFAULT_STORAGE
 from tune_cl.model_card import Facts, write_card
 from tune_cl.process import stop_if_asked
@@ -33,21 +35,26 @@ RANKER = "ranker"  # likewise, of the trained ranker
 CONFIG = "config.yaml"  # the complete configuration, in the output
 
 
-def train_and_test(run: TrainingRun, output: Path, overrides: Flat) -> dict[str, Any]:
-    """Trains, or goes on from the last saved iteration, then applies the best weights to test. Returns the document of
-    `tune-cl train`; `overrides`: the keys that the user gave one by one, for a note on those without effect."""
+def train_and_rank(run: TrainingRun, output: Path, overrides: Flat, test: bool) -> dict[str, Any]:
+    """Trains, or goes on from the last saved iteration, then ranks dev by the best weights or, with `test`, the test
+    split, and evaluates that. Returns the document of `tune-cl train`; `overrides`: the keys that the user gave one by
+    one, for a note on those without effect."""
     from trainables.training.factory import training_notes  # imports torch: input first
     from trainables.training.prepared import prepare
 
     prepared = prepare(run)
+    if test:
+        required_split(prepared.data, "test")
     notes = [*unused(run, overrides), *prepared.data.notes, *training_notes(run, prepared)]
     training = _new_or_resumed(run, prepared, output, notes.append)
     for note in notes:  # printed only now that all input has been accepted
         say(f"note: {note}")
     say(training.machine)
     stop_if_asked()
+    if test:
+        record_reading(split_digest(prepared.data, "test"), str(output.resolve()), "a training", None)
     _train(training, output)
-    return _finish(training, output)
+    return _finish(training, output, "test" if test else "dev")
 
 
 def unused(run: TrainingRun, overrides: Flat) -> list[str]:
@@ -128,34 +135,30 @@ def _progress(training: RankerTraining, metrics: dict[str, float]) -> str:
     )
 
 
-def _finish(training: RankerTraining, output: Path) -> dict[str, Any]:
-    """Applies the best weights to test once (without one, to dev), and saves the run and the ranker."""
+def _finish(training: RankerTraining, output: Path, name: str) -> dict[str, Any]:
+    """Ranks the split `name` by the best weights, once, and saves the run and the ranker."""
     from trainables.evaluation.per_query import evaluator_of, scores_file, write_scores
     from trainables.training.trainer import test_metrics
-    from tune_cl.confirmation.readings import record_reading, split_digest
 
     run = training.run
     training.save_ranker(output / RANKER)
-    name = "test" if len(training.prepared.data.splits.get("test", ())) else "dev"
     data, scores = training.ranked(name)
     split = data.splits[name]
     run_file = scores_file(output, name, data)
     write_scores(run_file, split, data, scores, run.ranker["name"])
-    tested = test_metrics(run, training.prepared, split, scores) if name == "test" else None
-    if tested:
-        record_reading(split_digest(data, name), str(output.resolve()), "a training", None)
+    tested = {"test": test_metrics(run, training.prepared, split, scores)} if name == "test" else {}
     command = f"tune-cl train {quote(str(output / CONFIG))}"
     write_text(output / CONFIG, yaml.safe_dump(run.model_dump(), sort_keys=False))
     dev = training.best_value
     if not training.has_best:  # it was not trained
         ranked, of_dev = training.ranked("dev")
         dev = training.evaluate(of_dev, evaluator_of(ranked, ranked.splits["dev"], run.evaluation.relevance_level))
-    write_card(output / RANKER, Facts(run, data, dev, training.best_iteration, command, tested))
+    write_card(output / RANKER, Facts(run, data, dev, training.best_iteration, command, tested.get("test")))
     return {
         "dev": [row[dev_key(run.metric)] for row in training.history],
         "best_iteration": training.best_iteration,
         "dev_best": dev,
-        "test": tested,
+        **tested,
         "run_file": str(run_file),
         "checkpoint": str(output / RANKER),
         "samples_per_second": fmean(row["samples_per_second"] for row in training.history) if training.history else 0.0,

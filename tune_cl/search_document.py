@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from trainables.config.function import option_of
-from trainables.core.errors import WorkFailed
+from trainables.core.errors import ConfigError, WorkFailed
 from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Arm
 from tune_cl.history.journal import Event, read_events
 from tune_cl.history.search_folder import TRIALS, SearchFolder
-from tune_cl.history.state import Dev, SearchState, TrialState, over_curricula, replay
+from tune_cl.history.state import Dev, SearchState, TrialState, experiment_of, over_curricula, replay
 from tune_cl.history.tracking_uri import SQLITE, masked
 from tune_cl.search.analysis import selection_bias
+from tune_cl.search.remarks import remarks
 from tune_cl.tracking.cursor import Cursor, load
 from tune_cl.tracking.layout import PARENT, target, view_path
 
@@ -68,6 +70,7 @@ def search_document(
         "seconds": state.seconds,
         "ended_by": state.end.get("ended_by") if state.end else None,
         "forecast": state.forecast,
+        **_interpreted(state),
         "best": best,
         "best_curriculum": best_of(state, CURRICULUM),
         "opened": list(dict.fromkeys(key for trial in state.by_number() for key in trial.point)),
@@ -84,6 +87,7 @@ def search_document(
             }
             for arm in ARMS
         },
+        "failed_twins": failed_twins(state),
         **{key: state.label_free.get(key) for key in ("first_stage", "label_free")},
         "best_ranker": str(search_folder.folder / TRIALS / BEST_RANKER)
         if (state.end or {}).get("checkpoint")
@@ -93,6 +97,29 @@ def search_document(
         "tracking_uri": masked(search_folder.tracking_uri),
         "mlflow_run_id": run_id,
         "mlflow_view": view,
+    }
+
+
+def failed_twins(state: SearchState) -> list[dict[str, Any]]:
+    """Plain trials that failed, each with the curricula that have nothing to compare with."""
+    failed = {pair.twin.trial: pair.twin for pair in state.pairs() if pair.twin.outcome == "failed"}
+    of = {name: [pair.curriculum.trial for pair in state.pairs() if pair.twin.trial == name] for name in failed}
+    return [{"trial_id": name, "twin_of": of[name], "reason": trial.reason} for name, trial in failed.items()]
+
+
+def _interpreted(state: SearchState) -> dict[str, Any]:
+    """Remarks on the search, and what curricula change over its pairs (None for fewer than two); neither where a
+    plug-in that its space names is not loaded, which other facts do not need."""
+    try:
+        experiment = experiment_of(state)
+    except ConfigError:
+        return {"remarks": [], "effects": None}
+    from tune_cl.effects.pairs import search_effects  # imports SciPy
+
+    found = search_effects(state, experiment)
+    return {
+        "remarks": [asdict(remark) for remark in remarks(state, experiment)],
+        "effects": found and found.effects.document(),
     }
 
 

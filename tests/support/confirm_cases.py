@@ -41,7 +41,7 @@ curriculum:
   n: {choice: [2, 10], when: {curriculum.pacing: root}}
   T: 0.3
 training: {lr: {choice: [0.01, 0.02]}, batch_size: 8, batches_per_iteration: 2, max_iterations: 3}
-baseline: {curriculum.pacing: none, training.lr: 0.01}
+baseline: {curriculum.pacing: none}
 seed: 2
 """
 ROOT = {"curriculum.pacing": "root", "curriculum.n": 2, "training.lr": 0.02}
@@ -192,7 +192,7 @@ def local_trainer() -> Iterator[type[LocalTrainer]]:
     """The trainer that stands in for Ray; MLflow is left out."""
 
     @contextmanager
-    def no_ray(address: str | None) -> Iterator[None]:
+    def no_ray(address: str | None, goes_on: str = "") -> Iterator[None]:
         yield
 
     with pytest.MonkeyPatch.context() as patch:
@@ -212,7 +212,7 @@ def trainer() -> Iterator[type[LocalTrainer]]:
 
 @dataclass(frozen=True)
 class Confirmed:
-    """A search with its confirmation: both configurations with their ablations, two seeds. `trained`: in this order."""
+    """A search with its confirmation: both configurations with their opponents, two seeds. `trained`: in this order."""
 
     search_folder: SearchFolder
     document: dict[str, Any]
@@ -225,7 +225,7 @@ def confirmed(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Confirmed
     search_folder = ended_search(tmp_path_factory.mktemp("confirmed"), data)
     with local_trainer() as own, pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("unread")))
-        return Confirmed(search_folder, confirm(search_folder, seeds=2, ablate=True, each=True), list(own.trained))
+        return Confirmed(search_folder, confirm(search_folder, seeds=2, each=True), list(own.trained))
 
 
 @pytest.fixture

@@ -115,7 +115,24 @@ class Case:
             "metric": "map", "split": "test", "seeds": [1, 2, 3], "baseline": rows[0],
             "configurations": rows[1:], "correction": "holm", "verdict": "better",
             "these_seeds": "better", "queries": 12, "detectable": 0.018, "seeds_needed": 4,
+            "plain": "without the curriculum",
+            "fair": {"tuned": False, "keys": [], "trials": {"plain": 1, "curriculum": 14}},
         }  # fmt: skip
+        for row in rows[1:]:
+            test = (
+                "difference",
+                "size",
+                "p_value",
+                "p_adjusted",
+                "p_new",
+                "p_new_adjusted",
+                "ci95",
+                "ci95_new",
+                "marks",
+            )
+            row["opponents"] = [{"roles": ["champion", "default"], **rows[0], **{key: row[key] for key in test}}]
+            row["against"] = rows[0]["label"]
+        document["opponents"] = rows[1]["opponents"]
         path = self.search_folder.folder / "confirmation" / "test.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(document | other))
@@ -128,7 +145,13 @@ class Case:
         row = {"label": label, "trial_id": trial_id(place), "params": {}, "runs": runs, "mean": mean, "sd": 0.0123}
         if not place:
             return row
-        tested = {"difference": mean - 0.5, "p_value": 0.001, "p_adjusted": 0.002, "ci95": [0.01, 0.2]}
+        tested = {
+            "difference": mean - 0.5,
+            "size": mean - 0.5,
+            "p_value": 0.001,
+            "p_adjusted": 0.002,
+            "ci95": [0.01, 0.2],
+        }
         tested |= {"p_new": p_new / 2, "p_new_adjusted": p_new, "ci95_new": [0.005, 0.21], "seed_matters": True}
         return row | tested | {"p_per_seed": [0.1, 0.2, 0.3], "marks": ("", "‡", "†")[place]}
 

@@ -7,10 +7,12 @@ import math
 import numpy as np
 from scipy.special import stdtrit
 
-from trainables.baselines.label_free import BM25, first_stage_name, first_stage_order
+from trainables.baselines.label_free import GIVEN_RUN, first_stage_name, first_stage_order
 from trainables.core.prose import counted
+from trainables.data.clusters import PREFIX, alike, grouping_of_ids
 from trainables.data.columns import RankingData, Split
 from trainables.data.combine import drawn_queries
+from trainables.data.hygiene import query_keys
 from trainables.data.label_check import CHANCE, agreements
 from trainables.data.labels import bm25_scores
 from trainables.data.settings import DataConfig
@@ -20,6 +22,7 @@ BELOW, ABOVE = 0.025, 0.1  # about chance, for the upper end of agreement's inte
 FEWEST = 20  # queries, below which agreement is not judged
 MOST_QUERIES, MOST_PAIRS = 300, 20_000  # for which BM25 is computed, where the first stage is a given run
 MOSTLY = 2 / 3  # share of relevant candidates
+SAME, MOST_COMPARED = 0.5, 200_000  # share of dev queries; queries, beyond which the texts are not compared
 FEW_TEST_QUERIES, SEEDS = 50, 5
 # Of differences in AP, as in confirmations of ours (docs/explanation/verdict.md): SDs of seeds, queries, and the rest.
 USUAL = Components(2 * 0.01**2, 2 * 0.03**2, 2 * 0.16**2)
@@ -28,8 +31,9 @@ DRAW_ANEW = "data.split: [0.6, 0.2, 0.2] splits all queries again"
 
 def doubts(data: RankingData, config: DataConfig, level: int) -> list[str]:
     """What speaks against the data, a line each: labels that have nothing to do with the texts, candidates that are
-    mostly relevant, and too few test queries. `level`: the lowest relevant grade."""
-    lines = [_too_few(data)]
+    mostly relevant, queries that are in train and dev, and too few test queries, or such that repeat each other.
+    `level`: the lowest relevant grade."""
+    lines = [_too_few(data), _same_queries(data), _grouped(data, config)]
     if data.task == "ranking":
         lines += [_unrelated(data, config, level), _mostly_relevant(data, level)]
     return [line for line in lines if line]
@@ -54,7 +58,7 @@ def _unrelated(data: RankingData, config: DataConfig, level: int) -> str:
 def agreement(data: RankingData, config: DataConfig, split: Split, level: int) -> tuple[float, float]:
     """Mean agreement of a split's labels with BM25 over its queries (`agreements`), and the upper end of its 95 %
     interval, for which queries are the sample; NaN for too few queries that tell."""
-    if first_stage_name(data, config, split) == BM25:
+    if first_stage_name(data, config, split) != GIVEN_RUN:
         values = agreements(split, first_stage_order(split), level)
     else:
         most = MOST_PAIRS * len(split) // max(1, len(split.document))
@@ -73,7 +77,38 @@ def _mostly_relevant(data: RankingData, level: int) -> str:
         return ""
     right = "evaluation.relevance_level: a higher grade"
     others = "" if data.features is not None else "; data.candidates: bm25 takes others"
+    if all_of := [name for name, share in shares.items() if share == 1]:
+        nothing = f"every candidate in {' and '.join(all_of)} is relevant, none has a grade below {level}"
+        return f"{nothing}, so there is nothing to rank: {right}{others}"
     return f"most candidates are relevant ({', '.join(high)}), so every order scores high: {right}{others}"
+
+
+def _same_queries(data: RankingData) -> str:
+    splits = [data.splits[name] for name in ("train", "dev") if name in data.splits]
+    if len(splits) < 2 or sum(map(len, splits)) > MOST_COMPARED:
+        return ""
+    train, dev = (query_keys(data, split) for split in splits)
+    shared = int(np.isin(dev, train).sum())
+    if not shared or shared / len(dev) < SAME:
+        return ""
+    both = f"{shared} of {counted(len(dev), 'dev query')} are training queries, too"
+    return f"{both}: dev prefers what has learnt them by heart, and tells nothing of new queries; {DRAW_ANEW}"
+
+
+def _grouped(data: RankingData, config: DataConfig) -> str:
+    """Test queries whose ids look as if some repeated others, which neither reader nor configuration says."""
+    if config.query_clusters is not None or data.group is not None or "test" not in data.splits:
+        return ""
+    ids = [data.query_ids[query] for query in data.splits["test"].query]
+    separator = grouping_of_ids(ids)
+    if separator is None:
+        return ""
+    groups = [name.rpartition(separator)[0] or name for name in ids]
+    what = f"ids of test queries look grouped (such as {alike(groups, ids)})"
+    right = (
+        f"data.query_clusters: {PREFIX}{separator} counts each of the {len(set(groups)):,} groups as one in a verdict"
+    )
+    return f"{what}: if these repeat each other, {right}"
 
 
 def _too_few(data: RankingData) -> str:

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 MOST_DOCUMENTS = 100_000  # of a collection whose texts are read for this: some seconds
-BM25, GIVEN_RUN, VECTORS = "BM25", "the given run", "cosine of mean word vectors"
+OVER_WORDS, BY_LUCENE, GIVEN_RUN = (
+    f"{what} (first stage)" for what in ("BM25 over words", "Lucene's BM25", "the given run")
+)
+VECTORS = "cosine of mean word vectors"
 LEXICAL = {"BM25 over stems": "bm25", "SDM": "sdm"}
 Rankings = dict[str, Callable[[Split], np.ndarray]]  # scores of a split's candidates, float [C], by label
 NOTHING: dict[str, Any] = {"first_stage": None, "label_free": None}
@@ -53,9 +56,10 @@ def label_free(
 
 
 def first_stage_name(data: RankingData, config: DataConfig, split: Split) -> str:
-    """Whose ranks a split's candidates have."""
-    by_bm25 = data.retrieved or split.given is not None or config.source == DOCSTRINGS
-    return BM25 if by_bm25 else GIVEN_RUN
+    """Whose ranks a split's candidates have: candidates that BM25 did not retrieve are scored by its words."""
+    if data.retrieved:
+        return BY_LUCENE
+    return OVER_WORDS if split.given is not None or config.source == DOCSTRINGS else GIVEN_RUN
 
 
 def first_stage_order(split: Split) -> np.ndarray:

@@ -16,7 +16,7 @@ from trainables.config.keys import TrainingRun
 from trainables.core.errors import DataError, Problem
 from trainables.core.prose import Countdown
 from trainables.data.columns import RankingData, Split, TextColumn, require_texts, require_texts_to_rank
-from trainables.data.combine import some_queries, with_candidates
+from trainables.data.combine import some_queries, with_candidates, without_own
 from trainables.data.words import UNKNOWN, Cut, number_words, words
 
 if TYPE_CHECKING:
@@ -327,7 +327,8 @@ class Lexical(Baseline):
         for start in range(0, len(split), step):
             end = min(start + step, len(split))
             part = some_queries(split, np.arange(start, end))
-            yield Pool(with_candidates(part, *search(part), len(self.postings)), self.run.data.depth(name))
+            whole = with_candidates(part, *search(part), len(self.postings))
+            yield Pool(without_own(whole, self.data.own), self.run.data.depth(name))
             progress.tell(end)
 
     def search(self, params: Params) -> Search:
@@ -346,7 +347,8 @@ class Bm25Baseline(Lexical):
 
     def search(self, params: Params) -> Search:
         saturated = self.postings.saturated(params["k1"], params["b"])
-        return lambda split: self.postings.best(split, saturated, self.run.data.depth())
+        depth = self.run.data.depth() + (self.data.own is not None)
+        return lambda split: self.postings.best(split, saturated, depth)
 
     def scorer(self, split: Split) -> Scorer:
         matches = self.postings.matches(split)

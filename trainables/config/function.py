@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -136,6 +137,8 @@ def _module(path: Path) -> ModuleType:
     sys.modules[name] = module  # inspect and cloudpickle look there
     if str(path.parent) not in sys.path:
         sys.path.insert(0, str(path.parent))
+        paths = [str(path.parent), os.environ.get("PYTHONPATH", "")]
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))  # for a local Ray's processes
     try:
         spec.loader.exec_module(module)
     except Exception as error:

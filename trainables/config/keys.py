@@ -30,7 +30,8 @@ from trainables.curriculum.scoring import SCORINGS, TEACHERS
 from trainables.curriculum.subset import SUBSETS
 from trainables.curriculum.weighting import OF_DIFFICULTY, SELF_PACED_WEIGHTS, WEIGHTINGS
 from trainables.data.settings import DataConfig, ForNetworks
-from trainables.evaluation.metrics import LEVEL_ELSEWHERE, METRICS, our_name
+from trainables.evaluation.metrics import LEVEL_ELSEWHERE, METRIC_FORMS, METRICS, our_name, parse_measures
+from trainables.evaluation.other_measures import Elsewhere
 from trainables.rankers import RANKERS, ranker_settings
 from trainables.rankers.folder import usual_temperature
 from trainables.training.losses import LOSSES
@@ -417,6 +418,20 @@ def metric_name(value: Any) -> Any:
     return our_name(value) if isinstance(value, str) else value
 
 
+def known_metric(value: str) -> str:
+    """Lets a measure through whose values lie between 0 and 1."""
+    try:
+        measure = parse_measures([value])[value]
+    except ConfigError as error:
+        raise ValueError(f"{error.problems[0].wrong}; {METRIC_FORMS}") from None
+    if isinstance(measure, Elsewhere) and not measure.is_share:
+        raise ValueError(f"'{value}' is no share between 0 and 1; {METRIC_FORMS}")
+    return value
+
+
+MEASURES = OneOf(known_metric, METRICS, "another measure of trec_eval or ir_measures (ndcg@5, recall@100)")
+
+
 class TrainingRun(Section):
     """Everything that determines one training."""
 
@@ -425,7 +440,7 @@ class TrainingRun(Section):
     curriculum: CurriculumConfig = CurriculumConfig()
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
-    metric: Annotated[str, BeforeValidator(metric_name), one_of(METRICS)] = Field(
+    metric: Annotated[str, BeforeValidator(metric_name), MEASURES] = Field(
         default="map", description="what trials are compared by on dev; on pairs to classify it is accuracy"
     )
     seed: int = Field(default=0, ge=0, description="of a training, and of what a search draws")
@@ -463,6 +478,11 @@ class TrainingRun(Section):
     def draws(self) -> bool:
         """Whether the training draws anything at random; else it is the same under every seed."""
         return ranker_settings(self.ranker).draws
+
+    @property
+    def starts_alike(self) -> bool:
+        """Whether trainings with different seeds start from the same pretrained weights, but for a new last layer."""
+        return "model" in self.ranker or self.training.pretrain_data is not None
 
     @property
     def teachers(self) -> list[str]:

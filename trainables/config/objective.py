@@ -73,6 +73,7 @@ class ObjectiveRun(Section):
 
     grows_trees: ClassVar[bool] = False
     draws: ClassVar[bool] = True
+    starts_alike: ClassVar[bool] = False  # as far as anybody knows
     evaluation: ClassVar[None] = None
 
     @field_validator("ranker")

@@ -111,12 +111,12 @@ def lines_of(file: BinaryIO, path: Path) -> Iterator[bytes]:
 
 def no_link(path: str, flags: int) -> int:
     """An opener for `open`, for files of ours that are written in place. Others could foresee their names and put a
-    link there, through which we would write to any file: raises ConfigError for a link, a pipe or a device."""
+    link there, through which we would write to any file: raises ConfigError for a link, pipe, device or folder."""
     wrong = ConfigError(Problem(str(path), "not a regular file, or a link to one", "remove it"))
     try:
         handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO):
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
             raise wrong from None
         raise
     if not stat.S_ISREG(os.fstat(handle).st_mode):

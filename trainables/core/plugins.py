@@ -204,7 +204,7 @@ def code_digest(entry: Entry[Any]) -> str:
     return plugin.digest if (plugin := plugin_of(entry)) else uuid4().hex
 
 
-def _own_parts(tree: object) -> list[Entry[Any]]:
+def own_parts(tree: object) -> list[Entry[Any]]:
     """The entries, built-in ones aside, whose names are values in a tree of mappings and lists."""
     named = set(_words(tree))
     entries = [entry for registry in REGISTRIES for entry in registry.entries.values()]
@@ -221,12 +221,12 @@ def _words(tree: object) -> Iterator[str]:
 
 def code_digests(tree: object) -> list[str]:
     """`code_digest` of each part of one's own whose name is a value in a configuration."""
-    return [code_digest(entry) for entry in _own_parts(tree)]
+    return [code_digest(entry) for entry in own_parts(tree)]
 
 
 def plugins_of(tree: object) -> list[Plugin]:
     """The plug-ins that bring parts whose names are values in a configuration, a tree of mappings and lists."""
-    modules = {entry.module for entry in _own_parts(tree)}
+    modules = {entry.module for entry in own_parts(tree)}
     return [plugin for plugin in LOADED if any(map(plugin.brings, modules))]
 
 
@@ -238,7 +238,7 @@ def plugin_files(tree: object) -> dict[str, str]:
 def require_sendable(tree: object) -> None:
     """Raises ConfigError for a part in a configuration that was registered outside a plug-in, as in a notebook: other
     processes lack it."""
-    outside = {entry.name: entry.module for entry in _own_parts(tree) if plugin_of(entry) is None}
+    outside = {entry.name: entry.module for entry in own_parts(tree) if plugin_of(entry) is None}
     if outside:
         right = f"a file or module with it, named by {OPTION} (plugins=[...] in Python)"
         raise ConfigError(

@@ -23,6 +23,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
+from trainables.core.errors import MachineFault
 from trainables.core.files import FULL, replacing
 
 if TYPE_CHECKING:
@@ -50,12 +51,14 @@ log = logging.getLogger(__name__)
 
 def fault_of(error: BaseException | None) -> BaseException | None:
     """The error, or the one behind it, if that is a fault of the machine: its storage is full, read-only or broken, or
-    out of reach. None for any other: of a configuration, of data, of a user's function.
+    out of reach, or it is a MachineFault. None for any other: of a configuration, of data, of a user's function.
 
     A fault says nothing about what was computed, so it fails no trial: it is waited for, then the search ends.
     """
     if error is None:
         return None
+    if isinstance(error, MachineFault):
+        return error
     behind = (error.__cause__, getattr(error, "cause", None), *getattr(error, "worker_failures", {}).values())
     if deeper := next(filter(None, map(fault_of, behind)), None):
         return deeper

@@ -74,9 +74,10 @@ class Section(BaseModel):
 
 @dataclass(frozen=True)
 class OneOf(AfterValidator):
-    """For a field's annotation: the value must be one of these names."""
+    """For a field's annotation: the value must be one of these names. `others`: what else may be named, in words."""
 
     names: Iterable[str] = ()
+    others: str = ""
 
 
 @dataclass(frozen=True)
@@ -213,7 +214,7 @@ def expected(annotation: Any, metadata: Iterable[Any] = ()) -> str:
         names = [str(name) for name in get_args(annotation)]
         return names[0] if len(names) == 1 else f"one of {', '.join(names)}"
     if named := next((item for item in metadata if isinstance(item, OneOf)), None):
-        return f"one of {', '.join(named.names)}"
+        return f"one of {', '.join(named.names)}{named.others and f', or {named.others}'}"
     words = WORDS.get(origin or annotation, "a value of another kind") + interval(metadata)
     return f"{words}, or inf" if any(getattr(item, "allow_inf_nan", False) for item in metadata) else words
 

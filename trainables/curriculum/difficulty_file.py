@@ -13,6 +13,7 @@ from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.data.columns import RankingData, Split
 from trainables.data.instances import Instances
 from trainables.data.readers.collection import hash_of
+from trainables.data.readers.contents import is_number
 from trainables.data.readers.rows import Rows, Wrong, one_line, score_of
 
 COLUMNS = ("QUERY", "DOCUMENT", "VALUE")
@@ -96,6 +97,8 @@ def _read(path: Path) -> Table:
     rows = Rows(path, COLUMNS, "\t", problems)
     query, document, value, line = array("Q"), array("Q"), array("d"), array("q")
     for number, (asked, name, field) in rows:
+        if number == 1 and asked.lower() in ("query", "query_id") and not is_number(field):  # a header
+            continue
         try:
             given = score_of(field)
         except Wrong:

@@ -33,10 +33,12 @@ class Sampler:
 
         All are drawn from the pool of the first of these steps, so the batches can be rearranged by length without any
         instance coming before its time. Each batch is an independent uniform draw, a function of (seed, step) alone,
-        as in Penha & Hauff's code; within a batch there is no replacement.
+        as in Penha & Hauff's code; within a batch there is no replacement. Where everything is open, the draw is that
+        of plain training, whatever the order: a curriculum that closes nothing trains exactly as its twin does.
         """
         pool = self.pool(step, batch_size)
-        return self.order[np.stack([self._batch(step + i, pool, batch_size) for i in range(batches)])]
+        positions = np.stack([self._batch(step + i, pool, batch_size) for i in range(batches)])
+        return positions if len(pool) == len(self.order) else self.order[positions]
 
     def _batch(self, step: int, pool: range, size: int) -> np.ndarray:
         """Positions in the order."""

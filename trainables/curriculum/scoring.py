@@ -97,6 +97,10 @@ class Scored:
     early_teachers: Callable[[], np.ndarray] | None = None
     cross_fitted: Callable[[], np.ndarray] | None = None
 
+    def __len__(self) -> int:
+        """How many instances there are, I."""
+        return len(self.instances)
+
     def teacher_scores(self, which: str = "teacher") -> np.ndarray:
         """What the field `which`, one of TEACHERS, returns. Raises WorkFailed if there is no teacher."""
         scores: Callable[[], np.ndarray] | None = getattr(self, which)
@@ -159,6 +163,7 @@ ONE_UTTERANCE = "is the same for all pairs: each has one utterance"
 NO_RUN = "reads a first-stage run, and pairs to classify have none"
 OTHER_TEACHERS = ("teacher_course", "early_teachers", "cross_fitted")
 EARLY_TEACHERS, EARLY_ITERATIONS = 3, 2  # that el2n averages over, and after which it reads them
+CONSTANT = "every training instance has the same difficulty"  # what is noted where an order would mean nothing
 FOLDS = 5  # parts of the training queries; for crossfit_loss a teacher is trained without each
 TEACHERS = ("teacher", *OTHER_TEACHERS)
 NEEDS = frozenset({"seed", "reference", "relevance_level", "vectors", "file", *TEACHERS})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections import Counter
 from contextlib import suppress
@@ -20,12 +21,12 @@ from trainables.data.columns import RankingData, Task
 from trainables.data.combine import with_splits, with_training_share
 from trainables.data.data_cache import cached_data
 from trainables.data.labels import with_training_labels
-from trainables.data.readers import READERS, reader_for
-from trainables.data.readers.files import not_read
+from trainables.data.readers import ARCHIVES, READERS, reader_for
+from trainables.data.readers.files import is_named_as_table, not_read
 from trainables.data.settings import DataConfig
 from trainables.data.tables_in_memory import HUB, from_hub
 
-_FORMAT = 4  # raise it when a reader or the store would give other columns for the same files
+_FORMAT = 5  # raise it when a reader or the store would give other columns for the same files
 DOCSTRINGS = "docstrings"
 _IR_DATASETS = "ir_datasets:"
 _FORMS = f"a folder (tune-cl list data), {DOCSTRINGS}, {_IR_DATASETS}NAME or {HUB}NAME"
@@ -85,11 +86,15 @@ def _load(config: DataConfig) -> RankingData:
 
 
 def require_source(source: str) -> None:
-    """Raises DataError for a folder that is not there. Takes no time, unlike importing what data is loaded for."""
+    """Raises DataError for a folder or file that is not there. Takes no time, unlike loading."""
     folder = Path(source).expanduser()
     if _elsewhere(source) is None and not folder.is_dir():
+        if folder.is_file() and is_named_as_table(folder):
+            return
         wrong = "is not a folder" if folder.exists() else "does not exist"
         meant = None if folder.exists() else _of_ir_datasets(source.strip("/").lower())
+        if folder.name.endswith(ARCHIVES):
+            meant = "unpack it, and give the folder"
         raise DataError(Problem("data.source", f"'{source}' {wrong}", meant or _FORMS))
 
 
@@ -135,7 +140,11 @@ def recognised(source: str) -> tuple[str, str, list[str]]:
     folder = Path(source).expanduser()
     name = reader_for(folder)
     entry = READERS.entries[name]
-    return name, entry.summary, [str(path.relative_to(folder)) for path in entry.value.files(folder)]
+    return (
+        name,
+        entry.summary,
+        [str(path.relative_to(folder if folder.is_dir() else folder.parent)) for path in entry.value.files(folder)],
+    )
 
 
 def _load_folder(folder: Path, config: DataConfig) -> RankingData:
@@ -154,14 +163,26 @@ def _load_folder(folder: Path, config: DataConfig) -> RankingData:
 
 def _require_intact_links(folder: Path) -> None:
     """Raises DataError for broken links: to readers, such a file would look as if it had not been given."""
+    if not folder.is_dir():
+        return
     named = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]  # not editors' locks
-    problems = [
-        Problem(str(path), f"leads to {path.readlink()}, which is not there", "a link to a file, or none")
-        for path in named
-        if path.is_symlink() and not path.exists()
-    ]
+    problems = []
+    for path in named:
+        if path.is_symlink() and not path.exists():
+            wrong = (
+                "is a link in a loop of links" if _in_loop(path) else f"leads to {path.readlink()}, which is not there"
+            )
+            problems.append(Problem(str(path), wrong, "a link to a file, or none"))
     if problems:
         raise DataError(problems)
+
+
+def _in_loop(path: Path) -> bool:
+    try:
+        path.stat()
+    except OSError as error:
+        return error.errno == errno.ELOOP
+    return False
 
 
 def _load_ir_datasets(source: str, config: DataConfig) -> RankingData:

@@ -19,7 +19,7 @@ import numpy as np
 from trainables.core.cache import cache_root, cached, digest_of
 from trainables.core.errors import WorkFailed
 from trainables.core.files import opened
-from trainables.core.prose import say
+from trainables.core.prose import counted, say
 from trainables.data.columns import NO_RANK, Rated, TextColumn
 from trainables.data.words import Cut, for_lucene
 
@@ -45,7 +45,7 @@ def retrieve(
     wanted = {split: list(rows) for split, rows in queries.items()}
 
     def build(folder: Path) -> None:
-        say(f"retrieving {top_k} candidates for each of {sum(map(len, wanted.values())):,} queries")
+        say(f"retrieving {top_k} candidates a query for {counted(sum(map(len, wanted.values())), 'query')}")
         for split, rows in wanted.items():
             _write_json_lines(folder / f"queries.{split}.jsonl", rows, cut)
         arguments = (folder, "--k1", k1, "--b", b, "--top-k", top_k)

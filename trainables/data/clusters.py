@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 
 from trainables.core.errors import DataError, Problem
+from trainables.core.prose import counted
 from trainables.data.columns import RankingData, required_split
 from trainables.data.readers.rows import Rows
 
-KEY, PREFIX = "data.query_clusters", "prefix:"
+KEY, PREFIX, NONE = "data.query_clusters", "prefix:", "none"
+SEPARATORS = "_-./:"  # before the last part of an id
+FEWEST_GROUPS, LARGEST = 5, 0.2  # of ids that look grouped: fewer, or one of more queries, is a prefix of a data set
 
 
 def query_clusters(data: RankingData, name: str, given: str | None) -> dict[str, int] | None:
@@ -27,6 +31,10 @@ def query_clusters(data: RankingData, name: str, given: str | None) -> dict[str,
 
 def _names(data: RankingData, ids: Sequence[str], queries: Sequence[int], given: str | None) -> list[str]:
     """The name of each query's cluster."""
+    if given == NONE:
+        return list(ids)
+    if given is None and data.group is not None:
+        return [str(group) for group in data.group[list(queries)].tolist()]
     if given is None:
         texts = (data.query_text(query) for query in queries)
         return list(ids) if data.features is not None else [" ".join(text.lower().split()) for text in texts]
@@ -36,7 +44,7 @@ def _names(data: RankingData, ids: Sequence[str], queries: Sequence[int], given:
     by_query = _of_file(Path(given).expanduser())
     if missing := [one for one in ids if one not in by_query]:
         raise DataError(
-            Problem(given, f"lacks {len(missing)} queries, such as '{missing[0]}'", "a line for each query")
+            Problem(given, f"lacks {counted(len(missing), 'query')}, such as '{missing[0]}'", "a line for each query")
         )
     return [by_query[one] for one in ids]
 
@@ -50,3 +58,33 @@ def _of_file(path: Path) -> dict[str, str]:
     if problems:
         raise DataError(problems)
     return clusters
+
+
+def grouping_of_ids(ids: Sequence[str]) -> str | None:
+    """The separator before which at least half of the ids share their beginning with another, as those of related
+    queries do (`Q318_R6`, `31_2`); None if there is none."""
+    for separator in SEPARATORS:
+        sizes = Counter(name.rpartition(separator)[0] or name for name in ids)
+        shared = sum(size for size in sizes.values() if size > 1)
+        if len(sizes) >= FEWEST_GROUPS and 2 * shared >= len(ids) and max(sizes.values()) <= LARGEST * len(ids):
+            return separator
+    return None
+
+
+def cluster_notes(data: RankingData, given: str | None) -> list[str]:
+    """A note on how many the test queries count in a verdict, where near-duplicates were found and not given."""
+    if given is not None or not len(data.splits.get("test", ())):
+        return []
+    clusters = query_clusters(data, "test", None)
+    if clusters is None:
+        return []
+    counted_as = f"a verdict counts the {len(clusters):,} test queries as {len(set(clusters.values())):,}"
+    which = f"for some are near-duplicates (such as {alike(list(clusters.values()), list(clusters))})"
+    return [f"{counted_as}, {which}; {KEY}: {NONE} counts each"]
+
+
+def alike(groups: Sequence[Hashable], ids: Sequence[str]) -> str:
+    """Two ids of the first group that has two."""
+    counts = Counter(groups)
+    first = next(group for group in groups if counts[group] > 1)
+    return " and ".join([name for group, name in zip(groups, ids, strict=True) if group == first][:2])

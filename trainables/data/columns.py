@@ -165,6 +165,9 @@ class RankingData:
     classes            names of the classes; empty for ranking
     retrieved          whether the candidates of all splits were retrieved by BM25 (not given, nor the judged documents)
     words              how texts are cut into words, as trainables.data.words has it
+    group              int32 [queries]: equal for near-duplicate queries, as far as the reader knows; None: it does not
+    own                int32 [queries]: the document that is the query itself and so no candidate, -1 = none; None: no
+                       query has one
     """
 
     name: str
@@ -183,6 +186,8 @@ class RankingData:
     classes: tuple[str, ...] = ()
     retrieved: bool = False
     words: Literal["spaces", "script", "bigrams"] = "spaces"
+    group: np.ndarray | None = None
+    own: np.ndarray | None = None
 
     @property
     def turns(self) -> np.ndarray:

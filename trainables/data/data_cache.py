@@ -21,10 +21,10 @@ from trainables.core.cache import cached, digest_of, load_array, load_arrays, sa
 from trainables.core.files import read_text
 from trainables.data.columns import RankingData, Split, TextColumn
 
-STORE = 3  # raise it when the store has another column for the same content: it is read again, its digest stays
+STORE = 5  # raise it when the store has another column for the same content: it is read again, its digest stays
 META = "meta.json"
 _TEXTS = ("document_ids", "documents", "query_ids", "utterances")
-_ARRAYS = ("utterance_offsets", "domain", "features")
+_ARRAYS = ("utterance_offsets", "domain", "features", "group", "own")
 _META = ("name", "digest", "domains", "notes", "task", "classes", "retrieved", "words")
 _BLOCK = 1 << 16  # offsets in memory before they are written
 _SPLIT_ARRAYS = tuple(field.name for field in fields(Split))

@@ -164,6 +164,7 @@ def make_data(docstrings: Sequence[Docstring], bm25: Bm25Config) -> RankingData:
         domain=np.array([packages[context.docstring.package] for context in everything], np.int16),
         domains=tuple(PACKAGES),
         splits=splits,
+        group=np.unique([context.docstring.module for context in everything], return_inverse=True)[1].astype(np.int32),
     )
 
 

@@ -55,7 +55,7 @@ def _shared(data: RankingData) -> list[dict[str, Any]]:
     queries, documents, texts = {}, {}, {}
     for name, split in data.splits.items():
         documents[name] = np.unique(split.document)
-        queries[name] = _keys(data.query_text(row) if has_texts else data.query_ids[row] for row in split.query)
+        queries[name] = query_keys(data, split)
         texts[name] = _keys(data.documents[row] for row in documents[name] if has_texts)
     return [
         {
@@ -66,6 +66,12 @@ def _shared(data: RankingData) -> list[dict[str, Any]]:
         }
         for one, two in combinations(data.splits, 2)
     ]
+
+
+def query_keys(data: RankingData, split: Split) -> np.ndarray:
+    """What equal queries have in common, sorted: their texts, or their ids where there are only features."""
+    has_texts = data.features is None
+    return _keys(data.query_text(row) if has_texts else data.query_ids[row] for row in split.query)
 
 
 def _keys(texts: Iterable[str]) -> np.ndarray:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+
+from trainables.core.machine import usable_cpus
 
 PROGRESS = "progress: "  # begins a line that `candidates` shows to the user
 DOCUMENTS_A_NOTE, QUERIES_A_NOTE = 100_000, 1000
@@ -44,7 +45,7 @@ def java(name: str) -> Any:
 
 def write_index(collection: Path, folder: Path) -> None:
     """Writes a Lucene index of a JSON-lines collection {"id", "contents"}, stemmed and stopped as Anserini does."""
-    indexer = java("io.anserini.index.SimpleIndexer")(str(folder), False, os.cpu_count() or 1)
+    indexer = java("io.anserini.index.SimpleIndexer")(str(folder), False, usable_cpus())
     with collection.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             indexer.addRawDocument(line)
@@ -76,7 +77,7 @@ def search_split(searcher: Any, queries: Path, run: Path, top_k: int) -> None:
             for row in part:
                 texts.add(row["contents"])
                 ids.add(row["id"])
-            hits = searcher.batch_search(texts, ids, top_k, os.cpu_count() or 1)
+            hits = searcher.batch_search(texts, ids, top_k, usable_cpus())
             for row in part:
                 for rank, hit in enumerate(hits.get(row["id"]) or [], 1):
                     file.write(f"{row['id']} Q0 {hit.docid} {rank} {hit.score:.9g} bm25\n")

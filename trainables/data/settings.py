@@ -111,9 +111,9 @@ class DataConfig(Section):
     query_clusters: str | None = Field(
         default=None,
         min_length=1,
-        description="near-duplicate queries, which a verdict counts as one: a file with a query id and its cluster on"
-        " each line, or prefix:SEPARATOR for ids that are equal before the last separator; null: queries "
-        "of equal text",
+        description="near-duplicate queries, which a verdict counts as one: a file with a query id and its cluster on "
+        "each line; prefix:SEPARATOR for ids that are equal before the last separator; none; null: as the data's "
+        "reader knows (docstrings: those of a module; SemEval: those of a question), else those of equal text",
     )
     strict: bool = Field(default=False, description="whether a row that cannot be used is an error, not left out")
     train_share: float = Field(

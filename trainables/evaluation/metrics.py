@@ -18,6 +18,7 @@ import numpy as np
 from trainables.core.errors import ConfigError, Problem, WorkFailed
 from trainables.core.registry import Entry, Registry
 from trainables.data.columns import Split, TextColumn, id_ranks
+from trainables.evaluation.other_measures import Elsewhere, Qrels, Run, measure_elsewhere, values_elsewhere
 
 SIGN = np.uint32(1 << 31)  # bit of a float32
 
@@ -165,7 +166,8 @@ class Family:
 
 METRIC_FORMS = (
     "known: map[@K], mrr[@K], ndcg[@K], ndcg_exp[@K], p@K, recall@K, success@K, rprec, accuracy; or as ir_measures "
-    "writes them: AP, RR@K, nDCG@K, P@K, R@K, Rprec; as trec_eval: ndcg_cut_K, P_K, recip_rank"
+    "writes them: AP, RR@K, nDCG@K, P@K, R@K, Rprec; as trec_eval: ndcg_cut_K, P_K, recip_rank; and any other measure "
+    "of theirs: bpref, infAP, Judged@K, set_F"
 )
 IR_MEASURES = {"AP": "map", "MAP": "map", "RR": "mrr", "MRR": "mrr", "nDCG": "ndcg", "NDCG": "ndcg",
                "P": "p", "Precision": "p", "R": "recall", "Recall": "recall", "Rprec": "rprec", "RPrec": "rprec",
@@ -253,6 +255,23 @@ def parse_metrics(names: Iterable[str], location: str = METRICS.location) -> dic
     return metrics
 
 
+def parse_measures(names: Iterable[str], location: str = METRICS.location) -> dict[str, Metric | Elsewhere]:
+    """Measures by their names as written: what `parse_metrics` knows, and any other of pytrec_eval or ir_measures.
+
+    Raises ConfigError with every unknown name; `location` says where the user wrote them.
+    """
+    measures: dict[str, Metric | Elsewhere] = {}
+    problems = []
+    for name in names:
+        if measure := _parse(name) or measure_elsewhere(name):
+            measures[name] = measure
+        else:
+            problems.append(Problem(location, f"unknown metric '{name}'", METRIC_FORMS))
+    if problems:
+        raise ConfigError(problems)
+    return measures
+
+
 def our_name(name: str) -> str:
     """A metric's name here, of one as ir_measures writes it: nDCG@10 is ndcg@10. Other names stay as they are, and so
     do those that set a relevance level."""
@@ -330,37 +349,70 @@ class Evaluator:
     """Metrics of any scores for the candidates of one split.
 
     `relevance_level`: lowest grade, at least 1, that binary measures count as relevant; ndcg uses the grades. `depth`:
-    the last rank that counts as retrieved; None: all do.
+    the last rank that counts as retrieved; None: all do. `metric`: one that is computed beside METRICS.
     """
 
     def __init__(
-        self, split: Split, document_ids: TextColumn, relevance_level: int = 1, depth: int | None = None
+        self,
+        split: Split,
+        document_ids: TextColumn,
+        relevance_level: int = 1,
+        depth: int | None = None,
+        metric: str | None = None,
     ) -> None:
         if relevance_level < 1:
             raise ValueError(f"relevance_level {relevance_level} is below 1")
         self.relevance_level = relevance_level
+        self.metrics = tuple(dict.fromkeys([*METRICS, *([metric] if metric else [])]))
         self.order = TrecOrder(split, document_ids)
         self._retrieved = slice(None) if depth is None else np.flatnonzero(self.order.rank <= depth)
-        self._grade = split.grade
+        self._split, self._grade = split, split.grade
         self._judged = Judgments.of(split.judged_grade, split.judged_offsets, relevance_level)
 
-    def __call__(self, scores: np.ndarray, metrics: Iterable[str] = tuple(METRICS)) -> dict[str, np.ndarray]:
-        """Per-query values, float64 [Q], in the order of the split's queries; `scores`: float32 [C].
+    def __call__(self, scores: np.ndarray, metrics: Iterable[str] | None = None) -> dict[str, np.ndarray]:
+        """Per-query values, float64 [Q], in the order of the split's queries; `scores`: float32 [C]. Without `metrics`,
+        of METRICS and the evaluator's own.
 
         Raises ConfigError for an unknown metric, WorkFailed for scores that are not finite.
         """
-        parsed = parse_metrics(metrics)
-        if leveled := [name for name, metric in parsed.items() if metric.level is not None]:
+        parsed = parse_measures(self.metrics if metrics is None else metrics)
+        leveled = [name for name, metric in parsed.items() if isinstance(metric, Metric) and metric.level is not None]
+        if leveled:
             raise ConfigError(
                 Problem("metric", f"'{name}' sets a relevance level", LEVEL_ELSEWHERE) for name in leveled
             )
         order, rows = self.order, self._retrieved
-        grade = self._grade[order(scores)[rows]]
-        ranking = Ranking(self._judged, order.owner[rows], order.rank[rows], grade, self.relevance_level)
-        return {name: metric(ranking) for name, metric in parsed.items()}
+        best = order(scores)[rows]
+        ranking = Ranking(self._judged, order.owner[rows], order.rank[rows], self._grade[best], self.relevance_level)
+        values = {name: metric(ranking) for name, metric in parsed.items() if isinstance(metric, Metric)}
+        if others := [measure for measure in parsed.values() if isinstance(measure, Elsewhere)]:
+            values |= values_elsewhere(others, self._qrels, self._run(best, ranking), self.relevance_level)
+        return {name: values[name] for name in parsed}
+
+    @cached_property
+    def _qrels(self) -> Qrels:
+        """The judgments for other libraries; queries and documents by their rows, those outside the collection by
+        their number."""
+        qrels: dict[str, dict[str, int]] = {str(query): {} for query in range(len(self._split))}
+        judged = self._split.judgments
+        for number, (query, document, grade) in enumerate(
+            zip(judged.query.tolist(), judged.document.tolist(), judged.value.tolist(), strict=True)
+        ):
+            qrels[str(query)][str(document) if document >= 0 else f"absent {number}"] = int(grade)
+        return qrels
+
+    def _run(self, best: np.ndarray, ranking: Ranking) -> Run:
+        """A ranking for other libraries, whose scores fall with the rank, so that none are equal."""
+        run: dict[str, dict[str, float]] = {}
+        documents = self._split.document[best].tolist()
+        for query, document, rank in zip(ranking.query.tolist(), documents, ranking.rank.tolist(), strict=True):
+            run.setdefault(str(query), {})[str(document)] = -float(rank)
+        return run
 
 
 def in_words(metric: str) -> str:
     """A metric's name in a sentence, e.g. MAP, nDCG@10."""
     name, at, depth = metric.partition("@")
+    if name not in FAMILIES:
+        return metric
     return {"ndcg": "nDCG", "rprec": "R-precision", "accuracy": "accuracy"}.get(name, name.upper()) + at + depth

@@ -53,11 +53,11 @@ def probabilities(logits: np.ndarray) -> np.ndarray:
     return exponentials / exponentials.sum(axis=1, keepdims=True)
 
 
-def evaluator_of(data: RankingData, split: Split, relevance_level: int) -> SplitEvaluator:
-    """The judge of a split's scores, by the data's task."""
+def evaluator_of(data: RankingData, split: Split, relevance_level: int, metric: str | None = None) -> SplitEvaluator:
+    """The judge of a split's scores, by the data's task. `metric`: that of the training, computed beside METRICS."""
     if data.task == "classification":
         return Accuracy(split)
-    return Evaluator(split, data.document_ids, relevance_level)
+    return Evaluator(split, data.document_ids, relevance_level, metric=metric)
 
 
 def scores_file(folder: Path, stem: str, data: RankingData) -> Path:

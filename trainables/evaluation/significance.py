@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.special import nctdtrinc, polygamma, stdtr, stdtrit
+from scipy.special import digamma, nctdtrinc, polygamma, stdtr, stdtrit
 
 from trainables.core.randomness import generator
 from trainables.core.registry import Entry, Registry
@@ -20,6 +21,9 @@ MOST_SEEDS = 100  # that anybody would train
 TINY = 1e-12  # in place of a mean square of 0
 UNLIKELY = 0.01  # a training so far below those above it, if they were alike, has collapsed
 FALL = 0.1  # of the median: what falls less deep is no collapse
+FEW = 2  # seeds, whose variance is too uncertain to say how much more freedom the queries give
+CAUTION = 3.0  # exponent: how fast others' variances lose their say on seeds that vary more than theirs
+ALIKE = 1e6  # prior degrees of freedom of variances that do not differ
 VALUES_A_CHUNK = 2**22  # drawn at a time by a bootstrap: 32 MB
 
 
@@ -76,37 +80,185 @@ class CrossedTest:
     """Seeds and queries both taken as samples: applies to new seeds on new queries. `ci95` excludes 0 exactly where
     `p` is below .05. All NaN where there is nothing to test with: one seed, or equal differences other than 0.
 
-    seed_freedom  degrees of freedom of the seeds' mean square, for each of the N - 1 that a test alone would have
+    seed_freedom  degrees of freedom of the seeds' variance, for each of the N - 1 that a paired test alone would have
+    lent          further ones, from the seeds of other configurations
     error         standard error of the mean difference; 0 where all differences are 0, or the seed changes nothing
     freedom       degrees of freedom of the t-distribution that p comes from
+    size          the difference that is too large as often as too small; None: the mean difference
     """
 
     p: float
     ci95: tuple[float, float]
     components: Components
     seed_freedom: float = 1.0
+    lent: float = 0.0
     error: float = 0.0
     freedom: float = math.inf
+    size: float | None = None
 
 
 UNKNOWN = CrossedTest(math.nan, (math.nan, math.nan), Components(math.nan, math.nan, math.nan), math.nan)
+Pair = tuple[np.ndarray, np.ndarray]
 
 
-def crossed_tests(differences: Sequence[np.ndarray]) -> list[CrossedTest]:
-    """Tests mean(d) = 0 for each of several differences d [N seeds, Q queries] from a baseline at the same seed.
+@dataclass(frozen=True)
+class SeedPrior:
+    """How much seeds moved the means over the queries of other configurations, of the same ranker, data and split: the
+    variances, and the degrees of freedom of each. Where seeds are paired, these are variances of the difference of two
+    configurations."""
+
+    variances: tuple[float, ...] = ()
+    freedoms: tuple[float, ...] = ()
+
+
+NO_PRIOR = SeedPrior()
+
+
+def seed_prior(means: Iterable[np.ndarray], others: SeedPrior = NO_PRIOR) -> SeedPrior:
+    """From the means over the queries [N_i] of each configuration's seeds, and what `others` say. Trainings that
+    collapsed do not count; one seed says nothing, and equal means are no variance."""
+    sound = [each[~collapsed(each)] for each in means]
+    told = [each for each in sound if len(each) > 1 and np.ptp(each)]
+    variances = [float(each.var(ddof=1)) for each in told]
+    return SeedPrior((*others.variances, *variances), (*others.freedoms, *(len(each) - 1.0 for each in told)))
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """How a test takes the seeds, which is fixed before there is data.
+
+    paired  whether equal seeds make pairs: where all trainings start from the same pretrained weights, a seed moves
+            both arms alike. Where it draws the initial weights, the arms are two samples: pairs would halve the
+            degrees of freedom and cancel next to nothing.
+    prior   of other configurations than those compared
+    few     up to so many seeds have the degrees of freedom of their variance alone: those that happen to lie close
+            together would get too many. Where there is a look after each seed, that matters with three, too
+    """
+
+    paired: bool = True
+    prior: SeedPrior = NO_PRIOR
+    few: int = FEW
+
+
+PAIRED = Seeds()
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Variance of the difference of two trainings' means over the queries, from one seed to the next; degrees of
+    freedom of its estimate, and those that others have lent to it."""
+
+    variance: float
+    freedom: float
+    lent: float = 0.0
+
+
+def crossed_tests(pairs: Sequence[Pair], seeds: Seeds = PAIRED) -> list[CrossedTest]:
+    """Tests mean(values - reference) = 0 for each of several pairs, both [N seeds, Q queries].
 
     Crossed random effects (Clark 1973): the squared error of the mean is that over queries plus that over seeds minus
     the residual's, which both contain, and at least as large as that over queries. A handful of seeds tells little of
-    their variance, so the configurations lend each other theirs (`moderated`). docs/dev/verdict-simulations.md has
-    the tests that this one was chosen from.
+    their variance, so configurations lend each other theirs. docs/dev/verdict-simulations.md has the tests that this
+    one was chosen from.
     """
-    if len(differences[0]) < 2:
-        return [UNKNOWN] * len(differences)
-    squares = [mean_squares(each) for each in differences]
-    deviations = np.array([each.mean(axis=1) - each.mean() for each in differences])
-    of_seed, freedom = moderated(np.array([square[0] for square in squares]), deviations)
-    columns = zip(differences, squares, of_seed, freedom, strict=True)
-    return [_crossed(each, (float(seed), *square[1:]), float(free)) for each, square, seed, free in columns]
+    if len(pairs[0][0]) < 2:
+        return [UNKNOWN] * len(pairs)
+    spreads = _paired_spreads(pairs, seeds.prior) if seeds.paired else _unpaired_spreads(pairs, seeds.prior)
+    return [_crossed(*pair, spread, seeds) for pair, spread in zip(pairs, spreads, strict=True)]
+
+
+def _paired_spreads(pairs: Sequence[Pair], prior: SeedPrior) -> list[Spread]:
+    """Of the differences at equal seed. Those from the same reference lend each other their variance (`moderated`);
+    those of one configuration from several references do not, for these are unlike: its own settings without the
+    curriculum vary much less beside it than another champion."""
+    spreads: dict[int, Spread] = {}
+    references = [reference.tobytes() for _, reference in pairs]
+    for one in dict.fromkeys(references):
+        places = [place for place, reference in enumerate(references) if reference == one]
+        own = _moderated_spreads([pairs[place] for place in places], prior)
+        spreads |= dict(zip(places, own, strict=True))
+    return [spreads[place] for place in range(len(pairs))]
+
+
+def _moderated_spreads(pairs: Sequence[Pair], prior: SeedPrior) -> list[Spread]:
+    """Of pairs with the same reference."""
+    of_seeds = np.array([(values - reference).mean(axis=1) for values, reference in pairs])
+    deviations = of_seeds - of_seeds.mean(axis=1, keepdims=True)
+    variances = np.array([_error(each) ** 2 * len(each) for each in np.round(of_seeds, 12)])
+    shrunk, freedom = moderated(variances, deviations)
+    few = of_seeds.shape[1] - 1.0
+    return [
+        _lent(np.array([own]), few, float(one), float(free), prior)
+        for own, one, free in zip(variances, shrunk, freedom, strict=True)
+    ]
+
+
+def _unpaired_spreads(pairs: Sequence[Pair], prior: SeedPrior) -> list[Spread]:
+    """Of the two arms as two samples (Welch 1947); the arms of the other pairs count with `prior`."""
+    arms = {values.tobytes(): np.round(values.mean(axis=1), 12) for pair in pairs for values in pair}
+    spreads = []
+    for pair in pairs:
+        own = {values.tobytes() for values in pair}
+        variances = np.array([_error(arms[values.tobytes()]) ** 2 * len(values) for values in pair])
+        others = seed_prior((means for key, means in arms.items() if key not in own), prior)
+        few = len(pair[0]) - 1.0
+        variance, freedom = welch(variances, few)
+        spreads.append(_lent(variances, few, float(variance), float(freedom), others))
+    return spreads
+
+
+def welch(variances: np.ndarray, freedom: float) -> tuple[np.ndarray, np.ndarray]:
+    """The sum of two variances [..., 2] of `freedom` degrees of freedom each, and its own [...] (Welch 1938)."""
+    whole = variances.sum(axis=-1)
+    return whole, freedom * whole**2 / np.maximum((variances**2).sum(axis=-1), TINY**2)
+
+
+def _lent(own: np.ndarray, few: float, variance: float, freedom: float, others: SeedPrior) -> Spread:
+    """`own`: variances of the seeds of each arm, or of the difference alone, with `few` degrees of freedom each."""
+    if not others.variances or not own.any():
+        return Spread(variance, freedom)
+    known, freedoms = np.array(others.variances), np.array(others.freedoms)
+    alike = prior_freedom(np.append(own, known), np.append(np.full(len(own), few), freedoms))
+    mean, borrowable = pooled_prior(known, freedoms, alike, len(own))
+    found, lent = borrowed(variance, freedom, mean, borrowable)
+    return Spread(float(found), freedom, float(lent))
+
+
+def prior_freedom(variances: np.ndarray, freedoms: np.ndarray) -> np.ndarray:
+    """How alike true variances are, from estimates [..., E] with `freedoms` [E]: the degrees of freedom of the scaled
+    inverse chi-squared distribution that they come from (Smyth 2004, by the moments of their logarithms)."""
+    logs = np.log(np.maximum(variances, TINY**2)) - digamma(freedoms / 2) + np.log(freedoms / 2)
+    excess = logs.var(axis=-1, ddof=1) - polygamma(1, freedoms / 2).mean()
+    return np.where(excess > 2 / ALIKE, 2 * _inverse_trigamma(np.maximum(excess, 2 / ALIKE)), ALIKE)
+
+
+def _inverse_trigamma(values: np.ndarray) -> np.ndarray:
+    """By Newton's steps, which rise to it from 1/2 + 1/value (Smyth 2004, appendix)."""
+    found = 0.5 + 1 / values
+    for _ in range(10):
+        now = polygamma(1, found)
+        found = found + now * (1 - now / values) / polygamma(2, found)
+    return found
+
+
+def pooled_prior(variances: np.ndarray, freedoms: np.ndarray, alike: AnyNumber, arms: int) -> tuple[Any, Any]:
+    """The variance that the seeds of `arms` configurations together have by what others [..., E] show, and its degrees
+    of freedom: fewer the less alike configurations are (`prior_freedom`), and the less is known of the others."""
+    whole = freedoms.sum()
+    return arms * (variances * freedoms).sum(axis=-1) / whole, 1 / (1 / (arms * alike) + 1 / whole)
+
+
+def borrowed(
+    variance: AnyNumber, freedom: AnyNumber, others: AnyNumber, borrowable: AnyNumber, caution: float = CAUTION
+) -> tuple[np.ndarray, np.ndarray]:
+    """A variance with the help of what others show, and the degrees of freedom that these lend.
+
+    It is shrunk towards theirs where it is smaller, never where it is larger: seeds that vary more than others' are not
+    made to look like them, and these lend less the larger it is."""
+    ratio = variance / np.maximum(others, TINY**2)
+    lent = borrowable * np.minimum(1.0, np.maximum(ratio, TINY) ** -caution)
+    shrunk = (lent * others + freedom * variance) / (lent + freedom)
+    return np.where(ratio < 1, shrunk, variance), lent
 
 
 def collapsed(values: np.ndarray) -> np.ndarray:
@@ -125,6 +277,51 @@ def collapsed(values: np.ndarray) -> np.ndarray:
         chance = stdtr(count - below - 1, (value - above.mean(axis=-1)) / error)
         highest = np.where((chance < UNLIKELY) & (value < fallen), value, highest)
     return values <= highest[..., None]
+
+
+def two_groups(values: np.ndarray) -> np.ndarray:
+    """Whether the trainings of a configuration fall into two groups, as where it fails under most seeds and works under
+    some, bool [...], by their means over the queries [..., N].
+
+    The best division into two leaves so little variance within them as it does in 1 % of normal samples, and the lower
+    group lies a tenth below the upper one. `collapsed` names single trainings that fall; it cannot, where these are
+    the majority. Four trainings or more can tell.
+    """
+    if values.shape[-1] < 4:
+        return np.zeros(values.shape[:-1], bool)
+    explained, low, high = _divided(values)
+    return (explained > _usually_explained(values.shape[-1])) & (low < (1 - FALL) * high)
+
+
+def _divided(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The largest share of the variance that a division of sorted values into two explains, and both means [...]."""
+    ordered, count = np.sort(values, axis=-1), values.shape[-1]
+    sizes = np.arange(1, count)
+    sums = np.cumsum(ordered, axis=-1)[..., :-1]
+    whole = ordered.sum(axis=-1, keepdims=True)
+    low, high = sums / sizes, (whole - sums) / (count - sizes)
+    between = sizes * (count - sizes) / count * (high - low) ** 2
+    best = between.argmax(axis=-1)[..., None]
+    total = np.maximum(count * ordered.var(axis=-1), TINY**2)
+    return between.max(axis=-1) / total, *(np.take_along_axis(each, best, -1)[..., 0] for each in (low, high))
+
+
+@lru_cache
+def _usually_explained(count: int) -> float:
+    """What a division of a normal sample explains in all but 1 % of cases."""
+    drawn = generator(count, "two groups").standard_normal((20_000, count))
+    return float(np.quantile(_divided(drawn)[0], 1 - UNLIKELY))
+
+
+def untaught(devs: np.ndarray, others: np.ndarray, untrained: float = -math.inf) -> np.ndarray:
+    """Which trainings of a configuration have learned next to nothing, bool [..., N], by their values on dev [..., N]:
+    not above the untrained ranker's, or a tenth below the median of the search's other trials [..., T] and further
+    below them than one of N more would be in 1 % of cases (Student's prediction)."""
+    count = others.shape[-1]
+    error = np.maximum(others.std(axis=-1, ddof=1) * math.sqrt(1 + 1 / count), TINY)[..., None]
+    chance = stdtr(count - 1, (devs - others.mean(axis=-1)[..., None]) / error)
+    fallen = devs < (1 - FALL) * np.median(others, axis=-1)[..., None]
+    return (devs <= untrained) | ((chance < UNLIKELY / devs.shape[-1]) & fallen)
 
 
 def clustered(values: np.ndarray, clusters: Sequence[int] | np.ndarray | None) -> np.ndarray:
@@ -181,24 +378,30 @@ def _whole(of_seed: AnyNumber, of_query: AnyNumber, residual: AnyNumber) -> AnyN
 
 
 def _freedom(
-    whole: AnyNumber, of_seed: AnyNumber, seed_freedom: AnyNumber, seeds: AnyNumber, queries: int
+    whole: AnyNumber, of_seed: AnyNumber, seed_freedom: AnyNumber, seeds: AnyNumber, queries: int, few: int
 ) -> AnyNumber:
     """Degrees of freedom of `_whole`: those of the seeds' mean square times the ratio of the whole to it.
 
-    Satterthwaite's (1946) would be times its square: too many for three seeds that happen to lie close together, as
-    even the ratio is for two.
+    Satterthwaite's (1946) would be times its square: too many for few seeds that happen to lie close together, as even
+    the ratio is for `few` or less.
     """
-    ratio = np.where(np.asarray(seeds) > 2, whole / np.maximum(of_seed, TINY), 1.0)
+    ratio = np.where(np.asarray(seeds) > few, whole / np.maximum(of_seed, TINY), 1.0)
     return np.minimum(seed_freedom * ratio, queries - 1)
 
 
 def error_and_freedom(
-    squares: tuple[AnyNumber, AnyNumber, AnyNumber], seed_freedom: AnyNumber, seeds: AnyNumber, queries: int
+    squares: tuple[AnyNumber, AnyNumber, AnyNumber],
+    seed_freedom: AnyNumber,
+    seeds: AnyNumber,
+    queries: int,
+    few: int = FEW,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Standard error of the mean difference and its degrees of freedom, from mean squares of seeds, queries and
-    residual."""
+    residual. `few` as in Seeds."""
     whole = _whole(*squares)
-    return np.sqrt(whole / (seeds * queries)), np.asarray(_freedom(whole, squares[0], seed_freedom, seeds, queries))
+    return np.sqrt(whole / (seeds * queries)), np.asarray(
+        _freedom(whole, squares[0], seed_freedom, seeds, queries, few)
+    )
 
 
 def p_of(difference: AnyNumber, error: AnyNumber, freedom: AnyNumber) -> np.ndarray:
@@ -224,61 +427,72 @@ def guarded(
     return p, np.where(weaker, wider, error), np.where(weaker, sound[2], freedom)
 
 
-def _crossed(differences: np.ndarray, squares: tuple[float, float, float], seed_freedom: float) -> CrossedTest:
+def _crossed(values: np.ndarray, reference: np.ndarray, spread: Spread, taken: Seeds) -> CrossedTest:
+    differences = values - reference
     seeds, queries = differences.shape
     mean = round(float(differences.mean()), 12)
-    if _whole(*squares) == 0:
+    of_seed, of_query, residual = mean_squares(differences)
+    if _whole(of_seed, of_query, residual) == 0:
         return UNKNOWN if mean else CrossedTest(1.0, (0.0, 0.0), Components(0.0, 0.0, 0.0))
-    error, freedom = (float(each) for each in error_and_freedom(squares, seed_freedom, seeds, queries))
-    of_seed, of_query, residual = squares
+    of_seed = queries * spread.variance
+    if not taken.paired:
+        residual = mean_squares(values)[2] + mean_squares(reference)[2]
+    squares, known = (of_seed, of_query, residual), spread.freedom + spread.lent
+    error, freedom = (float(each) for each in error_and_freedom(squares, known, seeds, queries, taken.few))
     components = Components(max(0.0, of_seed - residual) / queries, max(0.0, of_query - residual) / seeds, residual)
-    p = float(p_of(mean, error, freedom))
-    return _student(mean, p, error, freedom, components, seed_freedom / (seeds - 1))
+    test = CrossedTest(0.0, (0.0, 0.0), components, spread.freedom / (seeds - 1), spread.lent, error, freedom)
+    return _student(mean, float(p_of(mean, error, freedom)), test)
 
 
-def _student(
-    mean: float, p: float, error: float, freedom: float, components: Components, seed_freedom: float
-) -> CrossedTest:
-    half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
-    return CrossedTest(p, (mean - half, mean + half), components, seed_freedom, error, freedom)
+def _student(mean: float, p: float, test: CrossedTest) -> CrossedTest:
+    """With this p, and the interval of its error and degrees of freedom."""
+    half = float(stdtrit(test.freedom, (1 + LEVEL) / 2)) * test.error
+    return replace(test, p=p, ci95=(mean - half, mean + half))
 
 
-def guarded_tests(differences: Sequence[np.ndarray], sound: Sequence[np.ndarray]) -> list[CrossedTest]:
-    """`crossed_tests` where trainings collapse. sound: for each difference, the seeds without a collapse in either of
-    its two trainings, bool [N].
+def guarded_tests(pairs: Sequence[Pair], sound: Sequence[np.ndarray], seeds: Seeds = PAIRED) -> list[CrossedTest]:
+    """`crossed_tests` where trainings collapse. sound: for each pair, the seeds without a collapse in either of its two
+    trainings, bool [N].
 
     One training that falls out of the row is no sample to learn a variance from, and says little of how often it
     happens: a difference is shown only if it shows with and without these seeds. With fewer than two sound seeds
     nothing is known.
     """
-    every = crossed_tests(differences)
+    every = crossed_tests(pairs, seeds)
     return [
-        test if keep.all() else _guarded(test, differences, place, keep)
+        test if keep.all() else _guarded(test, pairs, place, keep, seeds)
         for place, (test, keep) in enumerate(zip(every, sound, strict=True))
     ]
 
 
-def _guarded(test: CrossedTest, differences: Sequence[np.ndarray], place: int, keep: np.ndarray) -> CrossedTest:
-    without = crossed_tests([each[keep] for each in differences])[place] if keep.sum() > 1 else UNKNOWN
+def _guarded(test: CrossedTest, pairs: Sequence[Pair], place: int, keep: np.ndarray, seeds: Seeds) -> CrossedTest:
+    kept = [(values[keep], reference[keep]) for values, reference in pairs]
+    without = crossed_tests(kept, seeds)[place] if keep.sum() > 1 else UNKNOWN
     if math.isnan(test.p) or math.isnan(without.p) or not without.error:
         return UNKNOWN
-    means = [round(float(each.mean()), 12) for each in (differences[place], differences[place][keep])]
+    means = [round(float((values - reference).mean()), 12) for values, reference in (pairs[place], kept[place])]
     every, sound = (means[0], test.error, test.freedom), (means[1], without.error, without.freedom)
     p, error, freedom = (float(each) for each in guarded(every, sound))
-    return _student(means[0], p, error, freedom, test.components, test.seed_freedom)
+    return _student(means[0], p, replace(test, error=error, freedom=freedom))
 
 
 def detectable(
-    components: Components, seeds: int, queries: int, seed_freedom: float = 1.0, level: float = 0.05, power: float = 0.8
+    components: Components,
+    seeds: int,
+    queries: int,
+    seed_freedom: float = 1.0,
+    level: float = 0.05,
+    power: float = 0.8,
+    lent: float = 0.0,
 ) -> float:
     """The smallest difference that `crossed_tests` would show at `level` with probability `power`, for a design of 2 or
-    more seeds. `seed_freedom` as in CrossedTest. NaN where the components are."""
+    more seeds. `seed_freedom`, `lent` as in CrossedTest. NaN where the components are."""
     of_seed = components.residual + queries * components.of_seed
     of_query = components.residual + seeds * components.of_query
     if max(of_seed, of_query) == 0:
         return 0.0
     squares = of_seed, of_query, components.residual
-    error, freedom = error_and_freedom(squares, seed_freedom * (seeds - 1), seeds, queries)
+    error, freedom = error_and_freedom(squares, seed_freedom * (seeds - 1) + lent, seeds, queries)
     return float(nctdtrinc(freedom, 1 - power, stdtrit(freedom, 1 - level / 2)) * error)
 
 
@@ -289,12 +503,13 @@ def seeds_needed(
     seed_freedom: float = 1.0,
     level: float = 0.05,
     power: float = 0.8,
+    lent: float = 0.0,
 ) -> int | None:
     """The fewest seeds, 2 to 100, that would show a difference with probability `power`; None if these do not."""
     enough = (
         seeds
         for seeds in range(2, MOST_SEEDS + 1)
-        if detectable(components, seeds, queries, seed_freedom, level, power) <= abs(difference)
+        if detectable(components, seeds, queries, seed_freedom, level, power, lent) <= abs(difference)
     )
     return next(enough, None)
 
@@ -317,7 +532,7 @@ class SeededTest:
 
 
 def seeded_tests(
-    pairs: Sequence[tuple[np.ndarray, np.ndarray]], seed_matters: Sequence[bool] | None = None
+    pairs: Sequence[Pair], seed_matters: Sequence[bool] | None = None, seeds: Seeds = PAIRED
 ) -> list[SeededTest]:
     """Tests mean(values - reference) = 0 for each pair; all [N, Q], rows of the same seeds, Q at least 2.
 
@@ -327,7 +542,7 @@ def seeded_tests(
     matters = seed_matters or [True] * len(pairs)
     sampled = [pair for pair, of_pair in zip(pairs, matters, strict=True) if of_pair]
     sound = [~np.logical_or(*(collapsed(each.mean(axis=1)) for each in pair)) for pair in sampled]
-    crossed = iter(guarded_tests([values - reference for values, reference in sampled], sound) if sampled else [])
+    crossed = iter(guarded_tests(sampled, sound, seeds) if sampled else [])
     return [_seeded(*pair, next(crossed) if of_pair else None) for pair, of_pair in zip(pairs, matters, strict=True)]
 
 

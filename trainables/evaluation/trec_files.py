@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,32 +16,53 @@ from trainables.core.errors import DataError, Problem
 from trainables.core.files import MOST_TEXT, opened, write_text
 from trainables.data.columns import MAX_GRADE, RankingData, Split
 from trainables.data.readers.judgments import Triples, qrels_of, qrels_rows, run_of, run_rows
-from trainables.data.readers.rows import Rows, Wrong, grade_of, score_of, usable_id
+from trainables.data.readers.rows import Rows, Wrong, first_bytes, grade_of, read_whole, score_of, usable_id
 from trainables.evaluation.metrics import TrecOrder
 
 T = TypeVar("T")
 
 
 def read_run(path: str | Path, pipes: bool = False) -> dict[str, dict[str, float]]:
-    """{query: {document: score}} of a TREC run, plain or compressed. As in trec_eval, the rank column is not used; of
-    MS MARCO's runs (QUERY DOCUMENT RANK) it decides, and the score is its negative. `pipes`: a pipe is read, too.
+    """{query: {document: score}} of a TREC run, plain or compressed, or of JSON. As in trec_eval, the rank column is
+    not used; of MS MARCO's runs (QUERY DOCUMENT RANK) it decides, and the score is its negative. `pipes`: a pipe is
+    read, too.
 
     Raises DataError with every wrong line: columns, score not a finite float32, repeated query and document, not UTF-8.
     """
     rows = run_of(Path(path), [])
     rows.pipes = pipes
-    return _by_query(rows, run_rows(rows), score_of)
+    return _of_json(rows, score_of) or _by_query(rows, run_rows(rows), score_of)
 
 
 def read_qrels(path: str | Path, pipes: bool = False) -> dict[str, dict[str, int]]:
-    """{query: {document: grade}} of a TREC qrels file, or BEIR's with its header, plain or compressed. `pipes`: a pipe
-    is read, too.
+    """{query: {document: grade}} of a TREC qrels file, or BEIR's with its header, plain or compressed, or of JSON.
+    `pipes`: a pipe is read, too.
 
     Raises DataError with every wrong line: columns, grade not an int16, repeated query and document, not UTF-8.
     """
-    rows = qrels_of(Path(path), [])
+    rows, grade = qrels_of(Path(path), []), partial(grade_of, least=-MAX_GRADE)
     rows.pipes = pipes
-    return _by_query(rows, qrels_rows(rows), partial(grade_of, least=-MAX_GRADE))
+    return _of_json(rows, grade) or _by_query(rows, qrels_rows(rows), grade)
+
+
+def _of_json(rows: Rows, value_of: Callable[[str], T]) -> dict[str, dict[str, T]] | None:
+    """The same of a file of JSON, {query: {document: value}}, as pytrec_eval and ranx have it; None of another file."""
+    if not rows.path.is_file() or not first_bytes(rows.path).lstrip().startswith(b"{"):
+        return None
+    right = "{QUERY: {DOCUMENT: VALUE}}"
+    try:
+        whole = json.loads(read_whole(rows.path, rows.problems) or "{}")
+        return {
+            query: {document: value_of(str(value)) for document, value in values.items()}
+            for query, values in whole.items()
+        }
+    except Wrong as wrong:
+        rows.problem(1, *wrong.args)
+    except (ValueError, RecursionError):
+        rows.problem(1, "not JSON", f"an object {right}, or rows {rows.form}")
+    except AttributeError:
+        rows.problem(1, "JSON of another form", f"an object {right}")
+    raise DataError(rows.problems)
 
 
 def _by_query(rows: Rows, rated: Triples, value_of: Callable[[str], T]) -> dict[str, dict[str, T]]:

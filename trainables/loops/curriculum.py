@@ -141,6 +141,8 @@ def _key_problems(given: dict[str, Any]) -> Iterator[Problem]:
 def _numbers(name: str, values: Any, given: str) -> tuple[np.ndarray, list[Problem]]:
     """The values as float64 [I], or none and what is wrong with them."""
     try:
+        if type(values).__module__ == "torch":  # of any type, with a gradient or on a device
+            values = values.detach().double().cpu()
         array = np.asarray(values, np.float64)
     except (TypeError, ValueError):
         return np.empty(0), [Problem(name, f"{type(values).__name__} that holds no numbers", given)]

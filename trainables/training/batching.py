@@ -12,7 +12,7 @@ from trainables.config.keys import TrainingRun
 from trainables.core.randomness import generator
 from trainables.curriculum.negatives import Negatives
 from trainables.curriculum.sampler import Sampler, easy_first
-from trainables.curriculum.scoring import Scored, difficulty
+from trainables.curriculum.scoring import CONSTANT, Scored, difficulty
 from trainables.curriculum.weighting import (
     CODE_EPSILON,
     SELF_PACED_WEIGHTS,
@@ -42,6 +42,7 @@ class Curriculum:
     weigher: Weigher
     negatives: Negatives
     refreshed: np.ndarray | None = None
+    notes: tuple[str, ...] = ()  # what the user should know of it
 
     def follow(self, dev: Sequence[float]) -> None:
         """Paces the next iteration by the dev values of all before it."""
@@ -64,11 +65,14 @@ def make_curriculum(run: TrainingRun, prepared: PreparedData, split: Split, nega
     """The configured curriculum over the training instances. Orders and weights are those of the last negatives."""
     instances, settings = negatives.instances, run.curriculum
     hardness = np.zeros(len(instances))
+    notes: tuple[str, ...] = ()
     if settings.reads_scoring:
         scored = scored_of(run, prepared.data, split, instances, prepared.given_teachers())
         hardness = difficulty(settings.scoring, scored)[0]
+        if len(hardness) > 1 and np.ptp(hardness) == 0:
+            notes = (f"{CONSTANT} (scoring {settings.scoring}: {hardness[0]:g}), so their order means nothing",)
     sampler = Sampler(easy_first(hardness, settings.anti), settings.schedule(total_steps(run)), run.seed)
-    return Curriculum(sampler, make_weigher(run, split, instances, hardness), negatives)
+    return Curriculum(sampler, make_weigher(run, split, instances, hardness), negatives, notes=notes)
 
 
 def scored_of(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import shutil
 import time
 import traceback
@@ -18,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from trainables.config.function import Objective
-from trainables.config.objective import METRIC, ObjectiveRun
+from trainables.config.objective import ObjectiveRun
 from trainables.core.errors import ConfigError, Problem, UserError, WorkFailed, last_line
 from trainables.core.prose import counted
 from trainables.evaluation.metrics import dev_key
@@ -161,8 +160,6 @@ def _problems_of(others: Mapping[str, Any], ours: set[str]) -> list[Problem]:
     for name, value in others.items():
         if name in ours:
             problems.append(Problem("report", f"'{name}' is a name of tune-cl's own", "another name"))
-        elif not re.match(METRIC, name):
-            problems.append(Problem("report", f"MLflow takes no metric named '{name}'", "letters, digits and _@./ -"))
         elif not _is_number(value):
             problems.append(Problem("report", f"'{name}' is no number ({type(value).__name__})", "a number"))
     return problems

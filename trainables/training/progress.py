@@ -145,7 +145,7 @@ class RankerProgress(Progress):
         super().__init__(prepared.digest)
         self.run, self.prepared = run, prepared
         self.dev = required_split(prepared.data, "dev")
-        self.evaluator = evaluator_of(prepared.data, self.dev, run.evaluation.relevance_level)
+        self.evaluator = evaluator_of(prepared.data, self.dev, run.evaluation.relevance_level, run.metric)
         self.best_scores = np.empty(0, np.float32)
         self.best_documents: np.ndarray | None = None
 
@@ -172,7 +172,7 @@ class RankerProgress(Progress):
 
     def apply(self, split: str, folder: Path) -> tuple[dict[str, np.ndarray], Path]:
         data, scores = self.ranked(split)
-        evaluator = evaluator_of(data, data.splits[split], self.run.evaluation.relevance_level)
+        evaluator = evaluator_of(data, data.splits[split], self.run.evaluation.relevance_level, self.run.metric)
         values = write_evaluated(folder, split, data, scores, self.run.ranker["name"], evaluator)
         return values, scores_file(folder, split, data)
 

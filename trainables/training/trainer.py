@@ -71,6 +71,7 @@ class Training(RankerProgress):
         self.in_batch = InBatchNegatives(self.batcher, run.evaluation.relevance_level) if contrasts else None
         self.accumulation = Accumulation(run.training.micro_batch, self.device, ranks)
         self.notes = self.accumulation.notes
+        self.notes += self.curriculum.notes
         self.best_weights: dict[str, Tensor] = {}
 
     def _moving_average(self) -> MovingAverage | None:
@@ -107,7 +108,7 @@ class Training(RankerProgress):
         else:
             documents, scores = retrieved
             data = with_retrieved(self.prepared.data, "dev", documents, scores)
-            evaluator = evaluator_of(data, data.splits["dev"], self.run.evaluation.relevance_level)
+            evaluator = evaluator_of(data, data.splits["dev"], self.run.evaluation.relevance_level, self.run.metric)
         value = self.evaluate(scores, evaluator)
         if value > self.best_value:
             self.best_iteration = self.iteration + 1
@@ -286,8 +287,15 @@ class Training(RankerProgress):
 
     def retrieve(self, split: Split) -> tuple[np.ndarray, np.ndarray] | None:
         """The nearest documents of the whole collection, if `evaluation.retrieve` asks for them."""
-        text, depth = self.prepared.text, self.run.evaluation.retrieve
-        return None if depth is None else self.scorer.nearest(text.queries, text.documents, split.query, depth)
+        text, depth, own = self.prepared.text, self.run.evaluation.retrieve, self.prepared.data.own
+        if depth is None:
+            return None
+        if own is None:
+            return self.scorer.nearest(text.queries, text.documents, split.query, depth)
+        nearest = self.scorer.nearest(text.queries, text.documents, split.query, depth + 1)
+        documents, scores = (each.reshape(len(split), -1) for each in nearest)
+        kept = np.argsort(documents == own[split.query, None], axis=1, kind="stable")[:, :-1]  # one fewer of each query
+        return np.take_along_axis(documents, kept, 1).ravel(), np.take_along_axis(scores, kept, 1).ravel()
 
     # -- state ---------------------------------------------------------------------------------------------------
 
@@ -463,6 +471,7 @@ def rate_factor(run: TrainingRun, step: int) -> float:
 
 
 def test_metrics(run: TrainingRun, prepared: PreparedData, split: Split, scores: np.ndarray) -> dict[str, float]:
-    """All metrics of `list metrics`, as means over the split's queries; for pairs to classify only the accuracy."""
-    evaluator = evaluator_of(prepared.data, split, run.evaluation.relevance_level)
+    """All metrics of `list metrics` and the run's, as means over the split's queries; for pairs to classify only the
+    accuracy."""
+    evaluator = evaluator_of(prepared.data, split, run.evaluation.relevance_level, run.metric)
     return {name: float(values.mean()) for name, values in evaluator(scores).items()}

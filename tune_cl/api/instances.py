@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trainables.core.prose import say
 from trainables.data.tables_in_memory import Data, as_source
 from trainables.loops.instances import difficulties, instances_of
 from tune_cl.experiment.load import Overrides, load_training_run
@@ -45,6 +46,9 @@ def instances(data: Data, split: str = "train", overrides: Overrides | None = No
     from pandas import DataFrame  # here: it takes half a second to import
 
     instances = instances_of(load_training_run(None, overrides or (), as_source(data)), split)
+    if without := len(instances.split) - len(np.unique(instances.query)):
+        why = "without a relevant candidate and another one below it"
+        say(f"note: {without:,} of {len(instances.split):,} queries of {split} have no instance: {why}")
     queries = instances.query.tolist()
     return DataFrame(
         {

@@ -52,6 +52,8 @@ def _trial(trial: TrialState, metric: str, leaves: Mapping[str, Leaf]) -> Frozen
         user_attrs={
             "trial_id": trial.trial,
             "arm": trial.arm,
+            "twin": trial.twin,
+            "led_by": trial.led_by,
             "outcome": trial.outcome,
             "seed": trial.seed,
             "params": trial.params,

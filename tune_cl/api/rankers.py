@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from trainables.data.settings import DataConfig
 from trainables.data.tables_in_memory import Data, as_source
 from trainables.evaluation.per_query import scores_file, write_scores
 from trainables.training.ranker_folder import require_ranker
+from tune_cl.api.arguments import documents_of, pairs_of, require_query
 
 if TYPE_CHECKING:
     from trainables.training.saved_ranker import SavedRanker, SavedTrees
@@ -39,34 +40,32 @@ class Ranker:
         """What it predicts, in the order of its logits; empty if it ranks."""
         return self.saved.classes
 
-    def predict(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
-        """Scores of pairs of query and document, float32 [B], higher is better; of a ranker with K classes, their
-        logits, float32 [B, K]. A cross-encoder that tune_cl did not write gives what sentence-transformers gives: the
-        sigmoid of its logit unless it asks for none, and of two labels the probability of the second. A text that
-        stands in several pairs is read once.
+    def predict(self, pairs: Any) -> np.ndarray:
+        """Scores of pairs of query and document, float32 [B], higher is better; `pairs`: (query, document) pairs, one
+        such pair, or a table with columns query and document. Of a ranker with K classes, their logits, float32
+        [B, K]. A cross-encoder that tune_cl did not write gives what sentence-transformers gives: the sigmoid of its
+        logit unless it asks for none, and of two labels the probability of the second. A text that stands in several
+        pairs is read once.
 
         Raises ConfigError if the ranker reads features or first-stage scores, which texts do not have, DataError for
         what is no pair of texts.
         """
         ranker = self._of_texts()
-        pairs = list(pairs)
-        require_texts((f"pairs[{row}]", text) for row, pair in enumerate(pairs) for text in pair)
+        pairs = pairs_of(pairs)
         return ranker.shown(self._scores(ranker, pairs))
 
-    def rank(self, query: str, documents: Sequence[str]) -> list[tuple[int, float]]:
-        """The documents' indices with their scores, best first; of equal scores, the lower index first. Raises
-        ConfigError if the ranker predicts classes, or as `predict`; DataError for what is no list of texts."""
-        if isinstance(documents, str | bytes):
-            raise DataError(Problem("documents", "one text, whose letters would be ranked", "a list of texts"))
-        documents = list(documents)
-        texts = ((f"documents[{row}]", text) for row, text in enumerate(documents))
-        require_texts([("query", query), *texts])
+    def rank(self, query: str, documents: Any) -> list[tuple[Any, float]]:
+        """The documents with their scores, best first; of equal scores, the one given first. `documents`: texts, which
+        are named by their indices; a mapping of ids to texts, or a table with a column document (and id), which are
+        named by their ids. Raises ConfigError if the ranker predicts classes, or as `predict`; DataError for what is
+        none of these."""
+        query, given = require_query(query), documents_of(documents)
         if self.classes:
             raise ConfigError(Problem(str(self.folder), "predicts classes and ranks nothing", "predict(pairs)"))
         ranker = self._of_texts()
-        scores = self._scores(ranker, [(query, document) for document in documents])
+        scores = self._scores(ranker, [(query, text) for text in given.texts])
         shown = ranker.shown(scores)
-        return [(int(row), float(shown[row])) for row in np.argsort(-scores, kind="stable")]
+        return [(given.names[row], float(shown[row])) for row in np.argsort(-scores, kind="stable").tolist()]
 
     @property
     def arithmetic(self) -> str | None:
@@ -114,13 +113,6 @@ class Ranker:
 
     def __repr__(self) -> str:
         return f"<Ranker {self.name} from {self.folder}>"
-
-
-def require_texts(named: Iterable[tuple[str, object]]) -> None:
-    """Raises DataError for every (place, value) whose value is no text."""
-    wrong = [(place, value) for place, value in named if not isinstance(value, str)]
-    if wrong:
-        raise DataError(Problem(place, f"{value!r} is no text", "a text, or leave it out") for place, value in wrong)
 
 
 def _same(one: str, other: str) -> bool:

@@ -27,16 +27,19 @@ from tune_cl.history.search_folder import (
     new_search_folder,
     with_tracking,
 )
-from tune_cl.history.state import SearchState, TrialState, replay
+from tune_cl.history.state import SearchState, TrialState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked, resolve_tracking_uri
 from tune_cl.process import loading
 from tune_cl.ray.access import require_ray
 from tune_cl.search.progress_panel import PanelKind, trial_status
+from tune_cl.search.remarks import Remark, remarks
 from tune_cl.search_document import BEST_RANKER, best_of, is_complete, recorded_document
 from tune_cl.tracking.layout import metric_name
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from tune_cl.api.effects import SearchEffects
 
 
 @dataclass(frozen=True)
@@ -187,6 +190,11 @@ class Search:
         return pd.DataFrame(rows, columns=None if rows else ["trial_id", "iteration"])
 
     @property
+    def remarks(self) -> list[Remark]:
+        """What an experienced colleague would say of the results: kind, text, trials, and whether it is a warning."""
+        return remarks(self._state, experiment_of(self._state))
+
+    @property
     def best(self) -> Trial | None:
         """The best trial on dev, of both arms; None if no trial gave a value."""
         return _trial(best_of(self._state))
@@ -269,7 +277,6 @@ class Search:
         correction: str = Request.correction,
         until_settled: bool = False,
         max_seeds: int = Request.max_seeds,
-        ablate: bool = False,
         against: Sequence[str] = (),
         each: bool = False,
         new_noise: bool = False,
@@ -277,23 +284,26 @@ class Search:
         trials: Sequence[str] = (),
         against_trial: str | None = None,
         best_of: str | None = None,
+        selection_seeds: int | None = None,
         address: str | None = None,
         progress: bool = True,
         allow_open_ray: bool = False,
         objective: Function | Objective | None = None,
     ) -> Verdict:
-        """Selects the best of the `top` best configurations of each arm on dev, with new seeds (None: the best of the
-        search below 8 seeds, else of two); then tests on the split whether the difference of the two holds for new
-        queries and new trainings. Trainings that an earlier call finished are used again.
+        """Selects a champion among the `top` best configurations of each arm on dev (None: 3, or 2 after fewer than 12
+        trials), with `selection_seeds` new seeds each (None: as many as cost half of the search, at least one). Then
+        tests on the split whether the curriculum beats all its plain opponents, for new queries and new trainings:
+        the plain champion, its own settings without the curriculum, and the defaults. Trainings that an earlier call
+        finished are used again.
 
-        until_settled  one more seed at a time, at most `max_seeds`, until the verdict is clear
+        until_settled  one more seed at a time, at most `max_seeds`, until the result is significant, or so unlikely to
+                       become significant that more seeds would be wasted
         each           tests all `top` curricula instead of the selected one
         new_noise      draws the label noise of the data again for each seed
         unfinished     confirms the best so far of a search that has not ended
-        trials         tests the curricula of these trials instead
+        trials         tests the curricula of these trials instead, against the plain champion alone
         best_of        tests the best curriculum of each value of this key instead, also against one another
-        against_trial  tests against this trial instead of plain training
-        ablate         trains each configuration without its curriculum, too
+        against_trial  tests against this trial alone instead of plain training
         against        TREC runs, or folders or hub names of cross-encoders, to compare the best curriculum on dev with
         objective      the function of a search that trains by one, if this is not what `run` returned
 
@@ -301,8 +311,8 @@ class Search:
         trainings failed, Interrupted (a KeyboardInterrupt) when stopped: the same call goes on.
         """
         request = Request(
-            top, seeds, split, correction, ablate, until_settled, max_seeds, tuple(against), each, new_noise,
-            unfinished, tuple(trials), against_trial, best_of,
+            top, seeds, split, correction, until_settled, max_seeds, tuple(against), each, new_noise,
+            unfinished, tuple(trials), against_trial, best_of, selection_seeds,
         )  # fmt: skip
         with self._working(progress, objective, address, allow_open_ray) as panel:
             with loading():
@@ -310,6 +320,32 @@ class Search:
 
             document = confirm_search(self.search_folder, request, address, self._objective, panel)
         return Verdict(document)
+
+    def effects(
+        self,
+        seeds: int | None = None,
+        split: str = "test",
+        address: str | None = None,
+        progress: bool = True,
+        allow_open_ray: bool = False,
+        objective: Function | Objective | None = None,
+    ) -> SearchEffects:
+        """What curricula change over all matched pairs of a curriculum and its twin, no winner chosen. Without `seeds`:
+        from the search's dev values. With them every pair is trained with so many new seeds and compared by query on
+        the split; trainings that an earlier call or `confirm` finished are used again. `objective`: as in `confirm`.
+
+        Raises ConfigError for a search without two pairs, WorkFailed if too many trainings failed, Interrupted (a
+        KeyboardInterrupt) when stopped: the same call goes on."""
+        from tune_cl.api.effects import SearchEffects, recorded_effects  # imports SciPy
+
+        if seeds is None:
+            return recorded_effects(self.search_folder)
+        with loading():
+            from tune_cl.run_effects import EffectsRequest, measure_effects
+
+        request = EffectsRequest(seeds, split)
+        with self._working(progress, objective, address, allow_open_ray) as panel:
+            return SearchEffects(measure_effects(self.search_folder, request, address, self._objective, panel))
 
     def report(self, output: str | Path | None = None, format: str | None = None, progress: bool = True) -> Path:
         """Writes the report to a file (by default in the search's folder) and returns its path. `format`: html, one
@@ -339,13 +375,19 @@ class Search:
 
         plan.require_sense(difference, power, top, pilot)
         if pilot is None:
-            return plan.plan_of(self._state, plan.recorded(self.search_folder.folder), difference, power, top)
+            variances = plan.recorded(self.search_folder.folder)
+            return plan.plan_of(self._state, variances, difference, power, top) | self._pairs_so_far()
         with self._working(progress, objective, address, allow_open_ray) as panel:
             with loading():
                 from tune_cl import run_confirmation
 
             values = run_confirmation.pilot(self.search_folder, pilot, address, self._objective, panel)
-        return plan.plan_of(self._state, plan.of_pilot(values), difference, power, top)
+        return plan.plan_of(self._state, plan.of_pilot(*values), difference, power, top) | self._pairs_so_far()
+
+    def _pairs_so_far(self) -> dict[str, Any]:
+        """How much there is to find, by the pairs of the search: the effects of its document."""
+        names = "over_curricula", "effects"
+        return {name: self.document.get(name) for name in names} if best_of(self._state) else {"effects": None}
 
     def _repr_html_(self) -> str:
         from tune_cl.report.page import search_html  # imports SciPy
@@ -375,6 +417,8 @@ def _trial_row(state: SearchState, trial: TrialState, opened: Iterable[str]) -> 
     return {
         "trial_id": trial.trial,
         "arm": trial.arm,
+        "twin": trial.twin,
+        "led_by": trial.led_by,
         "outcome": trial_status(trial).replace(" ", "_"),
         "dev": reached[0],
         "best_iteration": reached[1],

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+import random
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
+
+import numpy as np
 
 from trainables.core.errors import Interrupted
 from trainables.core.prose import heard_by
 from tune_cl.process import only_errors_logged, stoppable
 from tune_cl.search.progress_panel import NoPanel, Panel, PanelKind, StatusPanel
 
+MLFLOW = {"mlflow": logging.WARNING, "mlflow.store.db.utils": logging.CRITICAL}  # as tracking/mlflow_store.py sets them
 LASTING = ("note:", "warning:")  # what a line of progress does not replace begins with one of these
 
 
@@ -23,6 +28,8 @@ def working(progress: bool) -> Iterator[PanelKind]:
     notebook = in_notebook()
     with ExitStack() as stack:
         stack.enter_context(stoppable((signal.SIGINT,)))
+        stack.enter_context(random_states_kept())
+        stack.enter_context(levels_kept(MLFLOW))
         if not progress:
             stack.enter_context(heard_by(lambda text: None))
         elif notebook:
@@ -35,6 +42,32 @@ def working(progress: bool) -> Iterator[PanelKind]:
             if stop.call:
                 stop.args = (f"stopped; what is done is saved. Go on with: {stop.call}",)
             raise
+
+
+@contextmanager
+def random_states_kept() -> Iterator[None]:
+    """Meanwhile Python, NumPy and PyTorch may draw random numbers; afterwards their states are as before."""
+    python, numpy = random.getstate(), np.random.get_state()
+    torch = sys.modules.get("torch")
+    with torch.random.fork_rng() if torch else nullcontext():
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numpy)
+
+
+@contextmanager
+def levels_kept(levels: Mapping[str, int]) -> Iterator[None]:
+    """Meanwhile these loggers have these levels; afterwards those from before."""
+    before = {name: logging.getLogger(name).level for name in levels}
+    try:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
+        yield
+    finally:
+        for name, level in before.items():
+            logging.getLogger(name).setLevel(level)
 
 
 def in_notebook() -> bool:

@@ -17,7 +17,7 @@ from tune_cl.api.rankers import Ranker, load_ranker
 from tune_cl.api.session import working
 from tune_cl.experiment.load import Overrides, Source, load_training_run, parse_overrides
 from tune_cl.experiment.paths import absolute
-from tune_cl.run_training import default_output, train_and_test
+from tune_cl.run_training import default_output, train_and_rank
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ class TrainedRun:
 
     @property
     def test(self) -> dict[str, float] | None:
-        """All metrics on test; None for data without a test split."""
-        return self.document["test"]
+        """All metrics on test; None if the training was not asked to read it."""
+        return self.document.get("test")
 
     @property
     def run_file(self) -> Path:
-        """The ranking of test (without one, of dev) as a TREC run; for classes, their predictions."""
+        """The ranking of dev, or of test if that was asked for, as a TREC run; for classes, their predictions."""
         return Path(self.document["run_file"])
 
 
@@ -66,8 +66,9 @@ def train(
     output: str | Path | None = None,
     progress: bool = True,
     plugins: Names = (),
+    test: bool = False,
 ) -> TrainedRun:
-    """Trains one configuration, without a search and without Ray, and applies the best weights to test.
+    """Trains one configuration, without a search and without Ray, and ranks dev by the best weights.
 
     space         a shipped space's name, a YAML file or a mapping to start from; ranges give the baseline's values
     data, ranker  in place of the space's; `data` may be tables, as for `tune_cl.run`
@@ -75,6 +76,8 @@ def train(
     output        the folder for the ranker, its run and its state; by default one for each configuration
     progress      False: nothing is printed
     plugins       files and modules with parts of one's own, one or several
+    test          whether to rank and evaluate test instead of dev; later verdicts on these queries then say that they
+                  were read before
 
     The same call goes on with a training that was stopped. Raises ConfigError or DataError before the training begins,
     WorkFailed if the loss is no longer a number, Interrupted (a KeyboardInterrupt) when stopped.
@@ -90,7 +93,7 @@ def train(
         run = run.model_copy(update={"data": run.data.model_copy(update={"source": source})})
         require_folder("--output", folder)
         try:
-            return TrainedRun(folder, train_and_test(run, folder, overrides))
+            return TrainedRun(folder, train_and_rank(run, folder, overrides, test))
         except KeyboardInterrupt:
             message = "stopped; saved iterations are kept. The same call of tune_cl.train goes on"
             raise Interrupted(message) from None

@@ -18,18 +18,19 @@ from contextlib import contextmanager
 from importlib import import_module
 from inspect import cleandoc
 from itertools import pairwise
-from shlex import join
+from shlex import quote
 from typing import Any, NoReturn
 
 from trainables.core.errors import Interrupted, Problem, UserError, WorkFailed, nearest
 from trainables.core.prose import VisibleLog, visible
-from tune_cl.process import SIGNALS, program, silence, stoppable
+from tune_cl.process import SIGNALS, program, set_command, silence, stoppable
 
 COMMANDS = {
     "run": "search a space of curricula and rankers",
     "resume": "continue a search after a stop, crash or kill",
     "tune-plain": "add plain trials to a search, so that its opponent is tuned",
     "confirm": "did a curriculum beat plain training? new seeds, paired tests, a verdict",
+    "effects": "what curricula change over all pairs of a search, and how much they differ",
     "plan": "how many seeds a confirmation needs, and its minimum detectable difference",
     "report": "the results of a search: an HTML page, a LaTeX table or CSV",
     "searches": "the searches in a storage: data, trials, state, verdict",
@@ -52,6 +53,7 @@ COMMANDS = {
 HOMES = {  # module -> its commands
     "search": ("run", "resume", "tune-plain", "report", "searches", "ui"),
     "confirm": ("confirm", "plan"),
+    "effects": ("effects",),
     "check": ("check", "doctor"),
     "training": ("train", "rerank", "score", "pace", "weigh"),
     "evaluate": ("evaluate", "baseline"),
@@ -96,6 +98,7 @@ class Parser(argparse.ArgumentParser):
 def console() -> NoReturn:
     """`tune-cl` as a process. Signals are ignored once the command is done: while Ray and other libraries shut down,
     Ctrl-C would end in a traceback and status 1."""
+    set_command()
     status = main()
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
@@ -142,7 +145,8 @@ def _stop_message(stop: BaseException | None, arguments: Sequence[str]) -> str:
         return stop.message
     from tune_cl.history.tracking_uri import masked  # here: it loads what few commands need
 
-    return f"stopped. Go on with: {program('tune-cl')} {masked(join(arguments))}"
+    shown = (quote(argument) if masked(argument) == argument else masked(argument) for argument in arguments)
+    return f"stopped. Go on with: {program('tune-cl')} {' '.join(shown)}"
 
 
 def command_of(name: str) -> Command:

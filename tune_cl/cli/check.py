@@ -22,6 +22,7 @@ from packaging.specifiers import SpecifierSet
 from trainables.config.keys import TrainingRun
 from trainables.core.cache import cache_root
 from trainables.core.errors import WorkFailed, last_line
+from trainables.core.machine import usable_cpus, usable_memory
 from trainables.core.prose import counted, say
 from trainables.curriculum.scoring import EARLY_ITERATIONS, EARLY_TEACHERS, FOLDS
 from tune_cl.cli import Command
@@ -89,7 +90,7 @@ def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
 
     run, resources = experiment.base_ranker(), experiment.search.resources
     device = str(best_device()) if resources.gpu else "cpu"  # a trial that reserves no GPU trains on none
-    pace = partial(seconds_per_iteration, threads=min(resources.threads, os.cpu_count() or 1), device=device)
+    pace = partial(seconds_per_iteration, threads=min(resources.threads, usable_cpus()), device=device)
     by_key = untrained(experiment)
     prepared = by_key[prepared_key(run)]
     warmed = _warm_start(experiment, prepared.data.digest, storage)
@@ -106,9 +107,10 @@ def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
             f"{resources.workers} times as fast; what they send each other comes on top"
         )
     notes += [f"{problem.location}: {problem.wrong}" for problem in lacking(resources)]  # nodes may have them
-    notes += doubts(prepared.data, run.data, run.evaluation.relevance_level)
     for note in notes:
         say(f"note: {note}")
+    for doubt in doubts(prepared.data, run.data, run.evaluation.relevance_level):
+        say(f"warning: {doubt}")
     document = describe(experiment, _at_a_time(experiment.search))
     starts = _pretrained(experiment)
     teaching = teaching_iterations * pace(*prepare_teacher(run, prepared.data)) if teaching_iterations else 0.0
@@ -224,7 +226,7 @@ def _by_topic(document: dict[str, Any]) -> dict[str, str]:
         "priors": "; ".join(document["priors"]),
         "searcher": f"{document['searcher']}: {SEARCHERS.entries[document['searcher']].summary}",
         "tries first": counted(document["points"], "configuration") + " of search.points" if document["points"] else "",
-        "trials": f"{trials}, of at most {document['max_iterations']} iterations each",
+        "trials": f"{trials}, of at most {counted(document['max_iterations'], 'iteration')} each",
         "plain trials": _plain(document["arms"]["plain"]),
         DEFAULT: f"{baseline or 'as the configuration is by default'}; the first trial, never stopped early",
         "scheduler": _scheduler(document),
@@ -276,7 +278,6 @@ PROJECT = "tune-cl"
 RAY_STARTS_WITHIN = 120  # seconds
 FREE_DISK, FREE_MEMORY = 2.0, 2.0  # GiB, enough for a small search
 GIB = 2**30
-MEMINFO = Path("/proc/meminfo")
 
 
 class DoctorCommand(Command):
@@ -406,17 +407,9 @@ def folder(name: str, path: Path) -> Callable[[], Check]:
 
 
 def memory() -> Check:
-    free = free_memory() / GIB
+    free = usable_memory() / GIB
     fix = None if free >= FREE_MEMORY else f"{FREE_MEMORY:g} GiB, or a smaller search.max_concurrent"
-    return Check("memory", fix is None, f"{free:.1f} GiB free, {os.cpu_count()} CPU cores", fix, needed=False)
-
-
-def free_memory() -> int:
-    """Bytes that programs can still take; where the system does not say, all that the machine has."""
-    if MEMINFO.is_file():
-        fields = dict(line.split(":", 1) for line in MEMINFO.read_text().splitlines())
-        return int(fields["MemAvailable"].split()[0]) * 1024
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return Check("memory", fix is None, f"{free:.1f} GiB free, {usable_cpus()} CPU cores", fix, needed=False)
 
 
 def hub() -> Check:

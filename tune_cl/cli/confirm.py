@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any
 
@@ -20,21 +20,18 @@ from tune_cl.cli.tables import table
 from tune_cl.confirmation.request import ONE_TRAINING, Request
 from tune_cl.confirmation.verdict import (
     corrected,
-    default_rows,
-    higher,
+    every_row,
     interval_of,
-    leader,
     notes_of,
     of_these_seeds,
+    opponents,
     p_heading,
     sentence,
-    shown,
+    size_of,
 )
 from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, search_folder_of
+from tune_cl.search.remarks import grouped, in_count
 from tune_cl.space.wording import label_free_rows
-
-MOST_KEYS = 4  # listed in a sentence
-THESE_SEEDS = "p, these seeds"  # the heading of a column of p-values
 
 
 class ConfirmCommand(Command):
@@ -44,20 +41,23 @@ class ConfirmCommand(Command):
       tune-cl confirm macavaney2020_curricula --best-of curriculum.weighting
       tune-cl confirm macavaney2020_curricula --trials t0003,t0017 --against-trial t0001
 
-    First a selection: the K best configurations of each arm, curricula and plain training, are trained with new seeds
-    and compared on dev. Then the best curriculum meets the best plain training on the split, with N further seeds each.
-    The test covers new queries and new trainings. --each tests all K curricula, --trials those of the trials that it
-    names, --best-of the best of each value of a searched key, also against one another. More --seeds later train only
-    what is missing. --until-settled trains one seed at a time, with an interim analysis after each from the third on,
-    and stops once the verdict is clear or hopeless; the overall error stays at 5 %. --ablate also compares each
-    configuration with itself without its curriculum. --against adds existing rankers or their runs. Of searches
-    NAME-Fold1, NAME-Fold2, ... each is confirmed, and the test is over the queries of all folds."""
+    First a selection: the K best configurations of each arm, curricula and plain training, are trained with S new seeds
+    and compared on dev. Then the best curriculum meets its opponents on the split, with N further seeds each: the best
+    plain training, its own settings without the curriculum, and the defaults. It is better only if it beats all of
+    them, for new queries and new trainings. --each tests all K curricula, --trials those of the trials that it names
+    and --best-of the best of each value of a searched key, also against one another; these two are tested against the
+    best plain training alone. More --seeds later train only what is missing. --until-settled trains one seed at a time,
+    with an interim analysis after each from the third on, and stops once the result is significant, or so unlikely to
+    become significant that more seeds would be wasted; the overall error stays at 5 %. --against adds existing rankers
+    or their runs. Of searches NAME-Fold1, NAME-Fold2, ... each is confirmed, and the test is over the queries of all
+    folds."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_name(parser)
-        parser.add_argument(
-            "--top", type=int, metavar="K", help="candidates of each arm (default 1 below 8 seeds, else 2; --each 3)"
-        )
+        top = "candidates of each arm (default 3; 2 after fewer than 12 trials)"
+        parser.add_argument("--top", type=int, metavar="K", help=top)
+        selection = "new seeds of each candidate (default: as many as cost half of the search, at least 1)"
+        parser.add_argument("--selection-seeds", type=int, metavar="S", help=selection)
         parser.add_argument("--seeds", type=int, metavar="N", help=f"trainings of each (default {Request.seeds})")
         parser.add_argument(
             "--until-settled", action="store_true", help="one more seed at a time until the verdict is clear"
@@ -81,7 +81,6 @@ class ConfirmCommand(Command):
         parser.add_argument(
             "--unfinished", action="store_true", help="also of a search that has not ended: its best so far"
         )
-        parser.add_argument("--ablate", action="store_true", help="train each configuration without its curriculum too")
         present = "a TREC run or a ranker (a folder, or a cross-encoder's hub name) to compare with (repeatable)"
         parser.add_argument("--against", action="append", default=[], metavar="RUN|MODEL", help=present)
         add_objective(parser)
@@ -95,28 +94,26 @@ class ConfirmCommand(Command):
         return open_search(options.name, **place).confirm(**asdict(request), **training_options(options)).document
 
     def render(self, document: dict[str, Any]) -> str:
-        seeds, queries = len(document["seeds"]), document["queries"]
-        metric = in_metric_words(document["metric"])
-        head = f"{metric} on {document['split']}, {queries} queries, {seeds} seeds a configuration"
-        columns = ["configuration", "mean ± sd", "difference [95 %]", p_heading(document), THESE_SEEDS, ""]
-        compared = [document["baseline"], *document["configurations"], *default_rows(document)]
-        rows = [(row["label"], f"{row['mean']:.4f}", "-", "-", "-", "") for row in label_free_rows(document)]
-        rows += [(row["trial_id"], *_figures(row)) for row in compared]
+        seeds, queries = counted(len(document["seeds"]), "seed"), counted(document["queries"], "query")
+        head = f"{in_metric_words(document['metric'])} on {document['split']}, {queries}, {seeds} a configuration"
+        compared = every_row(document)
         notes = [
-            f"{run['label']}, seed {run['seed']}: not tested, because it failed: {run['reason']}"
-            for run in document["failed"]
+            f"not tested, because {in_count(names)} failed: {reason}"
+            for reason, names in grouped(
+                {f"{run['label']}, seed {run['seed']}": run["reason"] for run in document["failed"]}
+            ).items()
         ]
         notes += [
             f"{one['label']}: not tested, no more training after seeds {one['seeds']}" for one in document["dropped"]
         ]
-        lines = [*map(wrapped, _sentences(document)), "", *_selection(document), head, "", table(columns, rows), ""]
-        lines += [wrapped(f"{row['trial_id']}  {row['label']}") for row in compared]
+        lines = [*map(wrapped, _sentences(document)), "", *_selection(document), head, "", _tests(document), ""]
+        lines += [wrapped(f"{name_of(row)}  {row['label']}") for row in compared]
         if folds := document.get("folds"):
-            lines += ["", table(["mean of each fold", *folds], [(row["trial_id"], *row["folds"]) for row in compared])]
+            lines += ["", table(["mean of each fold", *folds], [(name_of(row), *row["folds"]) for row in compared])]
         lines += _looks(document)
         if (count := len(document["configurations"])) > 1 and corrected(document):  # so one that lacks 0 proves nothing
             lines.append(wrapped(f"Each interval is of one configuration; p is corrected for all {count}."))
-        lines += ["", *_ablations(document), *_among(document), *_against(document), *map(wrapped, notes)]
+        lines += ["", *_among(document), *_against(document), *map(wrapped, notes)]
         folder = search_folder_of(document["storage"], document["search"])
         report = replace(folder, tracking_uri=document["tracking_uri"]).command("report")
         return "\n".join([*lines, "", f"Read the report:  {report}"])
@@ -136,7 +133,7 @@ def confirm_folds(
 ) -> dict[str, Any]:
     """Confirms the search of each fold, then joins them; `options`: others of `Search.confirm`. Raises ConfigError for
     what only one search can be asked."""
-    single = {"--until-settled": request.until_settled, "--against": request.against, "--ablate": request.ablate}
+    single = {"--until-settled": request.until_settled, "--against": request.against}
     if problems := [Problem(flag, "not over folds", f"of one: {names[0]}") for flag, given in single.items() if given]:
         raise ConfigError(problems)
     from tune_cl.confirmation.folds import joined  # imports SciPy's statistics
@@ -175,9 +172,9 @@ def _selection(document: dict[str, Any]) -> list[str]:
 
 def _looks(document: dict[str, Any]) -> list[str]:
     """A table of the interim analyses of --until-settled; empty without them."""
-    columns = ["seeds", "configuration", "difference", "p", "stops at", "decision"]
+    columns = ["seeds", "against", "difference", "p", "stops at", "decision"]
     rows = [
-        (str(look["seeds"]), look["label"], f"{look['difference']:+.4f}", _p(look["p_new"]),
+        (str(look["seeds"]), look["against"], f"{look['difference']:+.4f}", _p(look["p_new"]),
          f"{look['boundary']:.2g}", look["decision"])
         for look in document.get("looks", [])
     ]  # fmt: skip
@@ -188,20 +185,11 @@ def _p(value: float | None) -> str:
     return "-" if value is None or math.isnan(value) else f"{value:.4f}"
 
 
-def _ablations(document: dict[str, Any]) -> list[str]:
-    """A table of the configurations' ablations, by trial; empty if there are none."""
-    pairs = [(row, row["ablation"]) for row in document["configurations"] if "ablation" in row]
-    tested = ["difference [95 %]", p_heading(document), THESE_SEEDS, ""]
-    columns = ["trial", "without its curriculum", "mean ± sd", *tested]
-    rows = [(row["trial_id"], ablation["label"], *_figures(ablation)) for row, ablation in pairs]
-    return [table(columns, rows), ""] if rows else []
-
-
 def _among(document: dict[str, Any]) -> list[str]:
     """A table of the configurations against one another, with --best-of."""
-    columns = ["one against another", "difference [95 %]", p_heading(document), THESE_SEEDS]
+    columns = ["one against another", "difference [95 %]", p_heading(document)]
     rows = [
-        (f"{row['label']} - {row['other']}", _difference(row), _p(row["p_new_adjusted"]), f"{row['p_adjusted']:.4f}")
+        (f"{row['label']} - {row['other']}", _difference(row), _p(row["p_new_adjusted"]))
         for row in document.get("among", [])
     ]
     return [table(columns, rows), ""] if rows else []
@@ -225,16 +213,31 @@ def _over_queries(tested: dict[str, Any]) -> tuple[str, str]:
     return f"{tested['difference']:+.4f} [{low:+.4f}, {high:+.4f}]", _p(tested["p_adjusted"])
 
 
-def _figures(row: dict[str, Any]) -> tuple[str, ...]:
-    spread = f"{row['mean']:.4f}" + (f" ± {row['sd']:.4f}" if len(row["runs"]) > 1 else "")
-    if "difference" not in row:
-        return spread, "-", "-", "-", ""
-    return spread, _difference(row), _p(row["p_new_adjusted"]), f"{row['p_adjusted']:.4f}", row["marks"]
+def name_of(row: Mapping[str, Any]) -> str:
+    """A row's trial and, of an opponent, its roles."""
+    roles = ", ".join(row.get("roles", ()))
+    return " ".join(part for part in (row["trial_id"], roles) if part)
 
 
-def _difference(row: dict[str, Any]) -> str:
+def _tests(document: dict[str, Any]) -> str:
+    """A table of means; each configuration beside its tests against its opponents."""
+    columns = ["", "mean ± sd", "against", "difference [95 %]", p_heading(document), ""]
+    rows = [(row["label"], f"{row['mean']:.4f}", "", "", "", "") for row in label_free_rows(document)]
+    rows += [(name_of(one), _spread(one), "", "", "", "") for one in opponents(document)]
+    for row in document["configurations"]:
+        for place, one in enumerate(row["opponents"]):
+            figures = _difference(one), _p(one["p_new_adjusted"]), one["marks"]
+            rows.append((*((row["trial_id"], _spread(row)) if place == 0 else ("", "")), name_of(one), *figures))
+    return table(columns, rows)
+
+
+def _spread(row: Mapping[str, Any]) -> str:
+    return f"{row['mean']:.4f}" + (f" ± {row['sd']:.4f}" if len(row["runs"]) > 1 else "")
+
+
+def _difference(row: Mapping[str, Any]) -> str:
     interval = interval_of(row)
-    return f"{row['difference']:+.4f}" + (f" [{interval[0]:+.4f}, {interval[1]:+.4f}]" if interval else "")
+    return f"{size_of(row):+.4f}" + (f" [{interval[0]:+.4f}, {interval[1]:+.4f}]" if interval else "")
 
 
 def in_words(document: dict[str, Any]) -> str:
@@ -243,35 +246,9 @@ def in_words(document: dict[str, Any]) -> str:
 
 
 def _sentences(document: dict[str, Any]) -> list[str]:
-    """The verdict, what holds for these trainings alone, and remarks."""
-    row, metric = leader(document), document["metric"]
-    tuned = document.get("fair", {}).get("tuned")
-    curricula = any(one["has_curriculum"] for one in document["configurations"])
-    curriculum = "" if tuned and "ablation" not in row else of_curriculum(row, metric, curricula)
+    """The verdict, what holds for these trainings alone, and notes."""
     notes = [f"Note: {note}." for note in notes_of(document)]
-    highest = ""
-    if document["verdict"] == "no difference shown" and (other := higher(document)):
-        highest = f"The highest on {document['split']} is '{other['label']}' ({other['difference']:+.4f})."
-    return [one for one in (sentence(document), of_these_seeds(document), highest, curriculum, *notes) if one]
-
-
-def of_curriculum(row: dict[str, Any], metric: str, curricula: bool = True) -> str:
-    """How much of a configuration's difference its curriculum accounts for, if other keys differ from the baseline too.
-    `curricula`: whether any configuration has another curriculum than the baseline."""
-    others = row["also_differs"]
-    if not others:
-        return ""
-    more = f" and {counted(len(others) - MOST_KEYS, 'more key')}" if len(others) > MOST_KEYS else ""
-    keys = f"{', '.join(others[:MOST_KEYS])}{more}"
-    if not row["has_curriculum"]:
-        return f"{'It has no other curriculum than the baseline: what' if curricula else 'What'} differs is {keys}."
-    if "ablation" not in row:
-        return f"It differs from the baseline in {keys} too: --ablate separates them."
-    ablation = row["ablation"]
-    p = ablation["p_new_adjusted"]
-    difference = f"{ablation['difference']:+.4f} {metric}" + ("" if p is None or math.isnan(p) else f", p = {p:.2g}")
-    text = f"Against '{ablation['label']}', which is the same without its curriculum: {difference}"
-    return f"{text}." if shown(p) else f"{text}; the effect of its curriculum is not significant."
+    return [one for one in (sentence(document), of_these_seeds(document), *notes) if one]
 
 
 class PlanCommand(Command):
@@ -321,5 +298,8 @@ class PlanCommand(Command):
             needed = document["seeds_needed"]
             seeds = counted(needed, "seed") if needed else "more than 100 seeds, or more queries"
             lines.append(f"To show {asked:g} on {counted(document['queries'], 'query')}: {seeds}.")
+        from tune_cl.effects.words import sentences_of_search
+
+        lines += [wrapped(" ".join(sentences_of_search(document)))]
         lines += [wrapped(f"Note: {note}.") for note in document["notes"]]
         return "\n".join(lines).rstrip()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
@@ -27,8 +26,9 @@ from trainables.evaluation.metrics import (
     Metric,
     Ranking,
     TrecOrder,
-    parse_metrics,
+    parse_measures,
 )
+from trainables.evaluation.other_measures import Elsewhere, Qrels, Run, mean_of, values_elsewhere
 from trainables.evaluation.significance import CORRECTIONS, adjust, paired_t_test
 from trainables.evaluation.trec_files import read_qrels, read_run
 from tune_cl.cli import Command
@@ -40,12 +40,8 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-Qrels = Mapping[str, Mapping[str, int]]
-Run = Mapping[str, Mapping[str, float]]
 CORRECTION = "holm"
 BARE_MEASURES = {"map": "map", "rprec": "Rprec", "mrr": "recip_rank", "ndcg": "ndcg", "accuracy": "P.1"}
-GEOMETRIC, LEAST_GEOMETRIC = "gm_", 1e-5  # trec_eval's geometric means, and the least value that they count
-NO_MEASURES = ("runid", "relstring")
 CUT_MEASURES = {"map": "map_cut", "p": "P", "recall": "recall", "ndcg": "ndcg_cut", "success": "success"}
 
 
@@ -110,17 +106,16 @@ def evaluate(
         none = f"no judgment reaches grade {relevance_level} (--relevance-level), the highest is {highest}"
         say(f"note: {qrels}: {none}: all metrics but ndcg are 0")
     ours = {name: metric for name, metric in parsed.items() if isinstance(metric, Metric)}
-    trecs = {name: measure for name, measure in parsed.items() if isinstance(measure, str)}
-    theirs = {name: measure for name, measure in parsed.items() if name not in ours | trecs}
+    others = [measure for measure in parsed.values() if isinstance(measure, Elsewhere)]
     values = []
     for run in read:
-        found = per_query(judged, run, ours, relevance_level) | _by_trec_eval(judged, run, trecs, relevance_level)
-        found |= _elsewhere(judged, run, theirs)
+        found = per_query(judged, run, ours, relevance_level)
+        found |= values_elsewhere(others, judged, run, relevance_level)
         values.append({name: found[name] for name in parsed})
     document: list[dict[str, Any]] = [
         {
             "run": path,
-            "metrics": {name: _mean(name, column) for name, column in columns.items()},
+            "metrics": {name: mean_of(name, column) for name, column in columns.items()},
             "queries_missing": len(judged.keys() - run.keys()),
         }
         for path, run, columns in zip(runs, read, values, strict=True)
@@ -160,46 +155,6 @@ def _ranking(qrels: Qrels, run: Run, relevance_level: int) -> Ranking:
     return Ranking(Judgments.of(np.concatenate(judged), offsets, relevance_level), of, ranks, found, relevance_level)
 
 
-def _by_trec_eval(qrels: Qrels, run: Run, measures: Mapping[str, str], relevance_level: int) -> dict[str, np.ndarray]:
-    """Values of measures by pytrec_eval's names, in the order of the qrels; for a query that the run lacks 0, or the
-    logarithm of trec_eval's least value for its geometric means."""
-    if not measures:
-        return {}
-    judged = {
-        query: grades if max(grades.values()) >= 0 else dict.fromkeys(grades, 0) for query, grades in qrels.items()
-    }
-    ranked = {query: documents for query, documents in run.items() if query in qrels}
-    evaluator = pytrec_eval.RelevanceEvaluator(judged, set(measures.values()), relevance_level=relevance_level)
-    results = evaluator.evaluate(ranked)
-    absent = {name: np.log(LEAST_GEOMETRIC) if name.startswith(GEOMETRIC) else 0.0 for name in measures}
-    return {
-        name: np.array(
-            [results[query][measure.replace(".", "_", 1)] if query in results else absent[name] for query in qrels]
-        )
-        for name, measure in measures.items()
-    }
-
-
-def _mean(name: str, column: np.ndarray) -> float:
-    """The mean over queries: of geometric means the values are logarithms."""
-    return float(np.exp(column.mean()) if name.startswith(GEOMETRIC) else column.mean())
-
-
-def _trec_measure(name: str) -> str | None:
-    """pytrec_eval's form of a measure by trec_eval's name (iprec_at_recall.0.10 of iprec_at_recall_0.10), None if it is
-    none, or several values."""
-    named = re.fullmatch(r"(.+?)[._]([0-9.]+)", name)
-    family, argument = named.groups() if named else (name, "")
-    if family not in pytrec_eval.supported_measures or family in NO_MEASURES:
-        return None
-    measure = f"{family}.{argument}" if argument else family
-    try:
-        found = pytrec_eval.RelevanceEvaluator({"q": {"d": 1}}, {measure}).evaluate({"q": {"d": 1.0}})["q"]
-    except ValueError:
-        return None
-    return measure if list(found) == [measure.replace(".", "_", 1)] else None
-
-
 def _column(results: Mapping[str, Mapping[str, float]], metric: Metric, qrels: Qrels) -> np.ndarray:
     key = _measure(metric).replace(".", "_")
     column = np.array([results[query][key] if query in results else 0.0 for query in qrels])
@@ -215,57 +170,9 @@ def _measure(metric: Metric) -> str:
     return f"{CUT_MEASURES[metric.family]}.{metric.cut}"
 
 
-def _parsed(names: list[str]) -> dict[str, Any]:
-    """The metrics by their names: ours as Metric, those of pytrec_eval as its names, those that ir_measures alone knows
-    as it has them. Raises ConfigError for those that none knows."""
-    parsed: dict[str, Any] = {}
+def _check_options(metrics: list[str], relevance_level: int, correction: str) -> dict[str, Metric | Elsewhere]:
     problems: list[Problem] = []
-    for name in names:
-        try:
-            parsed |= parse_metrics([name], "--metrics")
-        except ConfigError as error:
-            measure = _trec_measure(name) or _measure_elsewhere(name)
-            if measure is None:
-                problems += error.problems
-            parsed[name] = measure
-    if problems:
-        raise ConfigError(problems)
-    return parsed
-
-
-def _measure_elsewhere(name: str) -> Any | None:
-    """A measure of ir_measures, by its own name or trec_eval's; None if it knows none."""
-    import ir_measures
-
-    for parse in (ir_measures.parse_measure, ir_measures.parse_trec_measure):
-        try:
-            found = parse(name)
-        except (ValueError, NameError, KeyError, SyntaxError, TypeError, AttributeError):
-            continue
-        return found[0] if isinstance(found, list) else found
-    return None
-
-
-def _elsewhere(qrels: Qrels, run: Run, measures: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Values by ir_measures, in the order of the qrels; 0 for a query the run lacks."""
-    if not measures:
-        return {}
-    import ir_measures
-
-    rows = {query: row for row, query in enumerate(qrels)}
-    values = {str(measure): np.zeros(len(qrels)) for measure in measures.values()}  # two names may be one measure
-    try:
-        for value in ir_measures.iter_calc(list(measures.values()), qrels, run):
-            values[str(value.measure)][rows[value.query_id]] = value.value
-    except (ValueError, RuntimeError, KeyError) as error:
-        wrong = f"ir_measures cannot compute {', '.join(measures)} ({error})"
-        raise ConfigError(Problem("--metrics", wrong, METRIC_FORMS)) from None
-    return {name: values[str(measure)] for name, measure in measures.items()}
-
-
-def _check_options(metrics: list[str], relevance_level: int, correction: str) -> dict[str, Any]:
-    problems: list[Problem] = []
-    parsed = _collect(problems, lambda: _parsed(metrics))
+    parsed = _collect(problems, lambda: parse_measures(metrics, "--metrics"))
     _collect(problems, lambda: CORRECTIONS[correction])
     if relevance_level < 1:
         problems.append(Problem("--relevance-level", f"{relevance_level} is below 1", "give 1 or more"))
@@ -288,6 +195,11 @@ def _read_all(qrels: str, runs: list[str]) -> tuple[Qrels, list[Run]]:
                 problems.append(Problem(path, wrong, "give the qrels of this run's queries"))
     if problems or judged is None:
         raise DataError(problems)
+    for path, run in zip(runs, read, strict=True):
+        if run is not None and not any(
+            judged[query].keys() & run[query].keys() for query in judged.keys() & run.keys()
+        ):
+            say(f"note: {path}: none of its documents is judged; are the ids those of {qrels}?")
     return judged, [run for run in read if run is not None]
 
 

@@ -57,6 +57,7 @@ class DataCommand(Command):
     def execute(self, options: Namespace) -> dict[str, Any]:
         from trainables.baselines.doubts import doubts
         from trainables.data import load_data, recognised
+        from trainables.data.clusters import cluster_notes
         from trainables.data.hygiene import hygiene
         from trainables.data.label_check import check_labels
         from tune_cl.experiment.load import load_training_run
@@ -81,7 +82,7 @@ class DataCommand(Command):
             "label_check": None if checked is None else {**asdict(checked), "finding": checked.finding},
             "try_first": None if checked is None else _advice(run.data.source, checked.finding),
             "given_away": _given_away(data, run),
-            "notes": list(data.notes),
+            "notes": [*data.notes, *cluster_notes(data, run.data.query_clusters)],
             "warnings": doubts(data, run.data, run.evaluation.relevance_level),
             "examples": {name: _examples(data, split) for name, split in data.splits.items()},
         }

@@ -22,7 +22,7 @@ from typing import IO, Any
 
 from trainables.core.errors import ConfigError, DataError, Problem, WorkFailed
 from trainables.core.plugins import plugin_options
-from trainables.core.prose import say, wrapped
+from trainables.core.prose import counted, say, wrapped
 from trainables.data.readers import letor
 from trainables.rankers import RANKERS
 from tune_cl.api.search import Search, open_search, run
@@ -50,11 +50,12 @@ from tune_cl.history.search_folder import (
     search_folder_of,
     with_tracking,
 )
-from tune_cl.history.state import differences, replay, seedless
+from tune_cl.history.state import replay
 from tune_cl.history.tracking_uri import DATABASES, SQLITE, masked, resolve_tracking_uri
 from tune_cl.process import program
+from tune_cl.search.remarks import Remark, in_sentences
 from tune_cl.search_document import recorded_view
-from tune_cl.space.wording import CAUTION, DEFAULT, NOT_TUNED, below_label_free, label_free_words, rankers, tuning_words
+from tune_cl.space.wording import CAUTION, DEFAULT, NOT_TUNED, label_free_words, rankers, tuning_words
 
 FOLD = re.compile(r"Fold([0-9]+)")
 CHECKPOINT = "checkpoint"  # in the folder of a function's best iteration
@@ -62,30 +63,38 @@ Shown = dict[str, Any]
 
 
 def result_in_words(document: Shown) -> str:
-    """The best trial of each arm beside the default, then the commands to run next."""
+    """What puts the result in doubt, the best trial of each arm beside the default, then the commands to run next."""
+    from tune_cl.effects.words import sentences_of_search  # imports SciPy
+
     best, plain = document.get("best_curriculum", document["best"]), document["baseline"]
     won = best is not None and best["trial_id"] == document["best"]["trial_id"]
     head = [
         f"search {document['search']}: {rankers(document)} on {document['data']}, {_trials(document)} "
         f"({document['stopped_early']} stopped early, {document['errored']} failed), "
-        f"{document['iterations']} iterations, {document['seconds']:.0f} s"
+        f"{counted(document['iterations'], 'iteration')}, {document['seconds']:.0f} s"
     ]
     head += [f"What ended the search: {document['ended_by']}."] if document.get("ended_by") else []
-    below = below_label_free(document, document["metric"], [one["dev"] for one in (best, plain) if one])
+    found = [Remark(**remark) for remark in document.get("remarks", ())]
     sentences = [
         _tuning(document, plain),
         _difference(document, best, plain),
+        *(
+            f"{one['trial_id']}, the twin of {', '.join(one['twin_of'])}, failed: {one['reason']}"
+            for one in document.get("failed_twins", ())
+        ),
+        " ".join(sentences_of_search(document)),
         label_free_words(document, document["metric"], "dev"),
-        f"Warning: {below}." if below else "",
+        *(f"Note: {text}" for text in in_sentences(found, warnings=False)),
     ]
-    lines = [*map(wrapped, head), "", _comparison(document, _columns(document, best, plain, won)), ""]
+    warned = [f"Warning: {text}" for text in in_sentences(found, warnings=True)]
+    lines = [*map(wrapped, [*warned, *head]), "", _comparison(document, _columns(document, best, plain, won)), ""]
     lines += [wrapped(one) for one in sentences if one]
     return "\n".join([*lines, "", *_next(document, best, "Prove it:" if won else "Test it:")])
 
 
 def _trials(document: Shown) -> str:
     if not _tuned(document):
-        return f"{document['trials']} trials"
+        return counted(document["trials"], "trial")
     arms, other = document["arms"], "with a curriculum" if document["over_curricula"] else "others"
     return f"{document['trials']} trials, {arms['plain']['trials']} plain and {arms['curriculum']['trials']} {other}"
 
@@ -155,10 +164,11 @@ def _next(document: Shown, best: Shown | None, confirm: str) -> list[str]:
         objective=document.get("objective") or "",
     )
     address, untuned = document.get("address"), _could_be_tuned(document)
-    ablate = " --ablate" if best and untuned and _curriculum_and_more(best, document["baseline"]) else ""
     lines = {"Tune plain training:": search_folder.command("tune-plain", address)} if untuned else {}
     if best:
-        lines[confirm] = f"{search_folder.command('confirm', address)}{ablate}"
+        lines[confirm] = search_folder.command("confirm", address)
+        if document.get("effects"):
+            lines["All curricula:"] = f"{search_folder.command('effects', address)} --seeds 2"
         lines["How many seeds?"] = f"{search_folder.command('plan')} --pilot 3"
     lines["Read the report:"] = search_folder.command("report")
     uri = document["tracking_uri"]
@@ -180,12 +190,6 @@ def _use(document: Shown) -> str:
     no_texts = (name in RANKERS and RANKERS[name].grows_trees) or params.get("ranker.add_first_stage")
     source = "--data FOLDER" if no_texts else "--query TEXT --documents FILE"
     return f"{program('tune-cl')} rerank {quote(ranker)} {source}{plugin_options()}"
-
-
-def _curriculum_and_more(best: Shown, baseline: Shown | None) -> bool:
-    """Whether both the curriculum and other keys differ from the baseline, so that either may explain the gain."""
-    differing = differences(seedless(best["params"]), seedless((baseline or best)["params"]))
-    return differing["has_curriculum"] and bool(differing["also_differs"])
 
 
 class ResultCommand(Command):
@@ -270,9 +274,9 @@ class ResumeCommand(ResultCommand):
 class TunePlainCommand(ResultCommand):
     """Example: tune-cl tune-plain penha2020_pacing --trials 12
 
-    A curriculum is only as good as the plain training that it beats. Adds trials without a curriculum to a search that
-    has only one, over the keys that its space searches outside baseline, else over learning rate, loss and batch
-    size."""
+    A curriculum is only as good as the plain training that it beats. Adds trials without a curriculum: the twins that
+    curricula lack, then others over the keys that the space searches outside baseline, else over learning rate, loss
+    and batch size. The same command continues one that was stopped."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_name(parser)

@@ -7,6 +7,8 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from io import StringIO
+from itertools import compress
+from textwrap import wrap
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -17,31 +19,42 @@ from trainables.core.prose import visible
 
 FIGURES = re.compile(r"[-+±.,\d\s\[\]%]*(inf|e[-+]\d+)?")  # matches numbers and intervals
 UNLIMITED = 100_000  # characters: a row of a file or pipe stays on one line
-GAP, LEAST = 3, 8  # characters between columns, and the fewest of a text column
+GAP = 3  # characters between columns
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Aligned columns: numbers are right-aligned, floats have four decimals. On a narrow terminal texts are wrapped,
-    between words if those fit; numbers and intervals are wrapped only if nothing else helps."""
-    rows = [[_cell(value) for value in row] for row in rows]
-    cells = list(zip(*rows, strict=True)) or [()] * len(columns)
+    """Aligned columns: numbers are right-aligned, floats have four decimals. On a narrow terminal texts are wrapped
+    between words, then intervals; where not even words fit side by side, each row is a block of lines. A column with
+    neither heading nor text is left out."""
+    shown = [[_cell(value) for value in row] for row in rows]
+    told = [bool(heading) or any(row[at] for row in shown) for at, heading in enumerate(columns)]
+    columns, shown = list(compress(columns, told)), [list(compress(row, told)) for row in shown]
+    cells = list(zip(*shown, strict=True)) or [()] * len(columns)
+    widths = _widths(columns, cells)
+    if widths is None:
+        return "\n\n".join(_block(columns, row) for row in shown)
     grid = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for heading, column, width in zip(columns, cells, _widths(columns, cells), strict=True):
+    for heading, column, width in zip(columns, cells, widths, strict=True):
         numeric = bool(column) and all(map(_is_number, column))
         grid.add_column(heading, justify="right" if numeric else "left", overflow="fold", width=width)
-    for row in rows:
+    for row in shown:
         grid.add_row(*row)
     return plain(grid)
 
 
-def _widths(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int] | list[None]:
-    """The width of each column in characters; None if not even LEAST characters of each text fit."""
+def _widths(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int] | None:
+    """The width of each column in characters; None if words would have to be broken."""
     free = width_of_output() - GAP * (len(headings) - 1)
-    whole = [max(map(len, (heading, *column))) for heading, column in zip(headings, cells, strict=True)]
-    words = [_longest_word(heading, column) for heading, column in zip(headings, cells, strict=True)]
-    parts = [min(width, LEAST) if _is_text(column) else width for width, column in zip(words, cells, strict=True)]
-    fitting = next((least for least in (words, parts) if sum(least) <= free), None)
-    return [None] * len(headings) if fitting is None else _narrowed(whole, fitting, free)
+    columns = list(zip(headings, cells, strict=True))
+    whole = [max(map(len, (heading, *column))) for heading, column in columns]
+    words = [_longest_word((heading, *column)) for heading, column in columns]
+    figures = [
+        max(least, *map(len, column)) if not _is_text(column) else least
+        for (_, column), least in zip(columns, words, strict=True)
+    ]
+    if sum(figures) <= free:
+        return _narrowed(whole, figures, free)
+    return _narrowed(figures, words, free) if sum(words) <= free else None
 
 
 def _narrowed(widths: list[int], least: Sequence[int], free: int) -> list[int]:
@@ -52,10 +65,19 @@ def _narrowed(widths: list[int], least: Sequence[int], free: int) -> list[int]:
     return widths
 
 
-def _longest_word(heading: str, cells: Sequence[str]) -> int:
-    """The width of a column broken only between words; numbers and intervals count as words."""
-    texts = (word for cell in cells for word in cell.split()) if _is_text(cells) else cells
-    return max(map(len, (*heading.split(), *texts)), default=0)
+def _longest_word(texts: Iterable[str]) -> int:
+    return max((len(word) for text in texts for word in text.split()), default=0)
+
+
+def _block(headings: Sequence[str], row: Sequence[str]) -> str:
+    """A row with a line for each of its columns."""
+    indent = max(map(len, headings)) + 2
+    free = max(1, width_of_output() - indent)
+    lines = []
+    for heading, cell in zip(headings, row, strict=True):
+        for at, part in enumerate(wrap(cell, free, break_long_words=False, break_on_hyphens=False)):
+            lines.append(f"{'' if at else heading:<{indent}}{part}")
+    return "\n".join(lines)
 
 
 def _is_text(cells: Sequence[str]) -> bool:

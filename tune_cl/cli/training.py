@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,8 @@ from trainables.curriculum.pacing import PACINGS, Schedule
 from trainables.curriculum.sampler import easy_first
 from trainables.curriculum.weighting import WEIGHTINGS, values_of, weights
 from trainables.data.instances import DRAWN, NONE
-from trainables.data.readers.rows import read_whole
+from trainables.data.readers.contents import IDS, TEXTS, id_of, text_of
+from trainables.data.readers.rows import Wrong, read_whole
 from trainables.evaluation.per_query import probabilities
 from tune_cl.cli import Command
 from tune_cl.cli.options import DATA_HELP, add_overrides, add_split
@@ -54,13 +56,16 @@ class TrainCommand(Command):
             metavar="DIR",
             help="folder for the ranker, its run and its state (default: one for each configuration)",
         )
+        help_of_test = "evaluate the best weights on test, which is not read otherwise"
+        parser.add_argument("--test", action="store_true", help=help_of_test)
         add_overrides(parser)
 
     def execute(self, options: Namespace) -> dict[str, Any]:
         from tune_cl.api.training import train
 
         try:
-            return train(options.space, options.data, options.ranker, options.overrides, options.output).document
+            given = options.space, options.data, options.ranker, options.overrides, options.output
+            return train(*given, test=options.test).document
         except KeyboardInterrupt:
             raise Interrupted(f"stopped; saved iterations are kept. Go on with: {same_again(options)}") from None
 
@@ -70,7 +75,7 @@ class TrainCommand(Command):
             f"at iteration {document['best_iteration']} of {len(document['dev'])}",
             "",
         ]
-        if document["test"] is not None:
+        if "test" in document:
             lines += [table(["metric", "test"], document["test"].items()), ""]
         lines += [f"run     {document['run_file']}", f"ranker  {document['checkpoint']}"]
         return "\n".join(lines)
@@ -78,7 +83,7 @@ class TrainCommand(Command):
 
 def same_again(options: Namespace) -> str:
     """The command for the same training again."""
-    parts = [] if options.space is None else [options.space]
+    parts = [*([options.space] if options.space is not None else []), *(["--test"] if options.test else [])]
     flags = {"--data": options.data, "--ranker": options.ranker, "--output": options.output}
     for flag, value in [*flags.items(), *(("--set", override) for override in options.overrides)]:
         parts += [] if value is None else [flag, str(value)]
@@ -96,8 +101,8 @@ class RerankCommand(Command):
       tune-cl rerank cross-encoder/ms-marco-MiniLM-L6-v2 --data ../data/wikiqa
 
     CHECKPOINT may be any model that can be trained: a cross-encoder with one or two labels, a SentenceTransformer, or a
-    language model. DOCUMENTS has one document a line: its text, or its id,
-    a tab and its text. A ranker that was trained to classify pairs predicts classes: of the pairs of DATA (as TSV), or
+    language model. DOCUMENTS has one document a line: its text, or its id, a tab and its text, or an object of JSON
+    with _id and text. A ranker that was trained to classify pairs predicts classes: of the pairs of DATA (as TSV), or
     of each document with the query as the first sentence."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -206,31 +211,51 @@ def _predictions(
 
 
 def _documents(path: Path) -> tuple[list[str], list[str]]:
-    """Ids (as given, or the line number from 1) and texts; the file may be gzipped."""
-    text = read_whole(path, problems := [], pipes=True)
-    if text is None:
+    """Ids (as given, or the line number from 1) and texts; the file may be gzipped. Objects of JSON, one a line, have
+    an id and a text, as in a corpus."""
+    whole = read_whole(path, problems := [], pipes=True)
+    if whole is None:
         raise DataError(problems)
     texts: dict[str, str] = {}
     line_of: dict[str, int] = {}
-    for number, line in enumerate(text.split("\n"), 1):  # read_text would end lines at a lone CR too
-        line = line.removesuffix("\r")
-        if line.strip():
-            name, tab, text = line.partition("\t")
-            name, text = (name, text) if tab else (str(number), line)
-            if not name.strip():
-                problems.append(Problem(f"{path}:{number}", "no id before the tab", "id, tab, text, or a text alone"))
-            elif not text.strip():
-                problems.append(Problem(f"{path}:{number}", f"document '{name}' has no text", "a text after the tab"))
-            elif name in line_of:
-                wrong = f"document '{name}' is also in line {line_of[name]}"
-                problems.append(Problem(f"{path}:{number}", wrong, "every id once"))
-            else:
-                texts[name], line_of[name] = text, number
+    for number, name, text in _objects(whole, path) if whole.lstrip().startswith("{") else _named_lines(whole):
+        place = f"{path}:{number}"
+        if not name.strip():
+            problems.append(Problem(place, "no id before the tab", "id, tab, text, or a text alone"))
+        elif not text.strip():
+            problems.append(Problem(place, f"document '{name}' has no text", "give the document a text"))
+        elif name in line_of:
+            problems.append(Problem(place, f"document '{name}' is also in line {line_of[name]}", "every id once"))
+        else:
+            texts[name], line_of[name] = text, number
     if problems:
         raise DataError(problems)
     if not texts:
         raise DataError(Problem(str(path), "has no documents", "one document a line"))
     return list(texts), list(texts.values())
+
+
+def _named_lines(text: str) -> Iterator[tuple[int, str, str]]:
+    """(line, id, text) of each line that is not blank."""
+    for number, line in enumerate(text.split("\n"), 1):  # splitlines would end lines at a lone CR too
+        line = line.removesuffix("\r")
+        if line.strip():
+            name, tab, behind = line.partition("\t")
+            yield (number, name, behind) if tab else (number, str(number), line)
+
+
+def _objects(text: str, path: Path) -> Iterator[tuple[int, str, str]]:
+    """(line, id, text) of each object of JSON; its line where it has no id."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            row = dict(json.loads(line))
+            name = id_of(next((row[key] for key in IDS if key in row), number))
+            yield number, str(name), text_of(TEXTS[0], row)
+        except (ValueError, TypeError, Wrong) as error:
+            wrong, right = error.args if isinstance(error, Wrong) else ("no object of JSON", "an object a line")
+            raise DataError(Problem(f"{path}:{number}", wrong, right)) from None
 
 
 SHOWN = 3

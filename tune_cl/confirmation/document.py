@@ -13,9 +13,10 @@ import numpy as np
 
 from trainables.core.errors import WorkFailed
 from trainables.core.prose import counted
-from trainables.evaluation.significance import bootstrap_ci, clustered
-from tune_cl.confirmation.looks import at_look, at_reading, bias_adjusted
-from tune_cl.confirmation.request import Configuration, SeedRun, configurations, plain_configurations, plain_label
+from trainables.evaluation.significance import FEW, NO_PRIOR, SeedPrior, Seeds, bootstrap_ci, clustered
+from tune_cl.confirmation.intersection import Opposed, Role, corrected_over, leader_of, verdict_on
+from tune_cl.confirmation.looks import at_reading, over_looks
+from tune_cl.confirmation.request import FIRST_LOOK, SeedRun
 from tune_cl.confirmation.training import ended_result, values_by_query
 from tune_cl.confirmation.verdict import (
     Corrected,
@@ -23,15 +24,15 @@ from tune_cl.confirmation.verdict import (
     comparison,
     corrected_tests,
     first_level,
-    leader,
     power_of,
-    verdict_of,
 )
-from tune_cl.experiment.experiment import ARMS, PLAIN, Experiment
-from tune_cl.history.state import SearchState, differences, seedless, training_key
+from tune_cl.experiment.experiment import ARMS, PLAIN
+from tune_cl.history.state import SearchState, differences
 from tune_cl.space.space import Flat
 
 Runs = Sequence[SeedRun]
+Opponents = Mapping[str, Mapping[str, tuple[Role, ...]]]
+"""By label of a configuration: the labels of its opponents, champion first, and the roles of each."""
 SHOWN = 3  # ids in a message
 
 
@@ -40,7 +41,7 @@ class Compared:
     """What is compared on one split. `runs`: by label, of the same seeds; all have ended. `max_seeds`: with looks after
     each seed, the most seeds that there might be; None without looks. `readings`: numbers of seeds with which the same
     was read before, ascending. `clusters`: the cluster of each query, if
-    near-duplicates are to count as one."""
+    near-duplicates are to count as one. `prior`: what other trainings show of the seeds."""
 
     runs: Mapping[str, Runs]
     split: str
@@ -49,6 +50,7 @@ class Compared:
     max_seeds: int | None = None
     readings: tuple[int, ...] = ()
     clusters: Mapping[str, int] | None = None
+    prior: SeedPrior = NO_PRIOR
 
     @cached_property
     def values(self) -> dict[str, np.ndarray]:
@@ -83,49 +85,72 @@ class Compared:
             raise WorkFailed(f"{which} is not a number for {counted(wrong, 'query')} (see {run.folder})")
         return by_query
 
-    def tests_over_looks(self, references: Mapping[str, str], dropped: int) -> dict[str, Corrected]:
-        """The test of each label against its reference, corrected over all of `references` (`dropped`: see
-        `corrected_tests`), over all looks, and over earlier readings with fewer seeds."""
-        return dict(zip(references, self.over_looks(list(references.items()), dropped), strict=True))
+    def opposed(self, opponents: Opponents, dropped: int, over_looks: bool = True) -> dict[str, Opposed]:
+        """The tests of each configuration against its opponents, corrected over the configurations (`dropped`: see
+        `corrected_over`), over all looks and over earlier readings with fewer seeds; or of this look alone."""
+        groups = [[(label, opponent) for opponent in roles] for label, roles in opponents.items()]
+        pairs = [pair for group in groups for pair in group]
+        tests = iter(self._over_looks(pairs, len(groups) + dropped) if over_looks else self._tests(pairs))
+        corrected = corrected_over([[next(tests) for _ in group] for group in groups], self.correction, dropped)
+        return {
+            label: Opposed(roles, dict(zip(roles, group, strict=True)))
+            for (label, roles), group in zip(opponents.items(), corrected, strict=True)
+        }
 
-    def tests(self, references: Mapping[str, str], dropped: int) -> dict[str, Corrected]:
-        """Like `tests_over_looks`, of this look alone."""
-        return dict(zip(references, self._tests(list(references.items()), dropped), strict=True))
+    def over_looks(self, pairs: Sequence[tuple[str, str]]) -> list[Corrected]:
+        """The test of the first of each pair against the second, corrected over the pairs, over all looks and earlier
+        readings."""
+        tests = self._over_looks(pairs, len(pairs))
+        return [one for group in corrected_over([[test] for test in tests], self.correction) for one in group]
 
-    def over_looks(self, pairs: Sequence[tuple[str, str]], dropped: int = 0) -> list[Corrected]:
-        """Like `tests_over_looks`, of pairs of labels."""
-        tests, seeds = self._tests(pairs, dropped), len(next(iter(self.values.values())))
+    def _over_looks(self, pairs: Sequence[tuple[str, str]], configurations: int) -> list[Corrected]:
+        """Not corrected over the `configurations`, of which the looks know."""
+        seeds = len(next(iter(self.values.values())))
         if self.max_seeds is None:
-            return at_reading(tests, (*self.readings, seeds))
-        return at_look(tests, seeds, self.max_seeds)
+            return at_reading(self._tests(pairs), (*self.readings, seeds))
+        among = 1 if self.correction == "none" else configurations
+        by_look = [self._tests(pairs, look) for look in range(FIRST_LOOK, seeds + 1)]
+        return over_looks(by_look, self.max_seeds, self.readings, among)
 
-    def _tests(self, pairs: Sequence[tuple[str, str]], dropped: int) -> list[Corrected]:
-        values = [(self.tested[label], self.tested[reference]) for label, reference in pairs]
+    def _tests(self, pairs: Sequence[tuple[str, str]], seeds: int | None = None) -> list[Corrected]:
+        """Not corrected, of the first `seeds` seeds; None: of all."""
+        values = [(self.tested[label][:seeds], self.tested[reference][:seeds]) for label, reference in pairs]
         matters = [self.seed_matters(*labels) for labels in pairs]
-        return corrected_tests(values, self.correction, matters, dropped)
+        return corrected_tests(values, "none", matters, self.taken)
+
+    @property
+    def taken(self) -> Seeds:
+        """How the tests take the seeds: in pairs where all trainings start from the same weights."""
+        few = FEW if self.max_seeds is None else FIRST_LOOK
+        return Seeds(self.starts_alike, self.prior, few)
+
+    @property
+    def starts_alike(self) -> bool:
+        """Whether all trainings start from the same pretrained weights."""
+        return all(runs[0].run.starts_alike for runs in self.runs.values())
 
     def seed_matters(self, *labels: str) -> bool:
         """Whether the seed changes any of these trainings."""
         return any(self.runs[label][0].run.draws for label in labels)
 
     def size(self, corrected: Corrected) -> float:
-        """The difference; one that looks have shown is corrected for having stopped there, when it was large."""
-        new, difference = corrected.test.new, corrected.test.difference
-        if self.max_seeds is None or not corrected.direction(new_seeds=True):
-            return difference
-        queries = next(iter(self.tested.values())).shape[1]
-        return bias_adjusted(difference, new, queries, self.max_seeds)
+        """The difference; after looks, the one that is too large as often as too small."""
+        size = corrected.test.new.size
+        return corrected.test.difference if size is None else size
 
     def params(self, label: str) -> Flat:
         return self.runs[label][0].configuration.params
 
     def row(self, label: str) -> dict[str, Any]:
+        """Its runs and means."""
         return _row(self.runs[label], self.values[label], self.split)
 
     def comparison(self, label: str, reference: str, corrected: Corrected) -> dict[str, Any]:
+        """The figures of a test; `size`: the estimate of the difference that sentence, table and report give."""
         interval = bootstrap_ci((self.tested[label] - self.tested[reference]).mean(axis=0))
         tested = {"p_per_seed": list(corrected.test.p_per_seed), **comparison(corrected, interval)}
-        return tested | {"marks": corrected.marks, "seed_matters": self.seed_matters(label, reference)}
+        tested |= {"size": self.size(corrected), "marks": corrected.marks}
+        return tested | {"seed_matters": self.seed_matters(label, reference)}
 
     def power(self, label: str, reference: str, corrected: Corrected, tested: int) -> dict[str, Any]:
         """`detectable` and `seeds_needed`; `tested`: how many configurations p is corrected for."""
@@ -146,34 +171,53 @@ def require_same_queries(run: SeedRun, expected: Set[str], given: Set[str]) -> N
 
 
 def document_of(
-    compared: Compared, labels: Sequence[str], ablations: Mapping[str, str], recommended: str, dropped: Sequence[str]
+    compared: Compared, champion: str, opponents: Opponents, recommended: str, dropped: Sequence[str]
 ) -> dict[str, Any]:
-    """The verdict's part of the document. `labels`: the baseline, then the configurations, best on dev first.
-    `ablations`: label of a configuration -> label of its ablation, if it has one. `recommended`: the label of the best
-    on dev, tested or not. `dropped`: the labels of those that got no more seeds."""
-    baseline, *others = labels
-    tests = compared.tests_over_looks(dict.fromkeys(others, baseline), len(dropped))
-    rows = {label: compared.row(label) | compared.comparison(label, baseline, tests[label]) for label in others}
-    for label in others:
-        rows[label] |= differences(compared.params(label), compared.params(baseline))
-        rows[label]["size"] = compared.size(tests[label])
-    references = {label: ablations[label] for label in others if label in ablations}
-    for label, one in compared.tests_over_looks(references, sum(label in ablations for label in dropped)).items():
-        own = references[label]
-        rows[label]["ablation"] = compared.row(own) | compared.comparison(label, own, one)
+    """The verdict's part of the document. `champion`: the label of the plain arm's choice. `opponents`: those of each
+    configuration, best on dev first. `recommended`: the label of the best on dev, tested or not. `dropped`: the labels
+    of those that got no more seeds."""
+    opposed = compared.opposed(opponents, len(dropped))
+    leader = leader_of(opposed)
+    rows = {label: _tested_row(compared, label, one) for label, one in opposed.items()}
+    top, against = opposed[leader], opposed[leader].least_favourable
+    labels = list(dict.fromkeys([champion, *(each for one in opposed.values() for each in one.tests), *rows]))
     document = {
-        "baseline": compared.row(baseline),
-        "configurations": list(rows.values()),
+        "baseline": compared.row(against),
+        "configurations": [rows.pop(leader), *rows.values()],
         "correction": compared.correction,
-        "queries": compared.values[baseline].shape[1],
-        "clusters": compared.tested[baseline].shape[1],
+        "queries": compared.values[leader].shape[1],
+        "clusters": compared.tested[leader].shape[1],
         "readings_of_seeds": [*compared.readings],
         "collapsed": collapses({label: compared.values[label] for label in labels}, compared.seeds),
-        "verdict": verdict_of(list(tests.values()), tests.get(recommended)),
-        "these_seeds": verdict_of(list(tests.values()), tests.get(recommended), new_seeds=False),
+        "verdict": verdict_on(opposed, recommended),
+        "these_seeds": verdict_on(opposed, recommended, new_seeds=False),
+        "default": _default_row(compared, champion, top.roles),
     }
-    top = leader(document)["label"]
-    return document | compared.power(top, baseline, tests[top], len(others) + len(dropped))
+    document["opponents"] = document["configurations"][0]["opponents"]
+    return document | compared.power(leader, against, top.tests[against], len(opposed) + len(dropped))
+
+
+def _tested_row(compared: Compared, label: str, opposed: Opposed) -> dict[str, Any]:
+    """A configuration beside its least favourable opponent, `against`, and all its opponents."""
+    against = opposed.least_favourable
+    row = compared.row(label) | compared.comparison(label, against, opposed.tests[against])
+    row |= {"marks": opposed.marks, "against": against}
+    row |= differences(compared.params(label), compared.params(against))
+    opponents = [
+        {"roles": list(opposed.roles[one])} | compared.row(one) | compared.comparison(label, one, test)
+        for one, test in opposed.tests.items()
+    ]
+    return row | {"opponents": opponents}
+
+
+def _default_row(compared: Compared, champion: str, roles: Mapping[str, Sequence[Role]]) -> dict[str, Any] | None:
+    """The first trial's configuration against the plain champion, what tuning was worth; None if it is that, or was not
+    trained."""
+    default = next((label for label, of_label in roles.items() if "default" in of_label), None)
+    if default is None or default == champion:
+        return None
+    [test] = compared.over_looks([(default, champion)])
+    return compared.row(default) | compared.comparison(default, champion, test)
 
 
 def among_each_other(compared: Compared, labels: Sequence[str]) -> list[dict[str, Any]]:
@@ -189,7 +233,7 @@ def _row(runs: Runs, values: np.ndarray, split: str) -> dict[str, Any]:
     configuration = runs[0].configuration
     return {
         "label": configuration.label,
-        "trial_id": configuration.trial,
+        "trial_id": configuration.trial if configuration.of_search else None,
         "params": configuration.params,
         "runs": [_run(run, float(value), split) for run, value in zip(runs, of_seeds, strict=True)],
         "mean": float(of_seeds.mean()),
@@ -212,27 +256,3 @@ def fair_of(state: SearchState) -> dict[str, Any]:
 
 def failure(run: SeedRun, reason: str) -> dict[str, Any]:
     return {"label": run.configuration.label, "seed": run.seed, "reason": reason, "folder": str(run.folder)}
-
-
-def ablations(state: SearchState, baseline: Configuration, experiment: Experiment) -> dict[str, Configuration | None]:
-    """The ablation of every configuration of the search, by the configuration's label; None if its curriculum is
-    already the baseline's.
-
-    If the baseline or a configuration of the search equals the ablation, it serves as such; configurations that differ
-    only in their curricula share one. Neither labels nor sharing depend on which are confirmed.
-    """
-    searched = configurations(state, baseline)
-    others = (*searched.values(), *plain_configurations(state, baseline), baseline)
-    by_key = {training_key(one.params): one for one in others}
-    own: dict[str, Configuration | None] = {}
-    for label, configuration in searched.items():
-        point = experiment.ablated(configuration.point)
-        params = seedless(experiment.training_run(point).in_force())
-        if params == configuration.params:
-            own[label] = None
-            continue
-        if (key := training_key(params)) not in by_key:
-            label_of_own = plain_label(point, params, configuration.trial, by_key.values())
-            by_key[key] = Configuration(label_of_own, configuration.trial, point, params)
-        own[label] = by_key[key]
-    return own

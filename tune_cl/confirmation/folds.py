@@ -15,10 +15,11 @@ from trainables.core.errors import WorkFailed
 from trainables.evaluation.per_query import values_file
 from trainables.evaluation.trec_files import read_per_query
 from tune_cl.confirmation.document import Compared, document_of
+from tune_cl.confirmation.intersection import ROLES, Role
 from tune_cl.confirmation.request import Request
 from tune_cl.space.space import Flat
 
-ALIKE = "metric", "split", "seeds", "asked", "fair", "teachers", "noise", "storage", "tracking_uri"
+ALIKE = "metric", "split", "seeds", "asked", "plain", "fair", "teachers", "noise", "storage", "tracking_uri"
 Document = Mapping[str, Any]
 
 
@@ -43,6 +44,11 @@ class Folds(Compared):
     def seed_matters(self, *labels: str) -> bool:
         return any(row.get("seed_matters") for label in labels for row in self.rows[label])
 
+    @property
+    def starts_alike(self) -> bool:
+        params = [row["params"] for rows in self.rows.values() for row in rows]
+        return all(each.get("ranker.model") or each.get("training.pretrain_data") for each in params)
+
     def params(self, label: str) -> Flat:
         """Those that are equal in all folds."""
         first, *others = (row["params"] for row in self.rows[label])
@@ -53,7 +59,7 @@ class Folds(Compared):
         files = zip(*([run["run_file"] for run in row["runs"]] for row in rows), strict=True)
         return {
             "label": label,
-            "trial_id": " / ".join(dict.fromkeys(row["trial_id"] for row in rows)),
+            "trial_id": " / ".join(dict.fromkeys(row["trial_id"] or "-" for row in rows)),
             "params": self.params(label),
             "runs": [
                 {"seed": seed, "value": float(value), "run_files": list(of_seed)}
@@ -67,25 +73,57 @@ class Folds(Compared):
 
 def joined(name: str, documents: Sequence[Document], request: Request) -> dict[str, Any]:
     """One document of `tune-cl confirm` over the queries of all folds. What was selected in each fold is one
-    configuration; otherwise those that are equal in all folds. A mean is over all queries, `folds` has each fold's."""
+    configuration, and what has the same role in all folds is one opponent of it; otherwise those configurations that
+    are equal in all folds. A mean is over all queries, `folds` has each fold's."""
     by_fold = [{_kind(row, request): row for row in document["configurations"]} for document in documents]
     every = [[of[kind] for of in by_fold] for kind in by_fold[0] if all(kind in of for of in by_fold)]
     if not every:
         raise WorkFailed("no configuration was tested in all folds")
-    every = [[document["baseline"] for document in documents], *every]
-    rows = {" / ".join(dict.fromkeys(row["label"] for row in each)): each for each in every}
+    rows: dict[str, Sequence[Document]] = {}
+    opponents: dict[str, dict[str, tuple[Role, ...]]] = {}
+    for of_folds in every:
+        label = _label(of_folds, rows)
+        rows[label], opponents[label] = of_folds, {}
+        for role in ROLES:
+            if opposite := _with_role(of_folds, role):
+                own = _label(opposite, rows)
+                rows[own] = opposite
+                opponents[label][own] = (*opponents[label].get(own, ()), role)
+    champion = next(iter(next(iter(opponents.values()))))
     readings = max((document["readings_of_seeds"] for document in documents), key=len)
     on = {"split": request.split, "metric": documents[0]["metric"], "correction": request.correction}
     compared = Folds({}, **on, readings=tuple(readings), rows=rows)
-    recommended = "" if request.tests_all else list(rows)[1]
+    recommended = "" if request.tests_all else next(iter(opponents))
     return {
         "search": f"{name}-FoldN",
         "folds": [document["search"] for document in documents],
         **{key: documents[0][key] for key in ALIKE},
-        **document_of(compared, list(rows), {}, recommended, []),
+        **document_of(compared, champion, opponents, recommended, []),
         "failed": [one for document in documents for one in document["failed"]],
         **{key: [] for key in ("selection", "dropped", "looks", "earlier", "readings")},
     }
+
+
+def _label(of_folds: Sequence[Document], known: Mapping[str, Sequence[Document]]) -> str:
+    """The labels of the folds, each once; all of them where those of other folds would read the same."""
+    labels = [row["label"] for row in of_folds]
+    short = " / ".join(dict.fromkeys(labels))
+    same = known.get(short)
+    return short if same is None or labels == [row["label"] for row in same] else " / ".join(labels)
+
+
+def _with_role(of_folds: Sequence[Document], role: Role) -> list[Document]:
+    """The opponent with this role in each fold, or its twin where only others leave pairs out; empty if no fold has
+    it."""
+    found = [_opponent(row, role) for row in of_folds]
+    if not any(found):
+        return []
+    whole = [one or _opponent(row, "twin") for one, row in zip(found, of_folds, strict=True)]
+    return [one for one in whole if one] if all(whole) else []
+
+
+def _opponent(row: Document, role: Role) -> Document | None:
+    return next((one for one in row["opponents"] if role in one["roles"]), None)
 
 
 def _kind(row: Document, request: Request) -> Hashable:

@@ -21,6 +21,7 @@ from tune_cl.history.state import SearchState
 
 SEEDS = (3, 5, 10, 20, 50)
 QUERIES = (0.5, 1, 2, 4)  # times those of the split
+OF_TWO_SAMPLES = 1.75  # Welch's degrees of freedom for each of N - 1 where two arms vary alike: with five seeds
 PILOT_NOTE = (
     "from trainings of the baseline alone: another configuration is taken to vary as much with the seed, by itself, "
     "and its per-query effects are not known"
@@ -29,13 +30,14 @@ PILOT_NOTE = (
 
 @dataclass(frozen=True)
 class Variances:
-    """What the design of a confirmation depends on. `queries`: in the split; `seed_freedom`: as in CrossedTest;
+    """What the design of a confirmation depends on. `queries`: in the split; `seed_freedom`, `lent`: as in CrossedTest;
     `source`: in words."""
 
     components: Components
     queries: int
     source: str
     seed_freedom: float = 1.0
+    lent: float = 0.0
     notes: tuple[str, ...] = ()
 
 
@@ -61,21 +63,22 @@ def recorded(folder: Path) -> Variances:
         if components := document.get("components"):
             source = f"the confirmation on {document['split']} with {counted(len(document['seeds']), 'seed')}"
             values = dict(components)
-            freedom = values.pop("seed_freedom")
-            return Variances(Components(**values), document["queries"], source, freedom)
+            freedom, lent = values.pop("seed_freedom"), values.pop("lent", 0.0)
+            return Variances(Components(**values), document["queries"], source, freedom, lent)
     wrong = f"search '{folder.name}' has no confirmation whose variances are on record"
     right = "--pilot 3, which trains the baseline three times; or tune-cl confirm first"
     raise ConfigError(Problem("NAME", wrong, right))
 
 
-def of_pilot(values: np.ndarray) -> Variances:
+def of_pilot(values: np.ndarray, paired: bool) -> Variances:
     """From per-query values [N, Q] of N trainings of the baseline: the difference of two independent trainings varies
-    twice as much as one."""
+    twice as much as one. `paired`: whether the test will pair equal seeds."""
     of_seed, _, residual = mean_squares(values)
     seeds, queries = values.shape
     components = Components(2 * max(0.0, of_seed - residual) / queries, 0.0, 2 * residual)
     source = f"{counted(seeds, 'training')} of the baseline on dev"
-    return Variances(components, queries, source, notes=(PILOT_NOTE,))
+    freedom = 1.0 if paired else OF_TWO_SAMPLES
+    return Variances(components, queries, source, freedom, notes=(PILOT_NOTE,))
 
 
 def seconds_of(state: SearchState) -> float | None:
@@ -93,7 +96,8 @@ def plan_of(
     """The document of `tune-cl plan`: what the test of two champions can show with probability `power`, the hours that
     it takes after a selection among `top` configurations of each arm, and the fewest seeds, up to 100, that would show
     `difference`. Raises ConfigError if nothing varies."""
-    components, freedom, seconds = variances.components, variances.seed_freedom, seconds_of(state)
+    components, seconds = variances.components, seconds_of(state)
+    freedom, lent = variances.seed_freedom, variances.lent
     if not any(asdict(components).values()):
         wrong = f"the values do not vary: {variances.source}"
         raise ConfigError(Problem("NAME", wrong, "a search whose trainings differ; see training.lr"))
@@ -102,10 +106,10 @@ def plan_of(
     for factor in QUERIES:
         queries = max(2, round(variances.queries * factor))
         for seeds in SEEDS:
-            smallest = detectable(components, seeds, queries, freedom, LEVEL, power)
+            smallest = detectable(components, seeds, queries, freedom, LEVEL, power, lent)
             hours = None if seconds is None else (selecting + 2 * seeds) * seconds / 3600
             table.append({"seeds": seeds, "queries": queries, "detectable": smallest, "hours": hours})
-    needed = difference and seeds_needed(difference, components, variances.queries, freedom, LEVEL, power)
+    needed = difference and seeds_needed(difference, components, variances.queries, freedom, LEVEL, power, lent)
     return {
         "search": state.name,
         "metric": state.metric,

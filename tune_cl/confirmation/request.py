@@ -20,14 +20,13 @@ from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Experiment
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState, seedless, training_key
 from tune_cl.space.space import Flat
-from tune_cl.space.wording import trial_words
+from tune_cl.space.wording import DEFAULT, trial_words
 
 Document = Mapping[str, Any]
 
-FEW = 8  # seeds
+MANY = 12  # trials of a search: three candidates of each arm cost half of it
 FIRST_LOOK = 3  # seeds: two tell too little of how much the seed matters
-NEW = ("p_new", "p_new_adjusted", "ci95_new")
-NEEDED = {"split", "seeds", "baseline", "configurations", "verdict"}
+NEEDED = {"split", "seeds", "baseline", "configurations", "opponents", "verdict"}
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,6 @@ class Request:
     seeds: int = 5
     split: str = "test"
     correction: str = "holm"
-    ablate: bool = False
     until_settled: bool = False
     max_seeds: int = 20
     against: tuple[str, ...] = ()
@@ -48,9 +46,11 @@ class Request:
     trials: tuple[str, ...] = ()
     against_trial: str | None = None
     best_of: str | None = None
+    selection_seeds: int | None = None
 
     def __post_init__(self) -> None:
-        flags = {"--top": self.candidates, "--seeds": self.seeds}
+        flags = {"--top": self.top, "--seeds": self.seeds, "--selection-seeds": self.selection_seeds}
+        flags = {flag: value for flag, value in flags.items() if value is not None}
         problems = [Problem(flag, f"{value} is below 1", "1 or more") for flag, value in flags.items() if value < 1]
         if self.until_settled and not FIRST_LOOK <= self.max_seeds <= MOST_SEEDS:
             wrong = f"{self.max_seeds} is not between {FIRST_LOOK} and {MOST_SEEDS}"
@@ -74,16 +74,12 @@ class Request:
         """Whether every curriculum that is chosen is tested, and not only the one that dev selects."""
         return self.each or bool(self.trials) or self.best_of is not None
 
-    @property
-    def candidates(self) -> int:
-        """How many configurations of each arm a selection compares, or of curricula are tested with `each` (of plain
-        ones alone with `trials` and `best_of`). Below FEW seeds of the test a selection would take too many of the
-        trainings: docs/dev/verdict-simulations.md has the power of other ways to spend as many."""
+    def candidates(self, trials: int) -> int:
+        """How many configurations of each arm a selection compares after a search of so many trials, or of curricula
+        are tested with `each` (of plain ones alone with `trials` and `best_of`)."""
         if self.top is not None:
             return self.top
-        if self.tests_all:
-            return 3
-        return 1 if self.most < FEW else 2
+        return 3 if self.tests_all or trials >= MANY else 2
 
     @property
     def most(self) -> int:
@@ -92,13 +88,15 @@ class Request:
 
     def command(self, search_folder: SearchFolder, address: str | None) -> str:
         """What a user types to ask for it."""
+        top = "" if self.top is None else f"--top {self.top} "
         seeds = f"--until-settled --max-seeds {self.max_seeds}" if self.until_settled else f"--seeds {self.seeds}"
-        options = f"--top {self.candidates} {seeds} --split {self.split} --correction {self.correction}"
-        on = [name for name in ("ablate", "each", "new_noise", "unfinished") if getattr(self, name)]
+        options = f"{top}{seeds} --split {self.split} --correction {self.correction}"
+        on = [name for name in ("each", "new_noise", "unfinished") if getattr(self, name)]
         flags = "".join(f" --{name.replace('_', '-')}" for name in on)
         flags += "".join(f" --against {quote(name)}" for name in self.against)
         named = {"trials": ",".join(self.trials), "against-trial": self.against_trial, "best-of": self.best_of}
-        flags += "".join(f" --{flag} {quote(value)}" for flag, value in named.items() if value)
+        named["selection-seeds"] = self.selection_seeds
+        flags += "".join(f" --{flag} {quote(str(value))}" for flag, value in named.items() if value)
         return f"{search_folder.command('confirm', address)} {options}{flags}"
 
     def call(self, search_folder: SearchFolder, address: str | None) -> str:
@@ -114,8 +112,7 @@ def verdict_file(search: Path, split: str) -> Path:
 
 
 def last_verdict(search: Path, split: str) -> dict[str, Any] | None:
-    """The document of the last confirmation on a split, if there was one; what an earlier version found speaks of its
-    seeds alone, and is without its options that are gone. Raises DataError if it is damaged."""
+    """The document of the last confirmation on a split, if there was one. Raises DataError if it is damaged."""
     path = verdict_file(search, split)
     if not path.exists():
         return None
@@ -128,36 +125,33 @@ def last_verdict(search: Path, split: str) -> dict[str, Any] | None:
         raise DataError(Problem(str(path), "not a mapping", right))
     if missing := NEEDED - {key for key, value in document.items() if value}:
         raise DataError(Problem(str(path), f"lacks {', '.join(sorted(missing))}", right))
-    document.get("asked", {}).pop("race", None)
-    return document if "these_seeds" in document else _of_these_seeds(document)
+    return document
 
 
-def _of_these_seeds(document: dict[str, Any]) -> dict[str, Any]:
-    """The document of a version whose verdict and marks took the seeds as given."""
-    rows = [row for entry in document["configurations"] for row in (entry, entry.get("ablation")) if row]
-    for row in rows:
-        row |= {"marks": ""} | dict.fromkeys(NEW)
-    verdict = {"verdict": "no difference shown", "these_seeds": document["verdict"]}
-    return document | verdict | {"detectable": None, "seeds_needed": None}
-
-
-def readings_before(last: Document | None, labels: Sequence[str], seeds: Sequence[int]) -> tuple[int, ...]:
+def readings_before(
+    last: Document | None, labels: Sequence[str], seeds: Sequence[int], new_noise: bool
+) -> tuple[int, ...]:
     """With how many seeds a split was read before, each a part of `seeds` and of the same configurations (`labels`,
-    without the baseline): who asks again with more seeds has two chances. Readings with looks are none of these."""
+    without the baseline) with the same draws of the label noise: who asks again with more seeds has two chances.
+    Readings with looks are none of these."""
     if last is None:
         return ()
     before = [*last.get("earlier", []), _look(last)]
     same = [
         look["seeds"]
         for look in before
-        if look["configurations"] == list(labels) and not look["dropped"] and "max_seeds" not in look
+        if look["configurations"] == list(labels)
+        and look.get("new_noise", False) == new_noise
+        and not look["dropped"]
+        and "max_seeds" not in look
     ]
     return tuple(sorted({len(read) for read in same if 1 < len(read) < len(seeds) and set(read) < set(seeds)}))
 
 
 def looks_before(last: Document | None, document: Document) -> list[dict[str, Any]]:
     """What was seen on the split before `document`, oldest first: the seeds, labels and verdict of each confirmation
-    that had other seeds, configurations or another correction. `last`: the document of the last one."""
+    that had other seeds, configurations, draws of the label noise or another correction. `last`: that of the last
+    one."""
     if last is None:
         return []
     now = _look(document)
@@ -170,10 +164,11 @@ def _look(document: Document) -> dict[str, Any]:
     seen = {"seeds": document["seeds"], "configurations": tested, "dropped": dropped}
     if document.get("looks"):
         seen["max_seeds"] = document["asked"]["max_seeds"]
+    if document.get("asked", {}).get("new_noise"):
+        seen["new_noise"] = True
     return seen | {"correction": document.get("correction"), "verdict": document["verdict"]}
 
 
-BASELINE = "baseline"
 NOISE_SEED = "data.label_noise.seed"
 ONE_TRAINING = "An existing ranker is one training: its p-values cover new queries, not new trainings."
 LONGEST = 128  # characters of a folder's name; most file systems allow 255 bytes
@@ -181,12 +176,14 @@ LONGEST = 128  # characters of a folder's name; most file systems allow 255 byte
 
 @dataclass(frozen=True)
 class Configuration:
-    """A row of the verdict. `point`: values of the opened keys; `params`: flat keys in force, without the seed."""
+    """A row of the verdict. `point`: values of the opened keys; `params`: flat keys in force, without the seed;
+    `of_search`: whether `trial` is a trial of the search; else it is the role of an opponent made for the test."""
 
     label: str
     trial: str
     point: Flat
     params: Flat
+    of_search: bool = True
 
     @property
     def folder(self) -> str:
@@ -246,9 +243,10 @@ def new_seeds(number: int, searched: Collection[int], first: int = 1) -> list[in
     return list(islice((seed for seed in count(first) if seed not in searched), number))
 
 
-def baseline_configuration(state: SearchState, experiment: Experiment) -> Configuration:
+def default_configuration(state: SearchState, experiment: Experiment) -> Configuration:
+    """That of the first trial."""
     params = seedless(experiment.base_run().in_force())
-    return Configuration(BASELINE, state.baseline, experiment.baseline_values(), params)
+    return Configuration(DEFAULT, state.baseline, experiment.baseline_values(), params)
 
 
 def best_configurations(
@@ -298,6 +296,6 @@ def configurations(state: SearchState, baseline: Configuration) -> dict[str, Con
             continue
         keys.add(key)
         label = trial.words
-        label = f"{label} ({trial.trial})" if label in labelled or label == BASELINE else label
+        label = f"{label} ({trial.trial})" if label in labelled else label
         labelled[label] = Configuration(label, trial.trial, trial.point, seedless(trial.params))
     return labelled

@@ -28,7 +28,7 @@ from tune_cl.history.state import SearchState, training_key
 
 SPLIT = "dev"
 FIRST_SEED = 1001  # of a selection, far from those of the test, of which there may be more later
-SEEDS = 1  # of each candidate
+SEEDS = 1  # of each candidate, at least
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,8 @@ class Candidate:
 def candidates_of(state: SearchState, default: Configuration, request: Request) -> dict[Arm, list[Configuration]]:
     """The best configurations of each arm on dev, best first, as many as asked for; or those of the trials asked for,
     and what they are to be tested against in place of plain ones. `default`: that of the first trial."""
-    plain = plain_configurations(state, default)[: request.candidates] or [default]
+    candidates = request.candidates(len(state.trials))
+    plain = plain_configurations(state, default)[:candidates] or [default]
     if request.against_trial is not None:
         require_trials(state, "--against-trial", [request.against_trial])
         every = (*configurations(state, default).values(), *plain_configurations(state, default), default)
@@ -51,7 +52,7 @@ def candidates_of(state: SearchState, default: Configuration, request: Request) 
         plain = [next(one for one in every if training_key(one.params) == key)]
     among = request.trials or (None if request.best_of is None else best_trials(state, request.best_of))
     require_trials(state, "--trials", request.trials, default)
-    top = None if among else request.candidates
+    top = None if among else candidates
     curricula = best_configurations(state, default, None, among)
     others = [one for one in curricula if one.label != plain[0].label or request.against_trial is None]
     if not others:
@@ -86,6 +87,11 @@ def best_trials(state: SearchState, key: str) -> list[str]:
         if key in trial.params:
             best.setdefault(repr(trial.params[key]), trial.trial)
     return list(best.values())
+
+
+def seeds_of(request: Request, candidates: int, trials: int) -> int:
+    """New seeds of each candidate: as asked for, else as many as cost half of the search's trainings at most."""
+    return request.selection_seeds or max(SEEDS, trials // 2 // max(candidates, 1))
 
 
 def rows_of(candidates: Sequence[Candidate], failed: Collection[str]) -> list[dict[str, Any]]:

@@ -15,11 +15,21 @@ from tune_cl.experiment.experiment import CURRICULUM
 from tune_cl.experiment.search_keys import Resources
 from tune_cl.history.journal import Journal
 from tune_cl.history.state import SearchState, TrialState
+from tune_cl.search.remarks import grouped, in_count
 from tune_cl.search.trials import FINISHED, WAIT, Plan, reason_of
 
 Ended = Callable[[SeedRun, str | None], None]
 Update = Callable[[SearchState], None]
 CHECKPOINT = "training_checkpoint"  # the event of a training's checkpoint, as `checkpoint` is of a trial's
+
+
+def failures_in_words(failed: Sequence[tuple[SeedRun, str]]) -> str:
+    """Each reason for which trainings failed, once, with how many and where the log of the first is."""
+    runs = {run.name: run for run, _ in failed}
+    return "; ".join(
+        f"{in_count(names)} failed: {reason} (see {runs[names[0]].folder})"
+        for reason, names in grouped({run.name: why for run, why in failed}).items()
+    )
 
 
 @dataclass

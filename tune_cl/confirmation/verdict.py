@@ -12,18 +12,21 @@ import numpy as np
 from trainables.core.prose import counted
 from trainables.evaluation.metrics import in_words
 from trainables.evaluation.significance import (
+    PAIRED,
     SeededTest,
+    Seeds,
     adjust,
-    bootstrap_ci,
     collapsed,
     detectable,
     seeded_tests,
     seeds_needed,
 )
-from tune_cl.space.wording import below_label_free
+from tune_cl.space.wording import below_label_free, setting
 
 Verdict = Literal["better", "no difference shown", "worse"]
 LEVEL = 0.05
+MOST_KEYS = 4  # listed in a sentence
+WITHOUT_CURRICULUM = "without the curriculum"
 FEW_SOUND = 6  # seeds: with fewer, nothing is known of how often trainings collapse
 ON_DEV = "dev scores are biased: they chose the configurations and checkpoints, so this is no verdict"
 NOTHING_TO_TEST = "the differences are all equal, so no test can be made"
@@ -58,37 +61,21 @@ def corrected_tests(
     pairs: Sequence[tuple[np.ndarray, np.ndarray]],
     correction: str,
     seed_matters: Sequence[bool] | None = None,
-    dropped: int = 0,
+    seeds: Seeds = PAIRED,
 ) -> list[Corrected]:
     """Tests the first of each pair against the second, both values [N, Q] with equal seeds by row; corrected over all
     pairs.
 
-    `seed_matters`: of each pair, whether the seed changes the trainings of either; None: of all. `dropped`: further
-    pairs that are not tested because they were hopeless after some seeds: the p for new seeds is corrected over them
-    too.
+    `seed_matters`: of each pair, whether the seed changes the trainings of either; None: of all. `seeds`: how the tests
+    take them.
     """
     seed_matters = seed_matters or [True] * len(pairs)
-    tests = seeded_tests(pairs, seed_matters)
+    tests = seeded_tests(pairs, seed_matters, seeds)
     adjusted = adjust([test.p_value for test in tests], correction)
     new = np.array([test.new.p for test in tests], np.float64)
     unknown = np.isnan(new)  # with one seed
-    counted_too = np.ones(dropped if any(seed_matters) else 0)
-    corrected_new = adjust(np.append(np.where(unknown, 1, new), counted_too), correction)[: len(tests)]
-    new = np.where(unknown, np.nan, corrected_new)
+    new = np.where(unknown, np.nan, adjust(np.where(unknown, 1, new), correction))
     return [Corrected(test, float(p), float(p_new)) for test, p, p_new in zip(tests, adjusted, new, strict=True)]
-
-
-def verdict_of(tests: Sequence[Corrected], recommended: Corrected | None, new_seeds: bool = True) -> Verdict:
-    """The verdict on the whole search. `recommended`: the configuration that was best on dev, None if not tested.
-    `new_seeds`: whether it is to hold for new trainings too, or for these alone.
-
-    better: some configuration is above the baseline after correction. worse: none is, and the one that the search
-    would have recommended is below it after correction.
-    """
-    if any(one.direction(new_seeds) > 0 for one in tests):
-        return "better"
-    below = recommended is not None and recommended.direction(new_seeds) < 0
-    return "worse" if below else "no difference shown"
 
 
 def collapses(values: Mapping[str, np.ndarray], seeds: Sequence[int]) -> list[dict[str, Any]]:
@@ -116,36 +103,17 @@ def power_of(one: Corrected, seeds: int, queries: int, level: float, seed_matter
     if np.isnan(new.p) or not any(asdict(new.components).values()):
         return {"detectable": None, "seeds_needed": None, "components": None}
     freedom = new.seed_freedom if seed_matters else queries - 1
-    basics = {"components": asdict(new.components) | {"seed_freedom": freedom}}
-    smallest = detectable(new.components, max(seeds, 2), queries, freedom, level)
+    basics = {"components": asdict(new.components) | {"seed_freedom": freedom, "lent": new.lent}}
+    smallest = detectable(new.components, max(seeds, 2), queries, freedom, level, lent=new.lent)
     if not seed_matters:
         return basics | {"detectable": smallest, "seeds_needed": 1 if smallest <= abs(difference) else None}
-    needed = seeds_needed(difference, new.components, queries, new.seed_freedom, level)
+    needed = seeds_needed(difference, new.components, queries, new.seed_freedom, level, lent=new.lent)
     return basics | {"detectable": smallest, "seeds_needed": needed}
 
 
 def first_level(correction: str, count: int) -> float:
     """The level that the smallest of `count` p-values must reach."""
     return LEVEL if correction == "none" else LEVEL / count
-
-
-def compare(values: np.ndarray, baseline: np.ndarray, correction: str = "holm") -> list[dict[str, Any]]:
-    """Tests configurations against a baseline, for these seeds and for new ones.
-
-    values [K, N, Q] of K configurations, N seeds and Q queries, baseline [N, Q] of the same seeds and queries. Returns
-    `{difference, p_value, p_adjusted, ci95, p_new, p_new_adjusted, ci95_new}` of each configuration; NaN where nothing
-    can be said of new seeds. Raises ValueError for shapes that do not match, values that are no numbers, or one query.
-    """
-    values, baseline = np.asarray(values, np.float64), np.asarray(baseline, np.float64)
-    if values.ndim != 3 or baseline.shape != values.shape[1:] or baseline.shape[-1] < 2:
-        raise ValueError(
-            f"values {values.shape} and baseline {baseline.shape}; they would be [K, N, Q] and [N, Q], Q at least 2"
-        )
-    if not (np.isfinite(values).all() and np.isfinite(baseline).all()):
-        raise ValueError("values that are not numbers")
-    tests = corrected_tests([(each, baseline) for each in values], correction)
-    intervals = [bootstrap_ci((each - baseline).mean(axis=0)) for each in values]
-    return [comparison(one, interval) for one, interval in zip(tests, intervals, strict=True)]
 
 
 def comparison(corrected: Corrected, interval: tuple[float, float]) -> dict[str, Any]:
@@ -167,7 +135,7 @@ def notes_of(document: Mapping[str, Any]) -> list[str]:
     notes = [_fell(document)] if document.get("collapsed") else []
     if "baseline" in document:
         means = [row["mean"] for row in (document["baseline"], *document["configurations"])]
-        notes += filter(None, [below_label_free(document, document["metric"], means), _default_is_better(document)])
+        notes += filter(None, [below_label_free(document, document["metric"], means)])
     if document["split"] == "dev":
         return [*notes, ON_DEV]
     looks = document.get("earlier", ())
@@ -177,19 +145,8 @@ def notes_of(document: Mapping[str, Any]) -> list[str]:
     return [*notes, *own, *others]
 
 
-def _default_is_better(document: Mapping[str, Any]) -> str:
-    """Empty where tuned plain training, which dev chose, has the higher mean."""
-    default, tuned, best = document.get("default"), document["baseline"]["mean"], leader(document)
-    if not default or default["mean"] <= tuned:
-        return ""
-    return (
-        f"plain training has {default['mean']:.4f} on {document['split']} with its defaults, and {tuned:.4f} with the "
-        f"values that dev chose; '{best['label']}' is {best['mean'] - default['mean']:+.4f} from the default"
-    )
-
-
 def _fell(document: Mapping[str, Any]) -> str:
-    runs = {row["label"]: row["runs"] for row in (document["baseline"], *document["configurations"])}
+    runs = {row["label"]: row["runs"] for row in every_row(document)}
     each = []
     for one in document["collapsed"]:
         median = np.median([run["value"] for run in runs[one["label"]]])
@@ -212,23 +169,27 @@ def _read_by_others(split: str, readings: int) -> str:
     """What readings before this one do to its error, in words."""
     times = "once" if readings == 1 else f"{readings} times"
     return (
-        f"these {split} queries were read {times} before by other searches or trainings: of {readings + 1} verdicts at "
-        f"5 % at least one is wrong by chance in up to {1 - (1 - LEVEL) ** (readings + 1):.0%} of cases"
+        f"these {split} queries were read {times} before or meanwhile by other searches or trainings: of "
+        f"{readings + 1} verdicts at 5 % at least one is wrong by chance in up to "
+        f"{1 - (1 - LEVEL) ** (readings + 1):.0%} of cases"
     )
 
 
 def leader(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration that a confirmation's verdict is about: among those with a mark, the one with the largest
-    difference; if none has a mark, the first, which of those tested is the best on dev."""
-    rows = document["configurations"]
-    marked = [row for row in rows if row["marks"]]
-    return max(marked, key=_difference, default=rows[0])
+    """The configuration that a confirmation's verdict is about."""
+    return document["configurations"][0]
 
 
-def default_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The row of the first trial, where another plain one is the opponent; else none."""
-    default = document.get("default")
-    return [default] if default else []
+def opponents(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The opponents of all configurations, each once, champion first."""
+    every = (one for row in document["configurations"] for one in row["opponents"])
+    return list({one["label"]: one for one in every}.values())
+
+
+def every_row(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """All that was trained, each once: opponents, then configurations."""
+    tested = {row["label"]: row for row in document["configurations"]}
+    return [*(one for one in opponents(document) if one["label"] not in tested), *tested.values()]
 
 
 def best_on_dev(document: Mapping[str, Any]) -> str:
@@ -265,50 +226,97 @@ def shown(p: float | None) -> bool:
 
 
 def undecided(document: Mapping[str, Any], row: Mapping[str, Any]) -> str:
-    """What a configuration's interval says where no difference is shown. It may exclude 0 all the same: it is of this
-    configuration alone, while the test is corrected for all; or the search would have named another one, which was not
-    tested."""
+    """What a configuration's interval says where the verdict is not significant. It may exclude 0 all the same: it is
+    of this configuration alone, while the test is corrected for all; or the configuration is above another opponent; or
+    the search would have named another one, which was not tested."""
     interval = interval_of(row)
     if interval is None:
         return NOTHING_TO_TEST if len(row["runs"]) > 1 else "one seed says nothing about new trainings"
     low, high = interval
     if low == high:
         return NOTHING_TO_TEST
-    between = f"{low:+.4f} to {high:+.4f}"
+    between = f"95 % CI {low:+.4f} to {high:+.4f}"
     if not (low > 0 or high < 0):
-        return f"95 % CI {between}"
+        return between
     if not shown(row["p_new_adjusted"]):
         tested = configurations_of(document)
-        return f"95 % CI {between}, uncorrected; corrected for {tested} it includes 0"
-    return f"95 % CI {between}, but the search recommended another configuration, which was not tested"
+        return f"{between}, uncorrected; corrected for {tested} it includes 0"
+    if above := [one for one in row["opponents"] if one["difference"] > 0]:
+        return f"{between}, but it is above {' and '.join(opponent(document, one) for one in above)}"
+    return f"{between}, but the search recommended another configuration, which was not tested"
 
 
 def sentence(document: Mapping[str, Any]) -> str:
-    """The verdict in one sentence, then what the design can show and what tuning was worth."""
+    """The verdict in one sentence, then what explains it, what the design can show and what tuning was worth."""
     return " ".join([headline(document), *remarks(document)])
 
 
 def remarks(document: Mapping[str, Any]) -> list[str]:
-    """What the design can show, where nothing is shown, and what tuning alone was worth, a sentence each."""
-    can_show = _can_show(document) if document["verdict"] == "no difference shown" else ""
-    return [one for one in (can_show, of_tuning(document)) if one]
+    """Where the verdict is better, over how many opponents; else what explains a gain, whom it is below, and what the
+    design can show. Then what tuning alone was worth. A sentence each."""
+    if document["verdict"] == "better":
+        said = [_above_all(document)]
+    else:
+        said = [shared_gain(document), *_below_others(document)]
+        said += [_can_show(document)] if document["verdict"] == "no difference shown" else []
+    return [one for one in (*said, of_tuning(document)) if one]
 
 
 def headline(document: Mapping[str, Any]) -> str:
     """The verdict in one sentence, which terminal and report begin with."""
     row = leader(document)
+    difference = f"{beside(size_of(row), document['metric'])} {opponent(document, against(row))}"
     if document["verdict"] == "no difference shown":
         which = "" if "selection" in document else f", {best_on_dev(document)},"
         why = f"too few seeds for trainings that collapse ({_who_fell(document)}); " if too_few_seeds(document) else ""
-        difference = f"{beside(row['difference'], document['metric'])} {opponent(document)}"
         statement = f"Not significant: {why}'{row['label']}'{which} is {difference}"
-        between = f"{undecided(document, row)}{_as_given(document)}{_p_of(document, row)}"
-        return f"{statement}; {between}."
+        return f"{statement}; {undecided(document, row)}{_as_given(document)}{_p_of(document, row)}."
     answer = "Better" if document["verdict"] == "better" else "Worse"
     low, high = row["ci95_new"]
-    difference = f"{beside(row['difference'], document['metric'])} {opponent(document)}"
     for_new = f"for {population(document, row)}{_p_of(document, row)}"
     return f"{answer}: '{row['label']}' is {difference} (95 % CI {low:+.4f} to {high:+.4f}), {for_new}."
+
+
+def size_of(row: Mapping[str, Any]) -> float:
+    """The estimate of a difference that every text and table gives."""
+    return row["size"]
+
+
+def against(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The opponent that a configuration's row is about, its least favourable one."""
+    return next(one for one in row["opponents"] if one["label"] == row["against"])
+
+
+def _above_all(document: Mapping[str, Any]) -> str:
+    count = len(leader(document)["opponents"])
+    return f"It is above all {count} plain opponents; this one is the least favourable." if count > 1 else ""
+
+
+def shared_gain(document: Mapping[str, Any]) -> str:
+    """What a gain over another opponent owes to settings that plain training can have, too; empty where there is no
+    such gain."""
+    row = leader(document)
+    twin = next((one for one in row["opponents"] if "twin" in one["roles"]), None)
+    if twin is None or (twin["difference"] > 0 and shown(twin["p_new_adjusted"])):
+        return ""
+    for one in row["opponents"]:
+        if one is not twin and one["difference"] > 0 and shown(one["p_new_adjusted"]) and "filter" not in one["roles"]:
+            keys = [key for key, value in twin["params"].items() if one["params"].get(key) != value]
+            settings = " ".join(setting(key, twin["params"][key]) for key in keys[:MOST_KEYS])
+            gain = f"The gain over {opponent(document, one)} ({size_of(one):+.4f}) is that of {settings}"
+            return f"{gain}: plain training with it has {twin['mean']:.4f}."
+    return ""
+
+
+def _below_others(document: Mapping[str, Any]) -> list[str]:
+    """Opponents beside the one of the headline that are significantly above the configuration."""
+    row = leader(document)
+    others = [one for one in row["opponents"] if one["label"] != row["against"]]
+    return [
+        f"It is {beside(size_of(one), document['metric'])} {opponent(document, one)} (p = {one['p_new_adjusted']:.2g})."
+        for one in others
+        if one["difference"] < 0 and shown(one["p_new_adjusted"])
+    ]
 
 
 def beside(difference: float, metric: str) -> str:
@@ -316,14 +324,29 @@ def beside(difference: float, metric: str) -> str:
     return f"{abs(difference):.4f} {in_words(metric)} {'below' if difference < 0 else 'above'}"
 
 
-BADGES = {"better": "Better", "no difference shown": "Not significant", "worse": "Worse"}
+BADGES = {
+    "better": "{} helps",
+    "no difference shown": "No evidence that {} helps",
+    "worse": "{} harms",
+}
+
+
+def badge(document: Mapping[str, Any]) -> str:
+    """The verdict in a few words."""
+    text = BADGES[document["verdict"]].format("the curriculum" if of_curricula(document) else "the change")
+    return f"{text[0].upper()}{text[1:]}"
+
+
+def of_curricula(document: Mapping[str, Any]) -> bool:
+    """Whether the question is about curricula, and not about other keys of the baseline."""
+    return document["plain"] == WITHOUT_CURRICULUM
 
 
 def effect(document: Mapping[str, Any]) -> str:
     """The difference that the verdict is about, with its interval, p and sample."""
     row, metric = leader(document), in_words(document["metric"])
     between = ", 95 % CI {:+.4f} to {:+.4f}".format(*interval) if (interval := interval_of(row)) else ""
-    return f"{row.get('size', row['difference']):+.4f} {metric}{between}{_p_of(document, row)}"
+    return f"{size_of(row):+.4f} {metric}{between}{_p_of(document, row)}"
 
 
 def holds_for(document: Mapping[str, Any]) -> str:
@@ -335,20 +358,22 @@ def holds_for(document: Mapping[str, Any]) -> str:
     low, high = interval_of(row) or (math.nan, math.nan)
     more = "" if low < 0 < high else undecided(document, row)
     said = f"{more[0].upper()}{more[1:]}. " if more else ""
-    return f"{why}{said}No difference is shown, which is no proof of equality{_as_given(document)}."
+    return f"{why}{said}They may still differ{_as_given(document)}."
 
 
-def opponent(document: Mapping[str, Any]) -> str:
-    """Whom a curriculum met, and how hard that one was tuned."""
-    if document.get("asked", {}).get("against_trial"):
-        return f"'{document['baseline']['label']}'"
-    fair = document.get("fair")
-    if fair is None:  # of version 0.1
-        return "the baseline"
-    if not fair["tuned"]:
-        return f"plain training as given (not tuned: tune-cl tune-plain {document['search']})"
-    keys = ", ".join(key.rpartition(".")[2] for key in fair["keys"])
-    return f"plain training, tuned over {counted(fair['trials']['plain'], 'trial')} ({keys})"
+def opponent(document: Mapping[str, Any], one: Mapping[str, Any]) -> str:
+    """An opponent in words, and how hard it was tuned. `one`: its row."""
+    if "champion" in one["roles"]:
+        fair = document["fair"]
+        if not fair["tuned"]:
+            return f"plain training as given (not tuned: tune-cl tune-plain {document['search']})"
+        keys = ", ".join(key.rpartition(".")[2] for key in fair["keys"])
+        return f"plain training, tuned over {counted(fair['trials']['plain'], 'trial')} ({keys})"
+    if "twin" in one["roles"]:
+        return f"its own settings {document['plain']}"
+    if "default" in one["roles"]:
+        return "plain training with the defaults"
+    return "the same pairs in random order" if "filter" in one["roles"] else f"'{one['label']}'"
 
 
 def of_tuning(document: Mapping[str, Any]) -> str:
@@ -386,6 +411,8 @@ def _who_fell(document: Mapping[str, Any]) -> str:
 
 def _p_of(document: Mapping[str, Any], row: Mapping[str, Any]) -> str:
     seeds, queries = counted(len(document["seeds"]), "seed"), counted(document["queries"], "query")
+    if (clusters := document.get("clusters", document["queries"])) < document["queries"]:
+        queries += f" in {counted(clusters, 'cluster')}"
     name = CORRECTED.get(document["correction"], document["correction"])
     several = len(document["configurations"]) + len(document.get("dropped", ())) > 1
     facts = f"{seeds}, {queries}" + (f"; {name} over {configurations_of(document)}" if several else "")
@@ -405,30 +432,24 @@ def _can_show(document: Mapping[str, Any]) -> str:
 
 def of_these_seeds(document: Mapping[str, Any]) -> str:
     """What holds for the trainings at hand alone, where that is more than the verdict; else empty."""
-    these = document.get("these_seeds", document["verdict"])
+    these = document["these_seeds"]
     if these == document["verdict"]:
         return ""
-    rows = [row for row in document["configurations"] if shown(row["p_adjusted"])]
-    side = 1 if these == "better" else -1
-    row = max(rows, key=lambda row: side * row["difference"], default=None)
-    if these == "no difference shown" or row is None:
+    if these == "no difference shown":
         return "Over these seeds alone the difference is not significant."
+    side = 1 if these == "better" else -1
+    rows = [row for row in document["configurations"] if shown(_p_of_these(row)) and side * row["difference"] > 0]
+    if not (row := max(rows, key=lambda row: side * row["difference"], default=None)):
+        return ""
     seeds = counted(len(document["seeds"]), "seed")
-    return (
-        f"Over these {seeds} alone '{row['label']}' is {these} (p = {row['p_adjusted']:.2g}); other seeds may differ."
-    )
+    return f"Over these {seeds} alone '{row['label']}' is {these} (p = {_p_of_these(row):.2g}); other seeds may differ."
+
+
+def _p_of_these(row: Mapping[str, Any]) -> float:
+    """The largest p over a configuration's opponents for these seeds alone."""
+    return max(one["p_adjusted"] for one in row["opponents"])
 
 
 def configurations_of(document: Mapping[str, Any]) -> str:
     """How many p is corrected for, in words: those tested, and those that got no more seeds."""
     return counted(len(document["configurations"]) + len(document.get("dropped", ())), "configuration")
-
-
-def higher(document: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The configuration with the largest difference, if the verdict is about another one."""
-    highest = max(document["configurations"], key=_difference)
-    return highest if highest["difference"] > leader(document)["difference"] else None
-
-
-def _difference(row: Mapping[str, Any]) -> float:
-    return row["difference"]

@@ -16,7 +16,7 @@ from trainables.config.objective import OBJECTIVE, AnyRun, objective_fields, val
 from trainables.curriculum.scoring import TEACHERS, any_needs
 from trainables.rankers import RANKERS
 from trainables.training.losses import LOSSES
-from tune_cl.experiment.search_keys import SearchConfig
+from tune_cl.experiment.search_keys import AUTO, PAIRS, SearchConfig
 from tune_cl.samplers import SEARCHERS, Sampler
 from tune_cl.schedulers import SCHEDULERS, Scheduler, Setup, promotes
 from tune_cl.schedulers.scheduler import curriculum_grace
@@ -33,6 +33,9 @@ Arm = Literal["plain", "curriculum"]
 PLAIN: Arm = "plain"
 CURRICULUM: Arm = "curriculum"
 ARMS: tuple[Arm, Arm] = (PLAIN, CURRICULUM)
+MOST_STARTUP = 8
+
+ORDER = tuple(f"curriculum.{key}" for key in ("scoring", "anti", "file", "teacher", "vectors"))  # which pairs are easy
 
 DEFAULTS, OBJECTIVE_DEFAULTS = _defaults(configuration_fields(())), _defaults(objective_fields({}))
 
@@ -51,8 +54,8 @@ class Experiment:
     function that trains, if it is no ranker of ours; `gone`: what it used of an earlier version, as KEY=VALUE, and this
     version does not have.
 
-    Trials have two arms. Plain trials have the baseline's values and search every other opened key; the others search
-    all opened keys.
+    Trials have two arms. Curricula search all opened keys. Plain trials have the baseline's values; each is the twin of
+    curricula, with their values of every other opened key.
     """
 
     name: str
@@ -97,15 +100,25 @@ class Experiment:
         """The values of a plain trial. `values`: of keys of `plain_space`."""
         return self._without_curriculum({**self.baseline, **values}, {})
 
-    def is_plain(self, point: Mapping[str, Any]) -> bool:
-        """Whether a trial with these values trains as one of the plain arm."""
-        own = {key: value for key, value in point.items() if key in self.plain_space.leaves}
-        return self.training_run(point).in_force() == self.training_run(self.plain_values(own)).in_force()
+    def twin_values(self, point: Mapping[str, Any]) -> Flat:
+        """The values of a curriculum's twin: plain training with the same values of every key outside the baseline."""
+        shared = self.shared_space.decide(lambda key, leaf: point[key] if key in point else leaf.middle())
+        return self.plain_values(shared)
 
-    def ablated(self, point: Mapping[str, Any]) -> Flat:
-        """The configuration with the baseline's curriculum. Other opened keys have their values, not the baseline's."""
-        off = {key: value for key, value in self.baseline.items() if key.startswith("curriculum.")}
-        return self._without_curriculum(off, point)
+    def is_plain(self, point: Mapping[str, Any]) -> bool:
+        """Whether a trial with these values trains as its twin does."""
+        return self.training_run(point).in_force() == self.training_run(self.twin_values(point)).in_force()
+
+    def filter_values(self, point: Mapping[str, Any]) -> Flat | None:
+        """The twin on the pairs alone that the curriculum of `point` ever uses, in random order: what leaving out the
+        hardest pairs is worth by itself. None where the curriculum uses all pairs in the end."""
+        run = self.training_run(point)
+        if run.curriculum.pacing == "none" or run.curriculum.final_share == 1:
+            return None
+        own = {key: value for key, value in {**self.fixed, **point}.items() if key.startswith(ORDER)}
+        share = run.curriculum.final_share
+        all_at_once = {"curriculum.pacing": "linear", "curriculum.delta": share, "curriculum.final_share": share}
+        return {**self.twin_values(point), **own, **all_at_once}
 
     def _without_curriculum(self, given: Mapping[str, Any], values: Mapping[str, Any]) -> Flat:
         """`given`, and for every other opened key outside the curriculum its value in `values`, else the leaf's
@@ -218,9 +231,15 @@ class Experiment:
         return {key: leaf for key, leaf in open_to_both.items() if not key.startswith("curriculum.") or key in read}
 
     @cached_property
+    def shared_space(self) -> Space:
+        """`shared_leaves` beside the baseline's values."""
+        return Space(self.shared_leaves, {**self.space.context, **self.baseline})
+
+    @cached_property
     def plain_space(self) -> Space:
         """What plain trials search: `shared_leaves`, or what `tune-cl tune-plain` asked for."""
-        return Space(dict(self.tuning.leaves) or self.shared_leaves, {**self.space.context, **self.baseline})
+        leaves = self.tuning.leaves
+        return Space(leaves, self.shared_space.context) if leaves else self.shared_space
 
     @cached_property
     def compares(self) -> bool:
@@ -231,11 +250,15 @@ class Experiment:
         defaults = OBJECTIVE_DEFAULTS if self.objective else DEFAULTS
         return any(self.fixed.get(key, defaults.get(key, value)) != value for key, value in self.baseline.items())
 
-    @cached_property
+    @property
+    def pairs(self) -> bool:
+        """Whether each curriculum has a twin among the plain trials."""
+        return self.compares and self.search.plain == PAIRS
+
+    @property
     def tunes_plain(self) -> bool:
         """Whether the search itself has plain trials beside the first."""
-        auto = self.search.plain == "auto"
-        return bool(self.compares and self.shared_leaves) if auto else self.search.plain != 0
+        return self.pairs and bool(self.shared_leaves)
 
     @property
     def combinations(self) -> dict[Arm, float]:
@@ -246,18 +269,23 @@ class Experiment:
 
     @cached_property
     def arm_trials(self) -> dict[Arm, int]:
-        """Trials of each arm, the baseline included in the plain one: no more than can be different."""
+        """Trials of each arm, the default included in the plain one: no more than can be different. Where curricula
+        share a twin, there are more of them, and fewer plain trials."""
         every, most = self.search.trials, self.combinations
-        share = 0.5 if self.search.plain == "auto" else self.search.plain
-        plain = min(max(1, math.ceil(every * share)), most[PLAIN])
+        plain = min(math.ceil(every / 2) if self.tunes_plain else 1, most[PLAIN])
         others = min(every - plain, most[CURRICULUM])
-        plain = min(every - others, most[PLAIN])
+        plain = min(plain, 1 + others)
         return {PLAIN: int(plain) + self.tuning.trials, CURRICULUM: int(others)}
 
     @property
     def trials(self) -> int:
-        """Trials of the search, of both arms."""
+        """Trials of the search, of both arms, those that `tune-cl tune-plain` adds included."""
         return sum(self.arm_trials.values())
+
+    def startup_trials(self, arm: Arm) -> int:
+        """How many trials of an arm its sampler draws at random before it models the space."""
+        asked = self.search.startup_trials
+        return max(1, min(MOST_STARTUP, self.arm_trials[arm] // 3)) if asked == AUTO else asked
 
     @property
     def rungs(self) -> list[int]:
@@ -287,15 +315,16 @@ class Experiment:
 
     def sampler(self, arm: Arm = CURRICULUM) -> Sampler:
         """A new one of an arm, which has seen no trial."""
-        search, searcher = self.search, self.search.searcher
+        searcher, startup = self.search.searcher, self.startup_trials(arm)
         if arm == PLAIN:
             endless = searcher == "grid" and self.plain_space.continuous
-            make = SEARCHERS["random" if endless else searcher]
-            sampler = make(self.plain_space, self.seed, search.startup_trials)
+            sampler = SEARCHERS["random" if endless else searcher](self.plain_space, self.seed, startup)
             sampler.set_effect(lambda values: self._effect(self.plain_values(values)), self.baseline_values())
+            sampler.repeats = not self.tuning.trials  # then only another curriculum is trained beside the twin
             return sampler
-        sampler = SEARCHERS[searcher](self.space, self.seed, search.startup_trials, search.points)
+        sampler = SEARCHERS[searcher](self.space, self.seed, startup, self.search.first)
         sampler.set_effect(self._effect_of_curriculum if self.compares else self._effect, self.baseline_values())
+        sampler.covered = self.shared_leaves
         return sampler
 
     def _effect(self, point: Flat) -> Hashable:

@@ -8,10 +8,11 @@ from statistics import mean
 from typing import Any
 
 from trainables.config.keys import NEEDS, flatten, without_effect
+from trainables.core.prose import counted
 from trainables.core.randomness import generator
 from trainables.core.validation import with_needs
 from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Experiment
-from tune_cl.experiment.search_keys import SEARCH_NEEDS, SearchConfig, idle
+from tune_cl.experiment.search_keys import BY_CHANCE, SEARCH_NEEDS, SearchConfig, idle
 from tune_cl.schedulers import SCHEDULERS
 from tune_cl.schedulers.scheduler import curriculum_ends
 from tune_cl.space.space_files import on_a_line
@@ -56,7 +57,7 @@ def describe(experiment: Experiment, concurrent: int | None = None) -> dict[str,
         "combinations": space.combinations(),
         "steps": [f"{key}: {steps}" for key, steps in space.steps.items()],
         "priors": [f"{key}: {on_a_line(prior)}" for key, prior in space.priors.items()],
-        "points": len(experiment.search.points),
+        "points": len(experiment.search.first),
         "arms": arms_of(experiment),
         **forecast_of(experiment, concurrent),
     }
@@ -106,6 +107,16 @@ def unused(experiment: Experiment, of_search: Collection[str], of_trainings: Col
         runs = (experiment.base_run(), *map(experiment.training_run, _configurations(experiment)))
         unread += without_effect(of_trainings, dict.fromkeys(key for run in runs for key in run.in_force()))
     return [f"without effect on this search: {with_needs(unread, NEEDS | SEARCH_NEEDS)}"] if unread else []
+
+
+def never_models(experiment: Experiment) -> list[str]:
+    """A note if the curricula are too few for a searcher that models the space to begin."""
+    search, trials = experiment.search, experiment.arm_trials[CURRICULUM]
+    startup = experiment.startup_trials(CURRICULUM)
+    if search.searcher in BY_CHANCE or search.warm_start or not 1 < trials <= startup:
+        return []
+    after = f"{search.searcher} models the space after {counted(startup, 'trial')} of an arm (search.startup_trials)"
+    return [f"search.searcher: {after}, so all {trials} of the curriculum arm are chosen at random"]
 
 
 def ends_no_trial(experiment: Experiment) -> list[str]:

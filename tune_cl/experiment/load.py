@@ -18,7 +18,8 @@ from trainables.core.gone import without_gone
 from trainables.core.randomness import generator
 from trainables.data import require_source, task_of
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.forecast import ends_no_trial, unused
+from tune_cl.experiment.forecast import ends_no_trial, never_models, unused
+from tune_cl.experiment.known_points import known_points
 from tune_cl.experiment.resolution import OFF, TEXTS, entries_of, map_all, resolve
 from tune_cl.experiment.search_keys import misfits, remarks, search_config, unfit_space
 from tune_cl.space.space import Flat, Points, points_of
@@ -178,19 +179,27 @@ def build(
             done.space.require_finite()
     first = Points()
     with gathering(problems):  # a point that names a wrong key is not wrong too
-        first = points_of(done.space, search.points, done.given.keys() | done.left_out | done.refused)
+        first = points_of(done.space, search.first, done.given.keys() | done.left_out | done.refused)
     if not whole:
         raise ConfigError(dict.fromkeys([*repeated, *problems]))
-    search = search.model_copy(update={"points": tuple(first.points)})
+    named, search = search.points, search.model_copy(update={"points": tuple(first.points)})
     description, source = (" ".join(str(tree.get(key, "")).split()) for key in ("description", "source"))
     notes = (*done.notes, *first.notes, *remarks(search))
     experiment = Experiment(name, done.fixed, done.space, done.baseline, search, description, source, notes, objective)
     if problems := [*repeated, *problems, *misfits_of_parts(experiment)]:
         raise ConfigError(problems)
+    if isinstance(named, str):
+        points, found = known_points(experiment, named)
+        experiment, notes = with_points(experiment, points), (*notes, *found)
     of_trainings = [key for key in entries_of(line["configuration"], []) if key not in done.left_out]
     idle = unused(experiment, entries_of(line["search"], []), of_trainings)
-    notes += (*idle, *ends_no_trial(experiment))
+    notes += (*idle, *never_models(experiment), *ends_no_trial(experiment))
     return with_whole_grid(replace(experiment, notes=notes))
+
+
+def with_points(experiment: Experiment, points: Sequence[Flat]) -> Experiment:
+    """The experiment, with these configurations tried first."""
+    return replace(experiment, search=experiment.search.model_copy(update={"points": tuple(points)}))
 
 
 def parts(tree: Mapping[str, Any]) -> dict[str, Flat]:
@@ -207,7 +216,7 @@ def misfits_of_parts(experiment: Experiment) -> list[Problem]:
     """Where the configuration, the space and the way it is searched do not fit together."""
     configurations = [experiment.space.sample(generator(0, "check", draw)) for draw in range(CHECKED_DRAWS)]
     plain = [experiment.plain_space.sample(generator(0, "check plain", draw)) for draw in range(CHECKED_DRAWS)]
-    points = [experiment.baseline_values(), *experiment.search.points, *configurations]
+    points = [experiment.baseline_values(), *experiment.search.first, *configurations]
     points += map(experiment.plain_values, plain)
     task = cache(task_of)  # which asks every reader about a folder
 
@@ -228,15 +237,6 @@ def unfit_arms(experiment: Experiment) -> list[Problem]:
     if experiment.baseline != OFF and not experiment.compares:
         right = "a key that the space searches, or sets otherwise"
         return [Problem("baseline", "leaves nothing to compare: all trials would be plain", right)]
-    share = experiment.search.plain
-    if share == "auto" or not share:
-        return []
-    if not (experiment.compares and experiment.shared_leaves):
-        wrong = "plain trials have nothing to search: the space searches no key outside baseline"
-        return [Problem("search.plain", wrong, "auto, or a search range for a key such as training.lr")]
-    if not all(experiment.arm_trials.values()):
-        wrong = f"{share:g} of {experiment.search.trials} trials leaves an arm without any"
-        return [Problem("search.plain", wrong, "another fraction, or more search.trials")]
     return []
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from trainables.data import DOCSTRINGS
+from trainables.data.clusters import NONE
 from trainables.rankers.settings import TRAINED_VECTORS
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.space.parameters import Choice, Leaf
@@ -19,7 +20,7 @@ PATHS = {  # keys whose value may be a local path, each with the one value that 
     "ranker.vectors": TRAINED_VECTORS,
     "curriculum.vectors": TRAINED_VECTORS,
     "curriculum.file": None,
-    "data.query_clusters": None,
+    "data.query_clusters": NONE,
     "ranker.model": "tiny",
 }
 
@@ -35,7 +36,7 @@ def in_any_folder(experiment: Experiment) -> Experiment:
         space=Space(
             {key: _with_absolute_paths(key, leaf) for key, leaf in space.leaves.items()}, _absolutes(space.context)
         ),
-        search=search.model_copy(update={"points": tuple(map(_absolutes, search.points))}),
+        search=search.model_copy(update={"points": tuple(map(_absolutes, search.first))}),
     )
 
 

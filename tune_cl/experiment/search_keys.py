@@ -16,6 +16,9 @@ from tune_cl.schedulers import SCHEDULERS
 from tune_cl.space.parameters import Leaf, Range
 from tune_cl.space.space import Space
 
+AUTO: Literal["auto"] = "auto"
+PAIRS: Literal["pairs"] = "pairs"
+ENOUGH = 8  # trials, from which on replicates are worth their time
 BY_CHANCE = ("random", "grid")  # searchers that learn nothing from trials
 
 
@@ -73,10 +76,10 @@ class SearchConfig(Section):
     trials: int = Field(
         default=16, ge=1, description="trials of both arms; a grid has all its combinations unless this is given"
     )
-    plain: Annotated[Literal["auto"] | Annotated[float, Field(ge=0, lt=1)], Field(union_mode="left_to_right")] = Field(
-        default="auto",
-        description="the fraction of plain trials; auto: half where baseline leaves keys to search, else the "
-        "default alone; 0: the default alone",
+    plain: Literal["pairs", 0] = Field(
+        default=PAIRS,
+        description="plain trials: pairs: a twin for each curriculum, with its values outside baseline; 0: the default "
+        "alone",
     )
     max_concurrent: int | None = Field(
         default=None, ge=1, description="trials at a time; null: as many as the resources allow"
@@ -85,14 +88,38 @@ class SearchConfig(Section):
         default=None, gt=0, description="hours of all sessions of a search together; null: no limit"
     )
     iterations: int | None = Field(default=None, ge=1, description="iterations of all trials together; null: no limit")
+    replicates: int | None = Field(
+        default=None,
+        ge=0,
+        description="further seeds for the default and its first curriculum, once all trials have ended: they tell how "
+        "much the seed matters (`tune-cl effects`); null: 2 from 8 trials on, else 0",
+    )
     startup_trials: Annotated[
-        int, ActiveIf("a searcher that models the space", lambda search: search.searcher not in BY_CHANCE)
-    ] = Field(default=8, ge=1, description="trials that are drawn at random before tpe, gp or cmaes models the space")
-    points: tuple[dict[str, Any], ...] = Field(
-        default=(), description="configurations that are tried first, in this order"
+        Literal["auto"] | Annotated[int, Field(ge=1)],
+        Field(
+            union_mode="left_to_right",
+            description="trials of an arm that are drawn at random before tpe, gp or cmaes models the space; auto: a "
+            "third of them, 8 at most",
+        ),
+        ActiveIf("a searcher that models the space", lambda search: search.searcher not in BY_CHANCE),
+    ] = AUTO
+    points: tuple[dict[str, Any], ...] | Literal["published", "portfolio"] = Field(
+        default=(),
+        description="configurations that are tried first, in this order; published: the curricula of the papers that "
+        "the space holds; portfolio: those that did best over data sets",
     )
     warm_start: tuple[str, ...] = Field(default=(), description="names or folders of earlier searches to learn from")
     resources: Resources = Field(default_factory=Resources)
+
+    @property
+    def first(self) -> tuple[dict[str, Any], ...]:
+        """The configurations that are tried first; none as long as they are only named."""
+        return () if isinstance(self.points, str) else self.points
+
+    @property
+    def further_seeds(self) -> int:
+        """How many seeds the default's pair is trained with once more."""
+        return (2 if self.trials >= ENOUGH else 0) if self.replicates is None else self.replicates
 
     @property
     def has_first_rung(self) -> bool:
@@ -154,6 +181,9 @@ def misfits(search: SearchConfig) -> list[Problem]:
     if search.resources.workers > 1 and 0 < search.resources.gpu < 1:
         wrong = f"each of the {search.resources.workers} processes of a trial needs a GPU of its own"
         problems.append(Problem("search.resources.gpu", wrong, "1, or 0 to train on CPUs"))
+    if search.replicates and 2 * search.replicates > search.trials:
+        wrong = f"two trainings for each of {counted(search.replicates, 'seed')} are more than the search's trials"
+        problems.append(Problem("search.replicates", wrong, f"{search.trials // 2} at most, or more search.trials"))
     if search.promotion and not SCHEDULERS[search.scheduler].can_pause:
         *some, last = (name for name, scheduler in SCHEDULERS.items() if scheduler.can_pause)
         right = f"search.scheduler: {', '.join(some)} or {last}"
@@ -173,11 +203,6 @@ def unfit_space(search: SearchConfig, space: Space) -> list[Problem]:
 def remarks(search: SearchConfig) -> list[str]:
     """What the user should know about settings that are allowed."""
     notes = []
-    if search.searcher not in BY_CHANCE and not search.warm_start and 1 < search.trials <= search.startup_trials:
-        notes.append(
-            f"search.searcher: {search.searcher} models the space after {counted(search.startup_trials, 'trial')} "
-            f"(search.startup_trials), so all {search.trials} of this search are chosen at random"
-        )
     if search.resources.gpu > 1:
         idle = f"{search.resources.gpu - 1:g} of the {search.resources.gpu:g} GPUs that it reserves stay idle"
         more = "search.resources.workers is the number of processes of a trial"

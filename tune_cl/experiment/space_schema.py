@@ -67,7 +67,8 @@ def _value(key: str, field: FieldInfo) -> Schema:
         annotation = Annotated[annotation, *field.metadata]
     schema = TypeAdapter(annotation).json_schema()
     schema.pop("description", None)
-    if named := next((part for part in field.metadata if isinstance(part, OneOf)), None):
+    named = next((part for part in field.metadata if isinstance(part, OneOf)), None)
+    if named and not named.others:
         return {"enum": list(named.names)}
     if key in MAPPINGS:
         return _any_of([schema, {"type": "string"}])

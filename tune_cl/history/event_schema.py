@@ -95,6 +95,7 @@ OPTIONAL: Mapping[str, Check] = {
     **{"artifacts": _perhaps(_text), "checkpoint": _perhaps(_text), "best": _perhaps(_best), "seconds": _number},
     **{"ended_by": _perhaps(_text), "max_seeds": _perhaps(_whole), "decision": _text, "trial": _perhaps(_text)},
     **{"folder": _perhaps(_text), "done": _truth, "anew": _truth, "arm": _arm},
+    **{"twin": _perhaps(_text), "twins": TEXTS, "led_by": _perhaps(_arm)},
 }
 
 

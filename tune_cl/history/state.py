@@ -28,6 +28,7 @@ OUTSIDE = (
     "confirmation",
     "look",
     "training_checkpoint",
+    "tune_plain",
 )  # events before which the search did not run: that time is left out
 
 
@@ -49,6 +50,10 @@ class TrialState:
     seed: int
     baseline: bool  # the first trial: the space's own defaults
     arm: Arm
+    twin: str | None = None
+    """Of a curriculum: the plain trial that trains with its values of every key outside the baseline, once it has
+    begun. Of a plain trial: the first curriculum that it was trained for."""
+    led_by: Arm | None = None  # the arm whose sampler proposed what the two of a pair share; None outside of pairs
     point: dict[str, Any] = field(default_factory=dict)
     results: dict[int, dict[str, float]] = field(default_factory=dict)
     checkpoints: dict[int, str] = field(default_factory=dict)
@@ -84,6 +89,15 @@ class TrialState:
     def iterations(self) -> int:
         """Iterations reported."""
         return len(self.results)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A curriculum and its twin, which several may share. Each is stopped for itself, so either may have failed, or
+    have made fewer iterations."""
+
+    curriculum: TrialState
+    twin: TrialState
 
 
 @dataclass
@@ -122,6 +136,7 @@ class SearchState:
     artifacts: set[str] = field(default_factory=set)  # paths of files for the parent run, since its end
     tuning: list[Event] = field(default_factory=list)  # what `tune-cl tune-plain` added
     label_free: dict[str, Any] = field(default_factory=dict)  # `first_stage` and `label_free` on dev, once computed
+    notes: dict[str, list[str]] = field(default_factory=dict)  # on trials, by trial
     warm_seeds: set[int] = field(default_factory=set)  # of the searches that it was warm-started from, as far as told
 
     @property
@@ -147,6 +162,19 @@ class SearchState:
 
     def trials_of(self, arm: Arm) -> list[TrialState]:
         return [trial for trial in self.by_number() if trial.arm == arm]
+
+    def pairs(self) -> list[Pair]:
+        """The curricula whose twins have begun, each with its twin, by number."""
+        return [Pair(trial, self.trials[trial.twin]) for trial in self.trials_of(CURRICULUM) if trial.twin is not None]
+
+    def plain_like(self, params: Mapping[str, Any]) -> TrialState | None:
+        """The first plain trial that trains with these parameters."""
+        wanted = training_key(params)
+        return next((trial for trial in self.trials_of(PLAIN) if training_key(trial.params) == wanted), None)
+
+    def added_plain(self) -> int:
+        """How many trials `tune-cl tune-plain` has added: plain ones outside of the search's own pairs."""
+        return sum(trial.led_by is None and not trial.baseline for trial in self.trials_of(PLAIN))
 
     def iterations_of(self, arm: Arm) -> int:
         """Iterations of all trials of an arm."""
@@ -188,7 +216,8 @@ class SearchState:
     def apply(self, event: Event) -> None:
         """Takes in one event; kinds that do not concern the state are ignored."""
         if "time" in event:
-            self.seconds = self.seconds if event["event"] in OUTSIDE else self.seconds_until(event["time"])
+            if not (self.end or event["event"] in OUTSIDE):
+                self.seconds = self.seconds_until(event["time"])
             self.time = event["time"]
         match event["event"]:
             case "session":
@@ -209,6 +238,8 @@ class SearchState:
                 machines = self.machines.setdefault(ranker, [])
                 if event["text"] not in machines:
                     machines.append(event["text"])
+            case "note" if "trial" in event:
+                self.notes.setdefault(event["trial"], []).append(event["text"])
             case "pause":
                 self.trials[event["trial"]].paused = True
             case "end":
@@ -252,8 +283,16 @@ class SearchState:
         if not names_folder(event["trial"]):  # its files would lie elsewhere
             raise TypeError(f"trial {event['trial']!r} is no name of a folder")
         values = {key: event[key] for key in ("trial", "number", "seed", "baseline")}
-        values["arm"] = arm_of(event)
-        self.trials[event["trial"]] = TrialState(**values, params=params, point=point)
+        twins = [self.trials[name] for name in event.get("twins", ())]
+        twin = event.get("twin")
+        if twin is not None and twin not in self.trials:
+            raise KeyError(twin)
+        trial = TrialState(
+            **values, arm=arm_of(event), twin=twin, led_by=event.get("led_by"), params=params, point=point
+        )
+        for curriculum in twins:
+            curriculum.twin, trial.twin = trial.trial, twins[0].trial
+        self.trials[trial.trial] = trial
 
 
 def arm_of(trial: Event) -> Arm:

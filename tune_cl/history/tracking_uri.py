@@ -11,8 +11,10 @@ from urllib.parse import unquote
 
 from trainables.core.errors import ConfigError, Problem
 
-USER = re.compile(r"(?<=://)[^/\s]+@")
-QUERY = re.compile(r"([?&](?:password|token|secret)=)[^&\s]+")
+# A user with a password, which may hold /, @, # and spaces, ends at the last @ of the address; one alone before a /.
+USER = re.compile(r'(?<=://)(?:[^:/@"\n]*:(?:(?!://)[^"\n])*|[^/\s"]+)@')
+QUERY = re.compile(r"([?&][\w.-]*(?:password|passwd|pwd|token|secret|api_?key)=)[^&\s\"']+", re.IGNORECASE)
+_ADDRESS = re.compile(r"([\w+.-]+://)[^:/@]*:.*@([^@]*)", re.DOTALL)  # a whole one, with a user and a password
 RELATIVE = re.compile(r"(sqlite[+\w]*:///)(?!:memory:|file:)([^/?].*)")
 SQLITE = "sqlite:///"  # before the path of a file
 SERVERS = ("http", "databricks")
@@ -39,7 +41,10 @@ def resolve_tracking_uri(storage: Path, given: str | None = None, recorded: str 
     option = "--tracking-uri" if given else "MLFLOW_TRACKING_URI"
     right = "sqlite:///PATH/mlflow.db or http://HOST:PORT"
     if ("://" not in uri and not uri.startswith("databricks")) or uri.startswith("file:"):
-        raise ConfigError(Problem(option, f"'{uri}' is a folder, and MLflow keeps no runs in folders any more", right))
+        shown = f"***@{uri.rpartition('@')[2]}" if "@" in uri else uri
+        raise ConfigError(
+            Problem(option, f"'{shown}' is a folder, and MLflow keeps no runs in folders any more", right)
+        )
     plugins = tuple(plugin.name for plugin in entry_points(group="mlflow.tracking_store"))
     if not uri.startswith((*SERVERS, *DATABASES, *plugins)):
         raise ConfigError(Problem(option, f"MLflow knows no '{masked(uri)}'", right))
@@ -84,5 +89,8 @@ def artifact_location(uri: str, storage: Path) -> str | None:
 
 
 def masked(text: str) -> str:
-    """The text with user, password and other secrets hidden in every address."""
+    """The text with user, password and other secrets hidden in every address. Rather too much is hidden than too
+    little: clients differ in where a password ends."""
+    if text.count("://") == 1 and (address := _ADDRESS.fullmatch(text)) and not text.startswith("sqlite"):
+        text = f"{address[1]}***@{address[2]}"
     return QUERY.sub(r"\1***", USER.sub("***@", text))

@@ -10,7 +10,8 @@ from pathlib import Path
 import pandas as pd
 import pyterrier as pt
 
-from tune_cl.api.rankers import Ranker, load_ranker, require_texts
+from tune_cl.api.arguments import require_texts
+from tune_cl.api.rankers import Ranker, load_ranker
 
 
 class TuneClRanker(pt.Transformer):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from math import inf
+from threading import Event
 from typing import Any
 
 import ray
@@ -19,23 +20,26 @@ READ_SECONDS = 5.0  # between looks at the cluster
 
 
 def require_room(need: Resources) -> None:
-    """Raises ConfigError if this machine cannot hold a single trial, which would wait for ever: a local Ray gets no
-    other nodes."""
+    """Raises ConfigError if this machine, or the Ray that the user has started in this process, cannot hold a single
+    trial, which would wait for ever: a local Ray gets no other nodes."""
     if problems := lacking(need):
         raise ConfigError(problems)
 
 
 def lacking(need: Resources) -> list[Problem]:
-    """What a trial needs and this machine lacks."""
-    here, several = this_machine(), need.workers > 1
+    """What a trial needs and this machine lacks, or the Ray that runs in this process already."""
+    present, several = ray.is_initialized(), need.workers > 1
+    nodes = [node["Resources"] for node in alive_nodes()] if present else [this_machine()]
+    here = {kind: max((node.get(kind, 0) for node in nodes), default=0) for kind in ("CPU", "GPU")}
+    where = "the Ray of this process" if present else "this machine"
     lacks = [
-        Problem(f"search.resources.{kind}", f"a {'process' if several else 'trial'} takes {wanted:g}, this machine has "
-                f"{here[kind.upper()]}", f"at most {here[kind.upper()]}, or --address of a cluster with larger nodes")
+        Problem(f"search.resources.{kind}", f"a {'process' if several else 'trial'} takes {wanted:g}, {where} has "
+                f"{here[kind.upper()]:g}", f"at most {here[kind.upper()]:g}, or --address of a larger cluster")
         for kind, wanted in (("cpu", need.cpu), ("gpu", need.gpu))
         if wanted > here[kind.upper()]
     ]  # fmt: skip
-    if several and not lacks and (room := _on(here, need)) < need.workers:
-        wrong = f"{need.workers} processes take {in_words(need)}, and this machine holds {room} of them"
+    if several and not lacks and (room := sum(_on(node, need) for node in nodes)) < need.workers:
+        wrong = f"{need.workers} processes take {in_words(need)}, and {where} holds {room} of them"
         lacks.append(Problem("search.resources.workers", wrong, f"at most {room}, or --address of a larger cluster"))
     return lacks
 
@@ -65,11 +69,13 @@ class Capacity:
         return now
 
 
-def first_ended(tasks: Collection[Any], capacity: Capacity) -> Any:
+def first_ended(tasks: Collection[Any], capacity: Capacity, stop: Event | None = None) -> Any:
     """The first of Ray's tasks to end. While none does `capacity` looks: Ray itself waits without a word for a node
-    that holds one."""
+    that holds one. Raises KeyboardInterrupt when the command is to stop, or with `stop` once that is set."""
     while True:
         stop_if_asked()
+        if stop and stop.is_set():
+            raise KeyboardInterrupt
         ended, _ = ray.wait(list(tasks), num_returns=1, timeout=READ_SECONDS)
         if ended:
             return ended[0]

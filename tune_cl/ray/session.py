@@ -16,11 +16,13 @@ import ray
 import torch
 
 from trainables.core.errors import ConfigError, Problem, WorkFailed
+from trainables.core.machine import usable_cpus
 from trainables.core.plugins import Sent, sent
 from trainables.core.prose import phase, say
 from tune_cl.process import NOT_IN_TIME, environment, load, only_errors_logged, stop_if_asked
 from tune_cl.ray.access import protected_token, ray_folder
 from tune_cl.ray.nodes import require_plugins_on_nodes
+from tune_cl.ray.watch import Watch, watching
 from tune_cl.ray.workarounds import deferred_signals, no_garbage_collection, own_process_groups, restored_sigterm
 
 SLOW = "timed out during startup"  # in what Ray says where its start takes too long
@@ -37,8 +39,9 @@ QUIET = {
 
 
 def this_machine() -> dict[str, int]:
-    """This machine's resources by Ray's names. GPUs are those that PyTorch sees, for trials train with it."""
-    return {"CPU": os.cpu_count() or 1, "GPU": torch.cuda.device_count()}
+    """What this process may use of this machine, by Ray's names. GPUs are those that PyTorch sees, for trials use
+    it."""
+    return {"CPU": usable_cpus(), "GPU": torch.cuda.device_count()}
 
 
 def local_options(folder: Path) -> dict[str, Any]:
@@ -83,10 +86,11 @@ def use_present_ray(address: str | None) -> None:
 
 
 @contextmanager
-def ray_session(address: str | None) -> Iterator[None]:
+def ray_session(address: str | None, goes_on: str = "") -> Iterator[None]:
     """Connects to a cluster, which keeps running afterwards, or starts and ends a local Ray. One that
     the user has started in this process is used and left running. Its processes load the
-    plug-ins of this one; raises WorkFailed naming a node that cannot."""
+    plug-ins of this one; raises WorkFailed naming a node that cannot. `goes_on`: the command with which the user goes
+    on if a local Ray loses one of its processes."""
     stop_if_asked()
     with ExitStack() as local:
         local.enter_context(environment({key: value for key, value in QUIET.items() if key not in os.environ}))
@@ -101,14 +105,17 @@ def ray_session(address: str | None) -> Iterator[None]:
             local.enter_context(protected_token(folder))
             options = local_options(folder)
         doing = "connecting to Ray" if address else "starting Ray"
-        with phase(doing), deferred_signals() as pending, own_process_groups():
+        watch = local.enter_context(watching(goes_on))
+        with phase(doing), deferred_signals() as pending, own_process_groups(watch.add):
             _start(
+                watch,
                 address=address or "local",  # without an address Ray would join any cluster that runs on this machine
                 log_to_driver=False,
                 logging_level=logging.ERROR,
                 configure_logging=True,
                 **with_plugins(options),
             )
+        watch.started()
         try:
             for number in pending:
                 signal.raise_signal(number)
@@ -116,17 +123,19 @@ def ray_session(address: str | None) -> Iterator[None]:
                 require_plugins_on_nodes()
             yield
         finally:
+            watch.forget()
             with restored_sigterm(), no_garbage_collection():
                 ray.shutdown()
 
 
-def _start(**options: Any) -> None:
+def _start(watch: Watch, **options: Any) -> None:
     """Starts Ray, once more if that takes too long. Raises WorkFailed if it does again."""
     for again in (True, False):
         try:
             ray.init(**options)
             return
         except Exception as error:
+            watch.forget()
             if SLOW not in str(error):
                 raise
             busy = f"{NOT_IN_TIME} ({load()})"

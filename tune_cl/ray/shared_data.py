@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import ray
@@ -35,20 +36,35 @@ def on_cluster(address: str, resources: Resources) -> Compute:
     """
 
     def compute(function: Callable[..., Any], *arguments: Any) -> Any:
-        name = function.__name__.replace("_", " ")
-        say(f"{name}: computed on the cluster, which all trials wait for")
+        say(f"{name_of(function)}: computed on the cluster; the trials begin when it is there")
         with ray_session(address):
-            task = ray.remote(num_cpus=resources.cpu, num_gpus=resources.gpu)(_task)
-            try:
-                started = task.remote(function, arguments, resources.threads, resources.gpu)
-                return ray.get(first_ended([started], Capacity(resources, say)))
-            except RayError as error:
-                cause = getattr(error, "cause", None)
-                if isinstance(cause, UserError | WorkFailed):
-                    raise cause from None
-                raise WorkFailed(f"{name}: {last_line(error)}") from error
+            return computed(function, arguments, resources, Capacity(resources, say))
 
     return compute
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    return function.__name__.replace("_", " ")
+
+
+def computed(
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    resources: Resources,
+    capacity: Capacity,
+    stop: Event | None = None,
+) -> Any:
+    """What a function gives as a task with a trial's resources, in a session of Ray. `stop`: ends it from another
+    thread. Raises the function's own UserError or WorkFailed, and WorkFailed for anything else."""
+    task = ray.remote(num_cpus=resources.cpu, num_gpus=resources.gpu)(_task)
+    started = task.remote(function, arguments, resources.threads, resources.gpu)
+    try:
+        return ray.get(first_ended([started], capacity, stop))
+    except RayError as error:
+        cause = getattr(error, "cause", None)
+        if isinstance(cause, UserError | WorkFailed):
+            raise cause from None
+        raise WorkFailed(f"{name_of(function)}: {last_line(error)}") from error
 
 
 def _task(function: Callable[..., Any], arguments: tuple[Any, ...], threads: int, gpu: float) -> Any:
@@ -57,18 +73,26 @@ def _task(function: Callable[..., Any], arguments: tuple[Any, ...], threads: int
 
 
 def completed(
-    experiment: Experiment, by_key: Mapping[str, PreparedData], address: str | None = None, later: bool = False
+    experiment: Experiment, by_key: Mapping[str, PreparedData], compute: Compute = here, later: bool = False
 ) -> dict[str, PreparedData]:
-    """What `untrained` gives, with each ranker's pre-trained start and the search's one teacher, which are trained on
-    the cluster at `address`, or else here. `later`: each training trains the teacher that it needs, as
-    the baseline would, if no other one has."""
-    compute = on_cluster(address, experiment.search.resources) if address else here
+    """What `untrained` gives, with each ranker's pre-trained start and the search's one teacher, which are trained
+    through `compute`. `later`: each training trains the teacher that it needs, as the baseline would, if no other one
+    has."""
     by_key, base = dict(by_key), experiment.base_ranker()
     for run in {prepared_key(run): run for run in experiment.distinct_rankers()}.values():
         by_key[prepared_key(run)] = with_start(base, run, by_key[prepared_key(run)], compute)
     if later:
         return {key: replace(one, taught_as=base) for key, one in by_key.items()}
     return with_teachers(base, by_key, experiment.teachers, compute)
+
+
+class Missing(Exception):
+    """What is asked for is not in this machine's cache."""
+
+
+def only_cached(function: Callable[..., Any], *arguments: Any) -> Any:
+    """In place of a Compute: trains nothing."""
+    raise Missing(name_of(function))
 
 
 def untrained(experiment: Experiment) -> dict[str, PreparedData]:

@@ -4,10 +4,8 @@ old checkpoints."""
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial, wraps
 from pathlib import PurePosixPath
 from queue import SimpleQueue
@@ -16,13 +14,13 @@ from typing import Any, Self
 
 import ray
 from ray import tune
-from ray.exceptions import OutOfMemoryError, RayActorError
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
 from trainables.command_queue import Group, new_cleaner
 from trainables.core import storage
-from trainables.core.errors import WorkFailed, last_line
+from trainables.core.errors import MachineFault, WorkFailed, last_line
+from trainables.core.memory_kill import MemoryKill
 from trainables.core.storage import CHECKPOINTS, addressed, fault_of, is_remote, was_waited_for
 from trainables.ranker_trainable import LATE_CHECKPOINT, RankerTrainable
 from trainables.training.factory import AnyPrepared
@@ -30,15 +28,17 @@ from tune_cl.experiment.search_keys import Resources
 from tune_cl.history.search_folder import SearchFolder, own_checkpoint
 from tune_cl.history.state import SearchState
 from tune_cl.process import environment, stop_if_asked
+from tune_cl.ray.again import Again
+from tune_cl.ray.later import MOST_HELD, Later
 from tune_cl.ray.workarounds import (
     disable_running_means,
     failure_of,
-    retries_after_reset,
+    own_retries,
     shrink,
     trim_records,
     withhold_aws_keys,
 )
-from tune_cl.search.trials import FINISHED, Plan, Trials
+from tune_cl.search.trials import FINISHED, WAIT, Plan, Trials
 
 Deletions = SimpleQueue[str | None]  # addresses of checkpoints; None at the end
 log = logging.getLogger(__name__)
@@ -102,7 +102,6 @@ def last_checkpoints(addresses: Iterable[str], storage: str) -> list[str]:
 
 NOTHING: dict[str, float] = {"cpu": 0, "memory": 1}  # a byte: Tune refuses to reserve nothing at all
 RETRIES = 3  # of a trial whose process or node died
-NO_MEMORY = re.compile(r"MemoryError|(can't|Cannot) allocate memory")
 
 
 class _Adaptor:
@@ -140,60 +139,71 @@ def _ends_search(method: Callable[..., Any]) -> Callable[..., Any]:
     return guarded
 
 
-@dataclass
-class _Alone:
-    """Trials whose processes were killed, as where several need more memory than the machine has. Each is tried once
-    more, while no other runs. `running`: Ray's ids of all trials that run."""
-
-    running: set[str] = field(default_factory=set)
-    waiting: list[dict[str, Any]] = field(default_factory=list)
-    tried: set[str] = field(default_factory=set)  # our ids of those that have had their turn, or wait for it
-    present: str | None = None  # Ray's id of the one that had its turn last
-
-    @property
-    def others_wait(self) -> bool:
-        return bool(self.waiting) or self.present in self.running
-
-    def next(self, ray_trial: str) -> dict[str, Any]:
-        self.present = ray_trial
-        return self.waiting.pop(0)
-
-    def takes(self, config: dict[str, Any]) -> bool:
-        """Whether the trial gets its turn: it has had none."""
-        if config["trial"] in self.tried:
-            return False
-        self.tried.add(config["trial"])
-        self.waiting.append(config)
-        return True
-
-
 class _Suggestions(_Adaptor, Searcher):
     concurrency: Callable[[], int]
-    alone: _Alone
+    again: Again
+    later: Later | None
 
     @classmethod
-    def within(cls, trials: Trials, broken: list[Exception], concurrency: Callable[[], int], alone: _Alone) -> Self:
+    def within(
+        cls,
+        trials: Trials,
+        broken: list[Exception],
+        concurrency: Callable[[], int],
+        again: Again,
+        later: Later | None = None,
+    ) -> Self:
         suggestions = cls.of(trials, broken)
-        suggestions.concurrency, suggestions.alone = concurrency, alone
+        suggestions.concurrency, suggestions.again, suggestions.later = concurrency, again, later
         return suggestions
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """The next trial, one that is to run alone first: it waits for the end of those that run."""
-        if self.alone.others_wait:
-            config = None if self.alone.running else self.alone.next(trial_id)
+        """The next trial: one that is to be tried again comes before new ones."""
+        if not self.again.has_room:
+            return None
+        if self.again.waiting:
+            config = self.again.next(trial_id)
         else:
-            self.trials.concurrent = self.concurrency()
-            plan = self.trials.next_trial()
+            plan = self._next_plan()
             config = plan.as_config() if isinstance(plan, Plan) else None
-            if plan == FINISHED and not self.alone.running:  # one that runs may have to be tried again
+            if plan == FINISHED and not self.again.running:  # one that runs may have to be tried again
                 return Searcher.FINISHED
         if config:
-            self.alone.running.add(trial_id)
+            self.again.running.add(trial_id)
         return config
+
+    def _next_plan(self) -> Plan | str:
+        """The next plan whose data is there; those that wait for theirs come first once it is."""
+        later = self.later
+        if later is None:
+            return self._plan(0)
+        try:
+            if later.is_there():
+                return later.held.pop(0) if later.held else self._plan(0)
+            while len(later.held) < MOST_HELD:
+                # One place is for what is being trained; a plan that is held takes none.
+                plan = self._plan(len(later.held) - 1)
+                if isinstance(plan, Plan) and not later.may_begin(plan):
+                    later.held.append(plan)
+                    continue
+                if isinstance(plan, Plan) or not later.held:
+                    return plan
+                break
+        except Exception as error:  # noqa: BLE001 - raised by on_step_end
+            self.broken.append(error)
+        if not self.again.running:
+            later.wait()
+        return WAIT
+
+    def _plan(self, more: int) -> Plan | str:
+        """`more`: how many more trials may be under way than there is room for."""
+        room = self.concurrency()
+        self.trials.concurrent = max(1, room + more) if more < 0 else room + more
+        return self.trials.next_trial()
 
     def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
         """Ray's call before that of the callback, which tells the search."""
-        self.alone.running.discard(trial_id)
+        self.again.running.discard(trial_id)
 
     def save(self, checkpoint_path: str) -> None:
         """The journal is the state."""
@@ -235,17 +245,17 @@ class _Rungs(_Adaptor, FIFOScheduler):
 class _Recorder(_Adaptor, tune.Callback):
     storage: str
     deletions: Deletions
-    alone: _Alone
+    again: Again
     checkpoints: dict[str, list[tuple[str, str]]]  # by trial, oldest first: the id of Ray's trial, an address
     earlier: dict[str, list[str]]  # by trial: addresses of checkpoints from earlier sessions
     rungs: _Rungs
     saving: set[storage.Wait]  # of trials for their checkpoints
 
     @classmethod
-    def beside(cls, rungs: _Rungs, storage: str, deletions: Deletions, alone: _Alone) -> Self:
+    def beside(cls, rungs: _Rungs, storage: str, deletions: Deletions, again: Again) -> Self:
         recorder = cls.of(rungs.trials, rungs.broken)
         recorder.rungs, recorder.saving = rungs, set()
-        recorder.storage, recorder.deletions, recorder.alone = storage, deletions, alone
+        recorder.storage, recorder.deletions, recorder.again = storage, deletions, again
         recorder.checkpoints, recorder.earlier = {}, {}
         return recorder
 
@@ -317,10 +327,12 @@ class _Recorder(_Adaptor, tune.Callback):
             raise _broken_off(trial, fault)
         own = self.checkpoints.get(name)
         config = trial.config | ({"checkpoint": own[-1][1]} if own else {})
-        if _was_killed(failure) and self.alone.takes(config):
-            self.trials.note(name, f"its process ended too often ({last_line(failure)}); it is tried once more, alone")
-        else:
-            self.trials.failed(name, last_line(failure))
+        if how := self.again.takes(config, failure):
+            self.trials.note(name, f"{last_line(failure)}; {how}")
+            return
+        if (kill := MemoryKill.of(str(failure))) and kill.by_others:
+            raise _broken_off(trial, MachineFault(f"{kill}, although no other trial ran"))
+        self.trials.failed(name, last_line(failure))
 
     def on_step_end(self, iteration: int, trials: list, **info: Any) -> None:
         stop_if_asked()
@@ -351,12 +363,6 @@ def _broken_off(trial: Any, fault: BaseException) -> WorkFailed:
     return error
 
 
-def _was_killed(failure: Exception) -> bool:
-    """Whether a trial's process ended without an error of its own, or for want of memory."""
-    died = isinstance(failure, RayActorError | OutOfMemoryError) and not getattr(failure, "actor_init_failed", False)
-    return died or NO_MEMORY.search(last_line(failure)) is not None
-
-
 def run_trials(
     trials: Trials,
     most: int,
@@ -365,14 +371,16 @@ def run_trials(
     storage: str,
     name: str,
     concurrency: Callable[[], int],
+    later: Later | None = None,
 ) -> None:
     """Runs trials until there are no more, or raises what stopped it.
 
     `most`: how many there can be; `storage`: folder or S3 address for Ray's checkpoints, below `name`; `concurrency`:
-    gives the number of trials that may run, or wait for a node, now.
+    gives the number of trials that may run, or wait for a node, now; `later`: what is trained for some of them
+    meanwhile.
     """
     shared: dict[str, Any] = dict(prepared)
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {"shelf": later.shelf} if later else {}
     reserved: dict[str, float] = {"cpu": resources.cpu, "gpu": resources.gpu}
     if resources.workers > 1:  # they reserve what a trial takes, and its own process nothing
         group = Group(resources.workers, resources.cpu, resources.gpu, resources.threads)
@@ -383,16 +391,16 @@ def run_trials(
     given = tune.with_parameters(RankerTrainable, prepared=shared, **options)
     trainable = tune.with_resources(given, reserved)
     broken: list[Exception] = []
-    alone = _Alone()
-    with background_deletion() as deletions, retries_after_reset(), environment(pending), ExitStack() as ending:
+    again = Again()
+    with background_deletion() as deletions, own_retries(), environment(pending), ExitStack() as ending:
         rungs = _Rungs.of(trials, broken)
-        recorder = _Recorder.beside(rungs, storage, deletions, alone)
+        recorder = _Recorder.beside(rungs, storage, deletions, again)
         ending.callback(recorder.tell_of_saves, ())
         recorder.read_earlier()
         tune.Tuner(
             trainable,
             tune_config=tune.TuneConfig(
-                search_alg=_Suggestions.within(trials, broken, concurrency, alone),
+                search_alg=_Suggestions.within(trials, broken, concurrency, again, later),
                 scheduler=rungs,
                 num_samples=-1,
                 reuse_actors=True,

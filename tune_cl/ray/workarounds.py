@@ -6,19 +6,20 @@ from __future__ import annotations
 import gc
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from types import FrameType
 from typing import Any
 
 from ray._private import services
 from ray._private import utils as ray_utils
-from ray.exceptions import RayActorError
+from ray.air.execution._internal.actor_manager import RayActorManager
+from ray.exceptions import OutOfMemoryError, RayActorError
 from ray.tune.execution import class_cache
 from ray.tune.execution.tune_controller import TuneController
 from ray.tune.experiment import Trial
 
+from trainables.core.memory_kill import MemoryKill
 from tune_cl.process import SIGNALS
 
 # -- start and end of Ray ----------------------------------------------------------------------------------------
@@ -60,15 +61,22 @@ def deferred_signals() -> Iterator[list[int]]:
 
 
 @contextmanager
-def own_process_groups() -> Iterator[None]:
-    """Around `ray.init`: gives each of Ray's processes a process group of its own.
+def own_process_groups(started: Callable[[Any, Any], None]) -> Iterator[None]:
+    """Around `ray.init`: gives each of Ray's processes a process group of its own. `started` is called with each one's
+    Popen and command.
 
     Defect: a signal to a whole job, such as Ctrl-C, also ends the raylet, and Ray may then end the driver with status 1
     before it has saved anything. If the driver is killed, Ray's processes still end with it (prctl).
     Test: test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search.
     """
     original = services.ConsolePopen
-    services.ConsolePopen = partial(original, process_group=0)
+
+    def popen(command: Any, *arguments: Any, **options: Any) -> Any:
+        process = original(command, *arguments, process_group=0, **options)
+        started(process, command)
+        return process
+
+    services.ConsolePopen = popen
     try:
         yield
     finally:
@@ -110,14 +118,22 @@ def no_garbage_collection() -> Iterator[None]:
 
 
 @contextmanager
-def retries_after_reset() -> Iterator[None]:
-    """Around a search with reused actors: retries a trial whose actor dies while it is reset for that trial.
+def own_retries() -> Iterator[None]:
+    """Around a search with reused actors: retries a trial whose actor dies while it is reset for that trial, and none
+    that was ended for lack of memory.
 
-    Defect: Ray then reports the end of the process and the end of the task. The first report retries the trial; the
-    second, in either order, fails it because it is not running.
-    Test: test_a_trial_whose_reused_process_dies_before_it_begins_is_retried.
+    Defects: Ray reports the end of the process and the end of the task. The first report retries the trial; the
+    second, in either order, fails it because it is not running. What its memory monitor has ended is no dead actor to
+    Tune but "an unexpected exception", which ends the search with all that Ray says of it; a retry would begin at once
+    beside the same others.
+    Tests: test_a_trial_whose_reused_process_dies_before_it_begins_is_retried,
+    test_trials_that_need_too_much_memory_together_run_one_at_a_time.
     """
-    original = TuneController._process_trial_failure
+    original, task_failed = TuneController._process_trial_failure, RayActorManager._actor_task_failed
+
+    def actor_task_failed(self: RayActorManager, tracked_actor_task: Any, exception: Exception) -> None:
+        killed = isinstance(exception, OutOfMemoryError)
+        task_failed(self, tracked_actor_task, RayActorError(error_msg=str(exception)) if killed else exception)
 
     def process_failure(self: TuneController, trial: Trial, exception: Any) -> None:
         trial.temporary_state.failure = exception  # pyright: ignore[reportAttributeAccessIssue]
@@ -128,17 +144,20 @@ def retries_after_reset() -> Iterator[None]:
             if self._staged_trials:
                 self._unstage_trial_with_resources(trial)
         self._resetting_trials.discard(trial)
+        if MemoryKill.of(str(exception)):
+            trial.max_failures = 0
         original(self, trial, exception)
 
     TuneController._process_trial_failure = process_failure
+    RayActorManager._actor_task_failed = actor_task_failed
     try:
         yield
     finally:
-        TuneController._process_trial_failure = original
+        TuneController._process_trial_failure, RayActorManager._actor_task_failed = original, task_failed
 
 
 def failure_of(trial: Any) -> Exception:
-    """What a trial failed with last, in the block of `retries_after_reset`.
+    """What a trial failed with last, in the block of `own_retries`.
 
     Defect: callbacks do not get it, and Ray's `get_error` reads a copy in the storage, which may be what failed.
     Test: test_a_full_disk_ends_the_search_and_no_trial.

@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 
 from trainables.core.prose import counted
 from tune_cl.report.findings import Document
-from tune_cl.report.wording import cut, number
+from tune_cl.report.wording import cut, interval_words, number, signed
 
 WIDTH = 480.0
 MARGIN = 0.04  # free space on either side of an axis, as a share of its values' span
@@ -80,18 +80,18 @@ def rule(x1: float, y1: float, x2: float, y2: float, role: str) -> Markup:
     return tag("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=role)
 
 
-def frame(x: Scale, y: Scale, x_label: str, y_label: str, bottom: float, whole: bool = False) -> list[Markup]:
-    """Grid, ticks and names of both axes. `whole`: x takes whole numbers."""
+def frame(x: Scale, y: Scale, x_label: str, y_label: str, bottom: float) -> list[Markup]:
+    """Grid, ticks and names of both axes; x takes whole numbers."""
     parts = [text(4.0, 16.0, y_label, "axis", "start"), text(RIGHT, bottom + 36, x_label, "axis", "end")]
     for tick in y.ticks():
         parts += [rule(LEFT, y(tick), RIGHT, y(tick), "grid"), text(LEFT - 6, y(tick) + 4, f"{tick:g}", anchor="end")]
     for tick in x.ticks():
-        if not whole or tick == int(tick):
+        if tick == int(tick):
             parts.append(text(x(tick), bottom + 18, f"{tick:g}"))
     return parts
 
 
-def path(points: Sequence[Point], stepped: bool = False) -> str:
+def path(points: Sequence[Point]) -> str:
     """The `d` of a line through the points, interrupted where a coordinate is not finite."""
     parts, pen = [], False
     for x, y in points:
@@ -102,13 +102,14 @@ def path(points: Sequence[Point], stepped: bool = False) -> str:
         if not pen:
             parts.append(f"M{at}")
         else:
-            parts.append(f"H{coordinate(x)}V{coordinate(y)}" if stepped else f"L{at}")
+            parts.append(f"L{at}")
         pen = True
     return "".join(parts)
 
 
 HEIGHT = 300.0
 ROW = 40.0  # height of a row in charts of rows
+FOREST_ROW = 26.0  # of a forest
 NAME_LINE, SEED_ROW = 17.0, 34.0  # heights in a chart of seeds: of a line of a name, and of what is below it
 NAME_LENGTH = 54  # characters of a line
 NAMES = 160.0  # room for their names
@@ -118,7 +119,7 @@ ORDER = ("failed", "plain", "trial", "baseline", "best")  # later ones are drawn
 
 @dataclass(frozen=True)
 class Mark:
-    """A mark on a line; its `role` is curriculum (a dot), stopped (a cross) or highlight (a ring)."""
+    """A mark on a line; its `role` is curriculum (a dot) or stopped (a cross)."""
 
     at: Point
     role: str
@@ -134,36 +135,28 @@ class Line:
     tip: str
     points: Sequence[Point]
     marks: Sequence[Mark] = ()
+    twin: str | None = None  # the other trial of its pair, which stands out with it
 
 
-def line_chart(
-    lines: Sequence[Line],
-    x_label: str,
-    y_label: str,
-    stepped: bool = False,
-    level: float | None = None,
-    whole: bool = True,
-) -> Markup:
-    """Lines over a common x. `level`: the y of a dashed line, the baseline's value."""
+def line_chart(lines: Sequence[Line], x_label: str, y_label: str) -> Markup:
+    """Lines over a common x of whole numbers."""
     points = [point for line in lines for point in line.points]
     bottom = HEIGHT - BOTTOM
     x = scale((at for at, _ in points), LEFT, RIGHT)
-    heights = [value for _, value in points] + ([] if level is None else [level])
-    y = scale(heights, bottom, TOP)
-    parts = frame(x, y, x_label, y_label, bottom, whole)
-    if level is not None:
-        parts.append(rule(LEFT, y(level), RIGHT, y(level), "level"))
+    y = scale([value for _, value in points], bottom, TOP)
+    parts = frame(x, y, x_label, y_label, bottom)
     for line in sorted(lines, key=lambda line: ORDER.index(line.role)):
-        parts.append(_line(line, x, y, stepped))
+        parts.append(_line(line, x, y))
     return drawing(HEIGHT, f"{y_label} over {x_label}", *parts)
 
 
-def _line(line: Line, x: Scale, y: Scale, stepped: bool) -> Markup:
+def _line(line: Line, x: Scale, y: Scale) -> Markup:
     """The line with its marks, and a wider invisible line that is easier to point at."""
-    d = path([(x(at), y(value)) for at, value in line.points], stepped)
+    d = path([(x(at), y(value)) for at, value in line.points])
     strokes = [tag("path", d=d, class_="hit"), tag("path", d=d, class_="stroke")]
     marks = [_mark(mark, x(mark.at[0]), y(mark.at[1])) for mark in line.marks if math.isfinite(mark.at[1])]
-    return tag("g", *strokes, *marks, class_=f"line {line.role}", data_trial=line.trial, data_tip=line.tip)
+    data = {"data_trial": line.trial, "data_twin": line.twin, "data_tip": line.tip}
+    return tag("g", *strokes, *marks, class_=f"line {line.role}", **data)
 
 
 def _mark(mark: Mark, x: float, y: float) -> Markup:
@@ -213,6 +206,24 @@ def seed_chart(rows: Sequence[Document], level: float, x_label: str) -> Markup:
     return drawing(bottom + 44, f"{x_label} by configuration and seed", *parts)
 
 
+def forest_chart(effects: Document, x_label: str) -> Markup:
+    """A row for each value of a key: its mean effect and interval. A dashed line: the mean over all pairs."""
+    rows, mean = effects["by_value"], effects["mean"]
+    bottom = 12 + FOREST_ROW * len(rows)
+    x = scale([0.0, mean, *(end for row in rows for end in row["ci95"])], NAMES, RIGHT)
+    parts = _row_grid(x, x_label, bottom)
+    parts += [rule(x(0.0), 8.0, x(0.0), bottom, "zero"), rule(x(mean), 8.0, x(mean), bottom, "level")]
+    for place, row in enumerate(rows):
+        middle, (low, high) = 12 + FOREST_ROW * (place + 0.5), row["ci95"]
+        name = f"{row['name']} ({row['pairs']})"
+        tip = f"{row['name']}, {counted(row['pairs'], 'pair')}: {signed(row['effect'])} {interval_words(row['ci95'])}"
+        bar = rule(x(low), middle, x(high), middle, "bar")
+        dot = tag("circle", cx=x(row["effect"]), cy=middle, r=4.5, class_="dot")
+        label = text(NAMES - 10, middle + 4, cut(name, 24), "name", "end")
+        parts.append(tag("g", label, bar, dot, class_="interval best", data_tip=tip))
+    return drawing(bottom + 44, f"{x_label} by value", *parts)
+
+
 def _row_grid(x: Scale, x_label: str, bottom: float) -> list[Markup]:
     parts = [text(RIGHT, bottom + 38, x_label, "axis", "end")]
     for tick in x.ticks():
@@ -231,8 +242,8 @@ def strip_chart(of_queries: Sequence[float], y_label: str) -> Markup:
     for tick in y.ticks():
         parts += [rule(LEFT, y(tick), RIGHT, y(tick), "grid"), text(LEFT - 6, y(tick) + 4, f"{tick:g}", anchor="end")]
     for role, sign in (("gain", 1), ("loss", -1)):
-        signed = [(i * each, value) for i, value in enumerate(columns) if sign * value > 0]
-        rows = [(x(start), x(min(start + each, count)), y(value)) for start, value in signed]
+        columns_of = [(i * each, value) for i, value in enumerate(columns) if sign * value > 0]
+        rows = [(x(start), x(min(start + each, count)), y(value)) for start, value in columns_of]
         d = "".join(path([(a, y(0)), (a, top), (b, top), (b, y(0))]) + "Z" for a, b, top in rows)
         parts.append(tag("path", d=d, class_=role))
     return drawing(HEIGHT, y_label, *parts, rule(LEFT, y(0), RIGHT, y(0), "zero"))
@@ -276,7 +287,8 @@ def _marks(curve: Document) -> Iterator[Mark]:
 def _line_of(curve: Document, values: Mapping[int, float], marks: Sequence[Mark] = ()) -> Line:
     best, ended = curve["best"], curve["outcome"].replace("_", " ")
     reached = f"best {number(best['dev'])} at iteration {best['iteration']}" if best else "no dev value"
-    return Line(curve["trial"], curve["role"], f"{curve['name']}: {reached}; {ended}", list(values.items()), marks)
+    tip = f"{curve['name']}: {reached}; {ended}"
+    return Line(curve["trial"], curve["role"], tip, list(values.items()), marks, curve["twin"])
 
 
 def confirmed_chart(facts: Document) -> Markup:
@@ -287,26 +299,8 @@ def confirmed_chart(facts: Document) -> Markup:
         points = list(curve["dev"].items())
         marks = [Mark(at, "curriculum", f"curriculum over at iteration {past}") for at in points if at[0] == past]
         lines.append(Line(curve["trial"], curve["role"], curve["name"], points, marks))
-    return line_chart(lines, "iteration", f"dev {facts['metric']}, mean over {len(facts['verdict']['seeds'])} seeds")
-
-
-def progress_chart(facts: Document, unit: str) -> Markup:
-    """The best value so far of each arm, over what the search had cost by then; of an arm of one trial, its best."""
-    progress, other = facts["progress"], "curriculum" if facts["over_curricula"] else "other trial"
-    said = {"best": f"best {other} so far", "baseline": "best plain trial so far"}
-    lines = []
-    for role, words in said.items():
-        if risen := progress[role]:
-            points = [(at[unit], at["dev"]) for at in risen]
-            marks = [Mark(point, "highlight", _moment(at)) for point, at in zip(points, risen, strict=True)]
-            lines.append(Line("", role, words, [*points, (progress["end"][unit], risen[-1]["dev"])], marks))
-    label = f"best dev {facts['metric']} so far"
-    return line_chart(lines, unit, label, True, progress["level"], unit == "iterations")
-
-
-def _moment(at: Document) -> str:
-    when = f"after {at['iterations']} iterations and {at['seconds']:.0f} s of the search"
-    return f"{number(at['dev'])} by {at['name']}, its iteration {at['iteration']}, {when}"
+    seeds = counted(len(facts["verdict"]["seeds"]), "seed")
+    return line_chart(lines, "iteration", f"dev {facts['metric']}, mean over {seeds}")
 
 
 def pacing_chart(facts: Document) -> Markup:

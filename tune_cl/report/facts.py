@@ -9,28 +9,30 @@ from typing import Any
 
 from tune_cl.confirmation.request import Request
 from tune_cl.confirmation.verdict import (
-    BADGES,
+    against,
+    badge,
     best_on_dev,
     corrected,
-    default_rows,
     effect,
-    higher,
+    every_row,
     holds_for,
     interval_of,
     leader,
     notes_of,
     of_these_seeds,
     opponent,
-    remarks,
-    shown,
 )
+from tune_cl.confirmation.verdict import remarks as remarks_on
+from tune_cl.effects.pairs import FamilyEffects
+from tune_cl.effects.words import sentences, value_name
 from tune_cl.experiment.experiment import PLAIN
-from tune_cl.history.state import RAN_TO_THE_END, RUNNING, Dev, TrialState
-from tune_cl.report.findings import Document, Findings, Reached
+from tune_cl.history.state import RAN_TO_THE_END, RUNNING, Dev, SearchState, TrialState
+from tune_cl.report.findings import Document, Findings
 from tune_cl.report.queries import single_queries
 from tune_cl.report.stopping import stopping
-from tune_cl.report.wording import interval_words, number, p_value, signed
-from tune_cl.space.wording import CAUTION, NOT_TUNED, below_label_free, label_free_rows, tuning_words
+from tune_cl.report.wording import number, signed
+from tune_cl.search.remarks import grouped, in_sentences, remarks
+from tune_cl.space.wording import CAUTION, NOT_TUNED, label_free_rows, tuning_words
 
 MOST_ROWS = 10  # trials of an arm in the table without a confirmation
 MOST_LINES = 250  # trials of an arm drawn; more would make the page slow and the chart unreadable
@@ -42,7 +44,6 @@ TREES = "ranker.trees_per_iteration"
 def facts(findings: Findings) -> Document:
     """Everything."""
     return main_facts(findings) | {
-        "progress": _progress(findings),
         "cost": _cost(findings),
         "queries": single_queries(findings),
         "stopping": stopping(findings),
@@ -53,7 +54,7 @@ def facts(findings: Findings) -> Document:
 def main_facts(findings: Findings, in_python: bool = False) -> Document:
     """What came out, and the trials. `in_python`: what to do next is calls, not commands."""
     state, search = findings.state, findings.experiment
-    rows = [*configurations(findings)]
+    rows, found = [*configurations(findings)], remarks(state, search)
     return {
         "search": state.name,
         "description": search.description,
@@ -68,22 +69,28 @@ def main_facts(findings: Findings, in_python: bool = False) -> Document:
         "grows_trees": search.base_run().grows_trees,
         "plain_is_tuned": findings.tuned,
         "verdict": None if findings.confirmation is None else _verdict(findings, findings.confirmation),
-        "on_dev": _on_dev(findings),
+        "on_dev": [*in_sentences(found, warnings=True), *_on_dev(findings)],
+        "notes_on_search": [*in_sentences(found, warnings=False)],
         "next": _next(findings, in_python),
         "configurations": rows,
         "not_shown": len(findings.plain) + len(findings.ranked) - sum(bool(row["trial_id"]) for row in rows),
-        "ablations": ablations(findings),
         "curves": [_curve(findings, trial) for trial in _drawn(findings)],
         "ended": bool(state.end),
         "outcomes": state.counts(),
-        "failures": [
-            {"trial": _words(trial), "reason": trial.reason or "no reason given"}
-            for trial in state.by_number()
-            if trial.outcome == "failed"
-        ][:MOST_REASONS],
+        "failures": _failures(state)[:MOST_REASONS],
+        "remarks": [asdict(remark) for remark in found],
         "trees": _trees(findings),
-        "to_optuna": findings.search_folder.call("to_optuna"),
+        "effects": effects_facts(findings.effects),
     }
+
+
+def _failures(state: SearchState) -> list[Document]:
+    """The reasons of failed trials, each once, with the trials."""
+    failed = {trial.trial: trial.reason for trial in state.by_number() if trial.outcome == "failed"}
+    return [
+        {"trial": ", ".join([_words(state.trials[names[0]]), *names[1:]]), "reason": reason, "count": len(names)}
+        for reason, names in grouped(failed).items()
+    ]
 
 
 def _words(trial: TrialState) -> str:
@@ -93,7 +100,6 @@ def _words(trial: TrialState) -> str:
 
 # -- the verdict ---------------------------------------------------------------------------------------------------
 
-OF_MORE_THAN_THE_CURRICULUM = "{} than the baseline, but the effect of its curriculum is not significant"
 SAME_TREES = "The seed changes nothing in these trainings: with others they would be the same."
 
 
@@ -102,94 +108,64 @@ def _verdict(findings: Findings, confirmed: Document) -> Document:
     top, on_dev = leader(confirmed), confirmed["split"] == "dev"
     which = "" if top["marks"] or confirmed.get("selection") else f" ({best_on_dev(confirmed)})"
     return {
-        "badge": _badge(findings, confirmed),
+        "badge": _badge(confirmed),
         "colour": "" if on_dev else confirmed["verdict"].split()[0],
-        "in_short": [effect(confirmed), f"{top['label']}{which}", f"against {opponent(confirmed)}"],
+        "in_short": [effect(confirmed), f"{top['label']}{which}", f"against {opponent(confirmed, against(top))}"],
         "notes": [f"{note[0].upper()}{note[1:]}." for note in notes_of(confirmed)],
-        "small_print": [part for part in _small_print(findings, confirmed, top) if part],
+        "small_print": [part for part in _small_print(confirmed, top) if part],
         "split": confirmed["split"],
         "seeds": confirmed["seeds"],
         "corrected": corrected(confirmed),
-        "default_too": bool(default_rows(confirmed)),
         "by_seed": [*_by_seed(confirmed)],
         "level": confirmed["baseline"]["mean"],
-        "curves": [curve for row in _rows(confirmed) if (curve := _mean_curve(findings, row, confirmed))],
+        "tests": [*_tests(confirmed)],
+        "curves": [curve for row in every_row(confirmed) if (curve := _mean_curve(findings, row, confirmed))],
         "against": confirmed.get("against", []),
         "looks": confirmed.get("looks", []),
         "among": [_tested(row) | {"name": f"{row['label']} - {row['other']}"} for row in confirmed.get("among", [])],
     }
 
 
-def _badge(findings: Findings, confirmed: Document) -> str:
-    verdict: str = confirmed["verdict"]
-    if confirmed["split"] == "dev":
-        return "No verdict: compared on dev only"
-    if findings.over_curricula and verdict in ("better", "worse") and not _of_its_curriculum(leader(confirmed)):
-        return OF_MORE_THAN_THE_CURRICULUM.format(verdict.capitalize())
-    return BADGES[verdict]
+def _badge(confirmed: Document) -> str:
+    return "No verdict: compared on dev only" if confirmed["split"] == "dev" else badge(confirmed)
 
 
-def _of_its_curriculum(top: Document) -> bool:
-    """Whether the difference is the curriculum's: nothing else differs from the baseline, or the configuration differs
-    significantly in the same way from itself without its curriculum."""
-    if not top.get("also_differs"):
-        return True
-    ablation = top.get("ablation")
-    if ablation is None or not shown(ablation["p_new_adjusted"]):
-        return False
-    return ablation["difference"] * top["difference"] > 0
+def _tests(confirmed: Document) -> Iterator[Document]:
+    """A row for each configuration and opponent of its."""
+    for row in confirmed["configurations"]:
+        for one in row["opponents"]:
+            name = _row(row, row["trial_id"])["name"]
+            yield {"name": name, "opponent": _opponent_name(one), "marks": one["marks"], **_tested(one)}
 
 
-def _small_print(findings: Findings, confirmed: Document, top: Document) -> Iterator[str]:
+def _opponent_name(row: Document) -> str:
+    """Its trial, roles and label."""
+    return " ".join(part for part in (row["trial_id"], ", ".join(row["roles"]) + ":", row["label"]) if part)
+
+
+def _small_print(confirmed: Document, top: Document) -> Iterator[str]:
     """Sentences, each with a fact that stands nowhere above it."""
-    yield from (holds_for(confirmed), " ".join(remarks(confirmed)), of_these_seeds(confirmed))
+    yield from (holds_for(confirmed), " ".join(remarks_on(confirmed)), of_these_seeds(confirmed))
     if not top.get("seed_matters", True) and confirmed["verdict"] == "no difference shown":
         yield SAME_TREES
-    fair = "fair" in confirmed  # else an older document, of which no headline tells that another is higher
-    if not fair and (other := higher(confirmed)):
-        highest = (
-            f"The highest mean on {confirmed['split']} is that of {other['label']} ({signed(other['difference'])})"
-        )
-        yield f"{highest}, not significantly above the baseline."
-    if "ablation" in top or not fair:
-        yield _of_ablation(findings, top)
     yield f"Seeds {', '.join(map(str, confirmed['seeds']))}, paired by query."
     for one in confirmed.get("dropped", ()):
         yield f"{one['label']} got no more seeds after {', '.join(map(str, one['seeds']))}: it could hardly win."
 
 
-def _of_ablation(findings: Findings, top: Document) -> str:
-    """How much of the difference is due to the curriculum, if other keys differ from the baseline too."""
-    others = ", ".join(top.get("also_differs", ()))
-    if not others:
-        return ""
-    if not top.get("has_curriculum", True):
-        own = "It has no other curriculum than the baseline: what" if findings.over_curricula else "What"
-        return f"{own} differs is {others}."
-    text = f"It differs from the baseline in {others} too"
-    if "ablation" not in top:
-        return f"{text}: {findings.search_folder.command('confirm')} --ablate measures its curriculum alone."
-    own = top["ablation"]
-    interval = interval_of(own)
-    p, whose = ("p_new_adjusted", "") if interval else ("p_adjusted", " for these seeds alone")
-    return (
-        f"{text}. Without its curriculum it has {findings.metric} {number(own['mean'])}: a difference of "
-        f"{signed(own['difference'])}, 95 % confidence interval {interval_words(interval or own.get('ci95'))}, "
-        f"p {p_value(own[p])}{whose}."
-    )
-
-
 def _by_seed(confirmed: Document) -> Iterator[Document]:
-    """Each seed's value, and the interval of the difference from the baseline's mean; empty with one seed."""
+    """Each seed's value, and the interval of the difference from the opponent's mean; empty with one seed."""
     if len(confirmed["seeds"]) < 2:
         return
-    plain, level = [*default_rows(confirmed), confirmed["baseline"]], confirmed["baseline"]["mean"]
-    for row in (*plain, *confirmed["configurations"]):
-        low, high = interval_of(row) or (math.nan, math.nan)
+    level = confirmed["baseline"]["mean"]
+    tested = {row["label"]: row for row in confirmed["configurations"]}
+    for row in every_row(confirmed):
+        is_tested = row["label"] in tested
+        low, high = (interval_of(row) if is_tested else None) or (math.nan, math.nan)
+        against_mean = against(row)["mean"] if is_tested else level
         values = {run["seed"]: run["value"] for run in row["runs"]}
-        role = "best" if row not in plain else "baseline"
-        yield {"name": row["label"], "role": role, "values": values, "mean": row["mean"],
-               "low": level + low, "high": level + high}  # fmt: skip
+        yield {"name": row["label"], "role": "best" if is_tested else "baseline", "values": values,
+               "mean": row["mean"], "low": against_mean + low, "high": against_mean + high}  # fmt: skip
 
 
 def _mean_curve(findings: Findings, row: Document, confirmed: Document) -> Document | None:
@@ -198,7 +174,7 @@ def _mean_curve(findings: Findings, row: Document, confirmed: Document) -> Docum
     curves = [run.get("dev_by_iteration") for run in row["runs"]]
     if not curves or not all(curves):
         return None
-    is_plain, trial = row is confirmed["baseline"], findings.state.trials.get(row["trial_id"])
+    is_plain, trial = "roles" in row, findings.state.trials.get(row["trial_id"] or "")
     return {
         "trial": row["trial_id"],
         "name": row["label"],
@@ -212,9 +188,8 @@ def _mean_curve(findings: Findings, row: Document, confirmed: Document) -> Docum
 
 
 def _on_dev(findings: Findings) -> list[str]:
-    """What dev shows, in sentences: what tuning was worth to plain training, the best other trial, a warning where both
-    arms are below what needs no training labels."""
-    return [text for text in (_tuning(findings), _best_on_dev(findings), _below(findings)) if text]
+    """What dev shows, in sentences: what tuning was worth to plain training, the best other trial."""
+    return [text for text in (_tuning(findings), _best_on_dev(findings)) if text]
 
 
 def _best_on_dev(findings: Findings) -> str:
@@ -229,12 +204,6 @@ def _best_on_dev(findings: Findings) -> str:
     if difference <= 0:
         return f"{text}No {findings.other} was above it on dev."
     return f"{text}It is the best of {len(findings.ranked)} trials. {CAUTION}"
-
-
-def _below(findings: Findings) -> str:
-    means = [arm[0][1].dev for arm in (findings.plain, findings.ranked) if arm]
-    below = below_label_free(findings.state.label_free, findings.metric, means)
-    return f"{below}." if below else ""
 
 
 def _tuning(findings: Findings) -> str:
@@ -267,16 +236,20 @@ def configurations(findings: Findings) -> Iterator[Document]:
     trials of each arm on dev, plain ones first, each beside the best plain one. `best`: the one with the highest mean.
     """
     confirmed = findings.confirmation
-    entries = _rows(confirmed) + default_rows(confirmed) if confirmed else []
-    rows = [_row(entry, entry["trial_id"]) for entry in entries] or [*_trials(findings)]
+    entries = every_row(confirmed) if confirmed else []
+    rows = [_confirmed_row(entry) for entry in entries] or [*_trials(findings)]
     free = [_row({**row, "sd": None}, None) for row in label_free_rows(confirmed or findings.state.label_free)]
     best = max([*free, *rows] if confirmed else rows, key=lambda row: row["mean"], default=None)
     for row in (*free, *rows):
         yield row | {"best": row is best}
 
 
-def _rows(confirmed: Document) -> list[Document]:
-    return [confirmed["baseline"], *confirmed["configurations"]]
+def _confirmed_row(entry: Document) -> Document:
+    """An opponent, whose difference the configurations have, or a configuration against its least favourable one."""
+    if "roles" not in entry:
+        return _row(entry, entry["trial_id"]) | {"against": entry["against"]}
+    row = _row({**entry, "difference": None, "marks": ""}, entry["trial_id"])
+    return row | {"name": _opponent_name(entry), "against": ""}
 
 
 def _row(entry: Mapping[str, Any], trial_id: str | None) -> Document:
@@ -288,7 +261,7 @@ def _row(entry: Mapping[str, Any], trial_id: str | None) -> Document:
 
 def _tested(entry: Mapping[str, Any]) -> Document:
     return {
-        "difference": entry.get("difference"),
+        "difference": entry.get("size", entry.get("difference")),
         "ci95": interval_of(entry),
         "p": entry.get("p_new_adjusted"),
     }
@@ -303,16 +276,18 @@ def _trials(findings: Findings) -> Iterator[Document]:
         difference = at.dev - level.dev if level and trial is not best else None
         row = _row({"label": trial.words, "mean": at.dev, "sd": None, "difference": difference}, trial.trial)
         ended = None if trial.outcome in RAN_TO_THE_END else trial.outcome or RUNNING
-        yield row | {"iterations": len(trial.dev(findings.metric)), "ended": ended}
+        yield row | {"iterations": len(trial.dev(findings.metric)), "ended": ended, "twin": _twin(findings, trial, at)}
 
 
-def ablations(findings: Findings) -> list[Document]:
-    """The confirmed configurations that were also trained without their curriculum: `of`, each with that ablation."""
-    entries = [entry for entry in (findings.confirmation or {}).get("configurations", []) if "ablation" in entry]
-    return [
-        _row(entry["ablation"], entry["ablation"]["trial_id"]) | {"of": _row(entry, entry["trial_id"])}
-        for entry in entries
-    ]
+def _twin(findings: Findings, trial: TrialState, at: Dev) -> Document | None:
+    """Of a curriculum: its twin, and how far it is above it on dev (None: the twin failed, or has no value yet)."""
+    if trial.arm == PLAIN or trial.twin is None:
+        return None
+    twin = findings.state.trials[trial.twin]
+    reached = None if twin.outcome == "failed" else twin.best(findings.metric)
+    outcome = "failed" if twin.outcome == "failed" else None
+    difference = at.dev - reached.dev if reached else None
+    return {"trial_id": twin.trial, "mean": reached and reached.dev, "difference": difference, "ended": outcome}
 
 
 # -- trials --------------------------------------------------------------------------------------------------------
@@ -335,6 +310,7 @@ def _curve(findings: Findings, trial: TrialState) -> Document:
     share = {step: values.get("available_share") for step, values in sorted(trial.results.items())}
     return {
         "trial": trial.trial,
+        "twin": trial.twin,
         "name": _words(trial),
         "role": best.get(id(trial), other),
         "outcome": trial.outcome or RUNNING,
@@ -346,26 +322,21 @@ def _curve(findings: Findings, trial: TrialState) -> Document:
     }
 
 
-def _progress(findings: Findings) -> Document:
-    """The results that raised the best dev value so far of each arm, with what the search had cost by then; `level`:
-    the best of a plain arm of one trial."""
-    plain = _risen(findings, findings.plain) if findings.tuned else []
-    last = asdict(findings.reached[-1]) if findings.reached else {}
+def effects_facts(found: FamilyEffects | None) -> Document | None:
+    """What curricula change over all pairs, in sentences and by value; None for fewer than two pairs."""
+    if found is None:
+        return None
+    values = [
+        {"name": value_name(one.key, one.value), "effect": one.effect, "ci95": one.ci95, "pairs": one.pairs}
+        for one in found.effects.by_value
+    ]
     return {
-        "best": _risen(findings, findings.ranked),
-        "baseline": plain,
-        "level": findings.baseline[1].dev if findings.baseline and not plain else None,
-        "end": {key: last.get(key) for key in ("iterations", "seconds")},
+        "sentences": sentences(found),
+        "notes": [f"{note[0].upper()}{note[1:]}." for note in found.notes],
+        "split": found.split,
+        "mean": found.effects.mean,
+        "by_value": values,
     }
-
-
-def _risen(findings: Findings, arm: list[tuple[TrialState, Dev]]) -> list[Document]:
-    sound = {trial.trial for trial, _ in arm}
-    risen: list[Reached] = []
-    for at in findings.reached:
-        if at.trial in sound and at.dev > (risen[-1].dev if risen else -math.inf):
-            risen.append(at)
-    return [asdict(at) | {"name": _words(findings.state.trials[at.trial])} for at in risen]
 
 
 def _cost(findings: Findings) -> list[Document]:

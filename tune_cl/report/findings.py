@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from trainables.evaluation.metrics import dev_key
 from tune_cl.confirmation.request import last_verdict
+from tune_cl.effects.pairs import FamilyEffects, last_effects, search_effects
 from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Experiment
-from tune_cl.history.journal import Event, read_events
+from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import (
     RAN_TO_THE_END,
@@ -30,24 +30,12 @@ Document = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Reached:
-    """One result, in the order of the journal. `iterations`, `seconds`: of the search so far, while it ran."""
-
-    trial: str
-    iteration: int
-    dev: float
-    iterations: int
-    seconds: float
-
-
-@dataclass(frozen=True)
 class Findings:
     """One search. `confirmation`: the document of `tune-cl confirm` on test, else that on dev, else None."""
 
     search_folder: SearchFolder
     experiment: Experiment
     state: SearchState
-    reached: list[Reached]
     confirmation: Document | None
 
     @property
@@ -94,6 +82,11 @@ class Findings:
         """The best trial of the curriculum arm and the best plain one."""
         return (self.ranked[0][0], self.baseline[0]) if self.ranked and self.baseline else None
 
+    @cached_property
+    def effects(self) -> FamilyEffects | None:
+        """What curricula change over all pairs: by the last `tune-cl effects`, else on dev."""
+        return last_effects(self.search_folder.folder) or search_effects(self.state, self.experiment)
+
     def past_curriculum(self, trial: TrialState) -> int:
         """The iteration with which the trial's curriculum is over; 0 without one."""
         return curriculum_grace(self.experiment.training_run(trial.point))
@@ -104,17 +97,9 @@ def gather(search_folder: SearchFolder) -> Findings:
 
     Raises DataError for a damaged journal or confirmation.
     """
-    reached: list[Reached] = []
-
-    def seen(state: SearchState, event: Event) -> None:
-        if state.iterations > len(reached):  # a result that the journal did not have yet
-            dev = event["metrics"].get(dev_key(state.metric), math.nan)
-            cost = state.iterations, round(state.seconds, 3)
-            reached.append(Reached(event["trial"], event["iteration"], dev, *cost))
-
-    state = replay(read_events(search_folder.journal), seen)
+    state = replay(read_events(search_folder.journal))
     documents = (last_verdict(search_folder.folder, split) for split in ("test", "dev"))
-    return Findings(search_folder, experiment_of(state), state, reached, next(filter(None, documents), None))
+    return Findings(search_folder, experiment_of(state), state, next(filter(None, documents), None))
 
 
 def mean_interval(values: np.ndarray) -> dict[str, float]:

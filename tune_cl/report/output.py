@@ -81,7 +81,10 @@ LATEX = {
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "†": r"\dag{}", "‡": r"\ddag{}", "–": "--",
 }  # fmt: skip
-COLUMNS = ("trial", "arm", "outcome", "reason", "seed", "baseline", "iterations", "best_dev", "best_iteration")
+COLUMNS = (
+    "trial", "arm", "twin", "led_by", "outcome", "reason", "seed", "baseline", "iterations", "best_dev",
+    "best_iteration",
+)  # fmt: skip
 
 
 def latex(text: str) -> str:
@@ -101,15 +104,14 @@ def latex_table(document: Document) -> str:
         r"% \usepackage{booktabs}",
         _tabular(heads, 1, [_latex_row(row, bool(confirmed)) for row in rows]),
     ]
-    own = [
-        [latex(row["of"]["label"]), latex(row["label"]), f"{number(row['mean'])}{spread(row['sd'])}",
-         f"${signed(row['difference'])}${_raised(row['marks'])}", f"${p_value(row['p'])}$"]
-        for row in document["ablations"]
-    ]  # fmt: skip
-    if own:
-        heads = ["configuration", "without its curriculum", value, "difference", p]
-        lines += ["% each configuration against itself without its curriculum; the value is of that"]
-        lines += [_tabular(heads, 2, own)]
+    if confirmed:
+        tests = [
+            [latex(row["name"]), latex(row["opponent"]), f"${signed(row['difference'])}${_raised(row['marks'])}",
+             f"${p_value(row['p'])}$"]
+            for row in confirmed["tests"]
+        ]  # fmt: skip
+        lines += ["% each configuration against each of its opponents"]
+        lines += [_tabular(["configuration", "opponent", "difference", p], 2, tests)]
     return "\n".join(lines)
 
 
@@ -149,7 +151,8 @@ def trials_csv(findings: Findings) -> str:
     writer.writerow([*COLUMNS, *keys])
     for trial in trials:
         at = trial.best(findings.metric)
-        facts: list[Any] = [trial.trial, trial.arm, trial.outcome or "running", trial.reason or "", trial.seed]
+        facts: list[Any] = [trial.trial, trial.arm, trial.twin or "", trial.led_by or ""]
+        facts += [trial.outcome or "running", trial.reason or "", trial.seed]
         facts += [plain(trial.baseline), trial.iterations, repr(at.dev) if at else "", at.iteration if at else ""]
         writer.writerow([*facts, *(_value(trial.params[key]) if key in trial.params else "" for key in keys)])
     return out.getvalue()

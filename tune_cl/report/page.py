@@ -15,10 +15,11 @@ from markupsafe import Markup
 from trainables.core.files import write_text
 from trainables.core.prose import counted, say
 from tune_cl.confirmation.request import ONE_TRAINING
+from tune_cl.effects.pairs import FamilyEffects
 from tune_cl.history.journal import Event, Journal
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.report import charts, wording
-from tune_cl.report.facts import facts, main_facts
+from tune_cl.report.facts import effects_facts, facts, main_facts
 from tune_cl.report.findings import Document, gather
 from tune_cl.space.wording import CAUTION, DEFAULT
 
@@ -27,9 +28,8 @@ STYLE = (FILES / "page.css").read_text(encoding="utf-8")
 SCRIPT = (FILES / "page.js").read_text(encoding="utf-8")
 TITLES = {
     "configurations": "Configurations",
+    "effects": "What curricula change",
     "learning": "Learning curves",
-    "progress": "Optimisation history",
-    "parameters": "Parameters",
     "groups": "Kinds of queries",
     "pacing": "Training data as used",
     "cost": "What the search cost",
@@ -37,7 +37,7 @@ TITLES = {
     "stopping": "Was early stopping fair?",
     "again": "Reproduce",
 }  # after the verdict, which is always there
-UNFOLDED = ("configurations", "learning")  # of the sections that fold
+UNFOLDED = ("configurations", "effects", "learning")  # of the sections that fold
 MOST = 640  # pixels that a drawing in a notebook is wide
 CLASS = "tune-cl"  # of the element whose contents have the report's style, and nothing else of the notebook
 TEMPLATES = Environment(loader=FileSystemLoader(FILES), autoescape=True, trim_blocks=True, lstrip_blocks=True)
@@ -45,10 +45,10 @@ TEMPLATES.globals |= {
     draw.__name__: draw
     for draw in (
         charts.confirmed_chart,
+        charts.forest_chart,
         charts.interval_chart,
         charts.learning_chart,
         charts.pacing_chart,
-        charts.progress_chart,
         charts.seed_chart,
         charts.strip_chart,
         charts.queries_a_bar,
@@ -82,8 +82,14 @@ def page(document: Document) -> str:
 
 
 def search_html(search_folder: SearchFolder) -> str:
-    """For a notebook: verdict or best trials on dev, and the learning curves."""
-    return _fragment(main_facts(gather(search_folder), in_python=True), "verdict", "configurations", "learning")
+    """For a notebook: verdict or best trials on dev, what curricula change, and the learning curves."""
+    sections = "verdict", "configurations", "effects", "learning"
+    return _fragment(main_facts(gather(search_folder), in_python=True), *sections)
+
+
+def effects_html(found: FamilyEffects) -> str:
+    """For a notebook: what curricula change."""
+    return _fragment({"metric": found.metric, "effects": effects_facts(found)}, "effects")
 
 
 def verdict_html(search_folder: SearchFolder, confirmation: Document) -> str:

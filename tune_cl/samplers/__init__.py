@@ -22,7 +22,7 @@ __all__ = [
 
 SEARCHERS: Registry[type[Sampler]] = Registry(
     "search.searcher",
-    Entry("random", RandomSampler, "independent draws", "Bergstra & Bengio 2012"),
+    Entry("random", RandomSampler, "draws that cover each key", "Bergstra & Bengio 2012"),
     Entry("grid", GridSampler, "every combination of the values once", "exhaustive"),
     Entry("tpe", TpeSampler, "Parzen estimators of good and bad configurations", "Bergstra et al. 2011; Optuna"),
     Entry("gp", GpSampler, "Gaussian process, expected improvement", "Jones et al. 1998; Optuna"),

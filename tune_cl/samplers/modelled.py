@@ -57,7 +57,13 @@ class ModelSampler(RandomSampler, ABC):
     purpose: ClassVar[str]
     needs_values = False  # whether Optuna's sampler passes over trials without a final value
 
-    def __init__(self, space: Space, seed: int, startup_trials: int = 8, points: Sequence[Flat] = ()):
+    def __init__(
+        self,
+        space: Space,
+        seed: int,
+        startup_trials: int = 8,
+        points: Sequence[Flat] = (),
+    ):
         super().__init__(space, seed, startup_trials, points)
         self.results: dict[int, TrialResult] = {}
         self.observations: list[Observation] = []
@@ -75,11 +81,11 @@ class ModelSampler(RandomSampler, ABC):
     def warm_up(self, observations: Sequence[Observation]) -> None:
         self.observations = list(observations)
 
-    def propose(self, number: int) -> Flat | None:
+    def propose(self, number: int, fixed: Flat) -> Flat | None:
         if not self.models(number):
-            return super().propose(number)
+            return super().propose(number, fixed)
         study = self.study()
-        return self.ask_new(number, lambda attempt: self._suggest(study, number, attempt))
+        return self.ask_new(number, lambda attempt: self._suggest(study, number, attempt, fixed), fixed)
 
     def models(self, number: int) -> bool:
         """Whether the model, rather than chance, chooses for the trial."""
@@ -89,9 +95,10 @@ class ModelSampler(RandomSampler, ABC):
         share = self.startup_trials / (self.startup_trials + finished) if self.space.priors else 0.0
         return generator(self.seed, "prior or model", number).random() >= share
 
-    def _suggest(self, study: optuna.Study, number: int, attempt: int) -> Flat:
+    def _suggest(self, study: optuna.Study, number: int, attempt: int, fixed: Flat) -> Flat:
+        """What the model suggests, with the values of `fixed` in place of its own."""
         trial = self.ask_optuna(study, number, attempt)
-        point = self.space.suggest(trial)
+        point = self.space.decide(lambda key, leaf: fixed[key] if key in fixed else leaf.suggest(trial, key))
         study.tell(trial, state=TrialState.FAIL)  # later attempts must not see this suggestion's trial
         return point
 

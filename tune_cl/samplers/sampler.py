@@ -7,12 +7,13 @@ before: a sampler rebuilt through these from a journal goes on exactly as the lo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal
+from typing import Any, Literal
 
 from trainables.core.randomness import generator
+from tune_cl.space.parameters import Leaf
 from tune_cl.space.space import Flat, Space, identity
 
 Outcome = Literal["completed", "pruned", "failed"]
@@ -41,18 +42,34 @@ def tried_first(space: Space, seed: int, given: Sequence[Flat]) -> list[Flat]:
     return points
 
 
+def spread(seed: int, key: str, leaf: Leaf, number: int) -> Any:
+    """The leaf's value in trial `number` (from 1) where trials are to cover it: each option of a choice once, and each
+    part of a range, in a random order, before any comes again."""
+    block, place = divmod(number + leaf.parts - 1, leaf.parts)
+    part = generator(seed, f"order of {key}", block).permutation(leaf.parts)[place]
+    return leaf.at((int(part) + generator(seed, f"place of {key}", number).random()) / leaf.parts)
+
+
 class Sampler(ABC):
     """`startup_trials`: how many a sampler that models the space draws at random first; `points`: configurations that
     trials 1, 2, ... try."""
 
     redraws = REDRAWS
 
-    def __init__(self, space: Space, seed: int, startup_trials: int = 8, points: Sequence[Flat] = ()):
+    def __init__(
+        self,
+        space: Space,
+        seed: int,
+        startup_trials: int = 8,
+        points: Sequence[Flat] = (),
+    ):
         self.space, self.seed, self.startup_trials = space, seed, startup_trials
         self.first = list(points)
         self.points: dict[int, Flat] = {}
         self.effect: Callable[[Flat], Hashable] = identity
         self.excluded: list[Flat] = []
+        self.repeats = False  # whether it may answer what was tried
+        self.covered: Collection[str] = ()  # keys whose random draws cover them whatever has been tried
 
     def set_effect(self, effect: Callable[[Flat], Hashable], baseline: Flat) -> None:
         """Has points of equal `effect` count as the same: they train in the same way, such as two that differ in a key
@@ -67,16 +84,17 @@ class Sampler(ABC):
 
         self.effect, self.excluded = remembered, [baseline]
 
-    def ask(self, number: int) -> Flat | None:
-        """Flat values of the opened keys for trial `number`, which no trial has had yet; None if there are none."""
-        return dict(self.first[number - 1]) if self.given(number) else self.propose(number)
+    def ask(self, number: int, fixed: Flat | None = None) -> Flat | None:
+        """Flat values of the opened keys for trial `number`, which no trial has had yet unless the sampler `repeats`;
+        None if there are none. `fixed`: values that the keys named there have in this trial, wherever they exist."""
+        return dict(self.first[number - 1]) if self.given(number) else self.propose(number, fixed or {})
 
     def given(self, number: int) -> bool:
         """Whether the trial tries one of `first`."""
         return 0 < number <= len(self.first)
 
     @abstractmethod
-    def propose(self, number: int) -> Flat | None:
+    def propose(self, number: int, fixed: Flat) -> Flat | None:
         """`ask` for the trials after `first`."""
 
     def replay(self, number: int, point: Flat) -> None:
@@ -89,39 +107,61 @@ class Sampler(ABC):
     def warm_up(self, observations: Sequence[Observation]) -> None:  # noqa: B027
         """What earlier searches found, before the first trial."""
 
-    def ask_new(self, number: int, draw: Callable[[int], Flat]) -> Flat | None:
+    def ask_new(self, number: int, draw: Callable[[int], Flat], fixed: Flat) -> Flat | None:
         """The first of `draw(0)`, `draw(1)`, ... with a new effect; else a random draw; else any untried configuration
         of a finite space. In a continuous space where all draws were tried, `draw(0)` again."""
+        if self.repeats:
+            return draw(0)
+        space = self.space.fixing(fixed)
         tried = {self.effect(point) for point in (*self.excluded, *self.points.values())}
         draws = (draw(attempt) for attempt in range(self.redraws))
-        chances = (self.space.sample(generator(self.seed, "untried", number, chance)) for chance in range(CHANCES))
+        chances = (space.sample(generator(self.seed, "untried", number, chance)) for chance in range(CHANCES))
         new = next((point for point in chain(draws, chances) if self.effect(point) not in tried), None)
         if new is not None:
             return new
-        if self.space.continuous:
+        if space.continuous:
             return draw(0)
-        untried = list(self.untried())
+        untried = list(self.untried(fixed))
         return untried[generator(self.seed, "untried", number).integers(len(untried))] if untried else None
 
-    def untried(self) -> Iterator[Flat]:
+    def untried(self, fixed: Flat) -> Iterator[Flat]:
         """The configurations of a finite space that no trial has had, without those that train as the baseline."""
         tried = {identity(point) for point in self.points.values()}
         out = {self.effect(point) for point in self.excluded}
-        return (point for point in self.space.grid() if identity(point) not in tried and self.effect(point) not in out)
+        points = self.space.fixing(fixed).grid()
+        return (point for point in points if identity(point) not in tried and self.effect(point) not in out)
 
 
 class RandomSampler(Sampler):
-    """Independent draws. Trial `number` draws the same whatever was asked before, unless that has been tried."""
+    """Draws that cover each key (`spread`); keys with a prior, and whatever has been tried, are drawn independently.
+    Trial `number` draws the same whatever was asked before."""
 
-    def __init__(self, space: Space, seed: int, startup_trials: int = 8, points: Sequence[Flat] = ()):
+    def __init__(
+        self,
+        space: Space,
+        seed: int,
+        startup_trials: int = 8,
+        points: Sequence[Flat] = (),
+    ):
         super().__init__(space, seed, startup_trials, tried_first(space, seed, points))
 
-    def propose(self, number: int) -> Flat | None:
-        return self.ask_new(number, lambda attempt: self.space.sample(generator(self.seed, "sampler", number, attempt)))
+    def propose(self, number: int, fixed: Flat) -> Flat | None:
+        space = self.space.fixing(fixed)
+
+        def draw(attempt: int) -> Flat:
+            rng = generator(self.seed, "sampler", number, attempt)
+
+            def value(key: str, leaf: Leaf) -> Any:
+                covers = not leaf.has_prior and (not attempt or key in self.covered)
+                return spread(self.seed, key, leaf, number) if covers else leaf.draw(rng)
+
+            return space.decide(value)
+
+        return self.ask_new(number, draw, fixed)
 
 
 class GridSampler(Sampler):
     """Every combination once, in the order of the space file. Raises ConfigError for a continuous leaf."""
 
-    def propose(self, number: int) -> Flat | None:
-        return next(self.untried(), None)
+    def propose(self, number: int, fixed: Flat) -> Flat | None:
+        return next(self.untried(fixed), None)

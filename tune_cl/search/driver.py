@@ -24,6 +24,7 @@ from tune_cl.history.search_folder import TRIALS
 from tune_cl.history.state import SearchState, TrialState, as_point, initial_state
 from tune_cl.samplers import Outcome, Sampler
 from tune_cl.schedulers import Decision, Scheduler
+from tune_cl.search.pairs import NewTrial, next_new
 from tune_cl.search.throughput import forecast_event
 from tune_cl.search.trials import FINISHED, TRACEBACK, WAIT, Plan, reason_of
 from tune_cl.search.warm_start import observation_of
@@ -52,26 +53,15 @@ class Stop:
 
 
 class ArmProgress:
-    """What is known of the trials of one arm. `numbers`: of its trials, as its sampler counts them: plain ones from 0,
-    for the baseline is the first, others from 1."""
+    """What is known of the trials of one arm. `numbers`: of its trials, as its sampler counts them: 0 for the baseline,
+    else that of the pair."""
 
     def __init__(self, experiment: Experiment, arm: Arm):
         self.arm: Arm = arm
         self.sampler: Sampler = experiment.sampler(arm)
         self.scheduler: Scheduler = experiment.scheduler()
-        self.trials = experiment.arm_trials[arm]
         self.numbers: dict[str, int] = {}
         self.replayed: set[str] = set()  # trials that the sampler knows
-        self.used_up = False  # no further configuration is left
-
-    @property
-    def next_number(self) -> int:
-        return len(self.numbers) + (self.arm == CURRICULUM)
-
-    @property
-    def wants_more(self) -> bool:
-        """Whether a further trial is to begin."""
-        return not self.used_up and len(self.numbers) < self.trials
 
 
 class SearchProgress:
@@ -115,13 +105,22 @@ class SearchProgress:
         elif kind == "end":
             self._trial_ended(self.state.trials[trial])
 
-    def next_arm(self) -> ArmProgress | None:
-        """The arm of the next new trial: the two take turns, in proportion to their trials. None if neither is to begin
-        any more."""
-        plain, curriculum = self.arms[PLAIN], self.arms[CURRICULUM]
-        behind = len(plain.numbers) * curriculum.trials <= len(curriculum.numbers) * plain.trials
-        in_turn = (plain, curriculum) if behind else (curriculum, plain)
-        return next((arm for arm in in_turn if arm.wants_more), None)
+    @property
+    def next_number(self) -> int:
+        """The number of the next pair, or of the next plain trial outside of pairs."""
+        return 1 + max((number for arm in self.arms.values() for number in arm.numbers.values()), default=0)
+
+    def next_new(self) -> NewTrial | None:
+        """The trial to begin after the baseline; None if there are no more, which the schedulers then know."""
+        samplers: dict[Arm, Sampler] = {arm: self.arms[arm].sampler for arm in ARMS}
+        new = next_new(self.experiment, self.state, samplers, self.next_number)
+        if new is None:
+            self._all_started()
+        return new
+
+    def _all_started(self) -> None:
+        for arm in self.arms.values():
+            arm.scheduler.all_started = True
 
     def next_paused(self, last: bool) -> str | None:
         """A paused trial that is to go on before any new one starts; if both arms have one, of that with fewer
@@ -135,8 +134,9 @@ class SearchProgress:
 
     def _trial_started(self, trial: TrialState) -> None:
         arm = self.arms[trial.arm]
-        arm.numbers[trial.trial] = arm.next_number
-        arm.scheduler.all_started = len(arm.numbers) >= arm.trials
+        arm.numbers[trial.trial] = self._number(trial)
+        if len(self.state.trials) >= self.experiment.trials:
+            self._all_started()
         if (point := self._searched(trial)) is not None:
             arm.sampler.replay(arm.numbers[trial.trial], point)
             arm.replayed.add(trial.trial)
@@ -144,16 +144,26 @@ class SearchProgress:
             self.graces[trial.trial] = self._grace(trial)
             self._schedule(trial)
 
+    def _number(self, trial: TrialState) -> int:
+        """A twin has the number of the curriculum that it is trained for."""
+        if trial.trial == BASELINE_TRIAL:
+            return 0
+        if trial.arm == PLAIN and trial.twin:
+            return self.arms[CURRICULUM].numbers[trial.twin]
+        return self.next_number
+
     def _schedule(self, trial: TrialState) -> None:
         grace, end = self.graces[trial.trial], self.experiment.curriculum_end(trial.point)
         self.arms[trial.arm].scheduler.start(trial.trial, grace, end)
 
     def _grace(self, trial: TrialState) -> int:
-        """A plain trial is stopped no sooner than the curriculum that began before it: both arms train as long."""
+        """A plain trial is stopped no sooner than the curriculum that it is trained for (outside of pairs: the newest
+        one): both train as long."""
         own = self.experiment.grace(trial.point)
         if trial.arm == CURRICULUM:
             self.grace = own
-        return max(own, self.grace)
+            return own
+        return max(own, self.graces[trial.twin] if trial.twin else self.grace)
 
     def _searched(self, trial: TrialState) -> Flat | None:
         """What its arm's sampler is told of a trial's values. None for the baseline if no plain trial follows it, or if
@@ -163,7 +173,7 @@ class SearchProgress:
         if trial.trial != BASELINE_TRIAL:
             return {key: trial.point[key] for key in self.experiment.plain_space.leaves if key in trial.point}
         values = as_point(trial.params) | trial.point
-        return self.experiment.plain_space.within(values) if self.arms[PLAIN].trials > 1 else None
+        return self.experiment.plain_space.within(values) if self.experiment.arm_trials[PLAIN] > 1 else None
 
     def _trial_ended(self, trial: TrialState) -> None:
         if trial.trial != BASELINE_TRIAL:
@@ -261,18 +271,12 @@ class Search:
         return self._new() or self._last_paused()
 
     def _new(self) -> Plan | None:
-        """The baseline, then what the sampler of the arm whose turn it is answers; None when both arms have begun all
-        their trials, or tried every configuration."""
+        """The baseline, then what `next_new` says; None when there are no more."""
         number = len(self.state.trials)
         if not number:
             return self._plan(number, PLAIN, self.experiment.baseline_values(), None)
-        while arm := self.progress.next_arm():
-            values = arm.sampler.ask(arm.next_number)
-            if values is not None:
-                point = self.experiment.plain_values(values) if arm.arm == PLAIN else values
-                return self._plan(number, arm.arm, point, None)
-            arm.used_up = arm.scheduler.all_started = True
-        return None
+        new = self.progress.next_new()
+        return new and self._plan(number, new.arm, new.point, None, pair=pair_fields(new))
 
     def _last_paused(self) -> Plan | str:
         """When no new trial comes: a paused one that may still go on, or else the end of all paused ones."""
@@ -360,7 +364,15 @@ class Search:
         trial = self.state.trials[name]
         return self._plan(trial.number, trial.arm, trial.point, self.last_checkpoint(trial)[0])
 
-    def _plan(self, number: int, arm: Arm, point: dict[str, Any], checkpoint: str | None, anew: bool = False) -> Plan:
+    def _plan(
+        self,
+        number: int,
+        arm: Arm,
+        point: dict[str, Any],
+        checkpoint: str | None,
+        anew: bool = False,
+        pair: dict[str, Any] | None = None,
+    ) -> Plan:
         run, trial = self.experiment.training_run(point), trial_id(number)
         event = {
             "event": "trial",
@@ -372,7 +384,7 @@ class Search:
             "baseline": trial == BASELINE_TRIAL,
             "arm": arm,
         }
-        self.record(event | ({"anew": True} if anew else {}))
+        self.record(event | (pair or {}) | ({"anew": True} if anew else {}))
         self.running.add(trial)
         resources = self.experiment.search.resources
         return Plan(trial, run, checkpoint, resources.threads, resources.gpu)
@@ -441,6 +453,12 @@ def used_up(experiment: Experiment, state: SearchState) -> str | None:
     used = {"search.hours": state.seconds_until(time.time()) / 3600, "search.iterations": state.iterations}
     over = (key for key, limit in experiment.search.budgets.items() if used[key] >= limit)
     return next((f"{key} are used up" for key in over), None)
+
+
+def pair_fields(new: NewTrial) -> dict[str, Any]:
+    """What the event of a new trial says of its pair."""
+    fields = {"twin": new.twin, "twins": list(new.twins), "led_by": new.led_by}
+    return {key: value for key, value in fields.items() if value}
 
 
 def trial_id(number: int) -> str:

@@ -71,12 +71,12 @@ class Panel:
                 if self.noun != TRIALS:
                     continue
                 if trial.outcome == "failed":  # on a terminal too: the panel has no room for the reason
-                    why = trial.reason or "no reason given"
-                    self.say(f"{trial.trial} failed after {trial.iterations} iterations: {why} ({trial.words})")
+                    why, after = trial.reason or "no reason given", counted(trial.iterations, "iteration")
+                    self.say(f"{trial.trial} failed after {after}: {why} ({trial.words})")
                 elif not self.live:
                     self.say(
                         f"{trial.trial} {trial.outcome}: {self._value(state, trial)} "
-                        f"after {trial.iterations} iterations, {trial.words}"
+                        f"after {counted(trial.iterations, 'iteration')}, {trial.words}"
                     )
         if self.live and time.monotonic() >= self.shown_until:
             self.live.update(self.panel(state))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Condition = Mapping[str, tuple[Any, ...]]
 PRIOR_SHARE = 0.5  # of a leaf's draws follow its prior
 PRIOR_WIDTH = 1 / 6  # standard deviation of a prior, as a share of the range (for loguniform: of its logarithms)
+PARTS = 4  # of a range, each of which is tried before any is again
 MOST_STEPS = 10_000  # of a range with `step`, whose values are all in memory
 
 
@@ -62,6 +63,15 @@ class Leaf(ABC):
     def draw(self, rng: np.random.Generator) -> Any:
         """A random value: uniform (for loguniform: in its logarithm), but half of the draws follow a prior if there is
         one."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> int:
+        """How many parts there are to cover: the options of a choice, a few stretches of a range."""
+
+    @abstractmethod
+    def at(self, place: float) -> Any:
+        """The value at a place in [0, 1), in order; priors do not count."""
 
     @abstractmethod
     def suggest(self, trial: BaseTrial, key: str) -> Any:
@@ -138,6 +148,15 @@ class Range(Leaf):
             raise ConfigError(Problem(location, f"{low} is not below {high}", right))
         return cls(low=low, high=high)
 
+    @property
+    def parts(self) -> int:
+        values = self.values()
+        return PARTS if values is None else min(PARTS, len(values))
+
+    def at(self, place: float) -> Any:
+        values = self.values()
+        return self.low + place * (self.high - self.low) if values is None else values[int(place * len(values))]
+
     def draw_step(self, rng: np.random.Generator, values: Sequence[Any]) -> Any:
         """One of the values, which are a step apart."""
         index = 0.0 if self.prior is None else values.index(self.prior)
@@ -211,6 +230,9 @@ class LogUniform(Range):
         low, high = math.log(self.low), math.log(self.high)
         near = self.near_prior(rng, low, high, math.log(self.prior or 1))
         return min(max(math.exp(rng.uniform(low, high) if near is None else near), self.low), self.high)
+
+    def at(self, place: float) -> float:
+        return min(max(self.low * (self.high / self.low) ** place, self.low), self.high)
 
     def suggest(self, trial: BaseTrial, key: str) -> float:
         return trial.suggest_float(key, self.low, self.high, log=True)
@@ -293,6 +315,13 @@ class Choice(Leaf):
             return self.options[int(rng.integers(len(self.options)))]
         likely = np.array(self.weights) / sum(self.weights)
         return self.options[int(rng.choice(len(self.options), p=likely))]
+
+    @property
+    def parts(self) -> int:
+        return len(self.options)
+
+    def at(self, place: float) -> Any:
+        return self.options[int(place * len(self.options))]
 
     def suggest(self, trial: BaseTrial, key: str) -> Any:
         return trial.suggest_categorical(key, self.options)

@@ -85,6 +85,16 @@ class Space:
         """Flat values as an Optuna trial suggests them, define-by-run."""
         return self.decide(lambda key, leaf: leaf.suggest(trial, key))
 
+    def fixing(self, values: Mapping[str, Any]) -> Space:
+        """The space in which these keys have these values, wherever they exist."""
+        if not values:
+            return self
+        fixed = {
+            key: Choice(options=(values[key],), when=leaf.when) if key in values else leaf
+            for key, leaf in self.leaves.items()
+        }
+        return Space(fixed, self.context)
+
     def only(self, keys: Collection[str]) -> Space:
         """The space in which only these keys vary; all other leaves, and continuous ones, stay at their `middle`."""
         return Space(

@@ -52,6 +52,7 @@ class Delivery:
             self.cursor = Cursor(target)  # there is another database at the old address
         self.lacked: dict[str, int] = {}  # how often points of a trial were sent, and were not there
         self.batch: list[Event] = []
+        self.renamed = False  # whether a metric's other name has been told
         """The events of the present step."""
 
     def step(self) -> bool:
@@ -167,6 +168,8 @@ class Delivery:
         resumed = key in self.cursor.runs
         run = self.child(key, layout.trial_name(event), layout.trial_tags(self.search, event), event["time"])
         self.store.log_params(run, layout.parameters(event["params"]))
+        for curriculum in event.get("twins", ()):
+            self.store.log_tags(self.run_of(curriculum), layout.tags({"twin": key}))
         if resumed:
             self.store.set_status(run, "RUNNING")
         if key not in self.cursor.open:
@@ -187,6 +190,10 @@ class Delivery:
             if other["event"] == "result" and other["trial"] == key and other["iteration"] > reached:
                 results.setdefault(other["iteration"], other)
         metrics = [point for result in results.values() for point in points(result["metrics"], result)]
+        names = layout.renamed({name for result in results.values() for name in result["metrics"]})
+        if names and not self.renamed:
+            self.renamed = True
+            log.warning("MLflow takes no such names of metrics: %s there", ", ".join(sorted(names)))
         with self.skip_refused(f"results of {key}"):
             self.store.log_metrics(self.run_of(key), metrics)
         self.cursor.reached[key] = max(results)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import posixpath
+import re
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -23,6 +25,7 @@ TAG_LENGTH = 5000  # the smallest limit of the stores that MLflow supports
 DATA_NAME_LENGTH, DIGEST_LENGTH = 500, 36  # of a data set
 NAME_LENGTH = 250  # of a run, in the tables of every store
 COLUMNS = tuple(f"curriculum.{key}" for key in ("pacing", "n", "scoring", "delta", "T", "weighting", "m"))
+REFUSED = re.compile(r"[^\w/. :-]")  # signs in the name of a metric
 FEWEST_COLUMNS, MOST_COLUMNS = 3, 24  # of the prepared view: with fewer opened keys, COLUMNS are shown as well
 STATUS = {"failed": "FAILED"}  # by a trial's outcome; for any other it is FINISHED
 
@@ -44,8 +47,14 @@ def milliseconds(seconds: float) -> int:
 
 
 def metric_name(name: str) -> str:
-    """A metric's name in MLflow, which does not allow `@`."""
-    return name.replace("@", "_at_")
+    """A metric's name as MLflow takes it: without signs such as @ or %, and as the path of a file, without // or .."""
+    allowed = REFUSED.sub("_", name.replace("@", "_at_")).replace("..", "__")
+    return posixpath.normpath(allowed).lstrip("/")[:NAME_LENGTH] or "_"
+
+
+def renamed(names: Iterable[str]) -> list[str]:
+    """What to tell of metrics that have other names in MLflow than @ makes them."""
+    return [f"'{name}' is '{here}'" for name in names if (here := metric_name(name)) != name.replace("@", "_at_")]
 
 
 def text(value: Any) -> str:
@@ -106,7 +115,13 @@ def trial_tags(search: Event, trial: Event) -> dict[str, str]:
     """Tags of a child run from the event `trial`."""
     cut_keys = cut_parameters(trial["params"])
     values = {"kind": "trial", "trial_id": trial["trial"], "seed": trial["seed"], "baseline": trial["baseline"]}
-    values |= {"arm": arm_of(trial), "cut_parameters": ", ".join(cut_keys) if cut_keys else None}
+    twin = next(iter(trial.get("twins", ())), trial.get("twin"))
+    values |= {
+        "arm": arm_of(trial),
+        "twin": twin,
+        "led_by": trial.get("led_by"),
+        "cut_parameters": ", ".join(cut_keys) if cut_keys else None,
+    }
     return tags(values) | child_tags(search, trial["trial"])
 
 

@@ -105,6 +105,7 @@ class Lenient(Protocol):
         ...
 
 
+ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz")
 FILE_NAME = re.compile(r"[\w{},./-]+\.(?:{[a-z,]+}|[a-z]+)")  # in the summary of a form
 METHODS = {"recognises": ("folder",), "files": ("folder",), "read": ("folder", "config", "workspace")}
 
@@ -127,17 +128,35 @@ def reader(name: str, summary: str = "", source: str = "") -> Callable[[Part], P
 
 def reader_for(folder: Path) -> str:
     """The name of the one reader that recognises the folder. Raises DataError if none does, or several do."""
-    names = [name for name, reader in READERS.items() if reader.recognises(folder)]
-    if not names and folder.is_dir():
-        names = [
-            name for name, reader in READERS.items() if isinstance(reader, Lenient) and reader.fits_loosely(folder)
-        ]
+    names = _forms_of(folder)
     if len(names) == 1:
         return names[0]
     if names:
         raise DataError(Problem(str(folder), f"could be {' or '.join(names)}", "keep one form a folder"))
-    right = f"{_nearest_form(folder)}tune-cl list data has all forms"
+    right = f"{_deeper(folder) or _nearest_form(folder)}tune-cl list data has all forms"
     raise DataError(Problem(str(folder), "no known form of data", right))
+
+
+def _forms_of(folder: Path) -> list[str]:
+    """The forms whose files the folder has, else those that fit files of other names."""
+    names = [name for name, reader in READERS.items() if reader.recognises(folder)] if folder.is_dir() else []
+    if names:
+        return names
+    loose = [(name, reader) for name, reader in READERS.items() if isinstance(reader, Lenient)]
+    return [name for name, reader in loose if reader.fits_loosely(folder)]
+
+
+def _deeper(folder: Path) -> str:
+    """What a folder has in place of data: folders with data, or archives."""
+    if not folder.is_dir():
+        return ""
+    inner = sorted(path for path in (*folder.glob("*"), *folder.glob("*/*")) if path.is_dir())
+    for path in inner:
+        if entry := next((entry for entry in READERS.entries.values() if entry.value.recognises(path)), None):
+            form, place = entry.summary.partition(":")[0], path.relative_to(folder.parent)
+            return f"{place} has the files of: {form}; give {path}; "
+    packed = sorted(path.name for path in folder.glob("*") if path.name.endswith(ARCHIVES))
+    return f"unpack {packed[0]}; " if packed else ""
 
 
 def _pattern(name: str) -> re.Pattern[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -19,6 +20,7 @@ from trainables.data.settings import DataConfig
 from trainables.data.words import Cut, cut_of, index_words, look_up, normalised, words
 
 LOOKED_AT = 300  # relevant documents of a split, for whether they share words with their queries
+RELATED = re.compile(r"(Q\d+)_R\d+")  # SemEval's CQA: a question's number, and that of a thread found for it
 NEARLY_ALL = 0.9  # share of the queries whose judgments name a non-relevant document, for candidates from the qrels
 
 
@@ -84,15 +86,20 @@ def assemble(raw: Raw, config: DataConfig) -> RankingData:
     sources, cut = candidate_sources(raw, config), config.words
     if cut == "auto":
         cut = cut_of(text for split in raw.splits.values() for text in split.query_texts)
-    own = {name: own_documents(raw, split, config) for name, split in raw.splits.items()}
+    own, judged = {}, dict[str, int]()
+    for name, split in raw.splits.items():
+        own[name], judged[name] = own_documents(raw, split, config)
     beside = int(any((rows != MISSING).any() for rows in own.values()))  # room for a query's own document
     raw = _with_scores(raw, sources, config, beside, cut)
     notes, dropped = [*raw.notes, *_source_notes(sources, config), *_strangers_note(raw, cut)], 0
     splits, rows, start = {}, {}, 0
     for name, raw_split in raw.splits.items():
+        notes += _ungraded_note(name, raw_split)
         raw_split, count = _without_own(raw_split, own[name])
         dropped += count
         notes += _note(name, count, "query", "with an own document, which is no candidate (data.identical_ids)")
+        kept = "whose own document is judged relevant, and so stays a candidate"
+        notes += _note(name, judged[name], "query", kept)
         whole = _ranked(name, raw_split, own[name], sources[name], config, raw.document_ids)
         rows[name], left_out = _usable(name, whole)
         numbers = np.arange(start, start + len(rows[name]), dtype=np.int32)
@@ -103,12 +110,13 @@ def assemble(raw: Raw, config: DataConfig) -> RankingData:
     def contexts() -> Iterator[tuple[str, ...]]:
         return (raw.splits[name].contexts[row] for name in rows for row in map(int, rows[name]))
 
+    query_ids = [raw.splits[name].query_ids[row] for name in rows for row in map(int, rows[name])]
     return RankingData(
         name=raw.name,
         digest=" ".join(_beside_files(config, cut, dropped)),
         document_ids=raw.document_ids,
         documents=raw.documents,
-        query_ids=TextColumn.of(raw.splits[name].query_ids[row] for name in rows for row in map(int, rows[name])),
+        query_ids=TextColumn.of(query_ids),
         utterances=TextColumn.of(utterance for context in contexts() for utterance in context),
         utterance_offsets=np.cumsum(np.fromiter(chain([0], map(len, contexts())), np.int64, start + 1)),
         domain=np.zeros(start, np.int16),
@@ -117,7 +125,28 @@ def assemble(raw: Raw, config: DataConfig) -> RankingData:
         notes=tuple(notes),
         retrieved=set(sources.values()) == {"bm25"},
         words=cut,
+        group=_original_questions(query_ids),
+        own=np.concatenate([own[name][rows[name]] for name in rows]).astype(np.int32) if beside else None,
     )
+
+
+def _original_questions(query_ids: Sequence[str]) -> np.ndarray | None:
+    """Which queries are threads that were found for the same question (SemEval's community question answering, whose
+    ids say so), int32 [queries]; None for other data."""
+    found = [RELATED.fullmatch(name) for name in query_ids]
+    if not any(found):
+        return None
+    names = [one[1] if one else name for one, name in zip(found, query_ids, strict=True)]
+    return np.unique(names, return_inverse=True)[1].astype(np.int32)
+
+
+def _ungraded_note(name: str, split: RawSplit) -> list[str]:
+    """A note where all judged documents are relevant, and some more than others."""
+    grades = np.unique(split.qrels.value).astype(int).tolist()
+    if len(grades) < 2 or grades[0] < 1:
+        return []
+    wrong = f"every judged document is relevant (grades {', '.join(map(str, grades[:5]))}, none 0)"
+    return [f"{name}: {wrong}: if the lowest mean not relevant, set evaluation.relevance_level"]
 
 
 def _strangers_note(raw: Raw, cut: Cut) -> list[str]:
@@ -163,18 +192,23 @@ def _source_notes(sources: Mapping[str, str], config: DataConfig) -> list[str]:
     return [f"candidates{of_splits}: {described[source]}" for source, of_splits in whose.items()]
 
 
-def own_documents(raw: Raw, split: RawSplit, config: DataConfig) -> np.ndarray:
-    """For each query the document that is the query itself, as in ArguAna and Quora, MISSING without one; int64 [Q]. It
-    has the same id and, where ids are numbers, which may be equal by chance, the query's text."""
+def own_documents(raw: Raw, split: RawSplit, config: DataConfig) -> tuple[np.ndarray, int]:
+    """For each query the document that is the query itself, as in ArguAna and Quora, MISSING without one, int64 [Q]. It
+    has the same id and, where ids are numbers, which may be equal by chance, the query's text. One that is judged
+    relevant is an answer, as in FAQs: how many these are."""
     count = len(split.query_ids)
     if raw.index is None or config.identical_ids == "keep":
-        return np.full(count, MISSING, np.int64)
+        return np.full(count, MISSING, np.int64), 0
     rows = raw.index.rows(list(split.query_ids))
     for query in np.flatnonzero(rows != MISSING).tolist():
         text, document = normalised(" ".join(split.contexts[query])), normalised(raw.documents[int(rows[query])])
         if split.query_ids[query].isdigit() and text not in document:
             rows[query] = MISSING
-    return rows
+    relevant = split.qrels.where(split.qrels.value > 0)
+    answers = np.unique(relevant.query[relevant.document == rows[relevant.query]])
+    answers = answers[rows[answers] != MISSING]
+    rows[answers] = MISSING
+    return rows, len(answers)
 
 
 def _without_own(split: RawSplit, own: np.ndarray) -> tuple[RawSplit, int]:
@@ -264,7 +298,7 @@ def _offsets(owner: np.ndarray, count: int) -> np.ndarray:
 
 def _usable(name: str, split: Split) -> tuple[np.ndarray, list[str]]:
     """The rows of queries with judgments and, for training, with candidates, int64 [Q]; notes on the others and on
-    judged documents without text. Raises DataError if there are none."""
+    judged documents outside the collection. Raises DataError if there are none."""
     judged, served = np.diff(split.judged_offsets) > 0, split.sizes > 0
     usable = judged & served if name == "train" else judged
     if not usable.any():
@@ -273,7 +307,7 @@ def _usable(name: str, split: Split) -> tuple[np.ndarray, list[str]]:
     bare = "without candidates dropped"
     if name != "train":
         bare = "without candidates, counted 0 in every mean (trec_eval leaves out a query that is not in the run)"
-    missing = "without text, counted among the relevant ones but no candidates"
+    missing = "outside the collection, counted among the judged ones but no candidates"
     notes = [
         *_note(name, int((~judged).sum()), "query", "without judgments dropped"),
         *_note(name, int(np.count_nonzero(split.judged_document == MISSING)), "judged document", missing),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +13,8 @@ from trainables.data.readers.assembly import Raw, RawSplit, assemble
 from trainables.data.readers.collection import read_collection, read_texts
 from trainables.data.readers.files import split_file
 from trainables.data.readers.judgments import BEIR_QRELS, JudgmentReader, optional_files
-from trainables.data.readers.rows import Rows, is_text, one_line, plain_or_packed, text_of_number
-from trainables.data.readers.tables import JsonTable
+from trainables.data.readers.rows import Rows, plain_or_packed
+from trainables.data.readers.tables import JsonTable, named_objects
 from trainables.data.settings import DataConfig
 
 TASK: Task = "ranking"
@@ -45,9 +45,9 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     problems: list[Problem] = []
     notes: list[str] = []
     table = JsonTable(plain_or_packed(folder, "corpus.jsonl"), problems, CORPUS_KEYS)
-    collection = read_collection(table, _named(table, CORPUS_KEYS), notes, workspace, config.strict)
+    collection = read_collection(table, named_objects(table, CORPUS_KEYS), notes, workspace, config.strict)
     table = JsonTable(plain_or_packed(folder, "queries.jsonl"), problems, QUERY_KEYS)
-    queries = read_texts(table, _named(table, QUERY_KEYS), notes, config.strict)
+    queries = read_texts(table, named_objects(table, QUERY_KEYS), notes, config.strict)
     if not (qrels := _qrels(folder)):
         wrong = "no judgments", f"give qrels/SPLIT.tsv, SPLIT = {', '.join(SPLITS)}"
         problems.append(Problem(str(folder), *wrong))
@@ -60,25 +60,12 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     return assemble(Raw(folder.name, collection.ids, collection.texts, splits, tuple(notes), collection.index), config)
 
 
-def _named(table: JsonTable, keys: tuple[str, ...]) -> Iterator[tuple[int, str, str]]:
-    """(line, id, text) of each object: the texts of all keys but the id, joined. A title may be missing, and an id be a
-    number."""
-    for number, (name, *texts) in table.rows(keys):
-        values = [text_of_number(name), *("" if text is None else text for text in texts)]
-        fields = [value for value in values if is_text(value)]
-        if len(fields) == len(keys):
-            yield number, fields[0], one_line(" ".join(filter(None, fields[1:])))
-        else:
-            wrong = next(key for key, value in zip(keys, values, strict=True) if not is_text(value))
-            table.problem(number, f"not {table.form}: '{wrong}' is no text", "write these keys, each with a text")
-
-
 def _read_split(reader: JudgmentReader, split: str, path: Path, texts: Mapping[str, str]) -> RawSplit:
     """The split with its judged queries."""
     queries = {query: row for row, query in enumerate(texts)}
     names = list(texts)
     rows = Rows(path, BEIR_QRELS, "\t", reader.problems, header="header of BEIR's qrels")
-    qrels = reader.qrels(rows, ((number, *fields) for number, fields in rows), queries, split)  # type: ignore[misc]
+    qrels = reader.qrels(rows, ((number, *fields) for number, fields in rows), queries)  # type: ignore[misc]
     run, teacher = reader.run(split, queries), reader.teacher(split, queries)
     judged = np.unique(qrels.query)
     ids = [names[row] for row in judged.tolist()]

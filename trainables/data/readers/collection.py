@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from itertools import compress
 from pathlib import Path
@@ -13,7 +16,7 @@ import numpy as np
 
 from trainables.data.columns import Rated, TextColumn
 from trainables.data.data_cache import TextWriter, rewritten
-from trainables.data.readers.rows import LeftOut, Lines, Repeats, usable_id
+from trainables.data.readers.rows import LeftOut, Lines, Repeats, Unusable, usable_id
 
 MISSING = _FREE = -1  # no such id; a slot without a row
 _BATCH = 1 << 16  # ratings whose ids are looked up together
@@ -107,6 +110,26 @@ def hash_of(name: str) -> int:
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")
 
 
+_DIGITS = re.compile(r"0*([0-9]+)(\.0+)?")
+
+
+def alike(name: str) -> str:
+    """What is left of an id without what programs lose or add: spaces at its ends, the form of its Unicode, leading
+    zeros and .0 of a number."""
+    name = unicodedata.normalize("NFC", name.strip())
+    number = _DIGITS.fullmatch(name)
+    return number[1] if number else name
+
+
+def difference(one: str, other: str) -> str:
+    """In what two ids that are `alike` differ."""
+    if one.strip() == other.strip():
+        return "spaces at the ends"
+    if not (one.isascii() and other.isascii()):
+        return "Unicode normalisation (NFC and NFD)"
+    return "the .0 of a number" if ".0" in one + other else "leading zeros"
+
+
 class IdIndex:
     """Finds ids by their sorted 64-bit hashes: 16 bytes per id, whatever its length. Of ten million ids, two have the
     same hash with a probability of 1 in 300,000.
@@ -114,14 +137,14 @@ class IdIndex:
     hashes  `hash_of` of each id, in the order of `ids`
     """
 
-    def __init__(self, ids: TextColumn, hashes: array):
-        self._ids = ids
+    def __init__(self, ids: Sequence[str], hashes: array):
+        self.ids = ids
         unsorted = np.array(hashes, np.uint64)
         self._order = np.argsort(unsorted, kind="stable")
         self._sorted = unsorted[self._order]
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return len(self.ids)
 
     def rows(self, names: Sequence[str]) -> np.ndarray:
         """Row of each of N ids (the first of equal ones), MISSING if there is none; int64 [N]."""
@@ -131,6 +154,20 @@ class IdIndex:
         rows = np.full(len(names), MISSING, np.int64)
         hits = inside[self._sorted[index[inside]] == wanted[inside]]
         rows[hits] = self._order[index[hits]]
+        return rows
+
+    @cached_property
+    def _alike(self) -> tuple[IdIndex, np.ndarray]:
+        """The index of what is left of the ids by `alike`, and its rows that stand for several ids."""
+        index = IdIndex(self.ids, array("Q", (hash_of(alike(name)) for name in self.ids)))
+        return index, np.array([first for _, first in index.repeats()], np.int64)
+
+    def rows_alike(self, names: Sequence[str]) -> np.ndarray:
+        """Row of the one id that each of N ids is `alike`, MISSING for none or several; int64 [N]. The first call
+        takes a pass over all ids."""
+        index, several = self._alike
+        rows = index.rows([alike(name) for name in names])
+        rows[np.isin(rows, several)] = MISSING
         return rows
 
     def repeats(self) -> list[tuple[int, int]]:
@@ -181,7 +218,7 @@ class CollectionWriter:
         return Collection(ids, self._texts.finish(), IdIndex(ids, self._hashes), self._lines)
 
 
-Named = tuple[int, str, str]  # line, id, text
+Named = tuple[int, str, str | Unusable]  # line, id, text or why there is none
 
 
 def read_collection(
@@ -219,12 +256,16 @@ def _other_text(name: str) -> str:
     return f"another text for id '{name}' than in"
 
 
-def _with_texts(lines: Lines, named: Iterable[Named], noun: str, notes: list[str], strict: bool) -> Iterator[Named]:
+def _with_texts(
+    lines: Lines, named: Iterable[Named], noun: str, notes: list[str], strict: bool
+) -> Iterator[tuple[int, str, str]]:
     """The rows that have an id and a text."""
     empty = LeftOut(lines, noun, "without text", strict)
     for number, name, text in named:
         if not usable_id(name):
             lines.problem(number, f"id '{name}' is empty or holds white space", "use an id without")
+        elif isinstance(text, Unusable):
+            empty.add(number, *text.args)
         elif not text.strip():
             empty.add(number, f"'{name}' has an empty text", "give a text or leave the row out")
         else:
@@ -236,6 +277,7 @@ class Ratings:
     """Collects rows that rate documents by id, and turns the ids into rows of the collection.
 
     missing  (line, id) of rows whose document is not in the collection; complete once `finish` has run
+    spelled  (line, id, the collection's id) of rows that spell an id otherwise (`alike`); likewise
     """
 
     def __init__(self, index: IdIndex):
@@ -244,6 +286,7 @@ class Ratings:
         self._query, self._document, self._value = array("q"), array("q"), array("d")
         self._line, self._hash = array("q"), array("Q")
         self.missing: list[tuple[int, str]] = []
+        self.spelled: list[tuple[int, str, str]] = []
 
     def add(self, line: int, query: int, document: str, value: float) -> None:
         """Adds a rating; `query`: row of the query, `document`: id, `line`: where it stands in its file."""
@@ -258,7 +301,15 @@ class Ratings:
     def _look_up(self) -> None:
         rows = self._index.rows(self._names)
         start = len(self._document)
-        self.missing += [(self._line[start + i], self._names[i]) for i in np.flatnonzero(rows == MISSING).tolist()]
+        if absent := np.flatnonzero(rows == MISSING).tolist():
+            rows[absent] = self._index.rows_alike([self._names[i] for i in absent])
+        for i in absent:
+            line, name = self._line[start + i], self._names[i]
+            if rows[i] == MISSING:
+                self.missing.append((line, name))
+            else:
+                self.spelled.append((line, name, self._index.ids[int(rows[i])]))
+                self._hash[start + i] = hash_of(self.spelled[-1][2])
         self._document.extend(rows.tolist())
         self._names.clear()
 

@@ -35,11 +35,11 @@ def existing(folder: Path, names: Mapping[str, Sequence[str]]) -> dict[str, Path
 def files_of_splits(folder: Path, endings: Sequence[str], loosely: bool = True) -> dict[str, list[list[Path]]]:
     """The files of each split with these endings: train.ENDING, else train-00000-of-00002.ENDING (in the folder, in
     data/ or in train/), else, `loosely`, names that hold the split's, as triples.train.small.ENDING. Pieces of one file
-    stand together; several files of a split are for the caller to refuse."""
+    stand together; several files of a split are for the caller to refuse. `folder` may be a file itself."""
     there = [path for each in _FOLDERS for path in _files_in(folder / each)]
     named = [(path, stem) for path in there for stem, ending in [_stem(path, endings)] if ending]
     files: dict[str, list[list[Path]]] = {split: [] for split in SPLITS}
-    for kind in (_whole, _pieces, *((_holding,) if loosely else ())):
+    for kind in (_whole, _pieces, *((_holding, _only) if loosely else ())):
         if not any(files.values()):
             files = {split: kind(folder, named, split, endings) for split in SPLITS}
     return files
@@ -47,7 +47,7 @@ def files_of_splits(folder: Path, endings: Sequence[str], loosely: bool = True) 
 
 def _files_in(folder: Path) -> list[Path]:
     if not folder.is_dir():
-        return []
+        return [folder] if folder.is_file() else []
     return sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
 
 
@@ -77,6 +77,12 @@ def _holding(_folder: Path, named: Stems, split: str, _endings: Sequence[str]) -
     return [[path] for path, stem in named if _split_of_stem(stem) == split and not _OF_IDS & set(_words(stem))]
 
 
+def _only(_folder: Path, named: Stems, split: str, _endings: Sequence[str]) -> list[list[Path]]:
+    """The only such file, whatever it is called, as training data, from which `data.split` may draw the others."""
+    own = [[path] for path, stem in named if not _OF_IDS & set(_words(stem))]
+    return own if len(named) == 1 and split == "train" else []
+
+
 def _words(stem: str) -> list[str]:
     return _WORD.findall(stem.lower())
 
@@ -102,6 +108,11 @@ def not_read(folder: Path, read: Iterable[Path]) -> list[str]:
         for path in _files_in(place)
         if path.resolve() not in done and _looks_like_data(path)
     ]
+
+
+def is_named_as_table(path: Path) -> bool:
+    """Whether a file is named as one with rows of named columns, which may be data by itself."""
+    return unpacked_name(path).rpartition(".")[2] in ("jsonl", "json", "csv", "tsv", "parquet")
 
 
 def _looks_like_data(path: Path) -> bool:

@@ -108,7 +108,7 @@ def read_source(source: Source, config: DataConfig, workspace: Path) -> RankingD
     for split, dataset in datasets.items():
         with _named_errors(source.splits[split]):
             splits[split] = _read_split(split, source.splits[split], dataset, collection, config, notes)
-    return assemble(Raw(source.name, collection.ids, collection.texts, splits, tuple(notes)), config)
+    return assemble(Raw(source.name, collection.ids, collection.texts, splits, tuple(notes), collection.index), config)
 
 
 @contextmanager

@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from trainables.core.errors import Problem
 from trainables.data.columns import SPLITS, Rated
-from trainables.data.readers.collection import IdIndex, Ratings
+from trainables.data.readers.collection import IdIndex, Ratings, difference, hash_of
 from trainables.data.readers.files import split_file
-from trainables.data.readers.rows import LeftOut, Lines, Repeats, Rows, Wrong, grade_of, score_of, whole_number
+from trainables.data.readers.rows import (
+    FEW,
+    SHARE,
+    LeftOut,
+    Lines,
+    Repeats,
+    Rows,
+    Wrong,
+    grade_of,
+    score_of,
+    whole_number,
+)
 
 QRELS = ("QUERY", "0", "DOCUMENT", "GRADE")
 RUN = ("QUERY", "Q0", "DOCUMENT", "RANK", "SCORE", "TAG")
 BEIR_QRELS = ("query-id", "corpus-id", "score")  # the header of such a file
-MSMARCO_RUN = 3  # columns of a run as MS MARCO's: QUERY DOCUMENT RANK
+SHORT_RUN = 3  # columns of a run QUERY DOCUMENT SCORE, or RANK as MS MARCO has it
 SCORES = ("QUERY", "DOCUMENT", "SCORE")
 
 Triples = Iterable[tuple[int, str, str, str]]  # line, query id, document id, value
@@ -62,22 +74,44 @@ def qrels_rows(rows: Rows) -> Iterator[tuple[int, str, str, str]]:
 
 def run_of(path: Path, problems: list[Problem]) -> Rows:
     """The rows of a run, as TREC or MS MARCO have it."""
-    return Rows(path, RUN, None, problems, also=MSMARCO_RUN)
+    return Rows(path, RUN, None, problems, also=SHORT_RUN)
 
 
 def run_rows(rows: Rows, ranks: Ranks | None = None) -> Iterator[tuple[int, str, str, str]]:
-    """The rows of a run, and to `ranks` their RANK beside their SCORE. Without scores, the rank decides."""
+    """The rows of a run, and to `ranks` their RANK beside their SCORE. Three columns are QUERY DOCUMENT SCORE, or MS
+    MARCO's QUERY DOCUMENT RANK if the third numbers the documents of each query; then the rank decides."""
+    short: list[tuple[int, list[str]]] = []
     for number, fields in rows:
-        if len(fields) == MSMARCO_RUN:
-            rank = whole_number(fields[2])
-            if rank is None:
-                rows.problem(number, f"rank '{fields[2]}'", "QUERY DOCUMENT RANK, or a TREC run")
-            else:
-                yield number, fields[0], fields[1], str(-rank)
+        if len(fields) == SHORT_RUN:
+            short.append((number, fields))
             continue
         if ranks is not None:
             ranks.add(fields[0], fields[3], fields[4])
         yield number, fields[0], fields[2], fields[4]
+    sign = -1 if _are_ranks(fields for _, fields in short) else 1
+    for number, (query, document, value) in short:
+        yield number, query, document, str(-int(float(value))) if sign < 0 else value
+
+
+def _are_ranks(rows: Iterable[Sequence[str]]) -> bool:
+    """Whether the third column numbers the documents of each query, from 1 or 0, or all rows of the file. Numbers that
+    fall from row to row are scores."""
+    of_query: dict[str, list[int]] = {}
+    for query, _, value in rows:
+        number = whole_number(value)
+        if number is None:
+            return False
+        of_query.setdefault(query, []).append(number)
+    lists = list(of_query.values())
+    everything = [number for numbers in lists for number in numbers]
+    if any(len(numbers) > 1 for numbers in lists) and all(
+        numbers == sorted(numbers, reverse=True) for numbers in lists
+    ):
+        return False
+    numbered = [sorted(numbers) for numbers in (everything, *lists)]
+    counts = [[list(range(first, first + len(numbers))) for first in (0, 1)] for numbers in numbered]
+    whole, *each = (numbers in right for numbers, right in zip(numbered, counts, strict=True))
+    return whole or all(each)
 
 
 class Ranks:
@@ -135,11 +169,10 @@ class JudgmentReader:
         """Whether the split's candidates come from its run."""
         return self.candidates in ("auto", "run") and run_file(self.folder, split).exists()
 
-    def qrels(self, lines: Lines, rows: Triples, queries: Mapping[str, int], split: str) -> Rated:
-        """The judgments of a split: one per query and document. `rows`: those of the file that `lines` reads. Documents
-        outside the collection count as judged; where the judged ones are the candidates, they may be few only."""
-        are_candidates = self.candidates == "auto" and not self.has_run(split)
-        return self._rated(lines, rows, queries, _grade, "grade", "few" if are_candidates else "any")
+    def qrels(self, lines: Lines, rows: Triples, queries: Mapping[str, int]) -> Rated:
+        """The judgments of a split: one per query and document. `rows`: those of the file that `lines` reads. A few
+        documents may be outside the collection; they count as judged."""
+        return self._rated(lines, rows, queries, _grade, "grade", keep_absent=True)
 
     def run(self, split: str, queries: Mapping[str, int]) -> Rated | None:
         """The first-stage run, if `data.candidates` reads one; a run that it asks for must be there."""
@@ -148,18 +181,18 @@ class JudgmentReader:
             rows.file_problem("missing file", "give the file, or set data.candidates auto, qrels or bm25")
         if not self.has_run(split):
             return None
-        rated = self._rated(rows, run_rows(rows, ranks), queries, score_of, "score", "none")
+        rated = self._rated(rows, run_rows(rows, ranks), queries, score_of, "score")
         ranks.check(rows, self.notes)
         return rated
 
     def teacher(self, split: str, queries: Mapping[str, int]) -> Rated | None:
         """A teacher's scores, if they are given."""
         rows = Rows(scores_file(self.folder, split), SCORES, "\t", self.problems)
-        return self._rated(rows, score_rows(rows), queries, score_of, "score", "none") if rows.path.exists() else None
+        return self._rated(rows, score_rows(rows), queries, score_of, "score") if rows.path.exists() else None
 
     def pool(self, lines: Lines, rows: Triples, queries: Mapping[str, int]) -> Rated:
         """Candidates without scores."""
-        return self._rated(lines, rows, queries, lambda _: 0.0, "score", "none")
+        return self._rated(lines, rows, queries, lambda _: 0.0, "score")
 
     def _rated(
         self,
@@ -168,27 +201,64 @@ class JudgmentReader:
         queries: Mapping[str, int],
         value_of: Callable[[str], float],
         what: str,
-        outside: str,
+        keep_absent: bool = False,
     ) -> Rated:
-        """One row per (query, document). `outside`: how many documents outside the collection stay: any, a few, or
-        none, which leaves a few out."""
+        """One row per (query, document). Few may name an unknown query, and are left out, or a document outside the
+        collection, and are left out unless `keep_absent`. An id that is spelled otherwise (`alike`) is read as the one
+        that it must mean, with a note."""
         ratings = Ratings(self.documents)
-        unknown = LeftOut(lines, "row", "of an unknown query", self.strict)
-        absent = LeftOut(lines, "row", "with a document outside the collection", self.strict)
+        unknown = LeftOut(lines, "row", "of an unknown query", self.strict, SHARE, FEW)
+        absent = LeftOut(lines, "row", "with a document outside the collection", self.strict, SHARE, FEW)
+        asked, spelled = _Queries(queries), dict[str, list[tuple[int, str, str]]]()
         for number, query, document, field in rows:
             value = lines.value(number, value_of, field)
-            if query in queries:
-                ratings.add(number, queries[query], document, value)
+            row = queries.get(query, -1)
+            if row < 0 and (row := asked.row(query)) >= 0:
+                spelled.setdefault("query", []).append((number, query, asked.names[row]))
+            if row >= 0:
+                ratings.add(number, row, document, value)
             else:
                 wrong = f"unknown query '{query}'"
                 unknown.add(number, wrong, "add it to the split's queries or drop the row", key=query)
         rated = ratings.finish()
         unknown.close(self.notes)
-        for number, document in ratings.missing if outside != "any" else ():
+        for number, document in ratings.missing:
             absent.add(number, f"document '{document}' is not in the collection", "add it there or drop the row")
-        absent.close(self.notes if outside == "none" else [])  # `assemble` counts judged documents without text
+        absent.close([] if keep_absent else self.notes)  # `assemble` counts judged documents outside the collection
+        for noun, found in (*spelled.items(), ("document", ratings.spelled)):
+            self._spelled(lines, noun, found)
         rated = without_repeats(rated, ratings.repeats(), lines, ratings.line, what, self.notes)
-        return rated.where(rated.document >= 0) if outside == "none" else rated
+        return rated if keep_absent else rated.where(rated.document >= 0)
+
+    def _spelled(self, lines: Lines, noun: str, found: list[tuple[int, str, str]]) -> None:
+        """A note on ids that are spelled otherwise than elsewhere; with `strict` a problem."""
+        if not found:
+            return
+        number, name, right = found[0]
+        wrong = f"'{name}' is '{right}' elsewhere, but for {difference(name, right)}"
+        if self.strict:
+            lines.problem(number, f"{noun} {wrong}", "write the id as it stands there")
+        else:
+            rows = f"{len(found):,} of {lines.count:,} rows"
+            self.notes.append(f"{lines.path.name}: in {rows} a {noun}'s id was read as one that it resembles: {wrong}")
+
+
+class _Queries:
+    """Rows of queries by ids that are spelled otherwise."""
+
+    def __init__(self, queries: Mapping[str, int]):
+        self.names = list(queries)  # in the order of their rows
+        self._rows: dict[str, int] = {}
+
+    def row(self, name: str) -> int:
+        """The row of the one query whose id is alike, else -1."""
+        if name not in self._rows:
+            self._rows[name] = int(self._index.rows_alike([name])[0])
+        return self._rows[name]
+
+    @cached_property
+    def _index(self) -> IdIndex:
+        return IdIndex(self.names, array("Q", map(hash_of, self.names)))
 
 
 def without_repeats(

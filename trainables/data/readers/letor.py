@@ -4,7 +4,6 @@ MSLR, Yahoo, Istella, PyTerrier and scikit-learn write them."""
 from __future__ import annotations
 
 import math
-import os
 import re
 from array import array
 from collections import Counter
@@ -14,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from trainables.core.errors import DataError, Problem
+from trainables.core.machine import usable_memory
 from trainables.core.randomness import generator
 from trainables.data.columns import ONE_DOMAIN, SPLITS, RankingData, Split, Task, TextColumn
 from trainables.data.data_cache import ArrayWriter
@@ -26,8 +26,6 @@ FORM = "LABEL qid:N INDEX:VALUE ... # COMMENT"
 DEV_SHARE = 0.2  # of the training queries, if there is no vali.txt
 MAX_FEATURE = 1 << 16
 MAX_VALUE = float(np.finfo(np.float32).max)
-MEMORY = Path("/proc/meminfo")
-CONTAINER = Path("/sys/fs/cgroup/memory.max")
 _CELLS = 1 << 20  # dense values in memory at once
 _MOST_LABEL, UNKNOWN_LABEL = 9999, -1  # the latter: not judged (MQ2008-semi)
 _INDEX = re.compile(r"0|[1-9][0-9]{0,6}")
@@ -146,7 +144,7 @@ class _Features:
 def _require_memory(folder: Path, rows: int, features: int) -> None:
     """Raises DataError if the features do not fit into memory. Rankers read all of them, those that are left out too,
     so a few rows with a high index can take any amount."""
-    needed, free = rows * features * np.dtype(np.float32).itemsize, free_memory()
+    needed, free = rows * features * np.dtype(np.float32).itemsize, usable_memory()
     if needed > free:
         wrong = f"{rows:,} rows of features 1 to {features:,} take {_mib(needed)}, and {_mib(free)} of memory are free"
         raise DataError(Problem(str(folder), wrong, "number the features from 1 without gaps, or use more memory"))
@@ -154,16 +152,6 @@ def _require_memory(folder: Path, rows: int, features: int) -> None:
 
 def _mib(size: int) -> str:
     return f"{size / (1 << 20):,.1f} MiB"
-
-
-def free_memory() -> int:
-    """Bytes that this process may still take, as Linux counts them; elsewhere the machine's whole memory."""
-    free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if MEMORY.exists():
-        [available] = re.findall(r"^MemAvailable: *(\d+) kB$", MEMORY.read_text(), re.MULTILINE)
-        free = int(available) * 1024
-    limit = CONTAINER.read_text().strip() if CONTAINER.exists() else "max"
-    return free if limit == "max" else min(free, int(limit))
 
 
 def _read_groups(lines: Lines, rows: _Features, notes: list[str]) -> list[_Group]:
@@ -201,7 +189,7 @@ def _read_groups(lines: Lines, rows: _Features, notes: list[str]) -> list[_Group
 
 SCATTERED = "times rows of a query stand apart from its others, and are read as one query"
 UNJUDGED_ROWS = "rows of label -1, not judged"
-NO_VALUE = "features NULL, read as 0"
+NO_VALUE = "features NULL or nan, read as 0"
 TOO_LARGE = f"features beyond the range of float32, read as its largest number, {MAX_VALUE:.4g}"
 
 
@@ -225,7 +213,7 @@ def _parsed(line: str, odd: Counter[str]) -> tuple[int, str, list[int], list[flo
         if int(index) <= last:
             raise ValueError(f"feature {index} behind feature {last}", "let the indices of a row rise")
         last = int(index)
-        if shown.upper() == "NULL":
+        if shown.upper() in ("NULL", "NAN"):
             odd[NO_VALUE] += 1
         else:
             indices.append(last)

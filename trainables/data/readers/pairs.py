@@ -12,7 +12,7 @@ import re
 import shutil
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,18 +20,29 @@ from typing import Any
 import numpy as np
 
 from trainables.core.errors import DataError, Problem
-from trainables.data.columns import MAX_GRADE, SPLITS, RankingData, Rated, Task, TextColumn
+from trainables.data.columns import SPLITS, RankingData, Rated, Task, TextColumn
 from trainables.data.data_cache import TextWriter
 from trainables.data.readers.assembly import Raw, RawSplit, assemble
 from trainables.data.readers.collection import TextTable, repeats_of
+from trainables.data.readers.contents import (
+    GRADES,
+    ROLES,
+    SAMPLE,
+    SECOND,
+    grade_in,
+    is_missing,
+    objects_in,
+    require_texts,
+    score_in,
+    text_of,
+)
 from trainables.data.readers.files import SPLIT_NAMES, files_of_splits
 from trainables.data.readers.judgments import SCORES, score_rows, scores_file, without_repeats
 from trainables.data.readers.rows import (
     LeftOut,
     Rows,
+    Unusable,
     Wrong,
-    grade_of,
-    is_text,
     one_line,
     read_whole,
     repeat_note,
@@ -40,10 +51,9 @@ from trainables.data.readers.rows import (
 from trainables.data.readers.squad import may_be_squad
 from trainables.data.readers.tables import (
     FORMATS,
-    NAME,
     ArrowTable,
     Table,
-    columns_without_header,
+    TsvTable,
     first_rows,
     joined,
     table_of,
@@ -54,38 +64,19 @@ FORM = (
     "query (or anchor), positive, negative or negative_1, ...; query, document, label; sentence1, sentence2, label; or "
     "name yours: data.columns"
 )
-# Names in use for each role, in the order in which they are preferred; a number may follow: negative_2.
-ROLES = {
-    "query": ("query", "anchor", "question"),
-    "positive": ("positive", "pos", "answer", "response", "positives", "positive_passages", "positive_ctxs"),
-    "negative": (
-        *("negative", "neg", "negatives", "rejected_response", "negative_passages", "negative_ctxs"),
-        *("hard_negative", "hard_negatives", "hard_negative_ctxs"),
-    ),
-    "document": ("document", "doc", "passage", "text", "documents", "docs", "passages", "candidates"),
-    "label": ("label", "labels", "grade", "grades", "relevance"),
-    "score": ("score", "scores"),
-    "pos_scores": ("pos_scores",),
-    "neg_scores": ("neg_scores",),
-}
-_SECOND = ("sentence1", "sentence2")  # a query and a document, with a label
 _NUMBER = re.compile(r"_?([0-9]+)$")
-_KNOWN = {*(name for names in ROLES.values() for name in names), *_SECOND}
 DICT, STATE = "dataset_dict.json", "state.json"
 SAVED = "DatasetDict({'train': ..., 'validation': ..., 'test': ...}).save_to_disk(FOLDER)"
+LISTED = ("passages", "documents", "candidates", "docs")  # a column whose objects may have grades of their own
 SCRATCH = "scratch"  # folder of the workspace with what is gone when the data is complete
 _BATCH = 1 << 14  # rows whose texts are numbered together
 _SHOWN = 1000  # contradictions of a file that become problems
 
 
 def is_table(path: Path) -> bool:
-    """Whether a TSV file has pairs or triples: a header that names their columns, or rows of texts, with which neither
-    conversations nor Quora's pairs begin."""
+    """Whether a TSV file may have pairs or triples: conversations and Quora's pairs begin with a label."""
     rows = first_rows(path)
-    if not rows or rows[0][0] in ("0", "1"):
-        return False
-    named = len(rows[0]) > 1 and all(map(NAME.fullmatch, rows[0]))
-    return named or any(_plain(name) in _KNOWN for name in rows[0]) or columns_without_header(rows) is not None
+    return bool(rows) and len(rows[0]) > 1 and rows[0][0] not in ("0", "1")
 
 
 class Pairs:
@@ -126,11 +117,18 @@ class Pairs:
         ]
         if problems:
             raise DataError(problems)
-        tables = {
-            split: joined([table_of(path, problems, workspace) for path in pieces[0]])
-            for split, pieces in files.items()
-        }
+        pieces = {split: [table_of(path, problems, workspace) for path in each[0]] for split, each in files.items()}
+        _tell_headers([table for each in pieces.values() for table in each if type(table) is TsvTable])
+        tables = {split: joined(each) for split, each in pieces.items()}
         return read_pairs(folder, tables, config, workspace, problems)
+
+
+def _tell_headers(tables: Sequence[TsvTable]) -> None:
+    """Files that begin with the same row and go on with others begin with their columns' names."""
+    begin = [[*first_rows(table.path)[:2], [], []] for table in tables]
+    if len({tuple(rows[0]) for rows in begin}) == 1 < len({tuple(rows[1]) for rows in begin}):
+        for table in tables:
+            table.needs_header = True
 
 
 def _paths(files: Mapping[str, list[list[Path]]]) -> list[Path]:
@@ -155,7 +153,9 @@ class SavedDatasets:
         return (folder / DICT).exists() or (folder / STATE).exists()
 
     def _states(self, folder: Path) -> dict[str, list[Path]]:
-        """The files that describe the splits that are there."""
+        """The files that describe the splits that are there; of a single dataset, as training data."""
+        if (folder / STATE).exists():
+            return {"train": [folder / STATE]}
         return {
             split: [path for name in SPLIT_NAMES[split] if (path := folder / name / STATE).exists()] for split in SPLITS
         }
@@ -244,13 +244,25 @@ def _columns(split: str, table: Table, config: DataConfig, problems: list[Proble
         return None
     try:
         columns = columns_of(names, config.columns.named())
+        if not config.columns.named():
+            _look(table, columns)
     except Wrong as wrong:
         if wrong.args not in [(problem.wrong, problem.right) for problem in problems]:  # of a split with equal columns
             problems.append(Problem(table.header_location(), *wrong.args))
         return None
-    others = [name for name in names if name not in columns.names]
+    columns = replace(columns, classes=table.classes.get(columns.label or "", ()))
+    others = [name or "a column without a name" for name in names if name not in columns.names]
     notes.append(f"{split}: {columns}" + (f"; not read: {', '.join(others)}" if others else ""))
     return columns
+
+
+def _look(table: Table, columns: Columns) -> None:
+    """Raises Wrong for columns that are named as texts and hold none, by the first rows."""
+    noted = len(table.problems)
+    rows = list(islice(table.rows(columns.texts), SAMPLE))
+    del table.problems[noted:]  # whoever reads the rows notes them
+    for index, name in enumerate(columns.texts):
+        require_texts(name, [values[index] for _, values in rows], may_repeat=name == columns.query)
 
 
 class _Judgments:
@@ -262,10 +274,12 @@ class _Judgments:
         self.queries = TextTable(self._texts.extend)
         self._query, self._document, self._grade, self._row = array("i"), array("i"), array("h"), array("I")
         self._score, self._bared = array("d"), array("i")
+        self.labelled, self.strict = False, False
 
     def read(self, table: Table, columns: Columns, strict: bool, notes: list[str]) -> None:
+        self.labelled, self.strict = columns.grades_given, strict
         before = len(table.problems)
-        unusable = LeftOut(table, "row", "with an empty text", strict)
+        unusable = LeftOut(table, "row", "without a text or label", strict)
         equal = LeftOut(table, "negative", "that is its row's positive", strict)
         rows = _judged_rows(table, columns, unusable, equal)
         while batch := list(islice(rows, _BATCH)):
@@ -289,6 +303,11 @@ class _Judgments:
         """The split, each query and document once. Contradictions become problems, rows that repeat others a note."""
         query, document, row = (np.array(each).astype(np.int64) for each in (self._query, self._document, self._row))
         grade, key = np.array(self._grade), query * max(1, len(self.documents)) + document
+        if not self.labelled:
+            wrong = _positives_elsewhere(table, row, grade, key, self.strict, notes)
+            self._bared.extend(np.unique(query[wrong]).tolist())
+            query, document, row, grade, key = (each[~wrong] for each in (query, document, row, grade, key))
+            self._score = array("d", np.array(self._score)[~wrong])
         later, first = repeats_of(key)
         _note_contradictions(table, row, grade, later, first)
         _note_repeated_rows(table, row, key, grade, notes)
@@ -345,6 +364,22 @@ def _judged_rows(table: Table, columns: Columns, unusable: LeftOut, equal: LeftO
             yield number, judged
 
 
+def _positives_elsewhere(
+    table: Table, row: np.ndarray, grade: np.ndarray, key: np.ndarray, strict: bool, notes: list[str]
+) -> np.ndarray:
+    """Which cells are negatives that another row of the query has as its positive, as mining them finds; bool [cells].
+    They are left out with a note."""
+    positive = np.flatnonzero(grade > 0)
+    wrong = (grade == 0) & np.isin(key, key[positive])
+    left_out = LeftOut(table, "negative", "that another row of the query has as its positive", strict)
+    where = dict(zip(key[positive][::-1].tolist(), row[positive][::-1].tolist(), strict=True)) if wrong.any() else {}
+    for index in np.flatnonzero(wrong).tolist():
+        place = table.location(where[int(key[index])])
+        left_out.add(int(row[index]), f"a negative that is a positive in {place}", "leave out the negative")
+    left_out.close(notes)
+    return wrong
+
+
 def _note_contradictions(
     table: Table, row: np.ndarray, grade: np.ndarray, later: np.ndarray, first: np.ndarray
 ) -> None:
@@ -398,14 +433,10 @@ class _Singles(Sequence[tuple[str, ...]]):
         return ((text,) for text in self.texts)
 
 
-class Unusable(Wrong):
-    """A row without a text, which published data has."""
-
-
 def _plain(name: str) -> str:
     """A column's name without capitals and the number behind it; sentence1 keeps its own."""
     name = name.strip().lower()
-    return name if name in _SECOND else _NUMBER.sub("", name)
+    return name if name in SECOND else _NUMBER.sub("", name)
 
 
 @dataclass(frozen=True)
@@ -421,7 +452,8 @@ class Judged:
 @dataclass(frozen=True)
 class Columns:
     """The columns that are read, by role: with a label the documents have its grades; without one, positives are
-    relevant and negatives are not."""
+    relevant and negatives are not. `graded`: the documents are objects that have grades of their own; `classes`: what
+    the label's numbers stand for."""
 
     query: str
     positive: tuple[str, ...] = ()
@@ -429,14 +461,28 @@ class Columns:
     document: tuple[str, ...] = ()
     label: str | None = None
     score: tuple[str, ...] = ()
+    graded: bool = False
+    classes: Sequence[str] = ()
+
+    @property
+    def grades_given(self) -> bool:
+        """Whether the rows say grades."""
+        return self.graded or self.label is not None
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The columns that hold texts."""
+        return (self.query, *self.positive, *self.negative, *self.document)
 
     @property
     def names(self) -> tuple[str, ...]:
         label = (self.label,) if self.label else ()
-        return (self.query, *self.positive, *self.negative, *self.document, *label, *self.score)
+        return (*self.texts, *label, *self.score)
 
     def __str__(self) -> str:
         scores = f", a teacher's scores from {' and '.join(self.score)}" if self.score else ""
+        if self.graded:
+            return f"query from {self.query}, documents and their grades from {self.document[0]}"
         if self.label:
             return f"query from {self.query}, document from {self.document[0]}, grade from {self.label}{scores}"
         others = f", others from {_listed(self.negative)}" if self.negative else ""
@@ -445,6 +491,8 @@ class Columns:
     def judged(self, row: Mapping[str, Any]) -> Judged:
         """What a row judges. Raises Wrong, or Unusable if it lacks a text."""
         query = _text(self.query, row[self.query])
+        if self.graded:
+            return Judged(query, _graded(self.document[0], row[self.document[0]]))
         if self.label:
             return Judged(query, self._labelled(row, self.label))
         relevant = [text for name in self.positive for text in _texts(name, row[name], needed=len(self.positive) == 1)]
@@ -465,7 +513,7 @@ class Columns:
         labels = row[label] if listed else [row[label]]
         if len(labels) != len(texts):
             raise Wrong(f"{len(texts)} documents and {len(labels)} in '{label}'", "give each document its label")
-        grades = [_grade(label, value) for value in labels]
+        grades = [grade_in(label, value, self.classes) for value in labels]
         return list(zip(texts, grades, self._scores(row, len(texts), 0), strict=True))
 
     def _scores(self, row: Mapping[str, Any], relevant: int, others: int) -> list[float]:
@@ -476,10 +524,10 @@ class Columns:
         for name, count in zip(self.score, counts, strict=False):
             value = row[name]
             values = value if isinstance(value, list) else [value] if count == 1 else []
-            if not values or value is None:
+            if not values or is_missing(value):
                 scores += [math.nan] * count
             elif len(values) == count:
-                scores += [_score(name, each) for each in values]
+                scores += [score_in(name, each) for each in values]
             else:
                 raise Wrong(f"{count} documents and {len(values)} in '{name}'", "give each document its score")
         return scores + [math.nan] * (relevant + others - len(scores))
@@ -492,7 +540,7 @@ def _listed(names: Sequence[str]) -> str:
 def columns_of(names: Sequence[str], chosen: Mapping[str, str]) -> Columns:
     """Which of a file's columns are read. `chosen`: the columns of roles that the user names, and then no others.
     Raises Wrong if they fit no form, or two."""
-    if repeated := next((name for name in names if names.count(name) > 1), None):
+    if repeated := next((name for name in names if name and names.count(name) > 1), None):
         raise Wrong(f"two columns '{repeated}'", "name each column once")
     roles = _chosen(names, chosen) if chosen else _known(names)
     if len(roles["query"]) > 1:
@@ -505,9 +553,13 @@ def columns_of(names: Sequence[str], chosen: Mapping[str, str]) -> Columns:
         forms_in_words = " or as ".join(map(str, forms))
         raise Wrong(f"the columns {', '.join(names)} could be read as {forms_in_words}", "keep one form")
     if not forms:
-        if roles["score"] and roles["query"] and (roles["positive"] or roles["document"]):
+        if {"qid", "label"} <= {name.lower() for name in names}:
+            right = "LETOR's form, train.txt with rows LABEL qid:N INDEX:VALUE ...: sklearn.datasets.dump_svmlight_file"
+            raise Wrong("features and labels in columns", right)
+        pair = set(SECOND) <= set(map(_plain, names))
+        if roles["score"] and (pair or (roles["query"] and (roles["positive"] or roles["document"]))):
             wrong = f"no grades: {roles['score'][0]} is a teacher's score, which says not what is relevant"
-            raise Wrong(wrong, "name it label if its whole numbers are grades, or add the column label")
+            raise Wrong(wrong, "name it label if its whole numbers are grades, or round it to some in a column label")
         raise Wrong(f"no form of pairs has the columns {', '.join(names)[:200]}", FORM)
     return forms[0]
 
@@ -546,7 +598,7 @@ def _readings(roles: Roles) -> Iterator[Columns]:
     query, label = (next(iter(roles[role]), None) for role in ("query", "label"))
     if query is None:
         return
-    scores = roles["score"] or (*roles["pos_scores"], *roles["neg_scores"])
+    scores = roles["score"] or (*roles["pos_scores"][:1], *roles["neg_scores"][:1])
     positive, negative, document = (roles[role] for role in ("positive", "negative", "document"))
     kinds = {_plain(name) for name in positive}
     if len(kinds) > 1 and not label:
@@ -556,6 +608,8 @@ def _readings(roles: Roles) -> Iterator[Columns]:
     alone = bool(roles["score"]) and len(positive) == 1 and not negative  # a score that may say what is not relevant
     if positive and not alone and (negative or document or not label):
         yield Columns(query, positive, negative, score=scores)
+    if document and not (positive or negative or label or scores) and _plain(document[0]) in LISTED:
+        yield Columns(query, document=document[:1], graded=True)
     if label:
         for name in document or positive:
             yield Columns(query, document=(name,), label=label, score=scores[:1])
@@ -563,55 +617,38 @@ def _readings(roles: Roles) -> Iterator[Columns]:
 
 def _sentences(names: Sequence[str], roles: Roles) -> list[Columns]:
     plain = {_plain(name): name for name in names}
-    if set(_SECOND) <= plain.keys() and roles["label"]:
-        return [Columns(plain[_SECOND[0]], document=(plain[_SECOND[1]],), label=roles["label"][0])]
+    if set(SECOND) <= plain.keys() and roles["label"]:
+        return [Columns(plain[SECOND[0]], document=(plain[SECOND[1]],), label=roles["label"][0])]
     return []
 
 
 def _texts(name: str, value: Any, needed: bool = False) -> list[str]:
     """The texts of a cell: one, or a list of texts or of objects with a text and, perhaps, a title. Empty ones of a
     list are passed over; `needed`: a cell that is no list must have one."""
+    value = objects_in(value)
     if isinstance(value, list):
-        texts = [_text_of(name, each) for each in value]
-        return [text for text in texts if text]
-    if value in (None, "") and not needed:
+        return [text for each in value if not is_missing(each) and (text := text_of(name, each))]
+    if is_missing(value) and not needed:
         return []
     return [_text(name, value)]
 
 
+def _graded(name: str, value: Any) -> list[tuple[str, int, float]]:
+    """The documents of a list of objects, with the grades that these hold."""
+    value = objects_in(value)
+    cells = []
+    for each in value if isinstance(value, list) else [value]:
+        key = next((key for key in GRADES if isinstance(each, Mapping) and key in each), None)
+        if key is None:
+            raise Wrong(f"'{name}' holds no grades ({' or '.join(GRADES)})", "a column label, or objects with grades")
+        cells.append((_text(name, each), grade_in(key, each[key]), math.nan))
+    if not cells:
+        raise Unusable(f"no '{name}'", "give the query documents or leave the row out")
+    return cells
+
+
 def _text(name: str, value: Any) -> str:
-    text = _text_of(name, value)
+    text = text_of(name, value)
     if not text:
         raise Unusable(f"an empty '{name}'", "give a text or leave the row out")
     return text
-
-
-def _text_of(name: str, value: Any) -> str:
-    if isinstance(value, Mapping) and is_text(value.get("text")):
-        title = value.get("title")
-        value = f"{title} {value['text']}" if is_text(title) and title else value["text"]
-    if isinstance(value, bytes):
-        raise Wrong(f"'{name}' is not UTF-8", "save the texts as UTF-8")
-    if value is None:
-        raise Wrong(f"no '{name}'", "give the column a text in every row")
-    if not is_text(value):
-        raise Wrong(f"'{name}' is no text", "give the column a text in every row")
-    text = one_line(value)
-    return "" if text.isspace() else text
-
-
-def _grade(name: str, value: Any) -> int:
-    """Whole numbers, as numbers, texts or true and false. A fraction is no grade: where it would begin to mean
-    relevant, only the user knows."""
-    try:
-        return grade_of(str(int(value)) if isinstance(value, bool) else str(value).strip(), least=0)
-    except Wrong:
-        shown = "no label" if value is None else f"{name} '{str(value)[:40]}'"
-        right = f"write a whole number from 0 (not relevant) to {MAX_GRADE}; fractions are a teacher's scores"
-        raise Wrong(shown, f"{right} (scores.SPLIT.tsv)") from None
-
-
-def _score(name: str, value: Any) -> float:
-    if value is None or isinstance(value, bool):
-        raise Wrong(f"'{name}' holds {value}", "write numbers")
-    return score_of(str(value))

@@ -10,9 +10,8 @@ import lzma
 import math
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, TypeGuard, cast
 
@@ -23,8 +22,15 @@ from trainables.data.columns import MAX_GRADE
 
 FLOAT32_END = 2.0**128 - 2.0**103  # smallest number that rounds to an infinite float32, as which trec_eval keeps scores
 PACKED = (".gz", ".bz2", ".xz", ".zst")  # endings of compressed files
+_MAGIC = {
+    b"\x1f\x8b": ".gz",
+    b"BZh": ".bz2",
+    b"\xfd7zXZ\x00": ".xz",
+    b"\x28\xb5\x2f\xfd": ".zst",
+}  # what they begin with
 BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError)  # what reading a file may raise
-FEW, SHARE = 3, 0.01  # rows of a file that may be unusable: so many, or this share if that is more
+FEW, SHARE = 3, 0.01  # rows of a file whose ids may match nothing: so many, or this share if that is more
+BAD_SHARE = 0.2  # rows of a file that may be unusable for what they hold, or one row
 _SHOWN = 1000  # unusable rows of a file that become problems
 _WHOLE = re.compile(r"[+-]?[0-9]{1,9}")
 _WHITE = re.compile(r"[ \t\r\n]+")
@@ -33,6 +39,14 @@ _NUMBER = re.compile(r"[-+.eE0-9]+")
 
 class Wrong(Exception):
     """(what is wrong, what would be right) for one row."""
+
+
+class Unusable(Wrong):
+    """A row without something that others have, as published data has it: it is left out."""
+
+
+class NotTheFile(OSError):
+    """(what a file is instead of data, what would be right)."""
 
 
 def score_of(field: str) -> float:
@@ -67,7 +81,7 @@ def _number(field: str) -> float:
 
 
 MAX_LINE = 16 << 20  # bytes; longer than any document of the public collections
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _MARKUP = re.compile(r"\s*<(\?xml|!doctype|!--|[a-z][a-z0-9]*[\s>/])", re.IGNORECASE)
 
@@ -78,6 +92,12 @@ class Source:
     def __init__(self, path: Path, problems: list[Problem]):
         self.path, self.problems = path, problems
         self.count = 0  # rows read so far
+        self.classes: Mapping[str, Sequence[str]] = {}  # names of classes, by column
+
+    @property
+    def label(self) -> str:
+        """What notes call the file."""
+        return self.path.name
 
     def location(self, number: int) -> str:
         """FILE:LINE of a row."""
@@ -136,13 +156,13 @@ class Lines(Source):
         try:
             with open_bytes(self.path, self.pipes) as stream:
                 for number, raw in enumerate(iter(lambda: stream.readline(MAX_LINE + 1), b""), 1):
-                    if number == 1 and raw.startswith(_UTF16):
-                        self.problem(1, "UTF-16", "save the file as UTF-8")
+                    if number == 1 and (wrong := _not_lines(raw)):
+                        self.problem(1, *wrong)
                         return
                     if len(raw) > MAX_LINE:
                         self.problem(number, f"a line of more than {MAX_LINE:,} bytes", "end each row with a line end")
                         return
-                    line = self._decoded(number, raw.removeprefix(_BOM) if number == 1 else raw)
+                    line = self._decoded(number, raw.removeprefix(BOM) if number == 1 else raw)
                     if line and not line.isspace():
                         yield number, line
         except BROKEN as error:
@@ -154,6 +174,15 @@ class Lines(Source):
         except UnicodeDecodeError as error:
             self.problem(number, f"byte {raw[error.start]:#04x} is not UTF-8", "save the file as UTF-8")
             return ""
+
+
+def _not_lines(first: bytes) -> tuple[str, str] | None:
+    """What is wrong with a whole file, by its first line."""
+    if first.startswith(_UTF16):
+        return "UTF-16", "save the file as UTF-8"
+    if not first.endswith(b"\n") and b"\r" in first.rstrip():
+        return "line ends are CR alone, as of old Macs", "save the file with LF or CR LF line ends"
+    return None
 
 
 class Rows(Lines):
@@ -195,9 +224,9 @@ class Rows(Lines):
         for number, line in super().__iter__():
             yield number, line.split(self.separator) if self.separator or line.isascii() else split_at_white(line)
 
-    def unquoted(self, separators: str, strict: bool = True) -> Iterator[tuple[int, list[str]]]:
+    def unquoted(self, separator: str, strict: bool = True) -> Iterator[tuple[int, list[str]]]:
         """(line, fields) of each row where fields may be quoted and then hold separators and line ends; a row counts by
-        its first line. `separators`: the first of them that the first line has separates fields."""
+        its first line."""
         numbers = [0]
 
         def lines() -> Iterator[str]:
@@ -206,10 +235,7 @@ class Rows(Lines):
                 yield f"{line}\n"
 
         csv.field_size_limit(MAX_LINE)
-        source = lines()
-        head = list(islice(source, 1))
-        separator = next((mark for mark in separators for line in head if mark in line), separators[0])
-        records = csv.reader(chain(head, source), strict=strict, delimiter=separator)
+        records = csv.reader(lines(), strict=strict, delimiter=separator)
         while True:
             try:
                 fields = next(records)
@@ -230,6 +256,8 @@ def split_at_white(line: str) -> list[str]:
 def unreadable(path: Path, line: int, error: Exception) -> Problem:
     """The problem that a reading error means; `line` is where it occurred."""
     match error:
+        case NotTheFile():
+            return Problem(str(path), *error.args)
         case FileNotFoundError():
             right = "/dev/stdin for standard input" if str(path) == "-" else "give the file"
             return Problem(str(path), "missing file", right)
@@ -256,7 +284,7 @@ def read_whole(path: Path, problems: list[Problem], pipes: bool = False) -> str 
         problems.append(Problem(str(path), "no rows", "give a file with content"))
         return None
     try:
-        return raw.removeprefix(_BOM).decode()
+        return raw.removeprefix(BOM).decode()
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         problems.append(Problem(f"{path}:{line}", f"byte {raw[error.start]:#04x} is not UTF-8", "save it as UTF-8"))
@@ -264,29 +292,51 @@ def read_whole(path: Path, problems: list[Problem], pipes: bool = False) -> str 
 
 
 def open_bytes(path: Path, pipes: bool = False) -> BinaryIO:
-    """The bytes of a file, decompressed if its name ends as in PACKED. Raises DataError for a pipe, unless one may be
-    given (`pipes`), and for a device or a socket."""
-    if path.suffix not in PACKED:
-        return opened(path, pipes)
+    """The bytes of a file, decompressed if its name ends as in PACKED or it begins as such a file does. Raises
+    NotTheFile for what only stands for the data or holds it, DataError for a pipe, unless one may be given (`pipes`),
+    and for a device or a socket."""
     require_regular(path, pipes)
-    match path.suffix:
+    begin = _begin(path)
+    if instead := _instead(begin):
+        raise NotTheFile(*instead)
+    begins_as = next((ending for magic, ending in _MAGIC.items() if begin.startswith(magic)), "")
+    match path.suffix if path.suffix in PACKED else begins_as:
         case ".gz":
             return cast(BinaryIO, gzip.open(path))
         case ".bz2":
             return cast(BinaryIO, bz2.open(path))
         case ".xz":
             return cast(BinaryIO, lzma.open(path))
-    import pyarrow  # here: it takes a tenth of a second
+        case ".zst":
+            import pyarrow  # here: it takes a tenth of a second
 
-    path.open("rb").close()  # pyarrow's errors do not tell a missing file
-    return cast(BinaryIO, io.BufferedReader(pyarrow.input_stream(str(path), compression="zstd")))
+            path.open("rb").close()  # pyarrow's errors do not tell a missing file
+            return cast(BinaryIO, io.BufferedReader(pyarrow.input_stream(str(path), compression="zstd")))
+    return opened(path, pipes)
+
+
+def _begin(path: Path) -> bytes:
+    """The first bytes of a regular file."""
+    if not path.is_file():
+        return b""
+    with path.open("rb") as file:
+        return file.read(64)
+
+
+def _instead(begin: bytes) -> tuple[str, str] | None:
+    """What a file that begins so is instead of data, and what would be right."""
+    if begin.startswith(b"version https://git-lfs.github.com/spec/"):
+        return "a Git LFS pointer, not the data itself", "git lfs pull gets the file"
+    if begin.startswith(b"PK\x03\x04"):
+        return "a zip file", "unpack it"
+    return None
 
 
 def first_bytes(path: Path, count: int = 1 << 16) -> bytes:
     """The beginning of a file, without a byte order mark; nothing if it cannot be read."""
     try:
         with open_bytes(path) as file:
-            return file.read(count).removeprefix(_BOM)
+            return file.read(count).removeprefix(BOM)
     except BROKEN:
         return b""
 
@@ -300,11 +350,6 @@ def plain_or_packed(folder: Path, *names: str) -> Path:
     """The first of the files that is there, plain or compressed; where none is, the first."""
     paths = (folder / f"{name}{packed}" for name in names for packed in ("", *PACKED))
     return next((path for path in paths if path.exists()), folder / names[0])
-
-
-def text_of_number(value: object) -> object:
-    """A whole number as its digits; any other value as it is. Ids are numbers in some files."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def is_text(value: object) -> TypeGuard[str]:
@@ -335,11 +380,13 @@ class LeftOut:
     collections have them. With `strict` (`data.strict`), if they are too many, or if more is wrong with the file, they
     are problems.
 
-    noun, why  in the note: 2 documents without text
+    noun, why   in the note: 2 documents without text
+    share, few  too many are more than this share of the rows and than so many
     """
 
-    def __init__(self, source: Source, noun: str, why: str, strict: bool):
+    def __init__(self, source: Source, noun: str, why: str, strict: bool, share: float = BAD_SHARE, few: int = 1):
         self.source, self.noun, self.why, self.strict = source, noun, why, strict
+        self.share, self.few = share, few
         self._keys: set[object] = set()
         self._rows = 0
         self._noted: list[Problem] = []  # among the file's problems, until `close` takes them off
@@ -355,15 +402,17 @@ class LeftOut:
     def close(self, notes: list[str]) -> None:
         """Adds the note in place of the problems, if the rows may be left out; to be called at the end of the file."""
         count, rows = len(self._keys), max(self.source.count, 1)
-        if not count or self.strict or count > max(FEW, SHARE * rows) or 2 * self._rows >= rows:
+        if not count or self.strict or count > max(self.few, self.share * rows) or 2 * self._rows >= rows:
             return
         mine = set(map(id, self._noted))
         others = [problem for problem in self.source.problems if id(problem) not in mine]
         if any(problem.location.startswith(str(self.source.path)) for problem in others):
             return
         self.source.problems[:] = others
+        places = [Path(problem.location).name for problem in self._noted[:FEW]]
+        more = ", ..." if self._rows > FEW else ""
         left_out = f"{counted(self._rows, self.noun)} {self.why} left out"
-        notes.append(f"{self.source.path.name}: {left_out} (the first: {Path(self._noted[0].location).name})")
+        notes.append(f"{self.source.label}: {left_out} ({', '.join(places)}{more})")
 
 
 @dataclass

@@ -14,20 +14,33 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO, TypeVar
 
-from trainables.core.errors import Problem, last_line
-from trainables.core.files import opened
+from trainables.core.errors import DataError, Problem, last_line
+from trainables.data.readers.contents import (
+    IDS,
+    KNOWN,
+    TEXTS,
+    TITLE,
+    columns_without_header,
+    id_of,
+    is_header,
+    text_of,
+)
 from trainables.data.readers.rows import (
+    BOM,
     BROKEN,
+    MAX_LINE,
     PACKED,
     Lines,
     Rows,
     Source,
+    Unusable,
+    Wrong,
     first_bytes,
+    is_text,
     open_bytes,
     read_whole,
     unpacked_name,
     unreadable,
-    whole_number,
 )
 
 T = TypeVar("T")
@@ -36,7 +49,9 @@ Row = tuple[int, Sequence[Any]]
 _BATCH = 1 << 13  # rows of Parquet and Arrow in memory at once
 _SAMPLE = 50  # rows by which a file without a header is known
 NAME = re.compile(r"[^\W\d][\w.-]*")
-TRIPLE, GRADED = ("query", "positive", "negative"), ("query", "document", "label")  # columns where no header names them
+GIVEN = ".given.npz"
+_QUOTED = re.compile(r'"[^"]*"')
+_SEP = re.compile(r'"?sep=(.)"?')  # Excel's first line, which names the separator
 
 
 def looked_at(problems: list[Problem], look: Callable[[], Iterable[T]]) -> list[T] | None:
@@ -57,7 +72,21 @@ class JsonTable(Lines):
         super().__init__(path, "a JSON object" + (f" with {', '.join(keys)}" if keys else ""), problems)
 
     def names(self) -> list[str] | None:
+        if shape := self._shape():
+            self.problem(1, *shape)
+            return None
         return looked_at(self.problems, lambda: dict.fromkeys(name for _, row in self._objects() for name in row))
+
+    def _shape(self) -> tuple[str, str] | None:
+        """What is wrong with a file that is one object instead of one a line or an array of them."""
+        lines = _first_lines(self.path, 2)
+        if not lines or not lines[0].lstrip().startswith("{") or (len(lines) > 1 and _object(lines[0])):
+            return None
+        try:
+            whole = _object(read_whole(self.path, []) or "")
+        except DataError:  # longer than what is read at once
+            return None
+        return _not_rows(whole) if isinstance(whole, dict) else None
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
         for number, row in self._objects():
@@ -72,16 +101,12 @@ class JsonTable(Lines):
 
     def _of_lines(self) -> Iterator[tuple[int, Any]]:
         for number, line in self:
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError):
-                row = None
-            yield number, row
+            yield number, _object(line)
 
     def _array(self) -> Iterator[tuple[int, Any]]:
         """The items of an array, by the lines in which they begin."""
         text = read_whole(self.path, self.problems) or "[]"
-        decoder, at, line, self.count = json.JSONDecoder(), text.index("[") + 1, 1, 0
+        decoder, at, line, self.count = json.JSONDecoder(parse_constant=_null), text.index("[") + 1, 1, 0
         while (start := _next(text, at)) < len(text) and text[start] != "]":
             line += text.count("\n", at, start)
             try:
@@ -96,11 +121,63 @@ class JsonTable(Lines):
             self.problem(line, "the array is cut off here", "give the whole file")
 
 
+def _object(text: str) -> Any:
+    """What a text of JSON says; None if it is none."""
+    try:
+        return json.loads(text, parse_constant=_null)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _null(constant: str) -> float | None:
+    """NaN, as pandas writes what is missing, as null."""
+    return None if constant == "NaN" else float(constant)
+
+
+def _not_rows(whole: dict[str, Any]) -> tuple[str, str] | None:
+    """What one object is that holds rows, by its values; None if it may be the only row."""
+    values = [value for value in whole.values() if value]
+    array = "an array of objects, or one a line: DataFrame.to_json(FILE, orient='records', lines=True)"
+    if values and all(isinstance(value, dict) and "text" not in value for value in values):
+        if all(key.isdigit() for value in values for key in value):
+            return "columns by row number, as DataFrame.to_json() writes by default", array
+        return "an object of objects by their ids", array
+    key = next((key for key, value in whole.items() if isinstance(value, list) and value), None)
+    if key is not None and KNOWN.isdisjoint(name.lower() for name in whole):
+        return f"one object with its rows under '{key}'", f"the rows alone, as {array}"
+    if len(values) > 1 and all(isinstance(value, list) for value in values):
+        return "columns as lists", array
+    return None
+
+
 def _next(text: str, at: int) -> int:
     """Where the next item of an array, or its end, begins."""
     while at < len(text) and text[at] in " \t\r\n,":
         at += 1
     return at
+
+
+def named_objects(table: JsonTable, keys: Sequence[str]) -> Iterator[tuple[int, str, str | Unusable]]:
+    """(line, id, text) of each object, a document or a query: a title stands before its text; why there is no text in
+    place of one. `keys`: what the form has; the first object may have other names in use (IDS, TEXTS) instead."""
+    names: list[str] = []
+    for number, values in table.rows((*IDS, *TEXTS, TITLE)):
+        row = {key: value for key, value in zip((*IDS, *TEXTS, TITLE), values, strict=True) if value is not None}
+        if not names:
+            found = (
+                next((key for key in each if key in row), own) for each, own in ((IDS, keys[0]), (TEXTS, keys[-1]))
+            )
+            names += found
+        name, text = id_of(row.get(names[0])), row.get(names[1])
+        if not is_text(name):
+            table.problem(number, f"not {table.form}: '{names[0]}' is no text", "write these keys, each with a text")
+            continue
+        try:
+            yield number, name, text_of(names[1], {TITLE: row.get(TITLE), TEXTS[0]: text})
+        except Unusable as unusable:
+            yield number, name, unusable
+        except Wrong as wrong:
+            table.problem(number, f"not {table.form}: {wrong.args[0]}", "write these keys, each with a text")
 
 
 class TsvTable(Rows):
@@ -120,8 +197,14 @@ class TsvTable(Rows):
         rows = looked_at(self.problems, lambda: (fields for _, fields in islice(self.records(), _SAMPLE)))
         if not rows:
             return None
-        bare = None if self.needs_header else columns_without_header(rows)
-        self._bare, self.columns = bare is not None, bare or tuple(name.strip() for name in rows[0])
+        if not self.needs_header and not names_columns(rows[0]):
+            try:
+                self._bare, self.columns = True, columns_without_header(rows)
+            except Wrong as wrong:
+                self.problem(1, *wrong.args)
+                return None
+        else:
+            self.columns = tuple(name.strip() for name in rows[0])
         return list(self.columns)
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
@@ -130,26 +213,23 @@ class TsvTable(Rows):
             yield number, [None if index is None else fields[index] for index in wanted]
 
 
-def columns_without_header(rows: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
-    """The columns of rows that begin with a text, without a header; None if these are other rows. Conversations and
-    Quora's pairs begin with a label; a header is made of names. A fourth field may be an id or a score: only texts of
-    several words are documents."""
-    count = len(rows[0])
-    if count < 3 or any(len(row) != count or row[0] in ("0", "1") for row in rows):
-        return None
-    if not all(" " in text for text in (rows[0][:2] if count == 3 else rows[0])):
-        return None
-    graded = count == 3 and all(whole_number(row[2]) is not None for row in rows)
-    return GRADED if graded else (*TRIPLE, *(f"{TRIPLE[-1]}_{number}" for number in range(2, count - 1)))
+def names_columns(row: Sequence[str]) -> bool:
+    """Whether a first row is a header: single words, one of the names in use, or names of several words."""
+    return all(map(NAME.fullmatch, row)) or any(name.strip().lower() in KNOWN for name in row) or is_header(row)
 
 
 class CsvTable(TsvTable):
-    """Commas between fields (semicolons or tabs, if the header has no comma), which may be quoted."""
+    """Commas between fields (semicolons, tabs or bars, if the header has more of them), which may be quoted. Excel's
+    first line sep=; names the separator."""
 
     needs_header = True
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
-        return self.unquoted(",;\t")
+        first = (_first_lines(self.path, 1) or [""])[0]
+        named = _SEP.fullmatch(first.strip())
+        header = _QUOTED.sub("", first)
+        separator = named[1] if named else max(",;\t|", key=header.count)
+        return islice(self.unquoted(separator), bool(named), None)
 
 
 Opened = tuple[list[str], Iterable[Any]]  # names of the columns, batches of rows
@@ -183,12 +263,13 @@ class BatchTable(Source):
 
         try:
             yield
-        except (pyarrow.ArrowException, ValueError, KeyError) as error:
-            wrong = f"cannot be read as {self.FORMAT} ({last_line(error)[:200]})"
-            right = "give the whole file, with the same columns as the others"
-            self.problems.append(Problem(str(self.path), wrong, right))
-        except BROKEN as error:
-            self.problems.append(unreadable(self.path, 1, error))
+        except (*BROKEN, pyarrow.ArrowException, ValueError, KeyError) as error:
+            if isinstance(error, BROKEN) and (type(error) is not OSError or error.strerror):
+                self.problems.append(unreadable(self.path, 1, error))
+            else:
+                wrong = f"cannot be read as {self.FORMAT} ({last_line(error)[:200]})"
+                right = "give the whole file, with the same columns as the others"
+                self.problems.append(Problem(str(self.path), wrong, right))
 
     def _opened(self, columns: Sequence[str] | None) -> AbstractContextManager[Opened]:
         raise NotImplementedError
@@ -201,7 +282,8 @@ class ArrowTable(BatchTable):
     def _opened(self, columns: Sequence[str] | None) -> Iterator[Opened]:
         import pyarrow
 
-        with opened(self.path) as file, pyarrow.ipc.open_stream(file) as stream:
+        with open_bytes(self.path) as file, pyarrow.ipc.open_stream(file) as stream:
+            self.classes = _classes_of(stream.schema)
             yield stream.schema.names, stream
 
 
@@ -213,6 +295,20 @@ class ParquetTable(BatchTable):
     def __init__(self, path: Path, problems: list[Problem], workspace: Path):
         super().__init__(path, problems)
         self._workspace = workspace
+        self._given = given_rows(path)
+
+    @property
+    def label(self) -> str:
+        return super().label if self._given is None else self._given[0]
+
+    def header_location(self) -> str:
+        return super().header_location() if self._given is None else self._given[0]
+
+    def location(self, number: int) -> str:
+        if self._given is None:
+            return super().location(number)
+        name, rows = self._given
+        return f"{name}, row {rows[number - 1]} (from 0)"
 
     @contextmanager
     def _opened(self, columns: Sequence[str] | None) -> Iterator[Opened]:
@@ -220,6 +316,7 @@ class ParquetTable(BatchTable):
 
         with self._file() as file, parquet.ParquetFile(file) as table:
             names = table.schema_arrow.names
+            self.classes = _classes_of(table.schema_arrow)
             yield names, () if columns is None else table.iter_batches(_BATCH, columns=list(columns))
 
     @contextmanager
@@ -250,6 +347,24 @@ def _text_or_bytes(value: Any) -> Any:
         return value.as_buffer().to_pybytes()
 
 
+def given_rows(path: Path) -> tuple[str, Any] | None:
+    """(name, the number of each row there) of the table of Python that a file was made of (`write_given`)."""
+    import numpy as np
+
+    beside = path.with_suffix(GIVEN)
+    if not beside.exists():
+        return None
+    with np.load(beside) as given:
+        return str(given["name"]), given["rows"]
+
+
+def write_given(path: Path, name: str, rows: Any) -> None:
+    """Writes beside a Parquet file what its rows are in the table of Python that it was made of, for messages."""
+    import numpy as np
+
+    np.savez(path.with_suffix(GIVEN), name=np.array(name), rows=np.asarray(rows))
+
+
 class Pieces(Source):
     """The pieces of one table, one after the other; rows count from 1 through all of them, and a location names the
     file and the row in it. A column is one of any piece."""
@@ -259,6 +374,10 @@ class Pieces(Source):
         self._tables = tables
         self._starts = [0]  # the number before the first of each piece that has been begun
 
+    @property
+    def label(self) -> str:
+        return self._tables[0].label
+
     def location(self, number: int) -> str:
         index = bisect_left(self._starts, number) - 1
         return self._tables[index].location(number - self._starts[index])
@@ -267,9 +386,11 @@ class Pieces(Source):
         return self._tables[0].header_location()
 
     def names(self) -> list[str] | None:
-        return looked_at(
+        names = looked_at(
             self.problems, lambda: dict.fromkeys(name for table in self._tables for name in table.names() or ())
         )
+        self.classes = {name: classes for table in self._tables for name, classes in table.classes.items()}
+        return names
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
         self._starts, self.count, last = [], 0, 0
@@ -286,6 +407,7 @@ Table = JsonTable | TsvTable | BatchTable | Pieces
 """A file of rows with named columns.
 
 names    the names of the columns; None if the file cannot be read, which is then a problem
+classes  the names of the classes of columns that hold their numbers; after `names`
 rows     (number, values of the columns) of each row; a value that is missing is None; to be called after `names`
 """
 
@@ -306,4 +428,37 @@ def joined(tables: Sequence[Table]) -> Table:
 
 def first_rows(path: Path) -> list[list[str]]:
     """The fields of a TSV file's first rows; none if it cannot be read, about which whoever reads it complains."""
-    return [line.split("\t") for line in first_bytes(path).decode(errors="replace").splitlines()[:_SAMPLE]]
+    return [line.split("\t") for line in _first_lines(path, _SAMPLE)]
+
+
+def _first_lines(path: Path, count: int) -> list[str]:
+    """So many lines of a file, whole ones; fewer if they are long. None if it cannot be read."""
+    try:
+        with open_bytes(path) as file:
+            lines, room = [], MAX_LINE
+            while len(lines) < count and room > 0 and (line := file.readline(MAX_LINE)):
+                room -= len(line)
+                lines.append(line.removeprefix(BOM) if not lines else line)
+    except BROKEN:
+        return []
+    return [line.decode(errors="replace").rstrip("\r\n") for line in lines if line.strip()]
+
+
+def _classes_of(schema: Any) -> dict[str, list[str]]:
+    """The names of classes that the datasets library keeps beside the schema, by column."""
+    try:
+        features = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]
+        return {name: found for name, feature in features.items() if (found := class_names(feature))}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def class_names(feature: Any) -> list[str]:
+    """The names of a ClassLabel of the datasets library, or of a list of them; none of another kind of column."""
+    if isinstance(feature, list):
+        return class_names(feature[0]) if feature else []
+    if not isinstance(feature, dict):
+        return []
+    if feature.get("_type") == "ClassLabel":
+        return list(map(str, feature.get("names") or ()))
+    return class_names(feature.get("feature"))

@@ -12,10 +12,17 @@ from trainables.data.readers.collection import read_collection, read_texts
 from trainables.data.readers.files import split_file
 from trainables.data.readers.judgments import JudgmentReader, optional_files, qrels_of, qrels_rows, run_file
 from trainables.data.readers.rows import Rows, plain_or_packed
+from trainables.data.readers.tables import JsonTable, first_rows, named_objects
 from trainables.data.settings import DataConfig
 
 TASK: Task = "ranking"
+COLLECTION_FILES = ("collection.tsv", "collection.jsonl")  # the latter as Pyserini has it
 COLLECTION = ("DOCUMENT", "TEXT")
+WITH_TITLE = {
+    3: ("DOCUMENT", "TITLE", "TEXT"),
+    4: ("DOCUMENT", "URL", "TITLE", "TEXT"),
+}  # MS MARCO's passages, documents
+KEYS = ("id", "contents")
 QUERIES = ("QUERY", "TEXT")
 QUERIES_FILES = ("queries.{}.tsv", "queries.{}.small.tsv")
 QRELS_FILES = ("qrels.{}.txt", "qrels.{}.tsv", "qrels.{}.small.tsv")
@@ -26,15 +33,19 @@ TOP_FILES = ("top1000.{}.tsv", "top1000.{}")
 
 
 def recognises(folder: Path) -> bool:
-    return plain_or_packed(folder, "collection.tsv").exists()
+    return _collection(folder).exists()
 
 
 def files(folder: Path) -> list[Path]:
-    paths = [plain_or_packed(folder, "collection.tsv")]
+    paths = [_collection(folder)]
     for split in SPLITS:
         paths += [_queries(folder, split), _qrels(folder, split), run_file(folder, split), *_pools(folder, split)]
     there = [path for path in paths if path.exists()]
     return there + [path for path in optional_files(folder) if path not in there]
+
+
+def _collection(folder: Path) -> Path:
+    return plain_or_packed(folder, *COLLECTION_FILES)
 
 
 def _qrels(folder: Path, split: str) -> Path:
@@ -55,19 +66,29 @@ def _queries(folder: Path, split: str) -> Path:
 def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     """The folder's splits: those that have queries or qrels.
 
-    Documents of a run must be in the collection, but for a few, which are left out. So must those of a split's qrels if
-    `data.candidates` is auto and the split has no run; those that are not merely count among the judged documents.
+    Documents of runs and qrels must be in the collection, but for a few: a run's are left out, those of the qrels count
+    among the judged ones.
     Raises DataError with every problem of collection and queries, then of qrels, runs and scores.
     """
     problems: list[Problem] = []
     notes: list[str] = []
-    rows = Rows(plain_or_packed(folder, "collection.tsv"), COLLECTION, "\t", problems)
-    collection = read_collection(rows, _named(rows), notes, workspace, config.strict)
+    if ".jsonl" in (path := _collection(folder)).suffixes:
+        lines = JsonTable(path, problems, KEYS)
+        documents = named_objects(lines, KEYS)
+    else:
+        lines = Rows(path, COLLECTION, "\t", problems)
+        documents = _documents(lines, notes)
+    collection = read_collection(lines, documents, notes, workspace, config.strict)
     queries = {}
+    topics = sorted(path.name for path in folder.glob("topics*"))
     for split in _splits(folder):
         rows = Rows(_queries(folder, split), QUERIES, "\t", problems)
-        queries[split] = read_texts(rows, _named(rows), notes, config.strict)
-    if not queries:
+        if topics and not rows.path.exists():
+            right = f"write the topics as {rows.path.name}, with rows {rows.form}"
+            rows.file_problem(f"missing file; {', '.join(topics)[:100]} not read", right)
+        else:
+            queries[split] = read_texts(rows, _named(rows), notes, config.strict)
+    if not queries and not problems:
         problems.append(Problem(str(folder), "no queries", f"give queries.SPLIT.tsv, SPLIT = {', '.join(SPLITS)}"))
     if problems:  # unknown ids in qrels and runs would only repeat these
         raise DataError(problems)
@@ -85,7 +106,28 @@ def _splits(folder: Path) -> list[str]:
 
 def _named(rows: Rows) -> Iterator[tuple[int, str, str]]:
     for number, (name, text) in rows:
-        yield number, name, text
+        yield number, name.strip(), text
+
+
+def _documents(rows: Rows, notes: list[str]) -> Iterator[tuple[int, str, str]]:
+    """The documents of a collection, in which most rows have two columns, or a title too, or that and an address."""
+    first = [len(fields) for fields in first_rows(rows.path)]
+    usual = max(first, key=first.count, default=0)
+    if usual == len(WITH_TITLE) + 2 and not all(
+        "://" in fields[1] for fields in first_rows(rows.path) if len(fields) > 1
+    ):
+        usual = 0
+    rows.columns = WITH_TITLE.get(usual, COLLECTION)
+    if usual in WITH_TITLE:
+        rows.form = rows.advice = " TAB ".join(rows.columns)
+        notes.append(f"{rows.path.name}: rows {rows.form}; the title stands before the text")
+    for number, (name, *_, text) in rows if usual not in WITH_TITLE else _with_titles(rows):
+        yield number, name.strip(), text
+
+
+def _with_titles(rows: Rows) -> Iterator[tuple[int, list[str]]]:
+    for number, (name, *_, title, text) in rows:
+        yield number, [name, f"{title} {text}".strip() if text.strip() else ""]
 
 
 def _repeated(queries: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
@@ -108,10 +150,10 @@ def _read_split(reader: JudgmentReader, split: str, texts: Mapping[str, str]) ->
         pool = reader.pool(rows, _of_triples(rows), queries)
     if triples.exists() and not path.exists():
         rows = Rows(triples, TRIPLES, "\t", reader.problems)
-        qrels = reader.qrels(rows, _of_triples(rows), queries, split)
+        qrels = reader.qrels(rows, _of_triples(rows), queries)
     else:
         rows = qrels_of(path, reader.problems)
-        qrels = reader.qrels(rows, qrels_rows(rows), queries, split)
+        qrels = reader.qrels(rows, qrels_rows(rows), queries)
     run, teacher = reader.run(split, queries), reader.teacher(split, queries)
     return RawSplit(list(texts), [(text,) for text in texts.values()], qrels, run, pool, teacher)
 

@@ -6,7 +6,7 @@ function point(event) {
   if (!at) return;
   const line = at.closest("[data-trial]");
   if (line) document.querySelectorAll(".line[data-trial]").forEach(other =>
-    other.classList.toggle("hot", other.dataset.trial === line.dataset.trial));
+    other.classList.toggle("hot", [line.dataset.trial, line.dataset.twin].includes(other.dataset.trial)));
   tip.textContent = at.dataset.tip;
   tip.style.left = Math.max(4, Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8)) + "px";
   tip.style.top = Math.max(4, Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8)) + "px";

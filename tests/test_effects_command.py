@@ -1,0 +1,236 @@
+"""`tune-cl effects`: the pairs of a search on dev, and trained again with new seeds; kills, reuse, bad input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support import confirm_cases
+from tests.support.confirm_cases import LINEAR, LocalTrainer, NoWriter, confirm, data, read_values, tracked
+from trainables.core.errors import ConfigError, DataError, Interrupted, WorkFailed
+from trainables.data import load_data
+from tune_cl import run_confirmation, run_effects, run_trainings
+from tune_cl.api.effects import recorded_effects
+from tune_cl.cli import main
+from tune_cl.confirmation.training import ended_result
+from tune_cl.effects.pairs import FamilyEffects, last_effects
+from tune_cl.experiment.load import load_experiment
+from tune_cl.history.journal import Journal, read_events
+from tune_cl.history.search_folder import SearchFolder
+from tune_cl.history.state import experiment_of, replay
+from tune_cl.inputs import inputs_of
+from tune_cl.report.facts import effects_facts
+from tune_cl.report.page import effects_html
+from tune_cl.run_effects import EffectsRequest, measure_effects
+from tune_cl.run_trainings import SeedTrainings, replicates_of
+
+ROOT = {"curriculum.pacing": "root", "curriculum.n": 2, "training.lr": 0.02}
+ROOT_10 = {"curriculum.pacing": "root", "curriculum.n": 10, "training.lr": 0.01}
+TWIN = {"curriculum.pacing": "none", "training.lr": 0.02}
+DEV = {"t0000": [0.5, 0.6], "t0001": [0.55, 0.65], "t0002": [0.5, 0.62], "t0003": [0.58], "t0004": [0.4, 0.58]}
+TWINS = {"t0001": "t0000", "t0002": "t0003", "t0004": "t0000"}
+SPACE = confirm_cases.SPACE.replace(
+    "baseline: {curriculum.pacing: none, training.lr: 0.01}", "baseline: {curriculum.pacing: none}"
+)
+__all__ = ["data"]  # a fixture
+
+
+def searched(folder: Path, data: Path, trials: int = 5) -> SearchFolder:
+    """A search of three pairs, two of which share a twin; one twin was stopped early."""
+    (folder / "toy.yaml").write_text(SPACE)
+    experiment = load_experiment(str(folder / "toy.yaml"), data=str(data))
+    search_folder = SearchFolder(folder / "runs", "toy")
+    choices = [experiment.baseline_values(), LINEAR, ROOT, TWIN, ROOT_10][:trials]
+    digest = load_data(experiment.base_ranker().data).digest
+    with Journal(search_folder.folder) as journal:
+        for event in confirm_cases.searched(experiment, digest, search_folder, choices):
+            if event["event"] == "trial":
+                name = event["trial"]
+                twin = TWINS.get(name)
+                event |= {"arm": "curriculum" if twin else "plain"}
+                event |= {"twin": "t0000"} if twin == "t0000" else {"twins": ["t0002"]} if name == "t0003" else {}
+            if event["event"] == "result":
+                for at, dev in enumerate(DEV[event["trial"]], 1):
+                    journal.append(event | {"iteration": at, "metrics": {"dev_map": dev, "seconds": 1.0}})
+                continue
+            if event["event"] == "end":
+                event |= {"outcome": "baseline" if event["trial"] == "t0000" else "completed"}
+                event |= {"outcome": "stopped_early", "reason": "rung"} if event["trial"] == "t0003" else {}
+            journal.append(event)
+    return search_folder
+
+
+@contextmanager
+def trained_here() -> Iterator[type[LocalTrainer]]:
+    """Trains in this process; MLflow is left out."""
+
+    @contextmanager
+    def no_ray(address: str | None, goes_on: str = "") -> Iterator[None]:
+        yield
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (run_trainings, run_confirmation):
+            patch.setattr(module, "run_trials", LocalTrainer.run_trials)
+            patch.setattr(module, "ray_session", no_ray)
+        for module in (run_effects, run_confirmation):
+            patch.setattr(module, "MlflowWriter", NoWriter)
+        for name, value in (("fails", {}), ("left", 1000), ("trained", [])):
+            patch.setattr(LocalTrainer, name, value)
+        yield LocalTrainer
+
+
+@pytest.fixture
+def trainer() -> Iterator[type[LocalTrainer]]:
+    with trained_here() as own:
+        yield own
+
+
+@pytest.fixture
+def search(tmp_path: Path, data: Path) -> SearchFolder:
+    return searched(tmp_path, data)
+
+
+def measured(search_folder: SearchFolder, seeds: int = 2, split: str = "test") -> FamilyEffects:
+    return measure_effects(tracked(search_folder), EffectsRequest(seeds, split), None)
+
+
+def test_the_search_s_own_pairs_are_compared_on_dev(search: SearchFolder) -> None:
+    """What was stopped early is compared with what its partner had by then."""
+    found = recorded_effects(search)
+    differences = dict(zip(found.differences["trial_id"], found.differences["difference"], strict=True))
+    assert differences == pytest.approx({"t0001": 0.05, "t0002": 0.5 - 0.58, "t0004": -0.02})
+    told = found.document
+    assert (told["split"] == "dev" and told["seeds"] == [2]) or told["seeds"] == (2,)
+    assert told["effects"]["pairs"] == 3 and told["effects"]["sd_true"] is None and "1 of 3 pairs" in told["notes"][0]
+    assert set(found.by_value["key"]) == {"curriculum.pacing", "curriculum.n"}
+    assert "-0.0167" in str(found) and "unknown" in str(found)
+    assert FamilyEffects.of_document(json.loads(json.dumps(told))) == found.family
+    drawn = effects_facts(found.family)
+    assert drawn and len(drawn["by_value"]) == len(found.by_value) and "pacing linear" in effects_html(found.family)
+
+
+def test_every_pair_is_trained_once_with_each_new_seed(search: SearchFolder, trainer: type[LocalTrainer]) -> None:
+    found = measured(search)
+    assert found.seeds == (1, 3) and found.queries == 12, "2 is the search's"
+    assert len(trainer.trained) == len(set(trainer.trained)) == 2 * 5, "a shared twin is trained once"
+    folders = {path.name.split("-")[0]: path for path in (search.folder / "confirmation").iterdir()}
+    values = {
+        trial: np.array([read_values(folder / f"seed-{seed}", "test", "map") for seed in (1, 3)])
+        for trial, folder in folders.items()
+    }
+    for row in found.rows:
+        assert row.differences == pytest.approx((values[row.trial_id] - values[row.twin]).mean(axis=1))
+    assert found.effects.mean == pytest.approx(np.mean([row.differences for row in found.rows]))
+    assert found.effects.sd_seeds is not None and found.effects.shrunken_best is not None
+    assert last_effects(search.folder) == found and "new queries" in (search.folder / "report.html").read_text()
+
+
+def test_kills_change_nothing_and_what_is_done_is_not_done_again(
+    search: SearchFolder, tmp_path: Path, data: Path, trainer: type[LocalTrainer]
+) -> None:
+    whole = measured(search)
+    (tmp_path / "killed").mkdir()
+    other = searched(tmp_path / "killed", data)
+    trainer.trained.clear()
+    for left in (3, 0, 4):
+        trainer.left = left
+        with pytest.raises(Interrupted, match=r"effects toy .*--seeds 2"):
+            measured(other)
+    trainer.left = 1000
+    assert measured(other).effects == whole.effects and len(trainer.trained) == 10
+    events = [event for event in read_events(other.journal) if event["event"] == "confirmation"]
+    assert len(events) == len({(event["label"], event["seed"]) for event in events}) == 10
+
+
+def test_a_confirmation_reuses_the_trainings_and_test_is_known_to_be_read(
+    search: SearchFolder, trainer: type[LocalTrainer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    measured(search)
+    trainer.trained.clear()
+    confirm(search, seeds=2, top=1)
+    assert trainer.trained == []
+    assert "effects" in (search.storage / "readings.jsonl").read_text()
+
+
+def test_a_pair_with_a_failed_training_is_left_out(search: SearchFolder, trainer: type[LocalTrainer]) -> None:
+    label = replay(read_events(search.journal)).trials["t0004"].words
+    trainer.fails = {f"{label}, seed 3": "out of memory"}
+    found = measured(search)
+    assert [row.trial_id for row in found.rows] == ["t0001", "t0002"] and "out of memory" in found.notes[0]
+    trainer.fails = {f"{label}, seed 3": "broken", "plain, default, seed 4": "broken"}
+    with pytest.raises(WorkFailed, match="broken"):
+        measured(search, seeds=3)
+
+
+@pytest.mark.parametrize(
+    ("trials", "arguments", "said"),
+    [
+        (1, [], "no matched pairs"),
+        (2, [], "one matched pair"),
+        (2, ["--seeds", "2"], "one matched pair"),
+        (5, ["--seeds", "0"], "--seeds: 0 is not between"),
+        (5, ["--split", "dev"], "--split: without --seeds"),
+    ],
+)
+def test_bad_input_is_one_line(
+    trials: int, arguments: list[str], said: str, tmp_path: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    search_folder = searched(tmp_path, data, trials)
+    before = search_folder.journal.read_bytes()
+    assert main(["effects", "toy", "--storage", str(search_folder.storage), *arguments]) == 2
+    [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error:")]
+    assert said in line and search_folder.journal.read_bytes() == before
+
+
+def test_the_command_prints_sentences_and_a_table(search: SearchFolder, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["effects", "toy", "--storage", str(search.storage)]) == 0
+    text = capfd.readouterr().out
+    assert "over 3 pairs" in text and "pacing root" in text and "Note: 1 of 3 pairs" in text
+    assert main(["effects", "toy", "--storage", str(search.storage), "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["effects"]["pairs"] == 3
+
+
+def test_a_damaged_file_of_effects_is_named(search: SearchFolder) -> None:
+    (search.folder / "effects").mkdir()
+    for text in ("{", "[]", json.dumps({"effects": {}})):
+        (search.folder / "effects" / "test.json").write_text(text)
+        with pytest.raises(DataError, match=r"effects/test\.json"):
+            last_effects(search.folder)
+
+
+def test_further_seeds_of_the_default_s_pair_tell_how_much_seeds_matter(
+    search: SearchFolder, trainer: type[LocalTrainer]
+) -> None:
+    """Trained once all trials have ended; those of `effects` and `confirm` count, too, but no lucky search's."""
+    state = replay(read_events(search.journal))
+    experiment = experiment_of(state)
+    assert replicates_of(state, experiment, search) == [], "fewer than 8 trials"
+    more = experiment_of(replace(state, yaml=state.yaml + "search: {trials: 8}\n"))
+    runs = replicates_of(state, more, search)
+    assert [(run.configuration.trial, run.seed, run.split) for run in runs] == [
+        (trial, seed, "dev") for seed in (1, 3) for trial in ("t0001", "t0000")
+    ]
+    inputs = inputs_of(experiment)
+    with search.open() as journal:
+        SeedTrainings(search, state, experiment, journal).train(runs, inputs.by_key, "seeds")
+    found = recorded_effects(search)
+    values = [0.05] + [ended_result(a.folder, "dev")["dev"] - ended_result(b.folder, "dev")["dev"]
+                       for a, b in (runs[:2], runs[2:])]  # fmt: skip
+    assert found.effects.sd_seeds == pytest.approx(np.std(values, ddof=1))
+    assert found.effects.sd_true is not None and found.effects.best_at_most is not None
+    trainer.trained.clear()
+    measured(search)
+    assert len(trainer.trained) == 10, "four of them are applied to test"
+
+
+def test_requests_that_make_no_sense() -> None:
+    with pytest.raises(ConfigError) as raised:
+        EffectsRequest(0, "train")
+    assert len(raised.value.problems) == 2

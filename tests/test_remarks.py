@@ -1,0 +1,150 @@
+"""What is said of a search's results, with its numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.builders import tiny_data
+from tests.support.report_cases import Case
+from trainables.config.keys import TrainingRun
+from trainables.curriculum.scoring import CONSTANT
+from trainables.training.prepared import prepare
+from trainables.training.trainer import Training
+from tune_cl.cli.search import result_in_words
+from tune_cl.history.state import experiment_of, replay
+from tune_cl.report.facts import facts
+from tune_cl.report.findings import gather
+from tune_cl.report.page import page
+from tune_cl.search.remarks import Fall, Remark, endless, fall_of, grouped, idle, in_count, range_to_try, remarks
+from tune_cl.search_document import search_document
+from tune_cl.space.parameters import Choice, Integer, Leaf, LogUniform, Uniform
+
+
+@pytest.mark.parametrize(
+    ("curve", "fall"),
+    [
+        ([0.4, 0.1, 0.35], Fall(0.4, 0.1, 2)),
+        ([0.1, 0.4, 0.2, 0.1, 0.5], Fall(0.4, 0.2, 3)),
+        ([0.4, 0.1, 0.15], None),  # it does not come back
+        ([0.4, 0.3, 0.5], None),
+        ([0.4, float("nan"), 0.5], None),
+        ([0.0, 0.0, 0.1], None),
+        ([], None),
+    ],
+)
+def test_a_curve_that_falls_by_half_and_comes_back(curve: list[float], fall: Fall | None) -> None:
+    assert fall_of(dict(enumerate(curve, 1))) == fall
+
+
+@pytest.mark.parametrize(
+    ("leaf", "value", "wider"),
+    [
+        (Choice(options=(1e-3, 3e-4, 3e-3)), 3e-3, (1e-3, 9e-3)),
+        (Choice(options=(1e-3, 3e-4, 3e-3)), 1e-3, None),
+        (Choice(options=(1e-3, 1e-2)), 1e-2, None),  # two values are no range
+        (Choice(options=("a", "b", "c")), "a", None),
+        (Choice(options=(True, False, True)), True, None),
+        (LogUniform(low=1e-4, high=1e-2), 9.9e-3, (1e-3, 0.1)),
+        (LogUniform(low=1e-4, high=1e-2), 1e-3, None),
+        (Uniform(low=0.2, high=0.6), 0.6, (0.4, 0.8)),
+        (Uniform(low=0.2, high=0.6, step=0.1), 0.2, (0.1, 0.3)),
+        (Integer(low=2, high=8, step=2), 8, (6, 10)),
+        (Integer(low=1, high=5), 1, None),  # the key itself ends there
+        (Choice(options=(2, 4, float("inf"))), float("inf"), None),
+    ],
+)
+def test_a_value_at_the_end_of_its_range_has_a_range_to_try(
+    leaf: Leaf, value: Any, wider: tuple[float, float] | None
+) -> None:
+    assert range_to_try(leaf, value, lambda other: other > 0) == (wider and pytest.approx(wider))
+
+
+def training(**curriculum: Any) -> TrainingRun:
+    return TrainingRun.model_validate(
+        {"ranker": {"name": "conv_knrm"}, "curriculum": curriculum, "training": {"max_iterations": 8}}
+    )
+
+
+def trees(switch: int) -> TrainingRun:
+    ranker, curriculum = (
+        {"name": "lambdamart", "trees_per_iteration": 10},
+        {"objective_switch": "mse", "switch": switch},
+    )
+    return TrainingRun.model_validate({"ranker": ranker, "curriculum": curriculum, "training": {"max_iterations": 5}})
+
+
+def test_curricula_that_do_nothing_and_those_that_never_end() -> None:
+    assert "first step" in str(idle(training(pacing="linear", delta=1.0, T=0.5)))
+    acting = [training(pacing="linear", delta=0.9, T=0.5), training(weighting="kde", m=4), training()]
+    acting.append(training(pacing="linear", delta=1.0, weighting="kde", m=4))
+    assert [idle(run) for run in acting] == [None] * 4
+    assert "50" in str(idle(trees(50))) and idle(trees(49)) is None
+    assert "m=9" in str(endless(training(weighting="kde", m=9))) and endless(training(weighting="kde", m=8)) is None
+    assert endless(training(weighting="kde", m=float("inf"))) is None, "asked for"
+
+
+def test_one_failure_is_told_once_with_all_that_failed() -> None:
+    reasons = {"t1": "nan", "t2": "ValueError: x (traceback: /a)", "t3": "ValueError: x (traceback: /b)", "t4": None}
+    assert grouped(reasons) == {
+        "ValueError: x (traceback: /a)": ["t2", "t3"], "nan": ["t1"], "no reason given": ["t4"],
+    }  # fmt: skip
+
+
+def test_what_failed_alike_is_counted() -> None:
+    assert in_count(["a"]) == "a"
+    assert in_count(list("abcde")) == "5 trainings (a, b, c and 2 more)"
+
+
+def of(case: Case) -> dict[str, Remark]:
+    state = replay(case.events)
+    return {remark.kind: remark for remark in remarks(state, experiment_of(state))}
+
+
+def test_a_search_without_anything_odd_has_no_remarks(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.add([0.3, 0.4, 0.39, 0.38], "baseline")
+    case.add([0.3, 0.45, 0.44, 0.43], "completed")
+    case.events[-1] |= {"outcome": "stopped_early"}
+    assert not of(case).keys() - {"end of range"}
+
+
+def test_remarks_reach_terminal_document_and_report(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    rising = [0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4]
+    case.add([*rising[:6], 0.1, 0.4], "baseline")
+    case.add(rising, "completed")
+    for _ in range(3):
+        case.add([0.1], "failed", "the training loss became nan")
+    label_free = {"label": "BM25", "mean": 0.7}
+    case.events.append({"event": "label_free", "first_stage": label_free, "label_free": label_free, "time": case.time})
+    found = of(case)
+    assert {"below label-free", "last iteration", "falls and returns", "failures"} <= found.keys()
+    assert found["last iteration"].trials == ("t0001", "t0000") and "8 of 8" in found["last iteration"].text
+    assert all(number in found["falls and returns"].text for number in ("0.3000", "0.1000", "1 of 2", "iteration 7"))
+    assert found["failures"].trials == ("t0002", "t0003", "t0004") and "3 trials" in found["failures"].text
+    case.finish()
+    folder = case.write()
+    document = search_document(replay(case.events), folder, None, None)
+    shown = result_in_words(document)
+    assert "BM25" in shown.splitlines()[0] and "0.7000" in shown.splitlines()[0], "what matters most comes first"
+    assert shown.count("became nan") == 1 and "8 of 8" in shown
+    told = facts(gather(folder))
+    assert "0.7000" in told["on_dev"][0] and len(told["failures"]) == 1 and told["failures"][0]["count"] == 3
+    assert "8 of 8" in page(told)
+
+
+def test_a_difficulty_that_is_the_same_for_all_is_noted() -> None:
+    data = tiny_data(turns=1)
+    run = TrainingRun.model_validate(
+        {
+            "ranker": {"name": "conv_knrm", "vector_size": 8, "filters": 4},
+            "curriculum": {"pacing": "root", "scoring": "turns"},
+            "training": {"max_iterations": 1},
+        }
+    )
+    assert any(CONSTANT in note for note in Training(run, prepare(run, data), device="cpu").pop_notes())
+    varied = run.model_copy(update={"curriculum": run.curriculum.model_copy(update={"scoring": "random"})})
+    assert Training(varied, prepare(varied, data), device="cpu").pop_notes() == []

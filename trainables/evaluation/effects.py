@@ -1,0 +1,397 @@
+"""What curricula change, over all matched pairs: the mean effect, how much true effects differ, and which values help.
+
+A pair is a training with a curriculum and its twin without. No winner is chosen, so nothing here is flattered by
+selection.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from scipy.special import chdtrc, chdtri, ndtri, stdtrit
+
+from trainables.core.randomness import generator
+from trainables.evaluation.significance import LEVEL, TINY, clustered, mean_squares
+
+Interval = tuple[float, float]
+TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
+QUANTILES = (np.arange(50) + 0.5) / 50  # by which a distribution is averaged over
+DRAWS = 500  # of the variances of values
+WIDEST = 3.0  # SDs of the observed effects that a true SD may have
+DISTINCT = 4  # a numeric key with more values is cut into bins
+PER_BIN = 4  # pairs at least, where there are enough for two bins
+
+
+@dataclass(frozen=True)
+class SeedNoise:
+    """How much a difference varies between seeds, where that is known from other trainings: variance and degrees of
+    freedom."""
+
+    variance: float
+    freedom: int
+
+
+@dataclass(frozen=True)
+class ValueEffect:
+    """The mean effect of curricula with this value of a key; `pairs`: how many have it."""
+
+    key: str
+    value: Any
+    effect: float
+    ci95: Interval
+    pairs: int
+
+
+@dataclass(frozen=True)
+class ShrunkenBest:
+    """The pair with the best estimate after shrinkage to the mean, which takes back the luck of its seeds."""
+
+    trial_id: str
+    gain: float
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What curricula change. What only variation between seeds can tell is None where that is unknown.
+
+    mean_ci95       for new curricula of this space; also for new seeds, and new queries where values are by query
+    sd_pairs        observed standard deviation between pairs
+    sd_seeds        standard deviation of one pair's difference between seeds
+    sd_true         standard deviation of true effects between pairs
+    best_expected   expected best true effect among so many pairs of this space
+    best_at_most    the same if the SD of true effects is at the upper end of its interval
+    """
+
+    pairs: int
+    seeds: int
+    mean: float
+    mean_ci95: Interval
+    sd_pairs: float
+    sd_seeds: float | None
+    sd_true: float | None
+    sd_true_ci95: Interval | None
+    by_value: tuple[ValueEffect, ...]
+    shrunken_best: ShrunkenBest | None
+    best_expected: Mapping[int, float] | None
+    best_at_most: Mapping[int, float] | None
+
+    def document(self) -> dict[str, Any]:
+        """The JSON of the contract."""
+        return asdict(self)
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> Effects:
+        """The same from its JSON, in which numbers of pairs are texts and intervals lists."""
+        values = tuple(ValueEffect(**{**one, "ci95": tuple(one["ci95"])}) for one in document["by_value"])
+        best, ends = document["shrunken_best"], document["sd_true_ci95"]
+        expected = {
+            name: document[name] and {int(count): gain for count, gain in document[name].items()}
+            for name in ("best_expected", "best_at_most")
+        }
+        typed = {"mean_ci95": tuple(document["mean_ci95"]), "sd_true_ci95": ends and tuple(ends), "by_value": values}
+        return cls(**{**document, **typed, **expected, "shrunken_best": best and ShrunkenBest(**best)})
+
+
+@dataclass(frozen=True)
+class _Noise:
+    """The error of a pair's mean difference that is not its true effect: variance and degrees of freedom; that of one
+    seed; how pairs share it."""
+
+    variance: float
+    freedom: float
+    of_seed: float
+    shared: np.ndarray
+
+
+def effects_of(
+    trials: Sequence[str],
+    differences: np.ndarray,
+    twins: Sequence[Hashable],
+    settings: Sequence[Mapping[str, Any]],
+    known: SeedNoise | None = None,
+    clusters: Sequence[int] | np.ndarray | None = None,
+) -> Effects:
+    """Effects of P pairs: their trials, differences [P, S seeds] or [P, S, Q queries] (curriculum minus twin), and
+    their values by key. Curricula, seeds and queries are crossed samples.
+
+    Pairs with the same twin share its error. `known`: for one seed, whose variance the differences do not show.
+    `clusters`: of near-duplicate queries, as in `clustered`. Raises ValueError for fewer than two pairs.
+    """
+    if len(trials) < 2:
+        raise ValueError(f"effects need 2 or more pairs, not {len(trials)}")
+    cube = _by_query(np.round(np.asarray(differences, np.float64), 12), clusters)
+    means = cube.mean(axis=(1, 2))
+    if not cube.any():  # curricula that do nothing
+        return _nothing(trials, cube.shape[1], settings)
+    shared = shared_error(twins)
+    whitened, spread = _contrasts(shared)
+    noise = _noise(np.tensordot(whitened, cube, 1), shared, known)
+    mean, interval, common = _mean(cube, noise)
+    sd_pairs, rows = float(means.std(ddof=1)), whitened @ means
+    values = _by_value(means, settings, noise, common)
+    if noise is None:
+        none = None, None, None
+        return Effects(len(trials), cube.shape[1], mean, interval, sd_pairs, *none, values, *none)
+    sd_true, ends, pull = _true_sd(rows, spread, noise, means - mean)
+    best = int(np.argmax(pull if pull.any() else means))
+    counts = [len(trials) * factor for factor in (1, 2, 4)]
+    return Effects(
+        len(trials),
+        cube.shape[1],
+        mean,
+        interval,
+        sd_pairs,
+        math.sqrt(noise.of_seed),
+        sd_true,
+        ends,
+        values,
+        ShrunkenBest(trials[best], mean + float(pull[best])),
+        {count: mean + sd_true * expected_maximum(count) for count in counts},
+        {count: mean + ends[1] * expected_maximum(count) for count in counts},
+    )
+
+
+def _nothing(trials: Sequence[str], seeds: int, settings: Sequence[Mapping[str, Any]]) -> Effects:
+    """Effects of curricula that change no value: exactly 0."""
+    counts = {len(trials) * factor: 0.0 for factor in (1, 2, 4)}
+    zero, best = (0.0, 0.0), ShrunkenBest(trials[0], 0.0)
+    groups = _groups(settings)
+    values = tuple(ValueEffect(key, value, 0.0, zero, len(rows)) for key, value, rows in groups)
+    return Effects(len(trials), seeds, 0.0, zero, 0.0, 0.0, 0.0, zero, values, best, counts, counts)
+
+
+def _by_query(differences: np.ndarray, clusters: Sequence[int] | np.ndarray | None) -> np.ndarray:
+    """Differences as [P, S, Q], near-duplicate queries as one; Q is 1 for values that are means already."""
+    if differences.ndim == 2:
+        return differences[:, :, None]
+    pairs, seeds, queries = differences.shape
+    return clustered(differences.reshape(-1, queries), clusters).reshape(pairs, seeds, -1)
+
+
+def shared_error(twins: Sequence[Hashable]) -> np.ndarray:
+    """Correlation of the pairs' errors, [P, P]: a curriculum and its twin vary alike by themselves, so two pairs with
+    the same twin share half of the variance of a difference."""
+    same = np.array([[one == other for other in twins] for one in twins], float)
+    return (np.eye(len(twins)) + same) / 2
+
+
+def _contrasts(shared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Contrasts [P - 1, P] of pairs whose errors are independent and as large as that of one pair; and the variance
+    that true effects of variance 1 have in each."""
+    pairs = len(shared)
+    basis = np.linalg.svd(np.full((1, pairs), 1.0))[2][1:]
+    whitened = np.linalg.solve(np.linalg.cholesky(basis @ shared @ basis.T), basis)
+    spread, turned = np.linalg.eigh(whitened @ whitened.T)
+    return turned.T @ whitened, spread
+
+
+def _noise(contrasts: np.ndarray, shared: np.ndarray, known: SeedNoise | None) -> _Noise | None:
+    """From contrasts [P - 1, S, Q]; None for one seed of unknown variance.
+
+    The error of a mean contains the mean square of pairs by seeds, that of pairs by queries, less the residual's, which
+    is in both (Clark 1973).
+    """
+    rows, seeds, queries = contrasts.shape
+    if seeds == 1 and known is None:
+        return None
+    of_queries = 0.0
+    if seeds == 1 and queries > 1:
+        of_queries = float(contrasts.var(axis=2, ddof=1).mean())
+    if seeds == 1 and known is not None:
+        whole = known.variance + of_queries / queries
+        freedom = known.freedom * whole / max(known.variance, TINY)
+        return _Noise(whole, min(freedom, rows * max(queries - 1, 1) + known.freedom), known.variance, shared)
+    if queries == 1:
+        of_seed = float(contrasts[..., 0].var(axis=1, ddof=1).mean())
+        return _Noise(of_seed / seeds, rows * (seeds - 1), of_seed, shared)
+    squares = np.array([mean_squares(contrast) for contrast in contrasts]).mean(axis=0)
+    of_seed, of_query, residual = (float(square) for square in squares)
+    whole = max(of_seed, of_query, of_seed + of_query - residual)
+    freedom = min(rows * (seeds - 1) * whole / max(of_seed, TINY), rows * (queries - 1))
+    return _Noise(whole / (seeds * queries), freedom, of_seed / queries, shared)
+
+
+def _mean(cube: np.ndarray, noise: _Noise | None) -> tuple[float, Interval, float]:
+    """The mean effect, its interval by Student's t, and the variance that all pairs have in common.
+
+    The variance between pairs contains true effects and errors; what pairs share adds to it: the error of a common
+    twin, and how seeds and queries move all pairs at once. Degrees of freedom as Satterthwaite (1946).
+    """
+    pairs = len(cube)
+    mean, between = float(cube.mean()), float(cube.mean(axis=(1, 2)).var(ddof=1)) / pairs
+    parts = [(between, pairs - 1.0)]
+    if noise is not None:
+        together = float(noise.shared.mean())
+        apart = (1 - together) / (pairs - 1)  # of this, the variance between pairs knows
+        parts.append((noise.variance * (together - apart), noise.freedom))
+    common = _common(cube, noise)
+    parts += common
+    variance = sum(part for part, _ in parts)
+    freedom = variance**2 / max(sum(part**2 / free for part, free in parts), TINY**2)
+    half = float(stdtrit(freedom, TAILS[1])) * math.sqrt(variance) if variance else 0.0
+    return mean, (mean - half, mean + half), sum(part for part, _ in common)
+
+
+def _common(cube: np.ndarray, noise: _Noise | None) -> list[tuple[float, float]]:
+    """Variance of the mean, and its degrees of freedom, by which seeds, and by which queries, move all pairs at once:
+    the excess over what the pairs' own errors explain."""
+    pairs, seeds, queries = cube.shape
+    together = float(noise.shared.mean()) if noise else 1 / pairs
+    parts = []
+    if noise and seeds > 1:
+        of_seed = float(cube.mean(axis=(0, 2)).var(ddof=1))
+        parts.append((max(0.0, of_seed - noise.of_seed * together) / seeds, seeds - 1.0))
+    if queries > 1:
+        by_query = cube.mean(axis=1)
+        own = by_query - by_query.mean(axis=0)
+        of_query, of_each = float(by_query.mean(axis=0).var(ddof=1)), float(own.var(axis=1, ddof=1).sum()) / (pairs - 1)
+        share = together if noise is None else together * (pairs - 1) / (pairs * (1 - together))
+        parts.append((max(0.0, of_query - of_each * share) / queries, queries - 1.0))
+    return parts
+
+
+def _true_sd(
+    rows: np.ndarray, spread: np.ndarray, noise: _Noise, deviations: np.ndarray
+) -> tuple[float, Interval, np.ndarray]:
+    """Standard deviation of true effects and its interval, from contrasts rows [P - 1] with variance
+    `spread` τ² + error; and what of the pairs' deviations [P] from their mean remains after shrinkage.
+
+    The estimate is Paule and Mandel's (1982), the interval the Q-profile (Viechtbauer 2007), the shrinkage the best
+    linear prediction. All are averaged over what the degrees of freedom of the error leave open of it.
+    """
+    count, error = len(rows), max(noise.variance, TINY**2)
+    possible = error * noise.freedom / chdtri(noise.freedom, QUANTILES)
+
+    def squares(true: np.ndarray) -> np.ndarray:
+        return (rows**2 / (true[:, None] * spread + possible[:, None])).sum(axis=1)
+
+    def below(true: np.ndarray) -> np.ndarray:
+        """How sure it is that the variance of true effects is at most this."""
+        return chdtrc(count, (rows**2 / (true[:, None, None] * spread + possible[:, None])).sum(axis=2)).mean(axis=1)
+
+    large = float((rows**2 / spread).sum())
+    estimates = _root(lambda true: count - squares(true), np.full(len(possible), large))
+    low, high = _root(lambda true: below(true) - TAILS, np.full(2, large))
+    share = estimates[:, None, None]
+    covariance = share * np.eye(len(deviations)) + possible[:, None, None] * noise.shared
+    remaining = (share * np.linalg.solve(covariance, deviations[:, None]))[..., 0].mean(axis=0)
+    return float(np.sqrt(estimates).mean()), (math.sqrt(low), math.sqrt(high)), remaining
+
+
+def _root(rising: Callable[[np.ndarray], np.ndarray], high: np.ndarray) -> np.ndarray:
+    """Where rising functions of a variance become 0; 0 where they are above 0 from the start. `high`: where they may
+    well be above 0."""
+    none = rising(np.zeros(len(high))) >= 0
+    while (short := (rising(high) < 0) & ~none).any():
+        high = np.where(short, 4 * high, high)
+    low = np.zeros(len(high))
+    for _ in range(40):
+        middle = (low + high) / 2
+        short = rising(middle) < 0
+        low, high = np.where(short, middle, low), np.where(short, high, middle)
+    return np.where(none, 0.0, high)
+
+
+@cache
+def expected_maximum(count: int) -> float:
+    """Expected largest of so many standard normal values."""
+    places = (np.arange(2000) + 0.5) / 2000
+    return float(ndtri(places ** (1 / count)).mean())
+
+
+Group = tuple[str, Any, list[int]]  # a key, its value or range, the pairs that have it
+
+
+def _groups(settings: Sequence[Mapping[str, Any]]) -> list[Group]:
+    """Pairs by the values of each key that has several."""
+    keys = dict.fromkeys(key for values in settings for key in values)
+    groups: list[Group] = []
+    for key in keys:
+        having = {place: values[key] for place, values in enumerate(settings) if key in values}
+        named = _binned(having)
+        kinds = sorted(set(named.values()), key=lambda name: min(p for p in named if named[p] == name))
+        if len(kinds) > 1 or len(having) < len(settings):
+            groups += [(key, kind, [place for place in named if named[place] == kind]) for kind in kinds]
+    return groups
+
+
+def _binned(having: Mapping[int, Any]) -> dict[int, Any]:
+    """A name for each pair's value: itself, or the range of its bin for a number with many values."""
+    numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in having.values())
+    if not numeric or len(set(having.values())) <= DISTINCT:
+        return {place: f"{value}" if isinstance(value, float) and math.isinf(value) else _plain(value)
+                for place, value in having.items()}  # fmt: skip
+    ordered = sorted(having, key=lambda place: having[place])
+    bins = np.array_split(ordered, min(3, max(2, len(ordered) // PER_BIN)))
+    return {
+        int(place): f"{having[part[0]]:.3g} to {having[part[-1]]:.3g}" for part in bins for place in part if len(part)
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A value that is equal to itself and can be a key."""
+    return value if isinstance(value, str | int | float | bool) or value is None else str(value)
+
+
+def _by_value(
+    means: np.ndarray, settings: Sequence[Mapping[str, Any]], noise: _Noise | None, common: float
+) -> tuple[ValueEffect, ...]:
+    """The mean effect of each value of each key, by an additive mixed model: a pair's effect is the mean, plus a random
+    effect for each of its values, plus its own. Other keys have the values that they have in the pairs with this key.
+
+    How the variance divides among keys is unknown: draws of it (the SD even between 0 and WIDEST times the observed
+    one, its parts Dirichlet with 1/2) count as much as the pairs' restricted likelihood says.
+    """
+    groups, pairs = _groups(settings), len(means)
+    if not groups:
+        return ()
+    keys = list(dict.fromkeys(key for key, _, _ in groups))
+    members = np.zeros((len(groups), pairs))
+    for row, (_, _, places) in enumerate(groups):
+        members[row, places] = 1
+    of_key = np.array([keys.index(key) for key, _, _ in groups])
+    rng = generator(0, "effects", pairs, len(keys))
+    total = (WIDEST * float(means.std(ddof=1)) * rng.uniform(size=DRAWS)) ** 2
+    variances = total[:, None] * rng.dirichlet([0.5] * (len(keys) + 1), DRAWS)  # [D, keys and the rest]
+    error = np.zeros((pairs, pairs)) if noise is None else noise.shared
+    scale = 1.0 if noise is None else noise.variance * noise.freedom / rng.chisquare(noise.freedom, DRAWS)
+    prior = variances[:, of_key]  # [D, values]
+    covariance = (members.T * prior[:, None, :]) @ members
+    covariance += (variances[:, -1, None, None] + max(TINY**2, 1e-9 * float(means.var()))) * np.eye(pairs)
+    covariance += np.broadcast_to(scale, (DRAWS,))[:, None, None] * error
+    inverse = np.linalg.inv(covariance)
+    ones = inverse.sum(axis=2)  # [D, P]
+    precision = ones.sum(axis=1)
+    centre = (ones @ means) / precision
+    residual = means - centre[:, None]
+    solved = (inverse @ residual[:, :, None])[..., 0]
+    likelihood = -0.5 * (np.linalg.slogdet(covariance)[1] + np.log(precision) + (residual * solved).sum(axis=1))
+    weight = np.exp(likelihood - likelihood.max())
+    weight /= weight.sum()
+    others = _others(groups, members)
+    linked = (others * prior[:, None, :]) @ members  # [D, values, P]: covariance of a value's effect with the pairs'
+    effect = centre[:, None] + (linked @ solved[:, :, None])[..., 0]
+    of_mean = (1 - (linked @ ones[:, :, None])[..., 0]) ** 2 / precision[:, None]
+    spread = prior @ (others**2).T - ((linked @ inverse) * linked).sum(axis=2) + of_mean + common
+    middle = weight @ effect
+    half = np.sqrt(weight @ (spread + (effect - middle) ** 2)) * float(ndtri(TAILS[1]))
+    return tuple(
+        ValueEffect(key, value, float(at), (float(at - width), float(at + width)), len(places))
+        for (key, value, places), at, width in zip(groups, middle, half, strict=True)
+    )
+
+
+def _others(groups: Sequence[Group], members: np.ndarray) -> np.ndarray:
+    """Weights [G, G] of all values in the effect of each: 1 for itself, and for those of other keys the fraction of the
+    pairs that have them, among the pairs that have the key."""
+    weights = np.eye(len(groups))
+    for row, (key, _, _) in enumerate(groups):
+        same = np.array([other == key for other, _, _ in groups])
+        having = members[same].sum(axis=0) > 0
+        weights[row, ~same] = members[~same][:, having].mean(axis=1)
+    return weights

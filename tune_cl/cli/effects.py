@@ -1,0 +1,55 @@
+"""What curricula change over all pairs of a search: effects."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from trainables.core.errors import ConfigError, Problem
+from trainables.core.prose import wrapped
+from tune_cl.api.search import open_search
+from tune_cl.cli import Command
+from tune_cl.cli.options import add_name, add_objective, add_session, training_options
+from tune_cl.cli.tables import table
+from tune_cl.effects.pairs import FamilyEffects
+from tune_cl.effects.words import sentences, value_name
+
+
+class EffectsCommand(Command):
+    """Examples:
+      tune-cl effects quickstart
+      tune-cl effects quickstart --seeds 2
+
+    What do curricula change, over all matched pairs of a curriculum and its twin, and how much do they differ? No
+    winner is chosen, so no luck of selection is in the answer. Without --seeds: from the dev values of the search.
+    --seeds N trains every pair with N new seeds and compares them by query on the split; curricula, seeds and queries
+    are samples. tune-cl confirm reuses these trainings. More --seeds later train only what is missing."""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        add_name(parser)
+        parser.add_argument("--seeds", type=int, metavar="N", help="new trainings of each curriculum and twin")
+        parser.add_argument("--split", choices=("test", "dev"), help="what --seeds compares on (default test)")
+        add_objective(parser)
+        add_session(parser)
+
+    def execute(self, options: Namespace) -> dict[str, Any]:
+        if options.split and options.seeds is None:
+            raise ConfigError(Problem("--split", "without --seeds", "--seeds 2 --split test; or neither"))
+        search = open_search(options.name, options.storage, options.tracking_uri)
+        found = search.effects(options.seeds, options.split or "test", **training_options(options))
+        return found.document
+
+    def render(self, document: dict[str, Any]) -> str:
+        return text_of(FamilyEffects.of_document(document))
+
+
+def text_of(found: FamilyEffects) -> str:
+    """Sentences, a table of effects by value, notes."""
+    lines = [*map(wrapped, sentences(found))]
+    if found.effects.by_value:
+        rows = [
+            (value_name(one.key, one.value), f"{one.effect:+.4f} [{one.ci95[0]:+.4f}, {one.ci95[1]:+.4f}]", one.pairs)
+            for one in found.effects.by_value
+        ]
+        lines += ["", table(["value", "mean effect [95 %]", "pairs"], rows)]
+    return "\n".join([*lines, *(wrapped(f"Note: {note}.") for note in found.notes)])

@@ -1,0 +1,73 @@
+"""Effects in sentences: the same on the terminal, in the report and in notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from trainables.core.prose import counted
+from trainables.evaluation.effects import Effects
+from trainables.evaluation.metrics import in_words as in_metric_words
+from tune_cl.effects.pairs import FamilyEffects
+
+
+def sentences_of_search(document: Mapping[str, Any]) -> list[str]:
+    """Of the document of `tune-cl run`; empty for fewer than two pairs."""
+    if not document.get("effects"):
+        return []
+    effects = Effects.of_document(document["effects"])
+    names = document["search"], document["metric"], "dev"
+    return sentences(FamilyEffects(*names, (), None, effects, (), of_curricula=document["over_curricula"]))
+
+
+def sentences(family: FamilyEffects) -> list[str]:
+    """The mean effect, how much curricula differ, what a longer search could find, and what the interval is for."""
+    effects, curriculum = family.effects, "a curriculum" if family.of_curricula else "the change"
+    metric, pairs = in_metric_words(family.metric), counted(effects.pairs, "pair")
+    where = f"On {family.split}, over {pairs}" + (
+        f" with {counted(len(family.seeds), 'seed')} each" * bool(family.queries)
+    )
+    if not (effects.mean or effects.sd_pairs):
+        return [f"{where}, {curriculum} changes nothing."]
+    changes = f"{where}, {curriculum} changes {metric} by {_signed(effects.mean)} {_interval(effects)} on average"
+    return [f"{changes}; {_differ(effects, family.of_curricula)}.", *_small_print(family)]
+
+
+def _differ(effects: Effects, of_curricula: bool) -> str:
+    """How much true effects differ, and how far a longer search could get."""
+    those = "curricula" if of_curricula else "settings"
+    if effects.sd_true_ci95 is None or effects.best_expected is None or effects.best_at_most is None:
+        return f"how much {those} differ beyond the noise of seeds is unknown"
+    (low, high), (now, twice, _) = effects.sd_true_ci95, effects.best_expected
+    if not low:
+        most = f"a search of {twice} pairs can hardly find more than {_signed(effects.best_at_most[twice])}"
+        return f"{those} do not differ significantly more than seeds do (true SD 0 to {high:.4f}): {most}"
+    found = f"the best of {now} pairs is expected at {_signed(effects.best_expected[now])}"
+    longer = f"of {twice} at {_signed(effects.best_expected[twice])}"
+    return f"{those} differ (true SD {effects.sd_true:.4f} [{low:.4f}, {high:.4f}]): {found}, {longer}"
+
+
+def _small_print(family: FamilyEffects) -> list[str]:
+    """The best pair without its luck, and what the interval is for."""
+    effects, lines = family.effects, []
+    if effects.sd_true_ci95 and effects.sd_true_ci95[0] and (best := effects.shrunken_best):
+        lines.append(f"After shrinkage the best is {best.trial_id}, {_signed(best.gain)}.")
+    if family.queries is None:
+        what = "for further curricula, on these dev queries and this seed"
+        return [*lines, f"The interval is {what}; tune-cl effects --seeds 2 covers new seeds and test queries."]
+    return [*lines, "The interval is for new curricula of this space, new seeds and new queries; no winner was chosen."]
+
+
+def value_name(key: str, value: object) -> str:
+    """A value of a key in words: `pacing root`, `anti true`."""
+    text = f"{value:g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
+    return f"{key.rpartition('.')[2]} {text}"
+
+
+def _interval(effects: Effects) -> str:
+    low, high = effects.mean_ci95
+    return f"[{_signed(low)}, {_signed(high)}]"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.4f}"

@@ -1,0 +1,136 @@
+"""Trains configurations of a search with new seeds, on Ray: what is done already is not done again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from trainables.core.prose import say
+from trainables.core.storage import patiently
+from trainables.evaluation.metrics import dev_key
+from trainables.training.factory import AnyPrepared
+from trainables.training.saves import DAMAGED
+from tune_cl.confirmation.request import SeedRun, configurations, default_configuration, new_seeds, seed_run
+from tune_cl.confirmation.selection import SPLIT
+from tune_cl.confirmation.training import ended_result, fetch_results, is_trained, result_of
+from tune_cl.confirmation.trainings import Trainings
+from tune_cl.effects.pairs import distinct_pairs
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.history.journal import Journal
+from tune_cl.history.search_folder import SearchFolder, own_checkpoint
+from tune_cl.history.state import SearchState, training_key
+from tune_cl.ray.concurrency import Concurrency, require_room
+from tune_cl.ray.session import ray_session
+from tune_cl.ray.tuner import run_trials
+from tune_cl.search.progress_panel import Panel, PanelKind
+
+
+def replicates_of(state: SearchState, experiment: Experiment, search_folder: SearchFolder) -> list[SeedRun]:
+    """The trainings on dev that tell how much the seed matters to the difference of the default's first pair; none
+    where it has no pair, or the seed changes nothing. `confirm` reuses them."""
+    pairs = [pair for pair in distinct_pairs(state) if pair.twin.baseline]
+    if not pairs or not experiment.search.further_seeds:
+        return []
+    default = default_configuration(state, experiment)
+    key = training_key(pairs[0].curriculum.params)
+    own = [one for one in configurations(state, default).values() if training_key(one.params) == key]
+    seeds = new_seeds(experiment.search.further_seeds, state.search_seeds)
+    runs = [
+        seed_run(experiment, one, seed, SPLIT, search_folder) for seed in seeds for one in (*own, default) if len(own)
+    ]
+    return runs if any(run.run.draws for run in runs) else []
+
+
+@dataclass
+class SeedTrainings:
+    """`goes_on`: the command with which the user goes on; `failed`: runs that failed, and why."""
+
+    search_folder: SearchFolder
+    state: SearchState
+    experiment: Experiment
+    journal: Journal
+    address: str | None = None
+    panel: PanelKind = Panel
+    goes_on: str = ""
+    failed: list[tuple[SeedRun, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.reported: dict[tuple[str, int], set[str]] = {}
+        for event in self.state.confirmations:
+            self.reported.setdefault((event["label"], event["seed"]), set()).update(event["metrics"])
+
+    def train(self, runs: Sequence[SeedRun], prepared: dict[str, AnyPrepared], title: str) -> None:
+        """Trains those of the runs that have no result, in their order; starts Ray only if needed. `title`: what the
+        panel calls it."""
+        missing = [run for run in runs if not self._has_result(run)]
+        for run in runs:
+            if run not in missing:
+                self._record(run)
+        if not missing:
+            return
+        trained = sum(is_trained(run.folder) for run in missing)
+        if len(missing) > trained:
+            say(f"{len(missing) - trained} of {len(runs)} trainings to do")
+        if trained:
+            say(f"{trained} of {len(runs)} trained before: their checkpoints are applied to {runs[0].split}")
+        self._numbers = iter(f"{number}/{len(missing)}" for number in range(1, len(missing) + 1))
+        self._on_ray(missing, prepared, title)
+
+    def _on_ray(self, missing: Sequence[SeedRun], prepared: dict[str, AnyPrepared], title: str) -> None:
+        search = self.experiment.search
+        if self.address is None:
+            require_room(search.resources)
+        base = self.experiment.base_run()
+        shown = replace(self.state, name=title, trials={}, iterations=0)
+        panel = self.panel(len(missing), base.training.max_iterations, shown, "trainings")
+        trainings = Trainings(
+            iter([missing]), self.journal, search.resources, self._own_checkpoints(), self._ended, shown, panel.update
+        )
+        with ray_session(self.address, self.goes_on), panel:
+            concurrency = Concurrency(
+                search.resources, search.max_concurrent, self.address is not None, say, not base.grows_trees
+            )
+            storage, session = self.search_folder.below("ray"), f"trainings-{round(time.time() * 1000)}"
+            run_trials(trainings, len(missing), prepared, search.resources, storage, session, concurrency)
+
+    def _own_checkpoints(self) -> dict[str, list[str]]:
+        """Checkpoints of trainings that were broken off: a journal from somebody else may name any folder."""
+        recorded = self.state.training_checkpoints.items()
+        own = {name: [own_checkpoint(path, self.search_folder) for path in paths] for name, paths in recorded}
+        return {name: [path for path in paths if path] for name, paths in own.items()}
+
+    def _has_result(self, run: SeedRun) -> bool:
+        """Whether a run has a result; says so if that is damaged: it is made again."""
+        try:
+            return result_of(run.folder, run.split) is not None
+        except DAMAGED as error:
+            say(f"note: {run.folder / run.split} is damaged ({error}); {run.name} is judged again")
+            return False
+
+    def _ended(self, run: SeedRun, reason: str | None) -> None:
+        """Takes in a training that has ended; `reason`: why it failed, if it did."""
+        number = next(self._numbers)
+        if reason is not None:
+            self.failed.append((run, reason))
+            say(f"{number} {run.name} failed: {reason}")
+            return
+        if remote := run.remote:
+            patiently(lambda: fetch_results(remote, run.folder))
+        result = self._record(run)
+        at = f"at iteration {result['best_iteration']} of {result['iterations']}"
+        say(f"{number} {run.name}: dev {self.state.metric} {result['dev']:.4f} {at}")
+
+    def _record(self, run: SeedRun) -> dict[str, Any]:
+        """Records what the journal does not have yet of an ended training's result; returns the result."""
+        result = ended_result(run.folder, run.split)
+        metrics = {f"{run.split}_{name}": value for name, value in result["metrics"].items()}
+        metrics = {dev_key(self.state.metric): result["dev"], "seconds": result["seconds"], **metrics}
+        recorded = self.reported.setdefault((run.configuration.label, run.seed), set())
+        if news := {name: value for name, value in metrics.items() if name not in recorded}:
+            recorded |= news.keys()
+            event = {"event": "confirmation", "label": run.configuration.label, "trial": run.configuration.trial}
+            event |= {"params": run.run.in_force(), "seed": run.seed, "metrics": news, "time": time.time()}
+            self.journal.append(event | {"artifacts": str(run.folder / run.split)})
+        return result

@@ -1,0 +1,105 @@
+"""Which trial a search begins next: a curriculum, the twin of one that has none yet, or a plain trial that was asked
+for afterwards. The rule is a function of the journal: a search that was killed goes on with the same trials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Arm, Experiment
+from tune_cl.history.state import SearchState, TrialState, as_point
+from tune_cl.samplers import Sampler
+from tune_cl.space.space import Flat
+
+Samplers = Mapping[Arm, Sampler]
+
+
+@dataclass(frozen=True)
+class NewTrial:
+    """A trial to begin. `twin`: the plain trial that a curriculum refers to, if there is one already; `twins`: the
+    curricula that a plain trial is the twin of; `led_by`: the arm that proposed what the two share."""
+
+    arm: Arm
+    point: Flat
+    twin: str | None = None
+    twins: tuple[str, ...] = ()
+    led_by: Arm | None = None
+
+
+def next_new(experiment: Experiment, state: SearchState, samplers: Samplers, number: int) -> NewTrial | None:
+    """The trial that begins next; None when there is none left. `number`: that of the next pair."""
+    added = state.added_plain()
+    left = experiment.trials - experiment.tuning.trials - (len(state.trials) - added)
+    if left > 0:
+        new = (experiment.pairs and _twin(experiment, state)) or _curriculum(experiment, state, samplers, number, left)
+        if new:
+            return new
+    return _added(experiment, state, samplers[PLAIN], number) if added < experiment.tuning.trials else None
+
+
+def without_twin(experiment: Experiment, state: SearchState) -> list[TrialState]:
+    """The curricula whose twin has yet to begin."""
+    return [trial for trial in state.trials_of(CURRICULUM) if trial.twin is None] if experiment.compares else []
+
+
+def _twin(experiment: Experiment, state: SearchState) -> NewTrial | None:
+    """The twin of the first curriculum without one."""
+    for curriculum in without_twin(experiment, state):
+        return NewTrial(
+            PLAIN, experiment.twin_values(curriculum.point), twins=(curriculum.trial,), led_by=curriculum.led_by
+        )
+    return None
+
+
+def _curriculum(
+    experiment: Experiment, state: SearchState, samplers: Samplers, number: int, left: int
+) -> NewTrial | None:
+    """The next curriculum: in turns, either arm's sampler proposes what it shares with its twin. The last trial of a
+    search is the curriculum of a twin that there is already. `left`: trials that may still begin."""
+    sampler = samplers[CURRICULUM]
+    if left == 1 and experiment.tunes_plain and not sampler.given(number):
+        points = (sampler.ask(number, shared) for shared in _shared_by_plain_trials(experiment, state))
+        point = next((point for point in points if point is not None), None)
+        return _paired(experiment, state, point, PLAIN) if point is not None else None
+    if _plain_leads(experiment, sampler, number):
+        shared = samplers[PLAIN].ask(number)
+        point = None if shared is None else sampler.ask(number, shared)
+        if point is not None:
+            return _paired(experiment, state, point, PLAIN)
+    point = sampler.ask(number)
+    return None if point is None else _paired(experiment, state, point, CURRICULUM)
+
+
+def _plain_leads(experiment: Experiment, sampler: Sampler, number: int) -> bool:
+    """Whether the plain arm proposes what the pair shares: in every second one, unless the configuration is given."""
+    in_turn = experiment.tunes_plain and number % 2 == 0 and not sampler.given(number)
+    return in_turn and experiment.search.searcher != "grid"
+
+
+def _paired(experiment: Experiment, state: SearchState, point: Flat, led_by: Arm) -> NewTrial:
+    """A curriculum, with its twin if that has begun."""
+    if not experiment.compares:
+        return NewTrial(CURRICULUM, point)
+    twin = state.plain_like(experiment.training_run(experiment.twin_values(point)).in_force())
+    return NewTrial(CURRICULUM, point, twin and twin.trial, led_by=led_by if experiment.pairs else None)
+
+
+def _shared_by_plain_trials(experiment: Experiment, state: SearchState) -> Iterator[Flat]:
+    """What curricula of these trials' pairs would share with them: best plain trial first, those without a value
+    last."""
+    ranked = [trial for trial, _ in state.ranked_of(PLAIN)]
+    for trial in (*ranked, *(trial for trial in state.trials_of(PLAIN) if trial not in ranked)):
+        shared = experiment.shared_space.within(as_point(trial.params) | trial.point)
+        if shared is not None:
+            yield shared
+
+
+def _added(experiment: Experiment, state: SearchState, sampler: Sampler, number: int) -> NewTrial | None:
+    """A trial that `tune-cl tune-plain` adds: first the twins of curricula that have none."""
+    lacking = without_twin(experiment, state)
+    if lacking:
+        values = experiment.twin_values(lacking[0].point)
+        same = [trial.trial for trial in lacking if experiment.twin_values(trial.point) == values]
+        return NewTrial(PLAIN, values, twins=tuple(same))
+    values = sampler.ask(number)
+    return None if values is None else NewTrial(PLAIN, experiment.plain_values(values))
