@@ -398,10 +398,10 @@ MAKERS: dict[str, Make] = {
         BERT, pooling("mean"), prompts={"query": "find: ", "document": "text: "}
     ),
     "SentenceTransformer with lengths": sentences(
-        BERT, pooling("mean"), of={"query_length": 5, "document_length": 7, "max_seq_length": 30}
+        BERT, pooling("mean"), of={"query_length": 5, "document_length": 7, "max_seq_length": 44}
     ),
     "SentenceTransformer with do_lower_case": sentences(
-        plain("roberta"), pooling("mean"), of={"do_lower_case": True, "max_seq_length": 30}
+        plain("roberta"), pooling("mean"), of={"do_lower_case": True, "max_seq_length": 44}
     ),
     "SentenceTransformer without its prompts": sentences(
         BERT, pooling("mean", include_prompt=False), prompts={"query": "find: "}
