@@ -17,10 +17,11 @@ from trainables.training.trainer import Training
 from tune_cl import run_confirmation as runner
 from tune_cl.cli import main
 from tune_cl.confirmation.plan import Variances, of_pilot, plan_of
-from tune_cl.confirmation.request import Request
+from tune_cl.confirmation.request import MANY, Request
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.run_confirmation import pilot
+from tune_cl.space.wording import DEFAULT
 
 __all__ = ["confirmed", "confirmed_folder", "data", "search_folder", "trainer"]  # fixtures
 KNOWN = Components(of_seed=1e-4, of_query=9e-4, residual=0.02)
@@ -74,7 +75,7 @@ def test_a_pilot_trains_the_baseline_alone_once(search_folder: SearchFolder, tra
         for event in events:
             journal.append(event)
     assert pilot(search_folder, 2, None)[0].shape == (2, 12)
-    assert trainer.trained == ["baseline, seed 1", "baseline, seed 3"]
+    assert trainer.trained == [f"{DEFAULT}, seed 1", f"{DEFAULT}, seed 3"]
     with pytest.raises(ConfigError, match="no configuration"):
         confirm(search_folder, seeds=2, top=1)
 
@@ -86,7 +87,7 @@ def test_a_pilot_and_a_confirmation_share_their_trainings(
     assert pilot(confirmed_folder, 2, None)[0].shape == (2, 12)
     trainer.trained.clear()
     confirm(confirmed_folder, seeds=2, top=1, split="dev")
-    assert trainer.trained and not any(name.startswith("baseline") for name in trainer.trained)
+    assert trainer.trained and not any(name.startswith(DEFAULT) for name in trainer.trained)
 
 
 def test_values_that_do_not_vary_are_named(
@@ -113,10 +114,6 @@ def test_what_cannot_be_planned(
     assert f"{key}: " in capfd.readouterr().err
 
 
-def test_few_seeds_are_not_spent_on_a_selection() -> None:
-    assert [Request(seeds=seeds).candidates for seeds in (2, 7, 8, 20)] == [1, 1, 2, 2]
-    assert (Request(until_settled=True).candidates, Request(each=True).candidates, Request(top=4).candidates) == (
-        2,
-        3,
-        4,
-    )
+def test_a_long_search_has_more_candidates_of_a_selection() -> None:
+    assert [Request().candidates(trials) for trials in (2, MANY - 1, MANY)] == [2, 2, 3]
+    assert (Request(each=True).candidates(2), Request(top=4).candidates(2)) == (3, 4)
