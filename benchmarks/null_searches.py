@@ -27,6 +27,7 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 from tempfile import mkdtemp
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -86,19 +87,9 @@ class Outcome:
     p: float | None
 
 
-class NoWriter:
-    """Stands in for MLflow."""
-
-    trouble = run_id = view_path = None
-
-    def __init__(self, *_: object):
-        pass
-
-    def start(self) -> None:
-        pass
-
-    def close(self, timeout: float) -> int:
-        return 0
+def no_mlflow(*_: object) -> SimpleNamespace:
+    """Stands in for the writer to MLflow."""
+    return SimpleNamespace(trouble=None, run_id=None, view_path=None, start=lambda: None, close=lambda timeout: 0)
 
 
 @dataclass(frozen=True)
@@ -156,7 +147,7 @@ def read_once(experiment: Experiment) -> dict[str, PreparedData]:
 def without_ray(executor: InProcess) -> Iterator[None]:
     """Replaces Ray's execution, and leaves out what no verdict depends on."""
     replaced = {"run_trials": executor.run_trials, "ray_session": lambda *_: nullcontext()}
-    replaced |= {"MlflowWriter": NoWriter, "write_report": lambda *_: None, "Concurrency": lambda *_: lambda: 1}
+    replaced |= {"MlflowWriter": no_mlflow, "write_report": lambda *_: None, "Concurrency": lambda *_: lambda: 1}
     unread = {"notes": lambda *_: [], "label_free": lambda *_: NOTHING}
     with ExitStack() as stack:
         stack.enter_context(patch.multiple(run_search, **replaced))

@@ -161,7 +161,7 @@ def test_a_confirmation_reuses_the_trainings_and_test_is_known_to_be_read(
     trainer.trained.clear()
     confirm(search, seeds=2, top=1)
     assert trainer.trained == []
-    assert "effects" in (search.storage / "readings.jsonl").read_text()
+    assert '"reader": "effects of search ' in (search.storage / "readings.jsonl").read_text(), "confirm lists it"
 
 
 def test_a_pair_with_a_failed_training_is_left_out(search: SearchFolder, trainer: type[LocalTrainer]) -> None:

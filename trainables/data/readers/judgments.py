@@ -6,7 +6,6 @@ import math
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -209,12 +208,18 @@ class JudgmentReader:
         ratings = Ratings(self.documents)
         unknown = LeftOut(lines, "row", "of an unknown query", self.strict, SHARE, FEW)
         absent = LeftOut(lines, "row", "with a document outside the collection", self.strict, SHARE, FEW)
-        asked, spelled = _Queries(queries), dict[str, list[tuple[int, str, str]]]()
+        names, spelled = list(queries), dict[str, list[tuple[int, str, str]]]()
+        index: IdIndex | None = None  # of the queries, for ids that are spelled otherwise
+        resembled: dict[str, int] = {}
         for number, query, document, field in rows:
             value = lines.value(number, value_of, field)
             row = queries.get(query, -1)
-            if row < 0 and (row := asked.row(query)) >= 0:
-                spelled.setdefault("query", []).append((number, query, asked.names[row]))
+            if row < 0:
+                index = index or IdIndex(names, array("Q", map(hash_of, names)))
+                if query not in resembled:
+                    resembled[query] = int(index.rows_alike([query])[0])
+                if (row := resembled[query]) >= 0:
+                    spelled.setdefault("query", []).append((number, query, names[row]))
             if row >= 0:
                 ratings.add(number, row, document, value)
             else:
@@ -241,24 +246,6 @@ class JudgmentReader:
         else:
             rows = f"{len(found):,} of {lines.count:,} rows"
             self.notes.append(f"{lines.path.name}: in {rows} a {noun}'s id was read as one that it resembles: {wrong}")
-
-
-class _Queries:
-    """Rows of queries by ids that are spelled otherwise."""
-
-    def __init__(self, queries: Mapping[str, int]):
-        self.names = list(queries)  # in the order of their rows
-        self._rows: dict[str, int] = {}
-
-    def row(self, name: str) -> int:
-        """The row of the one query whose id is alike, else -1."""
-        if name not in self._rows:
-            self._rows[name] = int(self._index.rows_alike([name])[0])
-        return self._rows[name]
-
-    @cached_property
-    def _index(self) -> IdIndex:
-        return IdIndex(self.names, array("Q", map(hash_of, self.names)))
 
 
 def without_repeats(
