@@ -59,7 +59,8 @@ def run_of(ranker: str, folder: Path, expected: str) -> TrainingRun:
     keys: dict[str, Any] = {"name": ranker, "model": str(folder)}
     if ranker == "bert" and expected == EQUAL and read_folder(str(folder)).kind in ("classifier", "seq2seq"):
         keys["head"] = "pretrained"
-    length = 280 if ranker == "decoder" else 44
+    endless = ranker == "decoder" or read_folder(str(folder)).kind == "seq2seq"
+    length = 280 if endless else 44  # so that no pair is cut
     training = {"batches_per_iteration": 2, "batch_size": 4, "lr": 1e-3, "max_length": length, "precision": "fp32"}
     return validated({"ranker": keys, "training": training})
 

@@ -81,10 +81,13 @@ def sentence_pieces() -> Any:
     trainer = trainers.UnigramTrainer(
         vocab_size=200, special_tokens=["<pad>", "</s>", "<unk>"], unk_token="<unk>", show_progress=False
     )
-    tokenizer.train_from_iterator([*TEXTS, *["true false Query: Document: Relevant:"] * 400], trainer)
+    tokenizer.train_from_iterator(TEXTS, trainer)
     tokenizer.post_processor = processors.TemplateProcessing(
         single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)]
     )
+    document = json.loads(tokenizer.to_str())
+    document["model"]["vocab"] += [[f"▁{word}", -1.0] for word in ("true", "false")]
+    tokenizer = Tokenizer.from_str(json.dumps(document))
     names = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
     return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
 

@@ -248,7 +248,7 @@ def _confirmed_row(entry: Mapping[str, Any]) -> Document:
     """An opponent, whose difference the configurations have, or a configuration against its least favourable one."""
     if "roles" not in entry:
         return _row(entry, entry["trial_id"]) | {"against": entry["against"]}
-    row = _row({**entry, "difference": None, "marks": ""}, entry["trial_id"])
+    row = _row({**entry, "marks": ""}, entry["trial_id"]) | dict.fromkeys(("difference", "ci95", "p"))
     return row | {"name": _opponent_name(entry), "against": ""}
 
 

@@ -146,10 +146,10 @@ def _read_split(reader: JudgmentReader, split: str, texts: Mapping[str, str]) ->
         pool = reader.pool(rows, _of_triples(rows), queries)
     if triples.exists() and not path.exists():
         rows = Rows(triples, TRIPLES, "\t", reader.problems)
-        qrels = reader.qrels(rows, _of_triples(rows), queries)
+        qrels = reader.qrels(rows, _of_triples(rows), queries, split)
     else:
         rows = qrels_of(path, reader.problems)
-        qrels = reader.qrels(rows, qrels_rows(rows), queries)
+        qrels = reader.qrels(rows, qrels_rows(rows), queries, split)
     run, teacher = reader.run(split, queries), reader.teacher(split, queries)
     return RawSplit(list(texts), [(text,) for text in texts.values()], qrels, run, pool, teacher)
 
