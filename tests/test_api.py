@@ -108,7 +108,9 @@ def test_a_search_that_runs_can_be_read(case: Case) -> None:
     assert (search.name, search.metric, search.finished) == ("toy", "map", False)
     assert search.storage == str(case.search_folder.storage) and search.tracking_uri.endswith("/mlflow.db")
     trials = search.trials
-    assert [*trials.columns[:7]] == ["trial_id", "arm", "outcome", "dev", "best_iteration", "iterations", "seconds"]
+    assert [*trials.columns[:9]] == [
+        "trial_id", "arm", "twin", "led_by", "outcome", "dev", "best_iteration", "iterations", "seconds",
+    ]  # fmt: skip
     assert {"curriculum.pacing", "curriculum.n", "curriculum.delta"} <= set(trials.columns)
     assert [*trials["outcome"]] == ["baseline", "completed", "stopped_early", "running"]
     assert [*trials["dev"]] == [0.6, 0.7, 0.3, 0.4] and [*trials["best_iteration"]] == [3, 2, 1, 2]

@@ -234,14 +234,14 @@ def test_what_should_be_known_before_is_noted(
         return [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")]
 
     confirm(confirmed_folder, seeds=1, top=3)
-    few, one = notes()
+    few, one = (note for note in notes() if "distinct curricula" in note or "one seed" in note)
     assert "2 distinct curricula" in few and "--top 3" in few and "one seed" in one
     whole = confirmed_folder.journal.read_text()
     confirmed_folder.journal.write_text("".join(line for line in whole.splitlines(True) if '"search_end"' not in line))
     with pytest.raises(ConfigError, match=r"has not ended; .*tune-cl resume toy .*--unfinished"):
         confirm(confirmed_folder, top=2, seeds=2, split="dev")
     confirm(confirmed_folder, top=2, seeds=2, split="dev", unfinished=True)
-    assert [("has not ended" in note, "5 trials" in note) for note in notes()][:1] == [(True, True)]
+    assert any("has not ended" in note and "5 trials" in note for note in notes())
 
 
 def test_notes_of_a_confirmation_are_broken_between_words(
@@ -267,7 +267,7 @@ def test_a_configuration_with_a_failed_seed_is_told_and_not_tested(
     told = confirm(confirmed_folder, seeds=4)
     assert [row["label"] for row in told["configurations"]] == [LABELS[1]], "what lacks an opponent has no verdict"
     trainer.fails = {f"{DEFAULT}, seed 6": NAN}
-    with pytest.raises(WorkFailed, match=rf"{DEFAULT}, seed 6: {NAN} \(see /.*/seed-6\)"):
+    with pytest.raises(WorkFailed, match=rf"{DEFAULT}, seed 6 failed: {NAN} \(see /.*/seed-6\)"):
         confirm(confirmed_folder, seeds=5)
 
 

@@ -152,15 +152,18 @@ def test_p_new_and_its_interval(drawn: list[list[list[int]]], random: Any) -> No
     queries, and which of two is called the reference, changes nothing."""
     values = np.array(drawn) / 20
     zeros = np.zeros_like(values[0])
-    tests = seeded_tests([(each, zeros) for each in values])
+    tests = [*seeded_tests([(each, zeros) for each in values]), *(seeded_tests([(each, zeros)])[0] for each in values)]
     seeds, queries = (random.sample(range(size), size) for size in zeros.shape)
-    again = seeded_tests([(zeros, each[seeds][:, queries]) for each in values])
+    drawn_again = [each[seeds][:, queries] for each in values]
+    again = seeded_tests([(each, zeros) for each in drawn_again])
+    again += [seeded_tests([(zeros, each)])[0] for each in drawn_again]
     for test, other in zip(tests, again, strict=True):
         if math.isnan(test.new.p):
             assert math.isnan(other.new.p)
             continue
         low, high = test.new.ci95
-        assert other.new.p == pytest.approx(test.new.p) and other.new.ci95 == pytest.approx((-high, -low), abs=1e-9)
+        turned = (-high, -low) if other.difference * test.difference < 0 else (low, high)
+        assert other.new.p == pytest.approx(test.new.p) and other.new.ci95 == pytest.approx(turned, abs=1e-9)
         if test.p_value != 2.0 ** (1 - len(queries)):  # that of equal means of the queries
             assert test.new.p >= test.p_value * (1 - 1e-9)
         if abs(test.new.p - 0.05) > 1e-6:
@@ -382,7 +385,7 @@ def test_other_arms_lend_their_seeds_unless_these_vary_less() -> None:
     own = [series(3, 400, number=number) + 0.02 * FIVE[:3] for number in (1, 2)]
     others = SeedPrior((2e-5,) * 6, (4.0,) * 6)
     [alone], [helped] = (crossed_tests([(*own,)], Seeds(False, prior)) for prior in (SeedPrior(), others))
-    assert helped.lent > 4 and helped.freedom > alone.freedom and alone.lent == 0
+    assert helped.lent > 2 and helped.freedom > alone.freedom and alone.lent == 0
     noisy = own[0] + FIVE[:3]
     [kept], [cautious] = (crossed_tests([(noisy, own[1])], Seeds(False, prior)) for prior in (SeedPrior(), others))
     assert cautious.error == kept.error and cautious.lent < 0.01

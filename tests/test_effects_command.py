@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,11 +16,12 @@ from tests.support import confirm_cases
 from tests.support.confirm_cases import LINEAR, LocalTrainer, NoWriter, confirm, data, read_values, tracked
 from trainables.core.errors import ConfigError, DataError, Interrupted, WorkFailed
 from trainables.data import load_data
-from tune_cl import run_confirmation, run_effects, run_trainings
+from tune_cl import run_confirmation, run_effects, run_search, run_trainings
 from tune_cl.api.effects import recorded_effects
 from tune_cl.cli import main
 from tune_cl.confirmation.training import ended_result
 from tune_cl.effects.pairs import FamilyEffects, last_effects
+from tune_cl.effects.words import sentences_of_search
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import SearchFolder
@@ -29,6 +31,9 @@ from tune_cl.report.facts import effects_facts
 from tune_cl.report.page import effects_html
 from tune_cl.run_effects import EffectsRequest, measure_effects
 from tune_cl.run_trainings import SeedTrainings, replicates_of
+from tune_cl.search.progress_panel import NoPanel
+from tune_cl.search.trials import Plan
+from tune_cl.search_document import recorded_document
 
 ROOT = {"curriculum.pacing": "root", "curriculum.n": 2, "training.lr": 0.02}
 ROOT_10 = {"curriculum.pacing": "root", "curriculum.n": 10, "training.lr": 0.01}
@@ -156,7 +161,7 @@ def test_a_confirmation_reuses_the_trainings_and_test_is_known_to_be_read(
     trainer.trained.clear()
     confirm(search, seeds=2, top=1)
     assert trainer.trained == []
-    assert "effects" in (search.storage / "readings.jsonl").read_text()
+    assert '"reader": "effects of search ' in (search.storage / "readings.jsonl").read_text(), "confirm lists it"
 
 
 def test_a_pair_with_a_failed_training_is_left_out(search: SearchFolder, trainer: type[LocalTrainer]) -> None:
@@ -211,9 +216,9 @@ def test_further_seeds_of_the_default_s_pair_tell_how_much_seeds_matter(
     """Trained once all trials have ended; those of `effects` and `confirm` count, too, but no lucky search's."""
     state = replay(read_events(search.journal))
     experiment = experiment_of(state)
-    assert replicates_of(state, experiment, search) == [], "fewer than 8 trials"
-    more = experiment_of(replace(state, yaml=state.yaml + "search: {trials: 8}\n"))
-    runs = replicates_of(state, more, search)
+    few = experiment_of(replace(state, yaml=state.yaml.replace("trials: 16", "trials: 7")))
+    assert few.search.trials == 7 and replicates_of(state, few, search) == []
+    runs = replicates_of(state, experiment, search)
     assert [(run.configuration.trial, run.seed, run.split) for run in runs] == [
         (trial, seed, "dev") for seed in (1, 3) for trial in ("t0001", "t0000")
     ]
@@ -228,6 +233,43 @@ def test_further_seeds_of_the_default_s_pair_tell_how_much_seeds_matter(
     trainer.trained.clear()
     measured(search)
     assert len(trainer.trained) == 10, "four of them are applied to test"
+
+
+class Written(NoWriter):
+    run_id = view_path = None
+
+
+def run_trials_here(trials: Any, most: int, prepared: Any, resources: Any, storage: str, name: str, *_: Any) -> None:
+    while isinstance(plan := trials.next_trial(), Plan):
+        trials.running.add(plan.trial)
+        confirm_cases.train_here(trials, plan, prepared, Path(storage) / name)
+
+
+@pytest.mark.parametrize("left", [1000, 1], ids=["whole", "stopped among them"])
+def test_a_search_ends_with_the_further_seeds(
+    left: int, tmp_path: Path, data: Path, trainer: type[LocalTrainer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_search, "run_trials", run_trials_here)
+    monkeypatch.setattr(run_search, "ray_session", run_trainings.ray_session)
+    monkeypatch.setattr(run_search, "MlflowWriter", Written)
+    monkeypatch.setattr(run_search, "Concurrency", lambda *_: lambda: 1)
+    (tmp_path / "toy.yaml").write_text(SPACE + "search: {trials: 8}\n")
+    experiment = load_experiment(str(tmp_path / "toy.yaml"), data=str(data))
+    search_folder = tracked(SearchFolder(tmp_path / "runs", "toy"))
+    trainer.left = left
+    if left < 4:
+        with pytest.raises(Interrupted, match="resume toy"):
+            run_search.start_search(experiment, search_folder, None, NoPanel)
+        trainer.left = 1000
+        document = run_search.resume_search(search_folder, None, NoPanel)
+    else:
+        document = run_search.start_search(experiment, search_folder, None, NoPanel)
+    kinds = [event["event"] for event in read_events(search_folder.journal)]
+    assert kinds.count("confirmation") == len(trainer.trained) == 4
+    assert max(at for at, kind in enumerate(kinds) if kind == "confirmation") < kinds.index("search_end")
+    told = document["effects"]
+    assert told["sd_seeds"] > 0 and told == recorded_document(search_folder)["effects"]
+    assert told["pairs"] == 6 and any("over 6 pairs" in one for one in sentences_of_search(document))
 
 
 def test_requests_that_make_no_sense() -> None:

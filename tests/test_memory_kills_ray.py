@@ -11,9 +11,11 @@ import psutil
 import pytest
 
 from tests.support.toy_trainable import SPACE, steps_of, toy_search
+from trainables.core.errors import WorkFailed
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import FILE, read_events
-from tune_cl.history.state import SearchState
+from tune_cl.history.search_folder import stops
+from tune_cl.history.state import SearchState, replay
 from tune_cl.process import environment
 from tune_cl.ray.session import ray_session
 

@@ -178,8 +178,8 @@ def test_trials_are_shown_by_arm_and_tuning_apart_from_the_curriculum(tmp_path: 
 def test_dev_curves_of_what_was_confirmed_are_means_over_seeds(searched: Findings, document: dict[str, Any]) -> None:
     """Up to the iteration that every seed has reached; without curves, as in earlier versions, none is drawn."""
     assert after(searched, document)["verdict"]["curves"] == []
-    rows = [*document["opponents"], *document["configurations"]]
-    for row in rows:
+    tested = document["configurations"]
+    for row in (*(one for each in tested for one in each["opponents"]), *tested):
         for seed, run in enumerate(row["runs"]):
             run["dev_by_iteration"] = [0.1 + seed / 10, 0.3, 0.5][: 2 + seed % 2]
     curves = after(searched, document)["verdict"]["curves"]

@@ -305,8 +305,8 @@ def test_a_killed_one_goes_on(confirmed_folder: SearchFolder, trainer: Any, monk
 def test_who_is_hopeless_gets_no_more_seeds(
     confirmed_folder: SearchFolder, trainer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def hopeless(tests: Any, recommended: str, queries: int, seeds: int, most: int) -> looks.Look:
-        found = look_at(tests, recommended, queries, seeds, most)
+    def hopeless(tests: Any, recommended: str, queries: int, seeds: int, most: int, readings: Any) -> looks.Look:
+        found = look_at(tests, recommended, queries, seeds, most, readings)
         return found if seeds == most else replace(found, decision="continue", hopeless=frozenset({LABELS[0]}))
 
     monkeypatch.setattr(runner, "look_at", hopeless)

@@ -57,9 +57,10 @@ def folder(
 
 def run_of(ranker: str, folder: Path, expected: str) -> TrainingRun:
     keys: dict[str, Any] = {"name": ranker, "model": str(folder)}
-    if ranker == "bert" and expected == EQUAL and read_folder(str(folder)).kind == "classifier":
+    if ranker == "bert" and expected == EQUAL and read_folder(str(folder)).kind in ("classifier", "seq2seq"):
         keys["head"] = "pretrained"
-    length = 280 if ranker == "decoder" else 44
+    endless = ranker == "decoder" or read_folder(str(folder)).kind == "seq2seq"
+    length = 280 if endless else 44  # so that no pair is cut
     training = {"batches_per_iteration": 2, "batch_size": 4, "lr": 1e-3, "max_length": length, "precision": "fp32"}
     return validated({"ranker": keys, "training": training})
 
@@ -86,6 +87,8 @@ def theirs(folder: Path, ranker: str) -> np.ndarray:
     found = read_folder(str(folder))
     if found.kind == "decoder" and found.words is None:
         return asked(folder)
+    if found.kind == "seq2seq":
+        return answered(folder)
     scores = st.CrossEncoder(str(folder), device="cpu").predict(PAIRS, batch_size=1)
     if scores.ndim == 2 and scores.shape[1] == 2:
         return torch.from_numpy(scores).softmax(1)[:, 1].numpy()
@@ -102,6 +105,18 @@ def asked(folder: Path) -> np.ndarray:
         texts = [tokenizer(prompt.whole(*pair), add_special_tokens=False, return_tensors="pt") for pair in PAIRS]
         logits = torch.stack([model(input_ids=text["input_ids"]).logits[0, -1, words] for text in texts])
     return (logits[:, 0] - logits[:, 1]).sigmoid().numpy()
+
+
+def answered(folder: Path) -> np.ndarray:
+    """What monoT5 answers to its prompt, a pair at a time, by transformers."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32).eval()
+    yes, no = (tokenizer(word, add_special_tokens=False)["input_ids"][0] for word in ("true", "false"))
+    with torch.no_grad():
+        texts = [tokenizer(f"Query: {q} Document: {d} Relevant:", return_tensors="pt")["input_ids"] for q, d in PAIRS]
+        start = torch.tensor([[model.config.decoder_start_token_id]])
+        logits = torch.stack([model(input_ids=text, decoder_input_ids=start).logits[0, 0] for text in texts])
+    return (logits[:, yes] - logits[:, no]).numpy()
 
 
 @pytest.mark.parametrize(("kind", "ranker"), CELLS)
@@ -127,7 +142,7 @@ def test_scores_are_equal_or_the_model_is_refused(kind: str, ranker: str, folder
 
 def scores_untrained(ranker: str, folder: Path) -> bool:
     kind = read_folder(str(folder)).kind
-    able = {"bert": ("classifier",), "bi_encoder": ("sentences",), "decoder": ("decoder", "classifier")}
+    able = {"bert": ("classifier", "seq2seq"), "bi_encoder": ("sentences",), "decoder": ("decoder", "classifier")}
     return kind in able[ranker]
 
 

@@ -36,7 +36,7 @@ WITH_SENTENCE_TRANSFORMER = """```python
 from sentence_transformers import SentenceTransformer
 
 encoder = SentenceTransformer("{folder}")  # this folder
-scores = encoder.similarity(encoder.encode(["a query"]), encoder.encode(["a document"]))
+scores = encoder.similarity(encoder.encode_query(["a query"]), encoder.encode_document(["a document"]))
 ```
 
 """

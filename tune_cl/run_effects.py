@@ -215,9 +215,10 @@ def _inputs(experiment: Experiment, state: SearchState, request: EffectsRequest,
 
 
 def _record_reading(inputs: Inputs, search_folder: SearchFolder, request: EffectsRequest) -> None:
-    """Remembers that test is read, before it is."""
+    """Remembers that test is read, before it is, by another reader than the search's confirmations: they list it."""
     if request.split == "test" and (digest := inputs.split_digest("test")):
-        record_reading(digest, reader_of(search_folder), "effects over all pairs", search_folder.storage)
+        reader = f"effects of {reader_of(search_folder)}"
+        record_reading(digest, reader, "effects over all pairs", search_folder.storage)
 
 
 def tell(pairs: PairTrainings) -> None:

@@ -236,7 +236,7 @@ def _run(
         if not search.ended_by:  # a budget that is used up
             _replicate(search, search_folder, journal, inputs, address, panel)
     _close(search, artifacts)
-    return search.state
+    return replay(journal.events())  # with the further seeds, of which `search` knows nothing
 
 
 def _replicate(
@@ -255,9 +255,9 @@ def _replicate(
     if experiment.objective or experiment.teachers:  # a training brings its own teacher, as in a confirmation
         inputs = inputs_of(experiment, confirms=True)
         inputs.complete(address)
-    SeedTrainings(search_folder, state, experiment, journal, address, panel).train(
-        runs, inputs.by_key, f"seeds of {state.name}"
-    )
+    goes_on = search_folder.command("resume", address)
+    trainings = SeedTrainings(search_folder, state, experiment, journal, address, panel, goes_on)
+    trainings.train(runs, inputs.by_key, f"seeds of {state.name}")
 
 
 def _close(search: Search, artifacts: Artifacts) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -61,7 +61,7 @@ class SeedTrainings:
         for event in self.state.confirmations:
             self.reported.setdefault((event["label"], event["seed"]), set()).update(event["metrics"])
 
-    def train(self, runs: Sequence[SeedRun], prepared: dict[str, AnyPrepared], title: str) -> None:
+    def train(self, runs: Sequence[SeedRun], prepared: Mapping[str, AnyPrepared], title: str) -> None:
         """Trains those of the runs that have no result, in their order; starts Ray only if needed. `title`: what the
         panel calls it."""
         missing = [run for run in runs if not self._has_result(run)]
@@ -78,7 +78,7 @@ class SeedTrainings:
         self._numbers = iter(f"{number}/{len(missing)}" for number in range(1, len(missing) + 1))
         self._on_ray(missing, prepared, title)
 
-    def _on_ray(self, missing: Sequence[SeedRun], prepared: dict[str, AnyPrepared], title: str) -> None:
+    def _on_ray(self, missing: Sequence[SeedRun], prepared: Mapping[str, AnyPrepared], title: str) -> None:
         search = self.experiment.search
         if self.address is None:
             require_room(search.resources)

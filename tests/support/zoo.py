@@ -81,10 +81,13 @@ def sentence_pieces() -> Any:
     trainer = trainers.UnigramTrainer(
         vocab_size=200, special_tokens=["<pad>", "</s>", "<unk>"], unk_token="<unk>", show_progress=False
     )
-    tokenizer.train_from_iterator([*TEXTS, *["true", "false"] * 200], trainer)
+    tokenizer.train_from_iterator(TEXTS, trainer)
     tokenizer.post_processor = processors.TemplateProcessing(
         single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)]
     )
+    document = json.loads(tokenizer.to_str())
+    document["model"]["vocab"] += [[f"▁{word}", -1.0] for word in ("true", "false")]
+    tokenizer = Tokenizer.from_str(json.dumps(document))
     names = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
     return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
 
@@ -398,10 +401,10 @@ MAKERS: dict[str, Make] = {
         BERT, pooling("mean"), prompts={"query": "find: ", "document": "text: "}
     ),
     "SentenceTransformer with lengths": sentences(
-        BERT, pooling("mean"), of={"query_length": 5, "document_length": 7, "max_seq_length": 30}
+        BERT, pooling("mean"), of={"query_length": 5, "document_length": 7, "max_seq_length": 44}
     ),
     "SentenceTransformer with do_lower_case": sentences(
-        plain("roberta"), pooling("mean"), of={"do_lower_case": True, "max_seq_length": 30}
+        plain("roberta"), pooling("mean"), of={"do_lower_case": True, "max_seq_length": 44}
     ),
     "SentenceTransformer without its prompts": sentences(
         BERT, pooling("mean", include_prompt=False), prompts={"query": "find: "}
@@ -445,6 +448,17 @@ MAKERS: dict[str, Make] = {
         pooling("mean"),
         dense(32, 24, bias=False, activation_function=torch.nn.Identity()),
         NORMALIZE,
+    ),
+    "monoT5": transformer(
+        "T5",
+        sentence_pieces,
+        "T5ForConditionalGeneration",
+        d_model=32,
+        d_kv=8,
+        d_ff=64,
+        num_layers=2,
+        num_heads=4,
+        decoder_start_token_id=0,
     ),
     "EmbeddingGemma": sentences(
         transformer("Gemma3Text", byte_pairs, **SIZES, **ROWS, use_bidirectional_attention=True),

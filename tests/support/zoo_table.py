@@ -68,6 +68,7 @@ TABLE: dict[str, tuple[str, str, str]] = {
     **dict.fromkeys(("CrossEncoder of a language model", "CrossEncoder of a language model, one word"), _LANGUAGE),
     **dict.fromkeys(("Qwen3-Embedding", "EmbeddingGemma"), (LANGUAGE, EQUAL, BARE)),
     "T5 encoder, as gtr": ("has no fast tokenizer with a [CLS]", EQUAL, ENCODER),
+    "monoT5": (EQUAL, EQUAL, ENCODER),
     "no model at all": ("cannot be loaded",) * 3,
     "custom code": ("no model can be made",) * 3,
     "an adapter without its base": ("holds adapter_config.json",) * 3,

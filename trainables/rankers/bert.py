@@ -44,6 +44,7 @@ from trainables.rankers.encoders import empty_encoder, first_position, new_encod
 from trainables.rankers.fast.cpu import speed_up
 from trainables.rankers.fast.packing import GROUP_COST, PACKED, cls_vectors, pack, pack_encoder, unpacked
 from trainables.rankers.folder import CONFIG, OURS, read_folder
+from trainables.rankers.mono_t5 import WORDS, MonoT5Module, mono_files, mono_t5, write_mono
 from trainables.rankers.pretrained import PAIRS, PROMPTS, PretrainedRanker, folder_files, require_positions
 from trainables.rankers.ranker import Head, RankerModule, TextSide, Tokens
 from trainables.rankers.settings import TINY, BertSettings
@@ -185,11 +186,15 @@ def save_activations(encoder: PreTrainedModel, model: str) -> None:
 class Bert(PretrainedRanker):
     def files(self, settings: BertSettings, from_front: bool) -> dict[str, str]:
         folder = read_folder(settings.model)
+        if folder.kind == "seq2seq" and settings.model != TINY:
+            return mono_files(folder, settings, from_front)
         prompt = {PROMPTS: json.dumps([folder.prompt, ""])} if folder.prompt else {}
         return folder_files(folder, from_front) | prompt
 
     def notes(self, text: TextSide, settings: BertSettings) -> tuple[str, ...]:
         fields = json.loads(text.files[CONFIG])
+        if WORDS in text.files:
+            return ()
         if settings.lora.rank or settings.layer_decay < 1:
             require_changes(empty_encoder(fields), settings.lora, settings.layer_decay)
         if fields["model_type"] in PACKED and (settings.head != "pretrained" or has_layout(fields)):
@@ -198,7 +203,7 @@ class Bert(PretrainedRanker):
 
     def build(
         self, text: TextSide, settings: BertSettings, max_length: int, outputs: int = 1
-    ) -> BertModule | WholeClassifier:
+    ) -> BertModule | WholeClassifier | MonoT5Module:
         """Raises ConfigError if the encoder has fewer positions than `max_length`, or its weights are missing."""
         module = self._without_adapters(text, settings, max_length, outputs)
         module.add_adapters(module.encoder, settings.lora)
@@ -206,11 +211,13 @@ class Bert(PretrainedRanker):
 
     def _without_adapters(
         self, text: TextSide, settings: BertSettings, max_length: int, outputs: int
-    ) -> BertModule | WholeClassifier:
+    ) -> BertModule | WholeClassifier | MonoT5Module:
         template = PairTemplate.from_json(text.files[PAIRS])
         require_positions(settings.model, template.longest, max_length)
         if settings.model == TINY:
             return self.restore(text.files, settings, max_length, outputs)
+        if WORDS in text.files:
+            return mono_t5(text.files, settings, max_length, outputs, read_folder(settings.model))
         at = read_folder(settings.model).at
         if settings.head == "pretrained":
             fields = json.loads(text.files[CONFIG])
@@ -224,8 +231,10 @@ class Bert(PretrainedRanker):
 
     def restore(
         self, files: Mapping[str, str], settings: BertSettings, max_length: int, outputs: int = 1
-    ) -> BertModule | WholeClassifier:
+    ) -> BertModule | WholeClassifier | MonoT5Module:
         fields, template = json.loads(files[CONFIG]), PairTemplate.from_json(files[PAIRS])
+        if WORDS in files:
+            return mono_t5(files, settings, max_length, outputs)
         if settings.head == "pretrained":
             model = new_encoder(fields, AutoModelForSequenceClassification)
             return _with_own_head(model, fields, template, settings, max_length, outputs)
@@ -236,6 +245,8 @@ class Bert(PretrainedRanker):
     ) -> dict[str, str] | None:
         """Writes a Hugging Face folder (see classifier_folder)."""
         kept = {name: files[name] for name in (CONFIG, PAIRS, PROMPTS) if name in files}
+        if isinstance(module, MonoT5Module):
+            return write_mono(module, files, folder)
         if isinstance(module, WholeClassifier):
             written_config = write_whole(module.state(), files, module.max_length, classes, folder)
             return kept | {CONFIG: json.dumps(written_config)}

@@ -197,7 +197,7 @@ def load_encoder(model: str) -> SavedRanker:
     module = ranker.build(TextSide(nothing, nothing, files), settings, most)
     training = {"max_length": most, "precision": "fp32"}
     run = TrainingRun.model_validate({"ranker": settings.model_dump(), "training": training})
-    if folder.kind == "sentences":
+    if folder.kind in ("sentences", "seq2seq"):
         return SavedRanker(run, module, files)
     of_two = folder.kind == "classifier" and len(folder.config.get("id2label") or "12") == 2
     return SavedRanker(run, module, files, (), "Sigmoid" if of_two else require_activation(folder))

@@ -6,7 +6,7 @@ import logging
 import random
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
@@ -28,8 +28,7 @@ def working(progress: bool) -> Iterator[PanelKind]:
     notebook = in_notebook()
     with ExitStack() as stack:
         stack.enter_context(stoppable((signal.SIGINT,)))
-        stack.enter_context(random_states_kept())
-        stack.enter_context(levels_kept(MLFLOW))
+        stack.enter_context(left_as_found())
         if not progress:
             stack.enter_context(heard_by(lambda text: None))
         elif notebook:
@@ -45,29 +44,22 @@ def working(progress: bool) -> Iterator[PanelKind]:
 
 
 @contextmanager
-def random_states_kept() -> Iterator[None]:
-    """Meanwhile Python, NumPy and PyTorch may draw random numbers; afterwards their states are as before."""
+def left_as_found() -> Iterator[None]:
+    """Meanwhile MLflow is quiet, and Python, NumPy and PyTorch may draw random numbers; afterwards the levels of the
+    loggers and the random states are as before."""
     python, numpy = random.getstate(), np.random.get_state()
+    levels = {name: logging.getLogger(name).level for name in MLFLOW}
     torch = sys.modules.get("torch")
     with torch.random.fork_rng() if torch else nullcontext():
         try:
+            for name, level in MLFLOW.items():
+                logging.getLogger(name).setLevel(level)
             yield
         finally:
             random.setstate(python)
             np.random.set_state(numpy)
-
-
-@contextmanager
-def levels_kept(levels: Mapping[str, int]) -> Iterator[None]:
-    """Meanwhile these loggers have these levels; afterwards those from before."""
-    before = {name: logging.getLogger(name).level for name in levels}
-    try:
-        for name, level in levels.items():
-            logging.getLogger(name).setLevel(level)
-        yield
-    finally:
-        for name, level in before.items():
-            logging.getLogger(name).setLevel(level)
+            for name, level in levels.items():
+                logging.getLogger(name).setLevel(level)
 
 
 def in_notebook() -> bool:

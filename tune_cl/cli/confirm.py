@@ -222,7 +222,9 @@ def name_of(row: Mapping[str, Any]) -> str:
 def _tests(document: dict[str, Any]) -> str:
     """A table of means; each configuration beside its tests against its opponents."""
     columns = ["", "mean ± sd", "against", "difference [95 %]", p_heading(document), ""]
-    rows = [(row["label"], f"{row['mean']:.4f}", "", "", "", "") for row in label_free_rows(document)]
+    rows: list[tuple[str, ...]] = [
+        (row["label"], f"{row['mean']:.4f}", "", "", "", "") for row in label_free_rows(document)
+    ]
     rows += [(name_of(one), _spread(one), "", "", "", "") for one in opponents(document)]
     for row in document["configurations"]:
         for place, one in enumerate(row["opponents"]):

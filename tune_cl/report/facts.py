@@ -138,7 +138,7 @@ def _tests(confirmed: Document) -> Iterator[Document]:
             yield {"name": name, "opponent": _opponent_name(one), "marks": one["marks"], **_tested(one)}
 
 
-def _opponent_name(row: Document) -> str:
+def _opponent_name(row: Mapping[str, Any]) -> str:
     """Its trial, roles and label."""
     return " ".join(part for part in (row["trial_id"], ", ".join(row["roles"]) + ":", row["label"]) if part)
 
@@ -168,7 +168,7 @@ def _by_seed(confirmed: Document) -> Iterator[Document]:
                "mean": row["mean"], "low": against_mean + low, "high": against_mean + high}  # fmt: skip
 
 
-def _mean_curve(findings: Findings, row: Document, confirmed: Document) -> Document | None:
+def _mean_curve(findings: Findings, row: Mapping[str, Any], confirmed: Document) -> Document | None:
     """Dev over iterations, the mean over seeds (MacAvaney et al. 2020, Fig. 3), up to the iteration that every seed has
     reached. None for a confirmation of an earlier version."""
     curves = [run.get("dev_by_iteration") for run in row["runs"]]
@@ -244,11 +244,11 @@ def configurations(findings: Findings) -> Iterator[Document]:
         yield row | {"best": row is best}
 
 
-def _confirmed_row(entry: Document) -> Document:
+def _confirmed_row(entry: Mapping[str, Any]) -> Document:
     """An opponent, whose difference the configurations have, or a configuration against its least favourable one."""
     if "roles" not in entry:
         return _row(entry, entry["trial_id"]) | {"against": entry["against"]}
-    row = _row({**entry, "difference": None, "marks": ""}, entry["trial_id"])
+    row = _row({**entry, "marks": ""}, entry["trial_id"]) | dict.fromkeys(("difference", "ci95", "p"))
     return row | {"name": _opponent_name(entry), "against": ""}
 
 

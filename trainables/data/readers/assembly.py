@@ -94,7 +94,7 @@ def assemble(raw: Raw, config: DataConfig) -> RankingData:
     notes, dropped = [*raw.notes, *_source_notes(sources, config), *_strangers_note(raw, cut)], 0
     splits, rows, start = {}, {}, 0
     for name, raw_split in raw.splits.items():
-        notes += _ungraded_note(name, raw_split)
+        notes += _ungraded_note(name, raw_split) if raw.index is None else []  # qrels may hold relevant ones alone
         raw_split, count = _without_own(raw_split, own[name])
         dropped += count
         notes += _note(name, count, "query", "with an own document, which is no candidate (data.identical_ids)")
@@ -307,7 +307,8 @@ def _usable(name: str, split: Split) -> tuple[np.ndarray, list[str]]:
     bare = "without candidates dropped"
     if name != "train":
         bare = "without candidates, counted 0 in every mean (trec_eval leaves out a query that is not in the run)"
-    missing = "outside the collection, counted among the judged ones but no candidates"
+    total = f"(of {len(split.judged_document if split.judged_document is not None else split.judged_grade):,})"
+    missing = f"outside the collection, counted among the judged ones but no candidates {total}"
     notes = [
         *_note(name, int((~judged).sum()), "query", "without judgments dropped"),
         *_note(name, int(np.count_nonzero(split.judged_document == MISSING)), "judged document", missing),

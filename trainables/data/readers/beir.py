@@ -65,7 +65,7 @@ def _read_split(reader: JudgmentReader, split: str, path: Path, texts: Mapping[s
     queries = {query: row for row, query in enumerate(texts)}
     names = list(texts)
     rows = Rows(path, BEIR_QRELS, "\t", reader.problems, header="header of BEIR's qrels")
-    qrels = reader.qrels(rows, ((number, *fields) for number, fields in rows), queries)  # type: ignore[misc]
+    qrels = reader.qrels(rows, ((number, *fields) for number, fields in rows), queries, split)  # type: ignore[misc]
     run, teacher = reader.run(split, queries), reader.teacher(split, queries)
     judged = np.unique(qrels.query)
     ids = [names[row] for row in judged.tolist()]

@@ -6,7 +6,6 @@ import math
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +32,7 @@ RUN = ("QUERY", "Q0", "DOCUMENT", "RANK", "SCORE", "TAG")
 BEIR_QRELS = ("query-id", "corpus-id", "score")  # the header of such a file
 SHORT_RUN = 3  # columns of a run QUERY DOCUMENT SCORE, or RANK as MS MARCO has it
 SCORES = ("QUERY", "DOCUMENT", "SCORE")
+NEARLY_ALL = 0.9  # of the judged documents: so many may be outside a collection of a run's documents
 
 Triples = Iterable[tuple[int, str, str, str]]  # line, query id, document id, value
 
@@ -169,10 +169,12 @@ class JudgmentReader:
         """Whether the split's candidates come from its run."""
         return self.candidates in ("auto", "run") and run_file(self.folder, split).exists()
 
-    def qrels(self, lines: Lines, rows: Triples, queries: Mapping[str, int]) -> Rated:
+    def qrels(self, lines: Lines, rows: Triples, queries: Mapping[str, int], split: str) -> Rated:
         """The judgments of a split: one per query and document. `rows`: those of the file that `lines` reads. A few
-        documents may be outside the collection; they count as judged."""
-        return self._rated(lines, rows, queries, _grade, "grade", keep_absent=True)
+        documents may be outside the collection, and many where a run gives the candidates, as of a collection that was
+        cut down to these; they count as judged."""
+        most = NEARLY_ALL if self.has_run(split) else SHARE
+        return self._rated(lines, rows, queries, _grade, "grade", most)
 
     def run(self, split: str, queries: Mapping[str, int]) -> Rated | None:
         """The first-stage run, if `data.candidates` reads one; a run that it asks for must be there."""
@@ -201,20 +203,26 @@ class JudgmentReader:
         queries: Mapping[str, int],
         value_of: Callable[[str], float],
         what: str,
-        keep_absent: bool = False,
+        kept: float | None = None,
     ) -> Rated:
         """One row per (query, document). Few may name an unknown query, and are left out, or a document outside the
-        collection, and are left out unless `keep_absent`. An id that is spelled otherwise (`alike`) is read as the one
-        that it must mean, with a note."""
+        collection: these are left out, or stay up to the share `kept`. An id that is spelled otherwise (`alike`) is
+        read as the one that it must mean, with a note."""
         ratings = Ratings(self.documents)
         unknown = LeftOut(lines, "row", "of an unknown query", self.strict, SHARE, FEW)
         absent = LeftOut(lines, "row", "with a document outside the collection", self.strict, SHARE, FEW)
-        asked, spelled = _Queries(queries), dict[str, list[tuple[int, str, str]]]()
+        names, spelled = list(queries), dict[str, list[tuple[int, str, str]]]()
+        index: IdIndex | None = None  # of the queries, for ids that are spelled otherwise
+        resembled: dict[str, int] = {}
         for number, query, document, field in rows:
             value = lines.value(number, value_of, field)
             row = queries.get(query, -1)
-            if row < 0 and (row := asked.row(query)) >= 0:
-                spelled.setdefault("query", []).append((number, query, asked.names[row]))
+            if row < 0:
+                index = index or IdIndex(names, array("Q", map(hash_of, names)))
+                if query not in resembled:
+                    resembled[query] = int(index.rows_alike([query])[0])
+                if (row := resembled[query]) >= 0:
+                    spelled.setdefault("query", []).append((number, query, names[row]))
             if row >= 0:
                 ratings.add(number, row, document, value)
             else:
@@ -222,13 +230,14 @@ class JudgmentReader:
                 unknown.add(number, wrong, "add it to the split's queries or drop the row", key=query)
         rated = ratings.finish()
         unknown.close(self.notes)
-        for number, document in ratings.missing:
-            absent.add(number, f"document '{document}' is not in the collection", "add it there or drop the row")
-        absent.close([] if keep_absent else self.notes)  # `assemble` counts judged documents outside the collection
+        if kept is None or self.strict or len(ratings.missing) > max(FEW, kept * lines.count):
+            for number, document in ratings.missing:  # else `assemble` counts them
+                absent.add(number, f"document '{document}' is not in the collection", "add it there or drop the row")
+            absent.close(self.notes)
         for noun, found in (*spelled.items(), ("document", ratings.spelled)):
             self._spelled(lines, noun, found)
         rated = without_repeats(rated, ratings.repeats(), lines, ratings.line, what, self.notes)
-        return rated if keep_absent else rated.where(rated.document >= 0)
+        return rated.where(rated.document >= 0) if kept is None else rated
 
     def _spelled(self, lines: Lines, noun: str, found: list[tuple[int, str, str]]) -> None:
         """A note on ids that are spelled otherwise than elsewhere; with `strict` a problem."""
@@ -241,24 +250,6 @@ class JudgmentReader:
         else:
             rows = f"{len(found):,} of {lines.count:,} rows"
             self.notes.append(f"{lines.path.name}: in {rows} a {noun}'s id was read as one that it resembles: {wrong}")
-
-
-class _Queries:
-    """Rows of queries by ids that are spelled otherwise."""
-
-    def __init__(self, queries: Mapping[str, int]):
-        self.names = list(queries)  # in the order of their rows
-        self._rows: dict[str, int] = {}
-
-    def row(self, name: str) -> int:
-        """The row of the one query whose id is alike, else -1."""
-        if name not in self._rows:
-            self._rows[name] = int(self._index.rows_alike([name])[0])
-        return self._rows[name]
-
-    @cached_property
-    def _index(self) -> IdIndex:
-        return IdIndex(self.names, array("Q", map(hash_of, self.names)))
 
 
 def without_repeats(

@@ -28,6 +28,13 @@ _MAGIC = {
     b"\xfd7zXZ\x00": ".xz",
     b"\x28\xb5\x2f\xfd": ".zst",
 }  # what they begin with
+_INSTEAD = {  # how a file begins that is no data: what it is instead, and what would be right
+    b"version https://git-lfs.github.com/spec/": (
+        "a Git LFS pointer, not the data itself",
+        "git lfs pull gets the file",
+    ),
+    b"PK\x03\x04": ("a zip file", "unpack it"),
+}
 BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError)  # what reading a file may raise
 FEW, SHARE = 3, 0.01  # rows of a file whose ids may match nothing: so many, or this share if that is more
 BAD_SHARE = 0.2  # rows of a file that may be unusable for what they hold, or one row
@@ -156,8 +163,11 @@ class Lines(Source):
         try:
             with open_bytes(self.path, self.pipes) as stream:
                 for number, raw in enumerate(iter(lambda: stream.readline(MAX_LINE + 1), b""), 1):
-                    if number == 1 and (wrong := _not_lines(raw)):
-                        self.problem(1, *wrong)
+                    if number == 1 and raw.startswith(_UTF16):
+                        self.problem(1, "UTF-16", "save the file as UTF-8")
+                        return
+                    if number == 1 and not raw.endswith(b"\n") and b"\r" in raw.rstrip():
+                        self.problem(1, "line ends are CR alone, as of old Macs", "save it with LF or CR LF line ends")
                         return
                     if len(raw) > MAX_LINE:
                         self.problem(number, f"a line of more than {MAX_LINE:,} bytes", "end each row with a line end")
@@ -174,15 +184,6 @@ class Lines(Source):
         except UnicodeDecodeError as error:
             self.problem(number, f"byte {raw[error.start]:#04x} is not UTF-8", "save the file as UTF-8")
             return ""
-
-
-def _not_lines(first: bytes) -> tuple[str, str] | None:
-    """What is wrong with a whole file, by its first line."""
-    if first.startswith(_UTF16):
-        return "UTF-16", "save the file as UTF-8"
-    if not first.endswith(b"\n") and b"\r" in first.rstrip():
-        return "line ends are CR alone, as of old Macs", "save the file with LF or CR LF line ends"
-    return None
 
 
 class Rows(Lines):
@@ -296,9 +297,13 @@ def open_bytes(path: Path, pipes: bool = False) -> BinaryIO:
     NotTheFile for what only stands for the data or holds it, DataError for a pipe, unless one may be given (`pipes`),
     and for a device or a socket."""
     require_regular(path, pipes)
-    begin = _begin(path)
-    if instead := _instead(begin):
-        raise NotTheFile(*instead)
+    begin = b""
+    if path.is_file():
+        with path.open("rb") as file:
+            begin = file.read(64)
+    for first, instead in _INSTEAD.items():
+        if begin.startswith(first):
+            raise NotTheFile(*instead)
     begins_as = next((ending for magic, ending in _MAGIC.items() if begin.startswith(magic)), "")
     match path.suffix if path.suffix in PACKED else begins_as:
         case ".gz":
@@ -313,23 +318,6 @@ def open_bytes(path: Path, pipes: bool = False) -> BinaryIO:
             path.open("rb").close()  # pyarrow's errors do not tell a missing file
             return cast(BinaryIO, io.BufferedReader(pyarrow.input_stream(str(path), compression="zstd")))
     return opened(path, pipes)
-
-
-def _begin(path: Path) -> bytes:
-    """The first bytes of a regular file."""
-    if not path.is_file():
-        return b""
-    with path.open("rb") as file:
-        return file.read(64)
-
-
-def _instead(begin: bytes) -> tuple[str, str] | None:
-    """What a file that begins so is instead of data, and what would be right."""
-    if begin.startswith(b"version https://git-lfs.github.com/spec/"):
-        return "a Git LFS pointer, not the data itself", "git lfs pull gets the file"
-    if begin.startswith(b"PK\x03\x04"):
-        return "a zip file", "unpack it"
-    return None
 
 
 def first_bytes(path: Path, count: int = 1 << 16) -> bytes:

@@ -33,19 +33,15 @@ TOP_FILES = ("top1000.{}.tsv", "top1000.{}")
 
 
 def recognises(folder: Path) -> bool:
-    return _collection(folder).exists()
+    return plain_or_packed(folder, *COLLECTION_FILES).exists()
 
 
 def files(folder: Path) -> list[Path]:
-    paths = [_collection(folder)]
+    paths = [plain_or_packed(folder, *COLLECTION_FILES)]
     for split in SPLITS:
         paths += [_queries(folder, split), _qrels(folder, split), run_file(folder, split), *_pools(folder, split)]
     there = [path for path in paths if path.exists()]
     return there + [path for path in optional_files(folder) if path not in there]
-
-
-def _collection(folder: Path) -> Path:
-    return plain_or_packed(folder, *COLLECTION_FILES)
 
 
 def _qrels(folder: Path, split: str) -> Path:
@@ -72,7 +68,7 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
     """
     problems: list[Problem] = []
     notes: list[str] = []
-    if ".jsonl" in (path := _collection(folder)).suffixes:
+    if ".jsonl" in (path := plain_or_packed(folder, *COLLECTION_FILES)).suffixes:
         lines = JsonTable(path, problems, KEYS)
         documents = named_objects(lines, KEYS)
     else:
@@ -150,10 +146,10 @@ def _read_split(reader: JudgmentReader, split: str, texts: Mapping[str, str]) ->
         pool = reader.pool(rows, _of_triples(rows), queries)
     if triples.exists() and not path.exists():
         rows = Rows(triples, TRIPLES, "\t", reader.problems)
-        qrels = reader.qrels(rows, _of_triples(rows), queries)
+        qrels = reader.qrels(rows, _of_triples(rows), queries, split)
     else:
         rows = qrels_of(path, reader.problems)
-        qrels = reader.qrels(rows, qrels_rows(rows), queries)
+        qrels = reader.qrels(rows, qrels_rows(rows), queries, split)
     run, teacher = reader.run(split, queries), reader.teacher(split, queries)
     return RawSplit(list(texts), [(text,) for text in texts.values()], qrels, run, pool, teacher)
 
