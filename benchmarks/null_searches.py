@@ -26,7 +26,7 @@ from contextlib import ExitStack, contextmanager, nullcontext, redirect_stderr
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory, mkdtemp
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -149,12 +149,11 @@ def without_ray(executor: InProcess) -> Iterator[None]:
     replaced = {"run_trials": executor.run_trials, "ray_session": lambda *_: nullcontext()}
     replaced |= {"MlflowWriter": no_mlflow, "write_report": lambda *_: None, "Concurrency": lambda *_: lambda: 1}
     unread = {"notes": lambda *_: [], "label_free": lambda *_: NOTHING}
+    patches = [patch.multiple(module, **replaced) for module in (run_search, run_confirmation)]
+    patches += [patch.multiple(inputs.RankerInputs, **unread), patch.object(inputs, "untrained", read_once)]
     with ExitStack() as stack:
-        stack.enter_context(patch.multiple(run_search, **replaced))
-        stack.enter_context(patch.multiple(run_confirmation, **replaced))
-        stack.enter_context(patch.multiple(inputs.RankerInputs, **unread))
-        stack.enter_context(patch.object(inputs, "untrained", read_once))
-        stack.enter_context(redirect_stderr(io.StringIO()))
+        for one in (*patches, redirect_stderr(io.StringIO())):
+            stack.enter_context(one)
         yield
 
 
@@ -183,14 +182,10 @@ def write_truth(path: Path, experiment: Experiment) -> None:
 
 def searched(data: Path, curriculum: str, trials: int, seed: int, memory: Path) -> Outcome:
     """Runs a search and its confirmation."""
-    storage = Path(mkdtemp(dir=memory))
-    try:
-        with without_ray(InProcess(memory, 10_000 * seed)):
-            folder = SearchFolder(storage, curriculum)
-            run_search.start_search(experiment_of(data, curriculum, trials, seed, memory), folder, None)
-            document = run_confirmation.confirm_search(folder, Request(), None)
-    finally:
-        shutil.rmtree(storage)
+    with TemporaryDirectory(dir=memory) as storage, without_ray(InProcess(memory, 10_000 * seed)):
+        folder = SearchFolder(Path(storage), curriculum)
+        run_search.start_search(experiment_of(data, curriculum, trials, seed, memory), folder, None)
+        document = run_confirmation.confirm_search(folder, Request(), None)
     best = document["configurations"][0]
     return Outcome(data.name, curriculum, trials, seed, document["verdict"], best["difference"], best["p_new_adjusted"])
 
@@ -217,14 +212,16 @@ def interval(count: int, of: int) -> str:
 
 def table(outcomes: list[Outcome]) -> str:
     """Markdown: a row for each curriculum, data set and number of trials, and one for all searches of a curriculum."""
-    groups: dict[tuple[str, str, str], list[str]] = {}
-    for one in outcomes:
-        groups.setdefault((one.curriculum, one.data, str(one.trials)), []).append(one.verdict)
-        groups.setdefault((one.curriculum, "all", "all"), []).append(one.verdict)
     lines = ["| curriculum | data | trials | better | worse |", "|---|---|---:|---|---|"]
-    for key, verdicts in sorted(groups.items(), key=lambda group: list(TREATMENTS).index(group[0][0])):
-        counts = [interval(verdicts.count(verdict), len(verdicts)) for verdict in ("better", "worse")]
-        lines.append(f"| {' | '.join((*key, *counts))} |")
+    for curriculum in dict.fromkeys(one.curriculum for one in outcomes):
+        groups: dict[tuple[str, str], list[str]] = {}
+        for one in outcomes:
+            if one.curriculum == curriculum:
+                groups.setdefault((one.data, str(one.trials)), []).append(one.verdict)
+        groups["all", "all"] = [verdict for verdicts in groups.values() for verdict in verdicts]
+        for key, verdicts in groups.items():
+            counts = [interval(verdicts.count(verdict), len(verdicts)) for verdict in ("better", "worse")]
+            lines.append(f"| {' | '.join((curriculum, *key, *counts))} |")
     return "\n".join(lines)
 
 
@@ -241,8 +238,8 @@ def main() -> int:
     memory = options.memory.resolve()
     memory.mkdir(parents=True, exist_ok=True)
     os.environ[ROOT] = str(memory / "cache")  # what it reads of test is none of the user's readings
-    data = [path.resolve() for path in options.data]
-    data, seeds = (data[:1], QUICK) if options.quick else (data, options.seeds)
+    data = [path.resolve() for path in options.data][: 1 if options.quick else None]
+    seeds = QUICK if options.quick else options.seeds
     print(table(outcomes_of(data, options.curricula, seeds, memory, memory / options.rows)))
     return 0
 
