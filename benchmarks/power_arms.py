@@ -79,17 +79,17 @@ def tested(
 ) -> Tested:
     """The product's test of the first two arms. `others`: variances of the means of other configurations' seeds [R, E],
     and their degrees of freedom [E]."""
-    few, queries = summary.seeds - 1.0, summary.queries
+    of_arm, queries = summary.seeds - 1.0, summary.queries
     if paired:
         own = summary.of_seeds[:, 0].var(axis=1, ddof=1)[:, None]
-        variance, freedom = own[:, 0], np.full(len(own), few)
+        variance, freedom = own[:, 0], np.full(len(own), of_arm)
     else:
         own = summary.means[:, :2].var(axis=2, ddof=1)
-        variance, freedom = welch(own, few)
+        variance, freedom = welch(own, of_arm)
     if others is not None:
         known, freedoms = others
         every = np.concatenate([own, known], axis=1)
-        alike = prior_freedom(every, np.append(np.full(own.shape[1], few), freedoms))
+        alike = prior_freedom(every, np.append(np.full(own.shape[1], of_arm), freedoms))
         variance, lent = borrowed(variance, freedom, *pooled_prior(known, freedoms, alike, own.shape[1]), caution)
         freedom = freedom + lent
     squares = queries * np.maximum(variance, TINY), summary.of_query[:, 0], summary.residual[:, 0]

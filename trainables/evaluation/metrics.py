@@ -363,7 +363,7 @@ class Evaluator:
         if relevance_level < 1:
             raise ValueError(f"relevance_level {relevance_level} is below 1")
         self.relevance_level = relevance_level
-        self.metrics = tuple(dict.fromkeys([*METRICS, *([metric] if metric else [])]))
+        self.metrics: tuple[str, ...] = tuple(dict.fromkeys([*METRICS, *([metric] if metric else [])]))
         self.order = TrecOrder(split, document_ids)
         self._retrieved = slice(None) if depth is None else np.flatnonzero(self.order.rank <= depth)
         self._split, self._grade = split, split.grade

@@ -303,7 +303,8 @@ def _divided(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     between = sizes * (count - sizes) / count * (high - low) ** 2
     best = between.argmax(axis=-1)[..., None]
     total = np.maximum(count * ordered.var(axis=-1), TINY**2)
-    return between.max(axis=-1) / total, *(np.take_along_axis(each, best, -1)[..., 0] for each in (low, high))
+    of_low, of_high = (np.take_along_axis(each, best, -1)[..., 0] for each in (low, high))
+    return between.max(axis=-1) / total, of_low, of_high
 
 
 @lru_cache

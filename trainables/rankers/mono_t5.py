@@ -42,12 +42,13 @@ def mono_files(folder: ModelFolder, settings: BertSettings, from_front: bool) ->
     config, tokenizer = read_model(folder.at)
     backend = tokenizer.backend_tokenizer
     words = [backend.encode(word, add_special_tokens=False).ids for word in ANSWERS]
-    if any(len(word) != 1 for word in words) or tokenizer.pad_token_id is None:
+    pad = tokenizer.pad_token_id
+    if any(len(word) != 1 for word in words) or not isinstance(pad, int):
         raise unusable(folder.model, f"has no single token for {' or '.join(ANSWERS)}, or none for padding")
     before, between, after = (tuple(backend.encode(part, add_special_tokens=False).ids) for part in PARTS)
     end = tuple(backend.encode("a").ids[len(backend.encode("a", add_special_tokens=False).ids) :])
     longest = (getattr(config, OURS, None) or {}).get("longest", min(tokenizer.model_max_length, ENDLESS))
-    template = PairTemplate(before, between, after + end, False, longest, tokenizer.pad_token_id, from_front)
+    template = PairTemplate(before, between, after + end, False, longest, pad, from_front)
     return {
         TOKENIZER: backend.to_str(),
         CONFIG: config_file(config),
