@@ -146,7 +146,7 @@ def outcome(cell: Cell, data: Path, storage: Path) -> dict[str, Any]:
     search = searched(cell, data, storage)
     verdict = search.confirm(until_settled=True, **cell.confirm, progress=False)
     found = verdict.document
-    best, plain, default = found["configurations"][0], found["baseline"], found["default"]
+    best, plain, default = found["configurations"][0], found["opponents"][0], found["default"]
     run, ranking = read_data(cell, data)
     clusters, level = clusters_of(run, ranking), run.evaluation.relevance_level
     values, opponent = (values_of(found, entry, found["seeds"]) for entry in (best, plain))
@@ -167,7 +167,7 @@ def outcome(cell: Cell, data: Path, storage: Path) -> dict[str, Any]:
         "default": None if default is None else {key: default[key] for key in CELL_FIELDS},
         **over_default(found, values, opponent, clusters),
         "interval": compared(values, opponent, clusters)["ci95_new"],
-        **{key: best[key] for key in ("difference", "ci95_new", "p_new", "size")},
+        **{key: plain[key] for key in ("difference", "ci95_new", "p_new", "size")},
         **{key: found[key] for key in ("verdict", "detectable", "seeds_needed", "first_stage", "label_free")},
         "collapsed": len(found["collapsed"]),
         "gains": gains(traits_of(ranking, ranking.splits["test"], level) | wrong, values - opponent),
