@@ -111,9 +111,9 @@ BAD: dict[str, Row] = {
     "TREC: no queries": ({"collection.tsv": COLLECTION}, ["data: queries"]),
     "TREC: queries alone": (without(TREC, "qrels.dev.txt"), ["qrels.dev.txt: missing"]),
     "TREC: judgments alone": (without(TREC, "queries.dev.tsv"), ["queries.dev.tsv: missing"]),
-    "TREC: a candidate without text": (
+    "TREC: a candidate without text, which is a note, and a grade": (
         JUDGED | {"qrels.dev.txt": JUDGED["qrels.dev.txt"] + "dev-a 0 gone 3\ndev-a 0 d1 x\n"},
-        ["qrels.dev.txt: 8 'x'; 7 gone collection"]),
+        ["qrels.dev.txt: 8 'x'"]),
     "TREC: a line of 50 MB": (TREC | {"collection.tsv": f"{COLLECTION}d9\t{50_000_000 * 'x'}"},
                               ["collection.tsv: 5 line bytes"]),
     "TREC: scores of a teacher": (
@@ -130,8 +130,6 @@ BAD: dict[str, Row] = {
         BEIR | {"qrels/train.tsv": "train-a\td1\t1\n", "qrels/dev.tsv": QRELS + rows(
                     "dev-a 0 d1 1", "dev-a\td1\thigh", "x\td1\t1", "dev-a\td2\t1", "dev-a\td2\t2")},
         ["qrels/train.tsv: 1 header", "qrels/dev.tsv: 2 columns; 3 high; 4 unknown 'x'; 6 grade qrels/dev.tsv:5"]),
-    "BEIR: a candidate without text": (beir_files(runs=False) | {"qrels/dev.tsv": QRELS + "dev-a\tx\t1\n"},
-                                       ["qrels/dev.tsv: 2 'x' collection"]),
     "BEIR: no queries": (without(BEIR, "queries.jsonl"), ["queries.jsonl: missing"]),
     "BEIR: no judgments": ({name: text for name, text in BEIR.items() if "qrels" not in name},
                            ["data: qrels/SPLIT.tsv"]),

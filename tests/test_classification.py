@@ -297,6 +297,7 @@ def test_a_ranker_refuses_data_of_another_task(data: RankingData, tmp_path: Path
     training.save_ranker(tmp_path / "ranker")
     other = write_folder(tmp_path / "wikiqa", FORMS["wikiqa"])
     options = {"checkpoint": tmp_path / "ranker", "data": str(other), "split": "test", "query": None, "documents": None}
+    options["precision"] = None
     with pytest.raises(DataError, match=r"'wikiqa' is documents to rank, and the ranker learned to classify pairs"):
         command_of("rerank").execute(Namespace(**options, output=None))
 

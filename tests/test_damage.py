@@ -194,7 +194,7 @@ def test_a_training_alone_whose_state_is_damaged_starts_again(
         assert main([*given[:-1], output]) == DONE
         out, told = capfd.readouterr()
         assert (f"{state.name} is damaged" in told) == (output == "cut") and "going on" not in told
-        found.append({key: json.loads(out)[key] for key in ("dev", "best_iteration", "test")})
+        found.append({key: json.loads(out)[key] for key in ("dev", "best_iteration")})
     assert found[0] == found[1]
 
 

@@ -32,7 +32,7 @@ def rankers(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.chdir(folder)
         for data, options in (("data", ["--set", f"data.top_k={TOP}"]), ("pairs", [])):
             train = ["train", "--data", data, "--ranker", "conv_knrm", *SMALL_OPTIONS, *options]
-            assert main([*train, "--output", f"of-{data}"]) == DONE
+            assert main([*train, "--test", "--output", f"of-{data}"]) == DONE
     return folder
 
 

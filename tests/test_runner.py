@@ -99,7 +99,7 @@ def the_end(search_folder: SearchFolder) -> Event:
 def sit(search_folder: SearchFolder, ended: bool = True) -> dict[str, Any]:
     """A session of a search whose trials have ended, or have not."""
     quiet: Any = SimpleNamespace(notes=())
-    inputs: Any = None if ended else SimpleNamespace(notes=list)
+    inputs: Any = None if ended else SimpleNamespace(notes=list, warnings=list)
     with Journal(search_folder.folder) as journal:
         return runner._session(quiet, search_folder, journal, inputs, None)
 

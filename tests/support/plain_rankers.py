@@ -44,7 +44,7 @@ def bi_encoder(module: Any, query: Tensor, document: Tensor) -> Tensor:
     for text in (query, document):
         ids = [*module.template.before, *text.tolist(), *module.template.after]
         states = last_states(module.encoder, ids, [0] * len(ids))[0]
-        vectors.append(states.mean(0) if module.settings.pooling == "mean" else states[0])
+        vectors.append(states.mean(0) if module.form.pooling == "mean" else states[0])
     return functional.cosine_similarity(*vectors, dim=0)
 
 
