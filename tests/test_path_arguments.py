@@ -17,7 +17,8 @@ NO_PATH = {
     "--address", "--against-trial", "--at", "--best-of", "--correction", "--delta", "--difference", "--difficulty",
     "--final-share", "--format", "--m", "--max-iterations", "--max-seeds", "--metrics", "--n", "--name", "--pilot",
     "--power", "--query", "--ranker", "--reference", "--relevance-level", "--seed", "--seeds", "--split", "--stages",
-    "--precision", "--selection-seeds", "--steps", "--top", "--tracking-uri", "--trials", "baseline", "kind", "name", "pacing", "query", "scoring", "shell",
+    "--precision", "--selection-seeds",
+    "--steps", "--top", "--tracking-uri", "--trials", "baseline", "kind", "name", "pacing", "query", "scoring", "shell",
 }  # fmt: skip
 WRITTEN = {"--output", "--storage"}  # tests/test_output_devices.py, tests/test_search_folder.py
 HERE = {  # an argument: where it is tried, PATH in place of the file
