@@ -42,7 +42,7 @@ def test_the_example_leads_from_a_folder_to_a_verdict(tmp_path: Path) -> None:
     cells = [cell for cell in executed(notebook, tmp_path).cells if cell.cell_type == "code"]
     searched, confirmed = (next(cell for cell in cells if call in cell.source) for call in ("run(", "confirm("))
     line = outputs(searched, "text/plain")[0]
-    assert line.startswith("curricula: 4 of 4 trials done, 12 iterations") and line.endswith("done")
+    assert line.startswith("curricula: 6 of 6 trials done, 18 iterations") and line.endswith("done")
     kinds = [output["output_type"] for output in searched["outputs"]]
     assert sorted(kinds) == ["display_data", "execute_result", "stream"], "one line of progress, the result, a note"
     [shown] = outputs(searched, "text/html")
@@ -96,6 +96,6 @@ def test_an_interrupted_search_goes_on_and_leaves_nothing_behind(tmp_path: Path)
     how = f"tune_cl.open_search('toy', storage={storage}).resume()"
     assert stopped == f"stopped; what is done is saved. Go on with: {how}"
     assert state == "True False"
-    assert went_on == "[true, 3, [], false, true, 48, [2, 2]]"
+    assert went_on == "[true, 3, [], false, true, 48, [0, 0, 2, 2]]"
     said = done.stderr.split("-- resumed")[1]
     assert "trial" not in said and "note" not in said

@@ -146,7 +146,7 @@ def test_the_command_shows_what_json_holds(files: dict[str, str], console: Conso
 EMPTY = {"query": "who ?", "positive": "", "negative_1": "a cat", "negative_2": "a dog"}
 LEFT_OUT = {
     "beir": ("corpus.jsonl", beir_files(runs=False), '{"_id": "d9", "text": ""}\n', "1 document without text left out"),
-    "pairs": ("dev.jsonl", triple_files("jsonl"), json.dumps(EMPTY) + "\n", "1 row with an empty text left out"),
+    "pairs": ("dev.jsonl", triple_files("jsonl"), json.dumps(EMPTY) + "\n", "1 row without a text or label left out"),
     "trec": ("qrels.test.txt", trec_files(runs=False), "nobody 0 d1 1\n", "1 row of an unknown query left out"),
 }
 

@@ -13,7 +13,6 @@ from tests.support.data_folders import trec_files, write_folder
 from trainables.core.cache import cached, cached_resumable, load_array
 from trainables.core.errors import ConfigError, DataError
 from trainables.core.files import no_link, opened, read_text, write_text
-from trainables.rankers.folder import read_folder
 from trainables.training.checkpoint import load_tensors, require_whole
 from trainables.training.trees import read_trees
 from tune_cl.cli import main
@@ -79,14 +78,11 @@ def test_of_every_reader(read, tmp_path: Path) -> None:
         read(path)
 
 
-def test_of_a_seal_and_an_encoder(tmp_path: Path) -> None:
+def test_of_a_seal(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     pipe(tmp_path / "a" / "checksums.json")
     with pytest.raises(DataError, match="not a regular file"):
         require_whole(tmp_path / "a")
-    pipe(tmp_path / "encoder" / "config.json")
-    with pytest.raises(DataError, match="not a regular file"):
-        read_folder(str(tmp_path / "encoder"))
 
 
 def test_a_pipe_in_the_cache_holds_up_no_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
