@@ -76,12 +76,13 @@ def ours(folder: Path) -> np.ndarray:
     return ranker.shown(scores)
 
 
-def theirs(folder: Path, ranker: str) -> np.ndarray:
-    """Scores by sentence-transformers, a text at a time, so that padding plays no part."""
+def theirs(folder: Path, ranker: str, **model: Any) -> np.ndarray:
+    """Scores by sentence-transformers, a text at a time, so that padding plays no part. `model`: how it loads one
+    that is stored in half precision."""
     import sentence_transformers as st
 
     if ranker == "bi_encoder":
-        model = st.SentenceTransformer(str(folder), device="cpu")
+        model = st.SentenceTransformer(str(folder), device="cpu", model_kwargs=model)
         query, documents = model.encode_query([QUERY]), model.encode_document(DOCUMENTS, batch_size=1)
         return model.similarity(query, documents)[0].numpy()
     found = read_folder(str(folder))
@@ -89,7 +90,7 @@ def theirs(folder: Path, ranker: str) -> np.ndarray:
         return asked(folder)
     if found.kind == "seq2seq":
         return answered(folder)
-    scores = st.CrossEncoder(str(folder), device="cpu").predict(PAIRS, batch_size=1)
+    scores = st.CrossEncoder(str(folder), device="cpu", model_kwargs=model).predict(PAIRS, batch_size=1)
     if scores.ndim == 2 and scores.shape[1] == 2:
         return torch.from_numpy(scores).softmax(1)[:, 1].numpy()
     return scores
@@ -129,7 +130,7 @@ def test_scores_are_equal_or_the_model_is_refused(kind: str, ranker: str, folder
         return
     if expected == EQUAL and scores_untrained(ranker, folder):
         require_ranker(folder)
-        np.testing.assert_allclose(ours(folder), theirs(folder, ranker), **CLOSE)
+        np.testing.assert_allclose(ours(folder), theirs(folder, ranker, dtype=torch.float32), **CLOSE)
     training = trained(ranker, folder, tmp_path / "saved", expected)
     assert is_shared_form(tmp_path / "saved") is (expected != OWN)
     scores = ours(tmp_path / "saved")
