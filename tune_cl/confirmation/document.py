@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any
@@ -114,9 +114,20 @@ class Compared:
 
     def _tests(self, pairs: Sequence[tuple[str, str]], seeds: int | None = None) -> list[Corrected]:
         """Not corrected, of the first `seeds` seeds; None: of all."""
-        values = [(self.tested[label][:seeds], self.tested[reference][:seeds]) for label, reference in pairs]
-        matters = [self.seed_matters(*labels) for labels in pairs]
-        return corrected_tests(values, "none", matters, self.taken)
+        tests: dict[int, Corrected] = {}
+        for paired in (True, False):
+            places = [place for place, labels in enumerate(pairs) if self.in_pairs(*labels) == paired]
+            of_places = [pairs[place] for place in places]
+            values = [(self.tested[label][:seeds], self.tested[reference][:seeds]) for label, reference in of_places]
+            matters = [self.seed_matters(*labels) for labels in of_places]
+            taken = replace(self.taken, paired=paired)
+            tests |= zip(places, corrected_tests(values, "none", matters, taken) if places else [], strict=True)
+        return [tests[place] for place in range(len(pairs))]
+
+    def in_pairs(self, *labels: str) -> bool:
+        """Whether equal seeds make pairs of two configurations: where all trainings start from the same weights, or the
+        two differ in their curricula alone, so that they share initial weights and most batches."""
+        return self.taken.paired or not differences(*(self.params(label) for label in labels))["also_differs"]
 
     @property
     def taken(self) -> Seeds:
