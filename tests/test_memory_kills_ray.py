@@ -19,7 +19,10 @@ from tune_cl.history.state import SearchState, replay
 from tune_cl.process import environment
 from tune_cl.ray.session import ray_session
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif("ALONE" not in os.environ, reason="needs a machine of its own: ALONE=1 pytest"),
+]
 ROOM = 6  # GB that trials may take before Ray ends one; what else runs on the machine takes more or less meanwhile
 EACH = 4  # GB of a hungry one
 

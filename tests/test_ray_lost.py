@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Callable
@@ -16,7 +17,10 @@ from tests.support.trec_folder import write_trec_folder
 from tune_cl.history.journal import read_events
 from tune_cl.history.state import replay
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif("ALONE" not in os.environ, reason="needs a machine of its own: ALONE=1 pytest"),
+]
 
 
 @pytest.fixture
