@@ -25,6 +25,7 @@ from tune_cl.cli import command_of, main
 from tune_cl.cli.confirm import in_words
 from tune_cl.confirmation.compare import compare
 from tune_cl.confirmation.document import Compared
+from tune_cl.confirmation.intersection import twins_of
 from tune_cl.confirmation.request import (
     Configuration,
     Request,
@@ -37,9 +38,11 @@ from tune_cl.confirmation.verdict import (
     collapses,
     corrected_tests,
     first_level,
+    in_two_groups,
     notes_of,
     sentence,
     too_few_seeds,
+    untaught_runs,
 )
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import from_yaml
@@ -301,6 +304,38 @@ def test_near_duplicate_queries_count_as_one_where_clusters_are_given() -> None:
     found, copied = (one.over_looks([("root", "plain")])[0].test for one in (grouped, each))
     assert found.difference == pytest.approx(copied.difference) and found.p_value > copied.p_value
     assert found.new.p == pytest.approx(corrected_tests([(alike[1], alike[0])], "holm")[0].test.new.p)
+
+
+DEVS = ("baseline", 0.48), ("root", 0.2)
+
+
+def test_twins_are_paired_unless_their_rankers_differ() -> None:
+    """Other configurations that differ outside their curricula are two samples."""
+    params = {"ours": {"training.margin": 2}, "twin": {"training.margin": 1}, "wide": {"ranker.filters": 64}}
+    start = SimpleNamespace(starts_alike=False)
+    runs = {
+        label: [SimpleNamespace(run=start, configuration=SimpleNamespace(params=of))] for label, of in params.items()
+    }
+    twins = twins_of({"ours": {"twin": ("twin", "default"), "wide": ("champion",)}, "wide": {"ours": ("twin",)}})
+    compared = Compared(cast(Any, runs), "test", "map", "holm", twins=twins)
+    assert twins == {("ours", "twin"), ("wide", "ours")} and compared.in_pairs("ours", "twin")
+    assert not compared.in_pairs("ours", "wide") and not compared.in_pairs("wide", "ours")
+
+
+def test_an_arm_that_fails_under_some_seeds_or_learns_nothing_is_named() -> None:
+    document = document_of(row_of(0.0123, 0.01, 0.2, runs=5), verdict=SHOWN_NONE)
+    values = {"baseline": np.array([[0.2] * 4] * 3 + [[0.6] * 4] * 2), "root": np.linspace(0.5, 0.6, 20).reshape(5, 4)}
+    document["two_groups"] = in_two_groups(values)
+    rows = [{"label": label, "runs": [{"seed": seed, "dev": dev} for seed in (3, 4)]} for label, dev in DEVS]
+    document["untaught"] = untaught_runs(rows, [0.5, 0.52, 0.51, 0.49])
+    assert document["untaught"] == [{"label": "root", "seed": seed, "dev": 0.2} for seed in (3, 4)]
+    unsteady, low = notes_of(document)[:2]
+    assert unsteady.startswith("'baseline' fails under some seeds and works under others, and 5 seeds say little")
+    assert low == (
+        "trainings that learned next to nothing beside the search's trials: 'root' with seed 3 and 4 (0.2000 MAP on "
+        "dev at most)"
+    )
+    assert untaught_runs(rows, [0.5, 0.52]) == [], "two trials say nothing of what is usual"
 
 
 def _fallen(fell: dict[int, float], runs: int) -> dict[str, Any]:

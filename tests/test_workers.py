@@ -181,7 +181,8 @@ def test_a_search_with_trials_of_two_processes_survives_the_loss_of_one_and_of_i
         session(die)
     trials = session(kill_once).by_number()
     assert len(killed) == 1 and trials[0].outcome == "baseline"
-    assert [trial.arm for trial in trials] == ["plain", "curriculum"] * 2
+    assert [trial.arm for trial in trials] == ["plain", "curriculum", "curriculum", "plain"]
+    assert [trials[1].twin, trials[2].twin] == ["t0000", "t0003"], "one rate is the default's, the other is new"
     events = read_events(folder / FILE)
     assert any(event["event"] == "pause" for event in events), "no trial paused"
     assert any("processes: 2" in event["text"] for event in events if event["event"] == "machine")

@@ -23,7 +23,7 @@ from trainables.training.checkpoint import write_json
 from trainables.training.saves import DAMAGED
 from tune_cl.confirmation.against import rows_of as rows_of_existing
 from tune_cl.confirmation.document import Compared, among_each_other, document_of, failure, fair_of
-from tune_cl.confirmation.intersection import Role
+from tune_cl.confirmation.intersection import Role, twins_of
 from tune_cl.confirmation.looks import Look, look_at
 from tune_cl.confirmation.opponents import opponents_of
 from tune_cl.confirmation.readings import earlier_readings, reader_of, record_reading
@@ -54,7 +54,7 @@ from tune_cl.confirmation.selection import (
 )
 from tune_cl.confirmation.training import ended_result, fetch_results, is_trained, result_of
 from tune_cl.confirmation.trainings import Trainings, failures_in_words
-from tune_cl.confirmation.verdict import WITHOUT_CURRICULUM, notes_of
+from tune_cl.confirmation.verdict import WITHOUT_CURRICULUM, every_row, notes_of, untaught_runs
 from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Arm, Experiment
 from tune_cl.experiment.load import OF_TRAININGS, require_current
 from tune_cl.history.journal import Journal
@@ -279,7 +279,7 @@ class Confirmation:
         running = [one.label for one in self.running]
         readings = readings_before(self.last, running, asked, self.request.new_noise)
         options = self.request.split, self.state.metric, self.request.correction, self.max_seeds
-        return Compared(runs, *options, readings, self.clusters)
+        return Compared(runs, *options, readings, self.clusters, twins_of(self.roles))
 
     @property
     def running(self) -> list[Configuration]:
@@ -400,6 +400,8 @@ class Confirmation:
         named = self.request.against_trial is not None  # the opponent, which is then of no arm
         selection = [row for row in self.selection if not named or row["arm"] != PLAIN]
         document |= {"selection": selection, "fair": fair_of(self.state)}
+        best = [at.dev for trial in self.state.trials.values() if (at := trial.best(self.state.metric))]
+        document["untaught"] = untaught_runs(every_row(document), best)
         document |= self._drawn()
         document["earlier"] = looks_before(self.last, document)
         reader, storage = reader_of(self.search_folder), self.search_folder.storage

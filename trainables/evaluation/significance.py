@@ -103,24 +103,20 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class SeedPrior:
-    """How much seeds moved the means over the queries of other configurations, of the same ranker, data and split: the
-    variances, and the degrees of freedom of each. Where seeds are paired, these are variances of the difference of two
-    configurations."""
+    """How much seeds moved the means over the queries of the other configurations of a confirmation: the variances, and
+    the degrees of freedom of each."""
 
-    variances: tuple[float, ...] = ()
-    freedoms: tuple[float, ...] = ()
-
-
-NO_PRIOR = SeedPrior()
+    variances: tuple[float, ...]
+    freedoms: tuple[float, ...]
 
 
-def seed_prior(means: Iterable[np.ndarray], others: SeedPrior = NO_PRIOR) -> SeedPrior:
-    """From the means over the queries [N_i] of each configuration's seeds, and what `others` say. Trainings that
-    collapsed do not count; one seed says nothing, and equal means are no variance."""
+def seed_prior(means: Iterable[np.ndarray]) -> SeedPrior:
+    """From the means over the queries [N_i] of each configuration's seeds. Trainings that collapsed do not count; one
+    seed says nothing, and equal means are no variance."""
     sound = [each[~collapsed(each)] for each in means]
     told = [each for each in sound if len(each) > 1 and np.ptp(each)]
     variances = [float(each.var(ddof=1)) for each in told]
-    return SeedPrior((*others.variances, *variances), (*others.freedoms, *(len(each) - 1.0 for each in told)))
+    return SeedPrior(tuple(variances), tuple(len(each) - 1.0 for each in told))
 
 
 @dataclass(frozen=True)
@@ -130,13 +126,11 @@ class Seeds:
     paired  whether equal seeds make pairs: where all trainings start from the same pretrained weights, a seed moves
             both arms alike. Where it draws the initial weights, the arms are two samples: pairs would halve the
             degrees of freedom and cancel next to nothing.
-    prior   of other configurations than those compared
     few     up to so many seeds have the degrees of freedom of their variance alone: those that happen to lie close
             together would get too many. Where there is a look after each seed, that matters with three, too
     """
 
     paired: bool = True
-    prior: SeedPrior = NO_PRIOR
     few: int = FEW
 
 
@@ -163,11 +157,11 @@ def crossed_tests(pairs: Sequence[Pair], seeds: Seeds = PAIRED) -> list[CrossedT
     """
     if len(pairs[0][0]) < 2:
         return [UNKNOWN] * len(pairs)
-    spreads = _paired_spreads(pairs, seeds.prior) if seeds.paired else _unpaired_spreads(pairs, seeds.prior)
+    spreads = _paired_spreads(pairs) if seeds.paired else _unpaired_spreads(pairs)
     return [_crossed(*pair, spread, seeds) for pair, spread in zip(pairs, spreads, strict=True)]
 
 
-def _paired_spreads(pairs: Sequence[Pair], prior: SeedPrior) -> list[Spread]:
+def _paired_spreads(pairs: Sequence[Pair]) -> list[Spread]:
     """Of the differences at equal seed. Those from the same reference lend each other their variance (`moderated`);
     those of one configuration from several references do not, for these are unlike: its own settings without the
     curriculum vary much less beside it than another champion."""
@@ -175,32 +169,27 @@ def _paired_spreads(pairs: Sequence[Pair], prior: SeedPrior) -> list[Spread]:
     references = [reference.tobytes() for _, reference in pairs]
     for one in dict.fromkeys(references):
         places = [place for place, reference in enumerate(references) if reference == one]
-        own = _moderated_spreads([pairs[place] for place in places], prior)
+        own = _moderated_spreads([pairs[place] for place in places])
         spreads |= dict(zip(places, own, strict=True))
     return [spreads[place] for place in range(len(pairs))]
 
 
-def _moderated_spreads(pairs: Sequence[Pair], prior: SeedPrior) -> list[Spread]:
+def _moderated_spreads(pairs: Sequence[Pair]) -> list[Spread]:
     """Of pairs with the same reference."""
     of_seeds = np.array([(values - reference).mean(axis=1) for values, reference in pairs])
     deviations = of_seeds - of_seeds.mean(axis=1, keepdims=True)
     variances = np.array([_error(each) ** 2 * len(each) for each in np.round(of_seeds, 12)])
-    shrunk, freedom = moderated(variances, deviations)
-    few = of_seeds.shape[1] - 1.0
-    return [
-        _lent(np.array([own]), few, float(one), float(free), prior)
-        for own, one, free in zip(variances, shrunk, freedom, strict=True)
-    ]
+    return [Spread(float(one), float(free)) for one, free in zip(*moderated(variances, deviations), strict=True)]
 
 
-def _unpaired_spreads(pairs: Sequence[Pair], prior: SeedPrior) -> list[Spread]:
-    """Of the two arms as two samples (Welch 1947); the arms of the other pairs count with `prior`."""
+def _unpaired_spreads(pairs: Sequence[Pair]) -> list[Spread]:
+    """Of the two arms as two samples (Welch 1947); the arms of the other pairs lend them theirs."""
     arms = {values.tobytes(): np.round(values.mean(axis=1), 12) for pair in pairs for values in pair}
     spreads = []
     for pair in pairs:
         own = {values.tobytes() for values in pair}
         variances = np.array([_error(arms[values.tobytes()]) ** 2 * len(values) for values in pair])
-        others = seed_prior((means for key, means in arms.items() if key not in own), prior)
+        others = seed_prior(means for key, means in arms.items() if key not in own)
         few = len(pair[0]) - 1.0
         variance, freedom = welch(variances, few)
         spreads.append(_lent(variances, few, float(variance), float(freedom), others))
@@ -214,7 +203,7 @@ def welch(variances: np.ndarray, freedom: float) -> tuple[np.ndarray, np.ndarray
 
 
 def _lent(own: np.ndarray, few: float, variance: float, freedom: float, others: SeedPrior) -> Spread:
-    """`own`: variances of the seeds of each arm, or of the difference alone, with `few` degrees of freedom each."""
+    """`own`: variances of the seeds of each arm, with `few` degrees of freedom each."""
     if not others.variances or not own.any():
         return Spread(variance, freedom)
     known, freedoms = np.array(others.variances), np.array(others.freedoms)
@@ -314,15 +303,17 @@ def _usually_explained(count: int) -> float:
     return float(np.quantile(_divided(drawn)[0], 1 - UNLIKELY))
 
 
-def untaught(devs: np.ndarray, others: np.ndarray, untrained: float = -math.inf) -> np.ndarray:
+def untaught(devs: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Which trainings of a configuration have learned next to nothing, bool [..., N], by their values on dev [..., N]:
-    not above the untrained ranker's, or a tenth below the median of the search's other trials [..., T] and further
-    below them than one of N more would be in 1 % of cases (Student's prediction)."""
+    a tenth below the median of the search's trials [..., T] and further below them than one of N more would be in 1 %
+    of cases (Student's prediction). Three trials or more can tell."""
     count = others.shape[-1]
+    if count < 3:
+        return np.zeros(devs.shape, bool)
     error = np.maximum(others.std(axis=-1, ddof=1) * math.sqrt(1 + 1 / count), TINY)[..., None]
     chance = stdtr(count - 1, (devs - others.mean(axis=-1)[..., None]) / error)
     fallen = devs < (1 - FALL) * np.median(others, axis=-1)[..., None]
-    return (devs <= untrained) | ((chance < UNLIKELY / devs.shape[-1]) & fallen)
+    return (chance < UNLIKELY / devs.shape[-1]) & fallen
 
 
 def clustered(values: np.ndarray, clusters: Sequence[int] | np.ndarray | None) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 
 from trainables.core.errors import WorkFailed
 from trainables.core.prose import counted
-from trainables.evaluation.significance import FEW, NO_PRIOR, SeedPrior, Seeds, bootstrap_ci, clustered
+from trainables.evaluation.significance import FEW, Seeds, bootstrap_ci, clustered
 from tune_cl.confirmation.intersection import Opposed, Role, corrected_over, leader_of, verdict_on
 from tune_cl.confirmation.looks import at_reading, over_looks
 from tune_cl.confirmation.request import FIRST_LOOK, SeedRun
@@ -24,6 +24,7 @@ from tune_cl.confirmation.verdict import (
     comparison,
     corrected_tests,
     first_level,
+    in_two_groups,
     power_of,
 )
 from tune_cl.experiment.experiment import ARMS, PLAIN
@@ -40,8 +41,8 @@ SHOWN = 3  # ids in a message
 class Compared:
     """What is compared on one split. `runs`: by label, of the same seeds; all have ended. `max_seeds`: with looks after
     each seed, the most seeds that there might be; None without looks. `readings`: numbers of seeds with which the same
-    was read before, ascending. `clusters`: the cluster of each query, if
-    near-duplicates are to count as one. `prior`: what other trainings show of the seeds."""
+    was read before, ascending. `clusters`: the cluster of each query, if near-duplicates are to count as one. `twins`:
+    labels of configurations and of those that differ from them in what the search is about alone."""
 
     runs: Mapping[str, Runs]
     split: str
@@ -50,7 +51,7 @@ class Compared:
     max_seeds: int | None = None
     readings: tuple[int, ...] = ()
     clusters: Mapping[str, int] | None = None
-    prior: SeedPrior = NO_PRIOR
+    twins: Set[tuple[str, str]] = frozenset()
 
     @cached_property
     def values(self) -> dict[str, np.ndarray]:
@@ -124,16 +125,20 @@ class Compared:
             tests |= zip(places, corrected_tests(values, "none", matters, taken) if places else [], strict=True)
         return [tests[place] for place in range(len(pairs))]
 
-    def in_pairs(self, *labels: str) -> bool:
+    def in_pairs(self, label: str, other: str) -> bool:
         """Whether equal seeds make pairs of two configurations: where all trainings start from the same weights, or the
-        two differ in their curricula alone, so that they share initial weights and most batches."""
-        return self.taken.paired or not differences(*(self.params(label) for label in labels))["also_differs"]
+        two share initial weights and most batches, because they differ in their curricula alone or are twins that
+        differ in nothing of the ranker."""
+        if self.starts_alike:
+            return True
+        also = differences(self.params(label), self.params(other))["also_differs"]
+        return not also or ((label, other) in self.twins and not any(key.startswith("ranker.") for key in also))
 
     @property
     def taken(self) -> Seeds:
         """How the tests take the seeds: in pairs where all trainings start from the same weights."""
         few = FEW if self.max_seeds is None else FIRST_LOOK
-        return Seeds(self.starts_alike, self.prior, few)
+        return Seeds(self.starts_alike, few)
 
     @property
     def starts_alike(self) -> bool:
@@ -192,6 +197,7 @@ def document_of(
     rows = {label: _tested_row(compared, label, one) for label, one in opposed.items()}
     top, against = opposed[leader], opposed[leader].least_favourable
     labels = list(dict.fromkeys([champion, *(each for one in opposed.values() for each in one.tests), *rows]))
+    values = {label: compared.values[label] for label in labels}
     document = {
         "baseline": compared.row(against),
         "configurations": [rows.pop(leader), *rows.values()],
@@ -199,7 +205,8 @@ def document_of(
         "queries": compared.values[leader].shape[1],
         "clusters": compared.tested[leader].shape[1],
         "readings_of_seeds": [*compared.readings],
-        "collapsed": collapses({label: compared.values[label] for label in labels}, compared.seeds),
+        "collapsed": collapses(values, compared.seeds),
+        "two_groups": in_two_groups(values),
         "verdict": verdict_on(opposed, recommended),
         "these_seeds": verdict_on(opposed, recommended, new_seeds=False),
         "default": _default_row(compared, champion, top.roles),

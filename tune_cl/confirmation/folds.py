@@ -15,7 +15,7 @@ from trainables.core.errors import WorkFailed
 from trainables.evaluation.per_query import values_file
 from trainables.evaluation.trec_files import read_per_query
 from tune_cl.confirmation.document import Compared, document_of
-from tune_cl.confirmation.intersection import ROLES, Role
+from tune_cl.confirmation.intersection import ROLES, Role, twins_of
 from tune_cl.confirmation.request import Request
 from tune_cl.space.space import Flat
 
@@ -92,7 +92,7 @@ def joined(name: str, documents: Sequence[Document], request: Request) -> dict[s
     champion = next(iter(next(iter(opponents.values()))))
     readings = max((document["readings_of_seeds"] for document in documents), key=len)
     on = {"split": request.split, "metric": documents[0]["metric"], "correction": request.correction}
-    compared = Folds({}, **on, readings=tuple(readings), rows=rows)
+    compared = Folds({}, **on, readings=tuple(readings), twins=twins_of(opponents), rows=rows)
     recommended = "" if request.tests_all else next(iter(opponents))
     return {
         "search": f"{name}-FoldN",

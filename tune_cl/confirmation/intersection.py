@@ -18,6 +18,7 @@ Role = Literal["champion", "twin", "default", "filter", "trial"]
 """champion: what dev chose in the plain arm; twin: a configuration's own settings without the curriculum; default: the
 first trial; filter: the pairs that a curriculum ever uses, in random order; trial: what `--against-trial` names."""
 ROLES: tuple[Role, ...] = get_args(Role)
+TWINS = {"twin", "filter"}
 DECIDE_HARM = {"champion", "twin", "trial"}  # a curriculum below the default may owe that to its learning rate alone
 
 
@@ -54,6 +55,12 @@ class Opposed:
     def marks(self) -> str:
         """† or ‡ where the configuration is above all opponents at 95 or 99 %."""
         return self.tests[self.least_favourable].marks if self.direction() > 0 else ""
+
+
+def twins_of(opponents: Mapping[str, Mapping[str, tuple[Role, ...]]]) -> frozenset[tuple[str, str]]:
+    """Configurations with each of their opponents that differs from them in what the search is about alone."""
+    pairs = ((label, one, roles) for label, of in opponents.items() for one, roles in of.items())
+    return frozenset((label, one) for label, one, roles in pairs if TWINS & {*roles})
 
 
 def p_of(corrected: Corrected) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -20,6 +20,8 @@ from trainables.evaluation.significance import (
     detectable,
     seeded_tests,
     seeds_needed,
+    two_groups,
+    untaught,
 )
 from tune_cl.space.wording import below_label_free, setting
 
@@ -89,6 +91,21 @@ def collapses(values: Mapping[str, np.ndarray], seeds: Sequence[int]) -> list[di
     ]
 
 
+def in_two_groups(values: Mapping[str, np.ndarray]) -> list[str]:
+    """The labels of configurations that fail under some seeds and work under others, from per-query values [N, Q]."""
+    return [label for label, each in values.items() if two_groups(each.mean(axis=1))]
+
+
+def untaught_runs(rows: Iterable[Mapping[str, Any]], trials: Sequence[float]) -> list[dict[str, Any]]:
+    """Each training that learned next to nothing beside the search's trials. `trials`: their best values on dev."""
+    found = []
+    for row in rows:
+        low = untaught(np.array([run["dev"] for run in row["runs"]]), np.array(trials))
+        runs = (run for run, is_low in zip(row["runs"], low, strict=True) if is_low)
+        found += [{"label": row["label"], "seed": run["seed"], "dev": run["dev"]} for run in runs]
+    return found
+
+
 def too_few_seeds(document: Mapping[str, Any]) -> bool:
     """Whether trainings collapse, and too few seeds are without a collapse to tell how often."""
     fell = {one["seed"] for one in document.get("collapsed", ())}
@@ -133,8 +150,11 @@ def comparison(corrected: Corrected, interval: tuple[float, float]) -> dict[str,
 def notes_of(document: Mapping[str, Any]) -> list[str]:
     """What to know of a comparison before one believes it; of a document that has at least its `split`."""
     notes = [_fell(document)] if document.get("collapsed") else []
+    notes += [_unsteady(label, len(document["seeds"])) for label in document.get("two_groups", ())]
+    notes += [_learned_nothing(document)] if document.get("untaught") else []
     if "baseline" in document:
-        means = [row["mean"] for row in (document["baseline"], *document["configurations"])]
+        plain = next((one for one in opponents(document) if "champion" in one["roles"]), document["baseline"])
+        means = [row["mean"] for row in (plain, *document["configurations"])]
         notes += filter(None, [below_label_free(document, document["metric"], means)])
     if document["split"] == "dev":
         return [*notes, ON_DEV]
@@ -154,8 +174,23 @@ def _fell(document: Mapping[str, Any]) -> str:
     return f"trainings collapsed: {', '.join(each)}; what is shown holds with and without these seeds"
 
 
+def _unsteady(label: str, seeds: int) -> str:
+    return (
+        f"'{label}' fails under some seeds and works under others, and {seeds} seeds say little of how often; a lower "
+        "learning rate may end that"
+    )
+
+
+def _learned_nothing(document: Mapping[str, Any]) -> str:
+    low = document["untaught"]
+    of_label = {one["label"]: [str(each["seed"]) for each in low if each["label"] == one["label"]] for one in low}
+    which = ", ".join(f"'{label}' with seed {' and '.join(seeds)}" for label, seeds in of_label.items())
+    reached = f"{max(one['dev'] for one in low):.4f} {in_words(document['metric'])} on dev at most"
+    return f"trainings that learned next to nothing beside the search's trials: {which} ({reached})"
+
+
 def _read_before(split: str, looks: Sequence[Mapping[str, Any]], accounted: bool) -> str:
-    """Who knows what a split has shown can go on asking until it shows what pleases."""
+    """Notes earlier tests on the same split."""
     last = looks[-1]
     tested = len(last["configurations"]) + len(last["dropped"])
     times = f"{counted(len(looks), 'time')} before, last" if len(looks) > 1 else "before,"
