@@ -43,7 +43,7 @@ from trainables.training.checkpoint import read_json, write_json
 from trainables.training.conclusion import RANKER, Conclusion
 from trainables.training.factory import make_training
 from trainables.training.prepared import PreparedData, prepared_for, prepared_key
-from tune_cl import inputs, run_confirmation, run_search
+from tune_cl import inputs, run_confirmation, run_search, run_trainings
 from tune_cl.confirmation.request import Request
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
@@ -52,11 +52,11 @@ from tune_cl.ray.shared_data import untrained
 from tune_cl.search.trials import Plan, Trials
 
 SEEDS, QUICK = 20, 2  # master seeds
-NOISY = {"data": {"label_noise": {"share": 0.4}}}
+NOISY = {"data": {"label_noise": {"share": 0.8}}}
 TREATMENTS: dict[str, dict[str, Any]] = {
     "nothing": {"curriculum": {"pacing": "linear", "delta": 1.0, "T": 0.5}},
     "random": {"curriculum": {"pacing": "linear", "scoring": "random", "delta": 0.33, "T": 0.5}},
-    "helps": {"curriculum": {"pacing": "adaptive", "scoring": "file", "delta": 0.6, "patience": 99, "T": 1.0}} | NOISY,
+    "helps": {"curriculum": {"pacing": "adaptive", "scoring": "file", "delta": 0.2, "patience": 99, "T": 1.0}} | NOISY,
 }
 TRIALS = {"nothing": (4, 6, 12), "random": (4, 6, 12), "helps": (6,)}
 SPACE: dict[str, Any] = {
@@ -149,7 +149,10 @@ def without_ray(executor: InProcess) -> Iterator[None]:
     replaced = {"run_trials": executor.run_trials, "ray_session": lambda *_: nullcontext()}
     replaced |= {"MlflowWriter": no_mlflow, "write_report": lambda *_: None, "Concurrency": lambda *_: lambda: 1}
     unread = {"notes": lambda *_: [], "label_free": lambda *_: NOTHING}
-    patches = [patch.multiple(module, **replaced) for module in (run_search, run_confirmation)]
+    patches = [
+        patch.multiple(module, **{name: value for name, value in replaced.items() if hasattr(module, name)})
+        for module in (run_search, run_trainings, run_confirmation)
+    ]
     patches += [patch.multiple(inputs.RankerInputs, **unread), patch.object(inputs, "untrained", read_once)]
     with ExitStack() as stack:
         for one in (*patches, redirect_stderr(io.StringIO())):

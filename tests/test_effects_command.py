@@ -80,9 +80,8 @@ def trained_here() -> Iterator[type[LocalTrainer]]:
         yield
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (run_trainings, run_confirmation):
-            patch.setattr(module, "run_trials", LocalTrainer.run_trials)
-            patch.setattr(module, "ray_session", no_ray)
+        patch.setattr(run_trainings, "run_trials", LocalTrainer.run_trials)
+        patch.setattr(run_trainings, "ray_session", no_ray)
         for module in (run_effects, run_confirmation):
             patch.setattr(module, "MlflowWriter", NoWriter)
         for name, value in (("fails", {}), ("left", 1000), ("trained", [])):
@@ -224,7 +223,7 @@ def test_further_seeds_of_the_default_s_pair_tell_how_much_seeds_matter(
     ]
     inputs = inputs_of(experiment)
     with search.open() as journal:
-        SeedTrainings(search, state, experiment, journal).train(runs, inputs.by_key, "seeds")
+        SeedTrainings(search, state, experiment, journal).train([runs], inputs.by_key, "seeds", len(runs))
     found = recorded_effects(search)
     values = [0.05] + [ended_result(a.folder, "dev")["dev"] - ended_result(b.folder, "dev")["dev"]
                        for a, b in (runs[:2], runs[2:])]  # fmt: skip

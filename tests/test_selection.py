@@ -16,7 +16,7 @@ from trainables.data import load_data
 from trainables.data.clusters import query_clusters
 from trainables.data.columns import TextColumn
 from trainables.training import factory
-from tune_cl import run_confirmation as runner
+from tune_cl import run_trainings
 from tune_cl.cli import command_of
 from tune_cl.confirmation.readings import earlier_readings, record_reading, split_digest
 from tune_cl.confirmation.request import Configuration, plain_label
@@ -223,14 +223,14 @@ def test_a_reading_is_recorded_before_test_is_read_so_that_two_at_once_know_of_e
 ) -> None:
     seen: list[int] = []
 
-    def meanwhile(*arguments: Any, train: Any = runner.run_trials) -> None:
+    def meanwhile(*arguments: Any, train: Any = run_trainings.run_trials) -> None:
         read = load_data(load_experiment(str(tmp_path / "first/toy.yaml"), data=str(data)).base_ranker().data)
         digest = split_digest(read, "test")
         seen.append(len(earlier_readings(digest, "another", tmp_path)))
         record_reading(digest, "another", None, None)
         train(*arguments)
 
-    monkeypatch.setattr(runner, "run_trials", meanwhile)
+    monkeypatch.setattr(run_trainings, "run_trials", meanwhile)
     document = confirm(two_armed(tmp_path / "first", data), top=1, seeds=2)
     assert seen == [1] and [one["reader"] for one in document["readings"]] == ["another"]
 

@@ -6,9 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
-from functools import partial
-from itertools import chain
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,10 +15,7 @@ from trainables.baselines.label_free import NOTHING
 from trainables.config.function import Objective
 from trainables.core.errors import ConfigError, Problem, WorkFailed
 from trainables.core.prose import counted, say
-from trainables.core.storage import patiently
-from trainables.evaluation.metrics import dev_key
 from trainables.training.checkpoint import write_json
-from trainables.training.saves import DAMAGED
 from tune_cl.confirmation.against import rows_of as rows_of_existing
 from tune_cl.confirmation.document import Compared, among_each_other, document_of, failure, fair_of
 from tune_cl.confirmation.intersection import Role, twins_of
@@ -52,21 +47,18 @@ from tune_cl.confirmation.selection import (
     rows_of,
     seeds_of,
 )
-from tune_cl.confirmation.training import ended_result, fetch_results, is_trained, result_of
-from tune_cl.confirmation.trainings import Trainings, failures_in_words
+from tune_cl.confirmation.trainings import failures_in_words
 from tune_cl.confirmation.verdict import WITHOUT_CURRICULUM, every_row, notes_of, untaught_runs
 from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Arm, Experiment
 from tune_cl.experiment.load import OF_TRAININGS, require_current
 from tune_cl.history.journal import Journal
-from tune_cl.history.search_folder import TRIALS, SearchFolder, own_checkpoint, stopped, stops
+from tune_cl.history.search_folder import TRIALS, SearchFolder, stopped, stops
 from tune_cl.history.state import OF_CURRICULUM, SearchState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.inputs import inputs_of
 from tune_cl.model_card import write_verdict
-from tune_cl.ray.concurrency import Concurrency, require_room
-from tune_cl.ray.session import ray_session
-from tune_cl.ray.tuner import run_trials
 from tune_cl.report.page import write_report
+from tune_cl.run_trainings import SeedTrainings
 from tune_cl.search.progress_panel import Panel, PanelKind
 from tune_cl.search.remarks import remarks
 from tune_cl.search_document import BEST_RANKER
@@ -108,7 +100,6 @@ class Confirmation:
         self.looks: list[Look] = []
         self.selection: list[dict[str, Any]] = []
         self._set_out()
-        self.reported = reported(self.state)
         self.recorded_looks = {text_of(look) for look in self.state.looks}
         self.last = last_verdict(self.search_folder.folder, self.request.split)
 
@@ -186,25 +177,19 @@ class Confirmation:
 
     def train(self, journal: Journal) -> None:
         """Trains what has not been trained; starts Ray only if needed."""
-        rounds = self._rounds(journal)
-        first = next(rounds, None)
-        if first is None:
-            return
-        resources = self.experiment.search.resources
-        if self.address is None:
-            require_room(resources)
-        rounds, ended = chain([first], rounds), partial(self._ended, journal)
-        shown = replace(self.state, name=f"confirm {self.state.name}", trials={}, iterations=0)
+        trainings = SeedTrainings(
+            self.search_folder,
+            self.state,
+            self.experiment,
+            journal,
+            self.address,
+            self.panel,
+            self.request.command(self.search_folder, self.address),
+            self.failed,
+        )
         noun = "trainings at most" if self.max_seeds or self.selects else "trainings"
-        panel = self.panel(self._to_come(), self.experiment.base_run().training.max_iterations, shown, noun)
-        trainings = Trainings(rounds, journal, resources, self._own_checkpoints(), ended, shown, panel.update)
-        with ray_session(self.address, self.request.command(self.search_folder, self.address)), panel:
-            networks = not self.experiment.base_run().grows_trees
-            concurrency = Concurrency(
-                resources, self.experiment.search.max_concurrent, self.address is not None, say, networks
-            )
-            storage, session = self.search_folder.below("ray"), f"confirmation-{round(time.time() * 1000)}"
-            run_trials(trainings, len(self._every_run()), self.prepared, resources, storage, session, concurrency)
+        title = f"confirm {self.state.name}"
+        trainings.train(self._rounds(journal), self.prepared, title, len(self._every_run()), self._to_come(), noun)
 
     def _to_come(self) -> int:
         """How many trainings have no result yet, before the selection if there is one."""
@@ -216,14 +201,14 @@ class Confirmation:
     def _rounds(self, journal: Journal) -> Iterator[list[SeedRun]]:
         """The trainings to do: those of the selection, then all of the test at once; with looks, seed after seed until
         the verdict is settled."""
-        yield from self._selection(journal)
+        yield from self._selection()
         yield from self._test(journal)
 
-    def _selection(self, journal: Journal) -> Iterator[list[SeedRun]]:
+    def _selection(self) -> Iterator[list[SeedRun]]:
         if not self.selects:
             self.selection = rows_of(self.candidates, ())
             return
-        yield from self._missing(journal, [run for one in self.candidates for run in one.runs])
+        yield [run for one in self.candidates for run in one.runs]
         self.selection = rows_of(self.candidates, self.failed_labels)
         by_label = {(one.arm, one.configuration.label): one.configuration for one in self.candidates}
         self.champion = by_label[PLAIN, champion(self.selection, PLAIN)]
@@ -237,18 +222,11 @@ class Confirmation:
         if self.max_seeds:
             at_a_time = [self.seeds[:FIRST_LOOK], *([seed] for seed in self.seeds[FIRST_LOOK:])]
         for seeds in at_a_time:
-            every = [self.runs[one.label, seed] for seed in seeds for one in self.with_opponents]
-            yield from self._missing(journal, every)
+            yield [self.runs[one.label, seed] for seed in seeds for one in self.with_opponents]
             seen = self.seeds.index(seeds[-1]) + 1
             if self.max_seeds and self._is_settled(journal, seen):
                 self.seeds = self.seeds[:seen]
                 return
-
-    def _own_checkpoints(self) -> dict[str, list[str]]:
-        """Checkpoints of trainings that were broken off: a journal from somebody else may name any folder."""
-        recorded = self.state.training_checkpoints.items()
-        own = {name: [own_checkpoint(path, self.search_folder) for path in paths] for name, paths in recorded}
-        return {name: [path for path in paths if path] for name, paths in own.items()}
 
     @property
     def max_seeds(self) -> int | None:
@@ -303,61 +281,10 @@ class Confirmation:
         """By label of a configuration in `running`: its opponents and their roles."""
         return {one.label: {each.label: each.roles for each in self.opponents[one.label]} for one in self.running}
 
-    def _missing(self, journal: Journal, runs: Sequence[SeedRun]) -> Iterator[list[SeedRun]]:
-        """The runs without a result yet, if any, which are numbered as they end; of the others' results, records what
-        the journal lacks."""
-        missing = [run for run in runs if not self._has_result(run)]
-        for run in runs:
-            if run not in missing:
-                self.record(journal, run)
-        trained = sum(is_trained(run.folder) for run in missing)
-        if len(missing) > trained:
-            say(f"{len(missing) - trained} of {len(runs)} trainings to do")
-        if trained:
-            say(f"{trained} of {len(runs)} trained before: their checkpoints are applied to {runs[0].split}")
-        self.numbers = iter(f"{number}/{len(missing)}" for number in range(1, len(missing) + 1))
-        if missing:
-            yield missing
-
-    def _has_result(self, run: SeedRun) -> bool:
-        """Whether a run has a result; says so if that is damaged: it is made again."""
-        try:
-            return result_of(run.folder, run.split) is not None
-        except DAMAGED as error:
-            say(f"note: {run.folder / run.split} is damaged ({error}); {run.name} is judged again")
-            return False
-
     @property
     def failed_labels(self) -> set[str]:
         """The labels of configurations of which a training failed."""
         return {run.configuration.label for run, _ in self.failed}
-
-    def _ended(self, journal: Journal, run: SeedRun, reason: str | None) -> None:
-        """Takes in a training that has ended; `reason`: why it failed, if it did."""
-        number = next(self.numbers)
-        if reason is not None:
-            self.failed.append((run, reason))
-            say(f"{number} {run.name} failed: {reason}")
-            return
-        if remote := run.remote:
-            patiently(lambda: fetch_results(remote, run.folder))
-        result = self.record(journal, run)
-        at = f"at iteration {result['best_iteration']} of {result['iterations']}"
-        say(f"{number} {run.name}: dev {self.state.metric} {result['dev']:.4f} {at}")
-
-    def record(self, journal: Journal, run: SeedRun) -> dict[str, Any]:
-        """Records what the journal does not have yet of an ended training's result; returns the result."""
-        split = run.split
-        result = ended_result(run.folder, split)
-        metrics = {f"{split}_{name}": value for name, value in result["metrics"].items()}
-        metrics = {dev_key(self.state.metric): result["dev"], "seconds": result["seconds"], **metrics}
-        recorded = self.reported.setdefault((run.configuration.label, run.seed), set())
-        if news := {name: value for name, value in metrics.items() if name not in recorded}:
-            recorded |= news.keys()
-            event = {"event": "confirmation", "label": run.configuration.label, "trial": run.configuration.trial}
-            event |= {"params": run.run.in_force(), "seed": run.seed, "metrics": news, "time": time.time()}
-            journal.append(event | {"artifacts": str(run.folder / split)})
-        return result
 
     def _drawn(self) -> dict[str, str | None]:
         """What of the trainings was drawn anew for each seed: `anew`, `once`, or None if there is none of it."""
@@ -523,11 +450,3 @@ def tell(state: SearchState, work: Confirmation) -> None:
         say("note: with one seed, how much the seed matters stays unknown")
     if work.request.most > 1 and not work.draws:
         say("note: the seed changes nothing in these trainings: --seeds 1 is enough")
-
-
-def reported(state: SearchState) -> dict[tuple[str, int], set[str]]:
-    """The names of the metrics that the journal holds for each label and seed."""
-    names: dict[tuple[str, int], set[str]] = {}
-    for event in state.confirmations:
-        names.setdefault((event["label"], event["seed"]), set()).update(event["metrics"])
-    return names

@@ -193,7 +193,8 @@ def measure_effects(
                 trainings = SeedTrainings(
                     search_folder, state, experiment, journal, address, panel, request.command(search_folder, address)
                 )
-                trainings.train(pairs.in_order, inputs.by_key, f"effects {state.name}")
+                runs = pairs.in_order
+                trainings.train([runs], inputs.by_key, f"effects {state.name}", len(runs))
                 if not trainings.failed:
                     cluster = None  # only tracking may be left, which needs no cluster
                 family = pairs.effects(trainings.failed, inputs.clusters(request.split))

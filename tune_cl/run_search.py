@@ -257,7 +257,7 @@ def _replicate(
         inputs.complete(address)
     goes_on = search_folder.command("resume", address)
     trainings = SeedTrainings(search_folder, state, experiment, journal, address, panel, goes_on)
-    trainings.train(runs, inputs.by_key, f"seeds of {state.name}")
+    trainings.train([runs], inputs.by_key, f"seeds of {state.name}", len(runs))
 
 
 def _close(search: Search, artifacts: Artifacts) -> None:

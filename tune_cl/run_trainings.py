@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from trainables.core.prose import say
@@ -61,39 +62,58 @@ class SeedTrainings:
         for event in self.state.confirmations:
             self.reported.setdefault((event["label"], event["seed"]), set()).update(event["metrics"])
 
-    def train(self, runs: Sequence[SeedRun], prepared: Mapping[str, AnyPrepared], title: str) -> None:
-        """Trains those of the runs that have no result, in their order; starts Ray only if needed. `title`: what the
-        panel calls it."""
-        missing = [run for run in runs if not self._has_result(run)]
-        for run in runs:
-            if run not in missing:
-                self._record(run)
-        if not missing:
+    def train(
+        self,
+        rounds: Iterable[Sequence[SeedRun]],
+        prepared: Mapping[str, AnyPrepared],
+        title: str,
+        most: int,
+        to_come: int | None = None,
+        noun: str = "trainings",
+    ) -> None:
+        """Trains those of the runs that have no result, in their order, one round after the other; starts Ray only if
+        needed. `title`: what the panel calls it; `most`: how many runs the rounds may have in all; `to_come`: how many
+        trainings the panel counts, and what it calls them."""
+        missing = (left for runs in rounds if (left := self._missing(runs)))
+        first = next(missing, None)
+        if first is None:
             return
-        trained = sum(is_trained(run.folder) for run in missing)
-        if len(missing) > trained:
-            say(f"{len(missing) - trained} of {len(runs)} trainings to do")
-        if trained:
-            say(f"{trained} of {len(runs)} trained before: their checkpoints are applied to {runs[0].split}")
-        self._numbers = iter(f"{number}/{len(missing)}" for number in range(1, len(missing) + 1))
-        self._on_ray(missing, prepared, title)
-
-    def _on_ray(self, missing: Sequence[SeedRun], prepared: Mapping[str, AnyPrepared], title: str) -> None:
         search = self.experiment.search
         if self.address is None:
             require_room(search.resources)
         base = self.experiment.base_run()
         shown = replace(self.state, name=title, trials={}, iterations=0)
-        panel = self.panel(len(missing), base.training.max_iterations, shown, "trainings")
+        panel = self.panel(to_come or len(first), base.training.max_iterations, shown, noun)
         trainings = Trainings(
-            iter([missing]), self.journal, search.resources, self._own_checkpoints(), self._ended, shown, panel.update
+            chain([first], missing),
+            self.journal,
+            search.resources,
+            self._own_checkpoints(),
+            self._ended,
+            shown,
+            panel.update,
         )
         with ray_session(self.address, self.goes_on), panel:
             concurrency = Concurrency(
                 search.resources, search.max_concurrent, self.address is not None, say, not base.grows_trees
             )
             storage, session = self.search_folder.below("ray"), f"trainings-{round(time.time() * 1000)}"
-            run_trials(trainings, len(missing), prepared, search.resources, storage, session, concurrency)
+            run_trials(trainings, most, prepared, search.resources, storage, session, concurrency)
+
+    def _missing(self, runs: Sequence[SeedRun]) -> list[SeedRun]:
+        """The runs of a round without a result yet, which are numbered as they end; of the others' results, records
+        what the journal lacks."""
+        missing = [run for run in runs if not self._has_result(run)]
+        for run in runs:
+            if run not in missing:
+                self._record(run)
+        trained = sum(is_trained(run.folder) for run in missing)
+        if len(missing) > trained:
+            say(f"{len(missing) - trained} of {len(runs)} trainings to do")
+        if trained:
+            say(f"{trained} of {len(runs)} trained before: their checkpoints are applied to {runs[0].split}")
+        self._numbers = iter(f"{number}/{len(missing)}" for number in range(1, len(missing) + 1))
+        return missing
 
     def _own_checkpoints(self) -> dict[str, list[str]]:
         """Checkpoints of trainings that were broken off: a journal from somebody else may name any folder."""

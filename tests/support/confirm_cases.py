@@ -20,6 +20,7 @@ from trainables.ranker_trainable import RankerTrainable
 from trainables.training.conclusion import Conclusion
 from trainables.training.prepared import prepared_key
 from tune_cl import run_confirmation as runner
+from tune_cl import run_trainings
 from tune_cl.confirmation.request import Request
 from tune_cl.confirmation.training import values_by_query
 from tune_cl.confirmation.trainings import Trainings
@@ -196,8 +197,8 @@ def local_trainer() -> Iterator[type[LocalTrainer]]:
         yield
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner, "run_trials", LocalTrainer.run_trials)
-        patch.setattr(runner, "ray_session", no_ray)
+        patch.setattr(run_trainings, "run_trials", LocalTrainer.run_trials)
+        patch.setattr(run_trainings, "ray_session", no_ray)
         patch.setattr(runner, "MlflowWriter", NoWriter)
         for name, value in (("fails", {}), ("left", 1000), ("trained", [])):
             patch.setattr(LocalTrainer, name, value)
