@@ -50,7 +50,6 @@ from tune_cl.confirmation.selection import (
 from tune_cl.confirmation.trainings import failures_in_words
 from tune_cl.confirmation.verdict import WITHOUT_CURRICULUM, every_row, notes_of, untaught_runs
 from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Arm, Experiment
-from tune_cl.experiment.load import OF_TRAININGS, require_current
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import TRIALS, SearchFolder, stopped, stops
 from tune_cl.history.state import OF_CURRICULUM, SearchState, experiment_of, replay
@@ -392,7 +391,6 @@ def prepare_work(
     """A confirmation, or a pilot, whose data is read."""
     state = replay(journal.events())
     experiment = experiment_of(state, same=True, objective=objective)
-    require_current(experiment, "confirmed", OF_TRAININGS)
     if not (state.end or pilot or request.unfinished):
         wrong = f"search '{state.name}' has not ended"
         right = f"{search_folder.command('resume', address)}, or --unfinished for the best so far"

@@ -37,7 +37,6 @@ from tune_cl.effects.pairs import (
     require_pairs,
 )
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.load import OF_TRAININGS, require_current
 from tune_cl.history.search_folder import SearchFolder, stopped, stops
 from tune_cl.history.state import Pair, SearchState, experiment_of, over_curricula, replay, training_key
 from tune_cl.inputs import Inputs, inputs_of
@@ -181,7 +180,6 @@ def measure_effects(
         with search_folder.open() as journal:
             state = replay(journal.events())
             experiment = experiment_of(state, same=True, objective=objective)
-            require_current(experiment, "trained again", OF_TRAININGS)
             pairs = PairTrainings(search_folder, state, experiment, request)
             inputs = _inputs(experiment, state, request, address)
             _record_reading(inputs, search_folder, request)

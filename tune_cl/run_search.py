@@ -18,7 +18,6 @@ from trainables.core.prose import say
 from trainables.data import form_of
 from tune_cl.experiment.experiment import ARMS, Experiment
 from tune_cl.experiment.forecast import arms_of, forecast_of
-from tune_cl.experiment.load import require_current
 from tune_cl.experiment.plain_tuning import leaves_to_tune
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import TRIALS, SearchFolder, has_event, name_exists, stopped, stops
@@ -93,8 +92,6 @@ def resume_search(
         state = replay(read_events(search_folder.journal))
         done = state.end and not (retry_failed and state.counts()["failed"])
         experiment = experiment_of(state, same=not done, objective=objective)
-        if not done:
-            require_current(experiment, "resumed")
         if address is None and not done:
             require_room(experiment.search.resources)
         inputs = None if done else inputs_of(experiment)
@@ -123,7 +120,6 @@ def tune_plain(
     ConfigError if there is nothing for them to search."""
     state = replay(read_events(search_folder.journal))
     experiment = experiment_of(state, same=True, objective=objective)
-    require_current(experiment, "tuned")
     if not is_repeated(state, trials):
         event = tune_plain_event(experiment, state, trials)
         with search_folder.open() as journal:

@@ -22,7 +22,6 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from trainables.core.errors import ConfigError, Problem
-from trainables.core.gone import gone_key, gone_value
 
 WORDS = {
     bool: "true or false",
@@ -181,14 +180,12 @@ def key_problem(key: str, value: Any, fields: Iterable[str]) -> Problem:
 
 
 def unknown_key(key: str, keys: Iterable[str]) -> Problem:
-    """The problem of a key that does not exist: since when it is gone, or the most similar one as advice."""
-    return gone_key(key) or Problem(key, "unknown key", nearest_key(key, keys))
+    """The problem of a key that does not exist, with the most similar one as advice."""
+    return Problem(key, "unknown key", nearest_key(key, keys))
 
 
 def field_problem(key: str, details: list[Any], value: Any, field: FieldInfo) -> Problem:
     """What is wrong with a known key's value, from pydantic's details (several for a union)."""
-    if gone := gone_value(key, value):
-        return gone
     right = expected(field.annotation, field.metadata)
     if field.description:
         right += f" ({field.description})"

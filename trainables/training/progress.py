@@ -15,7 +15,6 @@ from pydantic import ValidationError
 from trainables.config.keys import TrainingRun
 from trainables.config.objective import AnyRun, run_of
 from trainables.core.errors import DataError, Problem
-from trainables.core.gone import without_gone
 from trainables.data.columns import RankingData, Split, required_split
 from trainables.data.combine import with_retrieved
 from trainables.evaluation.metrics import dev_key
@@ -190,14 +189,13 @@ def read_state(folder: Path) -> dict[str, Any]:
 
 def is_of(folder: Path, run: AnyRun, digest: str) -> bool:
     """Whether `folder` holds the state of this configuration on this data, wherever the data now lies; keys that the
-    training does not read may differ. A state that used keys which this version does not know counts as another
+    training does not read may differ. A state with keys that this version does not know counts as another
     configuration's."""
     state = read_state(folder)
-    document, gone = without_gone(state["run"])
     try:
-        saved = run_of(document)
+        saved = run_of(state["run"])
     except ValidationError:
         return False
     here = saved.data.model_copy(update={"source": run.data.source})
     same = saved.model_copy(update={"data": here}).in_force() == run.in_force()
-    return not gone and same and state["data"] == digest
+    return same and state["data"] == digest

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import DataError, Problem
 from trainables.core.files import read_text, require_regular
-from trainables.core.gone import without_gone
 from trainables.core.plugins import plugins_of, require_plugins
 
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")  # organisation/model
@@ -57,11 +58,11 @@ def described(run: TrainingRun) -> dict[str, Any]:
 
 def recorded_run(config: Mapping[str, Any], folder: Path) -> TrainingRun:
     """The training of a saved ranker, from its file CONFIG. Raises ConfigError naming a plug-in that it needs and that
-    is not loaded. Raises DataError for a ranker of an earlier version that was made with keys which are gone; what its
-    training did with others does not change its scores."""
+    is not loaded, and DataError for a configuration that this version does not know."""
     require_plugins(config.get("plugins", ()), f"the ranker {folder}")
-    tree, used = without_gone(config["run"])
-    if lost := [text for text in used if text.startswith("ranker.")]:
-        wrong = f"was made by an earlier version with {', '.join(lost)}, which is gone"
-        raise DataError(Problem(str(folder), wrong, "that version"))
-    return TrainingRun.model_validate(tree)
+    try:
+        return TrainingRun.model_validate(config["run"])
+    except ValidationError as error:
+        keys = ", ".join(".".join(str(part) for part in one["loc"]) for one in error.errors())
+        wrong = f"was written by another version of tune_cl: this one does not know {keys}"
+        raise DataError(Problem(str(folder / CONFIG), wrong, "the version that wrote it")) from None

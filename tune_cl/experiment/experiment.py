@@ -51,8 +51,7 @@ class PlainTuning:
 @dataclass(frozen=True)
 class Experiment:
     """A checked search. `fixed`: flat keys; `baseline`: flat keys that make a training plain; `objective`: the user's
-    function that trains, if it is no ranker of ours; `gone`: what it used of an earlier version, as KEY=VALUE, and this
-    version does not have.
+    function that trains, if it is no ranker of ours.
 
     Trials have two arms. Curricula search all opened keys. Plain trials have the baseline's values; each is the twin of
     curricula, with their values of every other opened key.
@@ -67,7 +66,6 @@ class Experiment:
     source: str = ""
     notes: tuple[str, ...] = ()
     objective: Objective | None = None
-    gone: tuple[str, ...] = ()
     tuning: PlainTuning = PlainTuning()
 
     # -- trainings -----------------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from trainables.config.objective import OBJECTIVE
 from trainables.config.task_fit import require_fit, require_usable
 from trainables.core.errors import ConfigError, Problem, gathering
 from trainables.core.files import LONGEST_NAME, names_folder
-from trainables.core.gone import without_gone
 from trainables.core.randomness import generator
 from trainables.data import require_source, task_of
 from tune_cl.experiment.experiment import Experiment
@@ -28,8 +27,6 @@ from tune_cl.space.space_files import as_yaml_reads, find_space, parse_yaml, rea
 CHECKED_DRAWS = 16
 Source = str | Path | Mapping[str, Any]  # of a space: a shipped name, a YAML file, or the mapping itself
 Overrides = Sequence[str] | Mapping[str, Any]  # KEY=VALUE texts, or dotted keys with their values
-OF_TRAININGS = ("data.", "ranker.", "curriculum.", "training.", "evaluation.")  # beginnings of keys
-BEFORE_ARMS = {"search.plain": 0, "curriculum.teacher.seed": 111}  # searches of 0.1: one plain trial, one teacher
 OWN_SPACE, DEFAULTS = "search", "defaults"  # names of a mapping without one, and of no space at all
 
 
@@ -132,23 +129,12 @@ def from_yaml(text: str, objective: Objective | None = None) -> Experiment:
     parsed = parse_yaml(text, "search space")
     if not isinstance(parsed, Mapping) or not isinstance(parsed.get("name"), str):
         raise ConfigError(Problem("search space", "is not that of a search", "the YAML that tune-cl recorded"))
-    tree, gone = without_gone(parsed)
+    tree = dict(parsed)
     record = recorded(tree[OBJECTIVE]) if OBJECTIVE in tree else None
     if objective and not record:
         wrong = f"the search trains rankers of ours, and not by {objective.name}"
         raise ConfigError(Problem(OBJECTIVE, wrong, "left out"))
-    if "search.plain" not in entries_of(parts(tree)["search"], []):
-        tree = {**tree, **BEFORE_ARMS}
-    experiment = build(tree["name"], tree, {}, objective=same(record, objective) if record and objective else record)
-    return replace(experiment, gone=tuple(gone))
-
-
-def require_current(experiment: Experiment, use: str, heads: Sequence[str] = ()) -> None:
-    """Raises ConfigError if a search of an earlier version, which is to be put to `use`, was written with keys that are
-    gone. `heads`: beginnings of the keys that matter; without any, all do."""
-    if lost := [text for text in experiment.gone if not heads or text.startswith(tuple(heads))]:
-        wrong = f"cannot be {use}: it was written by an earlier version with {', '.join(lost)}, which is gone"
-        raise ConfigError(Problem(experiment.name, wrong, "that version, or a new search"))
+    return build(tree["name"], tree, {}, objective=same(record, objective) if record and objective else record)
 
 
 def build(
