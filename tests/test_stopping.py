@@ -28,6 +28,7 @@ from tune_cl.search.trials import Trials
 def handlers() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in SIGNALS}
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under `nohup` it is ignored
     yield
     for number, heard in before.items():
         signal.signal(number, heard)

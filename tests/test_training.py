@@ -17,7 +17,14 @@ from tests.support.training_runs import RANKERS, make_run, start
 from trainables.core.errors import DataError, WorkFailed
 from trainables.data.columns import required_split
 from trainables.evaluation.metrics import Evaluator
-from trainables.training.checkpoint import best_scores, latest_iteration, save_iteration, write_folder
+from trainables.training.checkpoint import (
+    best_scores,
+    latest_iteration,
+    read_json,
+    save_iteration,
+    write_folder,
+    write_json,
+)
 from trainables.training.losses import LOSSES, LossSettings
 from trainables.training.saved_ranker import load_ranker_folder
 from trainables.training.trainer import Training, decayed, rate_factor
@@ -152,6 +159,15 @@ def test_a_folder_that_is_no_ranker_is_refused(tmp_path: Path) -> None:
         load_ranker_folder(tmp_path)
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(DataError, match="cannot be read"):
+        load_ranker_folder(tmp_path)
+
+
+def test_a_ranker_of_another_version_is_refused_in_a_line(data, tmp_path: Path) -> None:
+    start(make_run(), data).save_ranker(tmp_path)
+    config = read_json(tmp_path / "config.json")
+    config["run"]["curriculum"]["of_tomorrow"] = 1
+    write_json(tmp_path / "config.json", config)
+    with pytest.raises(DataError, match=r"config.json: was written by another version .* know curriculum.of_tomorrow"):
         load_ranker_folder(tmp_path)
 
 
