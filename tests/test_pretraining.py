@@ -126,8 +126,9 @@ def test_the_pretraining_is_plain_and_has_keys_of_its_own(source: Path) -> None:
 def test_a_training_starts_from_what_was_learned_on_related_data(
     ranker: str, data: RankingData, source: Path, trained: list[TrainingRun]
 ) -> None:
-    lr = {"bert": 1e-3}.get(ranker, 1e-2)
-    keys = {"pretrain_lr": lr, "pretrain_iterations": 6, "batches_per_iteration": 24, "patience": 20}
+    lr = {"bert": 1e-3, "bidaf_t": 3e-3}.get(ranker, 1e-2)
+    iterations = {"bidaf_t": 12}.get(ranker, 6)
+    keys = {"pretrain_lr": lr, "pretrain_iterations": iterations, "batches_per_iteration": 24, "patience": 20}
     run = make_run(source, ranker, **keys)
     started = training_of(run, data)
     fresh = Training(validated(make_run(None, ranker).model_dump()), started.prepared, device="cpu")
@@ -136,7 +137,7 @@ def test_a_training_starts_from_what_was_learned_on_related_data(
     assert any(not torch.equal(before[name], after[name]) for name in before)
     assert len(trained) == 1
     values = [map_of_what_was_learned(run, data, training) for training in (fresh, started)]
-    assert values[1] > values[0], values
+    assert values[1] > values[0] + 0.03, values
 
 
 def map_of_what_was_learned(run: TrainingRun, data: RankingData, training: Training) -> float:
