@@ -25,6 +25,7 @@ import numpy as np
 from side_by_side import Comparison, tell
 
 from trainables.baselines.lexical import Bm25Baseline, terms
+from trainables.baselines.ranking import grid_best
 from trainables.config.keys import TrainingRun
 from trainables.data import load_data
 from trainables.data.bm25 import Bm25
@@ -32,8 +33,8 @@ from trainables.data.candidates import retrieve
 from trainables.data.columns import RankingData
 from trainables.data.words import index_words, look_up
 from trainables.evaluation.metrics import Evaluator, parse_metrics
+from trainables.evaluation.runs import per_query
 from trainables.evaluation.trec_files import read_qrels
-from tune_cl.cli.evaluate import grid_best, per_query
 
 SPLIT = "dev"
 Point = Mapping[str, float]

@@ -13,10 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tune_cl
 from tests.support.builders import tiny_data
 from trainables.baselines import BASELINES, load_baseline
 from trainables.baselines.label_free import GIVEN_RUN, NOTHING, OVER_WORDS, VECTORS, label_free
 from trainables.baselines.lexical import Baseline, Bm25Baseline, Postings, Sdm, terms
+from trainables.baselines.ranking import first_ranks, grid_best, rank
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError, DataError
 from trainables.data import load_data
@@ -27,7 +29,6 @@ from trainables.data.words import index_words, look_up
 from trainables.evaluation.metrics import Evaluator
 from trainables.rankers.ranker import TextSide, Tokens
 from trainables.rankers.word_vectors import FIRST_WORD
-from tune_cl.cli.evaluate import first_ranks, grid_best, rank
 
 BASE = tiny_data()
 FEW = settings(max_examples=30)
@@ -399,3 +400,15 @@ def test_a_given_run_has_the_value_of_trec_eval(shared: Path) -> None:
     answers = load_data(DataConfig(source=str(shared / "answers/wikiqa")))
     judged = label_free(answers, TrainingRun(), "dev")["first_stage"]
     assert judged["label"] == OVER_WORDS, "of candidates that were judged"
+
+
+def test_a_baseline_from_python_gives_the_run_that_the_command_writes(shared: Path, tmp_path: Path) -> None:
+    data, output = shared / "trec" / "mediqa", tmp_path / "bm25.run"
+    found = tune_cl.baseline(data, "bm25", output=output, overrides={"data.bm25.k1": 1.2}, progress=False)
+    assert found.params["k1"] == 1.2 and found.run_file == output and found.chosen is None
+    written = tune_cl.evaluate(data / "qrels.test.txt", {"memory": found.run, "file": output}, ["map"])
+    assert [run.metrics["map"] for run in written.runs] == pytest.approx([found.metrics["map"]] * 2)
+    assert found.document["run_file"] == str(output) and found.document["ranked"] == "candidates"
+    assert tune_cl.baseline(data, "oracle", progress=False).run_file is None
+    with pytest.raises(ConfigError, match="--optimize-on-test: beside --tune; one of the two"):
+        tune_cl.baseline(data, "bm25", tune=True, optimize_on_test=True, progress=False)

@@ -35,13 +35,13 @@ from tests.support.letor_data import letor_data, letor_text
 from tests.support.terminal import Terminal
 from trainables.core.errors import ConfigError, DataError, Interrupted, WorkFailed
 from trainables.data import load_data
+from trainables.evaluation.runs import evaluate
 from trainables.evaluation.significance import bootstrap_ci, paired_t_test
 from trainables.training.checkpoint import read_json
 from trainables.training.trainer import Training
 from tune_cl import run_confirmation as runner
 from tune_cl.cli import command_of
 from tune_cl.cli.confirm import in_words
-from tune_cl.cli.evaluate import evaluate
 from tune_cl.confirmation.compare import compare
 from tune_cl.confirmation.request import Request, verdict_file
 from tune_cl.confirmation.verdict import ON_DEV
@@ -80,7 +80,7 @@ def test_values_are_those_that_trec_eval_gives_the_run_files(confirmed: Confirme
     rows, folder = rows_of(confirmed.document), confirmed.search_folder.folder
     for at, seed in enumerate(confirmed.document["seeds"]):
         files = [row["runs"][at]["run_file"] for row in rows]
-        judged = evaluate(str(data / "qrels.test.txt"), files, ["map"])["runs"]
+        judged = evaluate(str(data / "qrels.test.txt"), files, ["map"]).document["runs"]
         assert [row["runs"][at]["value"] for row in rows] == pytest.approx([run["metrics"]["map"] for run in judged])
         tests = [run["vs_first"]["map"]["p"] for run in judged[1:]]
         assert [row["p_per_seed"][at] for row in rows[1:]] == pytest.approx(tests)

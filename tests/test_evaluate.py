@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 import scipy.stats
 
+import tune_cl
 from tests.support.console import Console
 from tests.support.trec_cases import write_qrels
 from trainables.core.errors import ConfigError, DataError
 from trainables.evaluation.metrics import METRICS, parse_metrics
+from trainables.evaluation.runs import evaluate, per_query
 from trainables.evaluation.trec_files import read_qrels, read_run
 from tune_cl.cli import command_of
-from tune_cl.cli.evaluate import evaluate, per_query
 
 # As the README files of the data give them.
 GIVEN_RUNS = [
@@ -39,11 +40,10 @@ def test_reproduces_the_tables_of_the_given_runs(
     shared: Path, folder: str, split: str, run: str, level: int, map: str, mrr: str, ndcg: str
 ) -> None:
     home = shared / "trec" / folder
-    document = evaluate(str(home / f"qrels.{split}.txt"), [str(home / run)], ["map", "mrr@10", "ndcg@10"], level)
-    [entry] = document["runs"]
-    rounded = {name: f"{value:.4f}" for name, value in entry["metrics"].items()}
+    [found] = evaluate(home / f"qrels.{split}.txt", home / run, "map, mrr@10, ndcg@10", level).runs
+    rounded = {name: f"{value:.4f}" for name, value in found.metrics.items()}
     assert rounded == {"map": map, "mrr@10": mrr, "ndcg@10": ndcg}
-    assert entry["queries_missing"] == 0 and "vs_first" not in entry
+    assert found.queries_missing == 0 and "vs_first" not in found.document
 
 
 @pytest.fixture
@@ -64,8 +64,27 @@ def files(tmp_path: Path) -> dict[str, str]:
     return paths
 
 
+def test_runs_are_given_as_files_or_in_memory(files: dict[str, str]) -> None:
+    qrels, runs = read_qrels(files["qrels"]), {name: read_run(files[name]) for name in ("a", "b")}
+    of_files = tune_cl.evaluate(files["qrels"], [files["a"], files["b"]], metrics=["map", "p@1"])
+    named = tune_cl.evaluate(qrels, runs, metrics="map,p@1")
+    assert [one.run for one in named.runs] == ["a", "b"] and named.queries == ("q0", "q1", "q2", "q3", "q4")
+    unnamed = tune_cl.evaluate(qrels, [runs["a"], files["b"]], ["map", "p@1"])
+    assert [one.run for one in unnamed.runs] == ["run 1", files["b"]]
+    for one, other, third in zip(of_files.runs, named.runs, unnamed.runs, strict=True):
+        assert one.metrics == other.metrics == third.metrics and one.vs_first == other.vs_first == third.vs_first
+    assert (comparison := named.runs[1].vs_first) and comparison["map"].difference < 0
+    assert named.runs[1].values["map"].tolist() == [1, 0.5, 1, 0.5, 1]
+    alone = tune_cl.evaluate(qrels, runs["a"])
+    assert alone.document["runs"][0]["run"] == "run 1" and alone.runs[0].vs_first is None
+    with pytest.raises(DataError, match="runs: there is none; one file or more"):
+        tune_cl.evaluate(qrels, [])
+    with pytest.raises(DataError, match="run 1: no query of the run is in qrels"):
+        tune_cl.evaluate(qrels, {"other": {"d1": 1.0}})
+
+
 def test_later_runs_are_compared_with_the_first(files: dict[str, str]) -> None:
-    document = evaluate(files["qrels"], [files["a"], files["b"], files["c"]], list(METRICS))
+    document = evaluate(files["qrels"], [files["a"], files["b"], files["c"]], list(METRICS)).document
     first, worse, same = document["runs"]
     assert "vs_first" not in first
     assert list(first["metrics"]) == list(worse["vs_first"]) == list(METRICS)
@@ -84,10 +103,10 @@ def test_the_correction_is_the_one_asked_for_over_the_runs_of_each_metric(
     correction: str, times: int, files: dict[str, str]
 ) -> None:
     """One of two runs is worse, the other the same: the worse one has the smaller p."""
-    test = evaluate(files["qrels"], [files["a"], files["b"], files["c"]], list(METRICS), correction=correction)
+    test = evaluate(files["qrels"], [files["a"], files["b"], files["c"]], list(METRICS), correction=correction).document
     worse = test["runs"][1]["vs_first"]["map"]
     assert worse["p_adjusted"] == pytest.approx(times * worse["p"]) and 0 < worse["p"] < 0.5
-    alone = evaluate(files["qrels"], [files["a"], files["b"]], list(METRICS), correction=correction)
+    alone = evaluate(files["qrels"], [files["a"], files["b"]], list(METRICS), correction=correction).document
     assert all(test["p_adjusted"] == test["p"] for test in alone["runs"][1]["vs_first"].values())
 
 
@@ -108,7 +127,7 @@ def test_known_values_of_every_family() -> None:
 
 
 def test_the_highest_grade_is_a_level_and_one_above_is_none(files: dict[str, str]) -> None:
-    assert evaluate(files["qrels"], [files["a"]], ["map"], relevance_level=32767)["runs"][0]["metrics"] == {"map": 0}
+    assert evaluate(files["qrels"], [files["a"]], ["map"], relevance_level=32767).runs[0].metrics == {"map": 0}
     with pytest.raises(ConfigError, match="--relevance-level: 32768"):
         evaluate(files["qrels"], [files["a"]], ["map"], relevance_level=32768)
 
@@ -117,12 +136,12 @@ def test_every_measure_of_trec_eval_has_its_name_and_its_relevance_level(shared:
     home = shared / "trec" / "msmarco-dl"
     recalls = [f"iprec_at_recall_{level / 10:.2f}" for level in range(11)]
     names = ["gm_map", "bpref", "11pt_avg", *recalls, "IPrec@0.1"]
-    [entry] = evaluate(str(home / "qrels.test.txt"), [str(home / "run.test.txt")], names, 2)["runs"]
+    [entry] = evaluate(str(home / "qrels.test.txt"), [str(home / "run.test.txt")], names, 2).document["runs"]
     values, map = entry["metrics"], per_query_of(home, "map", 2)
     assert values["gm_map"] == pytest.approx(np.exp(np.log(np.maximum(map, 1e-5)).mean()), rel=1e-6)
     assert values["11pt_avg"] == pytest.approx(np.mean([values[name] for name in recalls]))
     assert values["iprec_at_recall_0.10"] < values["IPrec@0.1"], "ir_measures' names have a level of their own"
-    lacking = evaluate(files["qrels"], [files["short"]], ["gm_map", "bpref"])["runs"][0]["metrics"]
+    lacking = evaluate(files["qrels"], [files["short"]], ["gm_map", "bpref"]).runs[0].metrics
     assert lacking == pytest.approx({"gm_map": 1e-5 ** (2 / 5), "bpref": 0.6}), "as trec_eval -c has it"
     for wrong in ("gm_ndcg", "relstring", "iprec_at_recall_a"):
         with pytest.raises(ConfigError, match=f"unknown metric '{wrong}'"):
@@ -135,7 +154,7 @@ def per_query_of(home: Path, metric: str, level: int) -> np.ndarray:
 
 
 def test_missing_queries_count_zero_and_are_told(files: dict[str, str]) -> None:
-    document = evaluate(files["qrels"], [files["short"]], ["map"])
+    document = evaluate(files["qrels"], [files["short"]], ["map"]).document
     assert document["runs"] == [{"run": files["short"], "metrics": {"map": pytest.approx(0.6)}, "queries_missing": 2}]
     assert re.search(r"short\.run .*2 judged queries", command_of("evaluate").render(document).replace("\n", ""))
 
@@ -166,7 +185,7 @@ def test_per_query_values_follow_the_qrels(shared: Path) -> None:
 
 
 def test_render_shows_means_and_comparisons(files: dict[str, str]) -> None:
-    document = evaluate(files["qrels"], [files["a"], files["b"]], ["map", "p@1"])
+    document = evaluate(files["qrels"], [files["a"], files["b"]], ["map", "p@1"]).document
     text = command_of("evaluate").render(document)
     assert all(word in text for word in ("0.8000", "-0.2000", f"{files['b']} against {files['a']}"))
     for p, shown in ((0.00009, "<0.0001"), (0.0001, "0.0001"), (0.05, "0.0500"), (1.0, "1.0000")):
@@ -194,7 +213,7 @@ def test_the_problems_of_all_files_are_told_at_once(files: dict[str, str]) -> No
 
 def test_one_query_cannot_be_tested(files: dict[str, str]) -> None:
     Path(files["qrels"]).write_text("q0 0 d1 1\n")
-    assert evaluate(files["qrels"], [files["a"]], ["map"])["runs"][0]["metrics"] == {"map": 1}
+    assert evaluate(files["qrels"], [files["a"]], ["map"]).runs[0].metrics == {"map": 1}
     with pytest.raises(DataError, match="one query only"):
         evaluate(files["qrels"], [files["a"], files["b"]], ["map"])
 

@@ -40,7 +40,7 @@ from trainables.core.errors import ConfigError, DataError
 from trainables.data import recognised
 from trainables.data.readers import assembly
 from trainables.data.words import for_lucene, words
-from tune_cl.cli.evaluate import evaluate
+from trainables.evaluation.runs import evaluate
 from tune_cl.space.space_files import parse_yaml
 
 
@@ -443,7 +443,9 @@ class TestEvaluate:
     def values(self, folder: Path, qrels: str, run: str, *metrics: str) -> dict[str, float]:
         (folder / "qrels").write_text(qrels)
         (folder / "run").write_text(run)
-        return evaluate(str(folder / "qrels"), [str(folder / "run")], list(metrics or ("map",)))["runs"][0]["metrics"]
+        return evaluate(str(folder / "qrels"), [str(folder / "run")], list(metrics or ("map",))).document["runs"][0][
+            "metrics"
+        ]
 
     @pytest.mark.parametrize(
         ("qrels", "run"),

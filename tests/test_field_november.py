@@ -38,7 +38,7 @@ from trainables.core.errors import DataError
 from trainables.data.columns import UNJUDGED
 from trainables.data.readers import assembly
 from trainables.evaluation.metrics import Evaluator
-from tune_cl.cli.evaluate import evaluate
+from trainables.evaluation.runs import evaluate
 
 
 @pytest.fixture(autouse=True)
@@ -320,7 +320,9 @@ class TestEvaluate:
     @pytest.mark.parametrize("run", RUNS)
     @pytest.mark.parametrize("qrels", ["qrels", "qrels.json"])
     def test_runs_from_the_field(self, run: str, qrels: str, field: Path) -> None:
-        found = evaluate(str(field / "eval" / qrels), [str(field / "eval" / run)], ["map"])["runs"][0]["metrics"]
+        found = evaluate(str(field / "eval" / qrels), [str(field / "eval" / run)], ["map"]).document["runs"][0][
+            "metrics"
+        ]
         assert found["map"] == pytest.approx(self.RUNS[run], abs=1e-4)
 
     @pytest.mark.parametrize(
@@ -338,7 +340,7 @@ class TestEvaluate:
     ) -> None:
         (tmp_path / "qrels").write_text("q 0 a 1\n")
         (tmp_path / "run").write_text(rows)
-        assert evaluate(str(tmp_path / "qrels"), [str(tmp_path / "run")], ["map"])["runs"][0]["metrics"]["map"] == value
+        assert evaluate(str(tmp_path / "qrels"), [str(tmp_path / "run")], ["map"]).runs[0].metrics["map"] == value
 
     @pytest.mark.parametrize(
         ("text", "told"),
@@ -366,7 +368,9 @@ class TestMeasures:
         evaluator = Evaluator(data.splits["test"], data.document_ids, metric=name)
         (tmp_path / "qrels.json").write_text(json.dumps(qrels))
         (tmp_path / "run.json").write_text(json.dumps(run))
-        theirs = evaluate(str(tmp_path / "qrels.json"), [str(tmp_path / "run.json")], [name])["runs"][0]["metrics"]
+        theirs = evaluate(str(tmp_path / "qrels.json"), [str(tmp_path / "run.json")], [name]).document["runs"][0][
+            "metrics"
+        ]
         assert evaluator(scores)[name].mean() == pytest.approx(theirs[name], abs=1e-6)
         assert TrainingRun.model_validate({"metric": name}).metric == name
 

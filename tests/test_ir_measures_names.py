@@ -8,7 +8,7 @@ import pytest
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError
 from trainables.evaluation.metrics import parse_metrics
-from tune_cl.cli.evaluate import per_query
+from trainables.evaluation.runs import per_query
 
 QRELS = {"q1": {"a": 2, "b": 1, "c": 0}, "q2": {"a": 1, "d": 3}, "q3": {"e": 1}}
 RUN = {"q1": {"c": 3.0, "b": 2.0, "a": 1.0}, "q2": {"d": 1.0, "x": 2.0}}

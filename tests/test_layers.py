@@ -45,6 +45,7 @@ LAYERS = (  # lowest first; a module belongs to the longest prefix of its name
     "tune_cl.run_confirmation",
     "tune_cl.run_effects",
     "tune_cl.run_training",
+    "tune_cl.run_baseline",
     "tune_cl.templates",
     "tune_cl.api",
     "tune_cl.integrations",

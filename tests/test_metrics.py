@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.trec_cases import DOCUMENT_IDS, Qrels, Run, columns, rankings
 from trainables.core.errors import ConfigError, WorkFailed
 from trainables.evaluation.metrics import METRICS, Evaluator, TrecOrder, parse_metrics
-from tune_cl.cli.evaluate import per_query
+from trainables.evaluation.runs import per_query
 
 CUTS = ["map@2", "mrr@1", "mrr@3", "p@3", "ndcg@1", "ndcg@20", "recall@2", "recall@100"]
 MORE_METRICS = [*METRICS, *CUTS, "mrr", "ndcg"]

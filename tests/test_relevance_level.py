@@ -21,6 +21,7 @@ from tests.support.training_runs import make_run, start
 from tests.support.trec_folder import write_trec_folder
 from tests.support.tree_training import prepared_of, tree_run
 from trainables.baselines.lexical import Bm25Baseline
+from trainables.baselines.ranking import grid_best, rank
 from trainables.config.keys import TrainingRun, validated
 from trainables.curriculum.scoring import CODE, SCORINGS
 from trainables.curriculum.subset import SUBSETS, Labelled
@@ -28,6 +29,7 @@ from trainables.data.columns import RankingData
 from trainables.data.instances import make_instances
 from trainables.evaluation.metrics import Evaluator
 from trainables.evaluation.per_query import evaluator_of
+from trainables.evaluation.runs import evaluate
 from trainables.evaluation.trec_files import read_per_query
 from trainables.training import losses
 from trainables.training import trainer as training
@@ -36,7 +38,6 @@ from trainables.training.checkpoint import read_json
 from trainables.training.prepared import prepare, prepared_key
 from trainables.training.trees import TreeTraining, stages
 from tune_cl.cli import DONE, main
-from tune_cl.cli.evaluate import evaluate, grid_best, rank
 from tune_cl.experiment.load import load_experiment
 from tune_cl.inputs import RankerArtifacts as Artifacts
 
@@ -111,11 +112,9 @@ def test_a_confirmation_judges_by_the_level(folder: Path, tmp_path: Path) -> Non
 
 
 def by_trec_eval(folder: Path, run: str | Path) -> float:
-    [at_1], [at_2] = (
-        evaluate(str(folder / "qrels.test.txt"), [str(run)], ["map"], relevance_level=level)["runs"] for level in (1, 2)
-    )
-    assert at_1["metrics"] != at_2["metrics"]
-    return at_2["metrics"]["map"]
+    [at_1], [at_2] = (evaluate(folder / "qrels.test.txt", run, ["map"], relevance_level=level).runs for level in (1, 2))
+    assert at_1.metrics != at_2.metrics
+    return at_2.metrics["map"]
 
 
 def document(capfd: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from trainables.data.columns import TextColumn
 from trainables.evaluation import trec_files as trec
 from trainables.evaluation.metrics import METRICS, Evaluator, parse_metrics
 from trainables.evaluation.per_query import evaluator_of, write_evaluated
+from trainables.evaluation.runs import per_query
 from trainables.evaluation.trec_files import read_per_query, read_qrels, read_run, write_per_query, write_run
-from tune_cl.cli.evaluate import per_query
 
 same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 

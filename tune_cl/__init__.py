@@ -26,8 +26,10 @@ HOMES = {  # the module that each public name comes from
     "Trial": "tune_cl.api.search",
     "Verdict": "tune_cl.api.verdict",
     "WorkFailed": "trainables.core.errors",
+    "baseline": "tune_cl.api.runs",
     "compare": "tune_cl.api.verdict",
     "difficulty": "tune_cl.api.instances",
+    "evaluate": "tune_cl.api.runs",
     "instances": "tune_cl.api.instances",
     "load_plugins": "trainables.core.plugins",
     "load_ranker": "tune_cl.api.rankers",
@@ -60,6 +62,8 @@ if TYPE_CHECKING:
     from tune_cl.api.instances import instances as instances
     from tune_cl.api.rankers import Ranker as Ranker
     from tune_cl.api.rankers import load_ranker as load_ranker
+    from tune_cl.api.runs import baseline as baseline
+    from tune_cl.api.runs import evaluate as evaluate
     from tune_cl.api.search import Search as Search
     from tune_cl.api.search import Trial as Trial
     from tune_cl.api.search import open_search as open_search
