@@ -149,3 +149,25 @@ def test_the_example_of_the_documentation_comes_to_a_verdict(local_ray: str, tmp
     assert search.trials["outcome"].tolist() == ["baseline", "completed"]
     verdict = search.confirm(seeds=1, top=1, progress=False)
     assert verdict.verdict == "no difference shown" and len(verdict.per_query) == 2 * 6
+
+
+def test_a_trainer_of_a_plugin_is_searched_and_confirmed(whole: tune_cl.Search, tmp_path: Path) -> None:
+    """By its name alone, with the numbers of the same function given as an option."""
+    plugin, space = tmp_path / "mine.py", tmp_path / "own.yaml"
+    source = Path(linear_trainer.__file__).read_text()
+    plugin.write_text(f"{source}\nimport tune_cl\n\ntune_cl.trainer('linear')(train)\n")
+    space.write_text(f"ranker: linear\n{SPACE}")
+    options = ["--storage", str(fresh_database(tmp_path)), "--plugin", str(plugin)]
+
+    def shown(*command: str) -> str:
+        process = start(tmp_path, *command, *options)
+        out, errors = process.communicate(timeout=500)
+        assert process.returncode == 0, errors
+        return out
+
+    told = shown("run", str(space), "--name", "own")
+    assert f"--plugin {plugin}" in told and "--objective" not in told
+    search = tune_cl.open_search("own", options[1])
+    assert search.document["ranker"] == "linear" and courses(search) == courses(whole)
+    verdict = json.loads(shown("confirm", "own", "--seeds", "2", "--json"))
+    assert verdict["verdict"] in ("better", "no difference shown", "worse")

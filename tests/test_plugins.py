@@ -15,6 +15,7 @@ from tests.support.data_folders import write_folder
 from tests.support.plugins import LENGTH, unload, written
 from tests.support.scored_data import make_data, scored_of
 from trainables.config.keys import validated
+from trainables.config.trainers import TRAINERS
 from trainables.core import plugins
 from trainables.core.errors import ConfigError, DataError
 from trainables.core.registry import REGISTRIES
@@ -22,6 +23,7 @@ from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import SCORINGS, difficulty
 from trainables.training.losses import LOSSES
 from tune_cl.cli import main
+from tune_cl.experiment.load import from_yaml, load_experiment
 from tune_cl.testing import (
     check_loss,
     check_pacing,
@@ -270,3 +272,38 @@ def test_parts_of_other_processes_load_from_what_is_sent(tmp_path: Path) -> None
     assert plugins.what_is_wrong_here() is None and "length" in SCORINGS
     plugins.load_sent([("no_such_module", None, "0", None)])
     assert plugins.what_is_wrong_here() == "--plugin: no module 'no_such_module'"
+
+
+# -- a training function by name ---------------------------------------------------------------------------------------
+
+TRAINER = """import tune_cl
+@tune_cl.trainer("linear_model", source="ours")
+def train(config, trial): return {"q": 1.0}
+"""
+BY_TRAINER = {"ranker": "linear_model", "parameters": {"lr": {"loguniform": [0.1, 1]}}, "metric": "mrr"}
+
+
+def test_a_space_names_a_trainer_of_a_plugin_as_its_ranker(tmp_path: Path) -> None:
+    file = written(tmp_path, TRAINER)
+    load_plugins([file])
+    search = load_experiment(BY_TRAINER)
+    assert search.objective and (search.objective.name, search.objective.file) == ("train", file)
+    assert search.base_run().ranker == {"name": "linear_model"} and "parameters.lr" in search.space.leaves
+    again = from_yaml(search.to_yaml())
+    assert again.objective and again.objective.function is search.objective.function
+    assert [one.file for one in plugins.plugins_of([search.to_yaml(), {"ranker": "linear_model"}])] == [file]
+    by_option = load_experiment({"parameters": BY_TRAINER["parameters"], "metric": "mrr"}, ranker="linear_model")
+    assert by_option.objective is search.objective
+    load_plugins([written(tmp_path, TRAINER.replace("1.0", "0.5"))])
+    with pytest.raises(ConfigError, match="train is not the function that the search began with: its code differs"):
+        from_yaml(search.to_yaml())
+    plugins.LOADED.clear()
+    TRAINERS.entries.clear()
+    recorded = from_yaml(search.to_yaml()).objective
+    assert recorded and recorded.function is None, "a search is read without its code"
+
+
+def test_a_trainer_that_takes_other_arguments_is_one_line(tmp_path: Path) -> None:
+    file = written(tmp_path, TRAINER.replace("config, trial", "config"))
+    with pytest.raises(ConfigError, match=r"mine.py:2: train cannot be called with two arguments .*; def train\("):
+        load_plugins([file])

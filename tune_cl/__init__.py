@@ -41,9 +41,11 @@ HOMES = {  # the module that each public name comes from
     "run": "tune_cl.api.search",
     "scoring": "trainables.curriculum.scoring",
     "train": "tune_cl.api.training",
+    "trainer": "trainables.config.trainers",
     "weighting": "trainables.curriculum.weighting",
 }
 if TYPE_CHECKING:
+    from trainables.config.trainers import trainer as trainer
     from trainables.core.errors import ConfigError as ConfigError
     from trainables.core.errors import DataError as DataError
     from trainables.core.errors import Interrupted as Interrupted

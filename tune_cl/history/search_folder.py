@@ -17,7 +17,7 @@ from trainables.config.objective import OBJECTIVE
 from trainables.core.cache import ROOT, cache_root, digest_of
 from trainables.core.errors import ConfigError, DataError, Interrupted, Problem, WorkFailed, nearest
 from trainables.core.files import folder_on_the_way, lines_of, names_folder, opened, require_folder, unwritable
-from trainables.core.plugins import plugin_options
+from trainables.core.plugins import LOADED, plugin_options
 from trainables.core.storage import exists, fault_of, folders_in, is_remote, joined, size
 from tune_cl.history.journal import FILE, Journal, read_events
 from tune_cl.history.s3_mirror import WATCH_SECONDS, MirroredJournal, pull
@@ -119,7 +119,11 @@ class SearchFolder:
         """What a user types to apply `command` to this search, with the plug-ins of this process; `address`: the Ray
         cluster to run on."""
         given = self._opened_by | ({"address": address} if address else {})
-        given |= {"objective": self.objective} if self.objective and command in WITH_OBJECTIVE else {}
+        of_plugin = self.objective.rpartition(":")[0] in {
+            plugin.file for plugin in LOADED
+        }  # whose option is there, too
+        named = self.objective and command in WITH_OBJECTIVE and not of_plugin
+        given |= {"objective": self.objective} if named else {}
         options = "".join(f" --{name.replace('_', '-')} {quote(value)}" for name, value in given.items())
         return f"{program('tune-cl')} {command} {quote(self.name)}{options}{plugin_options()}"
 
