@@ -61,7 +61,7 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "SPLADE": _refused("is a sparse encoder (SPLADE)"),
     **dict.fromkeys(("llama, one logit", "qwen2", "qwen3", "llama", "mistral", "gemma"), _LANGUAGE),
     **dict.fromkeys(("phi3", "smollm3", "gpt_neox", "opt", "llama in bf16"), _LANGUAGE),
-    **dict.fromkeys(("gpt2, one logit", "gpt2"), (LANGUAGE, "is a GPT-2", EQUAL)),
+    **dict.fromkeys(("gpt2, one logit", "gpt2"), _LANGUAGE),
     "phi": (LANGUAGE, EQUAL, OWN),
     "gemma2": (LANGUAGE, EQUAL, "does more to its words' logits than one layer"),
     **dict.fromkeys(("llama with a chat template", "llama with a template of pairs"), _LANGUAGE),

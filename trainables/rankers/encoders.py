@@ -42,7 +42,6 @@ COUNTS = re.compile(r"(?:^|_)(layer|head|label)s?$")  # keys of a configuration 
 NAMES = ("_name_or_path", "auto_map", "transformers_version")
 ENCODER_ALONE = {"t5": "T5EncoderModel", "mt5": "MT5EncoderModel", "umt5": "UMT5EncoderModel"}
 WHOLE_ATTENTION = {"big_bird": {"attention_type": "original_full"}}  # else the longest text of a batch decides
-ONLY_DECODERS = {"gpt2"}  # their vectors differed from sentence-transformers' in tests/test_zoo.py
 DERIVED = {"funnel": ("num_hidden_layers", "num_blocks")}  # written by transformers, and not taken
 SLACK = 2  # of the weights that a model is made with, a folder may lack some, such as a pooler's
 READ = (".safetensors", ".json", ".txt", ".model")  # files of weights, tokenizers and configurations
@@ -62,8 +61,6 @@ def read_encoder(
     be a language model, or the encoder of T5. Raises ConfigError if they cannot be used."""
     model = folder.at
     config, tokenizer = read_model(model)
-    if config.model_type in ONLY_DECODERS:
-        raise unusable(model, "is a GPT-2, whose vectors would differ from transformers'", ENCODERS)
     if not hasattr(config, "hidden_size") or (config.is_encoder_decoder and (cls or not encoder_alone(config))):
         raise unusable(model, "is no encoder")
     if tokenizer.pad_token_id is None and not cls and tokenizer.eos_token is not None:
