@@ -239,8 +239,8 @@ class BiEncoder(PretrainedRanker):
 
     def notes(self, text: TextSide, settings: BiEncoderSettings) -> tuple[str, ...]:
         form_of(text.files, settings, super().most_tokens(text.files))
-        if settings.lora.rank:
-            require_changes(empty_encoder(json.loads(text.files[CONFIG])), settings.lora, 1)
+        if settings.lora.rank or settings.freeze is not None:
+            require_changes(empty_encoder(json.loads(text.files[CONFIG])), settings.lora, 1, settings.freeze)
         return ()
 
     def build(self, text: TextSide, settings: BiEncoderSettings, max_length: int, outputs: int = 1) -> BiEncoderModule:
@@ -250,12 +250,12 @@ class BiEncoder(PretrainedRanker):
         require_positions(settings.model, template.longest, max_length)
         if settings.model == TINY:
             module = self.restore(text.files, settings, max_length, outputs)
-            module.add_adapters(module.encoder, settings.lora)
-            return module
-        _require_scores(outputs)
-        form, folder = form_of(text.files, settings, max_length), read_folder(settings.model)
-        module = BiEncoderModule(pretrained_encoder(folder.at), dense_layers(folder), template, settings, form)
+        else:
+            _require_scores(outputs)
+            form, folder = form_of(text.files, settings, max_length), read_folder(settings.model)
+            module = BiEncoderModule(pretrained_encoder(folder.at), dense_layers(folder), template, settings, form)
         module.add_adapters(module.encoder, settings.lora)
+        module.freeze(module.encoder, settings.freeze, text)
         return module
 
     def restore(
