@@ -72,5 +72,7 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "monoT5": (EQUAL, EQUAL, ENCODER),
     "no model at all": ("cannot be loaded",) * 3,
     "custom code": ("no model can be made",) * 3,
-    "an adapter without its base": ("holds adapter_config.json",) * 3,
+    "an adapter without its base": ("is neither a folder nor in the cache",) * 3,
+    **dict.fromkeys(("an adapter of bert", "an adapter of bert, one label"), _READS),
+    "an adapter of llama": _LANGUAGE,
 }

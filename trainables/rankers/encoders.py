@@ -28,12 +28,10 @@ from trainables.core.errors import ConfigError, Problem
 from trainables.core.files import read_text, require_regular
 from trainables.core.hub import hub_answers, hub_out_of_reach
 from trainables.data.columns import RankingData, required_split
-from trainables.rankers.folder import ModelFolder
-from trainables.rankers.hub import missing, unusable
+from trainables.rankers.hub import ADAPTER, missing, unusable
 from trainables.rankers.ranker import Tokens
 from trainables.rankers.settings import ENCODERS, TINY
 
-ADAPTER = "adapter_config.json"
 IMPLEMENTATIONS = {  # those that an encoder's configuration may ask for
     "attn_implementation": (None, "eager", "sdpa"),
     "experts_implementation": (None, "eager", "grouped_mm", "batched_mm"),
@@ -55,11 +53,11 @@ def tiny_config(vocabulary: int) -> PretrainedConfig:
 
 
 def read_encoder(
-    folder: ModelFolder, cls: bool = True
+    model: str, cls: bool = True, lower: bool = False
 ) -> tuple[PretrainedConfig, transformers.PreTrainedTokenizerFast]:
     """Configuration and tokenizer of an encoder. `cls`: whether texts must begin with its [CLS] token; else it may also
-    be a language model, or the encoder of T5. Raises ConfigError if they cannot be used."""
-    model = folder.at
+    be a language model, or the encoder of T5. `lower`: whether texts are brought to lower case first. Raises
+    ConfigError if they cannot be used."""
     config, tokenizer = read_model(model)
     if not hasattr(config, "hidden_size") or (config.is_encoder_decoder and (cls or not encoder_alone(config))):
         raise unusable(model, "is no encoder")
@@ -74,7 +72,7 @@ def read_encoder(
         _require_cls_first(model, tokenizer.backend_tokenizer, first)
         if is_decoder(config.model_type):
             raise _no_encoder(model, config)
-    if folder.sentences is not None and folder.sentences.lower:
+    if lower:
         _lower(tokenizer.backend_tokenizer)
     return config, tokenizer
 
@@ -223,14 +221,14 @@ def _config_of(fields: Mapping[str, Any]) -> PretrainedConfig:
     return config
 
 
-def pretrained_encoder(model: str, kind: Any = transformers.AutoModel) -> PreTrainedModel:
+def pretrained_encoder(model: str, kind: Any = transformers.AutoModel, **options: Any) -> PreTrainedModel:
     """An encoder, or another `kind` of model, with weights from a folder or the hub: only from safetensors, and without
     running code from there."""
     config = _load(transformers.AutoConfig, model)
     if kind is transformers.AutoModel:
         kind = encoder_alone(config) or kind
     whole = WHOLE_ATTENTION.get(config.model_type, {})
-    return _load(kind, model, dtype=torch.float32, use_safetensors=True, **whole)
+    return _load(kind, model, dtype=torch.float32, use_safetensors=True, **whole, **options)
 
 
 def encoder_version(model: str) -> str | None:

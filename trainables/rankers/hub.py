@@ -9,6 +9,8 @@ from trainables.core.errors import ConfigError, Problem
 from trainables.core.hub import hub_answers, out_of_reach
 from trainables.rankers.settings import ENCODERS, TINY, RankerSettings
 
+ADAPTER = "adapter_config.json"  # of peft: in a folder or repository that holds no whole model
+
 
 def missing(model: str, right: str = ENCODERS) -> ConfigError:
     """The error of a model that is nowhere to be had. `right`: what would be, as `models` of a ranker's settings."""
