@@ -201,6 +201,74 @@ def test_rates_fall_from_the_last_layer_to_the_embeddings(encoder: Encoder) -> N
     assert {*found.values()} == {0.25, 0.5, 1.0, 3.0}
 
 
+FROZEN = (0, 1, 2)
+
+
+@pytest.mark.parametrize("count", FROZEN)
+def test_embeddings_and_the_first_layers_are_not_trained(count: int, encoder: Encoder) -> None:
+    run = encoder.run(freeze=count)
+    if encoder.kind == "albert":
+        with pytest.raises(ConfigError, match=r"ranker\.freeze: the layers of the model share their weights"):
+            training_notes(run, encoder.prepared())
+        return
+    training = make_training(run, encoder.prepared(), device="cpu")
+    assert isinstance(training, Training)
+    before = {name: tensor.clone() for name, tensor in training.module.state_dict().items()}
+    training.iterate()
+    changed = {name for name, tensor in training.module.state_dict().items() if not torch.equal(tensor, before[name])}
+    of_optimiser = {id(parameter) for group in training.optimizer.param_groups for parameter in group["params"]}
+    for name, parameter in training.module.named_parameters():
+        part = name.split(".")
+        layers = [int(number) for number in part[:5] if number.isdigit()]
+        of_every_layer = name.startswith(("encoder.encoder.rel_embeddings", "encoder.encoder.LayerNorm"))
+        read_by_all = of_every_layer and encoder.kind == "deberta-v3"  # that of "deberta-v2" leaves them unread
+        frozen = part[1].startswith("embed") or (read_by_all and count > 0) or bool(layers and layers[0] < count)
+        assert parameter.requires_grad is not frozen, name
+        assert not (frozen and (name in changed or id(parameter) in of_optimiser)), name
+    plain, text = encoder.build()
+    torch.testing.assert_close(scores(encoder.build(freeze=count)[0], text), scores(plain, text), rtol=0, atol=0)
+
+
+def test_what_frozen_layers_gave_is_not_computed_again_on_dev(trained: Encoder, tmp_path: Path) -> None:
+    run, prepared = trained.run(freeze=1, passages="truncate"), trained.prepared()
+    layers: list[Any] = []
+
+    def new() -> Training:
+        training = make_training(run, prepared, device="cpu")
+        assert isinstance(training, Training)
+        return training
+
+    whole = resumes_exactly(new, tmp_path / "state")
+    layers = [part for part in whole.module.modules() if isinstance(part, torch.nn.ModuleList) and len(part) == 2]
+    calls = [0, 0]
+    for index, layer in enumerate(layers[0]):
+        mlp = max(
+            (part for part in layer.modules() if isinstance(part, torch.nn.Linear)),
+            key=lambda part: part.weight.numel(),
+        )
+        mlp.register_forward_hook(lambda *_, index=index: calls.__setitem__(index, calls[index] + 1))
+    again = whole.score(whole.dev)
+    assert calls[0] == 0 < calls[1]
+    whole.save_ranker(tmp_path / "ranker")
+    unfrozen = load_ranker_folder(tmp_path / "ranker")
+    np.testing.assert_array_equal(unfrozen.score_split(DATA, "dev"), whole.score(whole.dev))
+    assert whole.best_iteration != 2 or np.array_equal(again, whole.best_scores)
+
+
+def test_freezing_more_than_there_is_is_an_error(trained: Encoder) -> None:
+    for name, count, told in (
+        ("bert", 3, "ranker.freeze: 3, and the model has 2 layers; at most 2"),
+        ("bi_encoder", 3, "ranker.freeze: 3, and the model has 2 layers; at most 2"),
+    ):
+        run = trained.run(name=name, freeze=count)
+        with pytest.raises(ConfigError, match=told):
+            training_notes(run, prepare(run, DATA))
+    run = trained.run(name="bi_encoder", freeze=2)
+    if trained.kind == "bert":
+        with pytest.raises(ConfigError, match=r"ranker\.freeze: 2 leaves nothing to train; at most 1"):
+            make_training(run, prepare(run, DATA), device="cpu")
+
+
 def test_what_is_padded_is_said(encoder: Encoder) -> None:
     notes = [note for note in training_notes(encoder.run(), encoder.prepared()) if "not packed" in note]
     assert notes == (

@@ -3,6 +3,7 @@ a file, and says what would be right; nothing is written."""
 
 from __future__ import annotations
 
+import re
 import shlex
 import socket
 from pathlib import Path
@@ -15,11 +16,14 @@ from tests.support.data_folders import letor_files, trec_files, write_folder
 from tests.support.space_files import OPEN
 from trainables.config.keys import configuration_fields
 from trainables.core.errors import DataError, Problem
+from trainables.core.foreign import FOREIGN
 from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import SCORINGS
 from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.evaluation.metrics import METRICS
 from trainables.rankers import RANKERS
+from trainables.training.losses import LOSSES
+from tune_cl.experiment.search_keys import SEARCH_KEYS
 from tune_cl.schedulers import SCHEDULERS
 
 
@@ -48,6 +52,41 @@ def test_an_unknown_key_names_the_nearest(console: Console) -> None:
     nearest = [f"{wrong}: mean {right}?" for wrong, right in NEAREST.items()]
     assert_told(console, "quickstart", ["ranker=bert", *(f"{wrong}=1" for wrong in NEAREST)], nearest)
     assert_told(console, "quickstart", ["curriculum.xyz=1", "foo=1"], ["curriculum.xyz: known", "foo: known"])
+
+
+OTHERS = {  # what people write as in other trainers: the key, and words of what it is here
+    "training.gradient_accumulation_steps=2": ("training.gradient_accumulation_steps", "training.micro_batch:"),
+    "num_train_epochs=3": ("num_train_epochs", "mean training.max_iterations?"),
+    "training.eval_steps=100": ("training.eval_steps", "training.batches_per_iteration:"),
+    "training.fp16=true": ("training.fp16", "training.precision: bf16"),
+    "training.warmup_ratio=.1": ("training.warmup_ratio", "training.warmup:"),
+    "training.lora_r=8": ("training.lora_r", "mean ranker.lora.rank?"),
+    "training.lr_scheduler_type=cosine": ("training.lr_scheduler_type", "mean training.schedule?"),
+    "training.loss=MultipleNegativesRankingLoss": ("training.loss", "mean softmax, training.in_batch_negatives:"),
+    "training.loss=bce": ("training.loss", "mean pointwise?"),
+    "training.precision=fp16": ("training.precision", "bf16 or fp32"),
+}
+
+
+@pytest.mark.parametrize("given", OTHERS)
+def test_names_of_other_trainers_are_told_ours(given: str, console: Console) -> None:
+    key, words = OTHERS[given]
+    (line,) = console.errors("check quickstart --set ranker=bert", f"--set={given}")
+    assert line.startswith(f"error: {key}: ") and all(word in line for word in words.split()), line
+
+
+def test_options_of_other_trainers_are_told_ours(console: Console) -> None:
+    console.refused(["--gradient-accumulation-steps: training.micro_batch"], "train --gradient-accumulation-steps 2")
+    console.refused(["--num-train-epochs: --max-iterations VALUE"], "run quickstart --num-train-epochs 2")
+
+
+def test_names_of_other_trainers_lead_to_keys_and_losses_that_there_are() -> None:
+    keys = {*configuration_fields(RANKERS), *SEARCH_KEYS}
+    ends = {key.rpartition(".")[2] for key in keys} | {*LOSSES}
+    for theirs, ours in FOREIGN.items():
+        named = set(re.findall(r"(?:training|ranker|search)\.[a-z_.]*[a-z]", ours))
+        assert theirs == theirs.lower() and named <= keys, theirs
+        assert named or " " in ours or ours in ends, theirs
 
 
 SHARED = {"metric", "seed", "training.max_iterations", "training.pretrain_iterations", "training.pretrain_lr"}

@@ -361,8 +361,11 @@ def test_a_run_and_a_ranker_are_rows_of_one_training(
     assert of_run["best"]["p_value"] == pytest.approx(to_best.p)
     assert of_run["best"]["p_adjusted"] == pytest.approx(min(1, 2 * to_best.p))  # Holm over two
     shown = command_of("confirm").render(told)
+    assert (of_run["precision"], of_ranker["precision"]) == (None, "fp32")
+    assert "ranker (fp32)" in shown and "(fp32)" not in shown.partition("ranker (fp32)")[0]
     assert "one training" in " ".join(shown.split()) and f"{of_run['mean']:.4f}" in shown
-    assert run.name in (confirmed_folder.folder / "report.html").read_text()
+    report = (confirmed_folder.folder / "report.html").read_text()
+    assert run.name in report and f"{ranker} (fp32)" in report
 
 
 def test_what_cannot_be_compared_is_refused_before_anything_is_trained(

@@ -15,7 +15,6 @@ from trainables.core import hub as reach
 from trainables.core.errors import ConfigError
 from trainables.rankers import hub
 from trainables.rankers.encoders import pretrained_encoder, read_encoder
-from trainables.rankers.folder import read_folder
 from trainables.rankers.settings import BertSettings, KnrmSettings
 from tune_cl.cli import FAILED
 
@@ -32,7 +31,7 @@ def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_name_of_a_hub_that_cannot_be_reached_is_refused_at_once_in_one_line() -> None:
     started = time.perf_counter()
     with pytest.raises(ConfigError) as refused:
-        read_encoder(read_folder("someone/model"))
+        read_encoder("someone/model")
     assert time.perf_counter() - started < 5
     (line,) = str(refused.value).splitlines()
     wrong = f"'someone/model' is no folder and not in the cache, and the hub ({NOWHERE}) does not answer"
@@ -68,7 +67,7 @@ def test_the_error_names_what_the_ranker_takes(console: Console) -> None:
 def test_offline_mode_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(ConfigError, match=r"not in the cache, and HF_HUB_OFFLINE is set"):
-        read_encoder(read_folder("someone/model"))
+        read_encoder("someone/model")
 
 
 def test_an_encoder_in_the_cache_is_used_without_a_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +78,7 @@ def test_an_encoder_in_the_cache_is_used_without_a_hub(tmp_path: Path, monkeypat
     (entry / "refs").mkdir()
     (entry / "refs/main").write_text("a" * 40)
     started = time.perf_counter()
-    assert read_encoder(read_folder("some/encoder"))[0].hidden_size == 32
+    assert read_encoder("some/encoder")[0].hidden_size == 32
     assert pretrained_encoder("some/encoder").config.hidden_size == 32
     assert time.perf_counter() - started < 5
 

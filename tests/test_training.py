@@ -289,6 +289,16 @@ def test_rate_rises_then_falls() -> None:
     assert rate_factor(make_run(), 11) == 1
 
 
+def test_the_cosine_is_that_of_transformers() -> None:
+    from transformers import get_cosine_schedule_with_warmup
+
+    run = make_run(training={"warmup": 0.25, "schedule": "cosine", "max_iterations": 4, "batches_per_iteration": 5})
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    theirs = get_cosine_schedule_with_warmup(optimizer, 5, 20).lr_lambdas[0]
+    assert [rate_factor(run, step) for step in range(5, 20)] == pytest.approx([theirs(step) for step in range(5, 20)])
+    assert rate_factor(run, 0) < rate_factor(run, 4) < 1
+
+
 def test_biases_and_norms_do_not_decay() -> None:
     module = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4), nn.RMSNorm(4))
     groups = decayed(module, [{"params": list(module.parameters()), "lr": 0.5}], 0.1)

@@ -36,7 +36,7 @@ from trainables.training.own_parts import try_parts
 from trainables.training.prepared import PreparedData, prepared_for, prepared_key, reads_trained_parts
 from trainables.training.progress import STATE, read_state
 from trainables.training.saves import DAMAGED
-from tune_cl.confirmation.against import values_of
+from tune_cl.confirmation.against import Existing, values_of
 from tune_cl.confirmation.readings import split_digest
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.state import Dev
@@ -195,8 +195,8 @@ class Inputs(ABC):
         """What writes the trials' files."""
 
     @abstractmethod
-    def present(self, against: Sequence[str], split: str, metric: str) -> dict[str, np.ndarray]:
-        """Per-query values [Q] of existing rankers, given as run files or folders, by their names (`--against`)."""
+    def present(self, against: Sequence[str], split: str, metric: str) -> dict[str, Existing]:
+        """Per-query values of existing rankers, given as run files or folders, by their names (`--against`)."""
 
     def complete(self, address: str | None, new_noise: bool = False) -> None:
         """Adds what takes training, on the cluster at `address` or here. `new_noise`: trainings draw their label noise
@@ -268,7 +268,7 @@ class RankerInputs(Inputs):
     def artifacts(self, folder: Path) -> Artifacts:
         return RankerArtifacts(folder, self.by_key)
 
-    def present(self, against: Sequence[str], split: str, metric: str) -> dict[str, np.ndarray]:
+    def present(self, against: Sequence[str], split: str, metric: str) -> dict[str, Existing]:
         level = self.experiment.base_ranker().evaluation.relevance_level
         return values_of(against, self.first.data, split, metric, level)
 
@@ -357,7 +357,7 @@ class ObjectiveInputs(Inputs):
             right = "the data that the search began with, or a new search"
             raise DataError(Problem("data.source", "the data has changed since the search began", right))
 
-    def present(self, against: Sequence[str], split: str, metric: str) -> dict[str, np.ndarray]:
+    def present(self, against: Sequence[str], split: str, metric: str) -> dict[str, Existing]:
         if against:
             wrong = "the queries and judgments of a training function are its own"
             raise ConfigError(Problem("--against", wrong, "left out, or a search over rankers of ours"))

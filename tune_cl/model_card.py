@@ -13,13 +13,17 @@ import yaml
 from trainables.config.keys import TrainingRun
 from trainables.core.files import read_text, write_text
 from trainables.data.columns import RankingData
+from trainables.data.tables_in_memory import HUB
 from trainables.rankers import ranker_settings
+from trainables.rankers.hub import file_of
+from trainables.rankers.settings import TINY
 from trainables.training.ranker_folder import HUB_NAME, is_shared_form
 from tune_cl.confirmation.verdict import notes_of, of_these_seeds, sentence
 from tune_cl.process import versions
 from tune_cl.space.wording import label_free_rows, label_free_words
 
 CARD = "README.md"
+HEADER = re.compile(r"---\n(.*?)\n---\n", re.DOTALL)
 PACKAGES = ("tune-cl", "torch", "transformers", "tokenizers", "lightgbm", "numpy")
 BEGIN, END = "<!-- verdict -->", "<!-- end of verdict -->"
 UNCONFIRMED = "Not confirmed: the values above are of one training, and dev selected it."
@@ -75,22 +79,79 @@ class Facts:
 
 def write_card(folder: Path, facts: Facts) -> None:
     """Writes the card of the ranker that was saved in the folder."""
-    write_text(folder / CARD, _header(folder, facts.run) + _body(folder, facts))
+    write_text(folder / CARD, _with_header(_header(folder, facts), "\n" + _body(folder, facts)))
 
 
-def _header(folder: Path, run: TrainingRun) -> str:
-    """The YAML that model hubs read. Without a license: nobody said which."""
-    shared = is_shared_form(folder)
-    fields: dict[str, Any] = {"library_name": "sentence-transformers" if shared else "tune_cl"}
+def write_license(folder: Path, license: str) -> None:
+    """Writes a license into the card in the folder, or a card of that alone."""
+    path = folder / CARD
+    fields, body = _split(read_text(path)) if path.is_file() else ({}, "")
+    write_text(path, _with_header(fields | {"license": license}, body))
+
+
+def _with_header(fields: Mapping[str, Any], body: str) -> str:
+    return f"---\n{yaml.safe_dump(dict(fields), sort_keys=False)}---\n{body}"
+
+
+def _split(card: str) -> tuple[dict[str, Any], str]:
+    """The header's fields, none where it has none that can be read, and the rest of a card."""
+    found = HEADER.match(card)
+    try:
+        fields = yaml.safe_load(found[1]) if found else None
+    except yaml.YAMLError:
+        fields = None
+    return (fields, card[found.end() :]) if found and isinstance(fields, dict) else ({}, card)
+
+
+def _header(folder: Path, facts: Facts) -> dict[str, Any]:
+    """What model hubs read. The license is that of the model that training began with, where its card names one."""
+    run, shared = facts.run, is_shared_form(folder)
     embeds = ranker_settings(run.ranker).embeds
     kind = "sentence-similarity" if embeds else "text-ranking"
-    fields |= {"pipeline_tag": "text-classification" if run.metric == "accuracy" else kind}
+    task = "text-classification" if run.metric == "accuracy" else kind
     form = ["sentence-transformers" if embeds else "cross-encoder"] if shared else []
-    fields |= {"tags": ["tune_cl", "curriculum-learning", *form]}
-    model = str(run.ranker.get("model", ""))
-    if HUB_NAME.fullmatch(model) and not Path(model).exists():
-        fields["base_model"] = model
-    return f"---\n{yaml.safe_dump(fields, sort_keys=False)}---\n\n"
+    dataset = _dataset(run.data.source)
+    return {
+        "library_name": "sentence-transformers" if shared else "tune_cl",
+        "pipeline_tag": task,
+        "tags": ["tune_cl", "curriculum-learning", *form],
+        **_of_start(str(run.ranker.get("model", TINY))),
+        **({"datasets": [dataset]} if dataset else {}),
+        "model-index": [{"name": folder.name, "results": _model_index(facts, task, dataset)}],
+    }
+
+
+def _dataset(source: str) -> str | None:
+    """The hub's name of the data, if they are from there."""
+    return "/".join(source.removeprefix(HUB).strip("/").split("/")[:2]) if source.startswith(HUB) else None
+
+
+def _of_start(model: str) -> dict[str, Any]:
+    """What the hub shall know of the model that training began with: its name there, and its license."""
+    if model == TINY:
+        return {}
+    card = file_of(model, CARD)
+    fields = _split(read_text(card))[0] if card else {}
+    named = {"base_model": model} if HUB_NAME.fullmatch(model) and not Path(model).exists() else {}
+    return {key: fields[key] for key in ("base_model", "license") if isinstance(fields.get(key), str | list)} | named
+
+
+def _model_index(facts: Facts, task: str, dataset: str | None) -> list[dict[str, Any]]:
+    """The results in the hub's form: on dev, which chose the iteration, and on test."""
+    values = {"dev": {facts.run.metric: facts.dev}, "test": dict(facts.test or {})}
+    kind = dataset or re.sub(r"[^\w.-]+", "-", facts.data.name).strip("-")
+    return [
+        {
+            "task": {"type": task},
+            "dataset": {"name": facts.data.name, "type": kind, "split": split},
+            "metrics": [
+                {"type": name, "name": f"{name} on {split}", "value": round(float(value), 6)}
+                for name, value in metrics.items()
+            ],
+        }
+        for split, metrics in values.items()
+        if metrics
+    ]
 
 
 def _body(folder: Path, facts: Facts) -> str:

@@ -4,6 +4,7 @@ models, and what sentence-transformers saves."""
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -257,8 +258,29 @@ def no_model(folder: Path) -> None:
 
 
 def adapter_alone(folder: Path) -> None:
-    folder.mkdir(exist_ok=True)
-    (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(folder / "gone")}))
+    adapted(BERT, "FEATURE_EXTRACTION", "AutoModel")(folder)
+    shutil.rmtree(folder.with_name(f"{folder.name}-base"))
+
+
+def adapted(base: Make, task: str, automatic: str, **options: Any) -> Make:
+    """A folder with a LoRA adapter alone, whose base lies beside it."""
+
+    def make(folder: Path) -> None:
+        import peft
+
+        there = folder.with_name(f"{folder.name}-base")
+        base(there)
+        model = getattr(transformers, automatic).from_pretrained(there, **options)
+        adapter = peft.get_peft_model(model, peft.LoraConfig(r=2, target_modules="all-linear", task_type=task))
+        generator = torch.Generator().manual_seed(7)
+        with torch.no_grad():
+            for parameter in adapter.parameters():
+                if parameter.requires_grad:
+                    parameter.add_(SPREAD * torch.randn(parameter.shape, generator=generator))
+        adapter.save_pretrained(folder)
+        transformers.AutoTokenizer.from_pretrained(there).save_pretrained(folder)
+
+    return make
 
 
 SENTENCE = "sentence_transformers.models."
@@ -472,4 +494,7 @@ MAKERS: dict[str, Make] = {
         BERT, "config.json", model_type="mine", auto_map={"AutoConfig": "mine.Config", "AutoModel": "mine.Model"}
     ),
     "an adapter without its base": adapter_alone,
+    "an adapter of bert": adapted(BERT, "FEATURE_EXTRACTION", "AutoModel"),
+    "an adapter of bert, one label": adapted(BERT, "SEQ_CLS", "AutoModelForSequenceClassification", num_labels=1),
+    "an adapter of llama": adapted(causal("llama"), "CAUSAL_LM", "AutoModelForCausalLM"),
 }

@@ -61,7 +61,7 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "SPLADE": _refused("is a sparse encoder (SPLADE)"),
     **dict.fromkeys(("llama, one logit", "qwen2", "qwen3", "llama", "mistral", "gemma"), _LANGUAGE),
     **dict.fromkeys(("phi3", "smollm3", "gpt_neox", "opt", "llama in bf16"), _LANGUAGE),
-    **dict.fromkeys(("gpt2, one logit", "gpt2"), (LANGUAGE, "is a GPT-2", EQUAL)),
+    **dict.fromkeys(("gpt2, one logit", "gpt2"), _LANGUAGE),
     "phi": (LANGUAGE, EQUAL, OWN),
     "gemma2": (LANGUAGE, EQUAL, "does more to its words' logits than one layer"),
     **dict.fromkeys(("llama with a chat template", "llama with a template of pairs"), _LANGUAGE),
@@ -72,5 +72,7 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "monoT5": (EQUAL, EQUAL, ENCODER),
     "no model at all": ("cannot be loaded",) * 3,
     "custom code": ("no model can be made",) * 3,
-    "an adapter without its base": ("holds adapter_config.json",) * 3,
+    "an adapter without its base": ("is neither a folder nor in the cache",) * 3,
+    **dict.fromkeys(("an adapter of bert", "an adapter of bert, one label"), _READS),
+    "an adapter of llama": _LANGUAGE,
 }

@@ -296,8 +296,9 @@ class TrainingConfig(Section):
     warmup: ForNetworks[float] = Field(
         default=0.0, ge=0, lt=1, description="the fraction of all steps in which the rate rises linearly"
     )
-    schedule: ForNetworks[Literal["constant", "linear"]] = Field(
-        default="constant", description="the rate after the warm-up; linear: it falls to 0"
+    schedule: ForNetworks[Literal["constant", "linear", "cosine"]] = Field(
+        default="constant",
+        description="the rate after the warm-up; linear: it falls to 0; cosine: likewise, along half a cosine",
     )
     clip: ForNetworks[Unbounded] = Field(default=1.0, gt=0, description="the largest norm of the gradient")
     batch_size: ForNetworks[int] = Field(

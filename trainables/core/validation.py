@@ -22,6 +22,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from trainables.core.errors import ConfigError, Problem
+from trainables.core.foreign import by_our_name, meant, meant_key
 
 WORDS = {
     bool: "true or false",
@@ -34,17 +35,6 @@ WORDS = {
 }
 LARGEST = 2**31 - 1  # largest whole number that every library in use can read
 NEAR = 0.65  # likeness from which a word counts as misspelt
-ELSEWHERE = {  # a key's name in other programs -> its last part here
-    "learning_rate": "lr",
-    "epochs": "max_iterations",
-    "num_epochs": "max_iterations",
-    "max_epochs": "max_iterations",
-    "num_train_epochs": "max_iterations",
-    "per_device_train_batch_size": "batch_size",
-    "num_samples": "trials",
-    "n_trials": "trials",
-    "pace": "pacing",
-}
 WRONG = {
     "greater_than": "{value} is not greater than {gt:g}",
     "greater_than_equal": "{value} is below {ge:g}",
@@ -193,6 +183,8 @@ def field_problem(key: str, details: list[Any], value: Any, field: FieldInfo) ->
     if kind == "value_error":
         wrong, _, advice = str(context["error"]).partition("; ")
         return Problem(key, wrong, advice or right)
+    if kind == "literal_error" and isinstance(value, str):
+        right = meant(value) or right
     if len(details) > 1 or kind not in WRONG:
         return Problem(key, f"{shown(value)} is not possible", right)
     return Problem(key, WRONG[kind].format(value=shown(value), **context), right)
@@ -237,10 +229,12 @@ def interval(metadata: Iterable[Any]) -> str:
 def nearest_key(key: str, keys: Iterable[str]) -> str:
     """Advice for an unknown dotted key: a known key or section like it (`near_key`); else the keys of its section; else
     a top-level name like its section's, or all of them."""
+    if advice := meant_key(key):
+        return advice
     names = sorted(keys, key=_depth)
     if near := near_key(key, names):
         return f"did you mean {near}?"
-    section = _by_our_name(key.strip()).partition(".")[0]
+    section = by_our_name(key.strip()).partition(".")[0]
     if inside := [name for name in names if name.startswith(f"{section}.")]:
         return f"known: {', '.join(inside)}"
     heads = list(dict.fromkeys(name.partition(".")[0] for name in names))
@@ -252,16 +246,11 @@ def near_key(key: str, keys: Iterable[str]) -> str | None:
     """The known key most like a dotted key as a whole; else the key or section whose last part is most like its own (in
     another section only if very like). Ties go to the least deeply nested. None if nothing is like it, or it is itself
     a section."""
-    names, key = sorted(keys, key=_depth), _by_our_name(key.strip())
+    names, key = sorted(keys, key=_depth), by_our_name(key.strip())
     sections = {name[:end] for name in names for end in range(len(name)) if name[end] == "."}
     if key in sections:
         return None
     return _like_whole(key, names) or _like_last(key, sorted([*names, *sorted(sections)], key=_depth))
-
-
-def _by_our_name(key: str) -> str:
-    section, dot, last = key.rpartition(".")
-    return f"{section}{dot}{ELSEWHERE.get(last.lower(), last)}"
 
 
 def _like_whole(key: str, names: list[str]) -> str | None:

@@ -1,22 +1,26 @@
-"""Which weights of a pretrained Transformer a training changes, and how fast: low-rank adapters, and learning rates by
-layer."""
+"""Which weights of a pretrained Transformer a training changes, and how fast: low-rank adapters, frozen layers, and
+learning rates by layer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from torch import nn
+import numpy as np
+import torch
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from trainables.core.errors import ConfigError, Problem
-from trainables.rankers.ranker import RankerModule
+from trainables.rankers.ranker import RankerModule, TextSide
 from trainables.rankers.settings import LoraSettings
 
 if TYPE_CHECKING:
     from peft import LoraModel
 
-TARGETS = "ranker.lora.targets"
+TARGETS, FREEZE = "ranker.lora.targets", "ranker.freeze"
+KEPT = 1 << 29  # bytes of frozen layers' outputs that are kept for the next evaluation
 
 
 def target_names(model: nn.Module, settings: LoraSettings) -> list[str]:
@@ -52,6 +56,80 @@ class AdaptedModule(RankerModule):
             self.adapters.merge_and_unload()
             object.__setattr__(self, "adapters", None)
 
+    def freeze(self, model: PreTrainedModel, count: int | None, text: TextSide) -> None:
+        """Takes the embeddings and the first `count` layers of the model out of training: every weight that what comes
+        out of them depends on. None: nothing is frozen. Raises ConfigError if nothing is left to train."""
+        if count is None:
+            return
+        layers = frozen_layers(model, count)
+        for parameter in self._weights_below(model, layers, text):
+            parameter.requires_grad_(False)
+        if not any(parameter.requires_grad for parameter in self.parameters()):
+            raise ConfigError(Problem(FREEZE, f"{count} leaves nothing to train", f"at most {count - 1}"))
+        if layers:
+            FrozenOutputs(model, layers)
+
+    def _weights_below(self, model: PreTrainedModel, layers: Sequence[nn.Module], text: TextSide) -> list[nn.Parameter]:
+        """The trained weights that the last of the layers depends on; without layers, what the first one reads does."""
+        found: list[Tensor] = []
+
+        def note_input(_: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+            found.append(args[0] if args else kwargs["hidden_states"])
+
+        if layers:
+            hook = layers[-1].register_forward_hook(lambda _, __, output: found.append(_first(output)))
+        else:
+            hook = _layers(model, FREEZE)[1][0].register_forward_pre_hook(note_input, with_kwargs=True)
+        training, rows = self.training, np.zeros(1, np.int64)
+        weights = [parameter for parameter in self.parameters() if parameter.requires_grad]
+        with torch.enable_grad():
+            self.eval()(**self.collate(text.queries, text.documents, rows, rows))
+        self.train(training)
+        hook.remove()
+        if not found:  # SqueezeBERT's
+            wrong = f"the layers of a {model.config.model_type} do not say what they give"
+            raise ConfigError(Problem(FREEZE, wrong, "null, or another model"))
+        gradients = torch.autograd.grad(found[0].sum(), weights, allow_unused=True)
+        return [weight for weight, gradient in zip(weights, gradients, strict=True) if gradient is not None]
+
+
+def _first(output: Any) -> Tensor:
+    return output if torch.is_tensor(output) else output[0]
+
+
+class FrozenOutputs:
+    """What frozen layers gave for an evaluation's batches, on a CPU: the next evaluation has the same batches, and
+    nothing in these layers has changed or is random outside training, so the numbers are equal. Up to KEPT bytes.
+
+    On a hit, each of the layers returns what the last one gave; only the last one's output is read on.
+    """
+
+    def __init__(self, model: PreTrainedModel, layers: Sequence[nn.Module]):
+        self.outputs: dict[tuple[Any, ...], Any] = {}
+        self.room, self.inputs = KEPT, ()
+        model.register_forward_pre_hook(self._note, with_kwargs=True)
+        for layer in layers:
+            layer.forward = partial(self._run, layer.forward, layer is layers[-1])
+
+    def _note(self, model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        given = (*args, *(value for _, value in sorted(kwargs.items())))
+        on_cpu = all(value.device.type == "cpu" for value in given if torch.is_tensor(value))
+        evaluates = on_cpu and not model.training and not torch.is_grad_enabled()
+        self.inputs = tuple(map(_content, given)) if evaluates else ()
+
+    def _run(self, forward: Callable[..., Any], last: bool, *args: Any, **kwargs: Any) -> Any:
+        if self.inputs and self.inputs in self.outputs:
+            return self.outputs[self.inputs]
+        output = forward(*args, **kwargs)
+        if last and self.inputs and _first(output).nbytes <= self.room:
+            self.room -= _first(output).nbytes
+            self.outputs[self.inputs] = output
+        return output
+
+
+def _content(value: Any) -> Any:
+    return (tuple(value.shape), value.numpy().tobytes()) if torch.is_tensor(value) else repr(value)
+
 
 def _adapters(model: PreTrainedModel, settings: LoraSettings) -> LoraModel:
     from peft import LoraConfig, LoraModel  # here: few need it, and it takes a second
@@ -62,22 +140,41 @@ def _adapters(model: PreTrainedModel, settings: LoraSettings) -> LoraModel:
     return LoraModel(model, config, "default")
 
 
-def require_changes(model: PreTrainedModel, settings: LoraSettings, decay: float) -> None:
-    """Raises ConfigError for a model without the layers that a training shall change."""
+def require_changes(model: PreTrainedModel, settings: LoraSettings, decay: float, freeze: int | None = None) -> None:
+    """Raises ConfigError for a model without the layers that a training shall change, or freeze."""
     target_names(model, settings)
     if decay < 1:
         layer_depths(model, ())
+    if freeze is not None:
+        frozen_layers(model, freeze)
+
+
+def frozen_layers(model: PreTrainedModel, count: int) -> list[nn.Module]:
+    """The first `count` layers. Raises ConfigError if the model has fewer."""
+    layers = list(_layers(model, FREEZE)[1])
+    if count > len(layers):
+        raise ConfigError(Problem(FREEZE, f"{count}, and the model has {len(layers)} layers", f"at most {len(layers)}"))
+    return layers[:count]
+
+
+def _layers(model: PreTrainedModel, key: str) -> tuple[str, nn.ModuleList]:
+    """The layers of a model, with their name. Raises ConfigError at the key for layers that share their weights, as
+    ALBERT's."""
+    count = model.config.num_hidden_layers
+    for name, part in model.named_modules():
+        if isinstance(part, nn.ModuleList) and len(part) == count:
+            return name, part
+    right = {FREEZE: "null"}.get(key, "1")
+    wrong = "the layers of the model share their weights"
+    raise ConfigError(Problem(key, wrong, f"{right}, or a model whose layers have weights of their own"))
 
 
 def layer_depths(model: PreTrainedModel, names: Iterable[str]) -> dict[str, int]:
     """For each parameter, by name, how many layers lie above its own: 0 in the last layer and behind it, L in the
     embeddings of a model of L layers. Raises ConfigError for layers that share their weights, as ALBERT's."""
+    layers = _layers(model, "ranker.layer_decay")[0]
     count = model.config.num_hidden_layers
-    lists = [name for name, part in model.named_modules() if isinstance(part, nn.ModuleList) and len(part) == count]
-    if not lists:
-        wrong = "the layers of the model share their weights"
-        raise ConfigError(Problem("ranker.layer_decay", wrong, "1, or a model whose layers have weights of their own"))
-    return {name: _depth(name, f"{lists[0]}.", count) for name in names}
+    return {name: _depth(name, f"{layers}.", count) for name in names}
 
 
 def _depth(name: str, layers: str, count: int) -> int:

@@ -195,8 +195,8 @@ class Bert(PretrainedRanker):
         fields = json.loads(text.files[CONFIG])
         if WORDS in text.files:
             return ()
-        if settings.lora.rank or settings.layer_decay < 1:
-            require_changes(empty_encoder(fields), settings.lora, settings.layer_decay)
+        if settings.lora.rank or settings.layer_decay < 1 or settings.freeze is not None:
+            require_changes(empty_encoder(fields), settings.lora, settings.layer_decay, settings.freeze)
         if fields["model_type"] in PACKED and (settings.head != "pretrained" or has_layout(fields)):
             return ()
         return (f"encoders of architecture {fields['model_type']} are not packed: short pairs are padded",)
@@ -207,6 +207,7 @@ class Bert(PretrainedRanker):
         """Raises ConfigError if the encoder has fewer positions than `max_length`, or its weights are missing."""
         module = self._without_adapters(text, settings, max_length, outputs)
         module.add_adapters(module.encoder, settings.lora)
+        module.freeze(module.encoder, settings.freeze, text)
         return module
 
     def _without_adapters(

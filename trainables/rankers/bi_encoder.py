@@ -107,8 +107,8 @@ def form_of(files: Mapping[str, str], settings: BiEncoderSettings, max_length: i
     _require_same("pooling", settings, own.get("pooling"))
     _require_same("similarity", settings, own.get("similarity"))
     config = json.loads(files[CONFIG])
-    names = config.get("architectures") or []
-    language_model = any(name.endswith("ForCausalLM") for name in names) and config.get("is_causal", True)
+    generates = any(name.endswith(("ForCausalLM", "GPT2LMHeadModel")) for name in config.get("architectures") or [])
+    language_model = generates and config.get("is_causal", True)
     similarity = settings.similarity or own.get("similarity") or "cosine"
     return Sentences(
         pooling=settings.pooling or own.get("pooling") or ("lasttoken" if language_model else "mean"),
@@ -165,7 +165,8 @@ class BiEncoderModule(DualEncoder, AdaptedModule):
         speed_up(encoder)
         if settings.checkpointing:
             save_activations(encoder, settings.model)
-        self.has_segments = "token_type_ids" in inspect.signature(encoder.forward).parameters
+        # Those that are not packed take none for segment 0; GPT-2 would add a word's vector for a 0.
+        self.has_segments = self.packs and "token_type_ids" in inspect.signature(encoder.forward).parameters
 
     def most_tokens(self, side: int) -> int:
         """Tokens that are read of a query (0) or a document (1), special ones included."""
@@ -238,8 +239,8 @@ class BiEncoder(PretrainedRanker):
 
     def notes(self, text: TextSide, settings: BiEncoderSettings) -> tuple[str, ...]:
         form_of(text.files, settings, super().most_tokens(text.files))
-        if settings.lora.rank:
-            require_changes(empty_encoder(json.loads(text.files[CONFIG])), settings.lora, 1)
+        if settings.lora.rank or settings.freeze is not None:
+            require_changes(empty_encoder(json.loads(text.files[CONFIG])), settings.lora, 1, settings.freeze)
         return ()
 
     def build(self, text: TextSide, settings: BiEncoderSettings, max_length: int, outputs: int = 1) -> BiEncoderModule:
@@ -249,12 +250,12 @@ class BiEncoder(PretrainedRanker):
         require_positions(settings.model, template.longest, max_length)
         if settings.model == TINY:
             module = self.restore(text.files, settings, max_length, outputs)
-            module.add_adapters(module.encoder, settings.lora)
-            return module
-        _require_scores(outputs)
-        form, folder = form_of(text.files, settings, max_length), read_folder(settings.model)
-        module = BiEncoderModule(pretrained_encoder(folder.at), dense_layers(folder), template, settings, form)
+        else:
+            _require_scores(outputs)
+            form, folder = form_of(text.files, settings, max_length), read_folder(settings.model)
+            module = BiEncoderModule(pretrained_encoder(folder.at), dense_layers(folder), template, settings, form)
         module.add_adapters(module.encoder, settings.lora)
+        module.freeze(module.encoder, settings.freeze, text)
         return module
 
     def restore(

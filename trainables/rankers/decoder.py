@@ -133,8 +133,8 @@ class Decoder(PretrainedRanker):
 
     def notes(self, text: TextSide, settings: DecoderSettings) -> tuple[str, ...]:
         fields = json.loads(text.files[CONFIG])
-        if settings.lora.rank or settings.layer_decay < 1:
-            require_changes(empty_encoder(fields), settings.lora, settings.layer_decay)
+        if settings.lora.rank or settings.layer_decay < 1 or settings.freeze is not None:
+            require_changes(empty_encoder(fields), settings.lora, settings.layer_decay, settings.freeze)
         prompt = asked_by(text.files)
         own = (prompt.note,) if prompt and prompt.note else ()
         return (*own, "decoders are not packed: short pairs are padded")
@@ -168,6 +168,7 @@ class Decoder(PretrainedRanker):
             if module.score.bias is not None:
                 module.score.bias.fill_(offset)
         module.add_adapters(model, settings.lora)
+        module.freeze(model, settings.freeze, text)
         return module
 
     def restore(

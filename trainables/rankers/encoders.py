@@ -28,12 +28,10 @@ from trainables.core.errors import ConfigError, Problem
 from trainables.core.files import read_text, require_regular
 from trainables.core.hub import hub_answers, hub_out_of_reach
 from trainables.data.columns import RankingData, required_split
-from trainables.rankers.folder import ModelFolder
-from trainables.rankers.hub import missing, unusable
+from trainables.rankers.hub import ADAPTER, missing, unusable
 from trainables.rankers.ranker import Tokens
 from trainables.rankers.settings import ENCODERS, TINY
 
-ADAPTER = "adapter_config.json"
 IMPLEMENTATIONS = {  # those that an encoder's configuration may ask for
     "attn_implementation": (None, "eager", "sdpa"),
     "experts_implementation": (None, "eager", "grouped_mm", "batched_mm"),
@@ -42,7 +40,6 @@ COUNTS = re.compile(r"(?:^|_)(layer|head|label)s?$")  # keys of a configuration 
 NAMES = ("_name_or_path", "auto_map", "transformers_version")
 ENCODER_ALONE = {"t5": "T5EncoderModel", "mt5": "MT5EncoderModel", "umt5": "UMT5EncoderModel"}
 WHOLE_ATTENTION = {"big_bird": {"attention_type": "original_full"}}  # else the longest text of a batch decides
-ONLY_DECODERS = {"gpt2"}  # their vectors differed from sentence-transformers' in tests/test_zoo.py
 DERIVED = {"funnel": ("num_hidden_layers", "num_blocks")}  # written by transformers, and not taken
 SLACK = 2  # of the weights that a model is made with, a folder may lack some, such as a pooler's
 READ = (".safetensors", ".json", ".txt", ".model")  # files of weights, tokenizers and configurations
@@ -56,14 +53,12 @@ def tiny_config(vocabulary: int) -> PretrainedConfig:
 
 
 def read_encoder(
-    folder: ModelFolder, cls: bool = True
+    model: str, cls: bool = True, lower: bool = False
 ) -> tuple[PretrainedConfig, transformers.PreTrainedTokenizerFast]:
     """Configuration and tokenizer of an encoder. `cls`: whether texts must begin with its [CLS] token; else it may also
-    be a language model, or the encoder of T5. Raises ConfigError if they cannot be used."""
-    model = folder.at
+    be a language model, or the encoder of T5. `lower`: whether texts are brought to lower case first. Raises
+    ConfigError if they cannot be used."""
     config, tokenizer = read_model(model)
-    if config.model_type in ONLY_DECODERS:
-        raise unusable(model, "is a GPT-2, whose vectors would differ from transformers'", ENCODERS)
     if not hasattr(config, "hidden_size") or (config.is_encoder_decoder and (cls or not encoder_alone(config))):
         raise unusable(model, "is no encoder")
     if tokenizer.pad_token_id is None and not cls and tokenizer.eos_token is not None:
@@ -77,7 +72,7 @@ def read_encoder(
         _require_cls_first(model, tokenizer.backend_tokenizer, first)
         if is_decoder(config.model_type):
             raise _no_encoder(model, config)
-    if folder.sentences is not None and folder.sentences.lower:
+    if lower:
         _lower(tokenizer.backend_tokenizer)
     return config, tokenizer
 
@@ -226,14 +221,14 @@ def _config_of(fields: Mapping[str, Any]) -> PretrainedConfig:
     return config
 
 
-def pretrained_encoder(model: str, kind: Any = transformers.AutoModel) -> PreTrainedModel:
+def pretrained_encoder(model: str, kind: Any = transformers.AutoModel, **options: Any) -> PreTrainedModel:
     """An encoder, or another `kind` of model, with weights from a folder or the hub: only from safetensors, and without
     running code from there."""
     config = _load(transformers.AutoConfig, model)
     if kind is transformers.AutoModel:
         kind = encoder_alone(config) or kind
     whole = WHOLE_ATTENTION.get(config.model_type, {})
-    return _load(kind, model, dtype=torch.float32, use_safetensors=True, **whole)
+    return _load(kind, model, dtype=torch.float32, use_safetensors=True, **whole, **options)
 
 
 def encoder_version(model: str) -> str | None:

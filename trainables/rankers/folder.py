@@ -16,7 +16,7 @@ from typing import Any, Literal, cast, get_args
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.files import read_text
-from trainables.rankers.hub import file_of, unusable
+from trainables.rankers.hub import ADAPTER, file_of, unusable
 from trainables.rankers.settings import TINY, BiEncoderSettings, Pooling, RankerSettings, Similarity
 
 CONFIG, MODULES, SETTINGS = "config.json", "modules.json", "config_sentence_transformers.json"
@@ -118,7 +118,7 @@ class _Other(Exception):
 def read_folder(model: str) -> ModelFolder:
     """Raises ConfigError for files that cannot be read."""
     modules = _modules(model) or []
-    at = _place(model, modules[0][1]) if modules else model
+    at = _whole(_place(model, modules[0][1]) if modules else model)
     config = {} if model == TINY else _mapping(at, CONFIG)
     kinds = [kind for kind, _ in modules]
     try:
@@ -292,6 +292,15 @@ def _place(model: str, path: str) -> str:
     if not folder.resolve().is_relative_to(Path(model).resolve()) or not folder.is_dir():
         raise unusable(model, f"has its encoder at {path[:80]!r}", "an encoder in the folder itself")
     return str(folder)
+
+
+def _whole(at: str) -> str:
+    """Where the weights of a whole model are: of a LoRA adapter's folder, those of its base with the adapter merged."""
+    if not Path(at, ADAPTER).is_file():
+        return at
+    from trainables.rankers.merged import merged_folder  # here: it imports PyTorch, and few need it
+
+    return merged_folder(at)
 
 
 def _modules(model: str) -> list[tuple[str, str]] | None:

@@ -1,4 +1,5 @@
-"""Models by their names on the hub of Hugging Face: what the cache has of them, and errors for those out of reach."""
+"""Models by their names on the hub of Hugging Face: what the cache has of them, errors for those out of reach, and
+uploads."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ from pathlib import Path
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.hub import hub_answers, out_of_reach
 from trainables.rankers.settings import ENCODERS, TINY, RankerSettings
+
+ADAPTER = "adapter_config.json"  # of peft: in a folder or repository that holds no whole model
 
 
 def missing(model: str, right: str = ENCODERS) -> ConfigError:
@@ -61,3 +64,26 @@ def require_model(settings: RankerSettings) -> None:
         return
     if cached_file_of(model, "config.json") is None and not hub_answers():
         raise missing(model, settings.models)
+
+
+def upload(folder: Path, name: str, private: bool, message: str) -> str:
+    """Puts the files of a folder into a model repository of the hub (HF_ENDPOINT), which is made if there is none, as
+    one commit. Returns the repository's address. Raises ConfigError for a name that none can have, a hub that does not
+    answer, or one that refuses."""
+    place = "push_to_hub"
+    if not is_name(name):
+        raise ConfigError(Problem(place, f"'{name}' is not a name of the hub", "NAME or ORGANISATION/NAME"))
+    if not hub_answers():
+        raise ConfigError(Problem(place, f"nothing is uploaded: {out_of_reach()}", "try again when it can be reached"))
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
+
+    api = HfApi()
+    try:
+        repository = api.create_repo(name, private=private or None, exist_ok=True)
+        api.upload_folder(repo_id=repository.repo_id, folder_path=folder, commit_message=message)
+    except (HfHubHTTPError, ValueError) as error:
+        why = " ".join(str(error).split())[:300]
+        right = "hf auth login with a token that may write there (HF_TOKEN)"
+        raise ConfigError(Problem(place, f"the hub refuses '{name}' ({why})", right)) from error
+    return str(repository)

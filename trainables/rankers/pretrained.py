@@ -94,7 +94,7 @@ def behind_prompt(files: Mapping[str, str], side: int, texts: Iterable[str]) -> 
 
 def folder_files(folder: ModelFolder, from_front: bool, cls: bool = True) -> dict[str, str]:
     """Files of the tokenizer and configuration of an encoder. `cls`: whether texts must begin with its [CLS] token."""
-    config, tokenizer = read_encoder(folder, cls)
+    config, tokenizer = read_encoder(folder.at, cls, folder.sentences is not None and folder.sentences.lower)
     longest = min(tokenizer.model_max_length, positions(config, ENDLESS), ENDLESS)
     longest = (getattr(config, OURS, None) or {}).get("longest", longest)  # our folders give another length to others
     pad = tokenizer.convert_tokens_to_ids(str(tokenizer.pad_token))

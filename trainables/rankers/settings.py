@@ -33,6 +33,14 @@ LayerDecay = Annotated[
         description="learning rate of a layer as a fraction of that of the layer above it; 1: all have the same",
     ),
 ]
+Freeze = Annotated[
+    int | None,
+    Field(
+        ge=0,
+        description="N: the embeddings and the first N layers of the model are not trained; 0: the embeddings; null: "
+        "all is trained",
+    ),
+]
 Layers = tuple[Annotated[int, Field(ge=1)], ...]
 Pooling = Literal["mean", "cls", "lasttoken", "max", "weightedmean"]
 Similarity = Literal["cosine", "dot"]
@@ -112,6 +120,7 @@ class BertSettings(RankerSettings):
     )
     lora: LoraSettings = LoraSettings()
     layer_decay: LayerDecay = 1.0
+    freeze: Freeze = None
     keep: Keep = "latest"
     passages: Literal["truncate", "average"] = Field(
         "truncate", description="long documents: cut off, or cut into passages whose [CLS] vectors are averaged"
@@ -143,6 +152,7 @@ class DecoderSettings(RankerSettings):
     head_lr: float | None = Field(None, gt=0, description="the learning rate of the scoring layer; null: training.lr")
     lora: LoraSettings = LoraSettings()
     layer_decay: LayerDecay = 1.0
+    freeze: Freeze = None
     keep: Keep = "latest"
     checkpointing: Checkpointing = False
 
@@ -182,6 +192,7 @@ class BiEncoderSettings(RankerSettings):
         "compares the most; null: the model's own, else all",
     )
     lora: LoraSettings = LoraSettings()
+    freeze: Freeze = None
     keep: Keep = "latest"
     checkpointing: Checkpointing = False
     vocabulary_size: VocabularySize = 8000

@@ -13,6 +13,7 @@ from trainables.config.keys import TrainingRun
 from trainables.core.errors import DataError, Problem
 from trainables.core.files import read_text, require_regular
 from trainables.core.plugins import plugins_of, require_plugins
+from trainables.rankers.hub import ADAPTER
 
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")  # organisation/model
 WEIGHTS, CONFIG, TEXT = "model.safetensors", "config.json", "text"
@@ -34,7 +35,7 @@ def is_of_others(name: str | Path) -> bool:
     if is_shared_form(folder):
         return False
     if not (folder / CONFIG).is_file():
-        return (folder / MODULES).is_file()
+        return (folder / MODULES).is_file() or (folder / ADAPTER).is_file()
     return '"model_type"' in read_text(folder / CONFIG)
 
 

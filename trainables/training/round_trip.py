@@ -35,7 +35,8 @@ def require_round_trip(run: TrainingRun, prepared: PreparedData) -> None:
 
     if not isinstance(ranker, PretrainedRanker):
         return
-    plain = settings.model_copy(update={"lora": LoraSettings()} if hasattr(settings, "lora") else {})
+    whole = {"lora": LoraSettings(), "freeze": None}
+    plain = settings.model_copy(update={key: value for key, value in whole.items() if hasattr(settings, key)})
     of_model = [ranker.weights_identity(plain), prepared.text.files, plain.model_dump(), prepared.data.classes]
     key = digest_of(of_model, run.training.max_length, transformers.__version__)
     alone = run.model_copy(update={"ranker": plain.model_dump()})

@@ -461,13 +461,16 @@ def hard_negatives(
 
 
 def rate_factor(run: TrainingRun, step: int) -> float:
-    """Learning-rate factor at a step (from 0): linear warm-up, then constant or linear to 0."""
+    """Learning-rate factor at a step (from 0): linear warm-up, then constant, or to 0 as a line or half a cosine."""
     settings = run.training
     total = total_steps(run)
     warmup = settings.warmup * total
     if step < warmup:
         return (step + 1) / (warmup + 1)
-    return 1.0 if settings.schedule == "constant" else (total - step) / (total - warmup)
+    if settings.schedule == "constant":
+        return 1.0
+    left = (total - step) / (total - warmup)
+    return left if settings.schedule == "linear" else (1 - math.cos(math.pi * left)) / 2
 
 
 def test_metrics(run: TrainingRun, prepared: PreparedData, split: Split, scores: np.ndarray) -> dict[str, float]:

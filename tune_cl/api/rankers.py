@@ -16,8 +16,10 @@ from trainables.data.columns import RankingData
 from trainables.data.settings import DataConfig
 from trainables.data.tables_in_memory import Data, as_source
 from trainables.evaluation.per_query import scores_file, write_scores
+from trainables.rankers.hub import upload
 from trainables.training.ranker_folder import require_ranker
 from tune_cl.api.arguments import documents_of, pairs_of, require_query
+from tune_cl.model_card import write_license
 
 if TYPE_CHECKING:
     from trainables.training.saved_ranker import SavedRanker, SavedTrees
@@ -110,6 +112,19 @@ class Ranker:
         with output_file(path) as file:
             write_scores(file, ranking.splits[split], ranking, scores, self.name)
         return path
+
+    def push_to_hub(self, name: str, private: bool = False, license: str | None = None) -> str:
+        """Uploads the ranker's folder, with its card, to the hub of Hugging Face (HF_ENDPOINT; the token is that of
+        `hf auth login` or HF_TOKEN) as the model `name`, which is made if there is none. `license`: what the card says
+        from now on, such as apache-2.0; None: what it says. Returns the address.
+
+        Raises ConfigError for a ranker that is in no folder, or if the hub does not answer or refuses.
+        """
+        if not self.folder.is_dir():
+            raise ConfigError(Problem("push_to_hub", f"'{self.folder}' is not a folder", "a ranker that tune_cl saved"))
+        if license is not None:
+            write_license(self.folder, license)
+        return upload(self.folder, name, private, f"{self.name} trained by tune_cl")
 
     def __repr__(self) -> str:
         return f"<Ranker {self.name} from {self.folder}>"

@@ -198,7 +198,7 @@ def _among(document: dict[str, Any]) -> list[str]:
 def _against(document: dict[str, Any]) -> list[str]:
     """A table of the existing rankers; empty if there are none."""
     rows = [
-        (row["label"], f"{row['mean']:.4f}", *_over_queries(row), *_over_queries(row["best"]))
+        (_existing(row), f"{row['mean']:.4f}", *_over_queries(row), *_over_queries(row["best"]))
         for row in document.get("against", [])
     ]
     if not rows:
@@ -206,6 +206,11 @@ def _against(document: dict[str, Any]) -> list[str]:
     best = f"'{document['against'][0]['best']['label']}' is above it by"
     columns = ["existing ranker", document["metric"], "from the baseline [95 %]", "p", f"{best} [95 %]", "p"]
     return [table(columns, rows), wrapped(ONE_TRAINING), ""]
+
+
+def _existing(row: dict[str, Any]) -> str:
+    """An existing ranker's name, with the precision that its scores were computed in."""
+    return f"{row['label']} ({row['precision']})" if row.get("precision") else row["label"]
 
 
 def _over_queries(tested: dict[str, Any]) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,23 +22,31 @@ from trainables.training.ranker_folder import require_ranker
 OPTION = "--against"
 
 
-def values_of(names: Sequence[str], data: RankingData, split: str, metric: str, level: int) -> dict[str, np.ndarray]:
-    """Per-query values [Q] of each named run file or ranker on the candidates of a split. Raises DataError or
-    ConfigError for one that cannot be read or ranks something else."""
+class Existing(NamedTuple):
+    """values: per query, [Q]; precision: of the scores, fp32 or bf16; None of a run and of trees."""
+
+    values: np.ndarray
+    precision: str | None
+
+
+def values_of(names: Sequence[str], data: RankingData, split: str, metric: str, level: int) -> dict[str, Existing]:
+    """Each named run file or ranker on the candidates of a split. Raises DataError or ConfigError for one that cannot
+    be read or ranks something else."""
     part = data.splits[split]
     evaluator = evaluator_of(data, part, level)
-    return {name: evaluator(_scores(name, data, part, split), [metric])[metric] for name in dict.fromkeys(names)}
+    found = {name: _scored(name, data, part, split) for name in dict.fromkeys(names)}
+    return {name: Existing(evaluator(scores, [metric])[metric], how) for name, (scores, how) in found.items()}
 
 
-def _scores(name: str, data: RankingData, part: Split, split: str) -> np.ndarray:
+def _scored(name: str, data: RankingData, part: Split, split: str) -> tuple[np.ndarray, str | None]:
     if Path(name).exists() and not Path(name).is_dir():
-        return run_scores(name, data, part)
+        return run_scores(name, data, part), None
     require_ranker(Path(name))
     ranker = load_saved(Path(name))
     if ranker.classes != data.classes:
         wrong = f"'{name}' predicts classes {', '.join(ranker.classes) or 'none'}"
         raise DataError(Problem(OPTION, wrong, f"a ranker for {data.name}"))
-    return ranker.score_split(data, split)
+    return ranker.score_split(data, split), None if ranker.run.grows_trees else ranker.precision()
 
 
 def run_scores(path: str, data: RankingData, part: Split) -> np.ndarray:
@@ -59,23 +67,24 @@ def run_scores(path: str, data: RankingData, part: Split) -> np.ndarray:
 
 
 def rows_of(
-    present: Mapping[str, np.ndarray], baseline: np.ndarray, best: np.ndarray, label: str, correction: str
+    present: Mapping[str, Existing], baseline: np.ndarray, best: np.ndarray, label: str, correction: str
 ) -> list[dict[str, Any]]:
     """A row for each existing ranker. `baseline`, `best`: per-query values [N, Q] of N trainings, averaged here.
     `label`: the configuration that `best` is of. p is corrected over the existing rankers."""
-    from_baseline = [paired_t_test(values, baseline.mean(axis=0)) for values in present.values()]
-    to_best = [paired_t_test(best.mean(axis=0), values) for values in present.values()]
+    from_baseline = [paired_t_test(one.values, baseline.mean(axis=0)) for one in present.values()]
+    to_best = [paired_t_test(best.mean(axis=0), one.values) for one in present.values()]
     corrected = [adjust([test.p for test in tests], correction) for tests in (from_baseline, to_best)]
     return [
         {
             "label": name,
-            "mean": float(values.mean()),
+            "mean": float(one.values.mean()),
+            "precision": one.precision,
             "trainings": 1,
             **_tested(from_baseline[row], corrected[0][row]),
             **dict.fromkeys(("p_new", "p_new_adjusted", "ci95_new")),
             "best": {"label": label, **_tested(to_best[row], corrected[1][row])},
         }
-        for row, (name, values) in enumerate(present.items())
+        for row, (name, one) in enumerate(present.items())
     ]
 
 

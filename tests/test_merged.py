@@ -1,0 +1,78 @@
+"""Adapters of peft as models to start from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import peft
+import pytest
+import torch
+import transformers
+
+import tune_cl
+from tests.support.console import Console
+from tests.support.zoo import MAKERS, PAIRS
+from trainables.core.errors import ConfigError
+from trainables.rankers.folder import read_folder
+from trainables.rankers.hub import ADAPTER
+
+KIND = "an adapter of bert, one label"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    transformers.logging.set_verbosity_error()
+    MAKERS[KIND](tmp_path / "adapter")
+    return tmp_path / "adapter"
+
+
+def test_scores_are_those_of_peft(folder: Path) -> None:
+    base = folder.with_name("adapter-base")
+    classifier: Any = transformers.AutoModelForSequenceClassification.from_pretrained(base, num_labels=1)
+    model = peft.PeftModel.from_pretrained(classifier, folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(base)
+    with torch.no_grad():
+        logits = [model(**tokenizer(*pair, return_tensors="pt")).logits.item() for pair in PAIRS]
+    expected = 1 / (1 + np.exp(-np.array(logits)))
+    np.testing.assert_allclose(tune_cl.load_ranker(folder).predict(PAIRS), expected, rtol=1e-5, atol=1e-6)
+
+
+def changed(folder: Path, **fields: Any) -> None:
+    path = folder / ADAPTER
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "base": ({"base_model_name_or_path": "org/gone"}, "its base 'org/gone' is neither a folder nor in"),
+    "kind": ({"peft_type": "PREFIX_TUNING"}, "is an adapter of kind PREFIX_TUNING"),
+    "layers": ({"target_modules": ["query"]}, "does not fit its base"),
+    "rank": ({"r": 3}, "cannot be put on"),
+    "code": ({"megatron_config": {"x": 1}, "megatron_core": "evil"}, ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_cannot_be_merged_is_one_line(case: str, folder: Path) -> None:
+    fields, told = WRONG[case]
+    changed(folder, **fields)
+    if not told:  # what only names code is not read
+        assert read_folder(str(folder)).kind == "classifier"
+        return
+    with pytest.raises(ConfigError) as caught:
+        read_folder(str(folder))
+    (problem,) = caught.value.problems
+    assert problem.location == "ranker.model" and told in f"{problem.wrong}; {problem.right}"
+
+
+def test_a_missing_base_ends_a_training_with_one_line(folder: Path, console: Console) -> None:
+    changed(folder, base_model_name_or_path=str(folder / "gone"))
+    (line,) = console.errors(f"train --data docstrings --ranker bert --set ranker.model={folder}")
+    assert line.startswith("error: ranker.model: ") and "is neither a folder nor in the cache" in line
+    (folder / "adapter_model.safetensors").unlink()
+    (line,) = console.errors(f"train --data docstrings --ranker bert --set ranker.model={folder}")
+    assert "holds adapter_config.json, and no adapter_model.safetensors" in line
