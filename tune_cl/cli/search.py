@@ -295,26 +295,38 @@ FORMATS = ("html", "latex", "csv", "parquet")  # of a report
 class ReportCommand(Command):
     """Examples:
       tune-cl report quickstart
-      tune-cl report quickstart --format latex --output paper/table.tex
+      tune-cl report quickstart --format latex --output table.tex
+      tune-cl report quickstart --paper
 
     html: one file that opens offline, on a phone too: verdict, tables, charts. latex: the table of configurations.
-    csv, parquet: a row a trial. --json prints all that the report tells. Works while a search runs, and before and
-    after tune-cl confirm."""
+    csv, parquet: a row a trial. --paper: a methods paragraph, a table with caption, a figure and the references, with
+    the verdict's numbers; before tune-cl confirm they are those of dev alone. --json prints all that the report tells.
+    Works while a search runs, and before and after tune-cl confirm."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_name(parser)
         parser.add_argument("--output", type=Path, metavar="FILE", help="default: STORAGE/NAME/report.html, .tex, ...")
         parser.add_argument("--format", choices=FORMATS, help="default: by the suffix of FILE, else html")
+        paper = "methods.tex, table.tex, figure.pdf and references.bib instead (default folder: STORAGE/NAME/paper)"
+        parser.add_argument("--paper", type=Path, nargs="?", const=Path(), metavar="FOLDER", help=paper)
         add_storage(parser)
 
     def execute(self, options: Namespace) -> dict[str, Any]:
         search_folder = open_search(options.name, options.storage, options.tracking_uri).search_folder
-        from tune_cl.report.output import write_output  # imports SciPy: a name that is none is told before
+        if options.paper is not None and (options.output or options.format):
+            raise ConfigError(Problem("--paper", "not together with --output or --format", "one of them a command"))
+        # These import SciPy: a name that is none is told before.
+        from tune_cl.report.output import write_output
+        from tune_cl.report.paper import write_paper
 
+        if options.paper is not None:
+            return write_paper(search_folder, None if options.paper == Path() else options.paper)
         return write_output(search_folder, options.output, options.format)
 
     def render(self, document: dict[str, Any]) -> str:
-        return f"report  {document['output']}"
+        return "\n".join(
+            f"{name}  {path}" for name, path in document.get("files", {"report": document["output"]}).items()
+        )
 
 
 COLUMNS = ("name", "data", "trials", "state", "verdict")

@@ -339,7 +339,7 @@ def shared_gain(document: Mapping[str, Any]) -> str:
             keys = [key for key, value in twin["params"].items() if one["params"].get(key) != value]
             settings = " ".join(setting(key, twin["params"][key]) for key in keys[:MOST_KEYS])
             gain = f"The gain over {opponent(document, one)} ({size_of(one):+.4f}) is that of {settings}"
-            return f"{gain}: plain training with it has {twin['mean']:.4f}."
+            return f"{gain}: {baseline_of(document)} with it has {twin['mean']:.4f}."
     return ""
 
 
@@ -396,18 +396,25 @@ def holds_for(document: Mapping[str, Any]) -> str:
     return f"{why}{said}They may still differ{_as_given(document)}."
 
 
-def opponent(document: Mapping[str, Any], one: Mapping[str, Any]) -> str:
-    """An opponent in words, and how hard it was tuned. `one`: its row."""
+def baseline_of(document: Mapping[str, Any]) -> str:
+    """What the opponents train with, in words: plain training or, of another question, the baseline's values."""
+    return "plain training" if of_curricula(document) else document["plain"].removeprefix("with ")
+
+
+def opponent(document: Mapping[str, Any], one: Mapping[str, Any], commands: bool = True) -> str:
+    """An opponent in words, and how hard it was tuned. `one`: its row; `commands`: with the one that tunes it."""
+    name = baseline_of(document)
     if "champion" in one["roles"]:
         fair = document["fair"]
         if not fair["tuned"]:
-            return f"plain training as given (not tuned: tune-cl tune-plain {document['search']})"
+            tune = f": tune-cl tune-plain {document['search']}" if commands else ""
+            return f"{name} as given (not tuned{tune})"
         keys = ", ".join(key.rpartition(".")[2] for key in fair["keys"])
-        return f"plain training, tuned over {counted(fair['trials']['plain'], 'trial')} ({keys})"
+        return f"{name}, tuned over {counted(fair['trials']['plain'], 'trial')} ({keys})"
     if "twin" in one["roles"]:
         return f"its own settings {document['plain']}"
     if "default" in one["roles"]:
-        return "plain training with the defaults"
+        return f"{name} with the defaults"
     return "the same pairs in random order" if "filter" in one["roles"] else f"'{one['label']}'"
 
 
