@@ -141,9 +141,10 @@ def _searched(findings: Findings, cited: _Cited) -> Iterator[str]:
     what = "training curricula" if findings.over_curricula else "training settings"
     with_tool = f"with tune\\_cl~\\cite{{tune_cl}} (version {latex(_version())})"
     yield f"We searched {what} for {rankers} on {latex(state.data.get('name', 'our data'))} {with_tool}."
-    plainly = "plain training, without a curriculum" if findings.over_curricula else "with the baseline's values"
-    trials = f"Of {counted(len(state.trials), 'trial')}, {len(state.trials_of('plain'))} were {plainly}"
-    yield f"{trials}{', each other one with its twin of equal settings and seed' if state.pairs() else ''}."
+    plainly = "were plain training" if findings.over_curricula else f"had {latex(findings.experiment.plain_words)}"
+    trials = f"Of {counted(len(state.trials), 'trial')}, {len(state.trials_of('plain'))} {plainly}"
+    twins = "; each of the others has one of these as its twin, with equal other settings and seed"
+    yield f"{trials}{twins if state.pairs() else ''}."
     searcher, scheduler = (
         latex(name) + cited(_source(f"search.{part}", name))
         for part, name in (("searcher", search.searcher), ("scheduler", search.scheduler))
@@ -176,12 +177,13 @@ def _tested(findings: Findings, confirmed: Document, cited: _Cited) -> Iterator[
     if selection := confirmed.get("selection"):
         most = max(len(one["devs"]) for one in selection)
         arms = {one["arm"]: sum(other["arm"] == one["arm"] for other in selection) for one in selection}
-        names = {"plain": baseline_of(confirmed), "curriculum": findings.other}
+        plain = "plain" if findings.over_curricula else f"with {baseline_of(confirmed)}"
+        names = {"plain": plain, "curriculum": "curricula" if findings.over_curricula else "others"}
         each = " and ".join(f"{count} {latex(names[arm])}" for arm, count in arms.items())
         if most:
             yield f"The best on dev ({each}) were trained again with {counted(most, 'new seed')}, and dev chose."
     sources = cited(_sources(row["params"]))
-    yield f"The {findings.other} under test is {latex(row['label'])}{sources}."
+    yield f"The configuration under test is {latex(row['label'])}{sources}."
     words = [latex(opponent(confirmed, one, commands=False)) for one in row["opponents"]]
     yield f"It was compared with {_listed(words)}."
     trained = f"Each was trained with {counted(len(seeds), 'further seed')} ({', '.join(map(str, seeds))})"
