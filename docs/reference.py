@@ -17,6 +17,7 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
+from search_spaces import SPACES
 from trainables.config.keys import NEEDS, configuration_fields, ranker_fields
 from trainables.core.validation import OneOf, expected
 from trainables.rankers import RANKERS
@@ -24,6 +25,8 @@ from trainables.rankers.settings import WordSettings
 from trainables.training.losses import LOSSES
 from tune_cl.cli import COMMANDS, command_of, parser_of
 from tune_cl.cli.look import kinds
+from tune_cl.experiment.forecast import forecast_of
+from tune_cl.experiment.load import load_experiment
 from tune_cl.experiment.search_keys import SEARCH_KEYS, SEARCH_NEEDS
 from tune_cl.experiment.space_schema import space_schema
 
@@ -33,6 +36,7 @@ SCHEMA = ROOT / "search_spaces" / "schema.json"
 KINDS = kinds()
 MADE = re.compile(r"(<!-- from the code: (.*?) -->\n).*?(\n<!-- end -->)", re.DOTALL)
 KEY = re.compile(r"(?<![\w`/])(?:data|curriculum|training|evaluation|ranker|search)\.[A-Za-z_][\w.]*\w")
+SENTENCE = re.compile(r"[^.?]+[.?](?=\s|$)")
 MOST_NAMES = 5  # of a registry, in the row of a key or of an argument
 MOST_SHARED = 2  # commands that have an option; one that more have is told once
 MORE = {  # key -> where it is explained
@@ -58,6 +62,31 @@ MORE = {  # key -> where it is explained
     "search.trials": "search.md#two-arms",
     "search.warm_start": "search.md#warm-start-searchwarm_start",
     "search.resources.workers": "../how-to/several-gpus.md",
+}
+
+
+FIRST = (  # of each section: what most people set, in this order; these rows come first
+    "data.source", "data.columns.query", "data.columns.document", "data.columns.label", "data.split", "data.candidates",
+    "curriculum.pacing", "curriculum.scoring", "curriculum.delta", "curriculum.T", "curriculum.weighting",
+    "curriculum.m", "training.loss", "training.lr", "training.batch_size", "training.max_iterations",
+    "training.batches_per_iteration", "training.negatives", "training.max_length", "metric",
+    "evaluation.relevance_level", "seed", "ranker.name", "ranker.model", "search.trials", "search.searcher",
+    "search.scheduler", "search.hours", "search.resources.gpu", "search.max_concurrent",
+)  # fmt: skip
+MINUTES = {  # of each space, by `tune-cl check` on two cores; docs/reference/spaces.md says of what data
+    "dense": "by `check`: needs an encoder",
+    "distillation": "10",
+    "everything": "215",
+    "ferro2018": "by `check`: depends on the data",
+    "ferro2018_plain": "by `check`: depends on the data",
+    "macavaney2020_curricula": "340",
+    "macavaney2020_end": "150",
+    "negatives": "8",
+    "noisy_labels": "3",
+    "penha2020_pacing": "35",
+    "penha2020_scoring": "40",
+    "quickstart": "3",
+    "similarity_learning": "5",
 }
 
 
@@ -91,13 +120,20 @@ def keys(sections: tuple[str, ...]) -> str:
     """The keys of some sections; `ranker.*` but `ranker.name` have a table of their own."""
     needed = NEEDS | SEARCH_NEEDS
     fields = {key: field for key, field in (configuration_fields(()) | SEARCH_KEYS).items() if key.startswith(sections)}
-    rows = ([*_key(key, field), needed.get(key, "")] for key, field in fields.items())
+    rows = ([*_key(key, fields[key]), needed.get(key, "")] for key in _in_order(fields))
     return table(["key", "default", "values", "meaning", "needs"], rows)
+
+
+def _in_order(keys: Iterable[str]) -> list[str]:
+    """Keys with those that most people set first."""
+    known = dict.fromkeys(keys)
+    return [*(key for key in FIRST if key in known), *(key for key in known if key not in FIRST)]
 
 
 def _key(key: str, field: FieldInfo) -> list[str]:
     default = yaml(field.get_default(call_default_factory=True))
-    return [f"`{key}`", default, _values(field), _meaning(key, field)]
+    name = f"**`{key}`**" if key in FIRST else f"`{key}`"
+    return [name, default, _values(field), _meaning(key, field)]
 
 
 def _values(field: FieldInfo) -> str:
@@ -123,7 +159,7 @@ def yaml(value: Any) -> str:
 def ranker_keys() -> str:
     """A row for each key, or for each of its forms where rankers differ."""
     rows: dict[tuple[str, ...], list[str]] = {}
-    for key in dict.fromkeys(key for name in RANKERS for key in ranker_fields(name) if key != "ranker.name"):
+    for key in _in_order(key for name in RANKERS for key in ranker_fields(name) if key != "ranker.name"):
         for name in RANKERS:
             if field := ranker_fields(name).get(key):
                 rows.setdefault(tuple(_key(key, field)), []).append(name)
@@ -137,6 +173,20 @@ def _who(names: list[str]) -> str:
         "all over words": [name for name, kind in RANKERS.items() if issubclass(kind.settings, WordSettings)],
     }
     return next((words for words, group in groups.items() if group == names), _code(names))
+
+
+def spaces() -> str:
+    """What each shipped space asks, trains and takes: the question is the first of its file."""
+    rows = []
+    for name, path in SPACES.items():
+        experiment = load_experiment(name)
+        head = " ".join(line.lstrip("# ") for line in path.read_text(encoding="utf-8").splitlines()[1:12])
+        question = next(text for text in SENTENCE.findall(head) if text.endswith("?")).strip()
+        data = experiment.fixed.get("data.source", "yours")
+        trials, at_most = (forecast_of(experiment)[key] for key in ("trials", "iterations_at_most"))
+        told = [question, ", ".join(experiment.rankers), data, f"{trials}", f"{at_most}", MINUTES[name]]
+        rows.append([f"[`{name}`](../../search_spaces/{name}.yaml)", *told])
+    return table(["space", "question", "ranker", "data", "trials", "iterations at most", "minutes"], rows)
 
 
 def names() -> str:
@@ -252,6 +302,7 @@ def _tables() -> Iterator[tuple[str, Any]]:
     for kind in KINDS.keys() - {"losses", "rankers", "spaces", "data"}:
         yield kind, partial(parts, kind)
     yield "options", shared_options
+    yield "spaces", spaces
     for name in COMMANDS:
         yield f"command {name}", partial(command, name)
 

@@ -52,6 +52,17 @@ def test_the_example_leads_from_a_folder_to_a_verdict(tmp_path: Path) -> None:
     assert not [one["text"] for cell in cells for one in cell["outputs"] if one.get("name") == "stderr"]
 
 
+def test_the_example_on_negatives_speaks_of_no_curriculum(tmp_path: Path) -> None:
+    notebook = nbformat.read(EXAMPLES / "do_hard_negatives_help.ipynb", as_version=4)
+    for cells in (notebook.cells, executed(notebook, tmp_path).cells):
+        told = [one for cell in cells if cell.cell_type == "code" for one in cell["outputs"]]
+        text = "\n".join(str(one.get("text", one.get("data", {}).get("text/plain", ""))) for one in told)
+        assert " 80 queries" in text and "hard_negatives=random, tuned over 3 trials (lr)" in text
+        assert "curricul" not in text.lower() and "plain training" not in text
+        assert r"\cite{tune_cl}" in text, "the methods paragraph"
+        assert not [one["text"] for one in told if one.get("name") == "stderr"]
+
+
 PROGRAM = """
 import _thread, json, os, signal, sys, threading, time
 from pathlib import Path

@@ -195,7 +195,7 @@ def test_the_rows_say_what_a_search_will_do(check: Check) -> None:
     told = check("curriculum.T=.2", "search={scheduler: asha, reduction_factor: 4}", "training.lr=0.001")
     shown = rows(told)
     assert "conv_knrm, knrm" in shown["trains"] and "map" in shown["trains"]
-    assert [int(number) for number in re.findall(r"\d+", shown["opens"])] == [3, 1, 6], (
+    assert [int(number) for number in re.findall(r"\d+", shown["searches"])] == [3, 1, 6], (
         "keys, conditional, combinations"
     )
     assert shown["trials"].startswith("8, ") and "20 iterations" in shown["trials"]
@@ -209,6 +209,17 @@ def test_the_rows_say_what_a_search_will_do(check: Check) -> None:
     assert "100" in some and "90" in some and "90" not in rows(told | {"iterations_expected": 1000})["iterations"]
     for hours, time in ((2.0, "2.0 hours"), (1.99, "119 min"), (2 / 60, "2 min"), (119 / 3600, "119 s")):
         assert time in rows(told | {"hours_forecast": hours})["time here"]
+
+
+def test_of_another_question_it_speaks_of_no_curriculum(check: Check) -> None:
+    own = ["curriculum={pacing: none}", "training.loss=hinge", "training.margin={choice: [1, 2]}"]
+    own += ["training.lr={loguniform: [.001, .1]}", "baseline={training.margin: 1}", "search.scheduler=asha"]
+    told = check(*own)
+    shown = rows(told)
+    assert "curricul" not in str(shown) and "plain training" not in str(shown)
+    assert "training.margin 1" in shown["plain, default"] and " with margin=1, over " in shown["plain trials"]
+    assert told["plain"] == "margin=1" and not told["over_curricula"] and check()["over_curricula"]
+    assert "margin=1 is not tuned" in rows(check(*own, "search.plain=0"))["plain trials"]
 
 
 def test_the_baseline_has_values_of_all_opened_keys(check: Check) -> None:

@@ -118,6 +118,14 @@ def test_the_document_says_what_holds_for_new_seeds_and_what_for_these(confirmed
     assert "Note" not in in_words(told | {"first_stage": None, "label_free": None})
 
 
+def test_the_reference_has_every_field_of_the_document(confirmed: Confirmed) -> None:
+    page = Path(__file__).parents[1].joinpath("docs", "reference", "verdict.md").read_text()
+    row = confirmed.document["configurations"][0]
+    told = [confirmed.document, row, row["runs"][0], *row["opponents"], *confirmed.document["selection"]]
+    told += [confirmed.document["components"], confirmed.document["fair"]]
+    assert {name for one in told for name in one if f"`{name}`" not in page} == set()
+
+
 def test_a_twin_is_the_configuration_without_its_curriculum(confirmed: Confirmed) -> None:
     """Each configuration meets its own twin and the default, which is the plain champion here."""
     rows = {row["label"]: row for row in confirmed.document["configurations"]}
@@ -339,7 +347,7 @@ def test_data_that_has_changed_since_the_search_is_refused(
     assert trainer.trained == [] and "note: " not in err and "teacher" not in err, "nothing is trained for data refused"
 
 
-# -- present rankers -----------------------------------------------------------------------------------------------
+# -- existing rankers -----------------------------------------------------------------------------------------------
 
 
 def test_a_run_and_a_ranker_are_rows_of_one_training(

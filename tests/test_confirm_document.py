@@ -379,7 +379,9 @@ def test_few_seeds_of_trainings_that_collapse_are_too_few() -> None:
     assert told.startswith("Not significant: too few seeds for trainings that collapse (seed 2 of 'baseline'); 'root'")
 
 
-@pytest.mark.parametrize(("needed", "more"), [(9, "; this one needs 9 seeds."), (None, ".")])
+@pytest.mark.parametrize(
+    ("needed", "more"), [(9, "; 9 seeds would be needed to detect the observed 0.0123."), (None, ".")]
+)
 def test_what_is_not_shown_is_told_with_what_could_be(needed: int | None, more: str) -> None:
     document = document_of(row_of(0.0123, 0.01, 0.2), verdict=SHOWN_NONE) | {"these_seeds": "better"}
     told = in_words(document | {"detectable": 0.018, "seeds_needed": needed})
@@ -431,7 +433,7 @@ def test_who_was_not_tested_is_told() -> None:
 def test_the_help_and_the_page_on_verdicts_name_every_correction(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["confirm", "--help"])
-    page = Path(__file__).parents[1].joinpath("docs", "explanation", "verdict.md").read_text()
+    page = Path(__file__).parents[1].joinpath("docs", "reference", "verdict.md").read_text()
     told = capsys.readouterr().out
     assert all(name in told and f"`{name}`" in page.replace("--correction ", "`") for name in CORRECTIONS)
 

@@ -67,9 +67,11 @@ RIGHT: dict[str, Read] = {
     "beir_surrogate": Read(TWO, "1 document without text left out (corpus.jsonl:11)"),
     "csv_bool": Read(sized(3)),
     "csv_comma_in_header": Read(TWO, "not read: source, year"),
+    "csv_cr": Read(TWO),
     "csv_index": Read(TWO, "not read: a column without a name"),
     "csv_sep": Read(TWO),
     "gz_noext": Read(TWO),
+    "json_columns": Read(TWO),
     "hf_msmarco": Read(FOUR, "documents and their grades from passages"),
     "jsonl_nan_neg": Read({"train": (40, 100, 40), "dev": (12, 30, 12), "test": (12, 30, 12)}),
     "jsonl_number_text": Read(TWO),
@@ -84,6 +86,8 @@ RIGHT: dict[str, Read] = {
     "single_dataset": Read({"train": (36, 144, 36), "dev": (4, 16, 4)}, "dev: 4 of the 40 training queries"),
     "st_triplet_scores": Read(FOUR, "a teacher's scores from positive_score and negative_score", teacher=True),
     "trec_collection_title": Read(FOUR, "the title stands before the text", grades=WITH_UNJUDGED),
+    "trec_cr": Read(FOUR, grades=WITH_UNJUDGED),
+    "trec_xml_topics": Read(FOUR, grades=WITH_UNJUDGED),
     "trec_half_lost": Read(FOUR, "in 28 of 80 rows a document's id was read as one", grades=WITH_UNJUDGED),
     "trec_lost_zeros": Read(FOUR, "but for leading zeros", grades=WITH_UNJUDGED),
     "trec_nfd": Read(FOUR, "but for Unicode normalisation (NFC and NFD)", grades=WITH_UNJUDGED),
@@ -93,9 +97,7 @@ RIGHT: dict[str, Read] = {
     **{f"tsv_triples_{mark}": Read(TWO) for mark in ("ff", "fs", "ls", "nel")},
 }  # fmt: skip
 REFUSED = {
-    "csv_cr": ("train.csv:1", "CR alone"),
     "json_by_id": ("train.json:1", "objects by their ids"),
-    "json_columns": ("train.json:1", "columns by row number"),
     "json_data_key": ("train.json:1", "under 'data'"),
     "letor_csv": ("train.csv:1", "features and labels in columns"),
     "lfs_jsonl": ("train.jsonl", "Git LFS pointer"),
@@ -104,8 +106,6 @@ REFUSED = {
     "nested": ("", "no known form"),
     "st_pair_class": ("train.jsonl:1", "premise, hypothesis, label"),
     "st_pair_score": ("train.jsonl:1", "score is a teacher's score"),
-    "trec_cr": ("queries.train.tsv:1", "CR alone"),
-    "trec_xml_topics": ("queries.train.tsv", "topics.train.xml not read"),
     "tsv_header_spaces": ("train.tsv:1", "search query, relevant passage, other passage"),
     "tsv_prob": ("train.tsv:1", "column 3 holds numbers"),
     "tsv_sts": ("train.tsv:1", "column 3 holds numbers"),
@@ -131,7 +131,7 @@ def test_an_input_from_the_field_is_refused(name: str, field: Path) -> None:
     [
         ("nested", "nested/scifact has the files of: BEIR folder"),
         ("zip", "unpack beir.zip"),
-        ("json_columns", "orient='records'"),
+        ("json_by_id", "orient='records'"),
         ("lfs_jsonl", "git lfs pull"),
         ("tsv_sts", "data.columns"),
         ("tsv_header_spaces", "data.columns"),
@@ -193,6 +193,22 @@ def renamed(name: str, spelled: str) -> dict[str, Any]:
 
 
 JUDGED = same(4, 8, 4)
+
+
+def topics(name: str, topic: str, head: str = "", foot: str = "") -> dict[str, Any]:
+    """The TREC folder with topics in place of its queries; `topic` with {} for id and text."""
+    files = {file: text for file, text in TREC.items() if not file.startswith("queries")}
+    for split in ALL:
+        each = "".join(topic.format(f"{split}-{n}", f"query {word} &amp; more") for n, word in ((1, "one"), (2, "two")))
+        files[name.format(split)] = head + each + foot
+    return files
+
+
+CR = {name: text.replace("\n", "\r") for name, text in TREC.items()}
+COLUMNS = {name: [row[name] for row in TRIPLES] for name in TRIPLES[0]}
+BY_NUMBER = {name: {str(n): value for n, value in enumerate(values)} for name, values in COLUMNS.items()}
+TWO_EACH = same(2, 6, 2)
+OLD_TOPIC = "<top>\n<num> Number: {}\n<title> Topic: {}\n\n<desc> Description:\nWhat is meant.\n\n</top>\n"
 OURS: dict[str, tuple[Files, Read]] = {
     # what a column holds
     "graded rows without a header": (of_splits("tsv", bare("0,1,2")), Read(same(24, 576, 16),
@@ -228,6 +244,23 @@ OURS: dict[str, tuple[Files, Read]] = {
     # the file
     "gzip without its ending": (of_splits("jsonl", gzip.compress(
         "".join(json.dumps(row) + "\n" for row in TRIPLES).encode())), Read(same(4, 8, 4))),
+    "CR alone": (CR, Read(TWO_EACH, grades=(UNJUDGED, 1))),
+    "CR alone in JSON lines": (of_splits("jsonl", "\r".join(map(json.dumps, TRIPLES)) + "\r"), Read(same(4, 8, 4))),
+    "CR alone, compressed": (of_splits("csv.gz", CSV.replace("\n", "\r")),
+        Read(same(4, 8, 4))),
+    "columns as lists": (of_splits("json", json.dumps(COLUMNS)), Read(same(4, 8, 4))),
+    "columns by row number": (of_splits("json", json.dumps(BY_NUMBER, indent=1)), Read(same(4, 8, 4))),
+    "an array of rows": (of_splits("json", json.dumps(TRIPLES)), Read(same(4, 8, 4))),
+    "topics with an attribute": (topics("topics.{}.xml", '<topic number="{}" type="faceted">\n<query>{}</query>\n'
+        "<description>What is meant.</description></topic>\n", '<?xml version="1.0"?>\n<webtrack2009>\n',
+        "</webtrack2009>\n"), Read(TWO_EACH, grades=(UNJUDGED, 1))),
+    "topics of text alone": (topics("topics.{}.xml", '<topic number="{}">\n{}\n</topic>', "<topics>", "</topics>"),
+        Read(TWO_EACH, grades=(UNJUDGED, 1))),
+    "topics of old": (topics("topics.{}.txt", OLD_TOPIC), Read(TWO_EACH, grades=(UNJUDGED, 1))),
+    "topics that are not closed": (topics("topics.{}.txt", OLD_TOPIC.replace("</top>\n", "")), Read(TWO_EACH,
+        grades=(UNJUDGED, 1))),
+    "topics by another name": (topics("queries.{}.tsv", "<topic><number>{}</number><title>{}</title></topic>"),
+        Read(TWO_EACH, grades=(UNJUDGED, 1))),
     "one file": ({"data.csv": CSV}, Read({"train": (3, 6, 3), "dev": (1, 2, 1)})),
 }  # fmt: skip
 
@@ -262,6 +295,10 @@ WRONG: dict[str, tuple[Files, str, str]] = {
     "classes that are no grades": (classes(["entailment", "neutral", "contradiction"]), "train.parquet:1", "no grades"),
     "judged documents that are not there": (changed(BEIR, corpus_DOT_jsonl=[row | {"_id": f"x{row['_id']}"}
         for row in CORPUS]), "qrels/train.tsv:2", "document 'd0' is not in the collection"),
+    "topics without numbers": (topics("topics.{}.xml", "<topic><query>{} {}</query></topic>"), "topics.train.xml:1",
+        "a topic without a number"),
+    "a page in place of topics": (topics("topics.{}.xml", "<html><p>{} {}</p></html>"), "topics.train.xml:1",
+        "XML or HTML without topics"),
     "many bad rows": (spoiled(*[{"positive": ""}] * 9), "train.jsonl:1", "empty 'positive'"),
     "tables behind a zip": ({"train.jsonl": b"PK\x03\x04 and more"}, "train.jsonl", "a zip file"),
     "a run of a folder that is not there": (TREC | {f"run.{s}.txt": f"{s}-1 Q0 gone 1 1 x\n" * 1 for s in ALL},

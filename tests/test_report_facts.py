@@ -212,7 +212,7 @@ def test_what_holds_for_these_seeds_alone_stands_in_the_small_print(
     searched: Findings, document: dict[str, Any]
 ) -> None:
     shown = told(searched, document | {"verdict": "no difference shown"})
-    assert "0.0180 MAP" in shown and "needs 4 seeds" in shown
+    assert "0.0180 MAP" in shown and "4 seeds would be needed" in shown
     assert "alone 'root n=2, turns' is better (p = 0.002)" in shown and "may still differ" in shown
 
 
@@ -232,6 +232,7 @@ def test_a_search_over_other_keys_alone_speaks_of_no_curriculum(tmp_path: Path) 
     for shown in (told(found, found.confirmation), " ".join(on_dev)):
         assert "curricul" not in shown
     assert told(found, found.confirmation).startswith("The change helps +")
+    assert "against lr=0.001 as given" in told(found, found.confirmation)
 
 
 def test_where_the_seed_changes_nothing_new_trainings_are_not_spoken_of(

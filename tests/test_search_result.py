@@ -119,7 +119,14 @@ def test_a_search_without_curricula_speaks_of_none(none: bool) -> None:
     document = result(0.4, 0.45) | {"opened": ["training.lr"], "over_curricula": False, "compares": False}
     for name in ("best", "best_curriculum", "baseline"):
         document[name] |= {"params": {"curriculum.pacing": "none", "training.lr": document[name]["dev"]}}
-    assert "curriculum" not in render(document | ({"best_curriculum": None} if none else {}))
+    document |= {"best_curriculum": None} if none else {}
+    assert "curriculum" not in render(document)
+    shown = render(tuned(document) | {"compares": True, "plain": "margin=1"})
+    assert "Tuning margin=1 (2 trials" in shown and "tuned margin=1" in shown
+    assert "curriculum" not in shown and "plain training" not in shown
+    shown = render(document | {"compares": True, "plain": "margin=1"})
+    assert none or "margin=1 was not tuned" in shown
+    assert "plain training" not in shown.lower() and "margin=1" in shown
 
 
 @pytest.mark.parametrize(

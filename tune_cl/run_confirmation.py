@@ -52,7 +52,7 @@ from tune_cl.confirmation.verdict import WITHOUT_CURRICULUM, every_row, notes_of
 from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Arm, Experiment
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import TRIALS, SearchFolder, stopped, stops
-from tune_cl.history.state import OF_CURRICULUM, SearchState, experiment_of, replay
+from tune_cl.history.state import SearchState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.inputs import inputs_of
 from tune_cl.model_card import write_verdict
@@ -61,7 +61,7 @@ from tune_cl.run_trainings import SeedTrainings
 from tune_cl.search.progress_panel import Panel, PanelKind
 from tune_cl.search.remarks import remarks
 from tune_cl.search_document import BEST_RANKER
-from tune_cl.space.wording import setting
+from tune_cl.space.wording import PLAIN_TRAINING, arm_words
 from tune_cl.tracking.writer import MlflowWriter, finish
 
 
@@ -213,7 +213,7 @@ class Confirmation:
         self.champion = by_label[PLAIN, champion(self.selection, PLAIN)]
         if not self.request.tests_all:
             self.best = [by_label[CURRICULUM, champion(self.selection, CURRICULUM)]]
-        say(in_words(self.selection, self.state.metric))
+        say(in_words(self.selection, self.state.metric, self.experiment.over_curricula))
         self._set_out()
 
     def _test(self, journal: Journal) -> Iterator[list[SeedRun]]:
@@ -295,9 +295,8 @@ class Confirmation:
 
     def _plain_words(self) -> str:
         """How a twin differs from its configuration, in words."""
-        if all(key.startswith(OF_CURRICULUM) for key in self.experiment.baseline):
-            return WITHOUT_CURRICULUM
-        return f"with {' '.join(setting(key, value) for key, value in self.experiment.baseline.items())}"
+        plain = self.experiment.plain_words
+        return WITHOUT_CURRICULUM if plain == PLAIN_TRAINING else f"with {plain}"
 
     def document(self) -> dict[str, Any]:
         """The document of `tune-cl confirm`. A configuration that failed under any seed, or got no more seeds, is
@@ -435,11 +434,13 @@ def tell(state: SearchState, work: Confirmation) -> None:
     named = work.request.trials or work.request.best_of
     asked = work.request.top
     if not named and asked is not None and len(work.best) < asked:
-        say(f"note: the search has {len(work.best)} distinct curricula, fewer than --top {asked}")
+        what = "distinct curricula" if work.experiment.over_curricula else "distinct configurations to test"
+        say(f"note: the search has {len(work.best)} {what}, fewer than --top {asked}")
     if work.selects:
-        several = [counted(sum(one.arm == arm for one in work.candidates), f"{arm} configuration") for arm in ARMS]
+        names = {arm: f"{arm_words(arm, work.experiment.over_curricula)} configuration" for arm in ARMS}
+        several = [counted(sum(one.arm == arm for one in work.candidates), names[arm]) for arm in ARMS]
         seeds = counted(max(len(one.runs) for one in work.candidates), "new seed")
-        say(f"selection on dev: {' and '.join(several)}, {seeds} each; the best of each arm meet on test")
+        say(f"selection on dev: {' and '.join(several)}, {seeds} each; test compares the best of each arm")
     for note in notes_of({"split": work.request.split}):
         say(f"note: {note}")
     for remark in remarks(state, work.experiment):

@@ -160,7 +160,8 @@ class PairTrainings:
         if not self.draws:
             notes.append("the seed changes nothing in these trainings: one of each is enough")
         elif len(self.seeds) == 1:
-            notes.append("with one seed, how much curricula differ beyond the noise of seeds stays unknown")
+            what = "curricula" if self.experiment.over_curricula else "settings"
+            notes.append(f"with one seed, how much {what} differ beyond the noise of seeds stays unknown")
         if self.pairs[left:]:
             notes.append(f"{left} of {len(self.pairs)} pairs are left")
         return notes
@@ -223,4 +224,4 @@ def _record_reading(inputs: Inputs, search_folder: SearchFolder, request: Effect
 def tell(pairs: PairTrainings) -> None:
     """Tells the user what will be trained."""
     trials, seeds = len(pairs.in_order), counted(len(pairs.seeds), "new seed")
-    say(f"{counted(len(pairs.pairs), 'pair')}, {seeds}: {counted(trials, 'training')} of curricula and twins in all")
+    say(f"{counted(len(pairs.pairs), 'pair')}, {seeds}: {counted(trials, 'training')} of both arms in all")

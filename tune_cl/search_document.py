@@ -17,6 +17,7 @@ from tune_cl.history.state import Dev, SearchState, TrialState, experiment_of, o
 from tune_cl.history.tracking_uri import SQLITE, masked
 from tune_cl.search.analysis import selection_bias
 from tune_cl.search.remarks import remarks
+from tune_cl.space.wording import PLAIN_TRAINING
 from tune_cl.tracking.cursor import Cursor, load
 from tune_cl.tracking.layout import PARENT, target, view_path
 
@@ -113,13 +114,14 @@ def _interpreted(state: SearchState) -> dict[str, Any]:
     try:
         experiment = experiment_of(state)
     except ConfigError:
-        return {"remarks": [], "effects": None}
+        return {"remarks": [], "effects": None, "plain": PLAIN_TRAINING}
     from tune_cl.effects.pairs import search_effects  # imports SciPy
 
     found = search_effects(state, experiment)
     return {
         "remarks": [asdict(remark) for remark in remarks(state, experiment)],
         "effects": found and found.effects.document(),
+        "plain": experiment.plain_words,
     }
 
 

@@ -74,7 +74,7 @@ class Instances:
             notes.append(f"{unscored} left out: the data gives no teacher's score for them, which the loss reads")
         if self.skipped_positives:
             skipped = counted(self.skipped_positives, "relevant training candidate")
-            notes.append(f"{skipped} left out: nothing less relevant stands beside them")
+            notes.append(f"{skipped} unusable: their query has no candidate that is less relevant")
         if short := int((self.below < self.list_size).sum()):
             lists = counted(short, "list")
             notes.append(f"{lists} of {len(self)} have fewer than {self.list_size} negatives to draw from: some repeat")

@@ -356,6 +356,16 @@ class Search:
         with working(progress):
             return Path(write_output(self.search_folder, None if output is None else Path(output), format)["output"])
 
+    def paper(self, folder: str | Path | None = None, progress: bool = True) -> Path:
+        """Writes what a paper says of the search to a folder (by default `paper` in the search's folder) and returns
+        its path: `methods.tex`, a paragraph; `table.tex`; `figure.pdf`; `references.bib`. Their numbers are those of
+        the last confirmation, on test or else on dev; before one, those of the search on dev. Raises ConfigError for a
+        search without values."""
+        from tune_cl.report.paper import write_paper  # imports SciPy
+
+        with working(progress):
+            return Path(write_paper(self.search_folder, None if folder is None else Path(folder))["output"])
+
     def plan(
         self,
         difference: float | None = None,

@@ -63,7 +63,7 @@ class Verdict:
 
     @property
     def these_seeds(self) -> str:
-        """The same for the trainings at hand alone."""
+        """The same for these N trainings alone."""
         return self.document["these_seeds"]
 
     @property

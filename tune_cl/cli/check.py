@@ -39,7 +39,7 @@ from tune_cl.samplers import SEARCHERS
 from tune_cl.schedulers import SCHEDULERS
 from tune_cl.search.throughput import span_of, speed_note
 from tune_cl.space.space_files import on_a_line
-from tune_cl.space.wording import DEFAULT
+from tune_cl.space.wording import DEFAULT, OF_CURRICULUM, PLAIN_TRAINING
 
 
 class CheckCommand(Command):
@@ -186,6 +186,8 @@ def _in_short(experiment: Experiment) -> dict[str, Any]:
         "reduction_factor": search.reduction_factor,
         "rungs": experiment.rungs if SCHEDULERS[search.scheduler].has_rungs else [],
         "baseline": experiment.baseline_values(),
+        "over_curricula": experiment.over_curricula,
+        "plain": experiment.plain_words,
         "at_a_time": _at_a_time(search),
     }
 
@@ -196,38 +198,41 @@ def _compared_when(experiment: Experiment) -> str | None:
     if search.scheduler == "none":
         return None
     if experiment.compares_inside_curricula:
-        return "after every iteration, inside its curriculum too"
-    return {
-        "curriculum": "only after its own curriculum",
-        "none": "whether or not its curriculum is over",
-    }.get(str(search.grace), f"not before iteration {search.grace}")
+        return "after every iteration" + ", inside its curriculum too" * experiment.over_curricula
+    if isinstance(search.grace, int):
+        return f"not before iteration {search.grace}"
+    if not experiment.over_curricula:
+        return "from the first iteration on"
+    return "only after its own curriculum" if search.grace == "curriculum" else "whether or not its curriculum is over"
 
 
-def _plain(arm: dict[str, Any]) -> str:
-    """How the opponent is tuned."""
+def _plain(arm: dict[str, Any], plain: str) -> str:
+    """How the opponent is tuned. `plain`: what it is."""
     if arm["trials"] < 2:
-        return f"{DEFAULT}, alone: plain training is not tuned"
-    return f"{arm['trials']} of them, over {', '.join(arm['opened'])}"
+        return f"{DEFAULT}, alone: {plain} is not tuned"
+    named = "" if plain == PLAIN_TRAINING else f" with {plain}"
+    return f"{arm['trials']} of them{named}, over {', '.join(arm['opened'])}"
 
 
 def _by_topic(document: dict[str, Any]) -> dict[str, str]:
     """The document in words, by topic."""
     trials, most = document["trials"], document["iterations_at_most"]
     expected, combinations = document["iterations_expected"], document["combinations"]
-    many = "any number of" if combinations is None else f"{combinations:,}"
-    some = f" ({document['conditional']} conditional)" if document["conditional"] else ""
-    baseline = ", ".join(f"{key} {_value(value)}" for key, value in document["baseline"].items())
+    some = [f"{document['conditional']} conditional"] if document["conditional"] else []
+    some += ["continuous"] if combinations is None else [f"{combinations:,} combinations"]
+    told = {key: value for key, value in document["baseline"].items() if not _tells_nothing(document, key)}
+    baseline = ", ".join(f"{key} {_value(value)}" for key, value in told.items())
     before = document["pretraining_iterations"]
     trained = f"{', '.join(document['rankers'])} on {document['data'] or 'its own data'}"
     return {
         "trains": f"{trained}, for {document['metric']} on dev",
-        "opens": f"{counted(document['parameters'], 'key')}{some}: {many} combinations",
+        "searches": f"{counted(document['parameters'], 'key')} ({', '.join(some)})",
         "steps": "; ".join(document["steps"]),
         "priors": "; ".join(document["priors"]),
         "searcher": f"{document['searcher']}: {SEARCHERS.entries[document['searcher']].summary}",
         "tries first": counted(document["points"], "configuration") + " of search.points" if document["points"] else "",
         "trials": f"{trials}, of at most {counted(document['max_iterations'], 'iteration')} each",
-        "plain trials": _plain(document["arms"]["plain"]),
+        "plain trials": _plain(document["arms"]["plain"], document["plain"]),
         DEFAULT: f"{baseline or 'as the configuration is by default'}; the first trial, never stopped early",
         "scheduler": _scheduler(document),
         "iterations": f"{most:,} at most" + (f", about {expected:,} expected" if expected < most else ""),
@@ -237,6 +242,11 @@ def _by_topic(document: dict[str, Any]) -> dict[str, str]:
         "budgets": _budgets(document),
         "GPU": f"{document['gpu_hours_forecast']:.3g} hours" if document["gpu_hours_forecast"] else "",
     }
+
+
+def _tells_nothing(document: dict[str, Any], key: str) -> bool:
+    """Whether a key only turns off curricula that no trial has."""
+    return key.startswith(OF_CURRICULUM) and not document["over_curricula"]
 
 
 def _value(value: Any) -> str:

@@ -23,6 +23,7 @@ from tune_cl.confirmation.verdict import (
     every_row,
     interval_of,
     notes_of,
+    of_curricula,
     of_these_seeds,
     opponents,
     p_heading,
@@ -31,7 +32,7 @@ from tune_cl.confirmation.verdict import (
 )
 from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, search_folder_of
 from tune_cl.search.remarks import grouped, in_count
-from tune_cl.space.wording import label_free_rows
+from tune_cl.space.wording import arm_words, label_free_rows
 
 
 class ConfirmCommand(Command):
@@ -60,7 +61,9 @@ class ConfirmCommand(Command):
         parser.add_argument("--selection-seeds", type=int, metavar="S", help=selection)
         parser.add_argument("--seeds", type=int, metavar="N", help=f"trainings of each (default {Request.seeds})")
         parser.add_argument(
-            "--until-settled", action="store_true", help="one more seed at a time until the verdict is clear"
+            "--until-settled",
+            action="store_true",
+            help="one more seed at a time, until the result is significant or unlikely to become so",
         )
         most = f"the most trainings of each with --until-settled (default {Request.max_seeds})"
         parser.add_argument("--max-seeds", type=int, metavar="N", help=most)
@@ -163,8 +166,9 @@ def _selection(document: dict[str, Any]) -> list[str]:
     selection = document.get("selection", [])
     seeds = max((len(row["devs"]) for row in selection), default=0)
     columns = ["arm", f"selection on dev, {counted(seeds, 'seed')}", document["metric"], ""]
+    names = {arm: arm_words(arm, of_curricula(document)) for arm in ("plain", "curriculum")}
     rows = [
-        (row["arm"], f"{row['trial_id']} {row['label']}", row["mean"], "chosen" if row["chosen"] else "")
+        (names[row["arm"]], f"{row['trial_id']} {row['label']}", row["mean"], "chosen" if row["chosen"] else "")
         for row in selection
     ]
     return [table(columns, rows), ""] if seeds else []

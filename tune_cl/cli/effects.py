@@ -21,7 +21,7 @@ class EffectsCommand(Command):
       tune-cl effects quickstart --seeds 2
 
     What do curricula change, over all matched pairs of a curriculum and its twin, and how much do they differ? No
-    winner is chosen, so no luck of selection is in the answer. Without --seeds: from the dev values of the search.
+    winner is chosen, so the answer has no selection bias. Without --seeds: from the dev values of the search.
     --seeds N trains every pair with N new seeds and compares them by query on the split; curricula, seeds and queries
     are samples. tune-cl confirm reuses these trainings. More --seeds later train only what is missing."""
 

@@ -72,7 +72,7 @@ class BaselineCommand(Command):
 
     Ranks the split's candidates, or, with --retrieve and where the candidates themselves were retrieved by BM25, the
     whole collection to a depth of data.top_k. --tune takes the parameters that are best on dev by `metric`, --optimize-
-    on-test those that are best on test: a bound for BM25 and SDM, no fair baseline. `embedding` has nothing to tune;
+    on-test those that are best on test: an upper bound, not a fair baseline. `embedding` has nothing to tune;
     pairs to classify it parts by the threshold that is best on dev, with one class on either side. Parameters are set
     with --set data.bm25.k1, data.bm25.b, ranker.vectors and ranker.vector_size."""
 

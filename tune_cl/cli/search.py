@@ -55,7 +55,7 @@ from tune_cl.history.tracking_uri import DATABASES, SQLITE, masked, resolve_trac
 from tune_cl.process import program
 from tune_cl.search.remarks import Remark, in_sentences
 from tune_cl.search_document import recorded_view
-from tune_cl.space.wording import CAUTION, DEFAULT, NOT_TUNED, label_free_words, rankers, tuning_words
+from tune_cl.space.wording import CAUTION, DEFAULT, PLAIN_TRAINING, label_free_words, not_tuned, rankers, tuning_words
 
 FOLD = re.compile(r"Fold([0-9]+)")
 CHECKPOINT = "checkpoint"  # in the folder of a function's best iteration
@@ -89,7 +89,7 @@ def result_in_words(document: Shown) -> str:
     warned = [f"Warning: {text}" for text in in_sentences(found, warnings=True)]
     lines = [*map(wrapped, [*warned, *head]), "", _comparison(document, _columns(document, best, plain, won)), ""]
     lines += [wrapped(one) for one in sentences if one]
-    return "\n".join([*lines, "", *_next(document, best, "Prove it:" if won else "Test it:")])
+    return "\n".join([*lines, "", *_next(document, best)])
 
 
 def _trials(document: Shown) -> str:
@@ -130,8 +130,14 @@ def _tuning(document: Shown, plain: Shown | None) -> str:
     """What tuning was worth to plain training, or that it was not tuned; empty where neither can be said."""
     default, arm = document["default"], document["arms"]["plain"]
     if _tuned(document) and plain and default:
-        return tuning_words(document["metric"], arm["trials"], arm["opened"], plain["dev"], default["dev"])
-    return NOT_TUNED if plain and _could_be_tuned(document) else ""
+        gained = plain["dev"], default["dev"]
+        return tuning_words(document["metric"], arm["trials"], arm["opened"], *gained, _plain(document))
+    return not_tuned(_plain(document)) if plain and _could_be_tuned(document) else ""
+
+
+def _plain(document: Shown) -> str:
+    """What the search compares with, in words."""
+    return document.get("plain", PLAIN_TRAINING)
 
 
 def _could_be_tuned(document: Shown) -> bool:
@@ -139,7 +145,7 @@ def _could_be_tuned(document: Shown) -> bool:
 
 
 def _difference(document: Shown, best: Shown | None, plain: Shown | None) -> str:
-    against = "tuned plain training" if _tuned(document) else "plain training as given"
+    against = f"tuned {_plain(document)}" if _tuned(document) else f"{_plain(document)} as given"
     against = against if document["compares"] else "the default"
     if plain is None:
         return f"There is no dev value of {against}, so there is nothing to compare with."
@@ -157,18 +163,20 @@ def _other(document: Shown) -> str:
     return "curriculum" if document["over_curricula"] else "other trial"
 
 
-def _next(document: Shown, best: Shown | None, confirm: str) -> list[str]:
+def _next(document: Shown, best: Shown | None) -> list[str]:
     search_folder = replace(
         search_folder_of(document["storage"], document["search"]),
         tracking_uri=document["tracking_uri"],
         objective=document.get("objective") or "",
     )
     address, untuned = document.get("address"), _could_be_tuned(document)
-    lines = {"Tune plain training:": search_folder.command("tune-plain", address)} if untuned else {}
+    tune = "Tune plain training:" if _plain(document) == PLAIN_TRAINING else "Tune the baseline:"
+    lines = {tune: search_folder.command("tune-plain", address)} if untuned else {}
     if best:
-        lines[confirm] = search_folder.command("confirm", address)
+        lines["Test it:"] = search_folder.command("confirm", address)
         if document.get("effects"):
-            lines["All curricula:"] = f"{search_folder.command('effects', address)} --seeds 2"
+            pairs = "All curricula:" if document["over_curricula"] else "All pairs:"
+            lines[pairs] = f"{search_folder.command('effects', address)} --seeds 2"
         lines["How many seeds?"] = f"{search_folder.command('plan')} --pilot 3"
     lines["Read the report:"] = search_folder.command("report")
     uri = document["tracking_uri"]
@@ -274,9 +282,9 @@ class ResumeCommand(ResultCommand):
 class TunePlainCommand(ResultCommand):
     """Example: tune-cl tune-plain penha2020_pacing --trials 12
 
-    A curriculum is only as good as the plain training that it beats. Adds trials without a curriculum: the twins that
-    curricula lack, then others over the keys that the space searches outside baseline, else over learning rate, loss
-    and batch size. The same command continues one that was stopped."""
+    Tunes plain training as hard as the curricula, which otherwise look too good. Adds trials without a curriculum: the
+    twins that curricula lack, then others over the keys that the space searches outside baseline, else over learning
+    rate, loss and batch size. The same command continues one that was stopped."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_name(parser)
@@ -295,26 +303,38 @@ FORMATS = ("html", "latex", "csv", "parquet")  # of a report
 class ReportCommand(Command):
     """Examples:
       tune-cl report quickstart
-      tune-cl report quickstart --format latex --output paper/table.tex
+      tune-cl report quickstart --format latex --output table.tex
+      tune-cl report quickstart --paper
 
     html: one file that opens offline, on a phone too: verdict, tables, charts. latex: the table of configurations.
-    csv, parquet: a row a trial. --json prints all that the report tells. Works while a search runs, and before and
-    after tune-cl confirm."""
+    csv, parquet: a row a trial. --paper: a methods paragraph, a table with caption, a figure and the references, with
+    the verdict's numbers; before tune-cl confirm they are those of dev alone. --json prints all that the report tells.
+    Works while a search runs, and before and after tune-cl confirm."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_name(parser)
         parser.add_argument("--output", type=Path, metavar="FILE", help="default: STORAGE/NAME/report.html, .tex, ...")
         parser.add_argument("--format", choices=FORMATS, help="default: by the suffix of FILE, else html")
+        paper = "methods.tex, table.tex, figure.pdf and references.bib instead (default folder: STORAGE/NAME/paper)"
+        parser.add_argument("--paper", type=Path, nargs="?", const=Path(), metavar="FOLDER", help=paper)
         add_storage(parser)
 
     def execute(self, options: Namespace) -> dict[str, Any]:
         search_folder = open_search(options.name, options.storage, options.tracking_uri).search_folder
-        from tune_cl.report.output import write_output  # imports SciPy: a name that is none is told before
+        if options.paper is not None and (options.output or options.format):
+            raise ConfigError(Problem("--paper", "not together with --output or --format", "one of them a command"))
+        # These import SciPy: a name that is none is told before.
+        from tune_cl.report.output import write_output
+        from tune_cl.report.paper import write_paper
 
+        if options.paper is not None:
+            return write_paper(search_folder, None if options.paper == Path() else options.paper)
         return write_output(search_folder, options.output, options.format)
 
     def render(self, document: dict[str, Any]) -> str:
-        return f"report  {document['output']}"
+        return "\n".join(
+            f"{name}  {path}" for name, path in document.get("files", {"report": document["output"]}).items()
+        )
 
 
 COLUMNS = ("name", "data", "trials", "state", "verdict")

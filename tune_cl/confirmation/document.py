@@ -1,4 +1,4 @@
-"""The document of `tune-cl confirm` (docs/explanation/verdict.md)."""
+"""The document of `tune-cl confirm` (docs/reference/verdict.md)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Compared:
         return {label: clustered(values, of_queries) for label, values in self.values.items()}
 
     def _values(self, run: SeedRun) -> dict[str, float]:
-        """By query. Raises WorkFailed for a value that is no number: nothing can be said with it."""
+        """By query. Raises WorkFailed for NaN, naming the training."""
         by_query = values_by_query(run.folder, self.split, self.metric)
         values = np.array(list(by_query.values()))
         if wrong := int(np.count_nonzero(~np.isfinite(values))):

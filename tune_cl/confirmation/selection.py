@@ -25,6 +25,7 @@ from tune_cl.confirmation.request import (
 from tune_cl.confirmation.training import ended_result
 from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Arm
 from tune_cl.history.state import SearchState, training_key
+from tune_cl.space.wording import arm_words
 
 SPLIT = "dev"
 FIRST_SEED = 1001  # of a selection, far from those of the test, of which there may be more later
@@ -119,13 +120,12 @@ def _row(candidate: Candidate, failed: bool) -> dict[str, Any]:
     }
 
 
-def in_words(rows: Sequence[Mapping[str, Any]], metric: str) -> str:
-    """What a selection chose, in a line for the terminal."""
+def in_words(rows: Sequence[Mapping[str, Any]], metric: str, curricula: bool) -> str:
+    """What a selection chose, in a line for the terminal. `curricula`: whether the question is about these."""
     chosen = [row for row in rows if row["chosen"]]
-    figures = [
-        f"{row['arm']} '{row['label']}'" + (f" (dev {metric} {row['mean']:.4f})" if row["mean"] else "")
-        for row in chosen
-    ]
+    names = [f"{arm_words(row['arm'], curricula)} '{row['label']}'" for row in chosen]
+    means = [f" (dev {metric} {row['mean']:.4f})" if row["mean"] else "" for row in chosen]
+    figures = [name + mean for name, mean in zip(names, means, strict=True)]
     return f"selected: {', '.join(figures)}"
 
 

@@ -23,7 +23,7 @@ from trainables.evaluation.significance import (
     two_groups,
     untaught,
 )
-from tune_cl.space.wording import below_label_free, setting
+from tune_cl.space.wording import PLAIN_TRAINING, below_label_free, setting
 
 Verdict = Literal["better", "no difference shown", "worse"]
 LEVEL = 0.05
@@ -228,8 +228,7 @@ def every_row(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def best_on_dev(document: Mapping[str, Any]) -> str:
-    """In words, how the first configuration stands on dev among those of its arm, for the baseline may be above them:
-    better ones may have failed or got no more seeds."""
+    """Describes the first configuration's dev rank within its arm: better ones may have failed or got no more seeds."""
     what = (
         "curriculum"
         if any(row.get("has_curriculum", True) for row in document["configurations"])
@@ -324,7 +323,8 @@ def against(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _above_all(document: Mapping[str, Any]) -> str:
     count = len(leader(document)["opponents"])
-    return f"It is above all {count} plain opponents; this one is the least favourable." if count > 1 else ""
+    what = "plain opponents" if of_curricula(document) else "opponents"
+    return f"It is above all {count} {what}; this one is the least favourable." if count > 1 else ""
 
 
 def shared_gain(document: Mapping[str, Any]) -> str:
@@ -339,7 +339,7 @@ def shared_gain(document: Mapping[str, Any]) -> str:
             keys = [key for key, value in twin["params"].items() if one["params"].get(key) != value]
             settings = " ".join(setting(key, twin["params"][key]) for key in keys[:MOST_KEYS])
             gain = f"The gain over {opponent(document, one)} ({size_of(one):+.4f}) is that of {settings}"
-            return f"{gain}: plain training with it has {twin['mean']:.4f}."
+            return f"{gain}: {baseline_of(document)} with it has {twin['mean']:.4f}."
     return ""
 
 
@@ -396,18 +396,25 @@ def holds_for(document: Mapping[str, Any]) -> str:
     return f"{why}{said}They may still differ{_as_given(document)}."
 
 
-def opponent(document: Mapping[str, Any], one: Mapping[str, Any]) -> str:
-    """An opponent in words, and how hard it was tuned. `one`: its row."""
+def baseline_of(document: Mapping[str, Any]) -> str:
+    """What the opponents train with, in words: plain training or, of another question, the baseline's values."""
+    return PLAIN_TRAINING if of_curricula(document) else document["plain"].removeprefix("with ")
+
+
+def opponent(document: Mapping[str, Any], one: Mapping[str, Any], commands: bool = True) -> str:
+    """An opponent in words, and how hard it was tuned. `one`: its row; `commands`: with the one that tunes it."""
+    name = baseline_of(document)
     if "champion" in one["roles"]:
         fair = document["fair"]
         if not fair["tuned"]:
-            return f"plain training as given (not tuned: tune-cl tune-plain {document['search']})"
+            tune = f": tune-cl tune-plain {document['search']}" if commands else ""
+            return f"{name} as given (not tuned{tune})"
         keys = ", ".join(key.rpartition(".")[2] for key in fair["keys"])
-        return f"plain training, tuned over {counted(fair['trials']['plain'], 'trial')} ({keys})"
+        return f"{name}, tuned over {counted(fair['trials']['plain'], 'trial')} ({keys})"
     if "twin" in one["roles"]:
         return f"its own settings {document['plain']}"
     if "default" in one["roles"]:
-        return "plain training with the defaults"
+        return f"{name} with the defaults"
     return "the same pairs in random order" if "filter" in one["roles"] else f"'{one['label']}'"
 
 
@@ -462,11 +469,14 @@ def _can_show(document: Mapping[str, Any]) -> str:
         return ""
     seeds = counted(len(document["seeds"]), "seed")
     statement = f"Minimum detectable difference: {smallest:.4f} {in_words(document['metric'])} ({seeds}, 80 % power)"
-    return f"{statement}; this one needs {counted(needed, 'seed')}." if needed else f"{statement}."
+    if not needed:
+        return f"{statement}."
+    observed = f"{abs(size_of(leader(document))):.4f}"
+    return f"{statement}; {counted(needed, 'seed')} would be needed to detect the observed {observed}."
 
 
 def of_these_seeds(document: Mapping[str, Any]) -> str:
-    """What holds for the trainings at hand alone, where that is more than the verdict; else empty."""
+    """What holds for these N trainings alone, where it differs from the verdict; else empty."""
     these = document["these_seeds"]
     if these == document["verdict"]:
         return ""

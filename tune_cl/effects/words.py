@@ -22,7 +22,7 @@ def sentences_of_search(document: Mapping[str, Any]) -> list[str]:
 
 def sentences(family: FamilyEffects) -> list[str]:
     """The mean effect, how much curricula differ, what a longer search could find, and what the interval is for."""
-    effects, curriculum = family.effects, "a curriculum" if family.of_curricula else "the change"
+    effects, curriculum = family.effects, "a curriculum" if family.of_curricula else "the setting"
     metric, pairs = in_metric_words(family.metric), counted(effects.pairs, "pair")
     where = f"On {family.split}, over {pairs}" + (
         f" with {counted(len(family.seeds), 'seed')} each" * bool(family.queries)
@@ -50,12 +50,13 @@ def _differ(effects: Effects, of_curricula: bool) -> str:
 def _small_print(family: FamilyEffects) -> list[str]:
     """The best pair without its luck, and what the interval is for."""
     effects, lines = family.effects, []
+    those = "curricula" if family.of_curricula else "settings"
     if effects.sd_true_ci95 and effects.sd_true_ci95[0] and (best := effects.shrunken_best):
         lines.append(f"After shrinkage the best is {best.trial_id}, {_signed(best.gain)}.")
     if family.queries is None:
-        what = "for further curricula, on these dev queries and this seed"
+        what = f"for further {those}, on these dev queries and this seed"
         return [*lines, f"The interval is {what}; tune-cl effects --seeds 2 covers new seeds and test queries."]
-    return [*lines, "The interval is for new curricula of this space, new seeds and new queries; no winner was chosen."]
+    return [*lines, f"The interval is for new {those} of this space, new seeds and new queries; no winner was chosen."]
 
 
 def value_name(key: str, value: object) -> str:

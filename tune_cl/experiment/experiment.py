@@ -23,6 +23,7 @@ from tune_cl.schedulers.scheduler import curriculum_grace
 from tune_cl.space.parameters import Leaf, Range
 from tune_cl.space.space import Flat, Space
 from tune_cl.space.space_files import dump_yaml
+from tune_cl.space.wording import OF_CURRICULUM, baseline_words
 
 
 def _defaults(fields: Mapping[str, FieldInfo]) -> Flat:
@@ -247,6 +248,23 @@ class Experiment:
             return True
         defaults = OBJECTIVE_DEFAULTS if self.objective else DEFAULTS
         return any(self.fixed.get(key, defaults.get(key, value)) != value for key, value in self.baseline.items())
+
+    @cached_property
+    def over_curricula(self) -> bool:
+        """Whether the search is over curricula: it opens a key of them, or fixes one that the baseline turns off."""
+        curricula = [key for key in self.baseline if key.startswith(OF_CURRICULUM)]
+        opened = any(key.startswith(OF_CURRICULUM) for key in self.space.leaves)
+        return opened or any(self.fixed.get(key, self.baseline[key]) != self.baseline[key] for key in curricula)
+
+    @property
+    def plain_words(self) -> str:
+        """What the question is held against, in words (`baseline_words`)."""
+        apart = {
+            key: value
+            for key, value in self.baseline.items()
+            if self.over_curricula or not key.startswith(OF_CURRICULUM)
+        }
+        return baseline_words(apart)
 
     @property
     def pairs(self) -> bool:

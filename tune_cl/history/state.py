@@ -19,7 +19,7 @@ from tune_cl.experiment.load import from_yaml
 from tune_cl.experiment.plain_tuning import with_tuning
 from tune_cl.history.journal import Event
 from tune_cl.space.space import Flat, identity
-from tune_cl.space.wording import trial_words
+from tune_cl.space.wording import OF_CURRICULUM, trial_words
 
 RUNNING = "running"
 RAN_TO_THE_END = ("completed", "baseline")  # outcomes
@@ -352,9 +352,6 @@ def experiment_of(state: SearchState, same: bool = False, objective: Objective |
     DataError for one that has changed since the search began."""
     require_plugins(state.plugins, f"search '{state.name}'", same)
     return with_tuning(from_yaml(state.yaml, objective), state.tuning)
-
-
-OF_CURRICULUM = "curriculum."  # beginning of its keys
 
 
 def seedless(params: Mapping[str, Any]) -> Flat:

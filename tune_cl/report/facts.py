@@ -32,7 +32,7 @@ from tune_cl.report.queries import single_queries
 from tune_cl.report.stopping import stopping
 from tune_cl.report.wording import number, signed
 from tune_cl.search.remarks import grouped, in_sentences, remarks
-from tune_cl.space.wording import CAUTION, NOT_TUNED, label_free_rows, tuning_words
+from tune_cl.space.wording import CAUTION, label_free_rows, not_tuned, tuning_words
 
 MOST_ROWS = 10  # trials of an arm in the table without a confirmation
 MOST_LINES = 250  # trials of an arm drawn; more would make the page slow and the chart unreadable
@@ -66,6 +66,7 @@ def main_facts(findings: Findings, in_python: bool = False) -> Document:
         "searcher": search.search.searcher,
         "scheduler": search.search.scheduler,
         "over_curricula": findings.over_curricula,
+        "plain": findings.experiment.plain_words,
         "grows_trees": search.base_run().grows_trees,
         "plain_is_tuned": findings.tuned,
         "verdict": None if findings.confirmation is None else _verdict(findings, findings.confirmation),
@@ -211,7 +212,8 @@ def _tuning(findings: Findings) -> str:
     if not findings.tuned or default is None:
         return ""
     trials, opened = findings.state.trials_of(PLAIN), findings.state.opened_in(PLAIN)
-    return tuning_words(findings.metric, len(trials), opened, findings.plain[0][1].dev, default)
+    plain = findings.experiment.plain_words
+    return tuning_words(findings.metric, len(trials), opened, findings.plain[0][1].dev, default, plain)
 
 
 def _next(findings: Findings, in_python: bool) -> list[Document]:
@@ -219,7 +221,8 @@ def _next(findings: Findings, in_python: bool) -> list[Document]:
     step, steps = findings.search_folder.call if in_python else findings.search_folder.command, []
     if findings.ranked and findings.experiment.compares and not findings.tuned:
         tune = step("tune_plain" if in_python else "tune-plain")
-        steps.append({"why": f"{NOT_TUNED} To tune it as hard:", "do": tune})
+        why = f"{not_tuned(findings.experiment.plain_words)} To tune it as hard:"
+        steps.append({"why": why, "do": tune})
     if findings.ranked:
         why = "Confirm it on held-out queries with several seeds:"
         steps.append({"why": why, "do": step("confirm")})

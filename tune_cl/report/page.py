@@ -73,7 +73,7 @@ def page(document: Document) -> str:
     """The report as an HTML document."""
     return TEMPLATES.get_template("page.html").render(
         f=document,
-        titles=TITLES,
+        titles=TITLES if document["over_curricula"] else TITLES | {"effects": "What the settings change"},
         unfolded=UNFOLDED,
         style=Markup(STYLE),
         script=Markup(SCRIPT),
@@ -89,7 +89,8 @@ def search_html(search_folder: SearchFolder) -> str:
 
 def effects_html(found: FamilyEffects) -> str:
     """For a notebook: what curricula change."""
-    return _fragment({"metric": found.metric, "effects": effects_facts(found)}, "effects")
+    told = {"metric": found.metric, "over_curricula": found.of_curricula, "effects": effects_facts(found)}
+    return _fragment(told, "effects")
 
 
 def verdict_html(search_folder: SearchFolder, confirmation: Document) -> str:

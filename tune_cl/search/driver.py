@@ -157,8 +157,8 @@ class SearchProgress:
         self.arms[trial.arm].scheduler.start(trial.trial, grace, end)
 
     def _grace(self, trial: TrialState) -> int:
-        """A plain trial is stopped no sooner than the curriculum that it is trained for (outside of pairs: the newest
-        one): both train as long."""
+        """A plain trial is allowed at least as many iterations as the curriculum that it is trained for (outside of
+        pairs: the newest one), so neither arm gets more training."""
         own = self.experiment.grace(trial.point)
         if trial.arm == CURRICULUM:
             self.grace = own

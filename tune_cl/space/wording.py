@@ -13,7 +13,8 @@ FIRST = ("ranker.name", *(f"curriculum.{key}" for key in _CURRICULUM))
 
 
 CAUTION = "Dev scores are biased upwards, because they chose the trial: confirm before you conclude."
-NOT_TUNED = "Plain training was not tuned: another learning rate or loss alone may do as well."
+PLAIN_TRAINING = "plain training"
+OF_CURRICULUM = "curriculum."  # beginning of its keys
 DEFAULT = "plain, default"  # the first trial, which has the space's own defaults
 
 
@@ -35,10 +36,34 @@ def setting(key: str, value: Any) -> str:
     return f"{name}={str(value).lower() if isinstance(value, bool) else short(value)}"
 
 
-def tuning_words(metric: str, trials: int, opened: list[str], best: float, default: float) -> str:
-    """What tuning plain training was worth on dev, in a sentence."""
+def baseline_words(baseline: Mapping[str, Any]) -> str:
+    """What a search compares with: plain training or, where its question is not about curricula alone, the values of
+    `baseline`, e.g. `margin=1`."""
+    others = [setting(key, value) for key, value in baseline.items() if not key.startswith(OF_CURRICULUM)]
+    if not others:
+        return PLAIN_TRAINING
+    return " ".join(others) + (" and no curriculum" if len(others) < len(baseline) else "")
+
+
+def arm_words(arm: str, curricula: bool) -> str:
+    """What the trials of an arm are called; `curricula`: whether the question is about these."""
+    return "other" if arm == "curriculum" and not curricula else arm
+
+
+def beginning(words: str) -> str:
+    """The words at the beginning of a sentence; a setting stays as it is written."""
+    return words if "=" in words.partition(" ")[0] else f"{words[:1].upper()}{words[1:]}"
+
+
+def not_tuned(plain: str) -> str:
+    """That what a search compares with (`baseline_words`) was trained once."""
+    return f"{beginning(plain)} was not tuned: another learning rate or loss alone may do as well."
+
+
+def tuning_words(metric: str, trials: int, opened: list[str], best: float, default: float, plain: str) -> str:
+    """What tuning was worth on dev to what the search compares with, in a sentence."""
     searched = f"over {', '.join(key.removeprefix('training.') for key in opened)}" if opened else "alone"
-    said = f"Tuning plain training ({trials} trials {searched})"
+    said = f"Tuning {plain} ({trials} trials {searched})"
     if best <= default:
         return f"{said} found nothing better than its default on dev."
     return f"{said} gained {best - default:.4f} {in_words(metric)} on dev."

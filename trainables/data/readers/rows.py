@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, TypeGuard, cast
+from typing import Any, BinaryIO, TypeGuard, cast
 
 from trainables.core.errors import Problem
 from trainables.core.files import MOST_TEXT, opened, require_regular, too_long
@@ -87,6 +87,7 @@ def _number(field: str) -> float:
         return math.nan
 
 
+_BEGIN = 1 << 16  # bytes by which a file is recognised
 MAX_LINE = 16 << 20  # bytes; longer than any document of the public collections
 BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -161,13 +162,10 @@ class Lines(Source):
         """Decoded lines that are not blank. If the file becomes unreadable, notes that and ends early."""
         number = 0
         try:
-            with open_bytes(self.path, self.pipes) as stream:
+            with open_text(self.path, self.pipes) as stream:
                 for number, raw in enumerate(iter(lambda: stream.readline(MAX_LINE + 1), b""), 1):
                     if number == 1 and raw.startswith(_UTF16):
                         self.problem(1, "UTF-16", "save the file as UTF-8")
-                        return
-                    if number == 1 and not raw.endswith(b"\n") and b"\r" in raw.rstrip():
-                        self.problem(1, "line ends are CR alone, as of old Macs", "save it with LF or CR LF line ends")
                         return
                     if len(raw) > MAX_LINE:
                         self.problem(number, f"a line of more than {MAX_LINE:,} bytes", "end each row with a line end")
@@ -274,7 +272,7 @@ def read_whole(path: Path, problems: list[Problem], pipes: bool = False) -> str 
     """The text of a file, or with `pipes` of what else can be read; if it cannot be, notes a problem and returns
     None."""
     try:
-        with open_bytes(path, pipes) as stream:
+        with open_text(path, pipes) as stream:
             raw = stream.read(MOST_TEXT + 1)
     except BROKEN as error:
         problems.append(unreadable(path, 1, error))
@@ -320,10 +318,40 @@ def open_bytes(path: Path, pipes: bool = False) -> BinaryIO:
     return opened(path, pipes)
 
 
-def first_bytes(path: Path, count: int = 1 << 16) -> bytes:
+class _Lines(io.RawIOBase):
+    """A stream whose line ends are CR alone, with LF in their place."""
+
+    def __init__(self, stream: BinaryIO):
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        part = self._stream.read(len(buffer)).replace(b"\r", b"\n")
+        buffer[: len(part)] = part
+        return len(part)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+def open_text(path: Path, pipes: bool = False) -> BinaryIO:
+    """`open_bytes` of a text file. Line ends that are CR alone, as of old Macs and of Excel's "CSV (Macintosh)", become
+    LF; it has such if its beginning has no LF."""
+    begin = b""
+    if path.is_file():
+        with open_bytes(path, pipes) as file:
+            begin = file.read(_BEGIN)
+    stream = open_bytes(path, pipes)
+    return cast(BinaryIO, io.BufferedReader(_Lines(stream))) if b"\r" in begin and b"\n" not in begin else stream
+
+
+def first_bytes(path: Path, count: int = _BEGIN) -> bytes:
     """The beginning of a file, without a byte order mark; nothing if it cannot be read."""
     try:
-        with open_bytes(path) as file:
+        with open_text(path) as file:
             return file.read(count).removeprefix(BOM)
     except BROKEN:
         return b""

@@ -9,6 +9,7 @@ import shutil
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -38,6 +39,7 @@ from trainables.data.readers.rows import (
     first_bytes,
     is_text,
     open_bytes,
+    open_text,
     read_whole,
     unpacked_name,
     unreadable,
@@ -72,32 +74,44 @@ class JsonTable(Lines):
         super().__init__(path, "a JSON object" + (f" with {', '.join(keys)}" if keys else ""), problems)
 
     def names(self) -> list[str] | None:
-        if shape := self._shape():
+        if self._columns is None and (shape := _not_rows(self._whole)):
             self.problem(1, *shape)
             return None
         return looked_at(self.problems, lambda: dict.fromkeys(name for _, row in self._objects() for name in row))
 
-    def _shape(self) -> tuple[str, str] | None:
-        """What is wrong with a file that is one object instead of one a line or an array of them."""
+    @cached_property
+    def _whole(self) -> dict[str, Any]:
+        """The object that the file is instead of one a line or an array of them; empty if it is none."""
         lines = _first_lines(self.path, 2)
         if not lines or not lines[0].lstrip().startswith("{") or (len(lines) > 1 and _object(lines[0])):
-            return None
+            return {}
         try:
             whole = _object(read_whole(self.path, []) or "")
         except DataError:  # longer than what is read at once
-            return None
-        return _not_rows(whole) if isinstance(whole, dict) else None
+            return {}
+        return whole if isinstance(whole, dict) else {}
+
+    @cached_property
+    def _columns(self) -> list[dict[str, Any]] | None:
+        """The rows of a file that is an object of columns; None for any other."""
+        return _by_columns(self._whole)
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
         for number, row in self._objects():
             yield number, [row.get(name) for name in columns]
 
     def _objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        for number, row in self._array() if first_bytes(self.path).lstrip().startswith(b"[") else self._of_lines():
+        for number, row in self._items():
             if isinstance(row, dict):
                 yield number, row
             else:
                 self.problem(number, f"not {self.form}", f"each row is {self.form}")
+
+    def _items(self) -> Iterator[tuple[int, Any]]:
+        if self._columns is not None:
+            self.count = len(self._columns)
+            return ((1, row) for row in self._columns)
+        return self._array() if first_bytes(self.path).lstrip().startswith(b"[") else self._of_lines()
 
     def _of_lines(self) -> Iterator[tuple[int, Any]]:
         for number, line in self:
@@ -132,6 +146,19 @@ def _object(text: str) -> Any:
 def _null(constant: str) -> float | None:
     """NaN, as pandas writes what is missing, as null."""
     return None if constant == "NaN" else float(constant)
+
+
+def _by_columns(whole: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """The rows of columns as lists of one length, or as values by row number (DataFrame.to_json() writes these); None
+    if the object is neither, or may be one row."""
+    columns = [*whole.values()]
+    if all(isinstance(column, dict) and all(map(str.isdigit, column)) for column in columns):
+        places = [[*column] for column in columns]
+        columns = [[*column.values()] for column in columns]
+    else:
+        places = [[len(column)] for column in columns if isinstance(column, list)]
+    alike = len(columns) > 1 and len(places) == len(columns) and all(place == places[0] for place in places)
+    return [dict(zip(whole, values, strict=True)) for values in zip(*columns, strict=True)] if alike else None
 
 
 def _not_rows(whole: dict[str, Any]) -> tuple[str, str] | None:
@@ -434,7 +461,7 @@ def first_rows(path: Path) -> list[list[str]]:
 def _first_lines(path: Path, count: int) -> list[str]:
     """So many lines of a file, whole ones; fewer if they are long. None if it cannot be read."""
     try:
-        with open_bytes(path) as file:
+        with open_text(path) as file:
             lines, room = [], MAX_LINE
             while len(lines) < count and room > 0 and (line := file.readline(MAX_LINE)):
                 room -= len(line)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from trainables.data.readers.assembly import Raw, RawSplit, assemble
 from trainables.data.readers.collection import read_collection, read_texts
 from trainables.data.readers.files import split_file
 from trainables.data.readers.judgments import JudgmentReader, optional_files, qrels_of, qrels_rows, run_file
-from trainables.data.readers.rows import Rows, plain_or_packed
+from trainables.data.readers.rows import Rows, first_bytes, plain_or_packed, read_whole
 from trainables.data.readers.tables import JsonTable, first_rows, named_objects
 from trainables.data.settings import DataConfig
 
@@ -25,6 +27,11 @@ WITH_TITLE = {
 KEYS = ("id", "contents")
 QUERIES = ("QUERY", "TEXT")
 QUERIES_FILES = ("queries.{}.tsv", "queries.{}.small.tsv")
+TOPICS_FILES = ("topics.{}.xml", "topics.{}.txt", "topics.{}.tsv", "queries.{}.xml", "topics.{}")
+_TOPIC = re.compile(r"<(top|topic)\b([^>]*)>(.*?)(?=</\1\s*>|<\1\b|\Z)", re.DOTALL | re.IGNORECASE)
+_NUMBERED = re.compile(r"\b(?:number|num|id|qid)\s*=\s*[\"']\s*([^\"']+?)\s*[\"']", re.IGNORECASE)
+_NUMBER = re.compile(r"<(?:num|number|id|qid)\s*>\s*(?:Number:)?\s*([^\s<]+)", re.IGNORECASE)
+_TITLE = re.compile(r"<(?:query|title)\s*>(?:\s*Topic:)?([^<]*)", re.IGNORECASE)
 QRELS_FILES = ("qrels.{}.txt", "qrels.{}.tsv", "qrels.{}.small.tsv")
 TRIPLES = ("QUERY", "POSITIVE", "NEGATIVE")  # ids
 TRIPLES_FILES = ("qidpidtriples.{}.tsv", "qidpidtriples.{}.full.tsv", "qidpidtriples.{}.full.2.tsv")
@@ -56,7 +63,7 @@ def _pools(folder: Path, split: str) -> list[Path]:
 def _queries(folder: Path, split: str) -> Path:
     """The queries of a split; of MS MARCO's small part, if only that is judged."""
     small = ".small." in _qrels(folder, split).name
-    return split_file(folder, split, *(reversed(QUERIES_FILES) if small else QUERIES_FILES))
+    return split_file(folder, split, *(reversed(QUERIES_FILES) if small else QUERIES_FILES), *TOPICS_FILES)
 
 
 def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
@@ -83,7 +90,9 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
             right = f"write the topics as {rows.path.name}, with rows {rows.form}"
             rows.file_problem(f"missing file; {', '.join(topics)[:100]} not read", right)
         else:
-            queries[split] = read_texts(rows, _named(rows), notes, config.strict)
+            topics_there = first_bytes(rows.path).lstrip()[:1] == b"<"
+            named = _topics(rows) if topics_there else _named(rows)
+            queries[split] = read_texts(rows, named, notes, config.strict)
     if not queries and not problems:
         problems.append(Problem(str(folder), "no queries", f"give queries.SPLIT.tsv, SPLIT = {', '.join(SPLITS)}"))
     if problems:  # unknown ids in qrels and runs would only repeat these
@@ -103,6 +112,25 @@ def _splits(folder: Path) -> list[str]:
 def _named(rows: Rows) -> Iterator[tuple[int, str, str]]:
     for number, (name, text) in rows:
         yield number, name.strip(), text
+
+
+def _topics(rows: Rows) -> Iterator[tuple[int, str, str]]:
+    """Queries as TREC publishes them: <topic number="1"><query>TEXT</query></topic>, or <top> with <num> and <title>,
+    which are not always closed."""
+    whole = read_whole(rows.path, rows.problems) or ""
+    for topic in _TOPIC.finditer(whole):
+        rows.count += 1
+        line = whole.count("\n", 0, topic.start()) + 1
+        number = _NUMBERED.search(topic[2]) or _NUMBER.search(topic[3])
+        text = _TITLE.search(topic[3])
+        if number is None or (text is None and "<" in topic[3]):
+            lacks = "a number" if number is None else "<query> or <title>"
+            rows.problem(line, f"a topic without {lacks}", f"write the topics with rows {rows.form}")
+        else:
+            words = html.unescape(text[1] if text else topic[3]).split()
+            yield line, html.unescape(number[1]), " ".join(words)
+    if not rows.count:
+        rows.problem(1, "XML or HTML without topics", f"each row is {rows.form}")
 
 
 def _documents(rows: Rows, notes: list[str]) -> Iterator[tuple[int, str, str]]:
