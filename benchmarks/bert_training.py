@@ -19,11 +19,12 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -72,16 +73,22 @@ class Pairs:
     labels: list[float]
 
 
+BERT = {"ranker.name": "bert", "ranker.model": MODEL, "ranker.head": "classification"}
+
+
 def our_training(
-    data: str, prepared: PreparedData | None, steps: int, precision: str, device: torch.device
+    data: str,
+    prepared: PreparedData | None,
+    steps: int,
+    precision: str,
+    device: torch.device,
+    ranker: Mapping[str, str] = MappingProxyType(BERT),
 ) -> Training:
     run = validated(
         unflatten(
             {
                 "data.source": data,
-                "ranker.name": "bert",
-                "ranker.model": MODEL,
-                "ranker.head": "classification",
+                **ranker,
                 "training.loss": "pointwise",
                 "training.lr": RATE,
                 "training.max_length": LENGTH,
@@ -122,9 +129,9 @@ def pairs_of(training: Training) -> Pairs:
     )
 
 
-def theirs(bf16: bool, folder: Path, device: torch.device) -> Callable[[Pairs], Turn]:
+def theirs(bf16: bool, folder: Path, device: torch.device, name: str = MODEL) -> Callable[[Pairs], Turn]:
     """CrossEncoderTrainer, its model kept from turn to turn."""
-    model = CrossEncoder(MODEL, num_labels=1, max_length=LENGTH, device=str(device), local_files_only=True)
+    model = CrossEncoder(name, num_labels=1, max_length=LENGTH, device=str(device), local_files_only=True)
     options = options_of(CrossEncoderTrainingArguments, folder, PAIRS, RATE, device, bf16=bf16)
 
     def turn(pairs: Pairs) -> Turn:

@@ -48,11 +48,11 @@ QUERIES = 32
 COLUMNS = ("query", "positive", "negative")
 
 
-def our_training(data: str, steps: int, device: torch.device) -> Training:
+def our_training(data: str, steps: int, device: torch.device, model: str = MODEL) -> Training:
     keys = {
         "data.source": data,
         "ranker.name": "bi_encoder",
-        "ranker.model": MODEL,
+        "ranker.model": model,
         "training.loss": "softmax",
         "training.in_batch_negatives": True,
         "training.lr": RATE,
@@ -78,9 +78,9 @@ def texts_of(training: Training) -> Dataset:
     return Dataset.from_dict(dict(zip(COLUMNS, [queries, *sides], strict=True)))
 
 
-def theirs(folder: Path, device: torch.device) -> Callable[[Dataset], tuple[float, float]]:
+def theirs(folder: Path, device: torch.device, name: str) -> Callable[[Dataset], tuple[float, float]]:
     """Seconds and mean loss of SentenceTransformerTrainer on a turn's texts, its model kept from turn to turn."""
-    model = peer_model(device)
+    model = peer_model(device, name)
     options = options_of(SentenceTransformerTrainingArguments, folder, QUERIES, RATE, device)
 
     def turn(texts: Dataset) -> tuple[float, float]:
@@ -91,8 +91,8 @@ def theirs(folder: Path, device: torch.device) -> Callable[[Dataset], tuple[floa
     return turn
 
 
-def peer_model(device: torch.device) -> SentenceTransformer:
-    model = SentenceTransformer(MODEL, device=str(device), local_files_only=True)
+def peer_model(device: torch.device, name: str) -> SentenceTransformer:
+    model = SentenceTransformer(name, device=str(device), local_files_only=True)
     model.max_seq_length = LENGTH
     return model
 
@@ -103,7 +103,7 @@ def compared_training(
     """Times of both, and in what respect their work differed."""
     ours, peer, losses = [], [], []
     with TemporaryDirectory() as folder:
-        train = theirs(Path(folder), device)
+        train = theirs(Path(folder), device, training.run.ranker["model"])
         for _ in range(repeats + 1):
             texts, metrics = texts_of(training), {}
             ours.append(seconds(lambda metrics=metrics: metrics.update(train_turn(training))))
@@ -119,7 +119,7 @@ def compared_scoring(
     training: Training, device: torch.device, repeats: int, work: str, against: str
 ) -> tuple[Comparison, str]:
     """Re-ranking of the test split by zero-shot models."""
-    data, split, model = training.prepared.data, training.prepared.data.splits["test"], peer_model(device)
+    data, split, model = training.prepared.data, training.prepared.data.splits["test"], peer_model(device, MODEL)
     asked, query_of = np.unique(split.query[split.owner], return_inverse=True)
     read, document_of = np.unique(split.document, return_inverse=True)
     queries = [data.query_text(int(row)) for row in asked]
