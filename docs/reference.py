@@ -185,7 +185,7 @@ def spaces() -> str:
         data = experiment.fixed.get("data.source", "yours")
         trials, at_most = (forecast_of(experiment)[key] for key in ("trials", "iterations_at_most"))
         told = [question, ", ".join(experiment.rankers), data, f"{trials}", f"{at_most}", MINUTES[name]]
-        rows.append([f"[`{name}`](../../search_spaces/{name}.yaml)", *told])
+        rows.append([f"`{name}`", *told])
     return table(["space", "question", "ranker", "data", "trials", "iterations at most", "minutes"], rows)
 
 

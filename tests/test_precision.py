@@ -27,7 +27,7 @@ class Tolerant(Exact):
     [
         ("fp32", Tolerant, True, None, "fp32: asked for"),
         ("bf16", Exact, False, torch.bfloat16, "bf16: asked for"),
-        ("auto", Exact, True, None, "fp32 (bf16 is too coarse for this ranker)"),
+        ("auto", Exact, True, None, "fp32: bf16 is too coarse for this ranker"),
         ("auto", Tolerant, True, torch.bfloat16, "bf16: cpu computes it natively"),
         ("auto", Tolerant, False, None, "fp32: cpu has no native bf16"),
     ],

@@ -35,7 +35,7 @@ def test_every_shipped_space_has_its_question_and_minutes(script: dict[str, Any]
     """A space without either would stop the script; a space that is gone would leave its minutes."""
     assert script["MINUTES"].keys() == script["SPACES"].entries.keys()
     page = (script["PAGES"] / "spaces.md").read_text(encoding="utf-8")
-    assert all(f"[`{name}`]" in page for name in script["MINUTES"]) and page.count("? |") >= len(script["MINUTES"])
+    assert all(f"| `{name}` |" in page for name in script["MINUTES"]) and page.count("? |") >= len(script["MINUTES"])
 
 
 def test_every_key_is_described_and_takes_its_default() -> None:

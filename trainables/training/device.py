@@ -114,7 +114,7 @@ def choose_precision(requested: str, device: torch.device, module: RankerModule)
     if requested == "bf16":
         return Precision(torch.bfloat16, "bf16: asked for")
     if not module.tolerates_bf16:
-        return Precision(None, "fp32 (bf16 is too coarse for this ranker)")
+        return Precision(None, "fp32: bf16 is too coarse for this ranker")
     if _has_bf16(device):
         return Precision(torch.bfloat16, f"bf16: {device.type} computes it natively")
     return Precision(None, f"fp32: {device.type} has no native bf16")
