@@ -33,7 +33,7 @@ from tune_cl.run_effects import EffectsRequest, measure_effects
 from tune_cl.run_trainings import SeedTrainings, replicates_of
 from tune_cl.search.progress_panel import NoPanel
 from tune_cl.search.trials import Plan
-from tune_cl.search_document import recorded_document
+from tune_cl.search_document import recorded_result
 
 ROOT = {"curriculum.pacing": "root", "curriculum.n": 2, "training.lr": 0.02}
 ROOT_10 = {"curriculum.pacing": "root", "curriculum.n": 10, "training.lr": 0.01}
@@ -267,7 +267,7 @@ def test_a_search_ends_with_the_further_seeds(
     assert kinds.count("confirmation") == len(trainer.trained) == 4
     assert max(at for at, kind in enumerate(kinds) if kind == "confirmation") < kinds.index("search_end")
     told = document["effects"]
-    assert told["sd_seeds"] > 0 and told == recorded_document(search_folder)["effects"]
+    assert told["sd_seeds"] > 0 and told == recorded_result(search_folder).document["effects"]
     assert told["pairs"] == 6 and any("over 6 pairs" in one for one in sentences_of_search(document))
 
 

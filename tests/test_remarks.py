@@ -19,7 +19,7 @@ from tune_cl.report.facts import facts
 from tune_cl.report.findings import gather
 from tune_cl.report.page import page
 from tune_cl.search.remarks import Fall, Remark, endless, fall_of, grouped, idle, in_count, range_to_try, remarks
-from tune_cl.search_document import search_document
+from tune_cl.search_document import search_result
 from tune_cl.space.parameters import Choice, Integer, Leaf, LogUniform, Uniform
 
 
@@ -127,7 +127,7 @@ def test_remarks_reach_terminal_document_and_report(tmp_path: Path) -> None:
     assert found["failures"].trials == ("t0002", "t0003", "t0004") and "3 trials" in found["failures"].text
     case.finish()
     folder = case.write()
-    document = search_document(replay(case.events), folder, None, None)
+    document = search_result(replay(case.events), folder, None, None).document
     shown = result_in_words(document)
     assert "BM25" in shown.splitlines()[0] and "0.7000" in shown.splitlines()[0], "what matters most comes first"
     assert shown.count("became nan") == 1 and "8 of 8" in shown

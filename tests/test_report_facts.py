@@ -26,7 +26,7 @@ from tune_cl.report.output import latex, latex_table, trials_csv
 from tune_cl.report.page import page
 from tune_cl.report.stopping import rank_agreement, slow_bias
 from tune_cl.report.wording import cut, number, p_value, plain
-from tune_cl.search_document import failed_twins
+from tune_cl.search_document import FailedTwin, failed_twins
 from tune_cl.tracking.layout import trial_name
 
 ABLATION = {"label": "plain, lr=0.02", "trial_id": "t0003", "mean": 0.5678, "sd": 0.0321, "runs": [{}] * 3,
@@ -149,7 +149,7 @@ def test_a_curriculum_stands_beside_its_twin(tmp_path: Path) -> None:
     assert twins[failed] == {"trial_id": "t0003", "mean": None, "difference": None, "ended": "failed"}
     assert {curve["trial"]: curve["twin"] for curve in shown["curves"]}[failed] == "t0003"
     assert 'data-twin="t0003"' in learning_chart(shown)
-    assert failed_twins(findings.state) == [{"trial_id": "t0003", "twin_of": [failed], "reason": "no memory"}]
+    assert failed_twins(findings.state) == (FailedTwin("t0003", (failed,), "no memory"),)
 
 
 def test_trials_are_shown_by_arm_and_tuning_apart_from_the_curriculum(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tune_cl.cli.search import result_in_words as render
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import over_curricula, replay
-from tune_cl.search_document import search_document
+from tune_cl.search_document import search_result
 
 CLUSTER = "10.0.0.7:6379"
 TRACKING = ["--tracking-uri", "http://here"]
@@ -167,7 +167,7 @@ def test_the_document_of_a_search_names_the_best_of_all_and_the_best_curriculum(
     for dev in (0.4, 0.5):
         case.add([0.3, dev], "completed")
     case.write()
-    document = search_document(replay(case.events), case.search_folder, None, None)
+    document = search_result(replay(case.events), case.search_folder, None, None).document
     assert (document["best"]["trial_id"], document["best_curriculum"]["trial_id"]) == ("t0000", "t0002")
     assert set(document["opened"]) >= {"curriculum.pacing", "curriculum.delta"}
     shown = render(document)

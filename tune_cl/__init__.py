@@ -21,9 +21,10 @@ HOMES = {  # the module that each public name comes from
     "ObjectiveTrial": "trainables.training.objective",
     "Ranker": "tune_cl.api.rankers",
     "Search": "tune_cl.api.search",
+    "SearchResult": "tune_cl.search_document",
     "TrainedRun": "tune_cl.api.training",
     "TrainingEnded": "trainables.training.calls",
-    "Trial": "tune_cl.api.search",
+    "Trial": "tune_cl.search_document",
     "Verdict": "tune_cl.api.verdict",
     "WorkFailed": "trainables.core.errors",
     "baseline": "tune_cl.api.runs",
@@ -67,13 +68,14 @@ if TYPE_CHECKING:
     from tune_cl.api.runs import baseline as baseline
     from tune_cl.api.runs import evaluate as evaluate
     from tune_cl.api.search import Search as Search
-    from tune_cl.api.search import Trial as Trial
     from tune_cl.api.search import open_search as open_search
     from tune_cl.api.search import run as run
     from tune_cl.api.training import TrainedRun as TrainedRun
     from tune_cl.api.training import train as train
     from tune_cl.api.verdict import Verdict as Verdict
     from tune_cl.api.verdict import compare as compare
+    from tune_cl.search_document import SearchResult as SearchResult
+    from tune_cl.search_document import Trial as Trial
 
 __all__ = list(HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 

@@ -6,6 +6,7 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ from tune_cl.search.driver import BASELINE_TRIAL, Search
 from tune_cl.search.pairs import without_twin
 from tune_cl.search.progress_panel import Panel, PanelKind
 from tune_cl.search.warm_start import notes_of, warm_start
-from tune_cl.search_document import best_of, report_is_current, search_document
+from tune_cl.search_document import best_of, report_is_current, search_result
 from tune_cl.tracking.writer import MlflowWriter, finish
 
 OF_DRIVER = ("optuna", "mlflow")  # packages that no trial needs
@@ -189,7 +190,7 @@ def _session(
         raise _stopped(error, search_folder, cluster) from None
     finally:
         finish(writer, search_folder.command("resume", cluster))
-    document = search_document(state, search_folder, writer.run_id, writer.view_path)
+    document = search_result(state, search_folder, writer.run_id, writer.view_path).document
     return document | ({"address": address} if address else {})
 
 
@@ -268,7 +269,8 @@ def _close(search: Search, artifacts: Artifacts) -> None:
             artifacts.describe(Path(ranker), best[0].trial, best[1], run, state.label_free)
     hours = state.training_seconds / 3600
     cost = {"iterations": state.iterations, "cpu_hours": hours * resources.cpus, "gpu_hours": hours * resources.gpus}
-    event = {"event": "search_end", "best": best_of(state), "cost": cost, "time": time.time()}
+    best = best_of(state)
+    event = {"event": "search_end", "best": best and asdict(best), "cost": cost, "time": time.time()}
     seconds = state.seconds_until(event["time"])
     search.record(event | {"seconds": seconds, "ended_by": search.ended_by, "checkpoint": ranker})
 

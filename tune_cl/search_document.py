@@ -1,12 +1,12 @@
-"""The document of `tune-cl run` and `resume`: what a search has come to."""
+"""What a search has come to, in types and as the document of `tune-cl run` and `resume`."""
 
 from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainables.config.function import option_of
 from trainables.core.errors import ConfigError, WorkFailed
@@ -16,37 +16,121 @@ from tune_cl.history.search_folder import TRIALS, SearchFolder
 from tune_cl.history.state import Dev, SearchState, TrialState, experiment_of, over_curricula, replay
 from tune_cl.history.tracking_uri import SQLITE, masked
 from tune_cl.search.analysis import selection_bias
-from tune_cl.search.remarks import remarks
+from tune_cl.search.remarks import Remark, remarks
 from tune_cl.space.wording import PLAIN_TRAINING
 from tune_cl.tracking.cursor import Cursor, load
 from tune_cl.tracking.layout import PARENT, target, view_path
+
+if TYPE_CHECKING:
+    from trainables.evaluation.effects import Effects
 
 CONFIG = "config.yaml"  # in a trial's folder: its complete configuration
 BEST_RANKER = "best-ranker"  # the folder of the best trial's ranker, in TRIALS
 
 
-def best_of(state: SearchState, arm: Arm | None = None) -> dict[str, Any] | None:
-    """The best trial, of an arm or of both, as the result document and MLflow show it."""
+@dataclass(frozen=True)
+class Trial:
+    """A trial at its best: `params` are the keys in force, `dev` the highest value of the metric on dev, `iteration`
+    (from 1) the one that reached it."""
+
+    trial_id: str
+    params: dict[str, Any]
+    dev: float
+    iteration: int
+
+
+@dataclass(frozen=True)
+class ArmResult:
+    """How much of a search was spent on an arm. `opened`: the keys that it searched."""
+
+    trials: int
+    iterations: int
+    opened: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FailedTwin:
+    """A plain trial that failed: the curricula `twin_of` have nothing to compare with."""
+
+    trial_id: str
+    twin_of: tuple[str, ...]
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What a search has come to; the fields are those of `tune-cl run --json` (docs/reference/search.md).
+
+    best, best_curriculum, baseline, default  the best trial of both arms, of either arm, and the first trial, if these
+                                              have a dev value
+    effects                                   what curricula change over its pairs; None for fewer than two
+    plain                                     what its plain trials are called
+    opened                                    all keys that it searched
+    over_curricula, compares                  whether it is about curricula, and whether its arms differ
+    """
+
+    search: str
+    data: str
+    ranker: str
+    rankers: tuple[str, ...]
+    metric: str
+    trials: int
+    stopped_early: int
+    errored: int
+    iterations: int
+    seconds: float
+    ended_by: str | None
+    forecast: dict[str, Any]
+    remarks: tuple[Remark, ...]
+    effects: Effects | None
+    plain: str
+    best: Trial
+    best_curriculum: Trial | None
+    opened: tuple[str, ...]
+    over_curricula: bool
+    compares: bool
+    selection_bias: float | None
+    baseline: Trial | None
+    default: Trial | None
+    arms: dict[Arm, ArmResult]
+    failed_twins: tuple[FailedTwin, ...]
+    first_stage: dict[str, Any] | None
+    label_free: dict[str, Any] | None
+    best_ranker: str | None
+    objective: str | None
+    storage: str
+    tracking_uri: str
+    mlflow_run_id: str | None
+    mlflow_view: str | None
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The JSON document of `run` and `resume`."""
+        return asdict(self)
+
+
+def best_of(state: SearchState, arm: Arm | None = None) -> Trial | None:
+    """The best trial, of an arm or of both."""
     ranked = state.ranked() if arm is None else state.ranked_of(arm)
     return _reached(*ranked[0]) if ranked else None
 
 
-def _reached(trial: TrialState, at: Dev) -> dict[str, Any]:
-    return {"trial_id": trial.trial, "params": trial.params, "dev": at.dev, "iteration": at.iteration}
+def _reached(trial: TrialState, at: Dev) -> Trial:
+    return Trial(trial.trial, trial.params, at.dev, at.iteration)
 
 
-def default_result(state: SearchState) -> dict[str, Any] | None:
-    """The first trial, which has the space's own defaults, as the result document shows it."""
+def default_result(state: SearchState) -> Trial | None:
+    """The first trial, which has the space's own defaults."""
     trial = state.baseline_trial()
     if not trial or trial.outcome == "failed" or not (at := trial.best(state.metric)):
         return None
     return _reached(trial, at)
 
 
-def search_document(
+def search_result(
     state: SearchState, search_folder: SearchFolder, run_id: str | None, view: str | None
-) -> dict[str, Any]:
-    """The JSON document of `run` and `resume`. `run_id`, `view`: of the parent run in MLflow, once known.
+) -> SearchResult:
+    """The result of a search, finished or not. `run_id`, `view`: of the parent run in MLflow, once known.
 
     Raises WorkFailed if no trial gave a value.
     """
@@ -57,79 +141,74 @@ def search_document(
             f"no trial of search '{state.name}' gave a dev value: "
             f"{'; '.join(sorted(reasons)) or 'none was run'}; log: {search_folder.journal}"
         )
+    found, effects, plain = _interpreted(state)
     sound = [trial for trial in state.by_number() if trial.outcome != "failed"]
-    return {
-        "search": state.name,
-        "data": state.data["name"],
-        "ranker": state.ranker,
-        "rankers": state.rankers,
-        "metric": state.metric,
-        "trials": len(state.trials),
-        "stopped_early": counts["stopped_early"],
-        "errored": counts["failed"],
-        "iterations": state.iterations,
-        "seconds": state.seconds,
-        "ended_by": state.end.get("ended_by") if state.end else None,
-        "forecast": state.forecast,
-        **_interpreted(state),
-        "best": best,
-        "best_curriculum": best_of(state, CURRICULUM),
-        "opened": list(dict.fromkeys(key for trial in state.by_number() for key in trial.point)),
-        "over_curricula": over_curricula(state),
-        "compares": over_curricula(state) if state.compares is None else state.compares,
-        "selection_bias": selection_bias({trial.trial: [*trial.dev(state.metric).values()] for trial in sound}),
-        "baseline": best_of(state, PLAIN),
-        "default": default_result(state),
-        "arms": {
-            arm: {
-                "trials": len(state.trials_of(arm)),
-                "iterations": state.iterations_of(arm),
-                "opened": state.opened_in(arm),
-            }
+    ranker = search_folder.folder / TRIALS / BEST_RANKER
+    return SearchResult(
+        search=state.name,
+        data=state.data["name"],
+        ranker=state.ranker,
+        rankers=tuple(state.rankers),
+        metric=state.metric,
+        trials=len(state.trials),
+        stopped_early=counts["stopped_early"],
+        errored=counts["failed"],
+        iterations=state.iterations,
+        seconds=state.seconds,
+        ended_by=state.end.get("ended_by") if state.end else None,
+        forecast=state.forecast,
+        remarks=found,
+        effects=effects,
+        plain=plain,
+        best=best,
+        best_curriculum=best_of(state, CURRICULUM),
+        opened=tuple(dict.fromkeys(key for trial in state.by_number() for key in trial.point)),
+        over_curricula=over_curricula(state),
+        compares=over_curricula(state) if state.compares is None else state.compares,
+        selection_bias=selection_bias({trial.trial: [*trial.dev(state.metric).values()] for trial in sound}),
+        baseline=best_of(state, PLAIN),
+        default=default_result(state),
+        arms={
+            arm: ArmResult(len(state.trials_of(arm)), state.iterations_of(arm), tuple(state.opened_in(arm)))
             for arm in ARMS
         },
-        "failed_twins": failed_twins(state),
-        **{key: state.label_free.get(key) for key in ("first_stage", "label_free")},
-        "best_ranker": str(search_folder.folder / TRIALS / BEST_RANKER)
-        if (state.end or {}).get("checkpoint")
-        else None,
-        "objective": option_of(state.objective) or None,
-        "storage": search_folder.address,
-        "tracking_uri": masked(search_folder.tracking_uri),
-        "mlflow_run_id": run_id,
-        "mlflow_view": view,
-    }
+        failed_twins=failed_twins(state),
+        first_stage=state.label_free.get("first_stage"),
+        label_free=state.label_free.get("label_free"),
+        best_ranker=str(ranker) if (state.end or {}).get("checkpoint") else None,
+        objective=option_of(state.objective) or None,
+        storage=search_folder.address,
+        tracking_uri=masked(search_folder.tracking_uri),
+        mlflow_run_id=run_id,
+        mlflow_view=view,
+    )
 
 
-def failed_twins(state: SearchState) -> list[dict[str, Any]]:
+def failed_twins(state: SearchState) -> tuple[FailedTwin, ...]:
     """Plain trials that failed, each with the curricula that have nothing to compare with."""
     failed = {pair.twin.trial: pair.twin for pair in state.pairs() if pair.twin.outcome == "failed"}
     of = {name: [pair.curriculum.trial for pair in state.pairs() if pair.twin.trial == name] for name in failed}
-    return [{"trial_id": name, "twin_of": of[name], "reason": trial.reason} for name, trial in failed.items()]
+    return tuple(FailedTwin(name, tuple(of[name]), trial.reason) for name, trial in failed.items())
 
 
-def _interpreted(state: SearchState) -> dict[str, Any]:
-    """Remarks on the search, and what curricula change over its pairs (None for fewer than two); neither where a
-    plug-in that its space names is not loaded, which other facts do not need."""
+def _interpreted(state: SearchState) -> tuple[tuple[Remark, ...], Effects | None, str]:
+    """Remarks on the search, what curricula change over its pairs (None for fewer than two), and what its plain trials
+    are called; the least where a plug-in that its space names is not loaded, which other facts do not need."""
     try:
         experiment = experiment_of(state)
     except ConfigError:
-        return {"remarks": [], "effects": None, "plain": PLAIN_TRAINING}
+        return (), None, PLAIN_TRAINING
     from tune_cl.effects.pairs import search_effects  # imports SciPy
 
     found = search_effects(state, experiment)
-    return {
-        "remarks": [asdict(remark) for remark in remarks(state, experiment)],
-        "effects": found and found.effects.document(),
-        "plain": experiment.plain_words,
-    }
+    return tuple(remarks(state, experiment)), found and found.effects, experiment.plain_words
 
 
-def recorded_document(search_folder: SearchFolder) -> dict[str, Any]:
-    """The document of a search as its journal has it, finished or not; what MLflow has is read from the file beside it.
+def recorded_result(search_folder: SearchFolder) -> SearchResult:
+    """The result of a search as its journal has it, finished or not; what MLflow has is read from the file beside it.
     Raises WorkFailed if no trial gave a value."""
     state = replay(read_events(search_folder.journal))
-    return search_document(state, search_folder, *recorded_view(search_folder))
+    return search_result(state, search_folder, *recorded_view(search_folder))
 
 
 def is_complete(search_folder: SearchFolder, state: SearchState) -> bool:

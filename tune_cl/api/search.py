@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,24 +33,13 @@ from tune_cl.process import loading
 from tune_cl.ray.access import require_ray
 from tune_cl.search.progress_panel import PanelKind, trial_status
 from tune_cl.search.remarks import Remark, remarks
-from tune_cl.search_document import BEST_RANKER, best_of, is_complete, recorded_document
+from tune_cl.search_document import BEST_RANKER, SearchResult, Trial, best_of, is_complete, recorded_result
 from tune_cl.tracking.layout import metric_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from tune_cl.api.effects import SearchEffects
-
-
-@dataclass(frozen=True)
-class Trial:
-    """A trial at its best: `params` are the keys in force, `dev` the highest value of the metric on dev, `iteration`
-    (from 1) the one that reached it."""
-
-    trial_id: str
-    params: dict[str, Any]
-    dev: float
-    iteration: int
 
 
 def run(
@@ -148,7 +137,12 @@ class Search:
     @property
     def document(self) -> dict[str, Any]:
         """That of `tune-cl run --json`. Raises WorkFailed if no trial gave a value."""
-        return recorded_document(self.search_folder) if self._document is None else self._document
+        return self.result.document if self._document is None else self._document
+
+    @property
+    def result(self) -> SearchResult:
+        """What it has come to, finished or not. Raises WorkFailed if no trial gave a value."""
+        return recorded_result(self.search_folder)
 
     @property
     def metric(self) -> str:
@@ -197,12 +191,12 @@ class Search:
     @property
     def best(self) -> Trial | None:
         """The best trial on dev, of both arms; None if no trial gave a value."""
-        return _trial(best_of(self._state))
+        return best_of(self._state)
 
     @property
     def baseline(self) -> Trial | None:
         """The best plain trial on dev; None if none gave a value."""
-        return _trial(best_of(self._state, PLAIN))
+        return best_of(self._state, PLAIN)
 
     @property
     def best_ranker(self) -> Path | None:
@@ -231,7 +225,7 @@ class Search:
         with self._working(progress, objective, address, allow_open_ray) as panel:
             if self.finished and not retry_failed:
                 if is_complete(self.search_folder, self._state):
-                    self._document = recorded_document(self.search_folder)
+                    self._document = self.result.document
                     return self
                 say(f"'{self.name}' is finished; completing its report and MLflow's records")
             with loading():
@@ -415,10 +409,6 @@ class Search:
     def __repr__(self) -> str:
         ended = "finished" if self.finished else "not finished"
         return f"<Search {self.name} in {self.storage}: {len(self._state.trials)} trials, {ended}>"
-
-
-def _trial(result: Mapping[str, Any] | None) -> Trial | None:
-    return Trial(*(result[name] for name in ("trial_id", "params", "dev", "iteration"))) if result else None
 
 
 def _trial_row(state: SearchState, trial: TrialState, opened: Iterable[str]) -> dict[str, Any]:
