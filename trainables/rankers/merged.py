@@ -74,7 +74,7 @@ def _merge(model: str, base: str, config: dict[str, Any], place: Path) -> None:
     if found.unexpected_keys or absent:
         first = [*found.unexpected_keys, *absent][0]
         raise unusable(model, f"does not fit its base '{base}': {first}", RIGHT)
-    adapted.merge_and_unload().save_pretrained(place)
+    adapted.merge_and_unload().save_pretrained(place)  # pyright: ignore[reportCallIssue]
     tokenizer = model if Path(model, "tokenizer.json").is_file() else base
     with hub_out_of_reach():
         transformers.AutoTokenizer.from_pretrained(tokenizer, trust_remote_code=False).save_pretrained(place)

@@ -18,6 +18,7 @@ from trainables.evaluation.significance import PairedTest, adjust, paired_t_test
 from trainables.evaluation.trec_files import read_run
 from trainables.training.factory import load_saved
 from trainables.training.ranker_folder import require_ranker
+from trainables.training.saved_ranker import SavedRanker
 
 OPTION = "--against"
 
@@ -46,7 +47,8 @@ def _scored(name: str, data: RankingData, part: Split, split: str) -> tuple[np.n
     if ranker.classes != data.classes:
         wrong = f"'{name}' predicts classes {', '.join(ranker.classes) or 'none'}"
         raise DataError(Problem(OPTION, wrong, f"a ranker for {data.name}"))
-    return ranker.score_split(data, split), None if ranker.run.grows_trees else ranker.precision()
+    precision = None if not isinstance(ranker, SavedRanker) else ranker.precision()
+    return ranker.score_split(data, split), precision
 
 
 def run_scores(path: str, data: RankingData, part: Split) -> np.ndarray:
