@@ -306,33 +306,36 @@ def interval(statistic: Callable[[np.ndarray], float], replays: int) -> tuple[fl
 
 
 def row(cell: Cell, peer: Cell) -> dict[str, Any]:
-    """Gains in points of 100 MAP, and how many times the peer's the gain on test is."""
+    """Gains in points of 100 MAP, also less the peer's in the same replays, and how many times the peer's: None unless
+    that is above 0."""
     gain, other = 100 * cell.test, 100 * peer.test
-    low, high = interval(lambda drawn: gain[drawn].mean(), len(gain))
-    ends = interval(lambda drawn: gain[drawn].mean() / other[drawn].mean(), len(gain))
+    replays = len(gain)
+    times = gain.mean() / other.mean() if interval(lambda drawn: other[drawn].mean(), replays)[0] > 0 else None
     return {
         "study": cell.study,
         "way": cell.way,
         "trainings": cell.trainings,
         "gain": float(gain.mean()),
-        "gain_ci95": [low, high],
+        "gain_ci95": interval(lambda drawn: gain[drawn].mean(), replays),
         "gain_dev": 100 * float(cell.dev.mean()),
-        "ratio": float(gain.mean() / other.mean()),
-        "ratio_ci95": list(ends),
+        "less_peer": float((gain - other).mean()),
+        "less_peer_ci95": interval(lambda drawn: (gain - other)[drawn].mean(), replays),
+        "ratio": times,
         "made": cell.made,
         "iterations": cell.iterations,
     }
 
 
 def table_of(rows: Iterable[Mapping[str, Any]]) -> str:
-    lines = [
-        "| study | trainings | way | gain on test | on dev | times Optuna's | iterations |",
-        "|---|---:|---|---|---|---|---:|",
-    ]
+    heads = ("study", "trainings", "way", "gain on test", "on dev", "less Optuna's", "times Optuna's", "iterations")
+    lines = [f"| {' | '.join(heads)} |", "|---|---:|---|---|---:|---|---:|---:|"]
     for one in rows:
-        gain = f"{one['gain']:+.2f} ({one['gain_ci95'][0]:+.2f} to {one['gain_ci95'][1]:+.2f})"
-        ratio = f"{one['ratio']:.2f} ({one['ratio_ci95'][0]:.2f} to {one['ratio_ci95'][1]:.2f})"
-        cells = (one["study"], one["trainings"], one["way"], gain, f"{one['gain_dev']:+.2f}", ratio)
+        gain, less = (
+            f"{one[key]:+.2f} ({one[f'{key}_ci95'][0]:+.2f} to {one[f'{key}_ci95'][1]:+.2f})"
+            for key in ("gain", "less_peer")
+        )
+        ratio = "" if one["ratio"] is None else f"{one['ratio']:.2f}"
+        cells = (one["study"], one["trainings"], one["way"], gain, f"{one['gain_dev']:+.2f}", less, ratio)
         lines.append(f"| {' | '.join(map(str, cells))} | {one['iterations']:.0f} |")
     return "\n".join(lines)
 

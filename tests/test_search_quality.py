@@ -41,4 +41,4 @@ def test_a_table_has_gains_and_how_many_times_the_peers(
     )
     assert search_quality.main() == 0
     told = capsys.readouterr().out.splitlines()
-    assert len(told) == 2 + 3 and "1.00 (1.00 to 1.00)" in told[3]
+    assert len(told) == 2 + 3 and "+0.00 (+0.00 to +0.00)" in told[3], "the peer is compared with itself"
