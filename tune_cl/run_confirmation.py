@@ -191,11 +191,21 @@ class Confirmation:
         trainings.train(self._rounds(journal), self.prepared, title, len(self._every_run()), self._to_come(), noun)
 
     def _to_come(self) -> int:
-        """How many trainings have no result yet, before the selection if there is one."""
-        losers = set() if self.request.each or not self.selects else {one.label for one in self.best[1:]}
-        tests = [run for run in self.runs.values() if run.configuration.label not in losers]
+        """How many trainings have no result yet; before a selection, the most that there may be: dev has yet to choose
+        the champions, and with them their opponents."""
+        tests = [] if self.selects else self.runs.values()
         every = [*(run for one in self.candidates for run in one.runs), *tests]
-        return sum(not (run.folder / run.split).exists() for run in every)
+        left = sum(not (run.folder / run.split).exists() for run in every)
+        return left + self._most_configurations() * len(self.seeds) if self.selects else left
+
+    def _most_configurations(self) -> int:
+        """How many configurations a test may compare whose champions dev has yet to choose."""
+        curricula = [one.configuration for one in self.candidates if one.arm == CURRICULUM]
+        tested = len(curricula) if self.request.tests_all else 1
+        if self.request.trials or self.request.best_of or self.request.against_trial:
+            return tested + len(("champion",))
+        filters = sum(self.experiment.filter_values(one.point) is not None for one in curricula)
+        return tested + len(("champion", "default")) + tested + min(filters, tested)
 
     def _rounds(self, journal: Journal) -> Iterator[list[SeedRun]]:
         """The trainings to do: those of the selection, then all of the test at once; with looks, seed after seed until

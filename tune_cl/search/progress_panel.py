@@ -116,7 +116,7 @@ class Panel:
         if done < KNOWN:
             return "time left: not known yet"
         seconds = missing * (time.monotonic() - self.started) / done
-        return time_left(seconds)
+        return time_left(max(seconds, 0.0))
 
     def _table(self, state: SearchState, trials: Iterable[TrialState]) -> Table:
         grid = Table(box=None, pad_edge=False)
