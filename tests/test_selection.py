@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,19 +11,19 @@ import numpy as np
 import pytest
 
 from tests.support.builders import tiny_data
-from tests.support.confirm_cases import confirm, data, search_folder, searched, trainer
+from tests.support.confirm_cases import confirm, data, search_folder, searched, state_of, trainer
 from trainables.core.errors import ConfigError, DataError, Interrupted
 from trainables.data import load_data
 from trainables.data.clusters import query_clusters
 from trainables.data.columns import TextColumn
 from trainables.training import factory
-from tune_cl import run_trainings
+from tune_cl import run_confirmation, run_trainings
 from tune_cl.cli import command_of
 from tune_cl.confirmation.readings import earlier_readings, record_reading, split_digest
-from tune_cl.confirmation.request import Configuration, plain_label
+from tune_cl.confirmation.request import Configuration, Request, plain_label
 from tune_cl.confirmation.verdict import sentence
 from tune_cl.experiment.forecast import arms_of
-from tune_cl.experiment.load import load_experiment
+from tune_cl.experiment.load import from_yaml, load_experiment
 from tune_cl.experiment.paths import in_any_folder
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
@@ -162,6 +163,25 @@ def test_one_that_is_stopped_in_its_selection_goes_on(tmp_path: Path, data: Path
     assert sorted(trainer.trained) == sorted(trained), "each once"
     for part in ("selection", "baseline", "configurations", "default"):
         assert strip(document[part]) == strip(whole[part])
+
+
+def test_no_more_is_trained_than_the_panel_says(tmp_path: Path, data: Path, trainer: Any) -> None:
+    """Dev has yet to choose the champions, so it says how many trainings there are at most."""
+    searched = two_armed(tmp_path, data)
+    state = state_of(searched)
+    experiment = from_yaml(state.yaml)
+    asked: list[dict[str, Any]] = [{"top": 2, "seeds": 2}, {"top": 2, "seeds": 3, "each": True}]
+    asked += [{"seeds": 2, "trials": ("t0001",)}]
+        {"top": 2, "seeds": 2},
+        {"top": 2, "seeds": 3, "each": True},
+        {"seeds": 2, "trials": ("t0001",)},
+    ]
+    for options in asked:
+        told = run_confirmation.Confirmation(searched, state, experiment, Request(**options))._to_come()
+        trainer.trained.clear()
+        confirm(searched, **options)
+        assert len(trainer.trained) <= told <= len(trainer.trained) + 10, options
+        shutil.rmtree(searched.folder / "confirmation")
 
 
 def strip(value: Any) -> Any:
