@@ -20,7 +20,7 @@ NO_PATH = {
     "--precision", "--selection-seeds",
     "--steps", "--top", "--tracking-uri", "--trials", "baseline", "kind", "name", "pacing", "query", "scoring", "shell",
 }  # fmt: skip
-WRITTEN = {"--output", "--storage"}  # tests/test_output_devices.py, tests/test_search_folder.py
+WRITTEN = {"--output", "--paper", "--storage"}  # tests/test_output_devices.py, test_paper.py, test_search_folder.py
 HERE = {  # an argument: where it is tried, PATH in place of the file
     "--plugin": "list data --plugin PATH",
     "--objective": "check SPACE --objective PATH:train",
