@@ -122,9 +122,7 @@ def rank_baseline(
     that is named after the baseline. Raises ConfigError or DataError for what cannot be done."""
     kind = load_baseline(request.name)
     setting = request.setting(kind)
-    if writes:
-        output = output or Path(f"{request.name}.{setting}.{request.split}.run.txt")
-        require_file("--output", output)
+    ranking = _output(output, f"{request.name}.{setting}.{request.split}.run.txt", writes)
     run = load_training_run(None, overrides, data, kind.ranker)
     started = time.perf_counter()
     baseline = _prepared(kind, run, request, setting)
@@ -132,8 +130,17 @@ def rank_baseline(
         say(f"note: nothing to tune: {request.name} has no parameters to tune")
     _note_idle(kind, setting, overrides)
     if baseline.data.task == "classification":
-        return _classified(baseline, request, output, started)
-    return _ranked(baseline, request, setting, output, started)
+        predictions = _output(output, f"{request.name}.tuned.{request.split}.predictions.tsv", writes)
+        return _classified(baseline, request, predictions, started)
+    return _ranked(baseline, request, setting, ranking, started)
+
+
+def _output(given: Path | None, otherwise: str, writes: bool) -> Path | None:
+    """The file to write: the given one, else one of that name. Raises ConfigError if it cannot be a file."""
+    path = given or (Path(otherwise) if writes else None)
+    if path:
+        require_file("--output", path)
+    return path
 
 
 def _note_idle(kind: type[Baseline], setting: Setting, overrides: Overrides) -> None:
