@@ -190,8 +190,11 @@ def test_a_search_with_trials_of_two_processes_survives_the_loss_of_one_and_of_i
         alone = Training(experiment.ranker_run(trial.point, trial.seed), prepared, "cpu")
         for iteration in sorted(trial.results):
             alone.iterate()
-            seen, expected = trial.results[iteration]["dev_map"], alone.history[-1]["dev_map"]
-            assert seen == pytest.approx(expected, abs=1e-3), f"{trial.trial}, iteration {iteration}"
+            seen, expected = trial.results[iteration], alone.history[-1]
+            place = f"{trial.trial}, iteration {iteration}"
+            assert seen["train_loss"] == pytest.approx(expected["train_loss"], rel=1e-3), place
+            # sums in another order may exchange two candidates in one of 24 queries
+            assert seen["dev_map"] == pytest.approx(expected["dev_map"], abs=0.5 / 24), place
 
 
 def test_a_confirmation_trains_with_two_processes_what_one_would(
