@@ -37,7 +37,7 @@ def test_a_baseline_that_failed_has_no_value_to_compare_with(tmp_path: Path) -> 
     first = trainer.search.next_trial()
     assert isinstance(first, Plan) and first.trial == BASELINE_TRIAL
     trainer.search.result(BASELINE_TRIAL, dict.fromkeys(REPORTED, 1.0) | {"dev_map": 0.5, "iteration": 1})
-    assert (default_result(trainer.search.state) or {})["dev"] == 0.5
+    assert (found := default_result(trainer.search.state)) and found.dev == 0.5
     trainer.search.failed(BASELINE_TRIAL, "its process ended")
     assert default_result(trainer.search.state) is None
     trainer.journal.close()

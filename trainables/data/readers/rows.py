@@ -11,6 +11,7 @@ import math
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, TypeGuard, cast
@@ -342,7 +343,7 @@ def open_text(path: Path, pipes: bool = False) -> BinaryIO:
     LF; it has such if its beginning has no LF."""
     begin = b""
     if path.is_file():
-        with open_bytes(path, pipes) as file:
+        with suppress(*BROKEN), open_bytes(path, pipes) as file:  # who reads on finds the place of the damage
             begin = file.read(_BEGIN)
     stream = open_bytes(path, pipes)
     return cast(BinaryIO, io.BufferedReader(_Lines(stream))) if b"\r" in begin and b"\n" not in begin else stream
