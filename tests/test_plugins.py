@@ -24,6 +24,7 @@ from trainables.curriculum.scoring import SCORINGS, difficulty
 from trainables.training.losses import LOSSES
 from tune_cl.cli import main
 from tune_cl.experiment.load import from_yaml, load_experiment
+from tune_cl.run_search import parts_elsewhere
 from tune_cl.testing import (
     check_loss,
     check_pacing,
@@ -301,6 +302,16 @@ def test_a_space_names_a_trainer_of_a_plugin_as_its_ranker(tmp_path: Path) -> No
     TRAINERS.entries.clear()
     recorded = from_yaml(search.to_yaml()).objective
     assert recorded and recorded.function is None, "a search is read without its code"
+
+
+def test_of_a_trainer_in_a_notebook_the_function_is_sent_and_other_parts_are_refused() -> None:
+    names = {"__name__": "__main__", "tune_cl": tune_cl}
+    exec(TRAINER, names)
+    exec('@tune_cl.pacing("half")\ndef half(x, schedule): return 0.5 + x / 2', names)
+    plugins.require_sendable(parts_elsewhere(load_experiment(BY_TRAINER)))
+    paced = load_experiment({**BY_TRAINER, "curriculum": {"pacing": "half"}})
+    with pytest.raises(ConfigError, match="half: registered by __main__, which the processes of a search do not load"):
+        plugins.require_sendable(parts_elsewhere(paced))
 
 
 def test_a_trainer_that_takes_other_arguments_is_one_line(tmp_path: Path) -> None:

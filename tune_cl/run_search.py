@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -53,8 +53,7 @@ def start_search(
     trials are to run on this machine and none fits. Raises ConfigError if the name has been taken in the meantime."""
     if address is None:
         require_room(experiment.search.resources)
-    if not experiment.objective:  # a function is sent by its value
-        require_sendable(parts_of(experiment))
+    require_sendable(parts_elsewhere(experiment))
     inputs = inputs_of(experiment)
     inputs.try_parts(parts_of(experiment))
     inputs.complete_for_trials(address)
@@ -310,6 +309,15 @@ def parts_of(experiment: Experiment) -> list[object]:
     """A tree with the names of all parts that a search may use, among others."""
     parts: list[object] = [yaml.safe_load(experiment.to_yaml())]
     return parts if experiment.objective else [*parts, form_of(experiment.base_ranker().data.source)]
+
+
+def parts_elsewhere(experiment: Experiment) -> list[object]:
+    """Those of `parts_of` that Ray's processes must load themselves: the function of a user is sent by its value."""
+    parts = parts_of(experiment)
+    if not experiment.objective:
+        return parts
+    tree = cast(dict[str, object], parts[0])
+    return [{key: value for key, value in tree.items() if key.partition(".")[0] != "ranker"}]
 
 
 def _git_commit(program: Path = Path(__file__)) -> str | None:
