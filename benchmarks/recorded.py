@@ -145,9 +145,10 @@ def record(study: str, data: Path, seeds: int, memory: Path) -> Iterator[None]:
     """Makes one missing training after another; stops between seeds to let other studies go on."""
     experiment = load_experiment({"name": study, **SPACES[study]}, {}, data / DATA[study])
     prepared, every = untrained(experiment), configurations(experiment)
+    made = rows_of(memory, study)
     for seed in range(1, seeds + 1):
         for settings, run in every.items():
-            if (settings, seed) in rows_of(memory, study):
+            if (settings, seed) in made:
                 continue
             row = trained(run.model_copy(update={"seed": seed}), prepared_for(run, prepared))
             with (memory / f"{study}.jsonl").open("a") as file:

@@ -47,7 +47,7 @@ def _scored(name: str, data: RankingData, part: Split, split: str) -> tuple[np.n
     if ranker.classes != data.classes:
         wrong = f"'{name}' predicts classes {', '.join(ranker.classes) or 'none'}"
         raise DataError(Problem(OPTION, wrong, f"a ranker for {data.name}"))
-    precision = None if not isinstance(ranker, SavedRanker) else ranker.precision()
+    precision = ranker.precision() if isinstance(ranker, SavedRanker) else None
     return ranker.score_split(data, split), precision
 
 

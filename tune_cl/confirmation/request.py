@@ -132,8 +132,8 @@ def readings_before(
     last: Document | None, labels: Sequence[str], seeds: Sequence[int], new_noise: bool
 ) -> tuple[int, ...]:
     """With how many seeds a split was read before, each a part of `seeds` and of the same configurations (`labels`,
-    without the baseline) with the same draws of the label noise: a second test with more
-    seeds is a second chance to err. Readings with looks do not count."""
+    without the baseline) with the same draws of the label noise: a second test with more seeds is a second chance to
+    err. Readings with looks do not count."""
     if last is None:
         return ()
     before = [*last.get("earlier", []), _look(last)]

@@ -119,11 +119,9 @@ class SearchFolder:
         """What a user types to apply `command` to this search, with the plug-ins of this process; `address`: the Ray
         cluster to run on."""
         given = self._opened_by | ({"address": address} if address else {})
-        of_plugin = self.objective.rpartition(":")[0] in {
-            plugin.file for plugin in LOADED
-        }  # whose option is there, too
-        named = self.objective and command in WITH_OBJECTIVE and not of_plugin
-        given |= {"objective": self.objective} if named else {}
+        file = self.objective.rpartition(":")[0]
+        named = file in {plugin.file for plugin in LOADED}  # by --plugin
+        given |= {"objective": self.objective} if self.objective and command in WITH_OBJECTIVE and not named else {}
         options = "".join(f" --{name.replace('_', '-')} {quote(value)}" for name, value in given.items())
         return f"{program('tune-cl')} {command} {quote(self.name)}{options}{plugin_options()}"
 
