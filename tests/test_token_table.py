@@ -137,10 +137,12 @@ WRONG: dict[str, tuple[str, Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_damaged_folder_ends_in_one_line(case: str, folder: Path, console: Console) -> None:
+def test_a_damaged_folder_ends_in_one_line(case: str, folder: Path) -> None:
     name, damage, told = WRONG[case]
     damage(folder / "0_StaticEmbedding" / name)
-    (line,) = console.errors(f"train --data docstrings --ranker bi_encoder --set ranker.model={folder}")
+    with pytest.raises(ConfigError) as refused:
+        training(folder)
+    (line,) = str(refused.value).splitlines()
     assert line.startswith(f"error: ranker.model: '{folder}' ") and told in line
 
 
