@@ -425,7 +425,7 @@ def known_metric(value: str) -> str:
     except ConfigError as error:
         raise ValueError(f"{error.problems[0].wrong}; {METRIC_FORMS}") from None
     if isinstance(measure, Elsewhere) and not measure.is_share:
-        raise ValueError(f"'{value}' is no share between 0 and 1; {METRIC_FORMS}")
+        raise ValueError(f"'{value}' is not a fraction between 0 and 1; {METRIC_FORMS}")
     return value
 
 

@@ -159,7 +159,7 @@ def build(
     name = tree.get("name", name)
     if not (isinstance(name, str) and names_folder(name)):
         right = f"a word without '/', of {LONGEST_NAME} bytes at most"
-        problems.append(Problem("name", f"{name!r} is no name of a folder", right))
+        problems.append(Problem("name", f"{name!r} is not a folder name", right))
     problems += [Problem(key, "a key of the file alone", "left out of --set") for key in TEXTS if key in given]
     whole = not problems  # else parts are left out, so that whether they fit together cannot be checked
     problems += check(SEARCH, search, "search.")

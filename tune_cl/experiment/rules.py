@@ -36,7 +36,7 @@ SEARCH: tuple[Rule[SearchConfig], ...] = (
     Rule("search.resources.cpu", lambda cpu, search: not cpu and not search.resources.gpu,
          "a trial reserves nothing", "a number above 0 here, or in search.resources.gpu"),
     Rule("search.resources.gpu", lambda gpu, _: gpu > 1 and gpu % 1,
-         "{search.resources.gpu} is more than one GPU and no whole number",
+         "{search.resources.gpu} is more than one GPU and not a whole number",
          "a fraction, such as 0.25, or a whole number"),
     Rule("search.resources.gpu", lambda gpu, search: 0 < gpu < 1 < search.resources.workers,
          "each of the {search.resources.workers} processes of a trial needs a GPU of its own",
