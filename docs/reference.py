@@ -313,7 +313,8 @@ def _tables() -> Iterator[tuple[str, Any]]:
     yield "keys", partial(keys, ("evaluation.", "metric", "seed", "ranker.name"))
     for section in ("data", "curriculum", "training", "search"):
         yield f"keys {section}", partial(keys, (f"{section}.",))
-    yield from {"keys ranker": ranker_keys, "names": names, "refused": refused, "losses": losses, "rankers": rankers}.items()
+    yield from {"keys ranker": ranker_keys, "names": names, "losses": losses, "rankers": rankers}.items()
+    yield "refused", refused
     yield "models", models
     for kind in KINDS.keys() - {"losses", "rankers", "spaces", "data"}:
         yield kind, partial(parts, kind)
