@@ -16,7 +16,7 @@ from tests.support.confirm_cases import LABELS, data, search_folder, state_of
 from tests.support.confirm_documents import document_of, row_of
 from tests.support.terminal import Terminal
 from tests.support.tracking_cases import journal_of, search_event
-from trainables.config.keys import validated
+from trainables.config.rules import validated
 from trainables.core.errors import ConfigError, DataError, WorkFailed
 from trainables.evaluation.significance import CORRECTIONS
 from trainables.evaluation.trec_files import write_per_query

@@ -309,7 +309,7 @@ def test_a_space_s_file_may_have_any_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../evil", "a/b", "..", "", 256 * "x"])
 def test_a_space_s_name_is_that_of_a_folder(name: str, write: Write) -> None:
     told = problems(write(f"name: {name!r}\nsearch.trials: 0\n{OPEN}"))
-    assert told["name"] == f"{name!r} is no name of a folder; a word without '/', of 255 bytes at most"
+    assert told["name"] == f"{name!r} is not a folder name; a word without '/', of 255 bytes at most"
     assert "search.trials" in told
 
 

@@ -14,7 +14,7 @@ import tune_cl
 from tests.support.data_folders import write_folder
 from tests.support.plugins import LENGTH, unload, written
 from tests.support.scored_data import make_data, scored_of
-from trainables.config.keys import validated
+from trainables.config.rules import validated
 from trainables.config.trainers import TRAINERS
 from trainables.core import plugins
 from trainables.core.errors import ConfigError, DataError
