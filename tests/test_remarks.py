@@ -111,6 +111,17 @@ def test_a_search_without_anything_odd_has_no_remarks(tmp_path: Path) -> None:
     assert not of(case).keys() - {"end of range"}
 
 
+def test_the_end_of_a_range_is_no_news_where_all_values_do_as_well(tmp_path: Path) -> None:
+    found = []
+    for last in (0.4, 0.3):
+        case = Case(tmp_path / str(last))
+        case.add([0.4], "baseline")
+        for dev in (0.4, last):
+            case.add([dev], "completed")
+        found.append("end of range" in of(case))
+    assert found == [False, True]
+
+
 def test_remarks_reach_terminal_document_and_report(tmp_path: Path) -> None:
     case = Case(tmp_path)
     rising = [0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4]
