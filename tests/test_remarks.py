@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.builders import tiny_data
-from tests.support.report_cases import Case
+from tests.support.report_cases import SPACE, Case
 from trainables.config.keys import TrainingRun
 from trainables.curriculum.scoring import CONSTANT
 from trainables.training.prepared import prepare
@@ -114,10 +114,11 @@ def test_a_search_without_anything_odd_has_no_remarks(tmp_path: Path) -> None:
 def test_the_end_of_a_range_is_no_news_where_all_values_do_as_well(tmp_path: Path) -> None:
     found = []
     for last in (0.4, 0.3):
-        case = Case(tmp_path / str(last))
-        case.add([0.4], "baseline")
-        for dev in (0.4, last):
-            case.add([dev], "completed")
+        rates = "training: {{lr: {{choice: [0.001, 0.002, 0.003]}}, "
+        (folder := tmp_path / str(last)).mkdir()
+        case = Case(folder, space=SPACE.replace("training: {{", rates))
+        case.add([last], "baseline")
+        case.add([0.4], "completed", lr=0.003)
         found.append("end of range" in of(case))
     assert found == [False, True]
 
