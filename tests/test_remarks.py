@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.builders import tiny_data
-from tests.support.report_cases import Case
+from tests.support.report_cases import SPACE, Case
 from trainables.config.keys import TrainingRun
 from trainables.curriculum.scoring import CONSTANT
 from trainables.training.prepared import prepare
@@ -109,6 +109,18 @@ def test_a_search_without_anything_odd_has_no_remarks(tmp_path: Path) -> None:
     case.add([0.3, 0.45, 0.44, 0.43], "completed")
     case.events[-1] |= {"outcome": "stopped_early"}
     assert not of(case).keys() - {"end of range"}
+
+
+def test_the_end_of_a_range_is_no_news_where_all_values_do_as_well(tmp_path: Path) -> None:
+    found = []
+    for last in (0.4, 0.3):
+        rates = "training: {{lr: {{choice: [0.001, 0.002, 0.003]}}, "
+        (folder := tmp_path / str(last)).mkdir()
+        case = Case(folder, space=SPACE.replace("training: {{", rates))
+        case.add([last], "baseline")
+        case.add([0.4], "completed", lr=0.003)
+        found.append("end of range" in of(case))
+    assert found == [False, True]
 
 
 def test_remarks_reach_terminal_document_and_report(tmp_path: Path) -> None:

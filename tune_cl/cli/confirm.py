@@ -273,8 +273,10 @@ class PlanCommand(Command):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_name(parser)
-        parser.add_argument("--difference", type=float, metavar="D", help="how many seeds would show it?")
-        parser.add_argument("--power", type=float, default=0.8, help="the chance to show it (default .8)")
+        parser.add_argument(
+            "--difference", type=float, metavar="D", help="a difference to detect, for the seeds it needs"
+        )
+        parser.add_argument("--power", type=float, default=0.8, help="probability of detecting it (default .8)")
         each = "candidates of each arm (default 1: no selection)"
         parser.add_argument("--top", type=int, default=1, metavar="K", help=each)
         parser.add_argument("--pilot", type=int, metavar="N", help="train the baseline N times first, on dev")

@@ -282,7 +282,7 @@ class ResumeCommand(ResultCommand):
 class TunePlainCommand(ResultCommand):
     """Example: tune-cl tune-plain penha2020_pacing --trials 12
 
-    Tunes plain training as hard as the curricula, which otherwise look too good. Adds trials without a curriculum: the
+    Tunes plain training too: beside an untuned one, curricula look too good. Adds trials without a curriculum: the
     twins that curricula lack, then others over the keys that the space searches outside baseline, else over learning
     rate, loss and batch size. The same command continues one that was stopped."""
 

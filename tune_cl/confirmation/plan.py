@@ -47,7 +47,7 @@ def require_sense(difference: float | None, power: float, top: int, pilot: int |
     if difference is not None and not 0 < difference <= 1:
         problems.append(Problem("--difference", f"{difference} is not above 0 and at most 1", "a difference to show"))
     if not 0 < power < 1:
-        problems.append(Problem("--power", f"{power} is not between 0 and 1", "the chance to show it, such as .8"))
+        problems.append(Problem("--power", f"{power} is not between 0 and 1", "a probability such as .8"))
     if pilot is not None and pilot < 2:
         problems.append(Problem("--pilot", f"{pilot} says nothing of how much the seed matters", "2 or more"))
     if top < 1:

@@ -139,8 +139,10 @@ class StatusPanel(Panel):
     """For a notebook: says the headline now and then, which replaces the line before."""
 
     on_terminal = False
+    ended = False  # without an error: fewer trials than planned may have been enough
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
+        self.ended = kind is None
         self._show()
 
     def say(self, line: str) -> None:
@@ -158,7 +160,7 @@ class StatusPanel(Panel):
     def _time_left(self, state: SearchState) -> str:
         """Nothing is left once all trials have ended: the line stays as the last one said."""
         ended = sum(trial.outcome is not None for trial in state.trials.values())
-        return "done" if ended >= self.trials else super()._time_left(state)
+        return "done" if self.ended or ended >= self.trials else super()._time_left(state)
 
 
 class NoPanel(Panel):

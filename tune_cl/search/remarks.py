@@ -72,22 +72,27 @@ def _no_checkpoint(state: SearchState, experiment: Experiment) -> Remark | None:
 
 
 def _does_nothing(state: SearchState, experiment: Experiment) -> Remark | None:
-    return _of_curricula("does nothing", "plain training", idle, state, experiment)
+    return _of_curricula("does nothing", ("is", "are"), "plain training", idle, state, experiment)
 
 
 def _never_ends(state: SearchState, experiment: Experiment) -> Remark | None:
-    return _of_curricula("never ends", "a curriculum that is never over", endless, state, experiment)
+    return _of_curricula("never ends", ("has", "have"), "a curriculum that never ends", endless, state, experiment)
 
 
 def _of_curricula(
-    kind: Kind, what: str, why_of: Callable[[AnyRun], str | None], state: SearchState, experiment: Experiment
+    kind: Kind,
+    verb: tuple[str, str],
+    what: str,
+    why_of: Callable[[AnyRun], str | None],
+    state: SearchState,
+    experiment: Experiment,
 ) -> Remark | None:
     """Names the trials of the curriculum arm of which `why_of` says something, with the reason of the first."""
     trials = state.trials_of(CURRICULUM) if experiment.compares else []
     found = {trial.trial: why for trial in trials if (why := why_of(experiment.training_run(trial.point)))}
     if not found:
         return None
-    text = f"{len(found)} of {counted(len(trials), 'curriculum trial')} {'is' if len(found) == 1 else 'are'} {what}"
+    text = f"{len(found)} of {counted(len(trials), 'curriculum trial')} {verb[len(found) > 1]} {what}"
     first, why = next(iter(found.items()))
     return Remark(kind, f"{text}: in {first} {why}", tuple(found), warning=len(found) == len(trials))
 
@@ -139,7 +144,10 @@ def _at_ends(state: SearchState, experiment: Experiment) -> Remark | None:
     found: dict[tuple[str, str], list[str]] = {}
     for arm in ARMS:
         leaves = (experiment.plain_space if arm == PLAIN else experiment.space).leaves
-        for trial, _ in state.ranked_of(arm)[:1]:
+        ranked = state.ranked_of(arm)
+        if len(ranked) > 1 and len({value for _, value in ranked}) == 1:
+            continue  # every value is as good
+        for trial, _ in ranked[:1]:
             for key, leaf in leaves.items():
                 if key in trial.params and (
                     wider := range_to_try(leaf, trial.params[key], _allowed(experiment, trial, key))
