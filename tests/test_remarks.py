@@ -139,9 +139,8 @@ def test_remarks_reach_terminal_document_and_report(tmp_path: Path) -> None:
     assert found["failures"].trials == ("t0002", "t0003", "t0004") and "3 trials" in found["failures"].text
     case.finish()
     folder = case.write()
-    document = search_result(replay(case.events), folder, None, None).document
-    shown = result_in_words(document)
-    assert "BM25" in shown.splitlines()[0] and "0.7000" in shown.splitlines()[0], "what matters most comes first"
+    shown = result_in_words(search_result(replay(case.events), folder))
+    assert "BM25" in shown.splitlines()[1] and "0.7000" in shown.splitlines()[1], "what matters most comes first"
     assert shown.count("became nan") == 1 and "8 of 8" in shown
     told = facts(gather(folder))
     assert "0.7000" in told["on_dev"][0] and len(told["failures"]) == 1 and told["failures"][0]["count"] == 3

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trainables.core.prose import counted, say, time_left, visible, wrapped
+from trainables.evaluation.metrics import in_words
 from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Arm
 from tune_cl.history.state import RUNNING, Dev, SearchState, TrialState, over_curricula
 
@@ -101,7 +102,7 @@ class Panel:
         names = {PLAIN: "plain", CURRICULUM: "curriculum" if over_curricula(state) else "others"}
         best = [f"{names[trial.arm]} {at.dev:.4f} ({trial.trial})" for trial, at in best_of_arms(ranked)]
         if best and self.noun == TRIALS:
-            text += f" · best dev {state.metric}: {', '.join(best)}"
+            text += f" · best dev {in_words(state.metric)}: {', '.join(best)}"
         return Text(visible(text) + f" · {self._time_left(state)}", style="bold")
 
     def _time_left(self, state: SearchState) -> str:
@@ -121,7 +122,7 @@ class Panel:
     def _table(self, state: SearchState, trials: Iterable[TrialState]) -> Table:
         grid = Table(box=None, pad_edge=False)
         noun = self.noun.split()[0].removesuffix("s")
-        for column in (noun, "state", "iter.", f"dev {state.metric}", "parameters"):
+        for column in (noun, "state", "iter.", f"dev {in_words(state.metric)}", "parameters"):
             grid.add_column(column, no_wrap=column != "parameters")
         for trial in trials:
             params = Text(visible(trial.words), no_wrap=True, overflow="ellipsis")  # the only column that is cut to fit

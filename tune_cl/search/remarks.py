@@ -19,7 +19,7 @@ from tune_cl.history.state import RAN_TO_THE_END, Dev, SearchState, TrialState
 from tune_cl.schedulers.scheduler import curriculum_ends
 from tune_cl.space.parameters import Choice, Leaf, LogUniform, Range
 from tune_cl.space.space import short
-from tune_cl.space.wording import below_label_free, setting
+from tune_cl.space.wording import below_label_free, label_free_of, label_free_rows, setting
 
 Kind = Literal[
     "below label-free", "no question", "no checkpoint", "does nothing", "never ends", "constant difficulty",
@@ -50,7 +50,8 @@ def remarks(state: SearchState, experiment: Experiment) -> list[Remark]:
 
 def _below(state: SearchState, experiment: Experiment) -> Remark | None:
     best = _champions(state)
-    text = below_label_free(state.label_free, state.metric, [at.dev for _, at in best])
+    rows = label_free_rows(*label_free_of(state.label_free))
+    text = below_label_free(rows, state.metric, [at.dev for _, at in best])
     return Remark("below label-free", text, _names(best), warning=True) if text else None
 
 
