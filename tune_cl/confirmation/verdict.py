@@ -462,7 +462,7 @@ def _read(kind: Any, value: Any) -> Any:
         return ExistingResult(value["label"], value["mean"], value["precision"], own, value["best"]["label"], best)
     if kind is SeedValue:
         kind = TrainingResult
-    if not is_dataclass(kind):
+    if not (isinstance(kind, type) and is_dataclass(kind)):
         return value
     told = [one for one in fields(kind) if one.name in value or one.default is MISSING]
     types = get_type_hints(kind)
