@@ -114,6 +114,7 @@ FOREST_ROW = 26.0  # of a forest
 NAME_LINE, SEED_ROW = 17.0, 34.0  # heights in a chart of seeds: of a line of a name, and of what is below it
 NAME_LENGTH = 54  # characters of a line
 NAMES = 160.0  # room for their names
+FOREST_NAMES = 222.0  # room for a key, its value and the number of pairs
 MOST_BARS = int(RIGHT - LEFT)  # of a strip: one for each pixel
 ORDER = ("failed", "plain", "trial", "baseline", "best")  # later ones are drawn on top
 
@@ -211,7 +212,7 @@ def forest_chart(effects: Document, x_label: str) -> Markup:
     """A row for each value of a key: its mean effect and interval. A dashed line: the mean over all pairs."""
     rows, mean = effects["by_value"], effects["mean"]
     bottom = 12 + FOREST_ROW * len(rows)
-    x = scale([0.0, mean, *(end for row in rows for end in row["ci95"])], NAMES, RIGHT)
+    x = scale([0.0, mean, *(end for row in rows for end in row["ci95"])], FOREST_NAMES, RIGHT)
     parts = _row_grid(x, x_label, bottom)
     parts += [rule(x(0.0), 8.0, x(0.0), bottom, "zero"), rule(x(mean), 8.0, x(mean), bottom, "level")]
     for place, row in enumerate(rows):
@@ -220,7 +221,7 @@ def forest_chart(effects: Document, x_label: str) -> Markup:
         tip = f"{row['name']}, {counted(row['pairs'], 'pair')}: {signed(row['effect'])} {interval_words(row['ci95'])}"
         bar = rule(x(low), middle, x(high), middle, "bar")
         dot = tag("circle", cx=x(row["effect"]), cy=middle, r=4.5, class_="dot")
-        label = text(NAMES - 10, middle + 4, cut(name, 24), "name", "end")
+        label = text(FOREST_NAMES - 10, middle + 4, cut(name, 32), "name", "end")
         parts.append(tag("g", label, bar, dot, class_="interval best", data_tip=tip))
     return drawing(bottom + 44, f"{x_label} by value", *parts)
 
