@@ -1,0 +1,252 @@
+"""What the stored trainings of the study of effects say: of each cell, and over cells."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from scipy.special import ndtr, stdtrit
+
+import tune_cl
+from trainables.core.randomness import generator
+from trainables.evaluation.effects import TAILS, Effects, effects_of
+from trainables.evaluation.significance import LEVEL, clustered, mean_squares
+
+FOLDER = Path(__file__).parent / "evidence"
+STUDY: Mapping[str, Any] = yaml.safe_load((FOLDER / "effects.yaml").read_text())
+BOTH = ("curriculum", "plain")
+SCALE = 60_000  # values from 0 to 1 are stored as whole numbers
+GAINS = (0.005, 0.01)
+GRID, SAMPLES = 400, 20_000
+FLIPS, SUBSET = 50, 8  # of controls: repetitions, and pairs of a subset
+NORMAL = 1.959964
+COMMON, BEST = 24, 8  # curricula that cells share; of them, those that are tried first
+Row = Mapping[str, Any]
+
+
+def read_rows(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def values_file(name: str) -> Path:
+    return FOLDER / "values" / f"{name}.npz"
+
+
+def halves(clusters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The queries of each half of the clusters, which are drawn."""
+    kinds = np.unique(clusters)
+    first = np.isin(clusters, generator(0, "half of the test queries").permutation(kinds)[: len(kinds) // 2])
+    return np.flatnonzero(first), np.flatnonzero(~first)
+
+
+def best_pair(values: np.ndarray, clusters: np.ndarray) -> int:
+    """The pair with the largest estimate after shrinkage on the first half of the queries; values [2, P, S, Q]."""
+    half = halves(clusters)[0]
+    own, plain = values[..., half].astype(float) / SCALE
+    difference = own - plain
+    names = [str(pair) for pair in range(len(difference))]
+    found = effects_of(names, difference, names, [{}] * len(names), clusters=clusters[half])
+    assert found.shrunken_best
+    return int(found.shrunken_best.trial_id)
+
+
+@dataclass(frozen=True)
+class CellEffects:
+    """A cell that was trained."""
+
+    row: Row
+
+    @cached_property
+    def stored(self) -> Mapping[str, np.ndarray]:
+        with np.load(values_file(self.row["name"])) as file:
+            return dict(file)
+
+    def differences(self, metric: str) -> np.ndarray:
+        """Curriculum less twin, [P, S, Q]."""
+        values = self.stored[metric].astype(float) / SCALE
+        return values[0] - values[1]
+
+    def effects(self, metric: str, by_value: bool = False) -> Effects:
+        names = self.row["pairs"]
+        settings = self.row["settings"] if by_value else [{}] * len(names)
+        return effects_of(names, self.differences(metric), names, settings, clusters=self.stored["clusters"])
+
+    @cached_property
+    def main(self) -> Effects:
+        """On the cell's own metric, with effects by value."""
+        return self.effects(self.row["metric"], by_value=True)
+
+    @cached_property
+    def above(self) -> list[tuple[float, float, float]]:
+        """For each of GAINS the fraction of curricula with a larger true gain, and its interval."""
+        return fractions_above(clustered_cube(self.differences(self.row["metric"]), self.stored["clusters"]), self.main)
+
+    @cached_property
+    def best(self) -> dict[str, Any]:
+        """The test of the best on the other half of the queries, with fresh seeds."""
+        half = halves(self.stored["clusters"])[1]
+        values = self.stored[f"fresh {self.row['metric']}"][..., half].astype(float) / SCALE
+        own, plain = (clustered(one, self.stored["clusters"][half]) for one in values)
+        (test,) = tune_cl.compare(own[None], plain)
+        return test
+
+    @property
+    def plain(self) -> float:
+        """Mean of plain training on test over all twins."""
+        return float(self.stored[self.row["metric"]][1].mean()) / SCALE
+
+    @property
+    def still_rising(self) -> float:
+        """By how much the mean dev value of plain training rises over the last quarter of the iterations."""
+        curve = np.maximum.accumulate(self.stored["dev"][1], axis=-1).mean(axis=(0, 1))
+        return float(curve[-1] - curve[len(curve) * 3 // 4 - 1])
+
+
+def clustered_cube(cube: np.ndarray, clusters: np.ndarray) -> np.ndarray:
+    return clustered(cube.reshape(-1, cube.shape[-1]), clusters).reshape(*cube.shape[:2], -1)
+
+
+def fractions_above(cube: np.ndarray, effects: Effects) -> list[tuple[float, float, float]]:
+    """Fractions of a normal distribution of effects above GAINS, with their intervals, from differences [P, S, Q]. SD
+    of true effects: by its restricted likelihood, before which all SDs are alike; mean: normal, by its interval."""
+    pairs, seeds, queries = cube.shape
+    squares = np.sum([mean_squares(one) for one in cube - cube.mean(axis=0)], axis=0) / (pairs - 1)
+    error = max(squares[0], squares[1], squares[0] + squares[1] - squares[2]) / (seeds * queries)
+    grid = np.linspace(0, 3 * effects.sd_pairs, GRID)
+    total = grid**2 + error
+    likelihood = -(pairs - 1) / 2 * (np.log(total) + effects.sd_pairs**2 / total)
+    weight = np.exp(likelihood - likelihood.max())
+    rng = generator(0, "fraction above")
+    true = rng.choice(grid, SAMPLES, p=weight / weight.sum())
+    low, high = effects.mean_ci95
+    mean = effects.mean + (high - low) / 2 / NORMAL * rng.normal(size=SAMPLES)
+    found = [ndtr((mean - gain) / np.maximum(true, 1e-9)) for gain in GAINS]
+    return [(float(one.mean()), *map(float, np.quantile(one, TAILS))) for one in found]
+
+
+# -- over cells ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """A mean over cells with its interval, and the SD of their true means."""
+
+    mean: float
+    ci95: tuple[float, float]
+    sd: float
+    cells: int
+
+
+def pooled(means: Sequence[float], intervals: Sequence[tuple[float, float]]) -> Pooled:
+    """DerSimonian and Laird (1986), with the interval of Hartung and Knapp (2001). The variance of each mean is that
+    of a normal distribution with its interval: too large where Student's t made that wide."""
+    found, errors = np.array(means), np.array([(high - low) / 2 / NORMAL for low, high in intervals])
+    count, weight = len(found), errors**-2.0
+    spread = float((weight * (found - (weight * found).sum() / weight.sum()) ** 2).sum())
+    between = max(0.0, (spread - (count - 1)) / (weight.sum() - (weight**2).sum() / weight.sum()))
+    weight = 1 / (errors**2 + between)
+    mean = float((weight * found).sum() / weight.sum())
+    variance = float((weight * (found - mean) ** 2).sum() / ((count - 1) * weight.sum()))
+    half = float(stdtrit(count - 1, TAILS[1])) * math.sqrt(variance)
+    return Pooled(mean, (mean - half, mean + half), math.sqrt(between), count)
+
+
+def pooled_effects(cells: Sequence[CellEffects]) -> Pooled:
+    return pooled([cell.main.mean for cell in cells], [cell.main.mean_ci95 for cell in cells])
+
+
+def by_data_set(cells: Sequence[CellEffects]) -> Pooled:
+    """Over data sets, each with the mean of its cells as if these were one: their errors are taken as equal."""
+    groups: dict[str, list[Effects]] = {}
+    for cell in cells:
+        groups.setdefault(cell.row["data"], []).append(cell.main)
+    means = [float(np.mean([one.mean for one in group])) for group in groups.values()]
+    halves = [float(np.mean([one.mean_ci95[1] - one.mean for one in group])) for group in groups.values()]
+    return pooled(means, [(mean - half, mean + half) for mean, half in zip(means, halves, strict=True)])
+
+
+def portfolio(cells: Sequence[CellEffects]) -> Pooled | None:
+    """By how much the best of the common curricula on all other data sets exceed all common curricula on a data set
+    that was left out: the mean over data sets, with Student's interval. None with fewer than three data sets."""
+    groups: dict[str, list[np.ndarray]] = {}
+    for cell in cells:
+        common = [name for name in cell.row["pairs"] if int(name[1:]) < COMMON]
+        if cell.row["ranker"] != "lambdamart" and len(common) == COMMON:
+            means = cell.differences(cell.row["metric"]).mean(axis=(1, 2))
+            groups.setdefault(cell.row["data"], []).append(means[:COMMON])
+    if len(groups) < 3:
+        return None
+    of_data = {name: np.mean(group, axis=0) for name, group in groups.items()}
+    gains = []
+    for left_out, means in of_data.items():
+        others = np.mean([other for name, other in of_data.items() if name != left_out], axis=0)
+        gains.append(float(means[np.argsort(-others)[:BEST]].mean() - means.mean()))
+    count, mean = len(gains), float(np.mean(gains))
+    half = float(stdtrit(count - 1, TAILS[1])) * float(np.std(gains, ddof=1)) / math.sqrt(count)
+    return Pooled(mean, (mean - half, mean + half), float(np.std(gains, ddof=1)), count)
+
+
+# -- positive controls ---------------------------------------------------------------------------------------------
+
+
+def found_by_effects(cells: Sequence[CellEffects], gains: Sequence[float]) -> list[float]:
+    """How often the interval of the mean excludes 0, for no gain on either side, and above for each gain added to all
+    curricula. Curriculum and twin change places in half of the pairs, at random, which leaves no mean effect."""
+    rng, intervals = generator(0, "places of curriculum and twin"), []
+    for cell in cells:
+        cube = cell.differences(cell.row["metric"])
+        for _ in range(FLIPS):
+            flipped = cube * rng.choice((-1.0, 1.0), len(cube))[:, None, None]
+            intervals.append(interval_of(flipped, cell.stored["clusters"]))
+    low, high = np.array(intervals).T
+    return [float(np.mean((low > 0) | (high < 0))), *(float(np.mean(low + gain > 0)) for gain in gains)]
+
+
+def interval_of(cube: np.ndarray, clusters: np.ndarray) -> tuple[float, float]:
+    names = [str(pair) for pair in range(len(cube))]
+    return effects_of(names, cube, names, [{}] * len(names), clusters=clusters).mean_ci95
+
+
+@dataclass(frozen=True)
+class Control:
+    """A positive control beside plain training: its mean effect; among subsets of SUBSET pairs, how many have an
+    interval above 0; of the duels of single pairs, how many were better, and how many there were."""
+
+    arm: str
+    effects: Effects
+    found: float
+    better: int
+    duels: int
+
+
+def controls_of(row: Row) -> list[Control]:
+    """Each arm against plain training; last, truth against filter."""
+    with np.load(values_file(f"controls-{row['name']}")) as file:
+        stored = dict(file)
+    arms, clusters = row["arms"], stored["clusters"]
+    values = dict(zip(arms, stored["values"].astype(float) / SCALE, strict=True))
+    duels = dict(zip(arms, stored["duels"].astype(float) / SCALE, strict=True)) if "duels" in stored else {}
+    pairs = [(arm, arm, "plain") for arm in arms if arm != "plain"] + [("truth, against filter", "truth", "filter")]
+    return [_control(name, [values[one], values[other]], [duels[one], duels[other]] if duels else [], clusters)
+            for name, one, other in pairs]  # fmt: skip
+
+
+def _control(name: str, arms: Sequence[np.ndarray], duels: Sequence[np.ndarray], clusters: np.ndarray) -> Control:
+    cube, rng = arms[0] - arms[1], generator(0, "subsets of controls")
+    names = [str(pair) for pair in range(len(cube))]
+    subsets = [rng.permutation(len(cube))[:SUBSET] for _ in range(FLIPS)]
+    found = float(np.mean([interval_of(cube[subset], clusters)[0] > 0 for subset in subsets]))
+    tests = [
+        tune_cl.compare(clustered(one, clusters)[None], clustered(other, clusters))[0]
+        for one, other in zip(*duels, strict=True)
+    ]
+    better = sum(test["p_new"] <= 1 - LEVEL and test["difference"] > 0 for test in tests)
+    effects = effects_of(names, cube, names, [{}] * len(names), clusters=clusters)
+    return Control(name, effects, found, better, len(tests))
