@@ -186,8 +186,8 @@ def stored(run: TrainingRun, prepared: PreparedData) -> dict[str, Any]:
 
 
 class Controls(Work):
-    """Beside the study's own twins, curricula that know which labels are wrong, from a file, and leave these out: truth;
-    filter: the same pairs in random order; blur G: truth with so many wrong entries that a gain of G may remain."""
+    """Beside the study's own twins, curricula that know from a file which labels are wrong and leave these out (truth);
+    the same pairs in random order (filter); truth with so many wrong entries that a gain of G may remain (blur G)."""
 
     def run(self) -> dict[str, Any]:
         """Trains all; the row of the controls."""
@@ -229,8 +229,8 @@ class Controls(Work):
         return (1 - share) * left / (share + (1 - 2 * share) * left)
 
     def truth(self, experiment: Experiment, pair: int, seed: int, blur: float) -> tuple[Path, float]:
-        """A file with 1 for each wrong training label and 0 for a right one, a fraction `blur` of them turned round; and
-        the fraction of 0."""
+        """A file with 1 for each wrong training label and 0 for a right one, a fraction `blur` of them turned round;
+        and the fraction of 0."""
         run = experiment.base_ranker()
         clean = run.data.model_copy(update={"label_noise": run.data.label_noise.model_copy(update={"share": 0.0})})
         level = run.evaluation.relevance_level

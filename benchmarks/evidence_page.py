@@ -16,7 +16,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.evidence_effects import (
+    COMMON,
     FOLDER,
+    GAINS,
     STUDY,
     CellEffects,
     Pooled,
@@ -29,9 +31,7 @@ from benchmarks.evidence_effects import (
     read_rows,
 )
 from benchmarks.pages import put
-from trainables.core.prose import counted
-from trainables.evaluation.significance import adjust
-from tune_cl.confirmation.verdict import LEVEL
+from trainables.evaluation.significance import LEVEL, adjust
 from tune_cl.report.wording import interval_words, p_value, signed
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -43,20 +43,19 @@ SHORT = {
     "minilm": "MiniLM cross-encoder", "lambdamart": "LambdaMART",
 }  # fmt: skip
 LABELS = {"clean": "clean", "random": "40 % random", "hard": "40 % hard"}
-GAINS_ADDED = (0.005, 0.01, 0.02, 0.03)
+ADDED = (0.005, 0.01, 0.02, 0.03)  # gains
 NO_DIFFERENCE = "no difference shown"
 VERDICTS = {"better": "**better**", "worse": "**worse**", NO_DIFFERENCE: "not significant"}
-STUDIES = {  # of the first round
-    "wrong_labels": "wrong labels",
-    "wrong_labels_bert": "wrong labels",
-    "wrong_labels_conv_knrm": "wrong labels",
-    "weak_labels": "labels by BM25",
-    "clean_labels": "clean labels",
-    "penha2020": "Penha & Hauff",
-    "macavaney2020": "MacAvaney et al.",
-    "ferro2018": "Ferro et al.",
+STUDIES = {  # of the first round: what its table calls them
+    "wrong_labels": ("wrong labels", "KNRM"),
+    "wrong_labels_bert": ("wrong labels", "cross-encoder"),
+    "wrong_labels_conv_knrm": ("wrong labels", "ConvKNRM"),
+    "weak_labels": ("labels by BM25",),
+    "clean_labels": ("clean labels",),
+    "penha2020": ("Penha & Hauff",),
+    "macavaney2020": ("MacAvaney et al.",),
+    "ferro2018": ("Ferro et al.",),
 }
-RANKER_OF = {"wrong_labels": "KNRM", "wrong_labels_bert": "cross-encoder", "wrong_labels_conv_knrm": "ConvKNRM"}
 Row = Mapping[str, Any]
 
 
@@ -85,45 +84,47 @@ def summary(cells: Sequence[CellEffects]) -> str:
     """The pooled answer, in two sentences."""
     pool, sets = pooled_effects(cells), by_data_set(cells)
     sides = Counter(direction(cell.main.mean_ci95) for cell in cells)
-    trainings = sum(cell.stored["map"].shape[1] * cell.stored["map"].shape[2] * 2 for cell in cells)
+    trainings = sum(2 * len(cell.row["pairs"]) * len(STUDY["seeds"]) for cell in cells)
     return (
-        f"Over {len(cells)} combinations of data, ranker and training labels ({trainings:,} trainings), a curriculum changes MAP "
-        f"by {effect(pool)} on average against the same training without it, and by {effect(sets)} over the "
-        f"{sets.cells} data sets. The interval excludes 0 in {counted(len(cells) - sides[0], 'combination')}: above it in "
-        f"{sides[1]}, below it in {sides[-1]}."
+        f"Over {len(cells)} combinations of data, ranker and training labels ({trainings:,} trainings), a curriculum "
+        f"changes MAP by {effect(pool)} on average against the same training without it; over the {sets.cells} data "
+        f"sets, by {effect(sets)}. The interval of a combination excludes 0 in {len(cells) - sides[0]} of "
+        f"{len(cells)}: it is above 0 in {sides[1]} and below in {sides[-1]}."
     )
 
 
 def answer(rows: Sequence[Row]) -> str:
     """When does a curriculum help?"""
     cells = cells_of(rows)
-    differ = [cell for cell in cells if cell.main.sd_true_ci95 and cell.main.sd_true_ci95[0] > 0]
-    adjusted = adjust([cell.best["p_new"] for cell in cells])
-    better, worse = (
-        sum(p <= LEVEL and sign * cell.best["difference"] > 0 for cell, p in zip(cells, adjusted, strict=True))
-        for sign in (1, -1)
-    )
-    named = "".join(f" ({', '.join(where(cell.row) for cell in differ)})" if differ else "")
-    fractions = [np.array([cell.above[place] for cell in cells]).mean(axis=0)[0] for place in (0, 1)]
-    return (
-        f"{summary(cells)}\n\nCurricula differ among themselves by more than seeds and queries explain in "
-        f"{len(differ)} of {len(cells)} combinations{named}. Of all curricula, {fractions[0]:.0%} have a true gain above .005 and "
-        f"{fractions[1]:.0%} one above .01 (means over combinations; up to the upper ends in the table). The best curriculum of "
-        f"each combination, chosen by one half of the test queries and tested with fresh seeds on the other, was "
-        f"significantly better than its twin in {better} of {len(cells)}, worse in {worse} (Holm)."
-        f"\n\n{portfolio_words(cells)}{state(rows)}"
-    )
+    differ = [where(cell.row) for cell in cells if cell.main.sd_true_ci95 and cell.main.sd_true_ci95[0] > 0]
+    tested = [(cell.best["difference"], p) for cell, p in zip(cells, adjust(p_values(cells)), strict=True)]
+    better, worse = (sum(p <= 1 - LEVEL and sign * found > 0 for found, p in tested) for sign in (1, -1))
+    named = f" ({'; '.join(differ)})" if differ else ""
+    small, large = np.mean([[one for one, _, _ in cell.above] for cell in cells], axis=0)
+    return "\n\n".join([
+        summary(cells),
+        f"Curricula differ among themselves by more than seeds and queries explain in {len(differ)} of {len(cells)} "
+        f"combinations{named}. On average over combinations, {small:.0%} of the "
+        f"curricula have a true gain above .005, and {large:.0%} one above .01. The best curriculum of each "
+        f"combination, chosen by one half of the test queries and tested with fresh seeds on the other, was "
+        f"significantly better than its twin in {better} of {len(cells)} and worse in {worse} (Holm).",
+        portfolio_words(cells),
+        state(rows),
+    ])  # fmt: skip
+
+
+def p_values(cells: Sequence[CellEffects]) -> list[float]:
+    return [cell.best["p_new"] for cell in cells]
 
 
 def portfolio_words(cells: Sequence[CellEffects]) -> str:
     """Whether what was good on other data sets is good on one that was left out."""
-    found = portfolio(cells)
-    if found is None:
-        return ""
-    helps = "it helps" if found.ci95[0] > 0 else "there is no sign that it helps"
+    if (found := portfolio(cells)) is None:
+        return "There are too few data sets to say whether what was good on some is good on others."
+    helps = "It helps" if found.ci95[0] > 0 else "There is no evidence that it helps"
     return (
-        f"The eight best of the 24 common curricula on all data sets but one are {effect(found)} better on that one than the 24 are on average: {helps} to "
-        f"try first what was good elsewhere.\n\n"
+        f"{helps} to try first what was good on other data: the eight curricula that are best on all data sets but "
+        f"one differ on that one by {effect(found)} from the mean of all {COMMON} ({found.cells} data sets)."
     )
 
 
@@ -149,26 +150,29 @@ def below(row: Row) -> str:
 # -- the tables ----------------------------------------------------------------------------------------------------
 
 
+def line(*columns: str) -> str:
+    return f"| {' | '.join(columns)} |"
+
+
 def table_of_cells(cells: Sequence[CellEffects]) -> Iterator[str]:
-    yield "| | plain | mean effect [95 %] | nDCG@10 | SD of true effects | above .005 | above .01 | the best, fresh [95 %] | p |"
+    gains = [f"above {gain:g}".replace("0.", ".") for gain in GAINS]
+    yield line("", "plain", "mean effect [95 %]", "nDCG@10", "SD of true effects", *gains, "the best [95 %]", "p")
     yield "|---|---:|---|---|---|---|---|---|---:|"
-    yield f"| **all, pooled** | | **{effect(pooled_effects(cells))}** | {effect(pooled_ndcg(cells))} | | | | | |"
+    pools = effect(pooled_effects(cells)), effect(pooled_ndcg(cells))
+    yield line("**all, pooled**", "", f"**{pools[0]}**", pools[1], *[""] * 5)
     for cell in cells:
         main, ndcg, best = cell.main, cell.effects("ndcg@10"), cell.best
-        assert main.sd_true_ci95
-        shares = [f"{one:.0%} [{low:.0%}, {high:.0%}]" for one, low, high in cell.above]
-        yield " ".join(
-            f"| {text}" for text in (
-                where(cell.row) + " + BM25" * cell.row["checks"][-1]["first_stage"],
-                f"{cell.plain:.4f}",
-                f"{signed(main.mean)} {interval_words(main.mean_ci95)}",
-                f"{signed(ndcg.mean)} {interval_words(ndcg.mean_ci95)}",
-                f"{main.sd_true:.4f} [{main.sd_true_ci95[0]:.4f}, {main.sd_true_ci95[1]:.4f}]",
-                *shares,
-                f"{signed(best['difference'])} {interval_words(best['ci95_new'])}",
-                f"{p_value(best['p_new'])} |",
-            )
-        )  # fmt: skip
+        low, high = main.sd_true_ci95 or (0.0, 0.0)
+        yield line(
+            where(cell.row) + " + BM25" * cell.row["checks"][-1]["first_stage"],
+            f"{cell.plain:.4f}",
+            f"{signed(main.mean)} {interval_words(main.mean_ci95)}",
+            f"{signed(ndcg.mean)} {interval_words(ndcg.mean_ci95)}",
+            f"{main.sd_true:.4f} [{low:.4f}, {high:.4f}]",
+            *(f"{one:.0%} [{least:.0%}, {most:.0%}]" for one, least, most in cell.above),
+            f"{signed(best['difference'])} {interval_words(best['ci95_new'])}",
+            p_value(best["p_new"]),
+        )
 
 
 def pooled_ndcg(cells: Sequence[CellEffects]) -> Pooled:
@@ -177,16 +181,18 @@ def pooled_ndcg(cells: Sequence[CellEffects]) -> Pooled:
 
 
 def table_of_checks(cells: Sequence[CellEffects]) -> Iterator[str]:
-    yield "| | BM25, dev | plain, dev | still rising | queries | clusters | the best |"
+    yield line("", "BM25", "plain", "still rising", "test queries", "clusters", "the best")
     yield "|---|---:|---:|---:|---:|---:|---|"
     for cell in cells:
-        check, clusters = cell.row["checks"][-1], cell.stored["clusters"]
-        settings = " ".join(
-            f"{key.partition('.')[2]}={value}" for key, value in cell.row["settings"][cell.row["best"]].items()
-        )
-        yield (
-            f"| {where(cell.row)} | {check['bm25']:.4f} | {check['plain']:.4f} | {signed(cell.still_rising)} | {len(clusters)} | "
-            f"{len(np.unique(clusters))} | {settings} |"
+        check, clusters, best = cell.row["checks"][-1], cell.stored["clusters"], cell.row["settings"][cell.row["best"]]
+        yield line(
+            where(cell.row),
+            f"{check['bm25']:.4f}",
+            f"{check['plain']:.4f}",
+            signed(cell.still_rising),
+            str(len(clusters)),
+            str(len(np.unique(clusters))),
+            " ".join(f"{key.partition('.')[2]}={value}" for key, value in best.items()),
         )
 
 
@@ -196,39 +202,35 @@ def table_of_values(cells: Sequence[CellEffects]) -> Iterator[str]:
     for cell in cells:
         for one in cell.main.by_value:
             found.setdefault((one.key.partition(".")[2], str(one.value)), []).append(one)
-    yield "| | effect [95 %] | combinations | curricula |"
+    yield line("", "effect [95 %]", "combinations", "curricula")
     yield "|---|---|---:|---:|"
     for (key, value), ones in sorted(found.items()):
         if len(ones) > 1:
             pool = pooled([one.effect for one in ones], [one.ci95 for one in ones])
-            yield f"| {key} {value} | {effect(pool)} | {pool.cells} | {sum(one.pairs for one in ones)} |"
+            yield line(f"{key} {value}", effect(pool), str(pool.cells), str(sum(one.pairs for one in ones)))
 
 
 def controls(rows: Sequence[Row], own: Sequence[Row]) -> str:
     """What the positive controls say of the study; `own`: their rows."""
-    cells = cells_of(rows)
-    none, *found = found_by_effects(cells, GAINS_ADDED)
-    often = ", ".join(f"{gain:g} in {share:.0%}" for gain, share in zip(GAINS_ADDED, found, strict=True))
-    lines = [
-        f"A gain that is added to all curricula of a combination, where curriculum and twin have changed places at random, is found by the "
-        f"interval of the mean: {often} of cases; no gain is taken for one, or for harm, in {none:.0%}."
-    ]
-    if own:
-        lines += ["", *table_of_controls(own)]
-    return "\n".join(lines)
+    none, *found = found_by_effects(cells_of(rows), ADDED)
+    often = ", ".join(f"one of {gain:g} in {share:.0%}" for gain, share in zip(ADDED, found, strict=True))
+    text = (
+        f"Where curriculum and twin change places at random, no mean effect is left; a gain is then added to every "
+        f"curriculum. Over all combinations, the interval of the mean finds {often} of cases; without a gain it "
+        f"excludes 0 in {none:.0%}."
+    )
+    return "\n".join([text, "", *table_of_controls(own)] if own else [text])
 
 
 def table_of_controls(own: Sequence[Row]) -> Iterator[str]:
     """A row for each arm of the controls."""
-    yield "| | mean effect [95 %] | found with 8 pairs | duels that found it |"
+    yield line("", "mean effect [95 %]", "found with 8 pairs", "duels that found it")
     yield "|---|---|---:|---:|"
     for row in own:
         for one in controls_of(row):
+            change = f"{signed(one.effects.mean)} {interval_words(one.effects.mean_ci95)}"
             duels = f"{one.better} of {one.duels}" if one.duels else ""
-            yield (
-                f"| {row['name'].replace('-', ', ')}: {one.arm} | {signed(one.effects.mean)} "
-                f"{interval_words(one.effects.mean_ci95)} | {one.found:.0%} | {duels} |"
-            )
+            yield line(f"{row['name'].replace('-', ', ')}: {one.arm}", change, f"{one.found:.0%}", duels)
 
 
 # -- the first round -----------------------------------------------------------------------------------------------
@@ -239,22 +241,18 @@ def searches(rows: Iterable[Row]) -> list[Row]:
     return [row for study in STUDIES for row in rows if row["study"] == study]
 
 
-def first_pooled(rows: Sequence[Row]) -> Pooled:
-    found = searches(rows)
-    return pooled([row["difference"] for row in found], [row["interval"] for row in found])
-
-
 def first_round(rows: Sequence[Row]) -> str:
     """What the duels of the first round said."""
-    found = searches(rows)
-    verdicts, again = Counter(row["verdict"] for row in found), replications(rows)
-    significant = sum(p <= LEVEL and row["difference"] * row["before"] > 0 for row, p in again.values())
-    pool, smallest = first_pooled(rows), min(row["detectable"] for row in found)
+    found, again = searches(rows), replications(rows)
+    verdicts, detectable = Counter(row["verdict"] for row in found), [row["detectable"] for row in found]
+    significant = sum(p <= 1 - LEVEL and row["difference"] * row["before"] > 0 for row, p in again.values())
+    pool = pooled([row["difference"] for row in found], [row["interval"] for row in found])
     return (
-        f"Of {len(found)} searches, the best curriculum was better in {verdicts['better']}, worse in {verdicts['worse']} and not significantly "
-        f"different in {verdicts[NO_DIFFERENCE]}; with fresh seeds, {significant} of {len(again)} differences were significant again. Pooled: "
-        f"{effect(pool)} (SD between searches {pool.sd:.3f}). Minimum detectable difference: {median(row['detectable'] for row in found):.3f} at the "
-        f"median, {smallest:.3f} at best."
+        f"Of {len(found)} searches, the best curriculum was better in {verdicts['better']}, worse in "
+        f"{verdicts['worse']} and not significantly different in {verdicts[NO_DIFFERENCE]}; with fresh seeds, "
+        f"{significant} of {len(again)} differences were significant again. Pooled: {effect(pool)} (SD between "
+        f"searches {pool.sd:.3f}). Minimum detectable difference: {median(detectable):.3f} at the median, {min(detectable):.3f} "
+        f"at best."
     )
 
 
@@ -267,16 +265,19 @@ def replications(rows: Sequence[Row]) -> dict[str, tuple[Row, float]]:
 
 def first_table(rows: Sequence[Row]) -> Iterator[str]:
     again = replications(rows)
-    yield "| | default | tuned plain | curriculum | gain [95 %] | seeds | detectable | | again |"
+    yield line("", "default", "tuned plain", "curriculum", "gain [95 %]", "seeds", "detectable", "", "again")
     yield "|---|---:|---:|---:|---|---:|---:|---|---|"
     for row in searches(rows):
         values = [SHORT.get(str(value), str(value).rpartition("/")[2]) for value in row["values"].values()]
-        name = ", ".join([STUDIES[row["study"]], *filter(None, [RANKER_OF.get(row["study"])]), *values])
         fresh = again.get(row["cell"])
-        yield (
-            f"| {name} | {(row['default'] or row['plain'])['mean']:.4f} | {row['plain']['mean']:.4f} | {row['curriculum']['mean']:.4f} | "
-            f"{signed(row['difference'])} {interval_words(row['interval'])} | {len(row['seeds'])} | {row['detectable']:.3f} | {VERDICTS[row['verdict']]} | "
-            + (f"{signed(fresh[0]['difference'])}, p {p_value(fresh[1])} |" if fresh else "|")
+        yield line(
+            ", ".join([*STUDIES[row["study"]], *values]),
+            *(f"{(row[arm] or row['plain'])['mean']:.4f}" for arm in ("default", "plain", "curriculum")),
+            f"{signed(row['difference'])} {interval_words(row['interval'])}",
+            str(len(row["seeds"])),
+            f"{row['detectable']:.3f}",
+            VERDICTS[row["verdict"]],
+            f"{signed(fresh[0]['difference'])}, p {p_value(fresh[1])}" if fresh else "",
         )
 
 
