@@ -169,6 +169,8 @@ class Work:
         """Of each arm: uint16 [A, P, S, Q] on test by metric, float32 [A, P, S, I] on dev."""
         done = self.done()
         cube = [[[done[pair, arm, seed] for seed in seeds] for pair in pairs] for arm in arms]
+        if failed := [row["failed"] for arm in cube for line in arm for row in line if "failed" in row]:
+            raise WorkFailed(failed[0])
         kinds = dict.fromkeys(TEST_METRICS, np.uint16) | {"dev": np.float32}
         return {
             name: np.array([[[row[name] for row in line] for line in arm] for arm in cube], kind)

@@ -251,8 +251,8 @@ def first_round(rows: Sequence[Row]) -> str:
         f"Of {len(found)} searches, the best curriculum was better in {verdicts['better']}, worse in "
         f"{verdicts['worse']} and not significantly different in {verdicts[NO_DIFFERENCE]}; with fresh seeds, "
         f"{significant} of {len(again)} differences were significant again. Pooled: {effect(pool)} (SD between "
-        f"searches {pool.sd:.3f}). Minimum detectable difference: {median(detectable):.3f} at the median, {min(detectable):.3f} "
-        f"at best."
+        f"searches {pool.sd:.3f}). Minimum detectable difference: {median(detectable):.3f} at the median, "
+        f"{min(detectable):.3f} at best."
     )
 
 
