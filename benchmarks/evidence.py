@@ -29,7 +29,6 @@ from benchmarks.evidence_effects import BOTH, FOLDER, SCALE, STUDY, best_pair, r
 from benchmarks.evidence_page import write_page
 from benchmarks.recorded import TEST_METRICS, trained
 from trainables.config.keys import TrainingRun
-from trainables.core.cache import ROOT
 from trainables.core.errors import UserError, WorkFailed
 from trainables.core.prose import heard_by
 from trainables.core.randomness import generator
@@ -391,7 +390,7 @@ def main() -> None:
     if not options.page:
         options.data, options.memory = options.data.resolve(), options.memory.resolve()
         options.memory.mkdir(parents=True, exist_ok=True)
-        os.environ |= {"HF_HUB_OFFLINE": "1", ROOT: str(options.memory / "cache")}
+        os.environ["HF_HUB_OFFLINE"] = "1"
         torch.set_num_threads(1)
         with heard_by(lambda text: None):
             run_controls(options)
