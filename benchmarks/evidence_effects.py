@@ -15,6 +15,7 @@ import yaml
 from scipy.special import ndtr, stdtrit
 
 import tune_cl
+from benchmarks.recorded import Recorded
 from trainables.core.randomness import generator
 from trainables.evaluation.effects import TAILS, Effects, effects_of
 from trainables.evaluation.significance import LEVEL, clustered, mean_squares
@@ -250,3 +251,19 @@ def _control(name: str, arms: Sequence[np.ndarray], duels: Sequence[np.ndarray],
     better = sum(test["p_new"] <= 1 - LEVEL and test["difference"] > 0 for test in tests)
     effects = effects_of(names, cube, names, [{}] * len(names), clusters=clusters)
     return Control(name, effects, found, better, len(tests))
+
+
+# -- trainings that were recorded for another purpose --------------------------------------------------------------
+
+
+def recorded_effects(study: str) -> Effects:
+    """Of all curricula of a small space (`recorded.py`), whose twins are shared. Only means over the test queries are
+    stored, so the interval is for these queries."""
+    recorded = Recorded.read(study)
+    settings = [json.loads(one) for one in recorded.settings]
+    twins = [tuple(one[key] for key in ("training.loss", "training.lr")) for one in settings]
+    turned_off = [one["curriculum.pacing"] == one["curriculum.weighting"] == "none" for one in settings]
+    plain = {twin: row for row, (twin, off) in enumerate(zip(twins, turned_off, strict=True)) if off}
+    rows = [row for row, off in enumerate(turned_off) if not off]
+    differences = np.array([recorded.test[row] - recorded.test[plain[twins[row]]] for row in rows])
+    return effects_of([str(row) for row in rows], differences, [twins[row] for row in rows], [{}] * len(rows))
