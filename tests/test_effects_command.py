@@ -234,6 +234,18 @@ def test_further_seeds_of_the_default_s_pair_tell_how_much_seeds_matter(
     assert len(trainer.trained) == 10, "four of them are applied to test"
 
 
+def test_where_the_default_has_no_pair_the_first_one_is_trained_again(
+    search: SearchFolder,
+) -> None:
+    state = replay(read_events(search.journal))
+    for name in ("t0001", "t0004"):
+        state.trials[name].twin = None
+    runs = replicates_of(state, experiment_of(state), search)
+    assert [(run.configuration.trial, run.seed) for run in runs] == [
+        (trial, seed) for seed in (1, 3) for trial in ("t0002", "t0003")
+    ]
+
+
 class Written(NoWriter):
     run_id = view_path = None
 

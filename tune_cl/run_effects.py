@@ -15,15 +15,7 @@ from trainables.evaluation.effects import SeedNoise, effects_of
 from trainables.evaluation.significance import MOST_SEEDS
 from trainables.training.checkpoint import write_json
 from tune_cl.confirmation.readings import reader_of, record_reading
-from tune_cl.confirmation.request import (
-    Configuration,
-    SeedRun,
-    configurations,
-    default_configuration,
-    new_seeds,
-    plain_configurations,
-    seed_run,
-)
+from tune_cl.confirmation.request import SeedRun, by_training, new_seeds, seed_run
 from tune_cl.confirmation.training import values_by_query
 from tune_cl.confirmation.trainings import failures_in_words
 from tune_cl.effects.pairs import (
@@ -82,11 +74,7 @@ class PairTrainings:
         self.state, self.experiment, self.request = state, experiment, request
         self.pairs = distinct_pairs(state)
         require_pairs(self.pairs, search_folder)
-        default = default_configuration(state, experiment)
-        known = [*configurations(state, default).values(), default, *plain_configurations(state, default)]
-        by_key: dict[object, Configuration] = {}
-        for configuration in known:
-            by_key.setdefault(training_key(configuration.params), configuration)
+        by_key = by_training(state, experiment)
         self.seeds = new_seeds(request.seeds, state.search_seeds)
         self.runs: dict[tuple[str, int], SeedRun] = {}  # by trial and seed
         for trial in {trial.trial: trial for pair in self.pairs for trial in (pair.twin, pair.curriculum)}.values():

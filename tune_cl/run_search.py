@@ -244,7 +244,7 @@ def _replicate(
     address: str | None,
     panel: PanelKind,
 ) -> None:
-    """Trains the default and its first curriculum with further seeds, which tell how much the seed matters."""
+    """Trains a pair with further seeds, which tell how much the seed matters."""
     experiment, state = search.experiment, replay(journal.events())
     runs = replicates_of(state, experiment, search_folder)
     if not runs:

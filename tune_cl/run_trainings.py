@@ -13,11 +13,11 @@ from trainables.core.storage import patiently
 from trainables.evaluation.metrics import dev_key
 from trainables.training.factory import AnyPrepared
 from trainables.training.saves import DAMAGED
-from tune_cl.confirmation.request import SeedRun, configurations, default_configuration, new_seeds, seed_run
+from tune_cl.confirmation.request import SeedRun, by_training, new_seeds, seed_run
 from tune_cl.confirmation.selection import SPLIT
 from tune_cl.confirmation.training import ended_result, fetch_results, is_trained, result_of
 from tune_cl.confirmation.trainings import Trainings
-from tune_cl.effects.pairs import distinct_pairs
+from tune_cl.effects.pairs import distinct_pairs, replicated
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder, own_checkpoint
@@ -29,18 +29,15 @@ from tune_cl.search.progress_panel import Panel, PanelKind
 
 
 def replicates_of(state: SearchState, experiment: Experiment, search_folder: SearchFolder) -> list[SeedRun]:
-    """The trainings on dev that tell how much the seed matters to the difference of the default's first pair; none
-    where it has no pair, or the seed changes nothing. `confirm` reuses them."""
-    pairs = [pair for pair in distinct_pairs(state) if pair.twin.baseline]
-    if not pairs or not experiment.search.further_seeds:
+    """The trainings on dev that tell how much the seed matters to the difference of one pair; none where there is no
+    pair, or the seed changes nothing. `confirm` reuses them."""
+    pair = replicated(distinct_pairs(state))
+    if pair is None or not experiment.search.further_seeds:
         return []
-    default = default_configuration(state, experiment)
-    key = training_key(pairs[0].curriculum.params)
-    own = [one for one in configurations(state, default).values() if training_key(one.params) == key]
+    by_key = by_training(state, experiment)
+    both = [by_key[training_key(trial.params)] for trial in (pair.curriculum, pair.twin)]
     seeds = new_seeds(experiment.search.further_seeds, state.search_seeds)
-    runs = [
-        seed_run(experiment, one, seed, SPLIT, search_folder) for seed in seeds for one in (*own, default) if len(own)
-    ]
+    runs = [seed_run(experiment, one, seed, SPLIT, search_folder) for seed in seeds for one in both]
     return runs if any(run.run.draws for run in runs) else []
 
 

@@ -14,7 +14,7 @@ from trainables.data.columns import RankingData
 from trainables.rankers.fast.cpu import linear, rows
 from trainables.rankers.fast.kernels import FAR, GaussianKernels, unit
 from trainables.rankers.first_stage import KEY, ScoreAdditivity, require_first_stage
-from trainables.rankers.ranker import Head, TextSide, Tokens
+from trainables.rankers.ranker import FeatureModule, Head, TextSide, Tokens
 from trainables.rankers.settings import ConvKnrmSettings, KernelSettings, KnrmSettings
 from trainables.rankers.word_vectors import PADDING, WordRanker, WordRankerModule
 
@@ -35,7 +35,7 @@ class Grams(nn.Module, ABC):
         vectors of the n-grams that start there, [sizes, N, E]."""
 
 
-class KernelModule(WordRankerModule):
+class KernelModule(WordRankerModule, FeatureModule):
     """Kernel counts of all pairs of n-gram sizes, their logarithms summed over the query, and one linear layer.
 
     Scores [B], or class logits [B, K]. Padding counts in no kernel.
@@ -65,7 +65,7 @@ class KernelModule(WordRankerModule):
             "asked_words": _positions(texts["query_mask"][texts["query_of"]]),
         }
 
-    def forward(
+    def features(
         self,
         query: Tensor,
         query_mask: Tensor,
@@ -75,14 +75,16 @@ class KernelModule(WordRankerModule):
         query_words: Tensor,
         document_words: Tensor,
         asked_words: Tensor,
-        **first_stage: Tensor,
     ) -> Tensor:
-        """Takes the tensors of `collate` and, if the module reads it, first_stage [B]."""
+        """Logarithms of kernel counts, summed over the query."""
         queries, documents = self._grams((query, query_mask, query_words), (document, document_mask, document_words))
         # Half precision would blur the exact-match kernel, which is 0.001 wide.
         with torch.autocast(query.device.type, enabled=False):
             queries, documents = (grams.to(self.score.weight.dtype) for grams in (queries, documents))
-            features = self._count(rows(queries, query_of), query_mask[query_of], asked_words, documents, document_mask)
+            return self._count(rows(queries, query_of), query_mask[query_of], asked_words, documents, document_mask)
+
+    def scored(self, features: Tensor, **first_stage: Tensor) -> Tensor:
+        with torch.autocast(features.device.type, enabled=False):
             scores = self.score(features)
             return self.additivity(scores, **first_stage) if self.additivity else scores
 
@@ -152,8 +154,12 @@ class Unigrams(Grams):
 
 
 class KnrmModule(KernelModule):
+    """Its counts are fixed, unless kernels or vectors are trained: then only the last layer learns."""
+
     def __init__(self, vectors: Tensor, settings: KnrmSettings, max_length: int, from_front: bool, outputs: int = 1):
         super().__init__(vectors, Unigrams(), settings, max_length, from_front, outputs)
+        if not (settings.kernels_learned or settings.train_vectors):
+            self.fixed_features = "knrm", settings.max_query_length, max_length, from_front
 
 
 class Knrm(KernelRanker):

@@ -36,7 +36,7 @@ class Tokens:
         return np.diff(self.offsets)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TextSide:
     """What a ranker needs from a collection, as flat arrays that all trials share.
 
@@ -126,6 +126,28 @@ class DualEncoder(RankerModule):
         """Scores [B]; in training, of several views [V, B]."""
         scores = [(view[query_of] * view[document_of]).sum(1) for view in self.views(self.embed(**inputs))]
         return scores[0] if len(scores) == 1 else torch.stack(scores)
+
+
+class FeatureModule(RankerModule):
+    """A ranker that scores a pair by a few numbers, which are fixed if nothing below them is trained."""
+
+    fixed_features: tuple[object, ...] | None = (
+        None  # what they follow from beside the texts; None: training moves them
+    )
+
+    @abstractmethod
+    def features(self, **inputs: Any) -> Tensor:
+        """The numbers of B pairs, float32 [B, F], from the tensors of `collate`."""
+
+    @abstractmethod
+    def scored(self, features: Tensor, **first_stage: Tensor) -> Tensor:
+        """Scores [B], or class logits [B, K]. `first_stage`: as `forward` takes it."""
+
+    def forward(self, features: Tensor | None = None, first_stage: Tensor | None = None, **inputs: Tensor) -> Tensor:
+        """Takes the tensors of `collate`, or `features` in their place, and first_stage [B] if the module reads it."""
+        if features is None:
+            features = self.features(**inputs)
+        return self.scored(features, **({} if first_stage is None else {"first_stage": first_stage}))
 
 
 def on_device(inputs: Mapping[str, Any], device: torch.device) -> dict[str, Any]:

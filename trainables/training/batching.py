@@ -144,6 +144,7 @@ class Batcher:
         self.module, self.batch_size, self.window = module, batch_size, WINDOW
         self.query_of_row = split.query[split.owner]
         self.first_stage = first_stage_for(module, split)
+        self.features: torch.Tensor | None = None  # of all candidates, where training does not change them
 
     def batches(self, step: int, count: int) -> Iterator[Batch]:
         """The batches of steps step .. step + count - 1."""
@@ -176,9 +177,12 @@ class Batcher:
 
     def inputs(self, rows: np.ndarray):
         """Tensors of candidate rows for the ranker's forward pass."""
-        tensors = self.module.collate(
-            self.text.queries, self.text.documents, self.query_of_row[rows], self.split.document[rows]
-        )
+        if self.features is not None:
+            tensors = {"features": self.features[torch.from_numpy(rows)]}
+        else:
+            tensors = self.module.collate(
+                self.text.queries, self.text.documents, self.query_of_row[rows], self.split.document[rows]
+            )
         if self.first_stage is not None:
             tensors["first_stage"] = torch.from_numpy(self.first_stage[rows])
         return tensors

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from trainables.core.cache import digest_of
 from trainables.core.errors import WorkFailed
 from trainables.data.columns import Split
 from trainables.rankers.first_stage import first_stage_for
-from trainables.rankers.ranker import DualEncoder, RankerModule, TextSide, Tokens, on_device
+from trainables.rankers.ranker import DualEncoder, FeatureModule, RankerModule, TextSide, Tokens, on_device
 from trainables.training.device import Precision
 from trainables.training.memory import Lack, attempt
 from trainables.training.parallel import ALONE, Ranks
@@ -21,6 +23,7 @@ from trainables.training.parallel import ALONE, Ranks
 TOKENS_A_BATCH = {"cpu": 8192, "cuda": 32768}
 PAIRS_A_BLOCK = 1 << 16  # compared at a time: with 1,024 numbers a vector, 512 MB
 DOCUMENTS_A_BLOCK, SCORES_A_BLOCK = 1 << 16, 1 << 25  # scored at a time: 128 MB of scores
+SPLITS_KEPT = 6  # of a text side, whose features are kept
 NO_ROWS = np.empty(0, np.int64)
 
 
@@ -36,8 +39,11 @@ class Scorer:
 
     def candidates(self, text: TextSide, split: Split, rows: np.ndarray | None = None) -> np.ndarray:
         """Scores of a split's candidates, of all or of some rows, float32 [rows]; or class logits, [rows, K]."""
-        rows = np.arange(len(split.document)) if rows is None else rows
         first_stage = first_stage_for(self.module, split)
+        if rows is None:
+            rows = np.arange(len(split.document))
+            if (features := fixed_features(self, text, split)) is not None:
+                return self.of_features(features, first_stage)
         return self.pairs(
             text.queries,
             text.documents,
@@ -70,6 +76,28 @@ class Scorer:
             return module(**on_device(inputs, self.device)).float()
 
         return self._computed(scores_of, module.costs(queries, documents, query_rows, document_rows))
+
+    def of_features(self, features: Tensor, first_stage: np.ndarray | None = None) -> np.ndarray:
+        """Scores of B pairs, as `pairs` gives them, from what `features` gave."""
+        module = self.module.eval()
+        inputs = {"features": features}
+        if first_stage is not None:
+            inputs["first_stage"] = torch.from_numpy(first_stage)
+        with torch.inference_mode(), self.precision.autocast(self.device):
+            return module(**on_device(inputs, self.device)).float().cpu().numpy()
+
+    def features(
+        self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
+    ) -> np.ndarray:
+        """What a FeatureModule reads of B pairs, float32 [B, F]."""
+        module = self.module.eval()
+        assert isinstance(module, FeatureModule)
+
+        def of_rows(rows: np.ndarray) -> Tensor:
+            inputs = module.collate(queries, documents, query_rows[rows], document_rows[rows])
+            return module.features(**on_device(inputs, self.device)).float()
+
+        return self._computed(of_rows, module.costs(queries, documents, query_rows, document_rows))
 
     def _compared(
         self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
@@ -123,6 +151,26 @@ class Scorer:
         values = np.empty_like(by_cost)
         values[order] = by_cost
         return values
+
+
+# By text side: the features of splits' candidates, float32 [C, F], that a process has computed.
+_features: WeakKeyDictionary[TextSide, dict[tuple[object, ...], Tensor]] = WeakKeyDictionary()
+
+
+def fixed_features(scorer: Scorer, text: TextSide, split: Split) -> Tensor | None:
+    """Features of all candidates of a split, float32 [C, F], computed once in a process: all trainings have the same.
+    None for a ranker whose features training moves."""
+    module = scorer.module
+    if not isinstance(module, FeatureModule) or module.fixed_features is None or not len(split.document):
+        return None
+    asked = split.query[split.owner]
+    key = (*module.fixed_features, scorer.device.type, digest_of(asked, split.document))
+    known = _features.setdefault(text, {})
+    if key not in known:
+        while len(known) >= SPLITS_KEPT:
+            known.pop(next(iter(known)))
+        known[key] = torch.from_numpy(scorer.features(text.queries, text.documents, asked, split.document))
+    return known[key]
 
 
 def _nearest_of(queries: Tensor, documents: Tensor, depth: int) -> tuple[Tensor, Tensor]:

@@ -40,7 +40,9 @@ from trainables.training.prepared import PreparedData, ranker_of
 from trainables.training.progress import STATE, RankerProgress
 from trainables.training.round_trip import require_round_trip
 from trainables.training.saved_ranker import load_weights, write_ranker
-from trainables.training.scoring import Scorer
+from trainables.training.scoring import Scorer, fixed_features
+
+WORTH_FEATURES = 8  # times the rows that a training draws: for more candidates, features are not computed ahead
 
 
 class Training(RankerProgress):
@@ -73,6 +75,9 @@ class Training(RankerProgress):
         self.notes = self.accumulation.notes
         self.notes += self.curriculum.notes
         self.best_weights: dict[str, Tensor] = {}
+        drawn = total_steps(run) * run.training.batch_size * self.batcher.instances.documents_a_sample
+        if len(split.document) <= WORTH_FEATURES * drawn:
+            self.batcher.features = fixed_features(self.scorer, prepared.text, split)
 
     def _moving_average(self) -> MovingAverage | None:
         settings = self.run.training
@@ -272,6 +277,10 @@ class Training(RankerProgress):
 
     def _scores_of_rows(self, rows: np.ndarray) -> Tensor:
         """Scores, or class logits, of training candidates on the CPU; each row is scored once."""
+        if self.batcher.features is not None:
+            features, first_stage = self.batcher.features[torch.from_numpy(rows)], self.batcher.first_stage
+            scores = self.scorer.of_features(features, None if first_stage is None else first_stage[rows])
+            return torch.from_numpy(scores)
         distinct, index = np.unique(rows, return_inverse=True)
         return torch.from_numpy(self.scorer.candidates(self.prepared.text, self.batcher.split, distinct)[index])
 

@@ -299,3 +299,10 @@ def configurations(state: SearchState, baseline: Configuration) -> dict[str, Con
         label = f"{label} ({trial.trial})" if label in labelled else label
         labelled[label] = Configuration(label, trial.trial, trial.point, seedless(trial.params))
     return labelled
+
+
+def by_training(state: SearchState, experiment: Experiment) -> dict[Hashable, Configuration]:
+    """The configurations of all sound trials, by what they train."""
+    default = default_configuration(state, experiment)
+    found = [*configurations(state, default).values(), default, *plain_configurations(state, default)]
+    return {training_key(one.params): one for one in reversed(found)}  # the first of equal ones

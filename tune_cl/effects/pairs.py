@@ -91,17 +91,18 @@ def seed_noise(state: SearchState) -> SeedNoise | None:
     seeds, one for each twin; None where there is none.
 
     What was trained again may have been chosen for a lucky search, so only further seeds count; that of the search too
-    for the default's first curriculum, which nobody chose.
+    for the replicated pair, which nobody chose.
     """
     key, of_seeds = dev_key(state.metric), {}
     for event in state.confirmations:
         if key in event["metrics"]:
             of_seeds.setdefault(training_key(event["params"]), {})[event["seed"]] = event["metrics"][key]
-    spread, freedom, twins = 0.0, 0, set()
-    for pair in distinct_pairs(state):
+    spread, freedom, twins, pairs = 0.0, 0, set(), distinct_pairs(state)
+    chosen_by_nobody = replicated(pairs)
+    for pair in pairs:
         own, plain = (of_seeds.get(training_key(trial.params), {}) for trial in (pair.curriculum, pair.twin))
         values = [own[seed] - plain[seed] for seed in sorted(own.keys() & plain.keys())]
-        if pair.twin.baseline and pair.twin.trial not in twins and _whole(pair):
+        if pair is chosen_by_nobody and _whole(pair):
             values += [found] if (found := difference(pair, state.metric)) is not None else []
         if len(values) < 2 or pair.twin.trial in twins:
             continue
@@ -118,6 +119,11 @@ def distinct_pairs(state: SearchState) -> list[Pair]:
         if "failed" not in (pair.curriculum.outcome, pair.twin.outcome):
             found.setdefault((training_key(pair.curriculum.params), training_key(pair.twin.params)), pair)
     return list(found.values())
+
+
+def replicated(pairs: Sequence[Pair]) -> Pair | None:
+    """The pair that `search.replicates` trains again: the default's first, else the search's first."""
+    return next((pair for pair in pairs if pair.twin.baseline), pairs[0] if pairs else None)
 
 
 def require_pairs(pairs: Sequence[Pair], search_folder: SearchFolder) -> None:

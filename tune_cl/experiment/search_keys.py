@@ -91,8 +91,9 @@ class SearchConfig(Section):
     replicates: int | None = Field(
         default=None,
         ge=0,
-        description="further seeds for the default and its first curriculum, once all trials have ended: they tell how "
-        "much the seed matters (`tune-cl effects`); null: 2 from 8 trials on, else 0",
+        description="further seeds for one pair, once all trials have ended: they tell how much the seed matters "
+        "(`tune-cl effects`). It is the default and its first curriculum, else the search's first pair; null: 2 from 8 "
+        "trials on, else 0",
     )
     startup_trials: Annotated[
         Literal["auto"] | Annotated[int, Field(ge=1)],
