@@ -353,8 +353,8 @@ def missing(known: Sequence[Mapping[str, Any]]) -> Iterator[Cell]:
     return (cell for values in STUDY["cells"] if (cell := Cell(*values)).name not in names)
 
 
-def run_cells(options: argparse.Namespace) -> Iterator[None]:
-    """Runs what is missing, and writes a row for each cell; stops after each."""
+def run_cells(options: argparse.Namespace) -> None:
+    """Runs what is missing, and writes a row for each cell."""
     for cell in missing(read_rows(ROWS)):
         try:
             row = row_of(cell, options, read_rows(ROWS))
@@ -364,7 +364,6 @@ def run_cells(options: argparse.Namespace) -> Iterator[None]:
         with ROWS.open("a") as lines:
             lines.write(json.dumps(row) + "\n")
         print(f"{cell.name}: {row.get('seconds')} s {row['checks']} {row.get('failed', '')}", flush=True)
-        yield
 
 
 def run_controls(options: argparse.Namespace) -> None:
@@ -385,6 +384,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of data sets")
     parser.add_argument("--memory", type=Path, default=Path("evidence_runs"), help="folder for what has been trained")
+    parser.add_argument("--controls", action="store_true", help="train the positive controls alone")
     parser.add_argument("--page", action="store_true", help="train nothing")
     options = parser.parse_args()
     if not options.page:
@@ -393,9 +393,9 @@ def main() -> None:
         os.environ["HF_HUB_OFFLINE"] = "1"
         torch.set_num_threads(1)
         with heard_by(lambda text: None):
+            if not options.controls:
+                run_cells(options)
             run_controls(options)
-            for _ in run_cells(options):
-                run_controls(options)
     write_page()
 
 
