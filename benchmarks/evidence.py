@@ -360,7 +360,7 @@ def run_cells(options: argparse.Namespace) -> None:
             row = row_of(cell, options, read_rows(ROWS))
         except (UserError, WorkFailed, ValueError) as wrong:
             row = {"name": cell.name, "data": cell.data, "ranker": cell.ranker, "labels": cell.labels}
-            row |= {"failed": str(wrong), "checks": None}
+            row |= {"failed": str(wrong).removeprefix("error: "), "checks": None}
         with ROWS.open("a") as lines:
             lines.write(json.dumps(row) + "\n")
         print(f"{cell.name}: {row.get('seconds')} s {row['checks']} {row.get('failed', '')}", flush=True)

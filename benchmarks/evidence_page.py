@@ -170,10 +170,12 @@ def line(*columns: str) -> str:
 
 def table_of_cells(cells: Sequence[CellEffects]) -> Iterator[str]:
     gains = [f"above {gain:g}".replace("0.", ".") for gain in GAINS]
-    yield line("", "plain", "mean effect [95 %]", "nDCG@10", "SD of true effects", *gains, "the best [95 %]", "p")
-    yield "|---|---:|---|---|---|---|---|---|---:|"
+    yield line(
+        "", "plain", "mean effect [95 %]", "median", "nDCG@10", "SD of true effects", *gains, "the best [95 %]", "p"
+    )
+    yield "|---|---:|---|---:|---|---|---|---|---|---:|"
     pools = effect(pooled_effects(cells)), effect(pooled_ndcg(cells))
-    yield line("**all, pooled**", "", f"**{pools[0]}**", pools[1], *[""] * 5)
+    yield line("**all, pooled**", "", f"**{pools[0]}**", "", pools[1], *[""] * 5)
     for cell in cells:
         main, ndcg, best = cell.main, cell.effects("ndcg@10"), cell.best
         low, high = main.sd_true_ci95 or (0.0, 0.0)
@@ -181,6 +183,7 @@ def table_of_cells(cells: Sequence[CellEffects]) -> Iterator[str]:
             where(cell.row) + " + BM25" * cell.row["checks"][-1]["first_stage"],
             f"{cell.plain:.4f}",
             f"{signed(main.mean)} {interval_words(main.mean_ci95)}",
+            signed(cell.median),
             f"{signed(ndcg.mean)} {interval_words(ndcg.mean_ci95)}",
             f"{main.sd_true:.4f} [{low:.4f}, {high:.4f}]",
             *(f"{one:.0%} [{least:.0%}, {most:.0%}]" for one, least, most in cell.above),
