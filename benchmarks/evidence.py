@@ -1,7 +1,7 @@
 """Trains the study of effects (evidence/effects.yaml), one cell after another, and writes docs/results.md.
 
-    python -m benchmarks.evidence [--data FOLDER]    what evidence/effects.jsonl lacks; a killed run goes on
-    python -m benchmarks.evidence --page             the page alone, from what is stored
+    python -m benchmarks.evidence [CELL ...] [--data FOLDER]    what evidence/effects.jsonl lacks; a killed run goes on
+    python -m benchmarks.evidence --page                        the page alone, from what is stored
 
 evidence/effects.jsonl has a row for each cell, also for one that was dropped or failed; evidence/values/CELL.npz the
 values of its trainings on test by query, and on dev by iteration.
@@ -13,7 +13,7 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
@@ -93,7 +93,7 @@ class Cell:
 def curricula(experiment: Experiment, number: int) -> list[Flat]:
     """The curricula of cell `number`: those that all cells of its space have, then its own."""
     leaves = list(experiment.space.leaves)
-    places = qmc.Sobol(len(leaves), seed=0).random(DRAWS)
+    places = qmc.Sobol(len(leaves), seed=0).random(DRAWS)  # pyright: ignore[reportCallIssue]
     published = [fixed for point in read_points("published") if (fixed := projected(experiment, point)) is not None]
     first = FIRST_OWN * (number + 1)
     shared = chain(zip(published, places, strict=False), (({}, place) for place in places[len(published) : FIRST_OWN]))
@@ -203,9 +203,9 @@ class Controls(Work):
         arrays = {"values": self.values(pairs, seeds, arms)["map"]}
         if duels:
             arrays["duels"] = self.values(duels, five, arms)["map"]
-        np.savez_compressed(
-            values_file(f"controls-{self.cell.name}"), **arrays, clusters=clusters_of(self.experiment(0))
-        )
+        arrays["clusters"] = clusters_of(self.experiment(0))
+        file = values_file(f"controls-{self.cell.name}")
+        np.savez_compressed(file, **arrays)  # pyright: ignore[reportArgumentType]
         return {"name": self.cell.name, "arms": arms, "seconds": round(time.perf_counter() - began)}
 
     def point(self, experiment: Experiment, pair: int, arm: str, seed: int) -> Flat:
@@ -317,7 +317,7 @@ def row_of(cell: Cell, options: argparse.Namespace, known: Sequence[Mapping[str,
     fresh = {f"fresh {name}": array[:, 0] for name, array in work.values([pairs[chosen]], STUDY["fresh"]).items()}
     file = values_file(cell.name)
     file.parent.mkdir(exist_ok=True)
-    np.savez_compressed(file, **values, **fresh, clusters=clusters)
+    np.savez_compressed(file, **values, **fresh, clusters=clusters)  # pyright: ignore[reportArgumentType]
     points = [work.points[pair] for pair in pairs]
     shared = [{key: value for key, value in point.items() if not key.startswith("curriculum.")} for point in points]
     return start | {
@@ -347,15 +347,16 @@ def clusters_of(experiment: Experiment) -> np.ndarray:
     return np.arange(len(data.splits["test"])) if clusters is None else np.array(list(clusters.values()))
 
 
-def missing(known: Sequence[Mapping[str, Any]]) -> Iterator[Cell]:
-    """The cells without a row."""
+def missing(known: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list[Cell]:
+    """The cells without a row; of those `wanted`, in that order, if any are named."""
     names = {row["name"] for row in known}
-    return (cell for values in STUDY["cells"] if (cell := Cell(*values)).name not in names)
+    cells = {cell.name: cell for values in STUDY["cells"] if (cell := Cell(*values)).name not in names}
+    return [cells[name] for name in wanted if name in cells] if wanted else list(cells.values())
 
 
 def run_cells(options: argparse.Namespace) -> None:
     """Runs what is missing, and writes a row for each cell."""
-    for cell in missing(read_rows(ROWS)):
+    for cell in missing(read_rows(ROWS), options.cells):
         try:
             row = row_of(cell, options, read_rows(ROWS))
         except (UserError, WorkFailed, ValueError) as wrong:
@@ -384,6 +385,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of data sets")
     parser.add_argument("--memory", type=Path, default=Path("evidence_runs"), help="folder for what has been trained")
+    parser.add_argument("cells", nargs="*", metavar="CELL", help="such as docstrings-knrm-clean; default: all")
     parser.add_argument("--controls", action="store_true", help="train the positive controls alone")
     parser.add_argument("--page", action="store_true", help="train nothing")
     options = parser.parse_args()

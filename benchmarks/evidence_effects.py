@@ -141,7 +141,8 @@ def fractions_above(cube: np.ndarray) -> list[tuple[float, float, float]]:
     shift = together * rng.normal(size=(BOOTSTRAPS, 1))
     shift[0] = 0
     found = [(weights * (grid + shift > gain)).sum(axis=1) for gain in GAINS]
-    return [(float(one[0]), *map(float, np.quantile(one, TAILS))) for one in found]
+    ends = [np.quantile(one, TAILS).tolist() for one in found]
+    return [(float(one[0]), low, high) for one, (low, high) in zip(found, ends, strict=True)]
 
 
 # -- over cells ----------------------------------------------------------------------------------------------------

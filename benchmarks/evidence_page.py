@@ -150,7 +150,9 @@ def state(rows: Sequence[Row]) -> str:
     )
     lines += [f"Failed: {'; '.join(where(row) + ': ' + row['failed'] for row in failed)}."] if failed else []
     done = [[row["data"], row["ranker"], row["labels"]] for row in rows]
-    absent = [dict(zip(("data", "ranker", "labels"), cell, strict=True)) for cell in STUDY["cells"] if cell not in done]
+    absent: list[Row] = [
+        dict(zip(("data", "ranker", "labels"), cell, strict=True)) for cell in STUDY["cells"] if cell not in done
+    ]
     lines += [f"Planned and not trained yet: {'; '.join(map(where, absent))}."] if absent else []
     seconds = sum(row.get("seconds", 0) for row in rows)
     return " ".join([*lines, f"({seconds / 3600:.1f} hours on one core.)"])
