@@ -24,7 +24,7 @@ FOLDER = Path(__file__).parent / "evidence"
 STUDY: Mapping[str, Any] = yaml.safe_load((FOLDER / "effects.yaml").read_text())
 BOTH = ("curriculum", "plain")
 SCALE = 60_000  # values from 0 to 1 are stored as whole numbers
-GAINS = (0.005, 0.01)
+GAINS, LOSS = (0.005, 0.01), 0.01
 GRID, STEPS, BOOTSTRAPS = 200, 500, 200  # of the distribution of true effects
 FLIPS, SUBSET = 50, 8  # of controls: repetitions, and pairs of a subset
 NORMAL = 1.959964
@@ -85,9 +85,12 @@ class CellEffects:
         return self.effects(self.row["metric"], by_value=True)
 
     @cached_property
-    def above(self) -> list[tuple[float, float, float]]:
-        """For each of GAINS the fraction of curricula with a larger true gain, and its interval."""
-        return fractions_above(clustered_cube(self.differences(self.row["metric"]), self.stored["clusters"]))
+    def fractions(self) -> list[tuple[float, float, float]]:
+        """For each of GAINS the fraction of curricula with a larger true gain, and its interval; last, the fraction
+        that loses more than LOSS."""
+        cube = clustered_cube(self.differences(self.row["metric"]), self.stored["clusters"])
+        *gains, (kept, low, high) = fractions_above(cube, (*GAINS, -LOSS))
+        return [*gains, (1 - kept, 1 - high, 1 - low)]
 
     @cached_property
     def best(self) -> dict[str, Any]:
@@ -119,8 +122,8 @@ def clustered_cube(cube: np.ndarray, clusters: np.ndarray) -> np.ndarray:
     return clustered(cube.reshape(-1, cube.shape[-1]), clusters).reshape(*cube.shape[:2], -1)
 
 
-def fractions_above(cube: np.ndarray) -> list[tuple[float, float, float]]:
-    """Fractions of curricula with true effects above GAINS, with their intervals, from differences [P, S, Q].
+def fractions_above(cube: np.ndarray, gains: Sequence[float]) -> list[tuple[float, float, float]]:
+    """Fractions of curricula with true effects above some gains, with their intervals, from differences [P, S, Q].
 
     The distribution of true effects is that of the largest likelihood, of whatever form (Kiefer & Wolfowitz 1956, by
     EM), with a normal error of each pair; a few harmful curricula would make a normal distribution too wide on the side
@@ -140,7 +143,7 @@ def fractions_above(cube: np.ndarray) -> list[tuple[float, float, float]]:
     together = float(cube.mean(axis=(0, 1)).std(ddof=1)) / math.sqrt(queries) if queries > 1 else 0.0
     shift = together * rng.normal(size=(BOOTSTRAPS, 1))
     shift[0] = 0
-    found = [(weights * (grid + shift > gain)).sum(axis=1) for gain in GAINS]
+    found = [(weights * (grid + shift > gain)).sum(axis=1) for gain in gains]
     ends = [np.quantile(one, TAILS).tolist() for one in found]
     return [(float(one[0]), low, high) for one, (low, high) in zip(found, ends, strict=True)]
 
@@ -159,16 +162,20 @@ class Pooled:
 
 
 def pooled(means: Sequence[float], intervals: Sequence[tuple[float, float]]) -> Pooled:
-    """DerSimonian and Laird (1986), with the interval of Hartung and Knapp (2001). The variance of each mean is that
-    of a normal distribution with its interval: too large where Student's t made that wide."""
+    """DerSimonian and Laird (1986), with the interval of Hartung and Knapp, whose variance is at least that which the
+    intervals imply (Knapp & Hartung 2003): cells that share data agree more than their errors would have them. The
+    variance of each mean is that of a normal distribution with its interval, too large where Student's t made that
+    wide."""
     found, errors = np.array(means), np.array([(high - low) / 2 / NORMAL for low, high in intervals])
     count, weight = len(found), errors**-2.0
+    if count == 1:
+        return Pooled(means[0], intervals[0], 0.0, 1)
     spread = float((weight * (found - (weight * found).sum() / weight.sum()) ** 2).sum())
     between = max(0.0, (spread - (count - 1)) / (weight.sum() - (weight**2).sum() / weight.sum()))
     weight = 1 / (errors**2 + between)
     mean = float((weight * found).sum() / weight.sum())
-    variance = float((weight * (found - mean) ** 2).sum() / ((count - 1) * weight.sum()))
-    half = float(stdtrit(count - 1, TAILS[1])) * math.sqrt(variance)
+    scale = max(1.0, float((weight * (found - mean) ** 2).sum()) / (count - 1))
+    half = float(stdtrit(count - 1, TAILS[1])) * math.sqrt(scale / float(weight.sum()))
     return Pooled(mean, (mean - half, mean + half), math.sqrt(between), count)
 
 

@@ -19,6 +19,7 @@ from benchmarks.evidence_effects import (
     COMMON,
     FOLDER,
     GAINS,
+    LOSS,
     STUDY,
     CellEffects,
     Pooled,
@@ -102,12 +103,13 @@ def answer(rows: Sequence[Row]) -> str:
     tested = [(cell.best["difference"], p) for cell, p in zip(cells, adjust(p_values(cells)), strict=True)]
     better, worse = (sum(p <= 1 - LEVEL and sign * found > 0 for found, p in tested) for sign in (1, -1))
     named = f" ({'; '.join(differ)})" if differ else ""
-    small, large = np.mean([[one for one, _, _ in cell.above] for cell in cells], axis=0)
+    small, large, lost = np.mean([[one for one, _, _ in cell.fractions] for cell in cells], axis=0)
     return "\n\n".join([
         summary(cells),
         f"Curricula differ among themselves by more than seeds and queries explain in {len(differ)} of {len(cells)} "
         f"combinations{named}. On average over combinations, {small:.0%} of the "
-        f"curricula have a true gain above .005, and {large:.0%} one above .01. The best curriculum of each "
+        f"curricula have a true gain above .005, {large:.0%} one above .01, and {lost:.0%} lose "
+        f"more than .01. The best curriculum of each "
         f"combination, chosen by one half of the test queries and tested with fresh seeds on the other, was "
         f"significantly better than its twin in {better} of {len(cells)} and worse in {worse} (Holm).",
         " ".join(map(of_recorded, RECORDED)),
@@ -171,13 +173,12 @@ def line(*columns: str) -> str:
 
 
 def table_of_cells(cells: Sequence[CellEffects]) -> Iterator[str]:
-    gains = [f"above {gain:g}".replace("0.", ".") for gain in GAINS]
-    yield line(
-        "", "plain", "mean effect [95 %]", "median", "nDCG@10", "SD of true effects", *gains, "the best [95 %]", "p"
-    )
-    yield "|---|---:|---|---:|---|---|---|---|---|---:|"
+    above = [f"above {gain:g}".replace("0.", ".") for gain in GAINS] + [f"below -{LOSS:g}".replace("0.", ".")]
+    first = "plain", "mean effect [95 %]", "median", "nDCG@10", "SD of true effects"
+    yield line("", *first, *above, "the best [95 %]", "p")
+    yield "|---|---:|---|---:|---|---|---|---|---|---|---:|"
     pools = effect(pooled_effects(cells)), effect(pooled_ndcg(cells))
-    yield line("**all, pooled**", "", f"**{pools[0]}**", "", pools[1], *[""] * 5)
+    yield line("**all, pooled**", "", f"**{pools[0]}**", "", pools[1], *[""] * 6)
     for cell in cells:
         main, ndcg, best = cell.main, cell.effects("ndcg@10"), cell.best
         low, high = main.sd_true_ci95 or (0.0, 0.0)
@@ -188,7 +189,7 @@ def table_of_cells(cells: Sequence[CellEffects]) -> Iterator[str]:
             signed(cell.median),
             f"{signed(ndcg.mean)} {interval_words(ndcg.mean_ci95)}",
             f"{main.sd_true:.4f} [{low:.4f}, {high:.4f}]",
-            *(f"{one:.0%} [{least:.0%}, {most:.0%}]" for one, least, most in cell.above),
+            *(f"{one:.0%} [{least:.0%}, {most:.0%}]" for one, least, most in cell.fractions),
             f"{signed(best['difference'])} {interval_words(best['ci95_new'])}",
             p_value(best["p_new"]),
         )

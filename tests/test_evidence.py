@@ -64,7 +64,7 @@ def test_fraction_of_curricula_above_a_gain() -> None:
     true = np.where(np.arange(200) < 20, -0.1, 0.002 + 0.01 * rng.normal(size=200))[:, None, None]
     cube = true + 0.01 * rng.normal(size=(200, 2, 1)) + 0.05 * rng.normal(size=(200, 2, 50))
     for (middle, low, high), gain in zip(
-        evidence_effects.fractions_above(cube),
+        evidence_effects.fractions_above(cube, evidence_effects.GAINS),
         evidence_effects.GAINS,
         strict=True,
     ):
