@@ -34,6 +34,7 @@ from benchmarks.evidence_effects import (
 )
 from benchmarks.pages import put
 from trainables.evaluation.significance import LEVEL, adjust
+from tune_cl.effects.words import value_name
 from tune_cl.report.wording import interval_words, p_value, signed
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -63,8 +64,12 @@ Row = Mapping[str, Any]
 
 
 def cells_of(rows: Iterable[Row]) -> list[CellEffects]:
-    """The cells that were trained."""
-    return [CellEffects(row) for row in rows if "pairs" in row]
+    """The cells that were trained, in the order of the plan."""
+    order = {tuple(cell): place for place, cell in enumerate(STUDY["cells"])}
+    trained = [row for row in rows if "pairs" in row]
+    return [
+        CellEffects(row) for row in sorted(trained, key=lambda row: order[row["data"], row["ranker"], row["labels"]])
+    ]
 
 
 def where(row: Row) -> str:
@@ -218,16 +223,16 @@ def table_of_checks(cells: Sequence[CellEffects]) -> Iterator[str]:
 
 def table_of_values(cells: Sequence[CellEffects]) -> Iterator[str]:
     """Effects of values, pooled over the cells that have them."""
-    found: dict[tuple[str, str], list[Any]] = {}
+    found: dict[str, list[Any]] = {}
     for cell in cells:
         for one in cell.main.by_value:
-            found.setdefault((one.key.partition(".")[2], str(one.value)), []).append(one)
+            found.setdefault(value_name(one.key, one.value), []).append(one)
     yield line("", "effect [95 %]", "combinations", "curricula")
     yield "|---|---|---:|---:|"
-    for (key, value), ones in sorted(found.items()):
+    for name, ones in sorted(found.items()):
         if len(ones) > 1:
             pool = pooled([one.effect for one in ones], [one.ci95 for one in ones])
-            yield line(f"{key} {value}", effect(pool), str(pool.cells), str(sum(one.pairs for one in ones)))
+            yield line(name, effect(pool), str(pool.cells), str(sum(one.pairs for one in ones)))
 
 
 def controls(rows: Sequence[Row], own: Sequence[Row]) -> str:
@@ -330,12 +335,13 @@ def draw(cells: Sequence[CellEffects]) -> None:
     for at, cell in enumerate(cells, 1):
         assert cell.main.sd_true is not None and cell.main.sd_true_ci95
         point(means, at, cell.main.mean, cell.main.mean_ci95, "C0", "o")
+        means.plot(cell.median, at, color="C3", marker="|", ms=12, mew=2)
         point(spreads, at, cell.main.sd_true, cell.main.sd_true_ci95, "C1", "s")
     names = [f"all {len(cells)}, pooled", *(where(cell.row) for cell in cells)]
     means.set_yticks(range(len(names)), names, fontsize=9)
     means.invert_yaxis()
     means.axvline(0, color="black", lw=0.8)
-    means.set_title("what a curriculum changes on average", fontsize=10)
+    means.set_title("what a curriculum changes: mean, and median (red)", fontsize=10)
     spreads.set_title("how much curricula differ (true SD)", fontsize=10)
     spreads.set_xlim(left=-0.0005)
     for axes in (means, spreads):
