@@ -89,30 +89,32 @@ def direction(interval: Sequence[float]) -> int:
 
 
 def summary(cells: Sequence[CellEffects]) -> str:
-    """The pooled answer, in two sentences."""
+    """The pooled answer."""
     pool, sets = pooled_effects(cells), by_data_set(cells)
-    sides = Counter(direction(cell.main.mean_ci95) for cell in cells)
+    sides, differ = Counter(direction(cell.main.mean_ci95) for cell in cells), len(differing(cells))
     trainings = sum(2 * len(cell.row["pairs"]) * len(STUDY["seeds"]) for cell in cells)
     return (
         f"Over {len(cells)} combinations of data, ranker and training labels ({trainings:,} trainings), a curriculum "
         f"changes MAP by {effect(pool)} on average against the same training without it; over the {sets.cells} data "
-        f"sets, by {effect(sets)}. The interval of a combination excludes 0 in {len(cells) - sides[0]} of "
-        f"{len(cells)}: it is above 0 in {sides[1]} and below in {sides[-1]}."
+        f"sets, by {effect(sets)}. The interval lies above 0 in {sides[1]} combinations, and below in {sides[-1]}. But "
+        f"curricula differ among themselves by more than seeds and queries explain in {differ} of {len(cells)}."
     )
+
+
+def differing(cells: Sequence[CellEffects]) -> list[str]:
+    """The cells whose curricula do not all have the same effect."""
+    return [where(cell.row) for cell in cells if cell.main.sd_true_ci95 and cell.main.sd_true_ci95[0] > 0]
 
 
 def answer(rows: Sequence[Row]) -> str:
     """When does a curriculum help?"""
     cells = cells_of(rows)
-    differ = [where(cell.row) for cell in cells if cell.main.sd_true_ci95 and cell.main.sd_true_ci95[0] > 0]
     tested = [(cell.best["difference"], p) for cell, p in zip(cells, adjust(p_values(cells)), strict=True)]
     better, worse = (sum(p <= 1 - LEVEL and sign * found > 0 for found, p in tested) for sign in (1, -1))
-    named = f" ({'; '.join(differ)})" if differ else ""
     small, large, lost = np.mean([[one for one, _, _ in cell.fractions] for cell in cells], axis=0)
     return "\n\n".join([
         summary(cells),
-        f"Curricula differ among themselves by more than seeds and queries explain in {len(differ)} of {len(cells)} "
-        f"combinations{named}. On average over combinations, {small:.0%} of the "
+        f"Where they differ: {'; '.join(differing(cells))}. On average over combinations, {small:.0%} of the "
         f"curricula have a true gain above .005, {large:.0%} one above .01, and {lost:.0%} lose "
         f"more than .01. The best curriculum of each "
         f"combination, chosen by one half of the test queries and tested with fresh seeds on the other, was "
