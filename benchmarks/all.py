@@ -40,6 +40,7 @@ BENCHMARKS = (
     Benchmark("bert_training.py", ("{data}/trec/msmarco-dl", "--repeats", "1")),
     Benchmark("list_training.py", ("{data}/answers/wikiqa", "--repeats", "2")),
     Benchmark("bi_encoder.py", ("{data}/answers/wikiqa", "--repeats", "2")),
+    Benchmark("families.py", ("{data}/answers/wikiqa",)),
     Benchmark("bert_papers.py", ("{data}/answers/wikiqa", "--dev", "20")),
     Benchmark("scoring.py", ("{data}/answers/wikiqa",)),
     Benchmark("conv_knrm_training.py", ("{data}/answers/wikiqa",)),

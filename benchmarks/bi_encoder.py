@@ -12,6 +12,7 @@ encode). Ends in an error if mean losses differ by more than a fifth, or scores 
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -93,7 +94,8 @@ def theirs(folder: Path, device: torch.device, name: str) -> Callable[[Dataset],
 
 def peer_model(device: torch.device, name: str) -> SentenceTransformer:
     model = SentenceTransformer(name, device=str(device), local_files_only=True)
-    model.max_seq_length = LENGTH
+    if model.max_seq_length != math.inf:  # else it is a StaticEmbedding, whose tokenizer says the length
+        model.max_seq_length = LENGTH
     return model
 
 

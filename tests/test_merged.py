@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,11 @@ import tune_cl
 from tests.support.console import Console
 from tests.support.zoo import MAKERS, PAIRS
 from trainables.core.errors import ConfigError
+from trainables.rankers import hub
+from trainables.rankers.encoders import encoder_version
 from trainables.rankers.folder import read_folder
 from trainables.rankers.hub import ADAPTER
+from trainables.rankers.settings import BertSettings
 
 KIND = "an adapter of bert, one label"
 
@@ -76,3 +80,25 @@ def test_a_missing_base_ends_a_training_with_one_line(folder: Path, console: Con
     (folder / "adapter_model.safetensors").unlink()
     (line,) = console.errors(f"train --data docstrings --ranker bert --set ranker.model={folder}")
     assert "holds adapter_config.json, and no adapter_model.safetensors" in line
+
+
+def cached_as(folder: Path, name: str, cache: Path) -> None:
+    """Puts a folder into the hub's cache under a name."""
+    entry = cache / f"models--{name.replace('/', '--')}"
+    (entry / "refs").mkdir(parents=True)
+    (entry / "refs/main").write_text("a" * 40)
+    shutil.copytree(folder, entry / "snapshots" / ("a" * 40))
+
+
+def test_an_adapter_by_its_hub_name(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    expected = tune_cl.load_ranker(folder).predict(PAIRS)
+    changed(folder, base_model_name_or_path="some/base")
+    cached_as(folder, "some/adapter", tmp_path / "hub")
+    hub.require_model(BertSettings(model="some/adapter"))
+    with pytest.raises(ConfigError, match=r"'some/adapter' is an adapter, and its base 'some/base' is neither"):
+        read_folder("some/adapter")
+    cached_as(folder.with_name("adapter-base"), "some/base", tmp_path / "hub")
+    np.testing.assert_array_equal(tune_cl.load_ranker("some/adapter").predict(PAIRS), expected)
+    assert encoder_version("some/adapter") == f"commit {'a' * 40}"

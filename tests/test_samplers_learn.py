@@ -120,3 +120,38 @@ def test_generations_advance_in_a_rebuilt_cmaes_as_in_the_lost_one() -> None:
         generations.append(lost.attributes(number).get("cma:generation", 0))
         assert rebuilt.attributes(number) == lost.attributes(number)
     assert generations == sorted(generations) and generations[-1] >= 4
+
+
+def beside_twins(sampler: ModelSampler, trials: int, compared: bool) -> float:
+    """Mean distance of y from 0.3 in the second half of the trials, whose x is given and matters much more."""
+    distances = []
+    for number in range(1, trials + 1):
+        x = float(generator(1, "shared", number).random())
+        point = sampler.ask(number, {"x": x})
+        assert point is not None and point["x"] == x
+        sampler.replay(number, point)
+        sampler.tell(number, {1: 20 * x - (point["y"] - 0.3) ** 2}, "completed")
+        if compared:
+            sampler.compare(number, 20 * x)
+        distances.append(abs(point["y"] - 0.3))
+    return mean(distances[trials // 2 :])
+
+
+@pytest.mark.parametrize("name", ["tpe", "gp"])
+def test_differences_from_twins_tell_what_adds_to_the_values_that_both_share(name: str) -> None:
+    kind, trials = LEARNERS[name]
+    compared, alone = (
+        mean(beside_twins(kind(PLANE, seed, STARTUP), trials, told) for seed in range(3)) for told in (True, False)
+    )
+    assert compared < 0.75 * alone, (compared, alone)
+
+
+def test_values_stay_on_the_scale_of_trials_whose_twins_have_yet_to_end() -> None:
+    sampler = TpeSampler(PLANE, 0)
+    for number, dev in ((1, 0.5), (2, 0.8), (3, 0.6)):
+        sampler.replay(number, PLANE.sample(generator(0, "drawn", number)))
+        sampler.tell(number, {1: dev}, "completed")
+    sampler.compare(1, 0.3)
+    sampler.compare(2, 0.7)
+    assert [trial.value for trial in sampler.study(compared=True).trials] == pytest.approx([0.7, 0.6, 0.6])
+    assert [trial.value for trial in sampler.study().trials] == [0.5, 0.8, 0.6], "where nothing is given"

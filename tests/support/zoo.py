@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import transformers
+from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from tests.support.encoder_folders import KINDS, save_encoder
@@ -26,6 +27,8 @@ SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "i
 ROWS = {"num_key_value_heads": 2, "head_dim": 8}
 POSITIONS = 160
 SPREAD = 0.3  # how far weights lie from those of a new model, so that texts differ
+
+SENTENCE = "sentence_transformers.models."
 
 Make = Callable[[Path], None]
 
@@ -184,6 +187,45 @@ def sentences(encoder: Make, *following: tuple[str, dict[str, Any]], of: dict[st
     return make
 
 
+def token_table(*following: tuple[str, dict[str, Any]], longest: int | None = None, **keys: Any) -> Make:
+    """A SentenceTransformer over a table of token vectors. `longest`: tokens of a text, by the tokenizer's own file."""
+
+    def make(folder: Path) -> None:
+        import sentence_transformers
+
+        modules = import_module("sentence_transformers.sentence_transformer.modules")
+        torch.manual_seed(2)
+        tokenizer = train_wordpiece(TEXTS, 300)
+        if longest:
+            tokenizer.enable_truncation(longest)
+        first = modules.StaticEmbedding(tokenizer, embedding_dim=32)
+        rest = [getattr(modules, name)(**given) for name, given in following]
+        whole = sentence_transformers.SentenceTransformer(modules=[first, *rest], device="cpu", **keys)
+        whole.save_pretrained(str(folder))
+
+    return make
+
+
+def model2vec(folder: Path) -> None:
+    """A folder as model2vec writes it: tokens share rows, each with a weight of its own."""
+    folder.mkdir(exist_ok=True)
+    tokenizer = train_wordpiece(TEXTS, 300)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    generator = torch.Generator().manual_seed(3)
+    count = tokenizer.get_vocab_size()
+    tensors = {
+        "embeddings": torch.randn(40, 24, generator=generator),
+        "mapping": torch.randint(40, (count,), generator=generator),
+        "weights": torch.rand(count, generator=generator, dtype=torch.float64),
+    }
+    save_file(tensors, folder / "model.safetensors")
+    config = {"model_type": "model2vec", "architectures": ["StaticModel"], "normalize": True}
+    (folder / "config.json").write_text(json.dumps(config))
+    parts = [("StaticEmbedding", "."), ("Normalize", "1_Normalize")]
+    listed = [{"idx": i, "name": str(i), "path": path, "type": SENTENCE + kind} for i, (kind, path) in enumerate(parts)]
+    (folder / "modules.json").write_text(json.dumps(listed))
+
+
 def cross_encoder(first: Make, activation: str | None = None, **keys: Any) -> Make:
     """A CrossEncoder as sentence-transformers saves it."""
 
@@ -283,7 +325,6 @@ def adapted(base: Make, task: str, automatic: str, **options: Any) -> Make:
     return make
 
 
-SENTENCE = "sentence_transformers.models."
 CAUSAL: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen2": ("Qwen2", SIZES | {"num_key_value_heads": 2}),
     "qwen3": ("Qwen3", SIZES | ROWS),
@@ -434,6 +475,12 @@ MAKERS: dict[str, Make] = {
     "SentenceTransformer with LSTM": renamed(
         BERT, [(f"{SENTENCE}Transformer", ""), (f"{SENTENCE}LSTM", "1"), (f"{SENTENCE}Pooling", "2")]
     ),
+    "StaticEmbedding": token_table(),
+    "StaticEmbedding with Dense, prompts and a length": token_table(
+        dense(32, 16), NORMALIZE, longest=40, prompts={"query": "find: ", "document": "text: "}, truncate_dim=12
+    ),
+    "StaticEmbedding, dot": token_table(similarity_fn_name="dot"),
+    "model2vec": model2vec,
     "ColBERT (PyLate)": renamed(
         BERT, [(f"{SENTENCE}Transformer", ""), ("pylate.models.Dense.Dense", "1_Dense")], model_type="ColBERT"
     ),
@@ -470,6 +517,10 @@ MAKERS: dict[str, Make] = {
         pooling("mean"),
         dense(32, 24, bias=False, activation_function=torch.nn.Identity()),
         NORMALIZE,
+    ),
+    "T5 encoder, pooled by a [CLS] that it lacks": sentences(
+        transformer("T5", sentence_pieces, "T5EncoderModel", d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4),
+        pooling("cls"),
     ),
     "monoT5": transformer(
         "T5",

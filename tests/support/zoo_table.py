@@ -17,6 +17,7 @@ _READS = (EQUAL, EQUAL, ENCODER)
 _OWN = (OWN, EQUAL, ENCODER)
 _PADS = (PADS, PADS, ENCODER)
 _SENTENCES = (NEW, EQUAL, ENCODER)
+_TABLE = ("reads no pairs", EQUAL, "reads no pairs")
 _LANGUAGE = (LANGUAGE, EQUAL, EQUAL)
 
 
@@ -57,6 +58,8 @@ TABLE: dict[str, tuple[str, str, str]] = {
     **dict.fromkeys((f"SentenceTransformer with {what}" for what in ("lengths", "do_lower_case")), _SENTENCES),
     "SentenceTransformer without its prompts": _refused("pools without its prompts"),
     "SentenceTransformer with LSTM": _refused("is made of Transformer, LSTM, Pooling"),
+    **dict.fromkeys(("StaticEmbedding", "StaticEmbedding with Dense, prompts and a length"), _TABLE),
+    **dict.fromkeys(("StaticEmbedding, dot", "model2vec"), _TABLE),
     "ColBERT (PyLate)": _refused("is a late-interaction model (ColBERT)"),
     "SPLADE": _refused("is a sparse encoder (SPLADE)"),
     **dict.fromkeys(("llama, one logit", "qwen2", "qwen3", "llama", "mistral", "gemma"), _LANGUAGE),
@@ -69,6 +72,7 @@ TABLE: dict[str, tuple[str, str, str]] = {
     **dict.fromkeys(("CrossEncoder of a language model", "CrossEncoder of a language model, one word"), _LANGUAGE),
     **dict.fromkeys(("Qwen3-Embedding", "EmbeddingGemma"), (LANGUAGE, EQUAL, BARE)),
     "T5 encoder, as gtr": ("has no fast tokenizer with a [CLS]", EQUAL, ENCODER),
+    "T5 encoder, pooled by a [CLS] that it lacks": (*("has no fast tokenizer with a [CLS]",) * 2, ENCODER),
     "monoT5": (EQUAL, EQUAL, ENCODER),
     "no model at all": ("cannot be loaded",) * 3,
     "custom code": ("no model can be made",) * 3,

@@ -43,7 +43,7 @@ from trainables.rankers.classifier_heads import (
 from trainables.rankers.encoders import empty_encoder, first_position, new_encoder, pop_pooler, pretrained_encoder
 from trainables.rankers.fast.cpu import speed_up
 from trainables.rankers.fast.packing import GROUP_COST, PACKED, cls_vectors, pack, pack_encoder, unpacked
-from trainables.rankers.folder import CONFIG, OURS, read_folder
+from trainables.rankers.folder import CONFIG, OURS, read_folder, require_reads_pairs
 from trainables.rankers.mono_t5 import WORDS, MonoT5Module, mono_files, mono_t5, write_mono
 from trainables.rankers.pretrained import PAIRS, PROMPTS, PretrainedRanker, folder_files, require_positions
 from trainables.rankers.ranker import Head, RankerModule, TextSide, Tokens
@@ -185,7 +185,7 @@ def save_activations(encoder: PreTrainedModel, model: str) -> None:
 
 class Bert(PretrainedRanker):
     def files(self, settings: BertSettings, from_front: bool) -> dict[str, str]:
-        folder = read_folder(settings.model)
+        folder = require_reads_pairs(read_folder(settings.model))
         if folder.kind == "seq2seq" and settings.model != TINY:
             return mono_files(folder, settings, from_front)
         prompt = {PROMPTS: json.dumps([folder.prompt, ""])} if folder.prompt else {}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import PreTrainedModel
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.rankers.adapters import AdaptedModule, require_changes
@@ -45,12 +44,21 @@ from trainables.rankers.fast.packing import (
     pooled_vectors,
     unpacked,
 )
-from trainables.rankers.folder import CONFIG, Sentences, read_folder, require_known
+from trainables.rankers.folder import CONFIG, ModelFolder, Sentences, read_folder, require_known
 from trainables.rankers.pretrained import PAIRS, PROMPTS, TOKENIZER, PretrainedRanker, folder_files, require_positions
 from trainables.rankers.ranker import DualEncoder, RankerModule, TextSide, Tokens, padded_rows
 from trainables.rankers.sentence_folder import dense_layers, read_weights, write_sentences
 from trainables.rankers.settings import TINY, BiEncoderSettings
 from trainables.rankers.text_pairs import PairTemplate
+from trainables.rankers.token_table import (
+    TABLE,
+    TokenTable,
+    empty_table,
+    flat_texts,
+    read_table,
+    require_table_keys,
+    table_files,
+)
 
 LAYERS = "dense.json"  # among the text files: the configurations of the dense layers
 FORM = "sentences.json"  # likewise: the rest of what a SentenceTransformer makes of its encoder's vectors
@@ -74,9 +82,11 @@ class TextTemplate:
     @classmethod
     def of(cls, files: Mapping[str, str]) -> TextTemplate:
         """Reads the template off a text that the tokenizer's own post-processor encodes."""
+        pairs = PairTemplate.from_json(files[PAIRS])
+        if TABLE in files:  # no token is special
+            return cls((), (), pairs.longest, pairs.pad, pairs.from_front)
         one = Tokenizer.from_str(files[TOKENIZER]).encode("a")
         text = np.flatnonzero([index == 0 for index in one.sequence_ids])
-        pairs = PairTemplate.from_json(files[PAIRS])
         before, after = tuple(one.ids[: text[0]]), tuple(one.ids[text[-1] + 1 :])
         return cls(before, after, pairs.longest, pairs.pad, pairs.from_front)
 
@@ -106,7 +116,7 @@ def form_of(files: Mapping[str, str], settings: BiEncoderSettings, max_length: i
     own = json.loads(files.get(FORM, "{}"))
     _require_same("pooling", settings, own.get("pooling"))
     _require_same("similarity", settings, own.get("similarity"))
-    config = json.loads(files[CONFIG])
+    config = json.loads(files.get(CONFIG, "{}"))
     generates = any(name.endswith(("ForCausalLM", "GPT2LMHeadModel")) for name in config.get("architectures") or [])
     language_model = generates and config.get("is_causal", True)
     similarity = settings.similarity or own.get("similarity") or "cosine"
@@ -119,6 +129,7 @@ def form_of(files: Mapping[str, str], settings: BiEncoderSettings, max_length: i
         prompts=tuple(json.loads(files.get(PROMPTS, '["", ""]'))),
         dimensions=max(nested(settings)) if nested(settings) else own.get("dimensions"),
         dense=tuple(_dense_configs(files)),
+        table="" if TABLE in files else None,
     )
 
 
@@ -138,14 +149,14 @@ def _require_same(key: str, settings: BiEncoderSettings, own: str | None) -> Non
 
 
 class BiEncoderModule(DualEncoder, AdaptedModule):
-    """Scores [B] of pairs, from the vectors of their texts. `encoder`: a transformers encoder, as loaded. `dense`: the
-    layers after pooling."""
+    """Scores [B] of pairs, from the vectors of their texts. `encoder`: a transformers encoder, as loaded, or a table.
+    `dense`: the layers after pooling."""
 
     tolerates_bf16 = True
 
     def __init__(
         self,
-        encoder: PreTrainedModel,
+        encoder: Any,
         dense: nn.Sequential,
         template: TextTemplate,
         settings: BiEncoderSettings,
@@ -179,12 +190,15 @@ class BiEncoderModule(DualEncoder, AdaptedModule):
     def collate_texts(
         self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
     ) -> dict[str, Any]:
-        """What the encoder reads, packed if it can be."""
+        """What the encoder reads, packed if it can be; of a table, the tokens."""
         sides = [
             (queries, query_rows, self.most_tokens(0), self.template.from_front),
             (documents, document_rows, self.most_tokens(1), False),
         ]
-        inputs = self.template.assemble([side for side in sides if len(side[1])])
+        sides = [side for side in sides if len(side[1])]
+        if self.form.table is not None:
+            return flat_texts(sides)
+        inputs = self.template.assemble(sides)
         if self.has_segments:
             inputs["token_type_ids"] = torch.zeros_like(inputs["input_ids"])
         if not self.packs:
@@ -192,7 +206,8 @@ class BiEncoderModule(DualEncoder, AdaptedModule):
         return pack(inputs, GROUP_COST[next(self.parameters()).device.type], self.first_position)
 
     def embed(self, packed_index: Tensor | None = None, **inputs: Any) -> Tensor:
-        states = self.encoder(**inputs).last_hidden_state
+        given = self.encoder(**inputs)
+        states = given if self.form.table is not None else given.last_hidden_state
         # In bf16, vectors would have 8 bits, and scores would tie.
         with torch.autocast(states.device.type, enabled=False):
             vectors = self.dense(self._pooled(states.to(next(self.parameters()).dtype), packed_index, inputs))
@@ -209,8 +224,10 @@ class BiEncoderModule(DualEncoder, AdaptedModule):
         return [self._cut(vectors, cut) for cut in cuts] if len(cuts) > 1 else [vectors]
 
     def _pooled(self, states: Tensor, packed_index: Tensor | None, inputs: Mapping[str, Any]) -> Tensor:
-        """Vectors [N, D] of the encoder's last ones, [N, L, D] or packed."""
+        """Vectors [N, D] of the encoder's last ones, [N, L, D] or packed; a table's are pooled."""
         how = self.form.pooling
+        if self.form.table is not None:
+            return states
         if packed_index is None:
             return pooled(states, inputs["attention_mask"], how)
         if how == "cls":
@@ -222,8 +239,12 @@ class BiEncoder(PretrainedRanker):
     def files(self, settings: BiEncoderSettings, from_front: bool) -> dict[str, str]:
         folder = require_known(read_folder(settings.model))
         form = folder.sentences
-        cls = form is not None and form.pooling == "cls"
-        return folder_files(folder, from_front, cls) | (_form_files(form) if form else {}) | self.own_files(settings)
+        if form is not None and form.table is not None:
+            files, length = table_files(folder, from_front)
+            form = replace(form, max_length=length)
+        else:
+            files = folder_files(folder, from_front, form is not None and form.pooling == "cls")
+        return files | (_form_files(form) if form else {}) | self.own_files(settings)
 
     def own_files(self, settings: BiEncoderSettings) -> dict[str, str]:
         asked = settings.query_prompt, settings.document_prompt
@@ -239,7 +260,9 @@ class BiEncoder(PretrainedRanker):
 
     def notes(self, text: TextSide, settings: BiEncoderSettings) -> tuple[str, ...]:
         form_of(text.files, settings, super().most_tokens(text.files))
-        if settings.lora.rank or settings.freeze is not None:
+        if TABLE in text.files:
+            require_table_keys(settings)
+        elif settings.lora.rank or settings.freeze is not None:
             require_changes(empty_encoder(json.loads(text.files[CONFIG])), settings.lora, 1, settings.freeze)
         return ()
 
@@ -253,7 +276,8 @@ class BiEncoder(PretrainedRanker):
         else:
             _require_scores(outputs)
             form, folder = form_of(text.files, settings, max_length), read_folder(settings.model)
-            module = BiEncoderModule(pretrained_encoder(folder.at), dense_layers(folder), template, settings, form)
+            encoder = _table(folder, settings) if TABLE in text.files else pretrained_encoder(folder.at)
+            module = BiEncoderModule(encoder, dense_layers(folder), template, settings, form)
         module.add_adapters(module.encoder, settings.lora)
         module.freeze(module.encoder, settings.freeze, text)
         return module
@@ -264,7 +288,8 @@ class BiEncoder(PretrainedRanker):
         _require_scores(outputs)
         dense = nn.Sequential(*map(DenseLayer, _dense_configs(files)))
         form = form_of(files, settings, max_length)
-        return BiEncoderModule(new_encoder(json.loads(files[CONFIG])), dense, TextTemplate.of(files), settings, form)
+        encoder = empty_table(files) if TABLE in files else new_encoder(json.loads(files[CONFIG]))
+        return BiEncoderModule(encoder, dense, TextTemplate.of(files), settings, form)
 
     def write(
         self, module: RankerModule, files: Mapping[str, str], classes: Sequence[str], folder: Path
@@ -273,11 +298,16 @@ class BiEncoder(PretrainedRanker):
         assert isinstance(module, BiEncoderModule)
         size = module.encoder.config.hidden_size
         write_sentences(module.encoder, module.dense, size, module.form, files, folder)
-        kept = {name: files[name] for name in (CONFIG, PAIRS) if name in files}  # the encoder's, as they came
+        kept = {name: files[name] for name in (CONFIG, PAIRS, TABLE) if name in files}  # the encoder's, as they came
         return kept | _form_files(module.form)
 
     def read(self, folder: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
         return read_weights(folder)
+
+
+def _table(folder: ModelFolder, settings: BiEncoderSettings) -> TokenTable:
+    require_table_keys(settings)
+    return TokenTable(read_table(folder))
 
 
 def _form_files(form: Sentences) -> dict[str, str]:

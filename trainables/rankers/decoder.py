@@ -39,7 +39,14 @@ from trainables.rankers.encoders import (
 )
 from trainables.rankers.fast.cpu import speed_up
 from trainables.rankers.fast.packing import unpacked
-from trainables.rankers.folder import CONFIG, TEMPLATE, TOKENIZER_CONFIG, ModelFolder, read_folder
+from trainables.rankers.folder import (
+    CONFIG,
+    TEMPLATE,
+    TOKENIZER_CONFIG,
+    ModelFolder,
+    read_folder,
+    require_reads_pairs,
+)
 from trainables.rankers.hub import unusable
 from trainables.rankers.pretrained import PAIRS, TOKENIZER, PretrainedRanker, config_file, require_positions
 from trainables.rankers.prompt import Prompt, anchor_of, prompt_of, require_room, word_ids
@@ -106,7 +113,7 @@ class Decoder(PretrainedRanker):
     cache_kind = "decoder"
 
     def files(self, settings: DecoderSettings, from_front: bool) -> dict[str, str]:
-        folder = read_folder(settings.model)
+        folder = require_reads_pairs(read_folder(settings.model))
         config, tokenizer = read_model(folder.at, DECODERS)
         if problem := _problem(folder, config):
             raise unusable(settings.model, problem, f"{DECODERS}; encoders: ranker.name: bert")

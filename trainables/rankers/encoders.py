@@ -21,14 +21,14 @@ from torch import nn
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES as MASKED
-from transformers.utils.hub import cached_file, extract_commit_hash
+from transformers.utils.hub import extract_commit_hash
 
 from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.files import read_text, require_regular
 from trainables.core.hub import hub_answers, hub_out_of_reach
 from trainables.data.columns import RankingData, required_split
-from trainables.rankers.hub import ADAPTER, missing, unusable
+from trainables.rankers.hub import ADAPTER, FIRST, cached_file_of, missing, unusable
 from trainables.rankers.ranker import Tokens
 from trainables.rankers.settings import ENCODERS, TINY
 
@@ -237,12 +237,12 @@ def encoder_version(model: str) -> str | None:
     if model == TINY:
         return None
     if (folder := Path(model)).is_dir():
-        return digest_of({path.name: path for path in sorted(folder.iterdir()) if path.suffix in READ})
-    try:
-        commit = extract_commit_hash(cached_file(model, "config.json", local_files_only=True), None)
-    except OSError:
-        return None
-    return f"commit {commit}" if commit else None
+        paths = sorted([*folder.iterdir(), *folder.glob("*_StaticEmbedding/*")])
+        return digest_of({str(path.relative_to(folder)): path for path in paths if path.suffix in READ})
+    for name in FIRST:
+        if (file := cached_file_of(model, name)) is not None:
+            return f"commit {commit}" if (commit := extract_commit_hash(str(file), None)) else None
+    return None
 
 
 def pop_pooler(encoder: PreTrainedModel) -> nn.Linear | None:

@@ -24,7 +24,8 @@ WRITERS = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta"
 CUT = tuple(f"sentence_{kind}_config.json" for kind in WRITERS)  # of which versions of today write the first
 TOKENIZER_CONFIG, TEMPLATE = "tokenizer_config.json", "chat_template.jinja"
 OURS = "tune_cl"  # the key of config.json for what only tune_cl reads
-DENSE = "Dense"
+DENSE, STATIC = "Dense", "StaticEmbedding"
+MODEL2VEC = "model2vec"  # the model_type of its folders, whose modules.json came later
 POOLED = {  # of the form of earlier versions, a key for each
     "mean": "pooling_mode_mean_tokens",
     "cls": "pooling_mode_cls_token",
@@ -59,7 +60,7 @@ class Sentences:
     dimensions  the first ones of a vector that are compared; None: all
     lower       whether texts are brought to lower case, whatever the tokenizer does
     dense       configurations of the dense layers after pooling, and `layers` their folders
-    static      whether a table of the tokens' vectors stands in place of an encoder
+    table       folder of the table of tokens' vectors that stands in place of an encoder; None: there is an encoder
     """
 
     pooling: Pooling
@@ -72,7 +73,7 @@ class Sentences:
     lower: bool = False
     dense: tuple[Mapping[str, Any], ...] = ()
     layers: tuple[str, ...] = ()
-    static: bool = False
+    table: str | None = None
 
 
 @dataclass(frozen=True)
@@ -118,11 +119,13 @@ class _Other(Exception):
 def read_folder(model: str) -> ModelFolder:
     """Raises ConfigError for files that cannot be read."""
     modules = _modules(model) or []
-    at = _whole(_place(model, modules[0][1]) if modules else model)
+    at = _whole(_place(model, *modules[0]) if modules else model)
     config = {} if model == TINY else _mapping(at, CONFIG)
+    if not modules and config.get("model_type") == MODEL2VEC:
+        modules = [(STATIC, ""), *([("Normalize", "")] if config.get("normalize") else [])]
     kinds = [kind for kind, _ in modules]
     try:
-        if "Pooling" in kinds or "StaticEmbedding" in kinds:
+        if "Pooling" in kinds or STATIC in kinds:
             return _with_pooling(model, at, config, modules)
         if modules:
             return _without_pooling(model, at, config, modules)
@@ -151,6 +154,14 @@ def require_known(folder: ModelFolder) -> ModelFolder:
     return folder
 
 
+def require_reads_pairs(folder: ModelFolder) -> ModelFolder:
+    """The folder. Raises ConfigError if there is no Transformer in it, which could read query and document at once."""
+    if folder.sentences is not None and folder.sentences.table is not None:
+        wrong = f"is a table of token vectors ({STATIC}), which reads no pairs"
+        raise unusable(folder.model, wrong, "a Transformer, or ranker.name: bi_encoder")
+    return folder
+
+
 def usual_temperature(settings: RankerSettings) -> float:
     """Default of training.temperature with loss softmax; for vectors whose similarity the model's folder decides, its
     own."""
@@ -174,11 +185,11 @@ def _with_pooling(model: str, at: str, config: Mapping[str, Any], modules: list[
     names, settings = [kind for kind, _ in modules], _mapping(model, SETTINGS)
     if (declared := settings.get("model_type")) not in (None, "SentenceTransformer"):
         raise _Other(f"is a {declared} made of {', '.join(names)}")
-    static = names[0] == "StaticEmbedding"
+    static = names[0] == STATIC
     normalised = names[-1] == "Normalize"
     first = names[:1] if static else names[:2]
     between = names[len(first) : len(names) - normalised]
-    if first not in (["Transformer", "Pooling"], ["StaticEmbedding"]) or set(between) - {DENSE}:
+    if first not in (["Transformer", "Pooling"], [STATIC]) or set(between) - {DENSE}:
         raise _Other(f"is made of {', '.join(names)}")
     cut = {} if static else _cut(at)
     _require_texts(cut)
@@ -197,7 +208,7 @@ def _with_pooling(model: str, at: str, config: Mapping[str, Any], modules: list[
         bool(cut.get("do_lower_case")),
         tuple({key: config[key] for key in LAYER_KEYS if key in config} for config in configs),
         tuple(dense),
-        static,
+        modules[0][1] if static else None,
     )
     return ModelFolder(model, at, "sentences", config, sentences)
 
@@ -284,9 +295,9 @@ def _cut(at: str) -> Mapping[str, Any]:
     return next((found for name in CUT if (found := _mapping(at, name))), {})
 
 
-def _place(model: str, path: str) -> str:
-    """Where the first part of a SentenceTransformer is."""
-    if not path:
+def _place(model: str, kind: str, path: str) -> str:
+    """Where the first part of a SentenceTransformer is; of a table on the hub, its repository."""
+    if path in ("", ".") or (kind == STATIC and not Path(model).is_dir()):
         return model
     folder = Path(model, path)
     if not folder.resolve().is_relative_to(Path(model).resolve()) or not folder.is_dir():
@@ -295,8 +306,8 @@ def _place(model: str, path: str) -> str:
 
 
 def _whole(at: str) -> str:
-    """Where the weights of a whole model are: of a LoRA adapter's folder, those of its base with the adapter merged."""
-    if not Path(at, ADAPTER).is_file():
+    """Where the weights of a whole model are: of a LoRA adapter, those of its base with the adapter merged."""
+    if at == TINY or file_of(at, ADAPTER) is None:
         return at
     from trainables.rankers.merged import merged_folder  # here: it imports PyTorch, and few need it
 

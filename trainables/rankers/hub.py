@@ -10,6 +10,7 @@ from trainables.core.hub import hub_answers, out_of_reach
 from trainables.rankers.settings import ENCODERS, TINY, RankerSettings
 
 ADAPTER = "adapter_config.json"  # of peft: in a folder or repository that holds no whole model
+FIRST = ("config.json", "modules.json", ADAPTER)  # of which every model's folder has at least one
 
 
 def missing(model: str, right: str = ENCODERS) -> ConfigError:
@@ -62,7 +63,7 @@ def require_model(settings: RankerSettings) -> None:
     model = getattr(settings, "model", TINY)
     if model == TINY or model.startswith(("/", ".", "~")) or Path(model).exists() or not is_name(model):
         return
-    if cached_file_of(model, "config.json") is None and not hub_answers():
+    if not any(cached_file_of(model, name) for name in FIRST) and not hub_answers():
         raise missing(model, settings.models)
 
 

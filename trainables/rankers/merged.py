@@ -1,7 +1,8 @@
 """LoRA adapters of peft as models to start from: merged into their base once, as a folder of transformers in the cache.
 
-An adapter's folder names its base. Nothing that a folder names is fetched, so the base is a folder, or a hub name that
-is in the cache already. Of the adapter's configuration only plain numbers and names are read.
+An adapter, in a folder or on the hub, names its base. Nothing that a folder or repository names is fetched, so the base
+is a folder, or a hub name that is in the cache already. Of the adapter's configuration only plain numbers and names are
+read.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from trainables.core.cache import cached, digest_of
 from trainables.core.files import read_text, require_regular
 from trainables.core.hub import hub_out_of_reach
 from trainables.rankers.encoders import files_identity, pretrained_encoder
-from trainables.rankers.hub import ADAPTER, cached_file_of, unusable
+from trainables.rankers.hub import ADAPTER, cached_file_of, file_of, unusable
 
 WEIGHTS = "adapter_model.safetensors"
+TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja")
 RIGHT = "a LoRA adapter as peft saves it, beside a base that is here"
 READ = (
     "r", "lora_alpha", "target_modules", "exclude_modules", "rank_pattern", "alpha_pattern", "use_rslora", "use_dora",
@@ -38,15 +40,11 @@ HEADS = ("score.weight", "classifier.weight", "classifier.out_proj.weight")  # o
 
 
 def merged_folder(model: str) -> str:
-    """The folder of an adapter merged into its base, with the adapter's tokenizer if it has one. Raises ConfigError for
-    an adapter of another kind, or whose base is not here."""
-    folder = Path(model)
-    for name in (ADAPTER, WEIGHTS):
-        require_regular(folder / name)
-    if not (folder / WEIGHTS).is_file():
-        raise unusable(model, f"holds {ADAPTER}, and no {WEIGHTS}", RIGHT)
+    """The folder of an adapter, by its folder or hub name, merged into its base, with the adapter's tokenizer if it has
+    one. Raises ConfigError for an adapter of another kind, or whose base is not here."""
+    adapter, weights = (_file(model, name) for name in (ADAPTER, WEIGHTS))
     try:
-        config = json.loads(read_text(folder / ADAPTER))
+        config = json.loads(read_text(adapter))
         base, kind = str(config["base_model_name_or_path"]), config.get("peft_type")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise unusable(model, f"has a {ADAPTER} that cannot be read ({str(error)[:200]})", RIGHT) from None
@@ -56,13 +54,23 @@ def merged_folder(model: str) -> str:
         wrong = f"is an adapter, and its base '{base[:200]}' is neither a folder nor in the cache"
         raise unusable(model, wrong, f"hf download {base[:80]}, or a folder with the base at its place")
     of_base = files_identity(Path(base)) or str(cached_file_of(base, "config.json"))
-    key = digest_of("merged", files_identity(folder), of_base, peft.__version__)
-    return str(cached("merged", key, lambda place: _merge(model, base, config, place)))
+    # On the hub, a file's path within the cache names its commit.
+    of_adapter = files_identity(Path(model)) or [str(adapter), str(weights)]
+    key = digest_of("merged", of_adapter, of_base, peft.__version__)
+    return str(cached("merged", key, lambda place: _merge(model, weights, base, config, place)))
 
 
-def _merge(model: str, base: str, config: dict[str, Any], place: Path) -> None:
+def _file(model: str, name: str) -> Path:
+    if Path(model).is_dir():
+        require_regular(Path(model, name))
+    if (file := file_of(model, name)) is None:
+        raise unusable(model, f"holds {ADAPTER}, and no {WEIGHTS}", RIGHT)
+    return file
+
+
+def _merge(model: str, weights: Path, base: str, config: dict[str, Any], place: Path) -> None:
     try:
-        tensors = load_file(Path(model, WEIGHTS))
+        tensors = load_file(weights)
         settings = peft.LoraConfig(**{key: config[key] for key in READ if config.get(key) is not None})
         with hub_out_of_reach():
             whole = _base(base, str(config.get("task_type")), tensors)
@@ -75,7 +83,8 @@ def _merge(model: str, base: str, config: dict[str, Any], place: Path) -> None:
         first = [*found.unexpected_keys, *absent][0]
         raise unusable(model, f"does not fit its base '{base}': {first}", RIGHT)
     adapted.merge_and_unload().save_pretrained(place)  # pyright: ignore[reportCallIssue]
-    tokenizer = model if Path(model, "tokenizer.json").is_file() else base
+    found, *_ = [file_of(model, name) for name in TOKENIZER]  # from the hub, all are in one folder of its cache now
+    tokenizer = base if found is None else str(found.parent)
     with hub_out_of_reach():
         transformers.AutoTokenizer.from_pretrained(tokenizer, trust_remote_code=False).save_pretrained(place)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from trainables.core.files import read_text
@@ -34,6 +35,7 @@ from trainables.rankers.folder import (
     OURS,
     POOLED,
     SETTINGS,
+    STATIC,
     TOKENIZER_CONFIG,
     ModelFolder,
     Sentences,
@@ -41,6 +43,7 @@ from trainables.rankers.folder import (
 )
 from trainables.rankers.hub import file_of, unusable
 from trainables.rankers.pretrained import PAIRS, TOKENIZER
+from trainables.rankers.token_table import cut_tokenizer, uncut
 
 DENSE_TENSORS = "dense."  # prefix of the dense layers' tensors in our module
 
@@ -50,15 +53,14 @@ def write_sentences(
 ) -> None:
     """Writes an encoder's tensors and text files, and what follows it. `size`: of its vectors."""
     _save(encoder, folder)
-    config, longest = json.loads(files[CONFIG]), json.loads(files[PAIRS])["longest"]
+    longest = json.loads(files[PAIRS])["longest"]
     length = form.max_length or longest
-    write_json(folder / CONFIG, config | {OURS: {"longest": longest}})
-    (folder / TOKENIZER).write_text(files[TOKENIZER], encoding="utf-8")
-    write_json(folder / TOKENIZER_CONFIG, tokenizer_config(files, length))
-    lengths = dict(zip(("query_length", "document_length"), form.lengths, strict=True))
-    given = {key: value for key, value in lengths.items() if value is not None}
-    write_json(folder / CUT[0], {"max_seq_length": length, "do_lower_case": False, **given})
-    names = ["Transformer", "Pooling", *[DENSE] * len(form.dense), *(["Normalize"] if form.normalised else [])]
+    if form.table is None:
+        _write_encoder(form, files, longest, length, folder)
+    else:
+        (folder / TOKENIZER).write_text(cut_tokenizer(files[TOKENIZER], length), encoding="utf-8")
+    first = ["Transformer", "Pooling"] if form.table is None else [STATIC]
+    names = [*first, *[DENSE] * len(form.dense), *(["Normalize"] if form.normalised else [])]
     paths = ["", *(f"{index}_{name}" for index, name in enumerate(names[1:], 1))]
     modules = [
         {"idx": index, "name": str(index), "path": path, "type": TYPES + name}
@@ -67,9 +69,20 @@ def write_sentences(
     (folder / MODULES).write_text(json.dumps(modules, indent=2) + "\n", encoding="utf-8")
     for path in paths[1:]:
         (folder / path).mkdir()
-    pooling = {key: pooled == form.pooling for pooled, key in POOLED.items()}
-    write_json(folder / paths[1] / CONFIG, {"word_embedding_dimension": size, **pooling})
-    _write_after_pooling(form, layers, folder, paths[2:])
+    if form.table is None:
+        pooling = {key: pooled == form.pooling for pooled, key in POOLED.items()}
+        write_json(folder / paths[1] / CONFIG, {"word_embedding_dimension": size, **pooling})
+    _write_after_pooling(form, layers, folder, paths[len(first) :])
+
+
+def _write_encoder(form: Sentences, files: Mapping[str, str], longest: int, length: int, folder: Path) -> None:
+    """Writes the text files of an encoder, and how texts are cut."""
+    write_json(folder / CONFIG, json.loads(files[CONFIG]) | {OURS: {"longest": longest}})
+    (folder / TOKENIZER).write_text(files[TOKENIZER], encoding="utf-8")
+    write_json(folder / TOKENIZER_CONFIG, tokenizer_config(files, length))
+    lengths = dict(zip(("query_length", "document_length"), form.lengths, strict=True))
+    given = {key: value for key, value in lengths.items() if value is not None}
+    write_json(folder / CUT[0], {"max_seq_length": length, "do_lower_case": False, **given})
 
 
 def _write_after_pooling(form: Sentences, layers: nn.Sequential, folder: Path, paths: list[str]) -> None:
@@ -96,7 +109,9 @@ def read_weights(folder: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
         for prefix, path in prefixes.items()
         for name, tensor in tensors_of(path / WEIGHTS).items()
     }
-    return {TOKENIZER: read_text(folder / TOKENIZER)}, tensors
+    tokenizer = read_text(folder / TOKENIZER)
+    whole = form is not None and form.table is not None
+    return {TOKENIZER: uncut(Tokenizer.from_str(tokenizer)) if whole else tokenizer}, tensors
 
 
 def dense_layers(folder: ModelFolder) -> nn.Sequential:

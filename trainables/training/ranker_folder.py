@@ -44,7 +44,7 @@ def require_ranker(folder: Path) -> None:
     require_regular(folder / CONFIG)
     if is_of_others(folder):
         return
-    if not (folder / CONFIG).is_file():
+    if not any((folder / name).is_file() for name in (CONFIG, MODULES)):  # a table of vectors has no config.json
         inside = folder / "ranker"  # where `tune-cl train` and `confirm` put it within their folders
         right = str(inside) if inside.is_dir() else f"a folder with {CONFIG} and {WEIGHTS}, as tune-cl train writes"
         raise DataError(Problem(str(folder), "is not a trained ranker", right))

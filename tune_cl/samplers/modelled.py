@@ -9,7 +9,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean, pstdev
 from typing import Any, ClassVar
 
@@ -44,6 +44,11 @@ class TrialResult:
             return cls(TrialState.FAIL)
         return cls(TrialState.COMPLETE, best, curve) if outcome == "completed" else cls(TrialState.PRUNED, None, curve)
 
+    def moved(self, by: float) -> TrialResult:
+        """All values higher by so much."""
+        value = None if self.value is None else self.value + by
+        return replace(self, value=value, curve={at: best + by for at, best in self.curve.items()})
+
 
 DISCOUNT = 0.5  # shrinks the distance from the mean of values of searches on other data
 
@@ -52,6 +57,8 @@ class ModelSampler(RandomSampler, ABC):
     """Chooses at random until `startup_trials` have finished, observations of earlier searches included.
 
     If leaves have a prior, a share startup / (startup + finished) of the later trials is random too, and so follows it.
+    Where the values shared with a twin are given, results count as differences from their twins: what is left to choose
+    is what adds to these values, and a good or bad learning rate says nothing of it.
     """
 
     purpose: ClassVar[str]
@@ -66,6 +73,7 @@ class ModelSampler(RandomSampler, ABC):
     ):
         super().__init__(space, seed, startup_trials, points)
         self.results: dict[int, TrialResult] = {}
+        self.references: dict[int, float] = {}  # of trials whose twins have ended
         self.observations: list[Observation] = []
         self._frozen: dict[int, tuple[TrialResult, FrozenTrial]] = {}
         self._distributions: dict[str, BaseDistribution] = {}
@@ -78,13 +86,16 @@ class ModelSampler(RandomSampler, ABC):
     def tell(self, number: int, values: Mapping[int, float], outcome: Outcome) -> None:
         self.results[number] = TrialResult.of(values, outcome)
 
+    def compare(self, number: int, reference: float) -> None:
+        self.references[number] = reference
+
     def warm_up(self, observations: Sequence[Observation]) -> None:
         self.observations = list(observations)
 
     def propose(self, number: int, fixed: Flat) -> Flat | None:
         if not self.models(number):
             return super().propose(number, fixed)
-        study = self.study()
+        study = self.study(compared=bool(fixed))
         return self.ask_new(number, lambda attempt: self._suggest(study, number, attempt, fixed), fixed)
 
     def models(self, number: int) -> bool:
@@ -109,11 +120,20 @@ class ModelSampler(RandomSampler, ABC):
             study.sampler = self.optuna_sampler(seed)
             return study.ask()
 
-    def study(self) -> optuna.Study:
-        """Observations of earlier searches, then this search's trials in order of number."""
+    def study(self, compared: bool = False) -> optuna.Study:
+        """Observations of earlier searches, then this search's trials in order of number. `compared`: with differences
+        from twins."""
         study = optuna.create_study(direction="maximize")
-        study.add_trials([*self._observed(), *(self._trial(number) for number in sorted(self.points))])
+        study.add_trials([*self._observed(), *(self._trial(number, compared) for number in sorted(self.points))])
         return study
+
+    def _result(self, number: int, compared: bool) -> TrialResult:
+        """A trial's result. Less its twin's value, the mean of all twins is added, so that it stays on one scale with
+        trials whose twins have yet to end."""
+        result = self.results.get(number, TrialResult(TrialState.RUNNING))
+        if not compared or number not in self.references:
+            return result
+        return result.moved(fmean(self.references.values()) - self.references[number])
 
     def _observed(self) -> list[FrozenTrial]:
         """Values that are not comparable are put on this search's scale: mean + DISCOUNT · SD · their standard score,
@@ -127,8 +147,8 @@ class ModelSampler(RandomSampler, ABC):
             for value in [seen.value if seen.comparable else mean + DISCOUNT * spread * seen.value]
         ]
 
-    def _trial(self, number: int) -> FrozenTrial:
-        result = self.results.get(number, TrialResult(TrialState.RUNNING))
+    def _trial(self, number: int, compared: bool) -> FrozenTrial:
+        result = self._result(number, compared)
         if self.needs_values and result.state == TrialState.PRUNED:
             result = self._estimated(result)
         if number not in self._frozen or self._frozen[number][0] != result:

@@ -104,6 +104,9 @@ class Sampler(ABC):
     def tell(self, number: int, values: Mapping[int, float], outcome: Outcome) -> None:  # noqa: B027
         """How the trial ended (pruned: stopped early). `values`: the metric by iteration, higher = better."""
 
+    def compare(self, number: int, reference: float) -> None:  # noqa: B027
+        """What the trial's twin reached, which has the values that both share: the metric, higher = better."""
+
     def warm_up(self, observations: Sequence[Observation]) -> None:  # noqa: B027
         """What earlier searches found, before the first trial."""
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +184,16 @@ class SearchProgress:
                 scheduler.forget(trial.trial)
         if trial.trial in self.arms[trial.arm].replayed:
             self._tell(trial.trial, str(trial.outcome))
+        self._compare(trial)
+
+    def _compare(self, trial: TrialState) -> None:
+        """Tells the curricula's sampler what a twin reached, once both of a pair have ended."""
+        arm = self.arms[CURRICULUM]
+        for pair in self.state.pairs():
+            if trial in (pair.curriculum, pair.twin) and pair.curriculum.outcome and pair.twin.outcome:
+                values = [value for value in pair.twin.dev(self.metric).values() if isfinite(value)]
+                if values and pair.twin.outcome != "failed":
+                    arm.sampler.compare(arm.numbers[pair.curriculum.trial], max(values))
 
     def _ask_scheduler(self, trial: str, event: Event) -> None:
         """Decides what a new result means for its trial."""
