@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from scipy.stats import qmc
 
-from benchmarks.evidence_effects import BOTH, FOLDER, SCALE, STUDY, best_pair, read_rows, values_file
+from benchmarks.evidence_effects import BOTH, FOLDER, SCALE, STUDY, best_pair, control_file, read_rows, values_file
 from benchmarks.evidence_page import write_page
 from benchmarks.recorded import TEST_METRICS, trained
 from trainables.config.keys import TrainingRun
@@ -190,23 +190,17 @@ class Controls(Work):
     """Beside the study's own twins, curricula that know from a file which labels are wrong and leave these out (truth);
     the same pairs in random order (filter); truth with so many wrong entries that a gain of G may remain (blur G)."""
 
-    def run(self) -> dict[str, Any]:
-        """Trains all; the row of the controls."""
-        began, plan = time.perf_counter(), STUDY["controls"][self.cell.name]
-        pairs, seeds = list(range(plan["pairs"])), STUDY["seeds"]
-        self.train(pairs, seeds, ("plain", "truth", "filter"))
-        blurred = [f"blur {gain}" for gain in plan["gains"]]
-        self.train(pairs, seeds, blurred)
-        arms = ["plain", "truth", "filter", *blurred]
-        duels, five = pairs[: plan["duels"]], STUDY["duel"]
-        self.train(duels, five, arms)
-        arrays = {"values": self.values(pairs, seeds, arms)["map"]}
-        if duels:
-            arrays["duels"] = self.values(duels, five, arms)["map"]
-        arrays["clusters"] = clusters_of(self.experiment(0))
-        file = values_file(f"controls-{self.cell.name}")
-        np.savez_compressed(file, **arrays)  # pyright: ignore[reportArgumentType]
-        return {"name": self.cell.name, "arms": arms, "seconds": round(time.perf_counter() - began)}
+    def run(self, plan: Mapping[str, Any]) -> dict[str, Any]:
+        """Trains what an entry of the study's `controls` asks for; its row."""
+        began, pairs = time.perf_counter(), range(plan["pairs"])
+        arms = ["plain", *plan["arms"]]
+        self.train(pairs, plan["seeds"], arms)
+        arrays = {
+            "values": self.values(pairs, plan["seeds"], arms)["map"],
+            "clusters": clusters_of(self.experiment(0)),
+        }
+        np.savez_compressed(control_file(plan), **arrays)  # pyright: ignore[reportArgumentType]
+        return {**plan, "seconds": round(time.perf_counter() - began)}
 
     def point(self, experiment: Experiment, pair: int, arm: str, seed: int) -> Flat:
         twin = experiment.twin_values(self.points[pair])
@@ -221,9 +215,8 @@ class Controls(Work):
     def blur(self, gain: float) -> float:
         """The fraction of entries to turn round so that of the gain of truth, so much may remain: as the fraction of
         wrong labels among those kept falls, in proportion."""
-        values = self.values(range(STUDY["controls"][self.cell.name]["pairs"]), STUDY["seeds"], ("plain", "truth"))[
-            "map"
-        ]
+        pairs = [pair for pair, arm, seed in self.done() if arm == "truth" and seed == STUDY["seeds"][-1]]
+        values = self.values(pairs, STUDY["seeds"], ("plain", "truth"))["map"]
         of_truth = float(np.diff(values.astype(float).mean(axis=(1, 2, 3)))[0]) / SCALE
         share = STUDY["of"][self.cell.labels]["data.label_noise.share"]
         left = share * (1 - min(gain / max(of_truth, gain), 1.0))
@@ -368,17 +361,19 @@ def run_cells(options: argparse.Namespace) -> None:
 
 
 def run_controls(options: argparse.Namespace) -> None:
-    """Trains the positive controls of the cells that have them and are trained."""
-    known = {row["name"] for row in read_rows(CONTROLS)}
-    for row in read_rows(ROWS):
-        if row["name"] in STUDY["controls"] and row["name"] not in known and "pairs" in row:
-            found = Cell(row["data"], row["ranker"], row["labels"])
-            cell = with_stage(found, row["checks"])
-            assert cell
-            control = Controls(cell, options.data, options.memory).run()
-            with CONTROLS.open("a") as lines:
-                lines.write(json.dumps(control) + "\n")
-            print(f"controls of {cell.name}: {control['seconds']} s", flush=True)
+    """Trains the positive controls that are missing, of cells that are trained."""
+    rows = {row["name"]: row for row in read_rows(ROWS) if "pairs" in row}
+    for plan in STUDY["controls"]:
+        done = [{key: row[key] for key in plan} for row in read_rows(CONTROLS)]
+        if plan in done or plan["cell"] not in rows:
+            continue
+        row = rows[plan["cell"]]
+        cell = with_stage(Cell(row["data"], row["ranker"], row["labels"]), row["checks"])
+        assert cell
+        control = Controls(cell, options.data, options.memory).run(plan)
+        with CONTROLS.open("a") as lines:
+            lines.write(json.dumps(control) + "\n")
+        print(f"controls of {cell.name}: {control['seconds']} s", flush=True)
 
 
 def main() -> None:

@@ -40,6 +40,12 @@ def values_file(name: str) -> Path:
     return FOLDER / "values" / f"{name}.npz"
 
 
+def control_file(plan: Mapping[str, Any]) -> Path:
+    """Where the values of an entry of the study's `controls` are."""
+    arms = "-".join(arm.replace(" ", "") for arm in plan["arms"])
+    return values_file(f"controls-{plan['cell']}-{arms}-{len(plan['seeds'])}")
+
+
 def halves(clusters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The queries of each half of the clusters, which are drawn."""
     kinds = np.unique(clusters)
@@ -237,40 +243,37 @@ def interval_of(cube: np.ndarray, clusters: np.ndarray) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Control:
-    """A positive control beside plain training: its mean effect; among subsets of SUBSET pairs, how many have an
-    interval above 0; of the duels of single pairs, how many were better, and how many there were."""
+    """A positive control against another arm: its mean effect; among subsets of SUBSET pairs, how many have an interval
+    above 0; how many single pairs are better, by the verdict's test."""
 
     arm: str
     effects: Effects
     found: float
     better: int
-    duels: int
 
 
 def controls_of(row: Row) -> list[Control]:
-    """Each arm against plain training; last, truth against filter."""
-    with np.load(values_file(f"controls-{row['name']}")) as file:
+    """Each arm of an entry against plain training; last, truth against filter."""
+    with np.load(control_file(row)) as file:
         stored = dict(file)
-    arms, clusters = row["arms"], stored["clusters"]
-    values = dict(zip(arms, stored["values"].astype(float) / SCALE, strict=True))
-    duels = dict(zip(arms, stored["duels"].astype(float) / SCALE, strict=True)) if "duels" in stored else {}
-    pairs = [(arm, arm, "plain") for arm in arms if arm != "plain"] + [("truth, against filter", "truth", "filter")]
-    return [_control(name, [values[one], values[other]], [duels[one], duels[other]] if duels else [], clusters)
-            for name, one, other in pairs]  # fmt: skip
+    values = dict(zip(["plain", *row["arms"]], stored["values"].astype(float) / SCALE, strict=True))
+    pairs = [(arm, arm, "plain") for arm in row["arms"]]
+    if {"truth", "filter"} <= values.keys():
+        pairs.append(("truth, against filter", "truth", "filter"))
+    return [_control(name, values[one], values[other], stored["clusters"]) for name, one, other in pairs]
 
 
-def _control(name: str, arms: Sequence[np.ndarray], duels: Sequence[np.ndarray], clusters: np.ndarray) -> Control:
-    cube, rng = arms[0] - arms[1], generator(0, "subsets of controls")
+def _control(name: str, own: np.ndarray, other: np.ndarray, clusters: np.ndarray) -> Control:
+    cube, rng = own - other, generator(0, "subsets of controls")
     names = [str(pair) for pair in range(len(cube))]
     subsets = [rng.permutation(len(cube))[:SUBSET] for _ in range(FLIPS)]
     found = float(np.mean([interval_of(cube[subset], clusters)[0] > 0 for subset in subsets]))
     tests = [
-        tune_cl.compare(clustered(one, clusters)[None], clustered(other, clusters))[0]
-        for one, other in zip(*duels, strict=True)
+        tune_cl.compare(clustered(one, clusters)[None], clustered(plain, clusters))[0]
+        for one, plain in zip(own, other, strict=True)
     ]
     better = sum(test["p_new"] <= 1 - LEVEL and test["difference"] > 0 for test in tests)
-    effects = effects_of(names, cube, names, [{}] * len(names), clusters=clusters)
-    return Control(name, effects, found, better, len(tests))
+    return Control(name, effects_of(names, cube, names, [{}] * len(names), clusters=clusters), found, better)
 
 
 # -- trainings that were recorded for another purpose --------------------------------------------------------------

@@ -251,13 +251,14 @@ def controls(rows: Sequence[Row], own: Sequence[Row]) -> str:
 
 def table_of_controls(own: Sequence[Row]) -> Iterator[str]:
     """A row for each arm of the controls."""
-    yield line("", "mean effect [95 %]", "found with 8 pairs", "duels that found it")
-    yield "|---|---|---:|---:|"
+    yield line("", "mean effect [95 %]", "found with 8 pairs", "duels that found it", "seeds")
+    yield "|---|---|---:|---:|---:|"
     for row in own:
         for one in controls_of(row):
+            name = f"{row['cell'].replace('-', ', ')}: {one.arm}"
             change = f"{signed(one.effects.mean)} {interval_words(one.effects.mean_ci95)}"
-            duels = f"{one.better} of {one.duels}" if one.duels else ""
-            yield line(f"{row['name'].replace('-', ', ')}: {one.arm}", change, f"{one.found:.0%}", duels)
+            duels = f"{one.better} of {one.effects.pairs}"
+            yield line(name, change, f"{one.found:.0%}", duels, str(len(row["seeds"])))
 
 
 # -- the first round -----------------------------------------------------------------------------------------------

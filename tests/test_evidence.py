@@ -78,6 +78,7 @@ def test_blurring_leaves_the_gain_that_was_asked_for(monkeypatch: pytest.MonkeyP
     control = evidence.Controls(evidence.Cell("answers/wikiqa", "knrm", "random"), DATA, tmp_path)
     values = np.array([np.full((16, 2, 3), 0.5), np.full((16, 2, 3), 0.54)]) * evidence_effects.SCALE
     monkeypatch.setattr(evidence.Controls, "values", lambda *_: {"map": values})
+    monkeypatch.setattr(evidence.Controls, "done", lambda *_: {})
     flipped = control.blur(0.01)
     kept = np.array([0.4 * flipped, 0.6 * (1 - flipped)])
     assert kept[0] / kept.sum() == pytest.approx(0.3)
