@@ -96,7 +96,7 @@ class CellEffects:
         that loses more than LOSS."""
         cube = clustered_cube(self.differences(self.row["metric"]), self.stored["clusters"])
         *gains, (kept, low, high) = fractions_above(cube, (*GAINS, -LOSS))
-        return [*gains, (1 - kept, 1 - high, 1 - low)]
+        return [*gains, (abs(1 - kept), abs(1 - high), abs(1 - low))]  # no negative zero
 
     @cached_property
     def best(self) -> dict[str, Any]:

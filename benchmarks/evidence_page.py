@@ -114,7 +114,7 @@ def answer(rows: Sequence[Row]) -> str:
     small, large, lost = np.mean([[one for one, _, _ in cell.fractions] for cell in cells], axis=0)
     return "\n\n".join([
         summary(cells),
-        f"Where they differ: {'; '.join(differing(cells))}. On average over combinations, {small:.0%} of the "
+        f"They differ in {'; '.join(differing(cells)) or 'none'}. On average over combinations, {small:.0%} of the "
         f"curricula have a true gain above .005, {large:.0%} one above .01, and {lost:.0%} lose "
         f"more than .01. The best curriculum of each "
         f"combination, chosen by one half of the test queries and tested with fresh seeds on the other, was "
@@ -257,7 +257,7 @@ def table_of_controls(own: Sequence[Row]) -> Iterator[str]:
         for one in controls_of(row):
             name = f"{row['cell'].replace('-', ', ')}: {one.arm}"
             change = f"{signed(one.effects.mean)} {interval_words(one.effects.mean_ci95)}"
-            duels = f"{one.better} of {one.effects.pairs}"
+            duels = f"{one.better} of {one.effects.pairs}" if len(row["seeds"]) > 2 else ""  # two can find nothing
             yield line(name, change, f"{one.found:.0%}", duels, str(len(row["seeds"])))
 
 
