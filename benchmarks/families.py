@@ -17,6 +17,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
@@ -40,7 +41,7 @@ from trainables.data.settings import DataConfig
 from trainables.rankers.encoders import train_wordpiece, training_texts
 
 WORDS, WIDTH, LAYERS, HEADS = 8000, 256, 4, 4
-SIZES = {
+SIZES: dict[str, Any] = {
     "vocab_size": WORDS, "hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
     "num_key_value_heads": HEADS, "head_dim": WIDTH // HEADS, "intermediate_size": 4 * WIDTH, "pad_token_id": 0,
     "max_position_embeddings": 512,
@@ -55,9 +56,9 @@ def saved(model: transformers.PreTrainedModel, tokenizer: Tokenizer, folder: Pat
     return folder
 
 
-def pooled(model: transformers.PreTrainedModel, how: str, tokenizer: Tokenizer, folder: Path) -> None:
-    encoder = Transformer(str(saved(model, tokenizer, folder / "encoder")))
-    SentenceTransformer(modules=[encoder, Pooling(WIDTH, how)], device="cpu").save_pretrained(str(folder))
+def pooled(model: transformers.PreTrainedModel, how: Any, tokenizer: Tokenizer, folder: Path) -> None:
+    modules: list[Any] = [Transformer(str(saved(model, tokenizer, folder / "encoder"))), Pooling(WIDTH, how)]
+    SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(folder))
 
 
 def qwen3(tokenizer: Tokenizer, folder: Path) -> None:
@@ -65,7 +66,13 @@ def qwen3(tokenizer: Tokenizer, folder: Path) -> None:
 
 
 def t5(tokenizer: Tokenizer, folder: Path) -> None:
-    sizes = {"d_model": WIDTH, "d_kv": WIDTH // HEADS, "d_ff": 4 * WIDTH, "num_layers": LAYERS, "num_heads": HEADS}
+    sizes: dict[str, Any] = {
+        "d_model": WIDTH,
+        "d_kv": WIDTH // HEADS,
+        "d_ff": 4 * WIDTH,
+        "num_layers": LAYERS,
+        "num_heads": HEADS,
+    }
     config = transformers.T5Config(vocab_size=WORDS, pad_token_id=0, **sizes)
     pooled(transformers.T5EncoderModel(config), "mean", tokenizer, folder)
 
@@ -78,7 +85,7 @@ def table(tokenizer: Tokenizer, folder: Path) -> None:
 
 
 def llama(tokenizer: Tokenizer, folder: Path) -> None:
-    config = transformers.LlamaConfig(**SIZES, num_labels=1)
+    config = transformers.LlamaConfig(**SIZES | {"num_labels": 1})
     saved(transformers.LlamaForSequenceClassification(config), tokenizer, folder)
 
 
