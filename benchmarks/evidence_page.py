@@ -164,7 +164,7 @@ def state(rows: Sequence[Row]) -> str:
     ]
     lines += [f"Planned and not trained yet: {'; '.join(map(where, absent))}."] if absent else []
     seconds = sum(row.get("seconds", 0) for row in rows)
-    return " ".join([*lines, f"({seconds / 3600:.1f} hours on one core.)"])
+    return " ".join([*lines, f"({seconds / 3600:.1f} hours on a machine that others used, too.)"])
 
 
 def below(row: Row) -> str:
