@@ -41,7 +41,8 @@ from sentence_transformers.sentence_transformer.training_args import (  # pyrigh
 )
 from side_by_side import Comparison, compare, seconds, tell
 
-from trainables.config.keys import unflatten, validated
+from trainables.config.keys import unflatten
+from trainables.config.rules import validated
 from trainables.training.prepared import prepare
 from trainables.training.trainer import Training
 

@@ -28,7 +28,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from side_by_side import compare, tell
 
 from tests.support.letor_data import letor_data
-from trainables.config.keys import TrainingRun, validated
+from trainables.config.keys import TrainingRun
+from trainables.config.rules import validated
 from trainables.data import load_data
 from trainables.data.columns import RankingData, Split
 from trainables.data.settings import DataConfig

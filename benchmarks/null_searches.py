@@ -188,9 +188,9 @@ def searched(data: Path, curriculum: str, trials: int, seed: int, memory: Path) 
     with TemporaryDirectory(dir=memory) as storage, without_ray(InProcess(memory, 10_000 * seed)):
         folder = SearchFolder(Path(storage), curriculum)
         run_search.start_search(experiment_of(data, curriculum, trials, seed, memory), folder, None)
-        document = run_confirmation.confirm_search(folder, Request(), None)
-    best = document["configurations"][0]
-    return Outcome(data.name, curriculum, trials, seed, document["verdict"], best["difference"], best["p_new_adjusted"])
+        verdict = run_confirmation.confirm_search(folder, Request(), None)
+    best = verdict.leader
+    return Outcome(data.name, curriculum, trials, seed, verdict.verdict, best.difference, best.p)
 
 
 def outcomes_of(data: list[Path], curricula: list[str], seeds: int, memory: Path, rows: Path) -> list[Outcome]:

@@ -24,8 +24,9 @@ from benchmarks.power_grid import QUERIES as GRID_QUERIES
 from benchmarks.power_grid import run as run_grid
 from benchmarks.power_looks import looks, readings, sizes
 from trainables.core.randomness import generator
+from tune_cl.confirmation.decisions import corrected_tests
 from tune_cl.confirmation.training import values_by_query
-from tune_cl.confirmation.verdict import LEVEL, corrected_tests
+from tune_cl.confirmation.verdict import LEVEL
 from tune_cl.history.journal import FILE, read_events
 from tune_cl.history.state import replay
 

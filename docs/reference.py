@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 
 from search_spaces import SPACES
 from trainables.config.keys import NEEDS, configuration_fields, ranker_fields
+from trainables.config.rules import RULES as OF_TRAININGS
 from trainables.core.validation import OneOf, expected
 from trainables.rankers import RANKERS
 from trainables.rankers.settings import WordSettings
@@ -27,6 +28,7 @@ from tune_cl.cli import COMMANDS, command_of, parser_of
 from tune_cl.cli.look import kinds
 from tune_cl.experiment.forecast import forecast_of
 from tune_cl.experiment.load import load_experiment
+from tune_cl.experiment.rules import RULES as OF_SEARCHES
 from tune_cl.experiment.search_keys import SEARCH_KEYS, SEARCH_NEEDS
 from tune_cl.experiment.space_schema import space_schema
 
@@ -234,6 +236,20 @@ def _code(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
+def refused() -> str:
+    """The combinations that are refused, with the keys whose values a message names."""
+
+    def said(name: str) -> str:
+        return f"`{name}`" if "." in name or name == "metric" else name.upper()
+
+    rows = []
+    for what, rules in (OF_TRAININGS | OF_SEARCHES).items():
+        for rule in rules:
+            texts = (text.replace("'`", "`").replace("`'", "`") for text in rule.texts(said))
+            rows.append([what, f"`{rule.key}`", *texts])
+    return table(["of", "key", "refused, as", "what is right"], rows)
+
+
 # --- Commands.
 
 
@@ -298,6 +314,7 @@ def _tables() -> Iterator[tuple[str, Any]]:
     for section in ("data", "curriculum", "training", "search"):
         yield f"keys {section}", partial(keys, (f"{section}.",))
     yield from {"keys ranker": ranker_keys, "names": names, "losses": losses, "rankers": rankers}.items()
+    yield "refused", refused
     yield "models", models
     for kind in KINDS.keys() - {"losses", "rankers", "spaces", "data"}:
         yield kind, partial(parts, kind)

@@ -16,7 +16,8 @@ import transformers
 from tests.support.builders import tiny_data
 from tests.support.encoder_folders import KINDS, save_encoder
 from tests.support.resumed import resumes_exactly
-from trainables.config.keys import TrainingRun, validated
+from trainables.config.keys import TrainingRun
+from trainables.config.rules import validated
 from trainables.core.errors import ConfigError
 from trainables.rankers.bert import BertModule
 from trainables.rankers.ranker import RankerModule, TextSide

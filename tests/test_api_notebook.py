@@ -42,7 +42,7 @@ def test_the_example_leads_from_a_folder_to_a_verdict(tmp_path: Path) -> None:
     cells = [cell for cell in executed(notebook, tmp_path).cells if cell.cell_type == "code"]
     searched, confirmed = (next(cell for cell in cells if call in cell.source) for call in ("run(", "confirm("))
     line = outputs(searched, "text/plain")[0]
-    assert line.startswith("curricula: 6 of 6 trials done, 18 iterations") and line.endswith("done")
+    assert line.startswith("curricula: 6 of 6 trials done, 96 iterations") and line.endswith("done")
     kinds = [output["output_type"] for output in searched["outputs"]]
     assert sorted(kinds) == ["display_data", "execute_result", "stream"], "one line of progress, the result, a note"
     [shown] = outputs(searched, "text/html")

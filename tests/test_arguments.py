@@ -137,6 +137,11 @@ class TestRowsOfAFrame:
         notes = load_data(DataConfig(source=str(as_source(frame)))).notes
         assert "data: 1 row without a text or label left out (data, row 7 (from 0))" in notes
 
+    def test_one_that_comes_twice_is_named(self) -> None:
+        notes = load_data(DataConfig(source=str(as_source(pd.concat([self.frame(), self.frame()]))))).notes
+        told = [note for note in notes if "repeated row" in note]
+        assert told and all(note.startswith("data") and ".parquet" not in note for note in told)
+
     def test_a_wrong_one_is_named(self) -> None:
         frame = self.frame().rename(columns={"positive": "document", "negative": "other"}).assign(label=1.0)
         frame.loc[5, "label"] = 0.5

@@ -12,7 +12,8 @@ import torch
 
 from tests.support.builders import tiny_data
 from tests.support.training_runs import RANKERS, make_run, start
-from trainables.config.keys import TrainingRun, validated
+from trainables.config.keys import TrainingRun
+from trainables.config.rules import validated
 from trainables.core.errors import ConfigError
 from trainables.data.columns import RankingData, required_split
 from trainables.data.instances import Batch

@@ -13,7 +13,8 @@ import torch
 from tests.support.builders import tiny_data
 from tests.support.encoder_folders import TEXTS, save_encoder
 from tests.support.training_runs import make_run, start, start_without_dropout
-from trainables.config.keys import TrainingRun, validated
+from trainables.config.keys import TrainingRun
+from trainables.config.rules import validated
 from trainables.core.errors import ConfigError
 from trainables.rankers import load_ranker, ranker_settings
 from trainables.rankers.ranker import DualEncoder, TextSide, Tokens

@@ -161,7 +161,7 @@ def test_more_gpus_than_a_training_uses_are_told() -> None:
         "search.resources.workers is the number of processes of a trial"
     )
     assert not load_experiment("quickstart", ["search.resources.gpu=0.5"]).notes
-    with pytest.raises(ConfigError, match=r"search.resources.gpu: 1.5 is more than one GPU and no whole number"):
+    with pytest.raises(ConfigError, match=r"search.resources.gpu: 1.5 is more than one GPU and not a whole number"):
         load_experiment("quickstart", ["search.resources.gpu=1.5"])
 
 

@@ -30,6 +30,7 @@ from tests.support.confirm_cases import (
 from tests.support.confirm_cases import (
     confirm as confirm_as_asked,
 )
+from tests.support.confirm_documents import said, shown
 from tests.support.faults import stopping_after
 from tests.support.letor_data import letor_data, letor_text
 from tests.support.terminal import Terminal
@@ -40,14 +41,14 @@ from trainables.evaluation.significance import bootstrap_ci, paired_t_test
 from trainables.training.checkpoint import read_json
 from trainables.training.trainer import Training
 from tune_cl import run_confirmation as runner
-from tune_cl.cli import command_of
-from tune_cl.cli.confirm import in_words
 from tune_cl.confirmation.compare import compare
-from tune_cl.confirmation.request import Request, verdict_file
-from tune_cl.confirmation.verdict import ON_DEV
+from tune_cl.confirmation.lineup import Lineup
+from tune_cl.confirmation.request import Request
+from tune_cl.confirmation.verdict import verdict_file, verdict_of
 from tune_cl.experiment.load import from_yaml, load_experiment
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
+from tune_cl.report.story import ON_DEV, notes
 from tune_cl.run_confirmation import confirm_search
 
 KEYS = {"search", "metric", "split", "seeds", "baseline", "configurations", "correction", "verdict"}
@@ -115,7 +116,7 @@ def test_the_document_says_what_holds_for_new_seeds_and_what_for_these(confirmed
     [below] = told["notes"]  # the words of this data say everything
     best = told["label_free"]
     assert best["mean"] == 1 > told["first_stage"]["mean"] and below.startswith(best["label"])
-    assert "Note" not in in_words(told | {"first_stage": None, "label_free": None})
+    assert notes(replace(verdict_of(told), first_stage=None, label_free=None)) == ()
 
 
 def test_the_reference_has_every_field_of_the_document(confirmed: Confirmed) -> None:
@@ -206,7 +207,7 @@ def test_another_split_is_judged_without_training_again(
         told = confirm(confirmed_folder, seeds=2, split="dev")
     err = " ".join(capsys.readouterr().err.split())
     assert "8 of 8 trained before" in err and "to do" not in err
-    assert f"note: {ON_DEV}" in err and told["notes"][1:] == [ON_DEV] and in_words(told).endswith(f" Note: {ON_DEV}.")
+    assert f"note: {ON_DEV}" in err and told["notes"][1:] == [ON_DEV] and said(told).endswith(f" Note: {ON_DEV}.")
     assert [read_json(verdict_file(confirmed_folder.folder, split))["split"] for split in ("dev", "test")] == [
         "dev", "test",
     ]  # fmt: skip
@@ -230,9 +231,8 @@ def test_a_training_whose_record_was_lost_is_told_to_the_journal_later(
 
 def test_a_search_in_s3_is_named_by_its_address(confirmed_folder: SearchFolder, trainer: type[LocalTrainer]) -> None:
     state, remote = state_of(confirmed_folder), replace(confirmed_folder, remote="s3://bucket/runs")
-    work = runner.Confirmation(remote, state, from_yaml(state.yaml), Request(top=1, seeds=1))
-    work.prepare()
-    assert work.document()["storage"] == "s3://bucket/runs"
+    lineup = Lineup(remote, state, from_yaml(state.yaml), Request(top=1, seeds=1))
+    assert runner.Confirmation(lineup, runner.read_inputs(lineup)).verdict().storage == "s3://bucket/runs"
 
 
 def test_what_should_be_known_before_is_noted(
@@ -268,9 +268,7 @@ def test_a_configuration_with_a_failed_seed_is_told_and_not_tested(
     trainer.fails = {f"{LABELS[0]}, seed 4": NAN}
     told = confirm(confirmed_folder, seeds=3)
     assert [row["label"] for row in told["configurations"]] == [LABELS[1]]
-    assert [(run["label"], run["seed"]) for run in told["failed"]] == [(LABELS[0], 4)] and NAN in command_of(
-        "confirm"
-    ).render(told)
+    assert [(run["label"], run["seed"]) for run in told["failed"]] == [(LABELS[0], 4)] and NAN in shown(told)
     trainer.fails = {f"{PLAIN}, seed 5": NAN}
     told = confirm(confirmed_folder, seeds=4)
     assert [row["label"] for row in told["configurations"]] == [LABELS[1]], "what lacks an opponent has no verdict"
@@ -368,10 +366,10 @@ def test_a_run_and_a_ranker_are_rows_of_one_training(
     assert of_run["best"]["difference"] == pytest.approx(to_best.difference)
     assert of_run["best"]["p_value"] == pytest.approx(to_best.p)
     assert of_run["best"]["p_adjusted"] == pytest.approx(min(1, 2 * to_best.p))  # Holm over two
-    shown = command_of("confirm").render(told)
+    text = shown(told)
     assert (of_run["precision"], of_ranker["precision"]) == (None, "fp32")
-    assert "ranker (fp32)" in shown and "(fp32)" not in shown.partition("ranker (fp32)")[0]
-    assert "one training" in " ".join(shown.split()) and f"{of_run['mean']:.4f}" in shown
+    assert "ranker (fp32)" in text and "(fp32)" not in text.partition("ranker (fp32)")[0]
+    assert "one training" in " ".join(text.split()) and f"{of_run['mean']:.4f}" in text
     report = (confirmed_folder.folder / "report.html").read_text()
     assert run.name in report and f"{ranker} (fp32)" in report
 

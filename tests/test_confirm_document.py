@@ -1,9 +1,8 @@
-"""What is confirmed, under which labels, and what a confirmation's document says in words."""
+"""What is confirmed, under which labels, and what was seen before."""
 
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,48 +12,39 @@ import numpy as np
 import pytest
 
 from tests.support.confirm_cases import LABELS, data, search_folder, state_of
-from tests.support.confirm_documents import document_of, row_of
-from tests.support.terminal import Terminal
+from tests.support.confirm_documents import made_verdict, row_of
 from tests.support.tracking_cases import journal_of, search_event
-from trainables.config.keys import validated
+from trainables.config.rules import validated
 from trainables.core.errors import ConfigError, DataError, WorkFailed
 from trainables.evaluation.significance import CORRECTIONS
 from trainables.evaluation.trec_files import write_per_query
 from tune_cl import run_confirmation as runner
-from tune_cl.cli import command_of, main
-from tune_cl.cli.confirm import in_words
+from tune_cl.cli import main
 from tune_cl.confirmation.compare import compare
+from tune_cl.confirmation.decisions import corrected_tests, first_level
 from tune_cl.confirmation.document import Compared
+from tune_cl.confirmation.earlier import looks_before
 from tune_cl.confirmation.intersection import twins_of
 from tune_cl.confirmation.request import (
     Configuration,
     Request,
     best_configurations,
     default_configuration,
-    looks_before,
     new_seeds,
 )
-from tune_cl.confirmation.verdict import (
-    collapses,
-    corrected_tests,
-    first_level,
-    in_two_groups,
-    notes_of,
-    sentence,
-    too_few_seeds,
-    untaught_runs,
-)
+from tune_cl.confirmation.verdict import NOT_SHOWN, Dropped, Earlier, VerdictFacts
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import from_yaml
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState, differences, seedless
 from tune_cl.inputs import RankerInputs
+from tune_cl.report.story import notes
 from tune_cl.tracking.layout import confirmation_name
 
 __all__ = ["data", "search_folder"]  # fixtures
 
 Searched = tuple[SearchState, Experiment, Configuration]
-SHOWN_NONE = "no difference shown"
+NONE = made_verdict(row_of(0.0, 1.0), verdict=NOT_SHOWN)
 
 
 @pytest.fixture
@@ -73,7 +63,7 @@ def test_a_request_has_defaults_and_says_how_it_is_asked_for_again(
 ) -> None:
     journal_of(tmp_path / "toy", [search_event("toy", name="toy", tracking_uri="")])
     asked: list[Request] = []
-    monkeypatch.setattr(runner, "confirm_search", lambda search_folder, request, *_: asked.append(request) or {})
+    monkeypatch.setattr(runner, "confirm_search", lambda search_folder, request, *_: asked.append(request) or NONE)
     monkeypatch.setattr("tune_cl.cli.confirm.ConfirmCommand.render", lambda command, document: "")
     assert main(["confirm", "toy", "--storage", str(tmp_path)]) == 0
     assert asked == [Request()] == [Request(None, 5, "test", "holm")]
@@ -119,7 +109,7 @@ def test_confirm_tells_mlflow_where_the_search_did(
     if moved:
         monkeypatch.delenv("MLFLOW_TRACKING_URI")
     used: list[str] = []
-    monkeypatch.setattr(runner, "confirm_search", lambda folder, *_: used.append(folder.tracking_uri) or {})
+    monkeypatch.setattr(runner, "confirm_search", lambda folder, *_: used.append(folder.tracking_uri) or NONE)
     monkeypatch.setattr("tune_cl.cli.confirm.ConfirmCommand.render", lambda command, document: "")
     assert main(["confirm", "toy", "--storage", str(tmp_path), *given]) == 0
     assert used == (given[1:] or [own])
@@ -238,11 +228,10 @@ def test_a_value_that_is_no_number_is_named_and_gives_no_verdict(tmp_path: Path)
 # -- what was seen before ------------------------------------------------------------------------------------------
 
 
-def seen(seeds: int, *labels: str, dropped: tuple[str, ...] = (), **values: Any) -> dict[str, Any]:
-    return {
-        "split": "test", "seeds": list(range(1, seeds + 1)), "configurations": [{"label": label} for label in labels],
-        "dropped": [{"label": label, "seeds": [1]} for label in dropped], "correction": "holm", "verdict": SHOWN_NONE,
-    } | values  # fmt: skip
+def seen(seeds: int, *labels: str, dropped: tuple[str, ...] = (), **other: Any) -> VerdictFacts:
+    rows = [row_of(0.01, 0.5, runs=seeds, label=label) for label in labels]
+    left = tuple(Dropped(label, (1,)) for label in dropped)
+    return made_verdict(*rows, dropped=left, verdict=NOT_SHOWN, **other)
 
 
 @pytest.mark.parametrize(
@@ -250,46 +239,33 @@ def seen(seeds: int, *labels: str, dropped: tuple[str, ...] = (), **values: Any)
     [seen(5, "a", "b"), seen(2, "a"), seen(2, "a", "c"), seen(2, "a", dropped=("b",)),
      seen(2, "a", "b", correction="none")],
 )  # fmt: skip
-def test_another_request_remembers_what_was_seen(later: dict[str, Any]) -> None:
+def test_another_request_remembers_what_was_seen(later: VerdictFacts) -> None:
     [look] = looks_before(seen(2, "a", "b"), later)
-    assert look == {"seeds": [1, 2], "configurations": ["a", "b"], "dropped": [], "correction": "holm",
-                    "verdict": SHOWN_NONE}  # fmt: skip
-    assert looks_before(None, later) == []
+    assert look == Earlier(seeds=(1, 2), configurations=("a", "b"), correction="holm", verdict=NOT_SHOWN)
+    assert looks_before(None, later) == ()
 
 
 def test_the_same_request_again_is_no_further_look() -> None:
     first, second = seen(2, "a", "b"), seen(4, "a", "b")
-    second |= {"earlier": looks_before(first, second)}
-    assert looks_before(second, second) == second["earlier"]
+    second = replace(second, earlier=looks_before(first, second))
+    assert looks_before(second, second) == second.earlier
     third = seen(2, "a", "b")
-    assert [len(look["seeds"]) for look in looks_before(second, third)] == [4], "the first is this one"
+    assert [len(look.seeds) for look in looks_before(second, third)] == [4], "the first is this one"
 
 
 def test_looks_add_up() -> None:
     known = seen(1, "a")
     for seeds in (2, 3, 4):
-        known = seen(seeds, "a") | {"earlier": looks_before(known, seen(seeds, "a"))}
-    assert [len(look["seeds"]) for look in known["earlier"]] == [1, 2, 3]
-    assert "test was read 3 times before, last with 3 seeds and 1 configuration: not sig" in notes_of(known)[0]
-    [once] = notes_of(seen(2, "a") | {"earlier": known["earlier"][:1]})
+        known = replace(seen(seeds, "a"), earlier=looks_before(known, seen(seeds, "a")))
+    assert [len(look.seeds) for look in known.earlier] == [1, 2, 3]
+    assert "test was read 3 times before, last with 3 seeds and 1 configuration: not sig" in notes(known)[0]
+    [once] = notes(replace(seen(2, "a"), earlier=known.earlier[:1]))
     assert "1 time" not in once
-    [on_dev] = notes_of(known | {"split": "dev"})
+    [on_dev] = notes(replace(known, split="dev"))
     assert "was read" not in on_dev, "it chose the configurations anyway"
 
 
-# -- the verdict in words ------------------------------------------------------------------------------------------
-
-
-def test_better_and_worse_are_told_with_what_they_were_corrected_for() -> None:
-    better = in_words(document_of(row_of(0.0123, 0.01, 0.003, marks="‡", ci95_new=[0.004, 0.0206]), row_of(0.001, 0.9)))
-    assert better.startswith("Better: 'root'") and "0.0123 MAP above" in better and "+0.0040 to +0.0206" in better
-    assert "(p = 0.003, 3 seeds, 12 queries; Holm over 2 configurations)" in better and "new trainings" in better
-    worse = row_of(-0.0123, 0.02, 0.03, ci95_new=[-0.02, -0.004])
-    told = in_words(document_of(worse, verdict="worse", correction="bh"))
-    assert told.startswith("Worse: 'root'") and "0.0123 MAP below" in told and "-0.0200 to -0.0040" in told
-    assert "(p = 0.03, 3 seeds, 12 queries)" in told
-    same = row_of(0.01, 0.02, p_new=0.02, runs=1, marks="†", seed_matters=False)
-    assert "new trainings" not in in_words(document_of(same))
+# -- pairs and clusters --------------------------------------------------------------------------------------------
 
 
 def test_near_duplicate_queries_count_as_one_where_clusters_are_given() -> None:
@@ -306,9 +282,6 @@ def test_near_duplicate_queries_count_as_one_where_clusters_are_given() -> None:
     assert found.new.p == pytest.approx(corrected_tests([(alike[1], alike[0])], "holm")[0].test.new.p)
 
 
-DEVS = ("baseline", 0.48), ("root", 0.2)
-
-
 def test_twins_are_paired_unless_their_rankers_differ() -> None:
     """Other configurations that differ outside their curricula are two samples."""
     params = {"ours": {"training.margin": 2}, "twin": {"training.margin": 1}, "wide": {"ranker.filters": 64}}
@@ -322,137 +295,12 @@ def test_twins_are_paired_unless_their_rankers_differ() -> None:
     assert not compared.in_pairs("ours", "wide") and not compared.in_pairs("wide", "ours")
 
 
-def test_an_arm_that_fails_under_some_seeds_or_learns_nothing_is_named() -> None:
-    document = document_of(row_of(0.0123, 0.01, 0.2, runs=5), verdict=SHOWN_NONE)
-    values = {"baseline": np.array([[0.2] * 4] * 3 + [[0.6] * 4] * 2), "root": np.linspace(0.5, 0.6, 20).reshape(5, 4)}
-    document["two_groups"] = in_two_groups(values)
-    rows = [{"label": label, "runs": [{"seed": seed, "dev": dev} for seed in (3, 4)]} for label, dev in DEVS]
-    document["untaught"] = untaught_runs(rows, [0.5, 0.52, 0.51, 0.49])
-    assert document["untaught"] == [{"label": "root", "seed": seed, "dev": 0.2} for seed in (3, 4)]
-    unsteady, low = notes_of(document)[:2]
-    assert unsteady.startswith("'baseline' fails under some seeds and works under others, and 5 seeds say little")
-    assert low == (
-        "trainings that learned next to nothing beside the search's trials: 'root' with seed 3 and 4 (0.2000 MAP on "
-        "dev at most)"
-    )
-    assert untaught_runs(rows, [0.5, 0.52]) == [], "two trials say nothing of what is usual"
-
-
-def _fallen(fell: dict[int, float], runs: int) -> dict[str, Any]:
-    """The document of a confirmation where plain trainings collapsed, by seed."""
-    document = document_of(row_of(0.0123, 0.01, 0.2, runs=runs), verdict=SHOWN_NONE)
-    rows = [{"seed": seed, "value": fell.get(seed, 0.59)} for seed in document["seeds"]]
-    document["baseline"]["runs"] = rows
-    values = {"baseline": np.array([[row["value"]] * 4 for row in rows]), "root": np.full((runs, 4), 0.6)}
-    return document | {"collapsed": collapses(values, document["seeds"])}
-
-
-def test_collapses_are_told_first_with_their_values() -> None:
-    document = _fallen({3: 0.465, 7: 0.468}, runs=10)
-    assert [(one["label"], one["seed"]) for one in document["collapsed"]] == [("baseline", 3), ("baseline", 7)]
-    told = in_words(document)
-    assert told.startswith("Not significant: 'root'"), "eight sound seeds"
-    assert "'baseline' with seed 3 (0.4650; its median is 0.5900), 'baseline' with seed 7 (0.4680; " in told
-    assert notes_of(document | {"split": "dev"})[0].startswith("trainings collapsed")
-
-
-@pytest.mark.parametrize(("mean", "below"), [(0.52, True), (0.505, False)])
-def test_what_needs_no_labels_stands_beside_the_verdict(mean: float, below: bool) -> None:
-    first = {"label": "BM25", "mean": 0.49}
-    document = document_of(row_of(0.0123, 0.01)) | {"first_stage": first, "label_free": {"label": "SDM", "mean": mean}}
-    rows = [line.split() for line in command_of("confirm").render(document).splitlines()]
-    labels = [row[0] for row in rows if row]
-    assert ["BM25", "0.4900"] in [row[:2] for row in rows] and ["SDM", f"{mean:.4f}"] in [row[:2] for row in rows]
-    assert labels.index("BM25") < labels.index("SDM") < labels.index("t0000"), "above plain training"
-    assert [note for note in notes_of(document) if note.startswith(f"SDM alone has {mean:.4f}")] == (
-        notes_of(document) if below else []
-    )
-    alone = command_of("confirm").render(document | {"label_free": first}).split()
-    assert alone.count("BM25") == 1 and alone.count("0.4900") == 1, "one row where they are the same"
-
-
-def test_few_seeds_of_trainings_that_collapse_are_too_few() -> None:
-    document = _fallen({2: 0.465}, runs=6)
-    assert too_few_seeds(document) and not too_few_seeds(_fallen({2: 0.465}, runs=7))
-    assert not too_few_seeds(_fallen({}, runs=3))
-    told = in_words(document)
-    assert told.startswith("Not significant: too few seeds for trainings that collapse (seed 2 of 'baseline'); 'root'")
-
-
-@pytest.mark.parametrize(
-    ("needed", "more"), [(9, "; 9 seeds would be needed to detect the observed 0.0123."), (None, ".")]
-)
-def test_what_is_not_shown_is_told_with_what_could_be(needed: int | None, more: str) -> None:
-    document = document_of(row_of(0.0123, 0.01, 0.2), verdict=SHOWN_NONE) | {"these_seeds": "better"}
-    told = in_words(document | {"detectable": 0.018, "seeds_needed": needed})
-    assert told.startswith("Not significant: 'root', the best curriculum on dev, is 0.0123 MAP above ")
-    assert f"0.0180 MAP (3 seeds, 80 % power){more}" in told and "3 seeds alone 'root' is better (p = 0.01)" in told
-
-
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({}, "CI -0.0172 to +0.0011"),
-        ({"ci95_new": [-0.0172, -0.0011], "p_new_adjusted": 0.076}, "-0.0172 to -0.0011, uncorrected"),
-        ({"ci95_new": [-0.0172, -0.0011], "p_new_adjusted": 0.02}, "recommended another"),
-        ({"ci95_new": [0.0011, 0.0172], "p_new_adjusted": 0.076}, "+0.0011 to +0.0172, uncorrected"),
-        ({"ci95_new": [0.0, 0.0], "p_new_adjusted": 1.0}, "all equal"),
-        ({"ci95_new": [math.nan, math.nan], "p_new_adjusted": math.nan}, "all equal"),
-        ({"ci95_new": [None, None], "p_new_adjusted": None, "runs": [{}]}, "; one seed says"),
-    ],
-)
-def test_where_no_difference_is_shown_the_interval_does_not_say_that_one_is(changes: dict[str, Any], told: str) -> None:
-    """The interval is of one configuration, the test of all. NaN, or null where the document was read from its file."""
-    row = row_of(-0.0092, 0.3, 0.09, ci95_new=[-0.0172, 0.0011]) | changes
-    said = in_words(document_of(row, row, verdict=SHOWN_NONE))
-    assert told in said and ("p = " in said) == bool(row["p_new_adjusted"] and row["p_new_adjusted"] > 0)
-
-
-@pytest.mark.parametrize(
-    ("rows", "correction", "told"), [(1, "holm", False), (2, "none", False), (2, "holm", True), (3, "bh", True)]
-)
-def test_where_p_is_corrected_and_intervals_are_not_it_is_said(rows: int, correction: str, told: bool) -> None:
-    shown = command_of("confirm").render(document_of(*[row_of(0.01, 0.02)] * rows, correction=correction))
-    assert (f"corrected for all {rows}." in shown) == told
-    assert "0.5123 ± 0.0125" in shown and "+0.0100 [-0.0200, +0.0400]" in shown
-    [head] = [line.rstrip() for line in shown.splitlines() if "mean ± sd" in line]
-    assert head.endswith("  p" if correction == "none" else "  p adjusted")
-    of_one_seed = command_of("confirm").render(document_of(row_of(0.01, 0.02, runs=1)))
-    assert "±" not in of_one_seed.partition("mean ± sd")[2], "one seed has no spread"
-
-
-def test_who_was_not_tested_is_told() -> None:
-    document = document_of(row_of(0.01, 0.02)) | {"dropped": [{"label": "step", "seeds": [1, 3]}]}
-    shown = command_of("confirm").render(
-        document | {"failed": [{"label": "best", "seed": 3, "reason": "the loss became nan"}]}
-    )
-    assert "best, seed 3" in shown and "the loss became nan" in shown
-    assert "step: not tested" in shown and "[1, 3]" in shown and "over 2 configurations" in shown
-
-
 def test_the_help_and_the_page_on_verdicts_name_every_correction(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["confirm", "--help"])
     page = Path(__file__).parents[1].joinpath("docs", "reference", "verdict.md").read_text()
     told = capsys.readouterr().out
     assert all(name in told and f"`{name}`" in page.replace("--correction ", "`") for name in CORRECTIONS)
-
-
-def test_the_sentence_says_how_many_clusters_the_queries_are() -> None:
-    document = document_of(row_of(0.0123, 0.01, 0.2), verdict=SHOWN_NONE)
-    for clusters, words in ((12, "12 queries)"), (5, "12 queries in 5 clusters)")):
-        assert words in sentence(document | {"clusters": clusters})
-
-
-def test_the_verdict_is_broken_between_words_and_the_command_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    document = document_of(row_of(0.0123, 0.01, 0.2), verdict=SHOWN_NONE)
-    whole = command_of("confirm").render(document)
-    monkeypatch.setenv("COLUMNS", "60")
-    monkeypatch.setattr(sys, "stdout", Terminal())
-    shown = command_of("confirm").render(document)
-    verdict, told = whole.partition("\n\n")[0].splitlines(), shown.partition("\n\n")[0].splitlines()
-    assert len(verdict[0]) > 60 >= max(map(len, told)) and " ".join(told) == " ".join(verdict)
-    assert shown.splitlines()[-1] == whole.splitlines()[-1]
 
 
 def test_its_runs_in_mlflow_begin_with_what_tells_them_apart() -> None:
@@ -462,7 +310,5 @@ def test_its_runs_in_mlflow_begin_with_what_tells_them_apart() -> None:
 
 
 @pytest.mark.parametrize(("correction", "level"), [("none", 0.05), ("holm", 0.025)])
-def test_only_corrected_p_values_are_called_adjusted_and_have_a_lower_level(correction: str, level: float) -> None:
-    rows = row_of(0.01, 0.02), row_of(0.02, 0.01, label="linear", trial_id="t0002")
-    shown = command_of("confirm").render(document_of(*rows, correction=correction))
-    assert ("p adjusted" in shown) == (correction != "none") and first_level(correction, 2) == level
+def test_only_corrected_p_values_have_a_lower_level(correction: str, level: float) -> None:
+    assert first_level(correction, 2) == level

@@ -33,8 +33,8 @@ from trainables.evaluation.significance import (
     two_groups,
     untaught,
 )
+from tune_cl.confirmation.decisions import Corrected, corrected_tests
 from tune_cl.confirmation.intersection import Opposed, verdict_on
-from tune_cl.confirmation.verdict import Corrected, best_on_dev, corrected_tests
 
 REPETITIONS = 1000
 MOST = 0.05 + 3 * math.sqrt(0.05 * 0.95 / REPETITIONS)  # three standard errors of the count above the level
@@ -290,14 +290,6 @@ def test_p_new_is_corrected_as_well_and_is_none_with_one_seed() -> None:
     assert alone.p_new_adjusted == first.test.new.p
     of_one_seed = corrected_tests([(one[:1], np.zeros((1, 100))) for one in values], "bonferroni")
     assert all(math.isnan(one.p_new_adjusted) for one in of_one_seed)
-
-
-def test_the_first_one_is_the_best_on_dev_of_its_arm() -> None:
-    document = {"configurations": [{}]}
-    assert "best curriculum on dev" in (alone := best_on_dev(document)), "the baseline may be above it"
-    assert "curriculum" not in best_on_dev({"configurations": [{"has_curriculum": False}]})
-    for others in ("failed", "dropped"):
-        assert best_on_dev(document | {others: [{}]}).startswith(f"{alone} of ")
 
 
 def test_marks_follow_the_corrected_value() -> None:

@@ -161,6 +161,13 @@ def test_a_title_and_a_text_are_one_document_of_beir(tmp_path: Path) -> None:
     assert list(of(tmp_path, files).documents)[-1] == "a b"
 
 
+def test_a_file_of_a_known_folder_is_refused_with_the_folder_s_form(tmp_path: Path) -> None:
+    path = write_folder(tmp_path, beir_files()) / "corpus.jsonl"
+    with pytest.raises(DataError, match="its folder has the files of: BEIR") as caught:
+        load(path)
+    assert f"give {path.parent}" in str(caught.value)
+
+
 class TestConversation:
     def test_turns_and_repeated_responses(self, tmp_path: Path) -> None:
         data = of(tmp_path, conversation_files())

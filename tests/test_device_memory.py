@@ -21,7 +21,8 @@ from tests.support.device_state import device_state
 from tests.support.tiny_trial import tiny_trial
 from tests.support.toy_search import ToyTrainer, experiment
 from trainables import ranker_trainable
-from trainables.config.keys import TrainingRun, validated
+from trainables.config.keys import TrainingRun
+from trainables.config.rules import validated
 from trainables.core.errors import WorkFailed
 from trainables.data.columns import RankingData, required_split
 from trainables.ranker_trainable import RankerTrainable

@@ -74,6 +74,12 @@ def test_one_seed_says_nothing_of_true_effects_unless_its_noise_is_known() -> No
     assert known.sd_seeds == 0.02 and (known.sd_true or 0) < 0.01 and known.mean == told.mean
 
 
+def test_a_seed_that_changes_nothing_leaves_the_differences_as_true_effects() -> None:
+    told = found([[0.01], [0.02], [0.06]], twins=[0, 0, 0], known=SeedNoise(0.0, 1))
+    assert told.sd_seeds == 0 and told.sd_true == pytest.approx(told.sd_pairs) and told.mean == pytest.approx(0.03)
+    assert told.mean_ci95 == pytest.approx(found([[0.01], [0.02], [0.06]]).mean_ci95), "only pairs are a sample"
+
+
 def test_queries_are_a_sample_too() -> None:
     """A few queries that all curricula help make the mean uncertain, however many pairs and seeds there are."""
     helped = np.zeros(50)

@@ -272,15 +272,17 @@ def test_a_search_ends_with_the_further_seeds(
         with pytest.raises(Interrupted, match="resume toy"):
             run_search.start_search(experiment, search_folder, None, NoPanel)
         trainer.left = 1000
-        document = run_search.resume_search(search_folder, None, NoPanel)
+        result = run_search.resume_search(search_folder, None, NoPanel)
     else:
-        document = run_search.start_search(experiment, search_folder, None, NoPanel)
+        result = run_search.start_search(experiment, search_folder, None, NoPanel)
     kinds = [event["event"] for event in read_events(search_folder.journal)]
     assert kinds.count("confirmation") == len(trainer.trained) == 4
     assert max(at for at, kind in enumerate(kinds) if kind == "confirmation") < kinds.index("search_end")
-    told = document["effects"]
+    told = result.document["effects"]
     assert told["sd_seeds"] > 0 and told == recorded_result(search_folder).document["effects"]
-    assert told["pairs"] == 6 and any("over 6 pairs" in one for one in sentences_of_search(document))
+    assert told["pairs"] == 6 and any(
+        "over 6 pairs" in one for one in sentences_of_search("toy", "map", result.effects, True)
+    )
 
 
 def test_requests_that_make_no_sense() -> None:

@@ -12,6 +12,7 @@ from search_spaces import SPACES
 from tests.support.builders import tiny_data
 from tests.support.data_folders import trec_files, write_folder
 from tests.support.space_files import OPEN, Write, problems, write
+from tests.support.terminal import result
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.randomness import generator
@@ -309,7 +310,7 @@ def test_a_space_s_file_may_have_any_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../evil", "a/b", "..", "", 256 * "x"])
 def test_a_space_s_name_is_that_of_a_folder(name: str, write: Write) -> None:
     told = problems(write(f"name: {name!r}\nsearch.trials: 0\n{OPEN}"))
-    assert told["name"] == f"{name!r} is no name of a folder; a word without '/', of 255 bytes at most"
+    assert told["name"] == f"{name!r} is not a folder name; a word without '/', of 255 bytes at most"
     assert "search.trials" in told
 
 
@@ -428,7 +429,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_search_names_its_files_from_any_folder(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(here))
     found: list[Experiment] = []
-    monkeypatch.setattr("tune_cl.run_search.start_search", lambda experiment, *_: found.append(experiment) or {})
+    monkeypatch.setattr(
+        "tune_cl.run_search.start_search", lambda experiment, *_: found.append(experiment) or result(0.5, 0.4)
+    )
     Path("space.yaml").write_text(f"ranker: {{name: conv_knrm, vectors: glove.txt}}\n{OPEN}")
     teacher = "curriculum.teacher.ranker={name: bert, model: trec}"
     fixed = ["training.pretrain_data=~/trec", "curriculum.vectors=glove.txt", teacher]

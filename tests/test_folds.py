@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,8 +12,9 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
-from tests.support.confirm_documents import document_of, row_of
+from tests.support.confirm_documents import made_verdict, opponent_of, row_of, run_of
 from tests.support.letor_data import letor_data, letor_text
+from tests.support.terminal import result
 from tests.support.tracking_cases import fresh_database
 from trainables.core.errors import ConfigError, WorkFailed
 from trainables.evaluation.trec_files import write_per_query
@@ -20,6 +22,7 @@ from tune_cl.cli import command_of, main, search
 from tune_cl.cli.confirm import confirm_folds, searches_of_folds
 from tune_cl.confirmation.folds import joined
 from tune_cl.confirmation.request import Request
+from tune_cl.confirmation.verdict import Fair, VerdictFacts
 
 VALUES = {  # per-query values of each fold: plain, then the curriculum
     "Fold1": ([0.1, 0.5, 0.4], [0.4, 0.6, 0.5]),
@@ -27,25 +30,25 @@ VALUES = {  # per-query values of each fold: plain, then the curriculum
 }
 
 
-def of_fold(folder: Path, fold: str, label: str) -> dict[str, Any]:
+def of_fold(folder: Path, fold: str, label: str) -> VerdictFacts:
     """What `confirm` says of one fold whose seed changes nothing."""
     rows = []
     for name, values in zip(("plain", "curriculum"), VALUES[fold], strict=True):
         place = folder / fold / name
         place.mkdir(parents=True, exist_ok=True)
         write_per_query(place / "test.per_query.tsv", [f"q{i}" for i in range(len(values))], {"map": np.array(values)})
-        runs = [{"seed": 1, "run_file": str(place / "test.run.txt")}]
+        runs = (run_of(1, run_file=str(place / "test.run.txt")),)
         rows.append({"runs": runs, "mean": float(np.mean(values)), "params": {"curriculum.n": label, "seed": 1}})
-    document = document_of(row_of(0.1, 0.1, seed_matters=False) | rows[1] | {"label": label})
-    document["opponents"][0] |= rows[0]
-    fair = {"tuned": False, "keys": [], "trials": {"plain": 1, "curriculum": 1}}
-    more = {"asked": {}, "fair": fair, "teachers": None, "noise": None, "readings_of_seeds": []}
-    return document | more | {"search": f"toy-{fold}", "seeds": [1]}
+    plain = replace(opponent_of("champion", seed_matters=False), **rows[0])
+    row = replace(row_of(0.1, 0.1, seed_matters=False, label=label, opponents=(plain,)), **rows[1])
+    fair = Fair(False, (), {"plain": 1, "curriculum": 1})
+    return made_verdict(row, search=f"toy-{fold}", fair=fair)
 
 
 def test_the_queries_of_all_folds_are_tested_together(tmp_path: Path) -> None:
-    documents = [of_fold(tmp_path, fold, label) for fold, label in (("Fold1", "n=2"), ("Fold2", "n=5"))]
-    document = joined("toy", documents, Request(seeds=1))
+    verdicts = [of_fold(tmp_path, fold, label) for fold, label in (("Fold1", "n=2"), ("Fold2", "n=5"))]
+    verdict = joined("toy", verdicts, Request(seeds=1))
+    document = verdict.document
     [row] = document["configurations"]
     plain, curriculum = (np.concatenate([VALUES[fold][arm] for fold in VALUES]) for arm in (0, 1))
     assert row["p_new"] == pytest.approx(ttest_rel(curriculum, plain).pvalue) and document["queries"] == 8
@@ -56,10 +59,10 @@ def test_the_queries_of_all_folds_are_tested_together(tmp_path: Path) -> None:
     low, high = row["ci95_new"]
     assert 1 < document["detectable"] / ((high - low) / 2) < 2, "with the degrees of freedom of the queries"
     assert row["label"] == "n=2 / n=5" and row["params"] == {"seed": 1}
-    text = command_of("confirm").render(document)
+    text = command_of("confirm").render(verdict)
     assert "8 queries" in text and "toy-Fold1" in text and "n=2 / n=5" in text
     with pytest.raises(WorkFailed, match="all folds"):
-        joined("toy", documents, Request(seeds=1, each=True))
+        joined("toy", verdicts, Request(seeds=1, each=True))
     with pytest.raises(ConfigError, match="--until-settled"):
         confirm_folds("toy", ["toy-Fold1"], Request(until_settled=True), str(tmp_path), None)
 
@@ -76,8 +79,7 @@ def test_run_searches_each_fold_in_order(
         asked.append((data.name, name))
         (tmp_path / "runs" / name).mkdir(parents=True)
         (tmp_path / "runs" / name / "journal.jsonl").write_text("{}\n")
-        best = {"best_curriculum": {"dev": 0.5}, "baseline": None, "metric": "map", "storage": storage}
-        return SimpleNamespace(document={"search": name, **best})
+        return SimpleNamespace(result=result(0.5, 0.4, search=name, storage=storage))
 
     monkeypatch.setattr(search, "run", searched)
     command = ["run", "ferro2018", "--data", str(tmp_path / "data"), "--storage", str(tmp_path / "runs")]
@@ -106,4 +108,4 @@ def test_two_folds_from_search_to_verdict(tmp_path: Path, capfd: pytest.CaptureF
     document = json.loads(capfd.readouterr().out.splitlines()[-1])
     assert len(document["configurations"]) == 2 and document["queries"] == 24 and document["seeds"] == [1]
     assert all(row["ci95_new"][0] <= row["difference"] <= row["ci95_new"][1] for row in document["configurations"])
-    assert "ferro2018-Fold2" in command_of("confirm").render(document)
+    assert document["folds"][1] == "ferro2018-Fold2"

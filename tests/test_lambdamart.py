@@ -24,7 +24,8 @@ from tests.support.tree_training import (
     trained,
     tree_run,
 )
-from trainables.config.keys import TrainingRun, validated
+from trainables.config.keys import TrainingRun
+from trainables.config.rules import validated
 from trainables.core.errors import ConfigError, DataError, WorkFailed
 from trainables.curriculum.subset import best_queries
 from trainables.data.columns import RankingData

@@ -11,7 +11,7 @@ import pytest
 from tests.support.confirm_cases import confirm_run
 from tests.support.data_folders import trec_files, write_folder
 from tests.support.letor_data import letor_data, letor_text
-from trainables.config.keys import validated
+from trainables.config.rules import validated
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training.prepared import prepare, prepared_key
 from tune_cl.cli import main

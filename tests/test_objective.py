@@ -248,7 +248,7 @@ def test_a_search_goes_on_with_the_function_that_it_began_with(tmp_path: Path) -
         ("own.py", "is not FILE.py:FUNCTION"),
         ("none.py:f", "there is no Python file"),
         ("own.py:g", "has no function 'g'; known: f, one"),
-        ("own.py:NUMBER", "3 is no function"),
+        ("own.py:NUMBER", "3 is not a function"),
         ("own.py:one", "one cannot be called with two arguments"),
         ("broken.py:f", "cannot be run: ZeroDivisionError: division by zero"),
     ],

@@ -1,4 +1,4 @@
-"""A curriculum is better only above every plain opponent: the tests together, who the opponents are, what is said."""
+"""A curriculum is better only above every plain opponent: the tests together, and who the opponents are."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.confirm_cases import confirm, data, searched, trainer
-from tests.support.confirm_documents import document_of, opponent_of, row_of
 from trainables.data import load_data
 from trainables.evaluation.significance import UNKNOWN, SeededTest, adjust, crossed_tests
 from tune_cl.confirmation.compare import compare
-from tune_cl.confirmation.intersection import Opposed, Role, corrected_over, leader_of, verdict_on
-from tune_cl.confirmation.verdict import Corrected, badge, opponent, sentence, shared_gain
+from tune_cl.confirmation.decisions import Corrected
+from tune_cl.confirmation.intersection import Opposed, corrected_over, leader_of, verdict_on
+from tune_cl.confirmation.verdict import Role
 from tune_cl.experiment.forecast import arms_of
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Journal
@@ -219,46 +219,3 @@ def test_the_twin_of_another_question_keeps_all_but_what_is_asked_about(tmp_path
     twin = experiment.twin_values({"training.margin": 4, "training.lr": 0.02})
     assert (twin["training.margin"], twin["training.lr"]) == (1, 0.02)
     assert experiment.filter_values({"training.margin": 4, "training.lr": 0.02}) is None
-
-
-# -- what is said --------------------------------------------------------------------------------------------------
-
-
-def test_a_gain_that_the_twin_shares_is_explained_by_the_settings_of_both() -> None:
-    """The newcomer's case: only the curriculum's arm drew the loss that helps."""
-    weak = opponent_of("champion", difference=0.0109, size=0.0109, p_new_adjusted=0.025, ci95_new=[0.001, 0.02])
-    weak |= {"params": {"training.loss": "pairwise"}}
-    twin = opponent_of("twin", difference=-0.004, size=-0.004, p_new_adjusted=0.6, ci95_new=[-0.02, 0.012], mean=0.2422)
-    twin |= {"params": {"training.loss": "cross_entropy"}}
-    row = row_of(-0.004, 0.6, 0.6, against="twin", ci95_new=[-0.02, 0.012], opponents=[weak, twin])
-    document = document_of(row, verdict=NOTHING)
-    told = sentence(document)
-    assert told.startswith("Not significant") and "its own settings without the curriculum" in told
-    assert "that of loss=cross_entropy: plain training with it has 0.2422" in told
-    row["opponents"][1] |= {"difference": 0.004, "size": 0.004, "p_new_adjusted": 0.01}
-    assert shared_gain(document) == "", "where the twin is beaten the gain is the curriculum's"
-
-
-@pytest.mark.parametrize("verdict", ["better", NOTHING, "worse"])
-def test_another_question_names_its_baseline_and_no_curriculum(verdict: str) -> None:
-    weak = opponent_of("champion", difference=0.01, size=0.01, p_new_adjusted=0.02, ci95_new=[0.001, 0.02])
-    twin = opponent_of("twin", difference=0.004, size=0.004, p_new_adjusted=0.6, ci95_new=[-0.02, 0.03], mean=0.24)
-    default = opponent_of("default", difference=0.02, size=0.02, p_new_adjusted=0.01, ci95_new=[0.01, 0.03])
-    for one, loss in ((weak, "hinge"), (twin, "mse"), (default, "hinge")):
-        one |= {"params": {"training.loss": loss}}
-    for row in (weak, twin, default):
-        fair = {"tuned": True, "keys": ["training.lr"], "trials": {"plain": 5, "curriculum": 4}}
-        lead = row_of(row["size"], row["p_new_adjusted"], 0.02, against=row["label"], ci95_new=row["ci95_new"])
-        lead |= {"opponents": [weak, twin, default], "has_curriculum": False}
-        document = document_of(lead, verdict=verdict) | {"plain": "with margin=1", "fair": fair}
-        told = sentence(document)
-        assert "margin=1" in told and "curricul" not in told and "plain" not in told
-    untuned = document | {"fair": fair | {"tuned": False}}
-    assert opponent(untuned, weak).startswith("margin=1 as given (not tuned: tune-cl tune-plain ")
-
-
-@pytest.mark.parametrize(("verdict", "word"), [("better", "helps"), (NOTHING, "No evidence"), ("worse", "harms")])
-def test_a_badge_has_a_subject(verdict: str, word: str) -> None:
-    document = document_of(row_of(0.01, 0.01), verdict=verdict)
-    assert word in badge(document) and "the curriculum" in badge(document).lower()
-    assert "curriculum" not in badge(document | {"plain": "with margin=1"})

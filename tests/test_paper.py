@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +65,17 @@ def require_numbers(texts: dict[str, str], document: dict[str, Any]) -> None:
         f"p = {row['p_new_adjusted']:.2g}, {len(document['seeds'])} seeds, {document['queries']} queries"
         in (texts["methods.tex"])
     )
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs LaTeX")
+def test_text_and_table_compile_and_fit_the_page(confirmed_folder: SearchFolder, tmp_path: Path) -> None:
+    write_paper(confirmed_folder, tmp_path / "paper")
+    body = r"\input{paper/methods}\input{paper/table}\includegraphics[width=\linewidth]{paper/figure}"
+    head = r"\documentclass{article}\usepackage{booktabs,graphicx}\begin{document}"
+    (tmp_path / "main.tex").write_text(head + body + r"\end{document}")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "main"]
+    log = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert all(float(width) < 30 for width in re.findall(r"Overfull .hbox \(([\d.]+)pt", log)), log
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ import tune_cl
 from tests.support.data_folders import write_folder
 from tests.support.plugins import LENGTH, unload, written
 from tests.support.scored_data import make_data, scored_of
-from trainables.config.keys import validated
+from trainables.config.rules import validated
 from trainables.config.trainers import TRAINERS
 from trainables.core import plugins
 from trainables.core.errors import ConfigError, DataError
@@ -130,6 +130,7 @@ WRONG = {
     "x = 1\n\ny = x / 0\n": r"mine.py:3: ZeroDivisionError: division by zero; ",
     "import sys\nsys.exit(3)\n": r"mine.py:2: SystemExit: 3; ",
     "import no_such_module\n": r"mine.py:1: ModuleNotFoundError: No module named 'no_such_module'; ",
+    "import beside\n": r"mine.py:1: ModuleNotFoundError: No module named 'beside'; a plug-in is one file: put beside",
     'import tune_cl\n@tune_cl.scoring("turns")\ndef f(scored): ...\n': r"mine.py:2: the name 'turns' is built in; ",
     'import tune_cl\n@tune_cl.scoring("a")\ndef f(a, b): ...\n': r"mine.py:2: 'f' takes \(a, b\); ",
     'import tune_cl\n@tune_cl.weighting("a")\ndef f(a, b): ...\n': r"mine.py:2: 'f' takes \(a, b\); ",
@@ -146,6 +147,7 @@ WRONG = {
 def test_a_bad_plugin_is_one_line(text: str, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = list(REGISTRIES)  # a command may load more
     entries = [dict(registry.entries) for registry in before]
+    (tmp_path / "beside.py").touch()
     assert main(["list", "scorings", "--plugin", written(tmp_path, text)]) == 2
     said = capsys.readouterr().err.strip()
     assert "\n" not in said and re.match(f"error: {re.escape(str(tmp_path))}/{line}", said), said

@@ -14,7 +14,8 @@ import torch
 from tests.support.builders import tiny_data
 from tests.support.data_folders import squad_files, wikiqa_files, write_folder
 from tests.support.trec_folder import write_trec_folder
-from trainables.config.keys import TrainingRun, validated
+from trainables.config.keys import TrainingRun
+from trainables.config.rules import validated
 from trainables.core.errors import ConfigError, DataError
 from trainables.data import load_data
 from trainables.data.columns import RankingData

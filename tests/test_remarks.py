@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.builders import tiny_data
-from tests.support.report_cases import Case
+from tests.support.report_cases import SPACE, Case
 from trainables.config.keys import TrainingRun
 from trainables.curriculum.scoring import CONSTANT
 from trainables.training.prepared import prepare
@@ -111,6 +111,18 @@ def test_a_search_without_anything_odd_has_no_remarks(tmp_path: Path) -> None:
     assert not of(case).keys() - {"end of range"}
 
 
+def test_the_end_of_a_range_is_no_news_where_all_values_do_as_well(tmp_path: Path) -> None:
+    found = []
+    for last in (0.4, 0.3):
+        rates = "training: {{lr: {{choice: [0.001, 0.002, 0.003]}}, "
+        (folder := tmp_path / str(last)).mkdir()
+        case = Case(folder, space=SPACE.replace("training: {{", rates))
+        case.add([last], "baseline")
+        case.add([0.4], "completed", lr=0.003)
+        found.append("end of range" in of(case))
+    assert found == [False, True]
+
+
 def test_remarks_reach_terminal_document_and_report(tmp_path: Path) -> None:
     case = Case(tmp_path)
     rising = [0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4]
@@ -127,9 +139,8 @@ def test_remarks_reach_terminal_document_and_report(tmp_path: Path) -> None:
     assert found["failures"].trials == ("t0002", "t0003", "t0004") and "3 trials" in found["failures"].text
     case.finish()
     folder = case.write()
-    document = search_result(replay(case.events), folder, None, None).document
-    shown = result_in_words(document)
-    assert "BM25" in shown.splitlines()[0] and "0.7000" in shown.splitlines()[0], "what matters most comes first"
+    shown = result_in_words(search_result(replay(case.events), folder))
+    assert "BM25" in shown.splitlines()[1] and "0.7000" in shown.splitlines()[1], "what matters most comes first"
     assert shown.count("became nan") == 1 and "8 of 8" in shown
     told = facts(gather(folder))
     assert "0.7000" in told["on_dev"][0] and len(told["failures"]) == 1 and told["failures"][0]["count"] == 3

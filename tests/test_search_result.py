@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from shlex import split
@@ -26,107 +25,29 @@ CLUSTER = "10.0.0.7:6379"
 TRACKING = ["--tracking-uri", "http://here"]
 
 
-def cells(shown: str) -> dict[str, list[str]]:
-    """The table's rows by their first cell; the columns' names under ``."""
-    rows = [re.split(r"\s{2,}", line) for line in shown.splitlines()]
-    return {first: rest for first, *rest in rows if rest}
-
-
 def commands(shown: str) -> dict[str, list[str]]:
     """The arguments of each command of ours that is shown, by its name."""
     lines = [line.partition("tune-cl ")[2] for line in shown.splitlines() if "tune-cl " in line]
     return {split(line)[0]: split(line)[1:] for line in lines}
 
 
-def test_the_best_trial_stands_beside_the_baseline_with_the_keys_that_differ() -> None:
-    shown = render(result(0.5, 0.4) | {"rankers": ["conv_knrm", "knrm"]})
-    rows = cells(shown)
-    assert rows[""] == ["best curriculum (t0001)", "plain, default (t0000)"] and rows["dev x"] == ["0.5000", "0.4000"]
-    assert rows["training.lr"] == ["3e-05", "0.001"] and rows["curriculum.m"] == ["10", "-"], "with their own digits"
-    assert "curriculum.anti" not in rows and "conv_knrm, knrm" in shown and "0.1000 x above" in shown
-
-
-@pytest.mark.parametrize(("best", "baseline", "difference"), [(0.4, 0.45, "0.0500"), (0.45, 0.45, "0.0000")])
-def test_where_the_baseline_wins_the_best_other_trial_stands_beside_it(
-    best: float, baseline: float, difference: str
-) -> None:
-    shown = render(result(best, baseline))
-    assert cells(shown)[""] == ["best curriculum (t0001)", "plain, default (t0000)"]
-    assert f"{difference} x" in shown and "confirm" in commands(shown)
-
-
-def tuned(found: dict[str, Any], plain: float = 0.45) -> dict[str, Any]:
-    """The result with plain trials besides the default."""
-    best = {
-        "trial_id": "t0002",
-        "params": {"curriculum.pacing": "none", "training.lr": 0.1},
-        "dev": plain,
-        "iteration": 1,
-    }
-    arms = {"plain": {"trials": 2, "opened": ["training.lr"]}, "curriculum": {"trials": 2, "opened": []}}
-    return found | {"arms": arms} | ({"baseline": best} if plain > found["default"]["dev"] else {})
-
-
-def test_the_two_steps_tuning_and_the_curriculum_are_told_apart() -> None:
-    shown = render(tuned(result(0.5, 0.4)))
-    heads = ["best curriculum (t0001)", "plain, tuned (t0002)", "plain, default (t0000)"]
-    assert cells(shown)[""] == heads and cells(shown)["training.lr"] == ["3e-05", "0.1", "0.001"]
-    assert "(2 trials over lr) gained 0.0500 x on dev" in shown and "0.0500 x above tuned plain" in shown
-    assert "tune-plain" not in commands(shown) and "2 plain and 2 with a curriculum" in shown
-    assert "No curriculum beat tuned plain training" in render(tuned(result(0.44, 0.4)))
-    shown = render(tuned(result(0.5, 0.4), plain=0.4))
-    assert "found nothing better than its default" in shown and len(cells(shown)[""]) == 2
-
-
 def test_where_plain_training_was_not_tuned_the_result_says_so_and_how() -> None:
     shown = render(result(0.5, 0.4))
     assert "was not tuned" in shown and commands(shown)["tune-plain"] == ["x", "--storage", "/tmp/runs", *TRACKING]
-    shown = render(result(0.5, 0.4) | {"compares": False, "over_curricula": False})
-    assert "tune-plain" not in commands(shown) and "plain training" not in shown
-
-
-def test_what_needs_no_labels_is_said() -> None:
-    label_free = {"first_stage": {"label": "BM25", "mean": 0.45}, "label_free": {"label": "SDM", "mean": 0.47}}
-    assert "BM25 has 0.4500 and SDM has 0.4700 x" in render(result(0.4, 0.46) | label_free)
-    assert "BM25" not in render(result(0.4, 0.46)), "an older search, or data without a first stage"
+    assert "tune-plain" not in commands(render(result(0.5, 0.4, compares=False, over_curricula=False)))
 
 
 def test_the_trials_are_opened_at_the_server_or_with_one() -> None:
     view = {"mlflow_view": "#/view"}
-    assert "http://here/#/view" in render(result(0.5, 0.4) | view | {"tracking_uri": "http://here/"})
-    shown = render(result(0.5, 0.4) | view | {"tracking_uri": "sqlite:////tmp/my runs/mlflow.db"})
+    assert "http://here/#/view" in render(result(0.5, 0.4, tracking_uri="http://here/", **view))
+    shown = render(result(0.5, 0.4, tracking_uri="sqlite:////tmp/my runs/mlflow.db", **view))
     at = ["--storage", "/tmp/runs", "--tracking-uri", "sqlite:////tmp/my runs/mlflow.db"]
     assert commands(shown)["ui"] == ["x", *at]
 
 
-def test_a_result_of_the_baseline_alone_compares_nothing() -> None:
-    shown = render(result(0.4, 0.45) | {"best_curriculum": None})
-    assert (
-        cells(shown)[""] == ["plain, default (t0000)"]
-        and "confirm" not in commands(shown)
-        and "report" in commands(shown)
-    )
-
-
-def test_a_search_that_a_budget_ended_says_so() -> None:
-    lines = render(result(0.5, 0.4) | {"ended_by": None}).splitlines()
-    ended = render(result(0.5, 0.4) | {"ended_by": "search.hours are used up"}).splitlines()
-    assert "search.hours" in ended[1] and ended[2:] == lines[1:]
-
-
-@pytest.mark.parametrize("none", [False, True])
-def test_a_search_without_curricula_speaks_of_none(none: bool) -> None:
-    document = result(0.4, 0.45) | {"opened": ["training.lr"], "over_curricula": False, "compares": False}
-    for name in ("best", "best_curriculum", "baseline"):
-        document[name] |= {"params": {"curriculum.pacing": "none", "training.lr": document[name]["dev"]}}
-    document |= {"best_curriculum": None} if none else {}
-    assert "curriculum" not in render(document)
-    shown = render(tuned(document) | {"compares": True, "plain": "margin=1"})
-    assert "Tuning margin=1 (2 trials" in shown and "tuned margin=1" in shown
-    assert "curriculum" not in shown and "plain training" not in shown
-    shown = render(document | {"compares": True, "plain": "margin=1"})
-    assert none or "margin=1 was not tuned" in shown
-    assert "plain training" not in shown.lower() and "margin=1" in shown
+def test_a_result_of_the_baseline_alone_has_nothing_to_confirm() -> None:
+    shown = render(result(0.4, 0.45, best_curriculum=None))
+    assert "confirm" not in commands(shown) and "report" in commands(shown)
 
 
 @pytest.mark.parametrize(
@@ -138,10 +59,10 @@ def test_a_search_without_curricula_speaks_of_none(none: bool) -> None:
     ],
 )
 def test_the_best_ranker_is_used_on_what_it_reads(params: dict[str, Any], task: str) -> None:
-    document = result(0.5, 0.4) | {"ranker": "bert"}  # a search may open the ranker
-    document["best"]["params"] |= params
-    assert commands(render(document))["rerank"] == [document["best_ranker"], *task.split()]
-    assert "rerank" not in commands(render(document | {"best_ranker": None})), "every checkpoint was lost or damaged"
+    found = result(0.5, 0.4, ranker="bert")  # a search may open the ranker
+    found = replace(found, best=replace(found.best, params={**found.best.params, **params}))
+    assert commands(render(found))["rerank"] == [found.best_ranker, *task.split()]
+    assert "rerank" not in commands(render(replace(found, best_ranker=None))), "every checkpoint was lost or damaged"
 
 
 @pytest.mark.parametrize(
@@ -167,10 +88,11 @@ def test_the_document_of_a_search_names_the_best_of_all_and_the_best_curriculum(
     for dev in (0.4, 0.5):
         case.add([0.3, dev], "completed")
     case.write()
-    document = search_result(replay(case.events), case.search_folder, None, None).document
+    found = search_result(replay(case.events), case.search_folder)
+    document = found.document
     assert (document["best"]["trial_id"], document["best_curriculum"]["trial_id"]) == ("t0000", "t0002")
     assert set(document["opened"]) >= {"curriculum.pacing", "curriculum.delta"}
-    shown = render(document)
+    shown = render(found)
     assert "0.1000 MAP below" in shown and commands(shown)["plan"][0] == "toy"
 
 
@@ -192,13 +114,13 @@ def test_it_is_confirmed_where_it_ran_and_sent_from_anywhere(
     search_folder: SearchFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(runner, "write_report", lambda search_folder, journal: None)
-    document = runner.resume_search(replace(search_folder, tracking_uri="sqlite://"), CLUSTER)
+    found = runner.resume_search(replace(search_folder, tracking_uri="sqlite://"), CLUSTER)
     storage = ["--storage", str(search_folder.storage)]
-    shown = commands(render(document))
+    shown = commands(render(found))
     tracking = ["--tracking-uri", "sqlite://"]  # not the storage's own: the next commands need it too
     assert commands(capsys.readouterr().err)["resume"] == ["toy", *storage, *tracking], "only tracking is left"
     assert shown["confirm"][:7] == ["toy", *storage, *tracking, "--address", CLUSTER]
-    assert shown["report"] == ["toy", *storage, *tracking] and document["address"] == CLUSTER
+    assert shown["report"] == ["toy", *storage, *tracking] and found.document["address"] == CLUSTER
     assert split(search_folder.command("resume", "a b:1"))[-2:] == ["--address", "a b:1"]
 
 

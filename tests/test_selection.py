@@ -12,16 +12,16 @@ import pytest
 
 from tests.support.builders import tiny_data
 from tests.support.confirm_cases import confirm, data, search_folder, searched, state_of, trainer
+from tests.support.confirm_documents import said, shown
 from trainables.core.errors import ConfigError, DataError, Interrupted
 from trainables.data import load_data
 from trainables.data.clusters import query_clusters
 from trainables.data.columns import TextColumn
 from trainables.training import factory
-from tune_cl import run_confirmation, run_trainings
-from tune_cl.cli import command_of
+from tune_cl import run_trainings
+from tune_cl.confirmation.lineup import Lineup
 from tune_cl.confirmation.readings import earlier_readings, record_reading, split_digest
 from tune_cl.confirmation.request import Configuration, Request, plain_label
-from tune_cl.confirmation.verdict import sentence
 from tune_cl.experiment.forecast import arms_of
 from tune_cl.experiment.load import from_yaml, load_experiment
 from tune_cl.experiment.paths import in_any_folder
@@ -91,7 +91,7 @@ def test_the_champions_of_both_arms_meet_on_test_with_seeds_that_no_selection_us
     default = document["default"]
     if (champion := document["opponents"][0])["trial_id"] == "t0002":
         assert default["difference"] == pytest.approx(default["mean"] - champion["mean"])
-        assert "Tuning alone was worth" in sentence(document)
+        assert "Tuning alone was worth" in said(document)
     else:
         assert default is None
 
@@ -116,13 +116,13 @@ def test_trials_and_the_best_of_each_value_are_tested_by_name(
     values = [[run["value"] for run in row["runs"]] for row in rows]
     assert all(max(run["dev_by_iteration"]) == run["dev"] for row in rows for run in row["runs"])
     assert np.mean(values[0]) - np.mean(values[1]) == pytest.approx(pair["difference"])
-    assert f"{pair['label']} - {pair['other']}" in command_of("confirm").render(of_each)
+    assert f"{pair['label']} - {pair['other']}" in shown(of_each)
     page = SearchFolder(search.storage, "toy").folder / "report.html"
-    assert "one against another" in page.read_text()
+    assert "One against another" in page.read_text()
     against = confirm(search, seeds=2, trials=("t0001",), against_trial="t0003")
     assert (against["baseline"]["trial_id"], against["default"]) == ("t0003", None)
     assert {row["arm"] for row in against["selection"]} == {"curriculum"}
-    assert f" '{against['baseline']['label']}'" in sentence(against) and "plain" not in sentence(against)
+    assert f" '{against['baseline']['label']}'" in said(against) and "plain" not in said(against)
     assert [row["trial_id"] for row in confirm(search, seeds=2, against_trial="t0003")["configurations"]] == ["t0001"]
 
 
@@ -176,7 +176,7 @@ def test_no_more_is_trained_than_the_panel_says(tmp_path: Path, data: Path, trai
         {"seeds": 2, "trials": ("t0001",)},
     ]
     for options in asked:
-        told = run_confirmation.Confirmation(searched, state, experiment, Request(**options))._to_come()
+        told = Lineup(searched, state, experiment, Request(**options)).to_come()
         trainer.trained.clear()
         confirm(searched, **options)
         assert len(trainer.trained) <= told <= len(trainer.trained) + 10, options
@@ -212,20 +212,20 @@ def test_each_seed_has_a_teacher_that_its_configurations_share(
     document = confirm(two_armed(tmp_path, data), top=2, seeds=2, each=True)
     by_seed = dict(read)
     assert len(set(by_seed.values())) == len(by_seed) == 2, "another one for each seed"
-    assert document["teachers"] == "anew" and "teacher" not in sentence(document | {"verdict": "no difference shown"})
+    assert document["teachers"] == "anew" and "teacher" not in said(document | {"verdict": "no difference shown"})
     row = document["configurations"][0] | {"marks": "†", "difference": 0.1, "size": 0.1}
     better = document | {"verdict": "better", "configurations": [row]}
-    assert "for new queries, new trainings and new teachers" in sentence(better)
+    assert "for new queries, new trainings and new teachers" in said(better)
     fixed = confirm(two_armed(tmp_path / "fixed", data, "curriculum.teacher.seed=5"), top=1, seeds=2)
-    assert fixed["teachers"] == "once" and "with this one teacher" in sentence(fixed)
+    assert fixed["teachers"] == "once" and "with this one teacher" in said(fixed)
 
 
 def test_label_noise_is_drawn_anew_if_asked_for(tmp_path: Path, data: Path, trainer: Any) -> None:
     noisy = "data.label_noise.share=.5", "training.loss=pointwise"
     once = confirm(two_armed(tmp_path / "once", data, *noisy), top=1, seeds=2)
-    assert once["noise"] == "once" and "with this draw of the label noise" in sentence(once)
+    assert once["noise"] == "once" and "with this draw of the label noise" in said(once)
     anew = confirm(two_armed(tmp_path / "anew", data, *noisy), top=1, seeds=2, new_noise=True)
-    assert anew["noise"] == "anew" and "label noise" not in sentence(anew)
+    assert anew["noise"] == "anew" and "label noise" not in said(anew)
     values = [[run["value"] for run in document["baseline"]["runs"]] for document in (once, anew)]
     assert values[0] != values[1]
     with pytest.raises(ConfigError, match="--new-noise: the data has no label noise"):

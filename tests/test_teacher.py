@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from tests.support.builders import tiny_data
-from trainables.config.keys import CurriculumConfig, TrainingRun, validated
+from trainables.config.keys import CurriculumConfig, TrainingRun
+from trainables.config.rules import validated
 from trainables.core.errors import ConfigError, DataError
 from trainables.curriculum.scoring import difficulty
 from trainables.data.columns import RankingData, required_split

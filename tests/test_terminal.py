@@ -24,7 +24,7 @@ from trainables.core.prose import duration, phase, say, visible, wrapped
 from tune_cl.cli import BAD_INPUT, DONE, main
 from tune_cl.cli.tables import table
 from tune_cl.history.journal import Event
-from tune_cl.search.progress_panel import Panel
+from tune_cl.search.progress_panel import Panel, StatusPanel
 from tune_cl.space.wording import trial_words
 
 Capture = pytest.CaptureFixture[str]
@@ -250,6 +250,16 @@ def test_the_progress_of_trials_shows_choices_and_reasons_without_commands(
     assert "t0000 completed: 0.1000 after 1 " in shown
     assert f": {SHOWN} (" in shown and "t0001 failed" in shown and shown.count(SHOWN) == (4 if terminal else 2)
     assert visible(shown) == shown
+
+
+def test_the_line_of_a_notebook_ends_in_done_although_fewer_trials_were_needed(capfd: Capture) -> None:
+    state = state_of([trial(number, 0.4, "completed") for number in range(3)])
+    with StatusPanel(5, 10, state_of([])) as progress:
+        progress.update(state)
+    assert "left" not in (last := capfd.readouterr().err.strip().splitlines()[-1]) and last.endswith("done")
+    with pytest.raises(KeyboardInterrupt), StatusPanel(5, 10, state):
+        raise KeyboardInterrupt
+    assert not capfd.readouterr().err.strip().endswith("done")
 
 
 def test_notes_tables_and_warnings_have_no_commands(capfd: Capture) -> None:

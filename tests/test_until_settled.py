@@ -19,6 +19,7 @@ from trainables.core.randomness import generator
 from trainables.evaluation.significance import Components
 from tune_cl import run_confirmation as runner
 from tune_cl.confirmation import looks
+from tune_cl.confirmation.decisions import Power, corrected_tests, power_of
 from tune_cl.confirmation.intersection import Opposed
 from tune_cl.confirmation.looks import (
     LAG,
@@ -29,7 +30,6 @@ from tune_cl.confirmation.looks import (
     reading_levels,
     stagewise,
 )
-from tune_cl.confirmation.verdict import corrected_tests, power_of
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.space.wording import DEFAULT
 
@@ -259,7 +259,7 @@ def test_differences_that_are_all_equal_are_no_verdict() -> None:
 def test_differences_without_variance_say_nothing_of_what_could_be_shown() -> None:
     values = generator(5, "looks").random((3, 50))
     [same] = corrected_tests([(values, values)], "holm")
-    assert power_of(same, 3, 50, 0.05, True) == {"detectable": None, "seeds_needed": None, "components": None}
+    assert power_of(same, 3, 50, 0.05, True) == Power()
 
 
 # -- with real trainings of a tiny ranker; two seeds are trained already --------------------------------------------

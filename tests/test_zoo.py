@@ -15,7 +15,8 @@ import transformers
 from tests.support.builders import tiny_data
 from tests.support.zoo import DOCUMENTS, MAKERS, PAIRS, QUERY
 from tests.support.zoo_table import EQUAL, NEW, OWN, RANKERS, TABLE
-from trainables.config.keys import TrainingRun, validated
+from trainables.config.keys import TrainingRun
+from trainables.config.rules import validated
 from trainables.core.errors import ConfigError, DataError
 from trainables.rankers import load_ranker
 from trainables.rankers.folder import read_folder

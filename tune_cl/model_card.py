@@ -18,9 +18,10 @@ from trainables.rankers import ranker_settings
 from trainables.rankers.hub import file_of
 from trainables.rankers.settings import TINY
 from trainables.training.ranker_folder import HUB_NAME, is_shared_form
-from tune_cl.confirmation.verdict import notes_of, of_these_seeds, sentence
+from tune_cl.confirmation.verdict import VerdictFacts
 from tune_cl.process import versions
-from tune_cl.space.wording import label_free_rows, label_free_words
+from tune_cl.report.story import label_free, of_verdict
+from tune_cl.space.wording import label_free_of, label_free_rows, label_free_words
 
 CARD = "README.md"
 HEADER = re.compile(r"---\n(.*?)\n---\n", re.DOTALL)
@@ -199,10 +200,11 @@ def _data(facts: Facts) -> str:
 
 def _results(facts: Facts) -> list[tuple[str, ...]]:
     dev = (f"dev {facts.run.metric}, best of iteration {facts.iteration}", f"{facts.dev:.4f}")
-    others = [(f"dev {facts.run.metric} of {row['label']}", row) for row in label_free_rows(facts.label_free)]
+    rows = label_free_rows(*label_free_of(facts.label_free))
+    others = [(f"dev {facts.run.metric} of {row.label}", row) for row in rows]
     return [
         dev,
-        *((f"{what}, without training labels", f"{row['mean']:.4f}") for what, row in others),
+        *((f"{what}, without training labels", f"{row.mean:.4f}") for what, row in others),
         *((f"test {name}", f"{value:.4f}") for name, value in (facts.test or {}).items()),
     ]
 
@@ -217,20 +219,16 @@ def _short(value: Any) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def write_verdict(folder: Path, document: Mapping[str, Any], command: str) -> None:
+def write_verdict(folder: Path, verdict: VerdictFacts, command: str) -> None:
     """Puts a confirmation's verdict into the card in the folder, in place of an earlier one. Without a card, or where
     its marks were removed, nothing is written. `command`: what confirmed it."""
     path = folder / CARD
     if not path.is_file():
         return
-    label_free = label_free_words(document, document["metric"], document["split"])
-    sentences = [
-        sentence(document),
-        of_these_seeds(document),
-        label_free,
-        *(f"Note: {note}." for note in notes_of(document)),
-    ]
-    words = f"{' '.join(one for one in sentences if one)} (On {document['split']}, by `{command}`.)"
-    verdict = f"{BEGIN}\n**Verdict on the search that this ranker is the best of.** {words}\n{END}"
+    answer = of_verdict(verdict)[0]
+    without = label_free_words(label_free(verdict), verdict.metric, verdict.split)
+    words = " ".join([f"{answer.title}.", *answer.sentences, *([without] if without else [])])
+    told = f"**Verdict on the search that this ranker is the best of.** {words} (On {verdict.split}, by `{command}`.)"
+    told = f"{BEGIN}\n{told}\n{END}"
     text = read_text(path)
-    write_text(path, re.sub(f"{BEGIN}.*?{END}", lambda _: verdict, text, count=1, flags=re.DOTALL))
+    write_text(path, re.sub(f"{BEGIN}.*?{END}", lambda _: told, text, count=1, flags=re.DOTALL))

@@ -37,7 +37,7 @@ from tune_cl.search.driver import BASELINE_TRIAL, Search
 from tune_cl.search.pairs import without_twin
 from tune_cl.search.progress_panel import Panel, PanelKind
 from tune_cl.search.warm_start import notes_of, warm_start
-from tune_cl.search_document import best_of, report_is_current, search_result
+from tune_cl.search_document import SearchResult, best_of, report_is_current, search_result
 from tune_cl.tracking.writer import MlflowWriter, finish
 
 OF_DRIVER = ("optuna", "mlflow")  # packages that no trial needs
@@ -48,8 +48,8 @@ def start_search(
     search_folder: SearchFolder,
     address: str | None,
     panel: PanelKind = Panel,
-) -> dict[str, Any]:
-    """Runs a new search to its end; returns the document of `tune-cl run`. Nothing is written if the data is bad, or if
+) -> SearchResult:
+    """Runs a new search to its end. Nothing is written if the data is bad, or if
     trials are to run on this machine and none fits. Raises ConfigError if the name has been taken in the meantime."""
     if address is None:
         require_room(experiment.search.resources)
@@ -83,7 +83,7 @@ def resume_search(
     panel: PanelKind = Panel,
     objective: Objective | None = None,
     retry_failed: bool = False,
-) -> dict[str, Any]:
+) -> SearchResult:
     """Goes on with a search. One that is done only gets its tracking and report completed, without reading its data.
     `objective`: the function of a search that trains by one; `retry_failed`: whether failed trials begin anew.
 
@@ -115,8 +115,8 @@ def tune_plain(
     address: str | None,
     panel: PanelKind = Panel,
     objective: Objective | None = None,
-) -> dict[str, Any]:
-    """Adds plain trials to a search and runs them; returns its document. `trials`: how many; None: as many as make the
+) -> SearchResult:
+    """Adds plain trials to a search and runs them. `trials`: how many; None: as many as make the
     arms equal, and at least the twins that curricula lack. A call that was stopped goes on when it is repeated. Raises
     ConfigError if there is nothing for them to search."""
     state = replay(read_events(search_folder.journal))
@@ -160,7 +160,7 @@ def _session(
     address: str | None,
     panel: PanelKind = Panel,
     retry_failed: bool = False,
-) -> dict[str, Any]:
+) -> SearchResult:
     """One session of a search, from its first event or from where the last session ended. `inputs`: None for a
     search that is done."""
     if inputs:
@@ -189,8 +189,7 @@ def _session(
         raise _stopped(error, search_folder, cluster) from None
     finally:
         finish(writer, search_folder.command("resume", cluster))
-    document = search_result(state, search_folder, writer.run_id, writer.view_path).document
-    return document | ({"address": address} if address else {})
+    return search_result(state, search_folder, writer.run_id, writer.view_path, address)
 
 
 def _run(

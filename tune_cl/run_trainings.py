@@ -10,7 +10,7 @@ from typing import Any
 
 from trainables.core.prose import say
 from trainables.core.storage import patiently
-from trainables.evaluation.metrics import dev_key
+from trainables.evaluation.metrics import dev_key, in_words
 from trainables.training.factory import AnyPrepared
 from trainables.training.saves import DAMAGED
 from tune_cl.confirmation.request import SeedRun, by_training, new_seeds, seed_run
@@ -137,7 +137,7 @@ class SeedTrainings:
             patiently(lambda: fetch_results(remote, run.folder))
         result = self._record(run)
         at = f"at iteration {result['best_iteration']} of {result['iterations']}"
-        say(f"{number} {run.name}: dev {self.state.metric} {result['dev']:.4f} {at}")
+        say(f"{number} {run.name}: dev {in_words(self.state.metric)} {result['dev']:.4f} {at}")
 
     def _record(self, run: SeedRun) -> dict[str, Any]:
         """Records what the journal does not have yet of an ended training's result; returns the result."""

@@ -17,7 +17,7 @@ from tune_cl.history.state import Dev, SearchState, TrialState, experiment_of, o
 from tune_cl.history.tracking_uri import SQLITE, masked
 from tune_cl.search.analysis import selection_bias
 from tune_cl.search.remarks import Remark, remarks
-from tune_cl.space.wording import PLAIN_TRAINING
+from tune_cl.space.wording import PLAIN_TRAINING, LabelFree, label_free_of
 from tune_cl.tracking.cursor import Cursor, load
 from tune_cl.tracking.layout import PARENT, target, view_path
 
@@ -67,6 +67,7 @@ class SearchResult:
     plain                                     what its plain trials are called
     opened                                    all keys that it searched
     over_curricula, compares                  whether it is about curricula, and whether its arms differ
+    address                                   of the Ray cluster that it ran on, if that is not a local one
     """
 
     search: str
@@ -94,19 +95,22 @@ class SearchResult:
     default: Trial | None
     arms: dict[Arm, ArmResult]
     failed_twins: tuple[FailedTwin, ...]
-    first_stage: dict[str, Any] | None
-    label_free: dict[str, Any] | None
+    first_stage: LabelFree | None
+    label_free: LabelFree | None
     best_ranker: str | None
     objective: str | None
     storage: str
     tracking_uri: str
     mlflow_run_id: str | None
     mlflow_view: str | None
+    address: str | None = None
 
     @property
     def document(self) -> dict[str, Any]:
         """The JSON document of `run` and `resume`."""
-        return asdict(self)
+        told = asdict(self)
+        address = told.pop("address")
+        return told | ({"address": address} if address else {})
 
 
 def best_of(state: SearchState, arm: Arm | None = None) -> Trial | None:
@@ -128,7 +132,11 @@ def default_result(state: SearchState) -> Trial | None:
 
 
 def search_result(
-    state: SearchState, search_folder: SearchFolder, run_id: str | None, view: str | None
+    state: SearchState,
+    search_folder: SearchFolder,
+    run_id: str | None = None,
+    view: str | None = None,
+    address: str | None = None,
 ) -> SearchResult:
     """The result of a search, finished or not. `run_id`, `view`: of the parent run in MLflow, once known.
 
@@ -142,6 +150,7 @@ def search_result(
             f"{'; '.join(sorted(reasons)) or 'none was run'}; log: {search_folder.journal}"
         )
     found, effects, plain = _interpreted(state)
+    first_stage, label_free = label_free_of(state.label_free)
     sound = [trial for trial in state.by_number() if trial.outcome != "failed"]
     ranker = search_folder.folder / TRIALS / BEST_RANKER
     return SearchResult(
@@ -173,14 +182,15 @@ def search_result(
             for arm in ARMS
         },
         failed_twins=failed_twins(state),
-        first_stage=state.label_free.get("first_stage"),
-        label_free=state.label_free.get("label_free"),
+        first_stage=first_stage,
+        label_free=label_free,
         best_ranker=str(ranker) if (state.end or {}).get("checkpoint") else None,
         objective=option_of(state.objective) or None,
         storage=search_folder.address,
         tracking_uri=masked(search_folder.tracking_uri),
         mlflow_run_id=run_id,
         mlflow_view=view,
+        address=address,
     )
 
 

@@ -242,7 +242,7 @@ def tracked(search_folder: SearchFolder) -> SearchFolder:
 
 
 def confirm(search_folder: SearchFolder, **options: Any) -> dict[str, Any]:
-    return confirm_search(tracked(search_folder), Request(**options), None)
+    return confirm_search(tracked(search_folder), Request(**options), None).document
 
 
 def state_of(search_folder: SearchFolder) -> SearchState:

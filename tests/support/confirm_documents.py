@@ -1,31 +1,76 @@
-"""Documents of a confirmation, without trainings."""
+"""Verdicts without trainings."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from tune_cl.cli import command_of
+from tune_cl.confirmation.request import Request
+from tune_cl.confirmation.verdict import (
+    WITHOUT_CURRICULUM,
+    ConfigurationResult,
+    Fair,
+    OpponentResult,
+    Role,
+    TrainingResult,
+    VerdictFacts,
+    verdict_of,
+)
+from tune_cl.report.story import of_verdict
 
-def row_of(difference: float, p: float, p_new: float = 0.04, runs: int = 3, **other: Any) -> dict[str, Any]:
+FIGURES = "p_per_seed", "difference", "size", "p_value", "p_adjusted", "p_new", "p_new_adjusted", "ci95", "ci95_new"
+FIGURES += "marks", "seed_matters"
+
+
+def run_of(seed: int, value: float = 0.5, **other: Any) -> TrainingResult:
+    told = {"run_file": f"/runs/seed-{seed}/test/test.run.txt", "dev": value, "dev_by_iteration": (value,)}
+    told |= {"best_iteration": 1, "iterations": 1, "seconds": 1.0, "metrics": {"map": value}}
+    return TrainingResult(**{"seed": seed, "value": value, **told, **other})
+
+
+def runs_of(runs: int, value: float = 0.5) -> tuple[TrainingResult, ...]:
+    return tuple(run_of(seed, value) for seed in range(1, runs + 1))
+
+
+def figures_of(difference: float, p: float, p_new: float = 0.04, **other: Any) -> dict[str, Any]:
+    """The fields of a test."""
+    told = {"p_per_seed": (), "difference": difference, "size": difference, "p_value": p, "p_adjusted": p}
+    told |= {"p_new": p_new, "p_new_adjusted": p_new, "ci95": (-0.01, 0.03), "ci95_new": (-0.02, 0.04), "marks": ""}
+    return told | {"seed_matters": True} | {key: other[key] for key in FIGURES if key in other}
+
+
+def row_of(difference: float, p: float, p_new: float = 0.04, runs: int = 3, **other: Any) -> ConfigurationResult:
     """A configuration with one opponent, the plain champion, unless `opponents` are given."""
-    tested = {"difference": difference, "size": difference, "p_adjusted": p, "p_new_adjusted": p_new}
-    tested |= {"ci95": [-0.01, 0.03], "ci95_new": [-0.02, 0.04], "marks": ""}
-    told = {"label": "root", "trial_id": "t0001", "runs": [{}] * runs, "mean": 0.51234, "sd": 0.0125}
-    row = told | tested | {"also_differs": [], "has_curriculum": True, "seed_matters": True, "against": "baseline"}
-    row |= other
-    own = {key: row[key] for key in (*tested, "seed_matters")}
-    return row if "opponents" in row else row | {"opponents": [opponent_of("champion", runs, **own)]}
+    figures = figures_of(difference, p, p_new, **other)
+    told = {"label": "root", "trial_id": "t0001", "params": {}, "runs": runs_of(runs), "mean": 0.51234, "sd": 0.0125}
+    told |= {"also_differs": (), "has_curriculum": True, "against": "baseline", **figures, **other}
+    if "opponents" not in told:
+        told["opponents"] = (opponent_of("champion", runs, **figures),)
+    return ConfigurationResult(**told)
 
 
-def opponent_of(role: str, runs: int = 3, **other: Any) -> dict[str, Any]:
+def opponent_of(role: Role, runs: int = 3, **other: Any) -> OpponentResult:
     label = "baseline" if role == "champion" else role
-    row = {"roles": [role], "label": label, "trial_id": "t0000" if role == "champion" else None, "params": {}}
-    return row | {"runs": [{}] * runs, "mean": 0.5, "sd": 0.02} | other
+    told = {"roles": (role,), "label": label, "trial_id": "t0000" if role == "champion" else None, "params": {}}
+    return OpponentResult(**{**told, "runs": runs_of(runs), "mean": 0.5, "sd": 0.02, **figures_of(0, 1), **other})
 
 
-def document_of(*rows: dict[str, Any], verdict: str = "better", correction: str = "holm") -> dict[str, Any]:
-    head = {"search": "toy", "storage": "/runs", "tracking_uri": "", "metric": "map", "split": "test", "queries": 12}
-    seeds = list(range(1, len(rows[0]["runs"]) + 1))
-    tested = {"baseline": rows[0]["opponents"][0], "configurations": list(rows), "opponents": rows[0]["opponents"]}
-    tested |= {"verdict": verdict, "these_seeds": verdict, "correction": correction, "plain": "without the curriculum"}
-    fair = {"tuned": True, "keys": ["training.lr"], "trials": {"plain": 6, "curriculum": 6}}
-    return head | tested | {"seeds": seeds, "failed": [], "dropped": [], "fair": fair}
+def made_verdict(
+    *rows: ConfigurationResult, verdict: Any = "better", correction: str = "holm", **other: Any
+) -> VerdictFacts:
+    told = {"search": "toy", "storage": "/runs", "tracking_uri": "", "metric": "map", "split": "test", "queries": 12}
+    told |= {"clusters": 12, "seeds": tuple(range(1, len(rows[0].runs) + 1)), "asked": Request()}
+    told |= {"verdict": verdict, "these_seeds": verdict, "correction": correction, "plain": WITHOUT_CURRICULUM}
+    told |= dict.fromkeys(("default", "detectable", "seeds_needed", "components"))
+    told |= dict.fromkeys(("readings_of_seeds", "collapsed", "two_groups"), ())
+    fair = Fair(True, ("training.lr",), {"plain": 6, "curriculum": 6})
+    return VerdictFacts(**{"configurations": rows, "fair": fair, **told, **other})
+
+
+def said(document: dict[str, Any]) -> str:
+    """What the document of a confirmation says first, as it does on the terminal."""
+    return " ".join(of_verdict(verdict_of(document))[0].sentences)
+
+
+def shown(document: dict[str, Any]) -> str:
+    return command_of("confirm").render(verdict_of(document))

@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from tests.support.confirm_documents import figures_of, made_verdict, run_of
 from tests.support.data_folders import write_folder
 from trainables.core.randomness import generator
 from trainables.data import load_data
 from trainables.evaluation.metrics import METRICS
 from trainables.evaluation.trec_files import write_per_query
+from tune_cl.confirmation.verdict import ConfigurationResult, Fair, OpponentResult, verdict_file
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import forecast_of
 from tune_cl.experiment.load import load_experiment
@@ -23,6 +25,7 @@ from tune_cl.search.driver import trial_id
 
 QUERIES = 12
 HOSTILE = "</script><script>alert(1)</script> <img src=http://evil.example/x onerror='alert(2)'> & \"quoted\""
+TESTED = (("root n=2, turns", 0.60), (HOSTILE, 0.55))  # labels and means
 SPACE = """
 data: {folder}
 ranker: conv_knrm
@@ -107,53 +110,32 @@ class Case:
         self.events.append({"event": "search_end", "best": None, "cost": cost, "seconds": 9.0, "time": self.time + 1})
 
     def confirm(self, p_new: float = 0.03, **other: Any) -> None:
-        """The document and files of a confirmation with two configurations and three seeds."""
-        labels = {"baseline": 0.50, "root n=2, turns": 0.60, HOSTILE: 0.55}
-        rows = [self._confirmed(label, mean, place, p_new) for place, (label, mean) in enumerate(labels.items())]
-        document = {
-            "search": self.search_folder.name,
-            "metric": "map", "split": "test", "seeds": [1, 2, 3], "baseline": rows[0],
-            "configurations": rows[1:], "correction": "holm", "verdict": "better",
-            "these_seeds": "better", "queries": 12, "detectable": 0.018, "seeds_needed": 4,
-            "plain": "without the curriculum",
-            "fair": {"tuned": False, "keys": [], "trials": {"plain": 1, "curriculum": 14}},
-        }  # fmt: skip
-        for row in rows[1:]:
-            test = (
-                "difference",
-                "size",
-                "p_value",
-                "p_adjusted",
-                "p_new",
-                "p_new_adjusted",
-                "ci95",
-                "ci95_new",
-                "marks",
-            )
-            row["opponents"] = [{"roles": ["champion", "default"], **rows[0], **{key: row[key] for key in test}}]
-            row["against"] = rows[0]["label"]
-        document["opponents"] = rows[1]["opponents"]
-        path = self.search_folder.folder / "confirmation" / "test.json"
+        """The verdict and files of a confirmation with two configurations and three seeds."""
+        plain = self._trained("baseline", 0.50, 0)
+        rows = [self._confirmed(label, mean, place, p_new, plain) for place, (label, mean) in enumerate(TESTED, 1)]
+        told = {"detectable": 0.018, "seeds_needed": 4, "fair": Fair(False, (), {"plain": 1, "curriculum": 14})}
+        verdict = made_verdict(*rows, **{"search": self.search_folder.name, **told, **other})
+        path = verdict_file(self.search_folder.folder, "test")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(document | other))
+        path.write_text(json.dumps(verdict.document))
 
-    def _confirmed(self, label: str, mean: float, place: int, p_new: float) -> dict[str, Any]:
+    def _trained(self, label: str, mean: float, place: int) -> dict[str, Any]:
         runs = []
         for seed in (1, 2, 3):
             table = self.per_query(f"confirmed-{place}-{seed}", "test", 10 * place + seed)
-            runs.append({"seed": seed, "value": mean, "run_file": str(table.with_name("test.run.txt"))})
-        row = {"label": label, "trial_id": trial_id(place), "params": {}, "runs": runs, "mean": mean, "sd": 0.0123}
-        if not place:
-            return row
-        tested = {
-            "difference": mean - 0.5,
-            "size": mean - 0.5,
-            "p_value": 0.001,
-            "p_adjusted": 0.002,
-            "ci95": [0.01, 0.2],
-        }
-        tested |= {"p_new": p_new / 2, "p_new_adjusted": p_new, "ci95_new": [0.005, 0.21], "seed_matters": True}
-        return row | tested | {"p_per_seed": [0.1, 0.2, 0.3], "marks": ("", "‡", "†")[place]}
+            run = run_of(seed, mean, run_file=str(table.with_name("test.run.txt")), dev_by_iteration=())
+            runs.append(run)
+        told = {"label": label, "trial_id": trial_id(place), "params": {}, "runs": tuple(runs)}
+        return told | {"mean": mean, "sd": 0.0123}
+
+    def _confirmed(
+        self, label: str, mean: float, place: int, p_new: float, plain: dict[str, Any]
+    ) -> ConfigurationResult:
+        own = {"p_value": 0.001, "ci95": (0.01, 0.2), "ci95_new": (0.005, 0.21), "marks": " ‡†"[place].strip()}
+        figures = figures_of(mean - 0.5, 0.002, p_new, **own) | {"p_new": p_new / 2}
+        opponent = OpponentResult(roles=("champion", "default"), **plain, **figures)
+        differing = {"against": "baseline", "has_curriculum": True, "also_differs": (), "opponents": (opponent,)}
+        return ConfigurationResult(**self._trained(label, mean, place), **figures, **differing)
 
     def write(self) -> SearchFolder:
         with Journal(self.search_folder.folder) as journal:

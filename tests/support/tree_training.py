@@ -7,7 +7,8 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 
-from trainables.config.keys import TrainingRun, validated
+from trainables.config.keys import TrainingRun
+from trainables.config.rules import validated
 from trainables.data.columns import RankingData
 from trainables.rankers.lambdamart import parameters, require_features
 from trainables.training.prepared import NO_TEXTS, PreparedData

@@ -81,7 +81,7 @@ def recorded(document: Mapping[str, Any]) -> Objective:
         return Objective(**{key: document.get(key) for key in ("file", "digest")}, name=str(document["name"]))
     except (KeyError, TypeError, AttributeError):
         right = f"no such key in a file: {OPTION} FILE.py:FUNCTION gives the function"
-        raise ConfigError(Problem("objective", "is no record of a function", right)) from None
+        raise ConfigError(Problem("objective", "is not a record of a function", right)) from None
 
 
 def same(record: Objective, given: Objective) -> Objective:
@@ -99,7 +99,7 @@ def objective_of(function: Function | Objective) -> Objective:
         return function
     if not callable(function):
         right = "a function (config, trial)"
-        raise ConfigError(Problem("objective", f"{function!r} is no function", right))
+        raise ConfigError(Problem("objective", f"{function!r} is not a function", right))
     code = _code(function)
     try:
         inspect.signature(function).bind({}, None)

@@ -7,7 +7,7 @@ and `unflatten` convert between the two.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -23,7 +23,6 @@ from pydantic.fields import FieldInfo
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.registry import Registry
 from trainables.core.validation import ActiveIf, OneOf, Section, active_values, needs, problems_of, shown
-from trainables.curriculum.difficulty_file import no_file
 from trainables.curriculum.negatives import SCHEDULES
 from trainables.curriculum.pacing import PACINGS, Schedule
 from trainables.curriculum.scoring import SCORINGS, TEACHERS
@@ -426,7 +425,7 @@ def known_metric(value: str) -> str:
     except ConfigError as error:
         raise ValueError(f"{error.problems[0].wrong}; {METRIC_FORMS}") from None
     if isinstance(measure, Elsewhere) and not measure.is_share:
-        raise ValueError(f"'{value}' is no share between 0 and 1; {METRIC_FORMS}")
+        raise ValueError(f"'{value}' is not a fraction between 0 and 1; {METRIC_FORMS}")
     return value
 
 
@@ -497,84 +496,6 @@ class TrainingRun(Section):
         return flatten(active_values(self, self))
 
 
-def curriculum_misfits(run: TrainingRun) -> list[Problem]:
-    """A Problem for each configured key that this kind of ranker cannot follow, or that contradicts another."""
-    return list(tree_misfits(run) if run.grows_trees else network_misfits(run))
-
-
-def tree_misfits(run: TrainingRun) -> Iterator[Problem]:
-    name, curriculum, training = run.ranker["name"], run.curriculum, run.training
-    yield from vector_misfits(run)
-    used = {"pacing": curriculum.pacing, "weighting": curriculum.weighting}
-    for key, value in (used | {"negatives.schedule": curriculum.negatives.schedule}).items():
-        if value != "none":
-            wrong = f"'{value}' does not apply to {name}, which grows trees on all its data"
-            right = "curriculum.subset or curriculum.objective_switch: mse, with curriculum.switch (trees)"
-            yield Problem(f"curriculum.{key}", wrong, right)
-    if curriculum.objective_switch not in ("none", "mse"):
-        wrong = f"'{curriculum.objective_switch}' does not apply to {name}"
-        yield Problem("curriculum.objective_switch", wrong, "none or mse")
-    if training.max_iterations < 1:
-        yield Problem("training.max_iterations", f"{name} without trees ranks nothing", "1 or more")
-    network = "a ranker that is a network over texts"
-    if training.average != "none":
-        yield Problem("training.average", f"{name} has no weights to average", f"none, or {network}")
-    if training.label_smoothing:
-        wrong = f"{name} has no distribution of labels to smooth"
-        yield Problem("training.label_smoothing", wrong, f"0, or {network}")
-    if training.pretrain_data is not None:
-        yield Problem("training.pretrain_data", f"{name} starts from no weights", f"null, or {network}")
-
-
-def network_misfits(run: TrainingRun) -> Iterator[Problem]:
-    training, loss = run.training, run.training.loss
-    if run.curriculum.subset != "none":
-        wrong = f"{run.ranker['name']} is not trained on a subset first"
-        right = "curriculum.pacing or curriculum.weighting, or ranker.name: lambdamart"
-        yield Problem("curriculum.subset", wrong, right)
-    if LOSSES[loss].kind == "listwise" and not isinstance(training.negatives, int):
-        wrong = f"'{training.negatives}' makes no lists, which loss {loss} reads"
-        yield Problem("training.negatives", wrong, "a number of negatives in each list, e.g. 7")
-    if training.label_smoothing and "label_smoothing" not in LOSSES[loss].needs:
-        able = " or ".join(name for name, other in LOSSES.items() if "label_smoothing" in other.needs)
-        wrong = f"loss {loss} has no distribution of labels to smooth"
-        yield Problem("training.label_smoothing", wrong, f"0, or loss {able}")
-    yield from reversed_ranks("training.negative_ranks", training.negative_ranks)
-    if training.pretrain_data is not None and training.reads_teacher:
-        wrong = "a loss or negatives by a teacher cannot be pre-trained: the teacher knows the target's data only"
-        yield Problem("training.pretrain_data", wrong, "null, or another loss and hard_negatives")
-    yield from vector_misfits(run)
-    key, schedule = "curriculum.negatives.schedule", run.curriculum.negatives.schedule
-    if schedule in ("ranks", "sources") and not training.draws_hard_negatives:
-        wrong = f"'{schedule}' ends at hard negatives, and training.* draws none"
-        yield Problem(key, wrong, "training.hard_negatives: first_stage or teacher, and training.negatives: a number")
-    if schedule == "groups" and not LOSSES[loss].by_groups:
-        yield Problem(key, f"'groups' is of loss cl_drd, and the loss is {loss}", "training.loss: cl_drd")
-    yield from reversed_ranks("curriculum.negatives.start", run.curriculum.negatives.start)
-
-
-def reversed_ranks(key: str, ranks: tuple[int, int] | None) -> Iterator[Problem]:
-    low, high = ranks or (1, 1)
-    if low > high:
-        yield Problem(key, f"{low} is above {high}", f"e.g. [{high}, {low}]")
-
-
-def vector_misfits(run: TrainingRun) -> Iterator[Problem]:
-    """A Problem for each key that asks for vectors of texts of a ranker that has none, or of another loss."""
-    name, training = run.ranker["name"], run.training
-    embeds = RANKERS[name].settings.embeds
-    able = ", ".join(other for other, kind in RANKERS.items() if kind.settings.embeds)
-    if run.evaluation.retrieve is not None and not embeds:
-        wrong = f"{name} has no vectors of texts to search a collection by"
-        yield Problem("evaluation.retrieve", wrong, f"null, or ranker {able}")
-    if training.in_batch_negatives and not embeds:
-        wrong = f"{name} scores each document with its own query only"
-        yield Problem("training.in_batch_negatives", wrong, f"false, or ranker {able}")
-    elif training.in_batch_negatives and training.loss != "softmax":
-        wrong = f"loss {training.loss} does not compare a query with the documents of others"
-        yield Problem("training.in_batch_negatives", wrong, "false, or loss softmax")
-
-
 NEEDS = needs(TrainingRun)
 
 
@@ -638,20 +559,6 @@ def configuration_fields(rankers: Iterable[str]) -> dict[str, FieldInfo]:
 def ranker_fields(ranker: str) -> dict[str, FieldInfo]:
     """Dotted key -> field of one ranker's settings."""
     return dotted_keys(RANKERS[ranker].settings, "ranker.")
-
-
-def validated(tree: Mapping[str, Any]) -> TrainingRun:
-    """The training that a nested mapping describes; raises ConfigError with every problem in it."""
-    problems = ranker_problems(tree["ranker"]) if "ranker" in tree else []
-    try:
-        run = TrainingRun.model_validate({key: value for key, value in tree.items() if key != "ranker" or not problems})
-    except ValidationError as error:
-        raise ConfigError([*problems, *problems_of(error, dotted_keys(TrainingRun))]) from None
-    if run.curriculum.reads_scoring and run.curriculum.scoring == "file" and run.curriculum.file is None:
-        problems = [*problems, no_file(None)]
-    if problems := problems or curriculum_misfits(run):
-        raise ConfigError(problems)
-    return run
 
 
 def ranker_problems(ranker: Any) -> list[Problem]:

@@ -170,7 +170,10 @@ def _not_loaded(error: BaseException, name: str) -> UserError:
     ]
     location = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else f"{OPTION} {name}"
     text = " ".join(str(error).split())
-    return ConfigError(Problem(location, f"{type(error).__name__}: {text}", "a plug-in that loads without errors"))
+    right = "a plug-in that loads without errors"
+    if isinstance(error, ModuleNotFoundError) and error.name and (Path(name).parent / f"{error.name}.py").is_file():
+        right = f"a plug-in is one file: put {error.name}.py into it, or install that as a package"
+    return ConfigError(Problem(location, f"{type(error).__name__}: {text}", right))
 
 
 def _forget(module: str) -> None:

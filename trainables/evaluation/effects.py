@@ -204,7 +204,7 @@ def _noise(contrasts: np.ndarray, shared: np.ndarray, known: SeedNoise | None) -
         of_queries = float(contrasts.var(axis=2, ddof=1).mean())
     if seeds == 1 and known is not None:
         whole = known.variance + of_queries / queries
-        freedom = known.freedom * whole / max(known.variance, TINY)
+        freedom = known.freedom * max(whole, TINY) / max(known.variance, TINY)  # both 0 where the seed changes nothing
         return _Noise(whole, min(freedom, rows * max(queries - 1, 1) + known.freedom), known.variance, shared)
     if queries == 1:
         of_seed = float(contrasts[..., 0].var(axis=1, ddof=1).mean())

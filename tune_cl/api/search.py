@@ -14,7 +14,8 @@ from trainables.core.prose import say
 from trainables.data.tables_in_memory import Data, as_source
 from tune_cl.api.session import working
 from tune_cl.api.verdict import Verdict
-from tune_cl.confirmation.request import Request, last_verdict
+from tune_cl.confirmation.request import Request
+from tune_cl.confirmation.verdict import last_verdict
 from tune_cl.experiment.experiment import PLAIN
 from tune_cl.experiment.load import Overrides, Source, requested_experiment
 from tune_cl.experiment.paths import in_any_folder
@@ -95,8 +96,8 @@ def run(
         with loading():  # only after the input is checked
             from tune_cl.run_search import start_search
 
-        document = start_search(experiment, search_folder, address, panel)
-    return Search(search_folder, document, own)
+        result = start_search(experiment, search_folder, address, panel)
+    return Search(search_folder, result, own)
 
 
 def open_search(
@@ -115,10 +116,10 @@ class Search:
     """A search as its journal has it now: trials, curves and the best trial can be read while it runs, too."""
 
     def __init__(
-        self, search_folder: SearchFolder, document: dict[str, Any] | None = None, objective: Objective | None = None
+        self, search_folder: SearchFolder, result: SearchResult | None = None, objective: Objective | None = None
     ):
         self.search_folder = search_folder
-        self._document, self._objective = document, objective
+        self._result, self._objective = result, objective  # the result until something else is trained
 
     @property
     def name(self) -> str:
@@ -137,12 +138,12 @@ class Search:
     @property
     def document(self) -> dict[str, Any]:
         """That of `tune-cl run --json`. Raises WorkFailed if no trial gave a value."""
-        return self.result.document if self._document is None else self._document
+        return self.result.document
 
     @property
     def result(self) -> SearchResult:
         """What it has come to, finished or not. Raises WorkFailed if no trial gave a value."""
-        return recorded_result(self.search_folder)
+        return self._result or recorded_result(self.search_folder)
 
     @property
     def metric(self) -> str:
@@ -207,8 +208,8 @@ class Search:
     @property
     def verdict(self) -> Verdict | None:
         """That of the last confirmation on test; None before the first."""
-        document = last_verdict(self.search_folder.folder, "test")
-        return None if document is None else Verdict(document)
+        found = last_verdict(self.search_folder.folder, "test")
+        return found and Verdict.of(found)
 
     def resume(
         self,
@@ -225,13 +226,12 @@ class Search:
         with self._working(progress, objective, address, allow_open_ray) as panel:
             if self.finished and not retry_failed:
                 if is_complete(self.search_folder, self._state):
-                    self._document = self.result.document
                     return self
                 say(f"'{self.name}' is finished; completing its report and MLflow's records")
             with loading():
                 from tune_cl.run_search import resume_search
 
-            self._document = resume_search(self.search_folder, address, panel, self._objective, retry_failed)
+            self._result = resume_search(self.search_folder, address, panel, self._objective, retry_failed)
         return self
 
     def tune_plain(
@@ -250,7 +250,7 @@ class Search:
             with loading():
                 from tune_cl.run_search import tune_plain
 
-            self._document = tune_plain(self.search_folder, trials, address, panel, self._objective)
+            self._result = tune_plain(self.search_folder, trials, address, panel, self._objective)
         return self
 
     @contextmanager
@@ -261,6 +261,7 @@ class Search:
         with working(progress) as panel:
             self._objective = objective_of(objective) if objective is not None else self._objective
             require_ray(address, allow_open_ray)
+            self._result = None
             yield panel
 
     def confirm(
@@ -312,8 +313,8 @@ class Search:
             with loading():
                 from tune_cl.run_confirmation import confirm_search
 
-            document = confirm_search(self.search_folder, request, address, self._objective, panel)
-        return Verdict(document)
+            found = confirm_search(self.search_folder, request, address, self._objective, panel)
+        return Verdict.of(found)
 
     def effects(
         self,

@@ -69,11 +69,15 @@ class Command:
         """Adds its own arguments; by default it has none."""
 
     def execute(self, options: argparse.Namespace) -> Any:
-        """Does the work and returns the document that --json prints."""
+        """Does the work and returns the result: the document that --json prints, or a class that has it."""
         raise NotImplementedError
 
+    def document(self, result: Any) -> Any:
+        """What --json prints of a result."""
+        return getattr(result, "document", result)
+
     def render(self, document: Any) -> str:
-        """The document as text."""
+        """The result as text."""
         raise NotImplementedError
 
     def failed(self, document: Any) -> bool:
@@ -181,7 +185,7 @@ def _run(arguments: list[str]) -> int:
         return FAILED if command.failed(document) else DONE
     with _stdout_for_json() as stdout:
         document = command.execute(options)
-        stdout.write(visible(json.dumps(_plain(document), ensure_ascii=False)) + "\n")
+        stdout.write(visible(json.dumps(_plain(command.document(document)), ensure_ascii=False)) + "\n")
     return FAILED if command.failed(document) else DONE
 
 

@@ -258,7 +258,7 @@ def _scheduler(document: dict[str, Any]) -> str:
     text = f"{document['scheduler']}: {summary.replace('reduction_factor', format(document['reduction_factor'], 'g'))}"
     if rungs := document["rungs"]:
         text += f"; {'rungs at iterations' if len(rungs) > 1 else 'a rung at iteration'} {', '.join(map(str, rungs))}"
-    return text + (f"; trials are compared: {document['judged']}" if document["judged"] else "")
+    return text + (f"; each trial is compared {document['judged']}" if document["judged"] else "")
 
 
 def _budgets(document: dict[str, Any]) -> str:

@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-import math
 import re
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import counted, say, wrapped
+from trainables.evaluation.effects import Effects
 from trainables.evaluation.metrics import in_words as in_metric_words
 from trainables.evaluation.significance import CORRECTIONS
 from tune_cl.api.search import open_search
 from tune_cl.cli import Command
 from tune_cl.cli.options import add_name, add_objective, add_session, training_options
-from tune_cl.cli.tables import table
-from tune_cl.confirmation.request import ONE_TRAINING, Request
-from tune_cl.confirmation.verdict import (
-    corrected,
-    every_row,
-    interval_of,
-    notes_of,
-    of_curricula,
-    of_these_seeds,
-    opponents,
-    p_heading,
-    sentence,
-    size_of,
-)
+from tune_cl.cli.tables import table, text
+from tune_cl.confirmation.request import Request
+from tune_cl.confirmation.verdict import VerdictFacts
+from tune_cl.effects.words import sentences_of_search
 from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, search_folder_of
-from tune_cl.search.remarks import grouped, in_count
-from tune_cl.space.wording import arm_words, label_free_rows
+from tune_cl.report.story import notes, of_verdict
 
 
 class ConfirmCommand(Command):
@@ -89,37 +78,21 @@ class ConfirmCommand(Command):
         add_objective(parser)
         add_session(parser)
 
-    def execute(self, options: Namespace) -> dict[str, Any]:
+    def execute(self, options: Namespace) -> VerdictFacts:
         request = _request(options)
         place = {"storage": options.storage, "tracking_uri": options.tracking_uri}
         if folds := searches_of_folds(options.storage, options.name):
             return confirm_folds(options.name, folds, request, **place, **training_options(options))
-        return open_search(options.name, **place).confirm(**asdict(request), **training_options(options)).document
+        return open_search(options.name, **place).confirm(**_given(request), **training_options(options))
 
-    def render(self, document: dict[str, Any]) -> str:
-        seeds, queries = counted(len(document["seeds"]), "seed"), counted(document["queries"], "query")
-        head = f"{in_metric_words(document['metric'])} on {document['split']}, {queries}, {seeds} a configuration"
-        compared = every_row(document)
-        notes = [
-            f"not tested, because {in_count(names)} failed: {reason}"
-            for reason, names in grouped(
-                {f"{run['label']}, seed {run['seed']}": run["reason"] for run in document["failed"]}
-            ).items()
-        ]
-        notes += [
-            f"{one['label']}: not tested, no more training after seeds {one['seeds']}" for one in document["dropped"]
-        ]
-        lines = [*map(wrapped, _sentences(document)), "", *_selection(document), head, "", _tests(document), ""]
-        lines += [wrapped(f"{name_of(row)}  {row['label']}") for row in compared]
-        if folds := document.get("folds"):
-            lines += ["", table(["mean of each fold", *folds], [(name_of(row), *row["folds"]) for row in compared])]
-        lines += _looks(document)
-        if (count := len(document["configurations"])) > 1 and corrected(document):  # so one that lacks 0 proves nothing
-            lines.append(wrapped(f"Each interval is of one configuration; p is corrected for all {count}."))
-        lines += ["", *_among(document), *_against(document), *map(wrapped, notes)]
-        folder = search_folder_of(document["storage"], document["search"])
-        report = replace(folder, tracking_uri=document["tracking_uri"]).command("report")
-        return "\n".join([*lines, "", f"Read the report:  {report}"])
+    def render(self, document: VerdictFacts) -> str:
+        folder = replace(search_folder_of(document.storage, document.search), tracking_uri=document.tracking_uri)
+        return f"{text(of_verdict(document))}\n\nRead the report:  {folder.command('report')}"
+
+
+def _given(request: Request) -> dict[str, Any]:
+    """The options as `Search.confirm` takes them."""
+    return {one.name: getattr(request, one.name) for one in fields(Request)}
 
 
 def searches_of_folds(storage: str, name: str) -> list[str]:
@@ -133,7 +106,7 @@ def searches_of_folds(storage: str, name: str) -> list[str]:
 
 def confirm_folds(
     name: str, names: Sequence[str], request: Request, storage: str, tracking_uri: str | None, **options: Any
-) -> dict[str, Any]:
+) -> VerdictFacts:
     """Confirms the search of each fold, then joins them; `options`: others of `Search.confirm`. Raises ConfigError for
     what only one search can be asked."""
     single = {"--until-settled": request.until_settled, "--against": request.against}
@@ -141,11 +114,12 @@ def confirm_folds(
         raise ConfigError(problems)
     from tune_cl.confirmation.folds import joined  # imports SciPy's statistics
 
-    documents = []
+    verdicts = []
     for one in names:
         say(f"search {one}")
-        documents.append(open_search(one, storage, tracking_uri).confirm(**asdict(request), **options).document)
-    return joined(name, documents, request)
+        verdicts.append(open_search(one, storage, tracking_uri).confirm(**_given(request), **options))
+    found = joined(name, verdicts, request)
+    return replace(found, notes=notes(found))
 
 
 def _request(options: Namespace) -> Request:
@@ -161,107 +135,6 @@ def _request(options: Namespace) -> Request:
     return Request(**{name: value for name, value in given.items() if value is not None})
 
 
-def _selection(document: dict[str, Any]) -> list[str]:
-    """A table of the selection on dev; empty without one."""
-    selection = document.get("selection", [])
-    seeds = max((len(row["devs"]) for row in selection), default=0)
-    columns = ["arm", f"selection on dev, {counted(seeds, 'seed')}", document["metric"], ""]
-    names = {arm: arm_words(arm, of_curricula(document)) for arm in ("plain", "curriculum")}
-    rows = [
-        (names[row["arm"]], f"{row['trial_id']} {row['label']}", row["mean"], "chosen" if row["chosen"] else "")
-        for row in selection
-    ]
-    return [table(columns, rows), ""] if seeds else []
-
-
-def _looks(document: dict[str, Any]) -> list[str]:
-    """A table of the interim analyses of --until-settled; empty without them."""
-    columns = ["seeds", "against", "difference", "p", "stops at", "decision"]
-    rows = [
-        (str(look["seeds"]), look["against"], f"{look['difference']:+.4f}", _p(look["p_new"]),
-         f"{look['boundary']:.2g}", look["decision"])
-        for look in document.get("looks", [])
-    ]  # fmt: skip
-    return ["", table(columns, rows), "p in the first table is adjusted for all interim analyses."] if rows else []
-
-
-def _p(value: float | None) -> str:
-    return "-" if value is None or math.isnan(value) else f"{value:.4f}"
-
-
-def _among(document: dict[str, Any]) -> list[str]:
-    """A table of the configurations against one another, with --best-of."""
-    columns = ["one against another", "difference [95 %]", p_heading(document)]
-    rows = [
-        (f"{row['label']} - {row['other']}", _difference(row), _p(row["p_new_adjusted"]))
-        for row in document.get("among", [])
-    ]
-    return [table(columns, rows), ""] if rows else []
-
-
-def _against(document: dict[str, Any]) -> list[str]:
-    """A table of the existing rankers; empty if there are none."""
-    rows = [
-        (_existing(row), f"{row['mean']:.4f}", *_over_queries(row), *_over_queries(row["best"]))
-        for row in document.get("against", [])
-    ]
-    if not rows:
-        return []
-    best = f"'{document['against'][0]['best']['label']}' is above it by"
-    columns = ["existing ranker", document["metric"], "from the baseline [95 %]", "p", f"{best} [95 %]", "p"]
-    return [table(columns, rows), wrapped(ONE_TRAINING), ""]
-
-
-def _existing(row: dict[str, Any]) -> str:
-    """An existing ranker's name, with the precision that its scores were computed in."""
-    return f"{row['label']} ({row['precision']})" if row.get("precision") else row["label"]
-
-
-def _over_queries(tested: dict[str, Any]) -> tuple[str, str]:
-    low, high = tested["ci95"]
-    return f"{tested['difference']:+.4f} [{low:+.4f}, {high:+.4f}]", _p(tested["p_adjusted"])
-
-
-def name_of(row: Mapping[str, Any]) -> str:
-    """A row's trial and, of an opponent, its roles."""
-    roles = ", ".join(row.get("roles", ()))
-    return " ".join(part for part in (row["trial_id"], roles) if part)
-
-
-def _tests(document: dict[str, Any]) -> str:
-    """A table of means; each configuration beside its tests against its opponents."""
-    columns = ["", "mean ± sd", "against", "difference [95 %]", p_heading(document), ""]
-    rows: list[tuple[str, ...]] = [
-        (row["label"], f"{row['mean']:.4f}", "", "", "", "") for row in label_free_rows(document)
-    ]
-    rows += [(name_of(one), _spread(one), "", "", "", "") for one in opponents(document)]
-    for row in document["configurations"]:
-        for place, one in enumerate(row["opponents"]):
-            figures = _difference(one), _p(one["p_new_adjusted"]), one["marks"]
-            rows.append((*((row["trial_id"], _spread(row)) if place == 0 else ("", "")), name_of(one), *figures))
-    return table(columns, rows)
-
-
-def _spread(row: Mapping[str, Any]) -> str:
-    return f"{row['mean']:.4f}" + (f" ± {row['sd']:.4f}" if len(row["runs"]) > 1 else "")
-
-
-def _difference(row: Mapping[str, Any]) -> str:
-    interval = interval_of(row)
-    return f"{size_of(row):+.4f}" + (f" [{interval[0]:+.4f}, {interval[1]:+.4f}]" if interval else "")
-
-
-def in_words(document: dict[str, Any]) -> str:
-    """The verdict in a few sentences."""
-    return " ".join(_sentences(document))
-
-
-def _sentences(document: dict[str, Any]) -> list[str]:
-    """The verdict, what holds for these trainings alone, and notes."""
-    notes = [f"Note: {note}." for note in notes_of(document)]
-    return [one for one in (sentence(document), of_these_seeds(document), *notes) if one]
-
-
 class PlanCommand(Command):
     """Examples:
       tune-cl plan quickstart --pilot 3
@@ -273,8 +146,10 @@ class PlanCommand(Command):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_name(parser)
-        parser.add_argument("--difference", type=float, metavar="D", help="how many seeds would show it?")
-        parser.add_argument("--power", type=float, default=0.8, help="the chance to show it (default .8)")
+        parser.add_argument(
+            "--difference", type=float, metavar="D", help="a difference to detect, for the seeds it needs"
+        )
+        parser.add_argument("--power", type=float, default=0.8, help="probability of detecting it (default .8)")
         each = "candidates of each arm (default 1: no selection)"
         parser.add_argument("--top", type=int, default=1, metavar="K", help=each)
         parser.add_argument("--pilot", type=int, metavar="N", help="train the baseline N times first, on dev")
@@ -309,8 +184,10 @@ class PlanCommand(Command):
             needed = document["seeds_needed"]
             seeds = counted(needed, "seed") if needed else "more than 100 seeds, or more queries"
             lines.append(f"To show {asked:g} on {counted(document['queries'], 'query')}: {seeds}.")
-        from tune_cl.effects.words import sentences_of_search
-
-        lines += [wrapped(" ".join(sentences_of_search(document)))]
+        effects = document["effects"] and Effects.of_document(document["effects"])
+        said = sentences_of_search(
+            document["search"], document["metric"], effects, document.get("over_curricula", True)
+        )
+        lines += [wrapped(" ".join(said))]
         lines += [wrapped(f"Note: {note}.") for note in document["notes"]]
         return "\n".join(lines).rstrip()

@@ -22,8 +22,9 @@ from typing import IO, Any
 
 from trainables.core.errors import ConfigError, DataError, Problem, WorkFailed
 from trainables.core.plugins import plugin_options
-from trainables.core.prose import counted, say, wrapped
+from trainables.core.prose import say
 from trainables.data.readers import letor
+from trainables.evaluation.metrics import in_words
 from trainables.rankers import RANKERS
 from tune_cl.api.search import Search, open_search, run
 from tune_cl.cli import Command
@@ -37,8 +38,7 @@ from tune_cl.cli.options import (
     experiment_options,
     training_options,
 )
-from tune_cl.cli.tables import short, table
-from tune_cl.confirmation.verdict import beside
+from tune_cl.cli.tables import table, text
 from tune_cl.experiment.load import Source, read_source
 from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import (
@@ -53,148 +53,49 @@ from tune_cl.history.search_folder import (
 from tune_cl.history.state import replay
 from tune_cl.history.tracking_uri import DATABASES, SQLITE, masked, resolve_tracking_uri
 from tune_cl.process import program
-from tune_cl.search.remarks import Remark, in_sentences
-from tune_cl.search_document import recorded_view
-from tune_cl.space.wording import CAUTION, DEFAULT, PLAIN_TRAINING, label_free_words, not_tuned, rankers, tuning_words
+from tune_cl.report.story import could_be_tuned, of_search
+from tune_cl.search_document import SearchResult, recorded_view
+from tune_cl.space.wording import PLAIN_TRAINING
 
 FOLD = re.compile(r"Fold([0-9]+)")
 CHECKPOINT = "checkpoint"  # in the folder of a function's best iteration
-Shown = dict[str, Any]
 
 
-def result_in_words(document: Shown) -> str:
-    """What puts the result in doubt, the best trial of each arm beside the default, then the commands to run next."""
-    from tune_cl.effects.words import sentences_of_search  # imports SciPy
-
-    best, plain = document.get("best_curriculum", document["best"]), document["baseline"]
-    won = best is not None and best["trial_id"] == document["best"]["trial_id"]
-    head = [
-        f"search {document['search']}: {rankers(document)} on {document['data']}, {_trials(document)} "
-        f"({document['stopped_early']} stopped early, {document['errored']} failed), "
-        f"{counted(document['iterations'], 'iteration')}, {document['seconds']:.0f} s"
-    ]
-    head += [f"What ended the search: {document['ended_by']}."] if document.get("ended_by") else []
-    found = [Remark(**remark) for remark in document.get("remarks", ())]
-    sentences = [
-        _tuning(document, plain),
-        _difference(document, best, plain),
-        *(
-            f"{one['trial_id']}, the twin of {', '.join(one['twin_of'])}, failed: {one['reason']}"
-            for one in document.get("failed_twins", ())
-        ),
-        " ".join(sentences_of_search(document)),
-        label_free_words(document, document["metric"], "dev"),
-        *(f"Note: {text}" for text in in_sentences(found, warnings=False)),
-    ]
-    warned = [f"Warning: {text}" for text in in_sentences(found, warnings=True)]
-    lines = [*map(wrapped, [*warned, *head]), "", _comparison(document, _columns(document, best, plain, won)), ""]
-    lines += [wrapped(one) for one in sentences if one]
-    return "\n".join([*lines, "", *_next(document, best)])
+def result_in_words(result: SearchResult) -> str:
+    """The story of a search, then the commands to run next."""
+    return "\n".join([text(of_search(result)), "", *_next(result)])
 
 
-def _trials(document: Shown) -> str:
-    if not _tuned(document):
-        return counted(document["trials"], "trial")
-    arms, other = document["arms"], "with a curriculum" if document["over_curricula"] else "others"
-    return f"{document['trials']} trials, {arms['plain']['trials']} plain and {arms['curriculum']['trials']} {other}"
-
-
-def _tuned(document: Shown) -> bool:
-    """Whether there were plain trials besides the default."""
-    return document["arms"]["plain"]["trials"] > 1
-
-
-def _columns(document: Shown, best: Shown | None, plain: Shown | None, won: bool) -> dict[str, Shown]:
-    """The trials that are shown, by their headings."""
-    other = "best" if won else "best other trial"
-    shown = {f"{'best curriculum' if document['over_curricula'] else other} ({best['trial_id']})": best} if best else {}
-    default = document["default"]
-    if plain and not (default and plain["trial_id"] == default["trial_id"]):
-        shown[f"plain, tuned ({plain['trial_id']})"] = plain
-    return shown | {f"{DEFAULT} (t0000)": default or {"dev": None, "iteration": None, "params": {}}}
-
-
-def _comparison(document: Shown, columns: dict[str, Shown]) -> str:
-    """Dev values, and the opened parameters in which the trials differ."""
-    trials = list(columns.values())
-    rows = [(f"dev {document['metric']}", *(trial["dev"] for trial in trials))]
-    rows += [("at iteration", *(trial["iteration"] for trial in trials))]
-    for key in document.get("opened", dict.fromkeys(key for trial in trials for key in trial["params"])):
-        values = [trial["params"].get(key) for trial in trials]
-        if any(value != values[0] for value in values):
-            rows.append((key, *map(short, values)))
-    return table(["", *columns], rows)
-
-
-def _tuning(document: Shown, plain: Shown | None) -> str:
-    """What tuning was worth to plain training, or that it was not tuned; empty where neither can be said."""
-    default, arm = document["default"], document["arms"]["plain"]
-    if _tuned(document) and plain and default:
-        gained = plain["dev"], default["dev"]
-        return tuning_words(document["metric"], arm["trials"], arm["opened"], *gained, _plain(document))
-    return not_tuned(_plain(document)) if plain and _could_be_tuned(document) else ""
-
-
-def _plain(document: Shown) -> str:
-    """What the search compares with, in words."""
-    return document.get("plain", PLAIN_TRAINING)
-
-
-def _could_be_tuned(document: Shown) -> bool:
-    return document["compares"] and not _tuned(document)
-
-
-def _difference(document: Shown, best: Shown | None, plain: Shown | None) -> str:
-    against = f"tuned {_plain(document)}" if _tuned(document) else f"{_plain(document)} as given"
-    against = against if document["compares"] else "the default"
-    if plain is None:
-        return f"There is no dev value of {against}, so there is nothing to compare with."
-    if best is None:
-        return f"No trial but {against} gave a dev value, so there is nothing to compare it with."
-    difference = best["dev"] - plain["dev"]
-    what, size = _other(document), beside(difference, document["metric"])
-    if difference <= 0:
-        return f"No {what} beat {against} on dev: the best, {best['trial_id']}, was {size}."
-    return f"The best {what} was {size} {against} on dev. {CAUTION}"
-
-
-def _other(document: Shown) -> str:
-    """What a trial of the other arm is called."""
-    return "curriculum" if document["over_curricula"] else "other trial"
-
-
-def _next(document: Shown, best: Shown | None) -> list[str]:
+def _next(result: SearchResult) -> list[str]:
     search_folder = replace(
-        search_folder_of(document["storage"], document["search"]),
-        tracking_uri=document["tracking_uri"],
-        objective=document.get("objective") or "",
+        search_folder_of(result.storage, result.search),
+        tracking_uri=result.tracking_uri,
+        objective=result.objective or "",
     )
-    address, untuned = document.get("address"), _could_be_tuned(document)
-    tune = "Tune plain training:" if _plain(document) == PLAIN_TRAINING else "Tune the baseline:"
-    lines = {tune: search_folder.command("tune-plain", address)} if untuned else {}
-    if best:
-        lines["Test it:"] = search_folder.command("confirm", address)
-        if document.get("effects"):
-            pairs = "All curricula:" if document["over_curricula"] else "All pairs:"
-            lines[pairs] = f"{search_folder.command('effects', address)} --seeds 2"
+    tune = "Tune plain training:" if result.plain == PLAIN_TRAINING else "Tune the baseline:"
+    lines = {tune: search_folder.command("tune-plain", result.address)} if could_be_tuned(result) else {}
+    if result.best_curriculum:
+        lines["Test it:"] = search_folder.command("confirm", result.address)
+        if result.effects:
+            pairs = "All curricula:" if result.over_curricula else "All pairs:"
+            lines[pairs] = f"{search_folder.command('effects', result.address)} --seeds 2"
         lines["How many seeds?"] = f"{search_folder.command('plan')} --pilot 3"
     lines["Read the report:"] = search_folder.command("report")
-    uri = document["tracking_uri"]
-    page = f"{uri.rstrip('/')}/{document['mlflow_view'] or ''}"  # of a server; a database has none
+    uri = result.tracking_uri
+    page = f"{uri.rstrip('/')}/{result.mlflow_view or ''}"  # of a server; a database has none
     lines["Compare the trials:"] = page if uri.startswith("http") else search_folder.command("ui")
-    lines["Best checkpoint:" if document.get("objective") else "Use the best ranker:"] = _use(document)
+    lines["Best checkpoint:" if result.objective else "Use the best ranker:"] = _use(result)
     return [f"{what:<22}{command}" for what, command in lines.items()]
 
 
-def _use(document: Shown) -> str:
+def _use(result: SearchResult) -> str:
     """The command that applies the best ranker, or why none was saved. Of a user's function: its best checkpoint."""
-    ranker = document["best_ranker"]
-    if document.get("objective"):
+    ranker, params = result.best_ranker, result.best.params
+    if result.objective:
         return f"{ranker}/{CHECKPOINT}" if ranker else "not saved: the best iteration was reported without a checkpoint"
     if not ranker:
-        return f"not saved: no checkpoint of {document['best']['trial_id']} could be read"
-    params = document["best"]["params"]
-    name = params.get("ranker.name", document["ranker"])
+        return f"not saved: no checkpoint of {result.best.trial_id} could be read"
+    name = params.get("ranker.name", result.ranker)
     no_texts = (name in RANKERS and RANKERS[name].grows_trees) or params.get("ranker.add_first_stage")
     source = "--data FOLDER" if no_texts else "--query TEXT --documents FILE"
     return f"{program('tune-cl')} rerank {quote(ranker)} {source}{plugin_options()}"
@@ -203,7 +104,7 @@ def _use(document: Shown) -> str:
 class ResultCommand(Command):
     """A command that ends with the result of a search."""
 
-    def render(self, document: Shown) -> str:
+    def render(self, document: SearchResult) -> str:
         return result_in_words(document)
 
 
@@ -223,22 +124,25 @@ class RunCommand(ResultCommand):
         add_session(parser)
         add_overrides(parser)
 
-    def execute(self, options: Namespace) -> dict[str, Any]:
+    def execute(self, options: Namespace) -> SearchResult | list[SearchResult]:
         given = experiment_options(options) | training_options(options)
         given |= {name: getattr(options, name) for name in ("name", "storage", "tracking_uri")}
         if not (folds := folds_in(options.data)):
-            return run(**given).document
+            return run(**given).result
         del given["data"]
         return run_folds(folds, **given)
 
-    def render(self, document: Shown) -> str:
+    def document(self, result: SearchResult | list[SearchResult]) -> dict[str, Any]:
+        return {"folds": [one.document for one in result]} if isinstance(result, list) else result.document
+
+    def render(self, document: SearchResult | list[SearchResult]) -> str:
         """Of several folds, the best dev values of each."""
-        if "folds" not in document:
+        if not isinstance(document, list):
             return super().render(document)
-        first, arms = document["folds"][0], ("best_curriculum", "baseline")
-        rows = [(one["search"], *((one[arm] or {}).get("dev") for arm in arms)) for one in document["folds"]]
-        shown = table(["search", f"dev {first['metric']}, best curriculum", "plain"], rows)
-        of_all = search_folder_of(first["storage"], first["search"].rpartition("-")[0])
+        first = document[0]
+        rows = [(one.search, *(best and best.dev for best in (one.best_curriculum, one.baseline))) for one in document]
+        shown = table(["search", f"dev {in_words(first.metric)}, best curriculum", "plain"], rows)
+        of_all = search_folder_of(first.storage, first.search.rpartition("-")[0])
         return f"{shown}\n\nTest over the queries of all folds: {of_all.command('confirm')}"
 
 
@@ -249,17 +153,17 @@ def folds_in(data: str | None) -> list[Path]:
     return [numbers[number] for number in sorted(numbers) if letor.recognises(numbers[number])]
 
 
-def run_folds(folds: Sequence[Path], space: Source, name: str | None, **options: Any) -> dict[str, Any]:
+def run_folds(folds: Sequence[Path], space: Source, name: str | None, **options: Any) -> list[SearchResult]:
     """Runs a search for each fold, NAME-Fold1, ...; `options`: others of `tune_cl.run`. Raises ConfigError before
     anything is written if there is one of these names."""
     names = {f"{name or read_source(space)[0]}-{fold.name}": fold for fold in folds}
     for one in names:
         new_search_folder(options["storage"], one, one)
-    documents = []
+    results = []
     for one, fold in names.items():
         say(f"search {one}")
-        documents.append(run(space, fold, name=one, **options).document)
-    return {"folds": documents}
+        results.append(run(space, fold, name=one, **options).result)
+    return results
 
 
 class ResumeCommand(ResultCommand):
@@ -274,15 +178,15 @@ class ResumeCommand(ResultCommand):
         add_session(parser)
         parser.add_argument("--retry-failed", action="store_true", help="train failed trials again")
 
-    def execute(self, options: Namespace) -> dict[str, Any]:
+    def execute(self, options: Namespace) -> SearchResult:
         search = open_search(options.name, options.storage, options.tracking_uri)
-        return search.resume(retry_failed=options.retry_failed, **training_options(options)).document
+        return search.resume(retry_failed=options.retry_failed, **training_options(options)).result
 
 
 class TunePlainCommand(ResultCommand):
     """Example: tune-cl tune-plain penha2020_pacing --trials 12
 
-    Tunes plain training as hard as the curricula, which otherwise look too good. Adds trials without a curriculum: the
+    Tunes plain training too: beside an untuned one, curricula look too good. Adds trials without a curriculum: the
     twins that curricula lack, then others over the keys that the space searches outside baseline, else over learning
     rate, loss and batch size. The same command continues one that was stopped."""
 
@@ -292,9 +196,9 @@ class TunePlainCommand(ResultCommand):
         add_objective(parser)
         add_session(parser)
 
-    def execute(self, options: Namespace) -> dict[str, Any]:
+    def execute(self, options: Namespace) -> SearchResult:
         search = open_search(options.name, options.storage, options.tracking_uri)
-        return search.tune_plain(options.trials, **training_options(options)).document
+        return search.tune_plain(options.trials, **training_options(options)).result
 
 
 FORMATS = ("html", "latex", "csv", "parquet")  # of a report

@@ -9,13 +9,16 @@ from collections.abc import Iterable, Sequence
 from io import StringIO
 from itertools import compress
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from trainables.core.prose import visible
+from trainables.core.prose import visible, wrapped
+
+if TYPE_CHECKING:
+    from tune_cl.report.story import Part
 
 FIGURES = re.compile(r"[-+±.,\d\s\[\]%]*(inf|e[-+]\d+)?")  # matches numbers and intervals
 UNLIMITED = 100_000  # characters: a row of a file or pipe stays on one line
@@ -40,6 +43,16 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     for row in shown:
         grid.add_row(*row)
     return plain(grid)
+
+
+def text(parts: Iterable[Part]) -> str:
+    """Parts of a story: under each title its sentences, wrapped, and its table."""
+    return "\n\n".join(_part(one) for one in parts)
+
+
+def _part(part: Part) -> str:
+    lines = [part.title, *map(wrapped, part.sentences)]
+    return "\n".join([*lines, "", table(part.table.columns, part.table.rows)] if part.table else lines)
 
 
 def _widths(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int] | None:

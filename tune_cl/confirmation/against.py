@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from trainables.evaluation.trec_files import read_run
 from trainables.training.factory import load_saved
 from trainables.training.ranker_folder import require_ranker
 from trainables.training.saved_ranker import SavedRanker
+from tune_cl.confirmation.verdict import ExistingResult, OverQueries
 
 OPTION = "--against"
 
@@ -70,25 +71,17 @@ def run_scores(path: str, data: RankingData, part: Split) -> np.ndarray:
 
 def rows_of(
     present: Mapping[str, Existing], baseline: np.ndarray, best: np.ndarray, label: str, correction: str
-) -> list[dict[str, Any]]:
+) -> tuple[ExistingResult, ...]:
     """A row for each existing ranker. `baseline`, `best`: per-query values [N, Q] of N trainings, averaged here.
     `label`: the configuration that `best` is of. p is corrected over the existing rankers."""
-    from_baseline = [paired_t_test(one.values, baseline.mean(axis=0)) for one in present.values()]
-    to_best = [paired_t_test(best.mean(axis=0), one.values) for one in present.values()]
-    corrected = [adjust([test.p for test in tests], correction) for tests in (from_baseline, to_best)]
-    return [
-        {
-            "label": name,
-            "mean": float(one.values.mean()),
-            "precision": one.precision,
-            "trainings": 1,
-            **_tested(from_baseline[row], corrected[0][row]),
-            **dict.fromkeys(("p_new", "p_new_adjusted", "ci95_new")),
-            "best": {"label": label, **_tested(to_best[row], corrected[1][row])},
-        }
+    from_baseline = _tested([paired_t_test(one.values, baseline.mean(axis=0)) for one in present.values()], correction)
+    to_best = _tested([paired_t_test(best.mean(axis=0), one.values) for one in present.values()], correction)
+    return tuple(
+        ExistingResult(name, float(one.values.mean()), one.precision, from_baseline[row], label, to_best[row])
         for row, (name, one) in enumerate(present.items())
-    ]
+    )
 
 
-def _tested(test: PairedTest, p_adjusted: float) -> dict[str, Any]:
-    return {"difference": test.difference, "p_value": test.p, "p_adjusted": float(p_adjusted), "ci95": list(test.ci95)}
+def _tested(tests: Sequence[PairedTest], correction: str) -> list[OverQueries]:
+    adjusted = adjust([test.p for test in tests], correction)
+    return [OverQueries(test.difference, test.p, float(p), test.ci95) for test, p in zip(tests, adjusted, strict=True)]

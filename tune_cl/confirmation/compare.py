@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 from trainables.evaluation.significance import bootstrap_ci
-from tune_cl.confirmation.intersection import Opposed, Role, corrected_over
-from tune_cl.confirmation.verdict import comparison, corrected_tests
+from tune_cl.confirmation.decisions import Corrected, corrected_tests, difference_of
+from tune_cl.confirmation.intersection import Opposed, corrected_over
+from tune_cl.confirmation.verdict import NOT_SHOWN, Role, as_json
+
+FIGURES = "difference", "p_value", "p_adjusted", "ci95", "p_new", "p_new_adjusted", "ci95_new"
 
 
 def compare(
@@ -55,12 +58,14 @@ def _roles(opponents: Mapping[str, np.ndarray]) -> dict[str, tuple[Role, ...]]:
 
 
 def _row(values: np.ndarray, opponents: Mapping[str, np.ndarray], opposed: Opposed, several: bool) -> dict[str, Any]:
-    rows = {
-        name: comparison(test, bootstrap_ci((values - opponents[name]).mean(axis=0)))
-        for name, test in opposed.tests.items()
-    }
+    rows = {name: _figures(test, values - opponents[name]) for name, test in opposed.tests.items()}
     against = opposed.least_favourable
     if not several:
         return rows[against]
-    verdict = {1: "better", -1: "worse"}.get(opposed.direction(), "no difference shown")
+    verdict = {1: "better", -1: "worse"}.get(opposed.direction(), NOT_SHOWN)
     return rows[against] | {"against": against, "verdict": verdict, "opponents": rows}
+
+
+def _figures(test: Corrected, differences: np.ndarray) -> dict[str, Any]:
+    found = as_json(difference_of(test, bootstrap_ci(differences.mean(axis=0))))
+    return {name: found[name] for name in FIGURES}

@@ -1,4 +1,4 @@
-"""The document of `tune-cl confirm` (docs/reference/verdict.md)."""
+"""What is compared on one split, and what the tests decide."""
 
 from __future__ import annotations
 
@@ -7,25 +7,38 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
 from trainables.core.errors import WorkFailed
 from trainables.core.prose import counted
 from trainables.evaluation.significance import FEW, Seeds, bootstrap_ci, clustered
-from tune_cl.confirmation.intersection import Opposed, Role, corrected_over, leader_of, verdict_on
+from tune_cl.confirmation.decisions import (
+    Corrected,
+    Power,
+    collapses,
+    corrected_tests,
+    difference_of,
+    first_level,
+    in_two_groups,
+    power_of,
+)
+from tune_cl.confirmation.intersection import Opposed, corrected_over, leader_of, verdict_on
 from tune_cl.confirmation.looks import at_reading, over_looks
 from tune_cl.confirmation.request import FIRST_LOOK, SeedRun
 from tune_cl.confirmation.training import ended_result, values_by_query
 from tune_cl.confirmation.verdict import (
-    Corrected,
-    collapses,
-    comparison,
-    corrected_tests,
-    first_level,
-    in_two_groups,
-    power_of,
+    ComparedResult,
+    ConfigurationResult,
+    Decision,
+    Difference,
+    Failure,
+    Fair,
+    OpponentResult,
+    PairResult,
+    Role,
+    Trained,
+    TrainingResult,
 )
 from tune_cl.experiment.experiment import ARMS, PLAIN
 from tune_cl.history.state import SearchState, differences
@@ -149,30 +162,37 @@ class Compared:
         """Whether the seed changes any of these trainings."""
         return any(self.runs[label][0].run.draws for label in labels)
 
-    def size(self, corrected: Corrected) -> float:
-        """The difference; after looks, the one that is too large as often as too small."""
-        size = corrected.test.new.size
-        return corrected.test.difference if size is None else size
-
     def params(self, label: str) -> Flat:
         return self.runs[label][0].configuration.params
 
-    def row(self, label: str) -> dict[str, Any]:
+    def row(self, label: str) -> Trained:
         """Its runs and means."""
-        return _row(self.runs[label], self.values[label], self.split)
+        of_seeds, configuration = self.values[label].mean(axis=1), self.runs[label][0].configuration
+        mean, sd = spread(of_seeds)
+        return Trained(
+            label=label,
+            trial_id=configuration.trial if configuration.of_search else None,
+            params=configuration.params,
+            runs=tuple(_run(run, float(one), self.split) for run, one in zip(self.runs[label], of_seeds, strict=True)),
+            mean=mean,
+            sd=sd,
+        )
 
-    def comparison(self, label: str, reference: str, corrected: Corrected) -> dict[str, Any]:
-        """The figures of a test; `size`: the estimate of the difference that sentence, table and report give."""
+    def comparison(self, label: str, reference: str, corrected: Corrected) -> Difference:
+        """The figures of a test."""
         interval = bootstrap_ci((self.tested[label] - self.tested[reference]).mean(axis=0))
-        tested = {"p_per_seed": list(corrected.test.p_per_seed), **comparison(corrected, interval)}
-        tested |= {"size": self.size(corrected), "marks": corrected.marks}
-        return tested | {"seed_matters": self.seed_matters(label, reference)}
+        return difference_of(corrected, interval, self.seed_matters(label, reference))
 
-    def power(self, label: str, reference: str, corrected: Corrected, tested: int) -> dict[str, Any]:
-        """`detectable` and `seeds_needed`; `tested`: how many configurations p is corrected for."""
+    def power(self, label: str, reference: str, corrected: Corrected, tested: int) -> Power:
+        """`tested`: how many configurations p is corrected for."""
         seeds, queries = self.tested[label].shape
         level = first_level(self.correction, tested)
         return power_of(corrected, seeds, queries, level, self.seed_matters(label, reference))
+
+
+def spread(of_seeds: np.ndarray) -> tuple[float, float]:
+    """Mean and sample standard deviation over seeds (NaN for one seed)."""
+    return float(of_seeds.mean()), float(of_seeds.std(ddof=1)) if len(of_seeds) > 1 else math.nan
 
 
 def require_same_queries(run: SeedRun, expected: Set[str], given: Set[str]) -> None:
@@ -186,91 +206,86 @@ def require_same_queries(run: SeedRun, expected: Set[str], given: Set[str]) -> N
             )
 
 
-def document_of(
+def decide(
     compared: Compared, champion: str, opponents: Opponents, recommended: str, dropped: Sequence[str]
-) -> dict[str, Any]:
-    """The verdict's part of the document. `champion`: the label of the plain arm's choice. `opponents`: those of each
-    configuration, best on dev first. `recommended`: the label of the best on dev, tested or not. `dropped`: the labels
-    of those that got no more seeds."""
+) -> Decision:
+    """`champion`: the label of the plain arm's choice. `opponents`: those of each configuration, best on dev first.
+    `recommended`: the label of the best on dev, tested or not. `dropped`: the labels of those that got no more
+    seeds."""
     opposed = compared.opposed(opponents, len(dropped))
     leader = leader_of(opposed)
-    rows = {label: _tested_row(compared, label, one) for label, one in opposed.items()}
+    rows = {label: _configuration(compared, label, one) for label, one in opposed.items()}
     top, against = opposed[leader], opposed[leader].least_favourable
     labels = list(dict.fromkeys([champion, *(each for one in opposed.values() for each in one.tests), *rows]))
     values = {label: compared.values[label] for label in labels}
-    document = {
-        "baseline": compared.row(against),
-        "configurations": [rows.pop(leader), *rows.values()],
-        "correction": compared.correction,
-        "queries": compared.values[leader].shape[1],
-        "clusters": compared.tested[leader].shape[1],
-        "readings_of_seeds": [*compared.readings],
-        "collapsed": collapses(values, compared.seeds),
-        "two_groups": in_two_groups(values),
-        "verdict": verdict_on(opposed, recommended),
-        "these_seeds": verdict_on(opposed, recommended, new_seeds=False),
-        "default": _default_row(compared, champion, top.roles),
-    }
-    document["opponents"] = document["configurations"][0]["opponents"]
-    return document | compared.power(leader, against, top.tests[against], len(opposed) + len(dropped))
+    return Decision(
+        configurations=(rows.pop(leader), *rows.values()),
+        correction=compared.correction,
+        queries=compared.values[leader].shape[1],
+        clusters=compared.tested[leader].shape[1],
+        readings_of_seeds=compared.readings,
+        collapsed=collapses(values, compared.seeds),
+        two_groups=in_two_groups(values),
+        verdict=verdict_on(opposed, recommended),
+        these_seeds=verdict_on(opposed, recommended, new_seeds=False),
+        default=_default(compared, champion, top.roles),
+        **vars(compared.power(leader, against, top.tests[against], len(opposed) + len(dropped))),
+    )
 
 
-def _tested_row(compared: Compared, label: str, opposed: Opposed) -> dict[str, Any]:
-    """A configuration beside its least favourable opponent, `against`, and all its opponents."""
+def _configuration(compared: Compared, label: str, opposed: Opposed) -> ConfigurationResult:
+    """A configuration beside its least favourable opponent, and all its opponents."""
     against = opposed.least_favourable
-    row = compared.row(label) | compared.comparison(label, against, opposed.tests[against])
-    row |= {"marks": opposed.marks, "against": against}
-    row |= differences(compared.params(label), compared.params(against))
-    opponents = [
-        {"roles": list(opposed.roles[one])} | compared.row(one) | compared.comparison(label, one, test)
-        for one, test in opposed.tests.items()
-    ]
-    return row | {"opponents": opponents}
+    test = replace(compared.comparison(label, against, opposed.tests[against]), marks=opposed.marks)
+    differing = differences(compared.params(label), compared.params(against))
+    opponents = tuple(
+        OpponentResult(
+            roles=opposed.roles[one], **vars(compared.row(one)), **vars(compared.comparison(label, one, of_one))
+        )
+        for one, of_one in opposed.tests.items()
+    )
+    return ConfigurationResult(
+        against=against,
+        has_curriculum=differing["has_curriculum"],
+        also_differs=tuple(differing["also_differs"]),
+        opponents=opponents,
+        **vars(compared.row(label)),
+        **vars(test),
+    )
 
 
-def _default_row(compared: Compared, champion: str, roles: Mapping[str, Sequence[Role]]) -> dict[str, Any] | None:
+def _default(compared: Compared, champion: str, roles: Mapping[str, Sequence[Role]]) -> ComparedResult | None:
     """The first trial's configuration against the plain champion, what tuning was worth; None if it is that, or was not
     trained."""
     default = next((label for label, of_label in roles.items() if "default" in of_label), None)
     if default is None or default == champion:
         return None
     [test] = compared.over_looks([(default, champion)])
-    return compared.row(default) | compared.comparison(default, champion, test)
+    return ComparedResult(**vars(compared.row(default)), **vars(compared.comparison(default, champion, test)))
 
 
-def among_each_other(compared: Compared, labels: Sequence[str]) -> list[dict[str, Any]]:
+def among_each_other(compared: Compared, labels: Sequence[str]) -> tuple[PairResult, ...]:
     """A row for each two configurations, the first against the second; corrected over all of these."""
     pairs = list(combinations(labels, 2))
     tests = zip(pairs, compared.over_looks(pairs) if pairs else [], strict=True)
-    return [{"label": one, "other": other} | compared.comparison(one, other, test) for (one, other), test in tests]
+    return tuple(
+        PairResult(label=one, other=other, **vars(compared.comparison(one, other, test)))
+        for (one, other), test in tests
+    )
 
 
-def _row(runs: Runs, values: np.ndarray, split: str) -> dict[str, Any]:
-    """A configuration, its runs, and the mean and sample standard deviation over seeds (NaN for one seed)."""
-    of_seeds = values.mean(axis=1)
-    configuration = runs[0].configuration
-    return {
-        "label": configuration.label,
-        "trial_id": configuration.trial if configuration.of_search else None,
-        "params": configuration.params,
-        "runs": [_run(run, float(value), split) for run, value in zip(runs, of_seeds, strict=True)],
-        "mean": float(of_seeds.mean()),
-        "sd": float(of_seeds.std(ddof=1)) if len(of_seeds) > 1 else math.nan,
-    }
-
-
-def _run(run: SeedRun, value: float, split: str) -> dict[str, Any]:
+def _run(run: SeedRun, value: float, split: str) -> TrainingResult:
     result = ended_result(run.folder, split)
-    kept = "dev", "dev_by_iteration", "best_iteration", "iterations", "seconds", "metrics"
-    reached = {key: result[key] for key in kept}
-    return {"seed": run.seed, "value": value, "run_file": str(run.folder / split / result["run_file"]), **reached}
+    kept = "dev", "best_iteration", "iterations", "seconds", "metrics"
+    file, curve = str(run.folder / split / result["run_file"]), tuple(result["dev_by_iteration"])
+    return TrainingResult(run.seed, value, file, dev_by_iteration=curve, **{key: result[key] for key in kept})
 
 
-def fair_of(state: SearchState) -> dict[str, Any]:
+def fair_of(state: SearchState) -> Fair:
     """How hard the opponent was tuned."""
     trials = {arm: sum(trial.arm == arm for trial in state.trials.values()) for arm in ARMS}
-    return {"tuned": trials[PLAIN] > 1, "keys": state.opened_in(PLAIN), "trials": trials}
+    return Fair(trials[PLAIN] > 1, tuple(state.opened_in(PLAIN)), trials)
 
 
-def failure(run: SeedRun, reason: str) -> dict[str, Any]:
-    return {"label": run.configuration.label, "seed": run.seed, "reason": reason, "folder": str(run.folder)}
+def failure(run: SeedRun, reason: str) -> Failure:
+    return Failure(run.configuration.label, run.seed, reason, str(run.folder))

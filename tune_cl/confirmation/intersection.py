@@ -9,15 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
 
 from trainables.evaluation.significance import adjust
-from tune_cl.confirmation.verdict import Corrected, Verdict
+from tune_cl.confirmation.decisions import Corrected
+from tune_cl.confirmation.verdict import NOT_SHOWN, Answer, Role
 
-Role = Literal["champion", "twin", "default", "filter", "trial"]
-"""champion: what dev chose in the plain arm; twin: a configuration's own settings without the curriculum; default: the
-first trial; filter: the pairs that a curriculum ever uses, in random order; trial: what `--against-trial` names."""
-ROLES: tuple[Role, ...] = get_args(Role)
 TWINS = {"twin", "filter"}
 DECIDE_HARM = {"champion", "twin", "trial"}  # a curriculum below the default may owe that to its learning rate alone
 
@@ -89,7 +85,7 @@ def _times(test: Corrected, fixed: float, new: float) -> Corrected:
     return replace(test, p_adjusted=min(1.0, test.p_adjusted * fixed), p_new_adjusted=p_new)
 
 
-def verdict_on(opposed: Mapping[str, Opposed], recommended: str, new_seeds: bool = True) -> Verdict:
+def verdict_on(opposed: Mapping[str, Opposed], recommended: str, new_seeds: bool = True) -> Answer:
     """The verdict on the whole search. `recommended`: the label of the configuration that dev chose.
 
     better: some configuration is above all its opponents. worse: none is, and the recommended one is below those that
@@ -98,7 +94,7 @@ def verdict_on(opposed: Mapping[str, Opposed], recommended: str, new_seeds: bool
     directions = {label: one.direction(new_seeds) for label, one in opposed.items()}
     if any(direction > 0 for direction in directions.values()):
         return "better"
-    return "worse" if directions.get(recommended, 0) < 0 else "no difference shown"
+    return "worse" if directions.get(recommended, 0) < 0 else NOT_SHOWN
 
 
 def leader_of(opposed: Mapping[str, Opposed]) -> str:

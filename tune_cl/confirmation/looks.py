@@ -15,7 +15,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from scipy.linalg import toeplitz
@@ -24,9 +23,10 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from trainables.evaluation.significance import Components, SeededTest
 from trainables.evaluation.significance import p_of as student_p
+from tune_cl.confirmation.decisions import Corrected
 from tune_cl.confirmation.intersection import Opposed, leader_of, p_of, verdict_on
 from tune_cl.confirmation.request import FIRST_LOOK
-from tune_cl.confirmation.verdict import LEVEL, Corrected
+from tune_cl.confirmation.verdict import LEVEL, LookResult
 
 SPENDING = 4.0  # exponent of the share of seeds trained: early looks spend little
 LAG = 1.5  # seeds, that looks have less in common than a random walk in seeds: by simulation
@@ -258,23 +258,15 @@ def _chance(margin: np.ndarray, spread: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Look:
-    """What a look found. `against`: the least favourable opponent of the configuration `label`; `hopeless`: labels of
-    configurations that would hardly be shown to differ after all seeds."""
+class Look(LookResult):
+    """What a look found. `hopeless`: labels of configurations that would hardly be shown to differ after all seeds."""
 
-    seeds: int
-    label: str
-    against: str
-    difference: float
-    p_new: float
-    boundary: float
-    decision: str
     hopeless: frozenset[str]
 
     @property
-    def row(self) -> dict[str, Any]:
-        """The look as the document of `tune-cl confirm` has it."""
-        return {name: value for name, value in vars(self).items() if name != "hopeless"}
+    def result(self) -> LookResult:
+        """The look as the verdict has it."""
+        return LookResult(**{name: value for name, value in vars(self).items() if name != "hopeless"})
 
     def in_words(self) -> str:
         """The look in a line for the terminal."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
-from tune_cl.confirmation.intersection import Role
 from tune_cl.confirmation.request import Configuration, Request, plain_label
+from tune_cl.confirmation.verdict import Role
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.state import seedless, training_key
 from tune_cl.space.space import Flat

@@ -14,9 +14,8 @@ import numpy as np
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import counted
 from trainables.evaluation.significance import Components, detectable, mean_squares, seeds_needed
-from tune_cl.confirmation.request import last_verdict
 from tune_cl.confirmation.selection import SEEDS as SEEDS_OF_SELECTION
-from tune_cl.confirmation.verdict import LEVEL
+from tune_cl.confirmation.verdict import LEVEL, last_verdict
 from tune_cl.history.state import SearchState
 
 SEEDS = (3, 5, 10, 20, 50)
@@ -47,7 +46,7 @@ def require_sense(difference: float | None, power: float, top: int, pilot: int |
     if difference is not None and not 0 < difference <= 1:
         problems.append(Problem("--difference", f"{difference} is not above 0 and at most 1", "a difference to show"))
     if not 0 < power < 1:
-        problems.append(Problem("--power", f"{power} is not between 0 and 1", "the chance to show it, such as .8"))
+        problems.append(Problem("--power", f"{power} is not between 0 and 1", "a probability such as .8"))
     if pilot is not None and pilot < 2:
         problems.append(Problem("--pilot", f"{pilot} says nothing of how much the seed matters", "2 or more"))
     if top < 1:
@@ -59,12 +58,11 @@ def require_sense(difference: float | None, power: float, top: int, pilot: int |
 def recorded(folder: Path) -> Variances:
     """From the last confirmation of the search in this folder that has any: not one with one seed, or of an earlier
     version. Raises ConfigError if there is none."""
-    for document in filter(None, (last_verdict(folder, split) for split in ("test", "dev"))):
-        if components := document.get("components"):
-            source = f"the confirmation on {document['split']} with {counted(len(document['seeds']), 'seed')}"
-            values = dict(components)
-            freedom, lent = values.pop("seed_freedom"), values.pop("lent", 0.0)
-            return Variances(Components(**values), document["queries"], source, freedom, lent)
+    for verdict in filter(None, (last_verdict(folder, split) for split in ("test", "dev"))):
+        if found := verdict.components:
+            source = f"the confirmation on {verdict.split} with {counted(len(verdict.seeds), 'seed')}"
+            components = Components(found.of_seed, found.of_query, found.residual)
+            return Variances(components, verdict.queries, source, found.seed_freedom, found.lent)
     wrong = f"search '{folder.name}' has no confirmation whose variances are on record"
     right = "--pilot 3, which trains the baseline three times; or tune-cl confirm first"
     raise ConfigError(Problem("NAME", wrong, right))

@@ -1,20 +1,17 @@
-"""What `tune-cl confirm` was asked for, and what a split had shown before that."""
+"""What `tune-cl confirm` is asked for: its options, configurations and trainings."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from itertools import count, islice
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
 from trainables.config.objective import AnyRun
-from trainables.core.errors import ConfigError, DataError, Problem
-from trainables.core.files import read_text
+from trainables.core.errors import ConfigError, Problem
 from trainables.evaluation.significance import CORRECTIONS, MOST_SEEDS
 from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Experiment
 from tune_cl.history.search_folder import SearchFolder
@@ -22,11 +19,8 @@ from tune_cl.history.state import SearchState, seedless, training_key
 from tune_cl.space.space import Flat
 from tune_cl.space.wording import DEFAULT, trial_words
 
-Document = Mapping[str, Any]
-
 MANY = 12  # trials of a search: three candidates of each arm cost half of it
 FIRST_LOOK = 3  # seeds: two tell too little of how much the seed matters
-NEEDED = {"split", "seeds", "baseline", "configurations", "opponents", "verdict"}
 
 
 @dataclass(frozen=True)
@@ -104,69 +98,6 @@ class Request:
         default = Request()
         given = {name: value for name, value in asdict(self).items() if value != getattr(default, name)}
         return search_folder.call("confirm", **given, address=address)
-
-
-def verdict_file(search: Path, split: str) -> Path:
-    """Where a search keeps its last verdict on a split."""
-    return search / "confirmation" / f"{split}.json"
-
-
-def last_verdict(search: Path, split: str) -> dict[str, Any] | None:
-    """The document of the last confirmation on a split, if there was one. Raises DataError if it is damaged."""
-    path = verdict_file(search, split)
-    if not path.exists():
-        return None
-    right = "the file as tune-cl confirm wrote it"
-    try:
-        document = json.loads(read_text(path))
-    except (ValueError, RecursionError) as wrong:
-        raise DataError(Problem(str(path), f"not JSON ({wrong})", right)) from wrong
-    if not isinstance(document, dict):
-        raise DataError(Problem(str(path), "not a mapping", right))
-    if missing := NEEDED - {key for key, value in document.items() if value}:
-        raise DataError(Problem(str(path), f"lacks {', '.join(sorted(missing))}", right))
-    return document
-
-
-def readings_before(
-    last: Document | None, labels: Sequence[str], seeds: Sequence[int], new_noise: bool
-) -> tuple[int, ...]:
-    """With how many seeds a split was read before, each a part of `seeds` and of the same configurations (`labels`,
-    without the baseline) with the same draws of the label noise: a second test with more seeds is a second chance to
-    err. Readings with looks do not count."""
-    if last is None:
-        return ()
-    before = [*last.get("earlier", []), _look(last)]
-    same = [
-        look["seeds"]
-        for look in before
-        if look["configurations"] == list(labels)
-        and look.get("new_noise", False) == new_noise
-        and not look["dropped"]
-        and "max_seeds" not in look
-    ]
-    return tuple(sorted({len(read) for read in same if 1 < len(read) < len(seeds) and set(read) < set(seeds)}))
-
-
-def looks_before(last: Document | None, document: Document) -> list[dict[str, Any]]:
-    """What was seen on the split before `document`, oldest first: the seeds, labels and verdict of each confirmation
-    that had other seeds, configurations, draws of the label noise or another correction. `last`: that of the last
-    one."""
-    if last is None:
-        return []
-    now = _look(document)
-    return [look for look in (*last.get("earlier", []), _look(last)) if look != now]
-
-
-def _look(document: Document) -> dict[str, Any]:
-    tested = [row["label"] for row in document["configurations"]]
-    dropped = [one["label"] for one in document.get("dropped", [])]
-    seen = {"seeds": document["seeds"], "configurations": tested, "dropped": dropped}
-    if document.get("looks"):
-        seen["max_seeds"] = document["asked"]["max_seeds"]
-    if document.get("asked", {}).get("new_noise"):
-        seen["new_noise"] = True
-    return seen | {"correction": document.get("correction"), "verdict": document["verdict"]}
 
 
 NOISE_SEED = "data.label_noise.seed"

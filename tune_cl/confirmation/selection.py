@@ -7,13 +7,13 @@ trainings of a selection have seeds that the test does not use, so what it choos
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from trainables.core.errors import ConfigError, Problem, nearest
+from trainables.evaluation.metrics import in_words as in_metric_words
 from tune_cl.confirmation.request import (
     Configuration,
     Request,
@@ -23,6 +23,7 @@ from tune_cl.confirmation.request import (
     plain_configurations,
 )
 from tune_cl.confirmation.training import ended_result
+from tune_cl.confirmation.verdict import Selected
 from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Arm
 from tune_cl.history.state import SearchState, training_key
 from tune_cl.space.wording import arm_words
@@ -95,40 +96,34 @@ def seeds_of(request: Request, candidates: int, trials: int) -> int:
     return request.selection_seeds or max(SEEDS, trials // 2 // max(candidates, 1))
 
 
-def rows_of(candidates: Sequence[Candidate], failed: Collection[str]) -> list[dict[str, Any]]:
-    """The selection as the document of `tune-cl confirm` has it; in each arm the highest mean on dev is chosen, the
-    first where means are equal. `failed`: labels of those with a failed training, which are not chosen."""
+def rows_of(candidates: Sequence[Candidate], failed: Collection[str]) -> tuple[Selected, ...]:
+    """The selection: in each arm the highest mean on dev is chosen, the first where means are equal. `failed`: labels
+    of those with a failed training, which are not chosen."""
     rows = [_row(one, one.configuration.label in failed) for one in candidates]
-    for arm in dict.fromkeys(row["arm"] for row in rows):
-        of_arm = [row for row in rows if row["arm"] == arm]
-        sound = [row for row in of_arm if row["mean"] is not None] or of_arm[:1]
-        max(sound, key=lambda row: row["mean"] or 0.0)["chosen"] = True
-    return rows
+    chosen = [_best([row for row in rows if row.arm == arm]) for arm in dict.fromkeys(row.arm for row in rows)]
+    return tuple(replace(row, chosen=any(row is one for one in chosen)) for row in rows)
 
 
-def _row(candidate: Candidate, failed: bool) -> dict[str, Any]:
-    devs = [] if failed else [ended_result(run.folder, run.split)["dev"] for run in candidate.runs]
-    one = candidate.configuration
-    mean = float(np.mean(devs)) if devs else None
-    return {
-        "arm": candidate.arm,
-        "trial_id": one.trial,
-        "label": one.label,
-        "devs": devs,
-        "mean": mean,
-        "chosen": False,
-    }
+def _best(of_arm: Sequence[Selected]) -> Selected:
+    sound = [row for row in of_arm if row.mean is not None] or of_arm[:1]
+    return max(sound, key=lambda row: row.mean or 0.0)
 
 
-def in_words(rows: Sequence[Mapping[str, Any]], metric: str, curricula: bool) -> str:
+def _row(candidate: Candidate, failed: bool) -> Selected:
+    devs = () if failed else tuple(ended_result(run.folder, run.split)["dev"] for run in candidate.runs)
+    one, mean = candidate.configuration, float(np.mean(devs)) if devs else None
+    return Selected(candidate.arm, one.trial, one.label, devs, mean, chosen=False)
+
+
+def in_words(rows: Sequence[Selected], metric: str, curricula: bool) -> str:
     """What a selection chose, in a line for the terminal. `curricula`: whether the question is about these."""
-    chosen = [row for row in rows if row["chosen"]]
-    names = [f"{arm_words(row['arm'], curricula)} '{row['label']}'" for row in chosen]
-    means = [f" (dev {metric} {row['mean']:.4f})" if row["mean"] else "" for row in chosen]
+    chosen = [row for row in rows if row.chosen]
+    names = [f"{arm_words(row.arm, curricula)} '{row.label}'" for row in chosen]
+    means = [f" (dev {in_metric_words(metric)} {row.mean:.4f})" if row.mean else "" for row in chosen]
     figures = [name + mean for name, mean in zip(names, means, strict=True)]
     return f"selected: {', '.join(figures)}"
 
 
-def champion(rows: Sequence[Mapping[str, Any]], arm: Arm) -> str:
+def champion(rows: Sequence[Selected], arm: Arm) -> str:
     """The label of the arm's chosen configuration."""
-    return next(row["label"] for row in rows if row["arm"] == arm and row["chosen"])
+    return next(row.label for row in rows if row.arm == arm and row.chosen)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from trainables.core.prose import counted
 from trainables.evaluation.effects import Effects
 from trainables.evaluation.metrics import in_words as in_metric_words
 from tune_cl.effects.pairs import FamilyEffects
 
 
-def sentences_of_search(document: Mapping[str, Any]) -> list[str]:
-    """Of the document of `tune-cl run`; empty for fewer than two pairs."""
-    if not document.get("effects"):
+def sentences_of_search(search: str, metric: str, effects: Effects | None, of_curricula: bool) -> list[str]:
+    """Of a search's own pairs, on dev; empty for fewer than two."""
+    if effects is None:
         return []
-    effects = Effects.of_document(document["effects"])
-    names = document["search"], document["metric"], "dev"
-    return sentences(FamilyEffects(*names, (), None, effects, (), of_curricula=document["over_curricula"]))
+    return sentences(FamilyEffects(search, metric, "dev", (), None, effects, (), of_curricula=of_curricula))
 
 
 def sentences(family: FamilyEffects) -> list[str]:

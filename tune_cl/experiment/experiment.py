@@ -11,8 +11,9 @@ from typing import Any, Literal
 from pydantic.fields import FieldInfo
 
 from trainables.config.function import Objective
-from trainables.config.keys import TrainingRun, configuration_fields, ranker_fields, unflatten, validated
+from trainables.config.keys import TrainingRun, configuration_fields, ranker_fields, unflatten
 from trainables.config.objective import OBJECTIVE, AnyRun, objective_fields, validated_objective
+from trainables.config.rules import validated
 from trainables.curriculum.scoring import TEACHERS, any_needs
 from trainables.rankers import RANKERS
 from trainables.training.losses import LOSSES

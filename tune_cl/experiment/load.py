@@ -11,6 +11,7 @@ from typing import Any
 from trainables.config.function import Objective, missing, recorded, same
 from trainables.config.keys import TrainingRun
 from trainables.config.objective import OBJECTIVE
+from trainables.config.rules import check
 from trainables.config.task_fit import require_fit, require_usable
 from trainables.config.trainers import trainer_of
 from trainables.core.errors import ConfigError, Problem, gathering
@@ -20,8 +21,9 @@ from trainables.data import require_source, task_of
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import ends_no_trial, never_models, unused
 from tune_cl.experiment.known_points import known_points
-from tune_cl.experiment.resolution import OFF, TEXTS, entries_of, map_all, resolve
-from tune_cl.experiment.search_keys import misfits, remarks, search_config, unfit_space
+from tune_cl.experiment.resolution import TEXTS, entries_of, map_all, resolve
+from tune_cl.experiment.rules import EXPERIMENT, SEARCH, SEARCHABLE
+from tune_cl.experiment.search_keys import remarks, search_config
 from tune_cl.space.space import Flat, Points, points_of
 from tune_cl.space.space_files import as_yaml_reads, find_space, parse_yaml, read_space
 
@@ -44,10 +46,7 @@ def load_experiment(
     if not experiment.space.leaves:
         right = "a search range, e.g. training.lr: {loguniform: [1e-5, 1e-3]}, or use tune-cl train"
         raise ConfigError(Problem(name if isinstance(space, Mapping) else str(space), "nothing to search", right))
-    problems = unfit_arms(experiment)
-    if experiment.max_iterations < 1:
-        problems += [Problem("training.max_iterations", "0 trains nothing", "1 or more; or tune-cl train")]
-    if problems:
+    if problems := list(check(SEARCHABLE, experiment)):
         raise ConfigError(problems)
     return experiment
 
@@ -160,10 +159,10 @@ def build(
     name = tree.get("name", name)
     if not (isinstance(name, str) and names_folder(name)):
         right = f"a word without '/', of {LONGEST_NAME} bytes at most"
-        problems.append(Problem("name", f"{name!r} is no name of a folder", right))
+        problems.append(Problem("name", f"{name!r} is not a folder name", right))
     problems += [Problem(key, "a key of the file alone", "left out of --set") for key in TEXTS if key in given]
     whole = not problems  # else parts are left out, so that whether they fit together cannot be checked
-    problems += misfits(search)
+    problems += check(SEARCH, search, "search.")
     with gathering(problems):
         if search.searcher == "grid":
             done.space.require_finite()
@@ -218,16 +217,7 @@ def misfits_of_parts(experiment: Experiment) -> list[Problem]:
     problems: list[Problem] = []
     with gathering(problems):
         map_all(require_fitting, points)
-    unfit = *unfit_space(experiment.search, experiment.space), *unfit_workers(experiment)
-    return [*problems, *unfit]
-
-
-def unfit_arms(experiment: Experiment) -> list[Problem]:
-    """What keeps plain trials from being an opponent."""
-    if experiment.baseline != OFF and not experiment.compares:
-        right = "a key that the space searches, or sets otherwise"
-        return [Problem("baseline", "leaves nothing to compare: all trials would be plain", right)]
-    return []
+    return [*problems, *check(EXPERIMENT, experiment)]
 
 
 def with_whole_grid(experiment: Experiment) -> Experiment:
@@ -237,17 +227,3 @@ def with_whole_grid(experiment: Experiment) -> Experiment:
         trials = int(sum(experiment.combinations.values()))
         return replace(experiment, search=search.model_copy(update={"trials": trials}))
     return experiment
-
-
-def unfit_workers(experiment: Experiment) -> list[Problem]:
-    """What keeps several processes from training a trial together."""
-    resources = experiment.search.resources
-    if (workers := resources.workers) == 1:
-        return []
-    if experiment.objective or "lambdamart" in experiment.rankers:
-        what = "a function trains" if experiment.objective else "lambdamart grows its trees"
-        return [Problem("search.resources.workers", f"{what} in one process", "1, or a ranker that is a network")]
-    if (smallest := min(experiment.values("training.batch_size"))) < workers:
-        wrong = f"a batch of {smallest} has no part for each of {workers} processes"
-        return [Problem("search.resources.workers", wrong, f"at most {smallest}, or a larger training.batch_size")]
-    return []

@@ -9,12 +9,9 @@ from pydantic import Field, ValidationError
 
 from trainables.config.keys import configuration_fields, dotted_keys, flatten, one_of, unflatten
 from trainables.core.errors import Problem
-from trainables.core.prose import counted
 from trainables.core.validation import ActiveIf, Section, active_values, key_problem, needs, problems_of, too_large
 from tune_cl.samplers import SEARCHERS
 from tune_cl.schedulers import SCHEDULERS
-from tune_cl.space.parameters import Leaf, Range
-from tune_cl.space.space import Space
 
 AUTO: Literal["auto"] = "auto"
 PAIRS: Literal["pairs"] = "pairs"
@@ -167,40 +164,6 @@ def _is_sound(key: str, value: Any) -> bool:
     return True
 
 
-def misfits(search: SearchConfig) -> list[Problem]:
-    """Keys that do not go together."""
-    problems = []
-    if search.warm_start and search.searcher in BY_CHANCE:
-        wrong = f"searcher {search.searcher} learns nothing from earlier trials"
-        problems.append(Problem("search.warm_start", wrong, "search.searcher: tpe, gp or cmaes"))
-    if not search.resources.cpu and not search.resources.gpu:
-        right = "a number above 0 here, or in search.resources.gpu"
-        problems.append(Problem("search.resources.cpu", "a trial reserves nothing", right))
-    if search.resources.gpu > 1 and search.resources.gpu % 1:
-        wrong = f"{search.resources.gpu:g} is more than one GPU and no whole number"
-        problems.append(Problem("search.resources.gpu", wrong, "a fraction, such as 0.25, or a whole number"))
-    if search.resources.workers > 1 and 0 < search.resources.gpu < 1:
-        wrong = f"each of the {search.resources.workers} processes of a trial needs a GPU of its own"
-        problems.append(Problem("search.resources.gpu", wrong, "1, or 0 to train on CPUs"))
-    if search.replicates and 2 * search.replicates > search.trials:
-        wrong = f"two trainings for each of {counted(search.replicates, 'seed')} are more than the search's trials"
-        problems.append(Problem("search.replicates", wrong, f"{search.trials // 2} at most, or more search.trials"))
-    if search.promotion and not SCHEDULERS[search.scheduler].can_pause:
-        *some, last = (name for name, scheduler in SCHEDULERS.items() if scheduler.can_pause)
-        right = f"search.scheduler: {', '.join(some)} or {last}"
-        problems.append(Problem("search.promotion", f"{search.scheduler} pauses no trial", right))
-    return problems
-
-
-def unfit_space(search: SearchConfig, space: Space) -> list[Problem]:
-    """What keeps the searcher from searching the space."""
-    if search.searcher != "cmaes" or any(_moves(leaf) for leaf in space.leaves.values()):
-        return []
-    wrong = "cmaes searches numbers, and the space has none that every trial has"
-    right = "a uniform, loguniform or int without a condition, or search.searcher: tpe"
-    return [Problem("search.searcher", wrong, right)]
-
-
 def remarks(search: SearchConfig) -> list[str]:
     """What the user should know about settings that are allowed."""
     notes = []
@@ -215,7 +178,3 @@ def idle(search: SearchConfig) -> list[str]:
     """Keys of `search` that the others leave without effect."""
     active = flatten(active_values(search, search), "search.")
     return [key for key in SEARCH_KEYS if key not in active]
-
-
-def _moves(leaf: Leaf) -> bool:
-    return isinstance(leaf, Range) and not leaf.when

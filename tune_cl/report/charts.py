@@ -12,6 +12,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from trainables.core.prose import counted
+from trainables.evaluation.metrics import in_words
 from tune_cl.report.findings import Document
 from tune_cl.report.wording import cut, interval_words, number, signed
 
@@ -272,7 +273,7 @@ def _queries(values: np.ndarray) -> str:
 def learning_chart(facts: Document) -> Markup:
     """The dev metric over iterations, with a line for each trial."""
     lines = [_line_of(curve, curve["dev"], [*_marks(curve)]) for curve in facts["curves"] if curve["dev"]]
-    return line_chart(lines, "iteration", f"dev {facts['metric']}")
+    return line_chart(lines, "iteration", f"dev {in_words(facts['metric'])}")
 
 
 def _marks(curve: Document) -> Iterator[Mark]:
@@ -300,7 +301,7 @@ def confirmed_chart(facts: Document) -> Markup:
         marks = [Mark(at, "curriculum", f"curriculum over at iteration {past}") for at in points if at[0] == past]
         lines.append(Line(curve["trial"], curve["role"], curve["name"], points, marks))
     seeds = counted(len(facts["verdict"]["seeds"]), "seed")
-    return line_chart(lines, "iteration", f"dev {facts['metric']}, mean over {seeds}")
+    return line_chart(lines, "iteration", f"dev {in_words(facts['metric'])}, mean over {seeds}")
 
 
 def pacing_chart(facts: Document) -> Markup:

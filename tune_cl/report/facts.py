@@ -5,24 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
-from typing import Any
 
-from tune_cl.confirmation.request import Request
 from tune_cl.confirmation.verdict import (
-    against,
-    badge,
-    best_on_dev,
-    corrected,
-    effect,
-    every_row,
-    holds_for,
-    interval_of,
-    leader,
-    notes_of,
-    of_these_seeds,
-    opponent,
+    ComparedResult,
+    ConfigurationResult,
+    Difference,
+    OpponentResult,
+    VerdictFacts,
+    as_json,
 )
-from tune_cl.confirmation.verdict import remarks as remarks_on
 from tune_cl.effects.pairs import FamilyEffects
 from tune_cl.effects.words import sentences, value_name
 from tune_cl.experiment.experiment import PLAIN
@@ -30,9 +21,9 @@ from tune_cl.history.state import RAN_TO_THE_END, RUNNING, Dev, SearchState, Tri
 from tune_cl.report.findings import Document, Findings
 from tune_cl.report.queries import single_queries
 from tune_cl.report.stopping import stopping
-from tune_cl.report.wording import number, signed
+from tune_cl.report.story import badge, explanations, headline, label_free, of_verdict, on_dev
 from tune_cl.search.remarks import grouped, in_sentences, remarks
-from tune_cl.space.wording import CAUTION, label_free_rows, not_tuned, tuning_words
+from tune_cl.space.wording import label_free_of, label_free_rows
 
 MOST_ROWS = 10  # trials of an arm in the table without a confirmation
 MOST_LINES = 250  # trials of an arm drawn; more would make the page slow and the chart unreadable
@@ -101,84 +92,65 @@ def _words(trial: TrialState) -> str:
 
 # -- the verdict ---------------------------------------------------------------------------------------------------
 
-SAME_TREES = "The seed changes nothing in these trainings: with others they would be the same."
 
-
-def _verdict(findings: Findings, confirmed: Document) -> Document:
-    """The confirmation in words, each fact once, and its numbers."""
-    top, on_dev = leader(confirmed), confirmed["split"] == "dev"
-    which = "" if top["marks"] or confirmed.get("selection") else f" ({best_on_dev(confirmed)})"
+def _verdict(findings: Findings, confirmed: VerdictFacts) -> Document:
+    """The confirmation in parts of a story, and its numbers."""
     return {
-        "badge": _badge(confirmed),
-        "colour": "" if on_dev else confirmed["verdict"].split()[0],
-        "in_short": [effect(confirmed), f"{top['label']}{which}", f"against {opponent(confirmed, against(top))}"],
-        "notes": [f"{note[0].upper()}{note[1:]}." for note in notes_of(confirmed)],
-        "small_print": [part for part in _small_print(confirmed, top) if part],
-        "split": confirmed["split"],
-        "seeds": confirmed["seeds"],
-        "corrected": corrected(confirmed),
+        "badge": badge(confirmed),
+        "colour": "" if confirmed.split == "dev" else confirmed.verdict.split()[0],
+        "in_short": [headline(confirmed)],
+        "notes": [f"{note[0].upper()}{note[1:]}." for note in confirmed.notes],
+        "small_print": explanations(confirmed),
+        "parts": [asdict(part) for part in of_verdict(confirmed)],
+        "split": confirmed.split,
+        "seeds": [*confirmed.seeds],
+        "corrected": confirmed.corrected,
         "by_seed": [*_by_seed(confirmed)],
-        "level": confirmed["baseline"]["mean"],
+        "level": confirmed.baseline.mean,
         "tests": [*_tests(confirmed)],
-        "curves": [curve for row in every_row(confirmed) if (curve := _mean_curve(findings, row, confirmed))],
-        "against": confirmed.get("against", []),
-        "looks": confirmed.get("looks", []),
-        "among": [_tested(row) | {"name": f"{row['label']} - {row['other']}"} for row in confirmed.get("among", [])],
+        "curves": [curve for row in confirmed.every_row if (curve := _mean_curve(findings, row))],
+        "against": as_json(confirmed.against or ()),
+        "looks": as_json(confirmed.looks),
+        "among": [_tested(row) | {"name": f"{row.label} - {row.other}"} for row in confirmed.among or ()],
     }
 
 
-def _badge(confirmed: Document) -> str:
-    return "No verdict: compared on dev only" if confirmed["split"] == "dev" else badge(confirmed)
-
-
-def _tests(confirmed: Document) -> Iterator[Document]:
+def _tests(confirmed: VerdictFacts) -> Iterator[Document]:
     """A row for each configuration and opponent of its."""
-    for row in confirmed["configurations"]:
-        for one in row["opponents"]:
-            name = _row(row, row["trial_id"])["name"]
-            yield {"name": name, "opponent": _opponent_name(one), "marks": one["marks"], **_tested(one)}
+    for row in confirmed.configurations:
+        for one in row.opponents:
+            name = _row(row.label, row.mean, trial_id=row.trial_id)["name"]
+            yield {"name": name, "opponent": _opponent_name(one), "marks": one.marks, **_tested(one)}
 
 
-def _opponent_name(row: Mapping[str, Any]) -> str:
+def _opponent_name(row: OpponentResult) -> str:
     """Its trial, roles and label."""
-    return " ".join(part for part in (row["trial_id"], ", ".join(row["roles"]) + ":", row["label"]) if part)
+    return " ".join(part for part in (row.trial_id, ", ".join(row.roles) + ":", row.label) if part)
 
 
-def _small_print(confirmed: Document, top: Document) -> Iterator[str]:
-    """Sentences, each with a fact that stands nowhere above it."""
-    yield from (holds_for(confirmed), " ".join(remarks_on(confirmed)), of_these_seeds(confirmed))
-    if not top.get("seed_matters", True) and confirmed["verdict"] == "no difference shown":
-        yield SAME_TREES
-    yield f"Seeds {', '.join(map(str, confirmed['seeds']))}, paired by query."
-    for one in confirmed.get("dropped", ()):
-        yield f"{one['label']} got no more seeds after {', '.join(map(str, one['seeds']))}: it could hardly win."
-
-
-def _by_seed(confirmed: Document) -> Iterator[Document]:
+def _by_seed(confirmed: VerdictFacts) -> Iterator[Document]:
     """Each seed's value, and the interval of the difference from the opponent's mean; empty with one seed."""
-    if len(confirmed["seeds"]) < 2:
+    if len(confirmed.seeds) < 2:
         return
-    level = confirmed["baseline"]["mean"]
-    tested = {row["label"]: row for row in confirmed["configurations"]}
-    for row in every_row(confirmed):
-        is_tested = row["label"] in tested
-        low, high = (interval_of(row) if is_tested else None) or (math.nan, math.nan)
-        against_mean = against(row)["mean"] if is_tested else level
-        values = {run["seed"]: run["value"] for run in row["runs"]}
-        yield {"name": row["label"], "role": "best" if is_tested else "baseline", "values": values,
-               "mean": row["mean"], "low": against_mean + low, "high": against_mean + high}  # fmt: skip
+    for row in confirmed.every_row:
+        tested = row if isinstance(row, ConfigurationResult) else None
+        low, high = (tested and tested.interval) or (math.nan, math.nan)
+        level = tested.opponent.mean if tested else confirmed.baseline.mean
+        values = {run.seed: run.value for run in row.runs}
+        yield {"name": row.label, "role": "best" if tested else "baseline", "values": values, "mean": row.mean,
+               "low": level + low, "high": level + high}  # fmt: skip
 
 
-def _mean_curve(findings: Findings, row: Mapping[str, Any], confirmed: Document) -> Document | None:
+def _mean_curve(findings: Findings, row: ComparedResult) -> Document | None:
     """Dev over iterations, the mean over seeds (MacAvaney et al. 2020, Fig. 3), up to the iteration that every seed has
-    reached. None for a confirmation of an earlier version."""
-    curves = [run.get("dev_by_iteration") for run in row["runs"]]
+    reached."""
+    curves = [run.dev_by_iteration for run in row.trainings]
     if not curves or not all(curves):
         return None
-    is_plain, trial = "roles" in row, findings.state.trials.get(row["trial_id"] or "")
+    is_plain, trial = isinstance(row, OpponentResult), findings.state.trials.get(row.trial_id or "")
     return {
-        "trial": row["trial_id"],
-        "name": row["label"],
+        "trial": row.trial_id,
+        "name": row.label,
         "role": "baseline" if is_plain else "best",
         "dev": {at: sum(values) / len(values) for at, values in enumerate(zip(*curves, strict=False), 1)},
         "curriculum_over": 0 if trial is None or is_plain else findings.past_curriculum(trial),
@@ -189,31 +161,8 @@ def _mean_curve(findings: Findings, row: Mapping[str, Any], confirmed: Document)
 
 
 def _on_dev(findings: Findings) -> list[str]:
-    """What dev shows, in sentences: what tuning was worth to plain training, the best other trial."""
-    return [text for text in (_tuning(findings), _best_on_dev(findings)) if text]
-
-
-def _best_on_dev(findings: Findings) -> str:
-    if not findings.ranked:
-        return "No trial but plain ones has given a dev value."
-    (trial, at), baseline = findings.ranked[0], findings.baseline
-    text = f"Best {findings.other} on dev so far: {_words(trial)}, {findings.metric} {number(at.dev)} at iteration "
-    if baseline is None:
-        return f"{text}{at.iteration}. No plain trial gave a dev value, so there is nothing to compare with."
-    difference = at.dev - baseline[1].dev
-    text += f"{at.iteration}, against {number(baseline[1].dev)} of {_words(baseline[0])} ({signed(difference)}). "
-    if difference <= 0:
-        return f"{text}No {findings.other} was above it on dev."
-    return f"{text}It is the best of {len(findings.ranked)} trials. {CAUTION}"
-
-
-def _tuning(findings: Findings) -> str:
-    default = next((at.dev for trial, at in findings.plain if trial.baseline), None)
-    if not findings.tuned or default is None:
-        return ""
-    trials, opened = findings.state.trials_of(PLAIN), findings.state.opened_in(PLAIN)
-    plain = findings.experiment.plain_words
-    return tuning_words(findings.metric, len(trials), opened, findings.plain[0][1].dev, default, plain)
+    """What dev shows, in sentences."""
+    return on_dev(findings.result) if findings.result else ["No trial has given a dev value yet."]
 
 
 def _next(findings: Findings, in_python: bool) -> list[Document]:
@@ -221,8 +170,7 @@ def _next(findings: Findings, in_python: bool) -> list[Document]:
     step, steps = findings.search_folder.call if in_python else findings.search_folder.command, []
     if findings.ranked and findings.experiment.compares and not findings.tuned:
         tune = step("tune_plain" if in_python else "tune-plain")
-        why = f"{not_tuned(findings.experiment.plain_words)} To tune it as hard:"
-        steps.append({"why": why, "do": tune})
+        steps.append({"why": f"Tune {findings.experiment.plain_words} as hard:", "do": tune})
     if findings.ranked:
         why = "Confirm it on held-out queries with several seeds:"
         steps.append({"why": why, "do": step("confirm")})
@@ -239,35 +187,35 @@ def configurations(findings: Findings) -> Iterator[Document]:
     trials of each arm on dev, plain ones first, each beside the best plain one. `best`: the one with the highest mean.
     """
     confirmed = findings.confirmation
-    entries = every_row(confirmed) if confirmed else []
-    rows = [_confirmed_row(entry) for entry in entries] or [*_trials(findings)]
-    free = [_row({**row, "sd": None}, None) for row in label_free_rows(confirmed or findings.state.label_free)]
+    found = label_free(confirmed) if confirmed else label_free_rows(*label_free_of(findings.state.label_free))
+    rows = [_confirmed_row(row) for row in confirmed.every_row] if confirmed else [*_trials(findings)]
+    free = [_row(one.label, one.mean) for one in found]
     best = max([*free, *rows] if confirmed else rows, key=lambda row: row["mean"], default=None)
     for row in (*free, *rows):
         yield row | {"best": row is best}
 
 
-def _confirmed_row(entry: Mapping[str, Any]) -> Document:
+def _confirmed_row(row: ComparedResult) -> Document:
     """An opponent, whose difference the configurations have, or a configuration against its least favourable one."""
-    if "roles" not in entry:
-        return _row(entry, entry["trial_id"]) | {"against": entry["against"]}
-    row = _row({**entry, "marks": ""}, entry["trial_id"]) | dict.fromkeys(("difference", "ci95", "p"))
-    return row | {"name": _opponent_name(entry), "against": ""}
+    told = _row(row.label, row.mean, row.sd, row.trial_id)
+    if isinstance(row, OpponentResult):
+        return told | {"name": _opponent_name(row), "against": ""}
+    return (
+        told
+        | _tested(row)
+        | {"marks": row.marks, "against": row.against if isinstance(row, ConfigurationResult) else ""}
+    )
 
 
-def _row(entry: Mapping[str, Any], trial_id: str | None) -> Document:
+def _row(label: str, mean: float, sd: float | None = None, trial_id: str | None = None) -> Document:
     """`sd`: over seeds, None for one seed; `difference` and what follows: None for the baseline."""
-    name = entry["label"] if trial_id is None else f"{trial_id} {entry['label']}"
-    row = {"trial_id": trial_id, "label": entry["label"], "name": name, "mean": entry["mean"], "sd": entry["sd"]}
-    return row | {"marks": entry.get("marks", "")} | _tested(entry)
+    name = label if trial_id is None else f"{trial_id} {label}"
+    row = {"trial_id": trial_id, "label": label, "name": name, "mean": mean, "sd": sd, "marks": ""}
+    return row | dict.fromkeys(("difference", "ci95", "p"))
 
 
-def _tested(entry: Mapping[str, Any]) -> Document:
-    return {
-        "difference": entry.get("size", entry.get("difference")),
-        "ci95": interval_of(entry),
-        "p": entry.get("p_new_adjusted"),
-    }
+def _tested(one: Difference) -> Document:
+    return {"difference": one.size, "ci95": one.interval, "p": one.p}
 
 
 def _trials(findings: Findings) -> Iterator[Document]:
@@ -277,7 +225,7 @@ def _trials(findings: Findings) -> Iterator[Document]:
     best, level = findings.baseline or (None, None)
     for trial, at in (*findings.plain[:MOST_ROWS], *default, *findings.ranked[:MOST_ROWS]):
         difference = at.dev - level.dev if level and trial is not best else None
-        row = _row({"label": trial.words, "mean": at.dev, "sd": None, "difference": difference}, trial.trial)
+        row = _row(trial.words, at.dev, trial_id=trial.trial) | {"difference": difference}
         ended = None if trial.outcome in RAN_TO_THE_END else trial.outcome or RUNNING
         yield row | {"iterations": len(trial.dev(findings.metric)), "ended": ended, "twin": _twin(findings, trial, at)}
 
@@ -388,13 +336,13 @@ def _again(findings: Findings) -> Document:
     """The commands that repeat the search, and its versions, seeds and data."""
     state, folder, rankers = findings.state, findings.search_folder, findings.experiment.rankers
     again = replace(folder, name="again" if folder.name != "again" else "once-more")
-    asked = (findings.confirmation or {}).get("asked")
-    confirmed = {"seeds of the confirmation": findings.confirmation["seeds"]} if findings.confirmation else {}
+    verdict = findings.confirmation
+    confirmed = {"seeds of the confirmation": [*verdict.seeds]} if verdict else {}
     return {
         "commands": [
             again.command("run search.yaml --name"),
             *(f"{again.command('tune-plain')} --trials {event['trials']}" for event in state.tuning),
-            Request(**asked).command(again, None) if asked else again.command("confirm"),
+            verdict.asked.command(again, None) if verdict else again.command("confirm"),
             again.command("report"),
         ],
         "yaml": state.yaml,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from tune_cl.confirmation.request import last_verdict
+from tune_cl.confirmation.verdict import VerdictFacts, last_verdict
 from tune_cl.effects.pairs import FamilyEffects, last_effects, search_effects
 from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Experiment
 from tune_cl.history.journal import read_events
@@ -25,18 +25,19 @@ from tune_cl.history.state import (
     replay,
 )
 from tune_cl.schedulers.scheduler import curriculum_grace
+from tune_cl.search_document import SearchResult, search_result
 
 Document = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Findings:
-    """One search. `confirmation`: the document of `tune-cl confirm` on test, else that on dev, else None."""
+    """One search. `confirmation`: the verdict on test, else that on dev, else None."""
 
     search_folder: SearchFolder
     experiment: Experiment
     state: SearchState
-    confirmation: Document | None
+    confirmation: VerdictFacts | None
 
     @property
     def metric(self) -> str:
@@ -62,10 +63,10 @@ class Findings:
         """Whether there are plain trials besides the default."""
         return len(self.state.trials_of(PLAIN)) > 1
 
-    @property
-    def other(self) -> str:
-        """What a trial of the other arm is called."""
-        return "curriculum" if self.over_curricula else "other trial"
+    @cached_property
+    def result(self) -> SearchResult | None:
+        """What the search has come to; None before any trial has given a value."""
+        return search_result(self.state, self.search_folder) if self.plain or self.ranked else None
 
     @cached_property
     def over_curricula(self) -> bool:
@@ -98,8 +99,8 @@ def gather(search_folder: SearchFolder) -> Findings:
     Raises DataError for a damaged journal or confirmation.
     """
     state = replay(read_events(search_folder.journal))
-    documents = (last_verdict(search_folder.folder, split) for split in ("test", "dev"))
-    return Findings(search_folder, experiment_of(state), state, next(filter(None, documents), None))
+    verdicts = (last_verdict(search_folder.folder, split) for split in ("test", "dev"))
+    return Findings(search_folder, experiment_of(state), state, next(filter(None, verdicts), None))
 
 
 def mean_interval(values: np.ndarray) -> dict[str, float]:

@@ -11,6 +11,7 @@ from typing import Any
 from trainables.core.errors import ConfigError, Problem, WorkFailed, nearest
 from trainables.core.files import output_file, require_file, write_text
 from trainables.core.prose import say
+from trainables.evaluation.metrics import in_words
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.report.facts import facts, main_facts
 from tune_cl.report.findings import Document, Findings, gather
@@ -96,7 +97,7 @@ def latex_table(document: Document) -> str:
     """The table of configurations for a paper; needs the package booktabs."""
     confirmed = document["verdict"]
     rows = [row for row in document["configurations"] if confirmed or row["trial_id"]]
-    value, p = f"{document['metric']} ({confirmed['split'] if confirmed else 'dev'})", _p(confirmed)
+    value, p = f"{in_words(document['metric'])} ({confirmed['split'] if confirmed else 'dev'})", _p(confirmed)
     over = f"seeds {', '.join(map(str, confirmed['seeds']))}" if confirmed else "one seed, no test: not confirmed"
     heads = ["configuration", value, "difference", *([p] if confirmed else [])]
     lines = [

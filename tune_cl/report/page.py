@@ -14,7 +14,8 @@ from markupsafe import Markup
 
 from trainables.core.files import write_text
 from trainables.core.prose import counted, say
-from tune_cl.confirmation.request import ONE_TRAINING
+from trainables.evaluation.metrics import in_words
+from tune_cl.confirmation.verdict import VerdictFacts
 from tune_cl.effects.pairs import FamilyEffects
 from tune_cl.history.journal import Event, Journal
 from tune_cl.history.search_folder import SearchFolder
@@ -54,7 +55,7 @@ TEMPLATES.globals |= {
         charts.queries_a_bar,
     )
 }
-TEMPLATES.globals |= {"CAUTION": CAUTION, "DEFAULT": DEFAULT, "NONE": wording.NONE, "ONE_TRAINING": ONE_TRAINING}
+TEMPLATES.globals |= {"CAUTION": CAUTION, "DEFAULT": DEFAULT, "figures": wording.figures}
 TEMPLATES.filters |= {
     "number": wording.number,
     "signed": wording.signed,
@@ -63,6 +64,7 @@ TEMPLATES.filters |= {
     "spread": wording.spread,
     "amount": wording.amount,
     "cut": wording.cut,
+    "measure": in_words,
     "counted": counted,
     "spaced": lambda name: name.replace("_", " "),
 }
@@ -93,7 +95,7 @@ def effects_html(found: FamilyEffects) -> str:
     return _fragment(told, "effects")
 
 
-def verdict_html(search_folder: SearchFolder, confirmation: Document) -> str:
+def verdict_html(search_folder: SearchFolder, confirmation: VerdictFacts) -> str:
     """For a notebook: the verdict of a confirmation and its table."""
     findings = replace(gather(search_folder), confirmation=confirmation)
     return _fragment(main_facts(findings), "verdict", "configurations")

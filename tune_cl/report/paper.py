@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,29 +15,26 @@ from trainables.core.files import read_text, require_folder, write_text
 from trainables.core.prose import counted
 from trainables.core.registry import REGISTRIES
 from trainables.evaluation.metrics import in_words
-from tune_cl.confirmation.verdict import (
-    CORRECTED,
-    badge,
-    baseline_of,
-    beside,
-    corrected,
-    effect,
-    interval_of,
-    leader,
-    notes_of,
-    of_these_seeds,
-    opponent,
-    remarks,
-    size_of,
-)
+from tune_cl.confirmation.verdict import ConfigurationResult, VerdictFacts
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import TrialState
 from tune_cl.process import versions
 from tune_cl.report.facts import main_facts
 from tune_cl.report.findings import Document, Findings, gather
 from tune_cl.report.output import latex
+from tune_cl.report.story import (
+    CORRECTED,
+    badge,
+    baseline_of,
+    beside,
+    effect,
+    explanations,
+    label_free,
+    opponent,
+    other_trial,
+)
 from tune_cl.report.wording import cut, number, p_value, signed, spread
-from tune_cl.space.wording import CAUTION, label_free_rows
+from tune_cl.space.wording import CAUTION
 
 FOLDER = "paper"  # in the search's folder
 REFERENCES = Path(__file__).parent / "templates" / "references.bib"
@@ -156,7 +154,7 @@ def _searched(findings: Findings, cited: _Cited) -> Iterator[str]:
 def _on_dev(findings: Findings, cited: _Cited) -> Iterator[str]:
     """What dev alone shows of the best trial of each arm."""
     metric = latex(in_words(findings.metric))
-    for arm, name in ((findings.ranked, findings.other), (findings.plain, "plain trial")):
+    for arm, name in ((findings.ranked, other_trial(findings.over_curricula)), (findings.plain, "plain trial")):
         if arm:
             trial, at = arm[0]
             yield f"On dev, the best {name} ({_setting(trial, cited)}) has {number(at.dev)} {metric}."
@@ -170,70 +168,67 @@ def _setting(trial: TrialState, cited: _Cited) -> str:
     return latex(trial.words) + cited(_sources(trial.params))
 
 
-def _tested(findings: Findings, confirmed: Document, cited: _Cited) -> Iterator[str]:
+def _tested(findings: Findings, confirmed: VerdictFacts, cited: _Cited) -> Iterator[str]:
     """How the champion was chosen and tested."""
-    row, metric = leader(confirmed), latex(in_words(confirmed["metric"]))
-    seeds, queries = confirmed["seeds"], counted(confirmed["queries"], "query")
-    if selection := confirmed.get("selection"):
-        most = max(len(one["devs"]) for one in selection)
-        arms = {one["arm"]: sum(other["arm"] == one["arm"] for other in selection) for one in selection}
+    row, metric = confirmed.leader, latex(in_words(confirmed.metric))
+    seeds, queries = confirmed.seeds, counted(confirmed.queries, "query")
+    if confirmed.selection:
+        most = max(len(one.devs) for one in confirmed.selection)
+        arms = Counter(one.arm for one in confirmed.selection)
         plain = "plain" if findings.over_curricula else f"with {baseline_of(confirmed)}"
         names = {"plain": plain, "curriculum": "curricula" if findings.over_curricula else "others"}
         each = " and ".join(f"{count} {latex(names[arm])}" for arm, count in arms.items())
         if most:
             yield f"The best on dev ({each}) were trained again with {counted(most, 'new seed')}, and dev chose."
-    sources = cited(_sources(row["params"]))
-    yield f"The configuration under test is {latex(row['label'])}{sources}."
-    words = [latex(opponent(confirmed, one, commands=False)) for one in row["opponents"]]
+    yield f"The configuration under test is {latex(row.label)}{cited(_sources(row.params))}."
+    words = [latex(opponent(confirmed, one, commands=False)) for one in row.opponents]
     yield f"It was compared with {_listed(words)}."
     trained = f"Each was trained with {counted(len(seeds), 'further seed')} ({', '.join(map(str, seeds))})"
-    yield f"{trained} and evaluated by {metric} on the {queries} of the {confirmed['split']} split."
+    yield f"{trained} and evaluated by {metric} on the {queries} of the {confirmed.split} split."
     yield from _test_words(confirmed, row, cited)
 
 
-def _test_words(confirmed: Document, row: Document, cited: _Cited) -> Iterator[str]:
+def _test_words(confirmed: VerdictFacts, row: ConfigurationResult, cited: _Cited) -> Iterator[str]:
     """The test, its corrections and what counts as better."""
-    if row.get("seed_matters", True):
-        lent = (confirmed.get("components") or {}).get("lent")
+    if row.seed_matters:
+        lent = confirmed.components and confirmed.components.lent
         shared = f", and configurations share their estimates of the seeds' variance{cited(LENT)}" if lent else ""
         yield f"The tests take queries and seeds as random samples{cited(CROSSED)}{shared}."
     else:
         yield "The seed changes nothing in these trainings, so the tests are paired t-tests over queries."
-    if confirmed.get("looks"):
+    if confirmed.looks:
         yield f"Interim analyses after each seed from the third on share an error of 5\\,\\%{cited(LOOKS)}."
-    if len(row["opponents"]) > 1:
+    if len(row.opponents) > 1:
         yield (
             "A configuration counts as better only if it is better than each of its opponents at the 5\\,\\% level: "
             f"an intersection-union test, which needs no correction{cited(EVERY)}."
         )
     if _over_several(confirmed):
-        correction = CORRECTED.get(confirmed["correction"], str(confirmed["correction"]))
+        correction = CORRECTED.get(confirmed.correction, confirmed.correction)
         name = latex(correction) + (cited(HOLM) if correction == "Holm" else "")
-        yield f"$p$ is corrected over {counted(len(confirmed['configurations']), 'configuration')} ({name})."
+        yield f"$p$ is corrected over {counted(len(confirmed.configurations), 'configuration')} ({name})."
 
 
-def _over_several(confirmed: Document) -> bool:
+def _over_several(confirmed: VerdictFacts) -> bool:
     """Whether p is corrected for several configurations."""
-    return corrected(confirmed) and len(confirmed["configurations"]) > 1
+    return confirmed.corrected and len(confirmed.configurations) > 1
 
 
-def _found(confirmed: Document) -> Iterator[str]:
+def _found(confirmed: VerdictFacts) -> Iterator[str]:
     """The verdict: badge, size, interval and p, what explains it, and what a reader must know."""
-    row = leader(confirmed)
-    against = next(one for one in row["opponents"] if one["label"] == row["against"])
-    metric = confirmed["metric"]
-    means = f"{number(row['mean'])}{spread(row['sd'])} against {number(against['mean'])}{spread(against['sd'])}"
-    least = "its least favourable opponent, " if len(row["opponents"]) > 1 else ""
+    row, against = confirmed.leader, confirmed.leader.opponent
+    means = f"{number(row.mean)}{spread(row.sd)} against {number(against.mean)}{spread(against.sd)}"
+    least = "its least favourable opponent, " if len(row.opponents) > 1 else ""
     named = latex(opponent(confirmed, against, commands=False))
-    result = "No verdict, for dev chose the configurations" if confirmed["split"] == "dev" else badge(confirmed)
+    result = "No verdict, for dev chose the configurations" if confirmed.split == "dev" else badge(confirmed)
     yield f"Result: {latex(result)}."
     yield (
-        f"The configuration is {latex(beside(size_of(row), metric))} {least}{named}: {_prose(effect(confirmed))}; "
-        f"means over seeds (and standard deviations) are {means}."
+        f"The configuration is {latex(beside(row.size, confirmed.metric))} {least}{named}: "
+        f"{_prose(effect(confirmed))}; means over seeds (and standard deviations) are {means}."
     )
-    others = (*remarks(confirmed), of_these_seeds(confirmed))
-    yield from (_prose(one.replace(f": tune-cl tune-plain {confirmed['search']}", "")) for one in others if one)
-    yield from (f"Note: {_prose(note)}." for note in notes_of(confirmed))
+    tune = f": tune-cl tune-plain {confirmed.search}"
+    yield from (_prose(one.replace(tune, "")) for one in explanations(confirmed))
+    yield from (f"Note: {_prose(note)}." for note in confirmed.notes)
 
 
 def _listed(words: Sequence[str]) -> str:
@@ -249,7 +244,7 @@ def _table(findings: Findings, document: Document) -> str:
     """A table with caption and label; needs booktabs."""
     confirmed = findings.confirmation
     body = [*(_dev_rows(document) if confirmed is None else _test_rows(confirmed))]
-    metric, split = latex(in_words(document["metric"])), confirmed["split"] if confirmed else "dev"
+    metric, split = latex(in_words(document["metric"])), confirmed.split if confirmed else "dev"
     p = "$p$ (adjusted)" if confirmed and _over_several(confirmed) else "$p$"
     lines = [
         r"% needs \usepackage{booktabs}",
@@ -257,11 +252,12 @@ def _table(findings: Findings, document: Document) -> str:
         r"  \centering",
         rf"  \caption{{{_caption(findings, metric)}}}",
         rf"  \label{{tab:{re.sub('[^A-Za-z0-9]+', '-', document['search'])}}}",
-        r"  \begin{tabular}{lrrrr}",
+        r"  \footnotesize\setlength{\tabcolsep}{4pt}",
+        r"  \begin{tabular}{p{0.33\linewidth}rrrr}",
         r"    \toprule",
         rf"    Training & {metric} ({split}) & Difference & 95\,\% CI & {p} \\",
         r"    \midrule",
-        *(f"    {' & '.join(cells)} \\\\" for cells in body),
+        *(rf"    \raggedright {' & '.join(cells)} \\" for cells in body),
         r"    \bottomrule",
         r"  \end{tabular}",
         r"\end{table}",
@@ -273,28 +269,26 @@ def _caption(findings: Findings, metric: str) -> str:
     confirmed, data = findings.confirmation, latex(findings.state.data.get("name", "our data"))
     if confirmed is None:
         return f"{metric} on the dev split of {data}, one seed. {NOT_CONFIRMED} {latex(CAUTION)}"
-    seeds, queries = counted(len(confirmed["seeds"]), "seed"), counted(confirmed["queries"], "query")
-    over = f"Mean (standard deviation) of {metric} over {seeds} on the {queries} of the {confirmed['split']} split of"
-    holds = "new queries and new trainings" if leader(confirmed).get("seed_matters", True) else "new queries"
+    seeds, queries = counted(len(confirmed.seeds), "seed"), counted(confirmed.queries, "query")
+    over = f"Mean (standard deviation) of {metric} over {seeds} on the {queries} of the {confirmed.split} split of"
+    holds = "new queries and new trainings" if confirmed.leader.seed_matters else "new queries"
     text = f"{over} {data}. Differences are those of the first row of a group from each opponent below it, with"
     text += f" 95\\,\\% confidence intervals and $p$-values for {holds}."
     return text + r" \dag{}, \ddag{}: above that opponent at the 5 and 1\,\% level."
 
 
-def _test_rows(confirmed: Document) -> Iterator[list[str]]:
+def _test_rows(confirmed: VerdictFacts) -> Iterator[list[str]]:
     """What needs no training labels, then each configuration above its opponents."""
-    for row in label_free_rows(confirmed):
-        yield [latex(f"{row['label']}, no training labels"), number(row["mean"]), "", "", ""]
-    for row in confirmed["configurations"]:
-        yield [latex(row["label"]), f"{number(row['mean'])}{spread(row['sd'])}", "", "", ""]
-        for one in row["opponents"]:
-            name = rf"\quad against {latex(opponent(confirmed, one, commands=False))}: {latex(one['label'])}"
-            size = f"${signed(size_of(one))}$"
-            marks = rf"\textsuperscript{{{latex(one['marks'])}}}" if one.get("marks") else ""
-            between = interval_of(one)
-            ends = f"[${signed(between[0])}$, ${signed(between[1])}$]" if between else latex("–")
-            p = p_value(one["p_new_adjusted"])
-            yield [name, f"{number(one['mean'])}{spread(one['sd'])}", size + marks, ends, f"${p.replace('–', '-')}$"]
+    for one in label_free(confirmed):
+        yield [latex(f"{one.label}, no training labels"), number(one.mean), "", "", ""]
+    for row in confirmed.configurations:
+        yield [latex(row.label), f"{number(row.mean)}{spread(row.sd)}", "", "", ""]
+        for one in row.opponents:
+            name = rf"\quad against {latex(opponent(confirmed, one, commands=False))}: {latex(one.label)}"
+            marks = rf"\textsuperscript{{{latex(one.marks)}}}" if one.marks else ""
+            ends = f"[${signed(one.interval[0])}$, ${signed(one.interval[1])}$]" if one.interval else latex("–")
+            p = p_value(one.p).replace("–", "-")
+            yield [name, f"{number(one.mean)}{spread(one.sd)}", f"${signed(one.size)}${marks}", ends, f"${p}$"]
 
 
 def _dev_rows(document: Document) -> Iterator[list[str]]:
@@ -326,17 +320,17 @@ def _figure(findings: Findings, document: Document) -> bytes:
     return target.getvalue()
 
 
-def _draw_differences(axes: Any, confirmed: Document) -> None:
-    rows = leader(confirmed)["opponents"]
+def _draw_differences(axes: Any, confirmed: VerdictFacts) -> None:
+    rows = confirmed.opponents
     for place, one in enumerate(rows):
-        low, high = interval_of(one) or (size_of(one),) * 2
+        low, high = one.interval or (one.size,) * 2
         axes.plot([low, high], [place, place], color="0.3", linewidth=1.5)
-        axes.plot([size_of(one)], [place], "o", color="black", markersize=5)
+        axes.plot([one.size], [place], "o", color="black", markersize=5)
     axes.axvline(0, color="0.6", linewidth=0.8, linestyle="--")
     names = [cut(opponent(confirmed, one, commands=False), NAME_LENGTH) for one in rows]
     axes.set_yticks(range(len(rows)), names)
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set_xlabel(f"{in_words(confirmed['metric'])} on {confirmed['split']}: difference from each opponent, 95 % CI")
+    axes.set_xlabel(f"{in_words(confirmed.metric)} on {confirmed.split}: difference from each opponent, 95 % CI")
 
 
 def _draw_curves(axes: Any, document: Document) -> None:

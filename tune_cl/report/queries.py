@@ -14,7 +14,7 @@ from trainables.curriculum.scoring import word_counts
 from trainables.data import load_data
 from trainables.data.columns import RankingData, required_split
 from trainables.evaluation.trec_files import read_per_query
-from tune_cl.confirmation.verdict import leader
+from tune_cl.confirmation.verdict import Trained
 from tune_cl.history.search_folder import resolve_recorded
 from tune_cl.report.findings import Document, Findings, mean_interval
 from tune_cl.report.wording import cut
@@ -84,9 +84,9 @@ def _files(findings: Findings) -> tuple[str, str, list[Path], list[Path]]:
     """The split, the label of the best, and the TSV files of the best and of the baseline."""
     confirmed, folder = findings.confirmation, findings.search_folder.folder
     if confirmed:
-        top = leader(confirmed)
-        label = f"{top['label']}, means over {counted(len(top['runs']), 'seed')}"
-        return confirmed["split"], label, _tables(top, folder), _tables(confirmed["baseline"], folder)
+        top = confirmed.leader
+        label = f"{top.label}, means over {counted(len(top.runs), 'seed')}"
+        return confirmed.split, label, _tables(top, folder), _tables(confirmed.baseline, folder)
     if not findings.pair:
         who = "No trial but plain ones has given a" if findings.baseline else "No plain trial has given a"
         raise NothingToShow(f"{who} dev value.")
@@ -96,9 +96,9 @@ def _files(findings: Findings) -> tuple[str, str, list[Path], list[Path]]:
     return "dev", f"{findings.pair[0].trial} {findings.pair[0].words}, one seed", [best], [baseline]
 
 
-def _tables(entry: Document, folder: Path) -> list[Path]:
-    """The per-query tables beside the run files of an entry."""
-    runs = [resolve_recorded(run["run_file"], folder) for run in entry["runs"]]
+def _tables(row: Trained, folder: Path) -> list[Path]:
+    """The per-query tables beside the run files of a configuration."""
+    runs = [resolve_recorded(run.run_file, folder) for run in row.trainings]
     return [run.with_name(f"{run.name.partition('.')[0]}.per_query.tsv") for run in runs]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,3 +52,12 @@ def plain(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+FIGURES = re.compile(r"[-+±.,<–\d\s\[\]]*")
+
+
+def figures(rows: Sequence[Sequence[str]]) -> list[int]:
+    """The columns of a table that hold nothing but numbers and intervals."""
+    columns = enumerate(zip(*rows, strict=True))
+    return [at for at, column in columns if any(column) and all(map(FIGURES.fullmatch, column))]

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trainables.core.prose import counted, say, time_left, visible, wrapped
+from trainables.evaluation.metrics import in_words
 from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Arm
 from tune_cl.history.state import RUNNING, Dev, SearchState, TrialState, over_curricula
 
@@ -101,7 +102,7 @@ class Panel:
         names = {PLAIN: "plain", CURRICULUM: "curriculum" if over_curricula(state) else "others"}
         best = [f"{names[trial.arm]} {at.dev:.4f} ({trial.trial})" for trial, at in best_of_arms(ranked)]
         if best and self.noun == TRIALS:
-            text += f" · best dev {state.metric}: {', '.join(best)}"
+            text += f" · best dev {in_words(state.metric)}: {', '.join(best)}"
         return Text(visible(text) + f" · {self._time_left(state)}", style="bold")
 
     def _time_left(self, state: SearchState) -> str:
@@ -121,7 +122,7 @@ class Panel:
     def _table(self, state: SearchState, trials: Iterable[TrialState]) -> Table:
         grid = Table(box=None, pad_edge=False)
         noun = self.noun.split()[0].removesuffix("s")
-        for column in (noun, "state", "iter.", f"dev {state.metric}", "parameters"):
+        for column in (noun, "state", "iter.", f"dev {in_words(state.metric)}", "parameters"):
             grid.add_column(column, no_wrap=column != "parameters")
         for trial in trials:
             params = Text(visible(trial.words), no_wrap=True, overflow="ellipsis")  # the only column that is cut to fit
@@ -139,8 +140,10 @@ class StatusPanel(Panel):
     """For a notebook: says the headline now and then, which replaces the line before."""
 
     on_terminal = False
+    ended = False  # without an error: fewer trials than planned may have been enough
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
+        self.ended = kind is None
         self._show()
 
     def say(self, line: str) -> None:
@@ -158,7 +161,7 @@ class StatusPanel(Panel):
     def _time_left(self, state: SearchState) -> str:
         """Nothing is left once all trials have ended: the line stays as the last one said."""
         ended = sum(trial.outcome is not None for trial in state.trials.values())
-        return "done" if ended >= self.trials else super()._time_left(state)
+        return "done" if self.ended or ended >= self.trials else super()._time_left(state)
 
 
 class NoPanel(Panel):

@@ -19,7 +19,7 @@ from tune_cl.history.state import RAN_TO_THE_END, Dev, SearchState, TrialState
 from tune_cl.schedulers.scheduler import curriculum_ends
 from tune_cl.space.parameters import Choice, Leaf, LogUniform, Range
 from tune_cl.space.space import short
-from tune_cl.space.wording import below_label_free, setting
+from tune_cl.space.wording import below_label_free, label_free_of, label_free_rows, setting
 
 Kind = Literal[
     "below label-free", "no question", "no checkpoint", "does nothing", "never ends", "constant difficulty",
@@ -50,7 +50,8 @@ def remarks(state: SearchState, experiment: Experiment) -> list[Remark]:
 
 def _below(state: SearchState, experiment: Experiment) -> Remark | None:
     best = _champions(state)
-    text = below_label_free(state.label_free, state.metric, [at.dev for _, at in best])
+    rows = label_free_rows(*label_free_of(state.label_free))
+    text = below_label_free(rows, state.metric, [at.dev for _, at in best])
     return Remark("below label-free", text, _names(best), warning=True) if text else None
 
 
@@ -72,22 +73,27 @@ def _no_checkpoint(state: SearchState, experiment: Experiment) -> Remark | None:
 
 
 def _does_nothing(state: SearchState, experiment: Experiment) -> Remark | None:
-    return _of_curricula("does nothing", "plain training", idle, state, experiment)
+    return _of_curricula("does nothing", ("is", "are"), "plain training", idle, state, experiment)
 
 
 def _never_ends(state: SearchState, experiment: Experiment) -> Remark | None:
-    return _of_curricula("never ends", "a curriculum that is never over", endless, state, experiment)
+    return _of_curricula("never ends", ("has", "have"), "a curriculum that never ends", endless, state, experiment)
 
 
 def _of_curricula(
-    kind: Kind, what: str, why_of: Callable[[AnyRun], str | None], state: SearchState, experiment: Experiment
+    kind: Kind,
+    verb: tuple[str, str],
+    what: str,
+    why_of: Callable[[AnyRun], str | None],
+    state: SearchState,
+    experiment: Experiment,
 ) -> Remark | None:
     """Names the trials of the curriculum arm of which `why_of` says something, with the reason of the first."""
     trials = state.trials_of(CURRICULUM) if experiment.compares else []
     found = {trial.trial: why for trial in trials if (why := why_of(experiment.training_run(trial.point)))}
     if not found:
         return None
-    text = f"{len(found)} of {counted(len(trials), 'curriculum trial')} {'is' if len(found) == 1 else 'are'} {what}"
+    text = f"{len(found)} of {counted(len(trials), 'curriculum trial')} {verb[len(found) > 1]} {what}"
     first, why = next(iter(found.items()))
     return Remark(kind, f"{text}: in {first} {why}", tuple(found), warning=len(found) == len(trials))
 
@@ -139,7 +145,10 @@ def _at_ends(state: SearchState, experiment: Experiment) -> Remark | None:
     found: dict[tuple[str, str], list[str]] = {}
     for arm in ARMS:
         leaves = (experiment.plain_space if arm == PLAIN else experiment.space).leaves
-        for trial, _ in state.ranked_of(arm)[:1]:
+        ranked = state.ranked_of(arm)
+        if len(ranked) > 1 and len({value for _, value in ranked}) == 1:
+            continue  # every value is as good
+        for trial, _ in ranked[:1]:
             for key, leaf in leaves.items():
                 if key in trial.params and (
                     wider := range_to_try(leaf, trial.params[key], _allowed(experiment, trial, key))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from trainables.evaluation.metrics import in_words
@@ -69,26 +70,39 @@ def tuning_words(metric: str, trials: int, opened: list[str], best: float, defau
     return f"{said} gained {best - default:.4f} {in_words(metric)} on dev."
 
 
-def label_free_rows(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The first stage and the best ranking without training labels, of a document or a search's state; one row if they
-    are the same, none where nothing is known."""
-    rows = [row for key in ("first_stage", "label_free") if (row := document.get(key))]
-    return list({row["label"]: row for row in rows}.values())
+@dataclass(frozen=True)
+class LabelFree:
+    """A ranking that needs no training labels, and the mean of the metric that it has on a split."""
+
+    label: str
+    mean: float
 
 
-def label_free_words(document: Mapping[str, Any], metric: str, split: str) -> str:
+def label_free_of(document: Mapping[str, Any]) -> tuple[LabelFree | None, LabelFree | None]:
+    """`first_stage` and `label_free`, from a search's state or what trainables/baselines computed."""
+    rows = (document.get(key) for key in ("first_stage", "label_free"))
+    first_stage, best = (row and LabelFree(row["label"], row["mean"]) for row in rows)
+    return first_stage, best
+
+
+def label_free_rows(*found: LabelFree | None) -> list[LabelFree]:
+    """One row if first stage and best ranking without training labels are the same, none where nothing is known."""
+    return list({row.label: row for row in found if row}.values())
+
+
+def label_free_words(rows: Sequence[LabelFree], metric: str, split: str) -> str:
     """What is reached without training labels, in a sentence; empty where nothing is known."""
-    rows = [f"{row['label']} has {row['mean']:.4f}" for row in label_free_rows(document)]
-    return f"Without training labels, {' and '.join(rows)} {in_words(metric)} on {split}." if rows else ""
+    said = [f"{row.label} has {row.mean:.4f}" for row in rows]
+    return f"Without training labels, {' and '.join(said)} {in_words(metric)} on {split}." if rows else ""
 
 
-def below_label_free(document: Mapping[str, Any], metric: str, means: Sequence[float]) -> str:
+def below_label_free(rows: Sequence[LabelFree], metric: str, means: Sequence[float]) -> str:
     """A warning where all these means are below what needs no training labels; else empty."""
-    best = max(label_free_rows(document), key=lambda row: row["mean"], default=None)
-    if best is None or not means or max(means) >= best["mean"]:
+    best = max(rows, key=lambda row: row.mean, default=None)
+    if best is None or not means or max(means) >= best.mean:
         return ""
     who = {1: "the ranker is", 2: "both rankers are"}.get(len(means), "all rankers are")
-    return f"{best['label']} alone has {best['mean']:.4f} {in_words(metric)}: {who} below what needs no training labels"
+    return f"{best.label} alone has {best.mean:.4f} {in_words(metric)}: {who} below what needs no training labels"
 
 
 def off(value: Any) -> bool:

@@ -147,16 +147,22 @@ def _forms_of(folder: Path) -> list[str]:
 
 
 def _deeper(folder: Path) -> str:
-    """What a folder has in place of data: folders with data, or archives."""
+    """What a folder has in place of data: folders with data, or archives. Of a file: the folder that it belongs to."""
     if not folder.is_dir():
-        return ""
+        form = _form(folder.parent)
+        return f"its folder has the files of: {form}; give {folder.parent}; " if form else ""
     inner = sorted(path for path in (*folder.glob("*"), *folder.glob("*/*")) if path.is_dir())
     for path in inner:
-        if entry := next((entry for entry in READERS.entries.values() if entry.value.recognises(path)), None):
-            form, place = entry.summary.partition(":")[0], path.relative_to(folder.parent)
-            return f"{place} has the files of: {form}; give {path}; "
+        if form := _form(path):
+            return f"{path.relative_to(folder.parent)} has the files of: {form}; give {path}; "
     packed = sorted(path.name for path in folder.glob("*") if path.name.endswith(ARCHIVES))
     return f"unpack {packed[0]}; " if packed else ""
+
+
+def _form(folder: Path) -> str:
+    """The form of data that a folder has; empty if none."""
+    entries = READERS.entries.values()
+    return next((entry.summary.partition(":")[0] for entry in entries if entry.value.recognises(folder)), "")
 
 
 def _pattern(name: str) -> re.Pattern[str]:

@@ -400,7 +400,7 @@ def _note_repeated_rows(table: Table, row: np.ndarray, key: np.ndarray, grade: n
     later, first = repeats_of(np.add.reduceat(hashes, begins))
     if len(later):
         here, there = (Path(table.location(int(row[begins[index]]))).name for index in (later[0], first[0]))
-        notes.append(repeat_note(table.path, len(later), f"{here} repeats {there}"))
+        notes.append(repeat_note(table.label, len(later), f"{here} repeats {there}"))
 
 
 @dataclass(frozen=True)

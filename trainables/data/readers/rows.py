@@ -457,11 +457,12 @@ class Repeats:
         if self.same:
             number, first = self.same[0]
             self.notes.append(
-                repeat_note(self.lines.path, len(self.same), f"line {number} says what line {first} says")
+                repeat_note(self.lines.label, len(self.same), f"line {number} says what line {first} says")
             )
 
 
-def repeat_note(path: Path, count: int, first: str) -> str:
-    """The note on rows of a file that count once. `first`: where the first of them and the one it repeats stand."""
+def repeat_note(label: str, count: int, first: str) -> str:
+    """The note on rows of a file, which notes call `label`, that count once. `first`: where the first of them and the
+    one it repeats stand."""
     rows = "row" if count == 1 else "rows"
-    return f"{path.name}: {count:,} repeated {rows} left out (the first: {first})"
+    return f"{label}: {count:,} repeated {rows} left out (the first: {first})"
