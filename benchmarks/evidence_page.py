@@ -1,5 +1,5 @@
-"""Writes what the studies of evidence.py found into docs/results.md and the README, and counts for `tune-cl data`;
-draws the studies into docs/images."""
+"""Writes what the study of effects found into docs/results.md and the README, draws it into docs/images, and puts the
+first round's searches in one table; counts of these for `tune-cl data`."""
 
 from __future__ import annotations
 
@@ -11,199 +11,308 @@ from statistics import median
 from typing import Any
 
 import matplotlib
-import yaml
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from benchmarks.evidence_effects import (
+    COMMON,
+    FOLDER,
+    GAINS,
+    LOSS,
+    STUDY,
+    CellEffects,
+    Pooled,
+    by_data_set,
+    controls_of,
+    found_by_effects,
+    pooled,
+    pooled_effects,
+    portfolio,
+    read_rows,
+    recorded_effects,
+)
 from benchmarks.pages import put
-from trainables.evaluation.significance import adjust
-from tune_cl.confirmation.verdict import LEVEL
+from trainables.evaluation.significance import LEVEL, adjust
+from tune_cl.effects.words import value_name
 from tune_cl.report.wording import interval_words, p_value, signed
 
-FOLDER = Path(__file__).parent / "evidence"
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, PICTURES, README = DOCS / "results.md", DOCS / "images", DOCS.parent / "README.md"
 COUNTS = DOCS.parent / "tune_cl" / "evidence.json"
 BEGIN, END = "<!-- evidence: {} -->\n", "<!-- end of evidence -->"
-STUDIES = {  # in the order of their design; the heading of each
-    "wrong_labels": "Wrong labels, KNRM",
-    "wrong_labels_bert": "Wrong labels, cross-encoder",
-    "wrong_labels_conv_knrm": "Wrong labels, ConvKNRM",
-    "weak_labels": "Labels by BM25",
-    "clean_labels": "Clean labels",
-    "penha2020": "Penha & Hauff 2020",
-    "macavaney2020": "MacAvaney et al. 2020",
-    "ferro2018": "Ferro et al. 2018",
-}
-REPLICATIONS, BESIDE = "replications", "beside"
-ZERO_SHOT, CLEAN = "zero-shot bi-encoder", "few clean queries"
-SHORT = {"knrm": "KNRM", "conv_knrm": "ConvKNRM", "bert": "cross-encoder", "bi_encoder": "bi-encoder"}
-VERDICTS = {"better": "**better**", "worse": "**worse**", "no difference shown": "not significant"}
+SHORT = {
+    "knrm": "KNRM", "conv_knrm": "ConvKNRM", "bert": "cross-encoder", "bi_encoder": "bi-encoder",
+    "minilm": "MiniLM cross-encoder", "lambdamart": "LambdaMART",
+}  # fmt: skip
+LABELS = {"clean": "clean", "random": "40 % random", "hard": "40 % hard"}
+ADDED = (0.005, 0.01, 0.02, 0.03)  # gains
 NO_DIFFERENCE = "no difference shown"
-MOST_SHOWN = 0.1  # on both sides of the picture; some intervals reach farther
-COLUMNS = (
-    "without labels", "clean", "default", "tuned plain", "curriculum", "gain [95 %]", "p", "seeds", "detectable",
-)  # fmt: skip
+VERDICTS = {"better": "**better**", "worse": "**worse**", NO_DIFFERENCE: "not significant"}
+STUDIES = {  # of the first round: what its table calls them
+    "wrong_labels": ("wrong labels", "KNRM"),
+    "wrong_labels_bert": ("wrong labels", "cross-encoder"),
+    "wrong_labels_conv_knrm": ("wrong labels", "ConvKNRM"),
+    "weak_labels": ("labels by BM25",),
+    "clean_labels": ("clean labels",),
+    "penha2020": ("Penha & Hauff",),
+    "macavaney2020": ("MacAvaney et al.",),
+    "ferro2018": ("Ferro et al.",),
+}
+RECORDED = {"noisy_wikiqa": "WikiQA with 65 % hard labels", "order_mediqa": "MEDIQA"}  # both with KNRM
 Row = Mapping[str, Any]
 
 
-def read_rows(file: Path = FOLDER / "results.jsonl") -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-
-
-def searches(rows: Iterable[Row]) -> list[Row]:
-    """In the order of the design."""
-    return [row for study in STUDIES for row in rows if row["study"] == study]
-
-
-def where(row: Row) -> str:
-    values = (str(value) for value in row["values"].values())
-    return ", ".join(SHORT.get(value, value.rpartition("/")[2]) for value in values)
-
-
-# -- the tables ----------------------------------------------------------------------------------------------------
-
-
-def tables(rows: Sequence[Row]) -> Iterator[str]:
-    """A section for each study that has rows."""
-    for name, heading in STUDIES.items():
-        own = [row for row in rows if row["study"] == name]
-        if not own:
-            continue
-        study = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
-        yield f"### {heading}\n"
-        metrics = ", ".join(dict.fromkeys(row["metric"].upper().replace("NDCG", "nDCG") for row in own))
-        hours = sum(row["seconds"] for row in own) / 3600
-        yield f"{study['question']} `benchmarks/evidence/{name}.yaml`, {metrics} on test, {hours:.1f} h.\n"
-        yield f"| | {' | '.join(COLUMNS)} | |"
-        yield "|---|---|---:|---:|---:|---:|---|---:|---:|---:|---|"
-        yield from (f"| {' | '.join(cells_of(row, rows_beside(row, rows)))} |" for row in own)
-        yield ""
-        yield "<details><summary>Which curricula these are, and their opponents</summary>\n"
-        yield from (f"- {where(row)}: {row['curriculum']['label']}; against {opponent(row)}" for row in own)
-        yield "\n</details>\n"
-    yield from table_of_replications(rows)
-
-
-def rows_beside(row: Row, rows: Sequence[Row]) -> Sequence[Row]:
-    """What was measured beside a search."""
-    return next((one["rows"] for one in rows if one["identity"] == row["beside"]), [])
-
-
-def cells_of(row: Row, beside: Sequence[Row]) -> list[str]:
-    """The cells of a row of a study's table."""
-    free = best_label_free(row, beside)
-    clean = next((f"{one['mean']:.4f}" for one in beside if one["label"] == CLEAN), "")
-    default = row["default"] or row["plain"]
+def cells_of(rows: Iterable[Row]) -> list[CellEffects]:
+    """The cells that were trained, in the order of the plan."""
+    order = {tuple(cell): place for place, cell in enumerate(STUDY["cells"])}
+    trained = [row for row in rows if "pairs" in row]
     return [
-        where(row),
-        f"{free['mean']:.4f} {free['label']}" if free else "",
-        clean,
-        f"{default['mean']:.4f}",
-        f"{row['plain']['mean']:.4f}",
-        f"{row['curriculum']['mean']:.4f}",
-        f"{signed(row['difference'])} {interval_words(row['interval'])}",
-        p_value(row["p_new"]),
-        str(len(row["seeds"])),
-        f"{row['detectable']:.3f}",
-        VERDICTS[row["verdict"]]
-        + ", not than the default" * is_no_better_than_default(row)
-        + ", below" * is_below(row, beside),
+        CellEffects(row) for row in sorted(trained, key=lambda row: order[row["data"], row["ranker"], row["labels"]])
     ]
 
 
-def opponent(row: Row) -> str:
-    return "plain, default" if row["plain"]["label"] == "baseline" else row["plain"]["label"]
+def where(row: Row) -> str:
+    return f"{row['data'].rpartition('/')[2]}, {SHORT[row['ranker']]}, {LABELS[row['labels']]}"
 
 
-def best_label_free(row: Row, beside: Sequence[Row]) -> Row | None:
-    """The highest mean on test of what needs no training labels."""
-    encoder = [one for one in beside if one["label"] == ZERO_SHOT]
-    found = [one for one in (row["first_stage"], row["label_free"], *encoder) if one]
-    return max(found, key=lambda one: one["mean"], default=None)
+def effect(pool: Pooled) -> str:
+    return f"{signed(pool.mean)} {interval_words(pool.ci95)}"
 
 
-def is_no_better_than_default(row: Row) -> bool:
-    """Whether a curriculum that is better than tuned plain training may not be better than its default."""
-    return row["verdict"] == "better" and row["over_default"] is not None and row["over_default"]["interval"][0] <= 0
-
-
-def is_below(row: Row, beside: Sequence[Row]) -> bool:
-    """Whether the curriculum's ranker is below what needs no training labels."""
-    free = best_label_free(row, beside)
-    return free is not None and row["curriculum"]["mean"] < free["mean"]
-
-
-def replications(rows: Sequence[Row]) -> list[tuple[Row, float]]:
-    """What was tested again, each with its p over all of these (Holm)."""
-    again = [row for row in rows if row["study"] == REPLICATIONS]
-    return list(zip(again, adjust([row["p_new"] for row in again]).tolist(), strict=True))
-
-
-def table_of_replications(rows: Sequence[Row]) -> Iterator[str]:
-    """The table of what was tested again, if there is any."""
-    again = replications(rows)
-    if again:
-        yield "### Tested once more with fresh seeds\n"
-        yield "| | first | fresh | p, Holm | seeds |"
-        yield "|---|---|---|---:|---:|"
-    for row, p in again:
-        effect = f"{signed(row['difference'])} {interval_words(row['ci95_new'])}"
-        first = f"{row['verdict']}, {signed(row['before'])}"
-        yield f"| {row['cell'].partition('-')[0]}: {where(row)} | {first} | {effect} | {p_value(p)} | {row['seeds']} |"
+def direction(interval: Sequence[float]) -> int:
+    """1 or -1 for an interval on one side of 0."""
+    return (interval[0] > 0) - (interval[1] < 0)
 
 
 # -- the answer ----------------------------------------------------------------------------------------------------
 
 
-def counts(rows: Sequence[Row], planned: int) -> str:
-    """How often a curriculum helped, and how far the studies are where some searches are missing."""
-    found = searches(rows)
-    verdicts = Counter(row["verdict"] for row in found)
-    missing = "" if len(found) == planned else f" {planned - len(found)} of {planned} searches have not run yet."
-    weak = sum(map(is_no_better_than_default, found))
-    alone = f" (of these, {weak} not significantly better than the default of plain training)" if weak else ""
-    again = replications(rows)
-    significant = sum(p <= LEVEL and row["difference"] * row["before"] > 0 for row, p in again)
-    fresh = f" With fresh seeds, {significant} of the {len(again)} differences were significant again." if again else ""
+def summary(cells: Sequence[CellEffects]) -> str:
+    """The pooled answer."""
+    pool, sets = pooled_effects(cells), by_data_set(cells)
+    sides, differ = Counter(direction(cell.main.mean_ci95) for cell in cells), len(differing(cells))
+    trainings = sum(2 * len(cell.row["pairs"]) * len(STUDY["seeds"]) for cell in cells)
     return (
-        f"Against plain training that was tuned as hard, a curriculum was better in {verdicts['better']} of "
-        f"{len(found)} searches{alone}, worse in {verdicts['worse']}, and not significantly different in "
-        f"{verdicts[NO_DIFFERENCE]}.{fresh}{missing}"
+        f"Over {len(cells)} combinations of data, ranker and training labels ({trainings:,} trainings), a curriculum "
+        f"changes MAP by {effect(pool)} on average against the same training without it; over the {sets.cells} data "
+        f"sets, by {effect(sets)}. The interval lies above 0 in {sides[1]} combinations, and below in {sides[-1]}. But "
+        f"curricula differ among themselves by more than seeds and queries explain in {differ} of {len(cells)}."
     )
 
 
-def answer(rows: Sequence[Row], planned: int) -> str:
+def differing(cells: Sequence[CellEffects]) -> list[str]:
+    """The cells whose curricula do not all have the same effect."""
+    return [where(cell.row) for cell in cells if cell.main.sd_true_ci95 and cell.main.sd_true_ci95[0] > 0]
+
+
+def answer(rows: Sequence[Row]) -> str:
     """When does a curriculum help?"""
-    found = searches(rows)
-    hours = sum(row["seconds"] for row in found) / 3600
-    below = sum(is_below(row, rows_beside(row, rows)) for row in found)
-    tuned = [row["tuning"]["difference"] for row in found if row["tuning"]]
-    worth = f" Tuning plain training alone was worth {median(tuned):.3f} at the median." if tuned else ""
-    added = round(median(row["difference"] for row in found), 3) + 0.0  # no negative zero
+    cells = cells_of(rows)
+    tested = [(cell.best["difference"], p) for cell, p in zip(cells, adjust(p_values(cells)), strict=True)]
+    better, worse = (sum(p <= 1 - LEVEL and sign * found > 0 for found, p in tested) for sign in (1, -1))
+    small, large, lost = np.mean([[one for one, _, _ in cell.fractions] for cell in cells], axis=0)
+    return "\n\n".join([
+        summary(cells),
+        f"They differ in {'; '.join(differing(cells)) or 'none'}. On average over combinations, {small:.0%} of the "
+        f"curricula have a true gain above .005, {large:.0%} one above .01, and {lost:.0%} lose "
+        f"more than .01. The best curriculum of each "
+        f"combination, chosen by one half of the test queries and tested with fresh seeds on the other, was "
+        f"significantly better than its twin in {better} of {len(cells)} and worse in {worse} (Holm).",
+        " ".join(map(of_recorded, RECORDED)),
+        portfolio_words(cells),
+        state(rows),
+    ])  # fmt: skip
+
+
+def of_recorded(study: str) -> str:
+    """What all curricula of a small space change that was trained for `search_quality.py`."""
+    found = recorded_effects(study)
+    low, high = found.sd_true_ci95 or (0.0, 0.0)
     return (
-        f"{counts(rows, planned)}{worth} A curriculum added {added:+.3f}. In {below} the ranker with a curriculum was "
-        f"below what needs no training labels. ({hours:.1f} hours on two cores.)"
+        f"All {found.pairs} curricula of a small space on {RECORDED[study]}, {found.seeds} seeds each, change MAP by "
+        f"{signed(found.mean)} {interval_words(found.mean_ci95)} on these test queries (true SD {found.sd_true:.4f} "
+        f"[{low:.4f}, {high:.4f}])."
     )
 
 
-def which_queries(rows: Sequence[Row]) -> str:
-    """The gain in each third of the queries, mean over the searches with one."""
-    shown = [row for row in searches(rows) if row["verdict"] == "better"]
-    if not shown:
-        return "No search found a gain."
-    lines = ["| a third of the queries each, by | lowest | middle | highest | searches |", "|---|---:|---:|---:|---:|"]
-    for trait in dict.fromkeys(trait for row in shown for trait in row["gains"]):
-        own = [row["gains"][trait] for row in shown if trait in row["gains"]]
-        means = [signed(sum(thirds) / len(own)) for thirds in zip(*own, strict=True)]
-        lines.append(f"| {trait} | {' | '.join(means)} | {len(own)} |")
-    return "\n".join(lines)
+def p_values(cells: Sequence[CellEffects]) -> list[float]:
+    return [cell.best["p_new"] for cell in cells]
+
+
+def portfolio_words(cells: Sequence[CellEffects]) -> str:
+    """Whether what was good on other data sets is good on one that was left out."""
+    if (found := portfolio(cells)) is None:
+        return "There are too few data sets to say whether what was good on some is good on others."
+    helps = "It helps" if found.ci95[0] > 0 else "There is no evidence that it helps"
+    return (
+        f"{helps} to try first what was good on other data: the eight curricula that are best on all data sets but "
+        f"one differ on that one by {effect(found)} from the mean of all {COMMON} ({found.cells} data sets)."
+    )
+
+
+def state(rows: Sequence[Row]) -> str:
+    """What was dropped, failed or is missing."""
+    dropped, failed = ([row for row in rows if key in row] for key in ("dropped", "failed"))
+    lines = (
+        [f"Dropped, because plain training is below BM25 on dev: {'; '.join(map(below, dropped))}."] if dropped else []
+    )
+    lines += [f"Failed: {'; '.join(where(row) + ': ' + row['failed'] for row in failed)}."] if failed else []
+    done = [[row["data"], row["ranker"], row["labels"]] for row in rows]
+    absent: list[Row] = [
+        dict(zip(("data", "ranker", "labels"), cell, strict=True)) for cell in STUDY["cells"] if cell not in done
+    ]
+    lines += [f"Planned and not trained yet: {'; '.join(map(where, absent))}."] if absent else []
+    seconds = sum(row.get("seconds", 0) for row in rows)
+    return " ".join([*lines, f"({seconds / 3600:.1f} hours on a machine that others used, too.)"])
+
+
+def below(row: Row) -> str:
+    check = row["checks"][-1]
+    return f"{where(row)} ({check['plain']:.4f} against {check['bm25']:.4f})"
+
+
+# -- the tables ----------------------------------------------------------------------------------------------------
+
+
+def line(*columns: str) -> str:
+    return f"| {' | '.join(columns)} |"
+
+
+def table_of_cells(cells: Sequence[CellEffects]) -> Iterator[str]:
+    above = [f"above {gain:g}".replace("0.", ".") for gain in GAINS] + [f"below -{LOSS:g}".replace("0.", ".")]
+    first = "plain", "mean effect [95 %]", "median", "nDCG@10", "SD of true effects"
+    yield line("", *first, *above, "the best [95 %]", "p")
+    yield "|---|---:|---|---:|---|---|---|---|---|---|---:|"
+    pools = effect(pooled_effects(cells)), effect(pooled_ndcg(cells))
+    yield line("**all, pooled**", "", f"**{pools[0]}**", "", pools[1], *[""] * 6)
+    for cell in cells:
+        main, ndcg, best = cell.main, cell.effects("ndcg@10"), cell.best
+        low, high = main.sd_true_ci95 or (0.0, 0.0)
+        yield line(
+            where(cell.row) + " + BM25" * cell.row["checks"][-1]["first_stage"],
+            f"{cell.plain:.4f}",
+            f"{signed(main.mean)} {interval_words(main.mean_ci95)}",
+            signed(cell.median),
+            f"{signed(ndcg.mean)} {interval_words(ndcg.mean_ci95)}",
+            f"{main.sd_true:.4f} [{low:.4f}, {high:.4f}]",
+            *(f"{one:.0%} [{least:.0%}, {most:.0%}]" for one, least, most in cell.fractions),
+            f"{signed(best['difference'])} {interval_words(best['ci95_new'])}",
+            p_value(best["p_new"]),
+        )
+
+
+def pooled_ndcg(cells: Sequence[CellEffects]) -> Pooled:
+    found = [cell.effects("ndcg@10") for cell in cells]
+    return pooled([one.mean for one in found], [one.mean_ci95 for one in found])
+
+
+def table_of_checks(cells: Sequence[CellEffects]) -> Iterator[str]:
+    yield line("", "BM25", "plain", "still rising", "test queries", "clusters", "the best")
+    yield "|---|---:|---:|---:|---:|---:|---|"
+    for cell in cells:
+        check, clusters, best = cell.row["checks"][-1], cell.stored["clusters"], cell.row["settings"][cell.row["best"]]
+        yield line(
+            where(cell.row),
+            f"{check['bm25']:.4f}",
+            f"{check['plain']:.4f}",
+            signed(cell.still_rising),
+            str(len(clusters)),
+            str(len(np.unique(clusters))),
+            " ".join(f"{key.partition('.')[2]}={value}" for key, value in best.items()),
+        )
+
+
+def table_of_values(cells: Sequence[CellEffects]) -> Iterator[str]:
+    """Effects of values, pooled over the cells that have them."""
+    found: dict[str, list[Any]] = {}
+    for cell in cells:
+        for one in cell.main.by_value:
+            found.setdefault(value_name(one.key, one.value), []).append(one)
+    yield line("", "effect [95 %]", "combinations", "curricula")
+    yield "|---|---|---:|---:|"
+    for name, ones in sorted(found.items()):
+        if len(ones) > 1:
+            pool = pooled([one.effect for one in ones], [one.ci95 for one in ones])
+            yield line(name, effect(pool), str(pool.cells), str(sum(one.pairs for one in ones)))
+
+
+def controls(rows: Sequence[Row], own: Sequence[Row]) -> str:
+    """What the positive controls say of the study; `own`: their rows."""
+    none, *found = found_by_effects(cells_of(rows), ADDED)
+    often = ", ".join(f"one of {gain:g} in {share:.0%}" for gain, share in zip(ADDED, found, strict=True))
+    text = (
+        f"Where curriculum and twin change places at random, no mean effect is left; a gain is then added to every "
+        f"curriculum. Over all combinations, the interval of the mean finds {often} of cases; without a gain it "
+        f"excludes 0 in {none:.0%}."
+    )
+    return "\n".join([text, "", *table_of_controls(own)] if own else [text])
+
+
+def table_of_controls(own: Sequence[Row]) -> Iterator[str]:
+    """A row for each arm of the controls."""
+    yield line("", "mean effect [95 %]", "found with 8 pairs", "duels that found it", "seeds")
+    yield "|---|---|---:|---:|---:|"
+    for row in own:
+        for one in controls_of(row):
+            name = f"{row['cell'].replace('-', ', ')}: {one.arm}"
+            change = f"{signed(one.effects.mean)} {interval_words(one.effects.mean_ci95)}"
+            duels = f"{one.better} of {one.effects.pairs}" if len(row["seeds"]) > 2 else ""  # two can find nothing
+            yield line(name, change, f"{one.found:.0%}", duels, str(len(row["seeds"])))
+
+
+# -- the first round -----------------------------------------------------------------------------------------------
+
+
+def searches(rows: Iterable[Row]) -> list[Row]:
+    """In the order of their design."""
+    return [row for study in STUDIES for row in rows if row["study"] == study]
+
+
+def first_round(rows: Sequence[Row]) -> str:
+    """What the duels of the first round said."""
+    found, again = searches(rows), replications(rows)
+    verdicts, detectable = Counter(row["verdict"] for row in found), [row["detectable"] for row in found]
+    significant = sum(p <= 1 - LEVEL and row["difference"] * row["before"] > 0 for row, p in again.values())
+    pool = pooled([row["difference"] for row in found], [row["interval"] for row in found])
+    return (
+        f"Of {len(found)} searches, the best curriculum was better in {verdicts['better']}, worse in "
+        f"{verdicts['worse']} and not significantly different in {verdicts[NO_DIFFERENCE]}; with fresh seeds, "
+        f"{significant} of {len(again)} differences were significant again. Pooled: {effect(pool)} (SD between "
+        f"searches {pool.sd:.3f}). Minimum detectable difference: {median(detectable):.3f} at the median, "
+        f"{min(detectable):.3f} at best."
+    )
+
+
+def replications(rows: Sequence[Row]) -> dict[str, tuple[Row, float]]:
+    """What was tested again, by cell, each with its p over all of these (Holm)."""
+    again = [row for row in rows if row["study"] == "replications"]
+    adjusted = adjust([row["p_new"] for row in again]).tolist()
+    return {row["cell"]: (row, p) for row, p in zip(again, adjusted, strict=True)}
+
+
+def first_table(rows: Sequence[Row]) -> Iterator[str]:
+    again = replications(rows)
+    yield line("", "default", "tuned plain", "curriculum", "gain [95 %]", "seeds", "detectable", "", "again")
+    yield "|---|---:|---:|---:|---|---:|---:|---|---|"
+    for row in searches(rows):
+        values = [SHORT.get(str(value), str(value).rpartition("/")[2]) for value in row["values"].values()]
+        fresh = again.get(row["cell"])
+        yield line(
+            ", ".join([*STUDIES[row["study"]], *values]),
+            *(f"{(row[arm] or row['plain'])['mean']:.4f}" for arm in ("default", "plain", "curriculum")),
+            f"{signed(row['difference'])} {interval_words(row['interval'])}",
+            str(len(row["seeds"])),
+            f"{row['detectable']:.3f}",
+            VERDICTS[row["verdict"]],
+            f"{signed(fresh[0]['difference'])}, p {p_value(fresh[1])}" if fresh else "",
+        )
 
 
 def verdicts(rows: Iterable[Row]) -> dict[str, dict[str, int]]:
     """Counts of verdicts by what `tune-cl data` would say of the training labels."""
     found = searches(rows)
-    return {name: counted([row for row in found if case(row) == name]) for name in ("wrong", "lexical", "as dev")}
+    return {name: counts([row for row in found if case(row) == name]) for name in ("wrong", "lexical", "as dev")}
 
 
 def case(row: Row) -> str:
@@ -212,7 +321,7 @@ def case(row: Row) -> str:
     return "wrong" if row["study"].startswith("wrong_labels") else "as dev"
 
 
-def counted(rows: Sequence[Row]) -> dict[str, int]:
+def counts(rows: Sequence[Row]) -> dict[str, int]:
     verdict = [row["verdict"] for row in rows]
     return {"searches": len(rows), "better": verdict.count("better"), "worse": verdict.count("worse")}
 
@@ -220,45 +329,66 @@ def counted(rows: Sequence[Row]) -> dict[str, int]:
 # -- the picture ---------------------------------------------------------------------------------------------------
 
 
-def draw(rows: Sequence[Row]) -> None:
-    """Both steps of each search: what tuning was worth to plain training, and what a curriculum adds."""
-    found = searches(rows)
-    figure = Figure(figsize=(9.6, 1.4 + 0.21 * len(found)), layout="constrained")
-    tuning, curriculum = figure.subplots(1, 2, sharey=True, sharex=True)
-    for at, row in enumerate(found):
-        colour = f"C{list(STUDIES).index(row['study'])}"
-        if row["tuning"]:
-            draw_step(tuning, at, row["tuning"], row["tuning"]["p_new"] <= LEVEL, colour)
-        draw_step(curriculum, at, row, row["verdict"] != NO_DIFFERENCE, colour)
-    tuning.set_yticks(range(len(found)), [f"{STUDIES[row['study']]}: {where(row)}" for row in found], fontsize=7)
-    tuning.invert_yaxis()
-    tuning.set_title("tuning plain training", fontsize=10)
-    curriculum.set_title("a curriculum on top", fontsize=10)
-    for axes in (tuning, curriculum):
-        axes.set_xlim(-MOST_SHOWN, MOST_SHOWN)
-        axes.set_xticks([-MOST_SHOWN, -MOST_SHOWN / 2, 0, MOST_SHOWN / 2, MOST_SHOWN])
-        axes.axvline(0, color="black", lw=0.8)
+def draw(cells: Sequence[CellEffects]) -> None:
+    """A forest plot: the mean effect of each cell, and how much curricula differ; the pooled mean first."""
+    pool = pooled_effects(cells)
+    figure = Figure(figsize=(9.6, 1.6 + 0.32 * (len(cells) + 1)), layout="constrained")
+    means, spreads = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
+    point(means, 0, pool.mean, pool.ci95, "black", "D")
+    for at, cell in enumerate(cells, 1):
+        assert cell.main.sd_true is not None and cell.main.sd_true_ci95
+        point(means, at, cell.main.mean, cell.main.mean_ci95, "C0", "o")
+        means.plot(cell.median, at, color="C3", marker="|", ms=12, mew=2)
+        point(spreads, at, cell.main.sd_true, cell.main.sd_true_ci95, "C1", "s")
+    names = [f"all {len(cells)}, pooled", *(where(cell.row) for cell in cells)]
+    means.set_yticks(range(len(names)), names, fontsize=9)
+    means.invert_yaxis()
+    means.axvline(0, color="black", lw=0.8)
+    means.set_title("what a curriculum changes: mean, and median (red)", fontsize=10)
+    spreads.set_title("how much curricula differ (true SD)", fontsize=10)
+    spreads.set_xlim(left=-0.0005)
+    for axes in (means, spreads):
+        axes.axhline(0.5, color="grey", lw=0.6)
         axes.grid(axis="x", alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(axis="y", length=0)
-    figure.supxlabel("difference on test with its 95 % interval (filled: significant)", fontsize=9)
+    figure.supxlabel("MAP on test (LambdaMART: nDCG@10), with 95 % intervals", fontsize=9)
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "tune-cl"}):
         figure.savefig(PICTURES / "evidence.svg", metadata={"Date": None})
 
 
-def draw_step(axes: Axes, at: int, test: Mapping[str, Any], shown: bool, colour: str) -> None:
-    low, high = test["interval"]
-    reach = [[test["difference"] - low], [high - test["difference"]]]
-    face = colour if shown else "white"
-    axes.errorbar(test["difference"], at, xerr=reach, color=colour, marker="o", ms=4, mfc=face, capsize=1.5, lw=1)
+def point(axes: Axes, at: int, middle: float, interval: Sequence[float], colour: str, marker: str) -> None:
+    reach = [[middle - interval[0]], [interval[1] - middle]]
+    axes.errorbar(middle, at, xerr=reach, color=colour, marker=marker, ms=5, capsize=2, lw=1.2)
 
 
-def write_page(planned: int) -> None:
-    """`planned`: searches of all studies."""
-    rows = read_rows()
-    put(README, BEGIN.format("counts"), END, counts(rows, planned))
-    put(PAGE, BEGIN.format("answer"), END, answer(rows, planned))
-    put(PAGE, BEGIN.format("queries"), END, which_queries(rows))
-    put(PAGE, BEGIN.format("tables"), END, "\n".join(tables(rows)).rstrip())
-    COUNTS.write_text(json.dumps(verdicts(rows)) + "\n")
-    draw(rows)
+# -- the page ------------------------------------------------------------------------------------------------------
+
+
+def parts(rows: Sequence[Row], own: Sequence[Row], first: Sequence[Row]) -> dict[str, str]:
+    """What stands between the marks of the page, by name."""
+    cells = cells_of(rows)
+    return {
+        "answer": answer(rows),
+        "controls": controls(rows, own),
+        "cells": "\n".join(table_of_cells(cells)),
+        "checks": "\n".join(table_of_checks(cells)),
+        "values": "\n".join(table_of_values(cells)),
+        "first round": first_round(first),
+        "first table": "\n".join(first_table(first)),
+    }
+
+
+def stored() -> tuple[list[Row], list[Row], list[Row]]:
+    """The rows of the study, of its controls and of the first round."""
+    study, own, first = (read_rows(FOLDER / f"{name}.jsonl") for name in ("effects", "controls", "first_round"))
+    return list(study), list(own), list(first)
+
+
+def write_page() -> None:
+    rows, own, first = stored()
+    for name, text in parts(rows, own, first).items():
+        put(PAGE, BEGIN.format(name), END, text)
+    put(README, BEGIN.format("counts"), END, summary(cells_of(rows)))
+    COUNTS.write_text(json.dumps(verdicts(first)) + "\n")
+    draw(cells_of(rows))

@@ -20,7 +20,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ import torch
 from trainables.config.keys import TrainingRun
 from trainables.core.cache import ROOT
 from trainables.evaluation.metrics import dev_key
+from trainables.evaluation.per_query import evaluator_of
 from trainables.training.checkpoint import load_trained_state
 from trainables.training.factory import make_training
 from trainables.training.prepared import PreparedData, prepared_for
@@ -37,6 +37,7 @@ from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import build, load_experiment
 from tune_cl.ray.shared_data import untrained
 
+TEST_METRICS = ("map", "ndcg@10")
 HERE = Path(__file__).parent / "trainings"
 TRAINING: dict[str, Any] = {
     "loss": {"choice": ["pairwise", "hinge", "cross_entropy"]},
@@ -122,17 +123,19 @@ def configurations(experiment: Experiment) -> dict[str, TrainingRun]:
     return found
 
 
-def trained(run: TrainingRun, prepared: PreparedData) -> dict[str, Any]:
-    """A training's dev value after each iteration, and its value on test."""
+def trained(run: TrainingRun, prepared: PreparedData) -> tuple[list[float], dict[str, np.ndarray]]:
+    """A training's dev value after each iteration, and the best one's MAP and nDCG@10 on test by query, [Q] each."""
     training = make_training(run, prepared)
     while not training.finished:
         training.iterate()
-    assert isinstance(training, Training)
-    load_trained_state(training.module, training.best_weights)
-    with TemporaryDirectory() as folder:
-        test = float(training.apply("test", Path(folder))[0][run.metric].mean())
-    dev = [row[dev_key(run.metric)] for row in training.history]
-    return {"dev": [round(value, 5) for value in dev], "test": round(test, 5)}
+    if isinstance(training, Training):
+        load_trained_state(training.module, training.best_weights)
+    else:
+        training.cut_at_best()
+    data, test = prepared.data, prepared.data.splits["test"]
+    judge = evaluator_of(data, test, run.evaluation.relevance_level, run.metric)
+    dev = [round(row[dev_key(run.metric)], 5) for row in training.history]
+    return dev, judge(training.score(test), TEST_METRICS)
 
 
 def rows_of(memory: Path, study: str) -> dict[tuple[str, int], dict[str, Any]]:
@@ -150,7 +153,8 @@ def record(study: str, data: Path, seeds: int, memory: Path) -> Iterator[None]:
         for settings, run in every.items():
             if (settings, seed) in made:
                 continue
-            row = trained(run.model_copy(update={"seed": seed}), prepared_for(run, prepared))
+            dev, values = trained(run.model_copy(update={"seed": seed}), prepared_for(run, prepared))
+            row = {"dev": dev, "test": round(float(values[run.metric].mean()), 5)}
             with (memory / f"{study}.jsonl").open("a") as file:
                 file.write(json.dumps({"settings": settings, "seed": seed, **row}) + "\n")
         write(study, [*every], seed, rows_of(memory, study))

@@ -1,21 +1,99 @@
-"""The recorded results of the studies, the studies as they stand, and the page that is written from both."""
+"""The study of effects: its curricula, what is made of its trainings, and the page that is written from them."""
 
 from __future__ import annotations
 
-from benchmarks import evidence, evidence_page
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from benchmarks import evidence, evidence_effects, evidence_page
+from trainables.core.errors import DataError, Problem
+
+DATA = Path("data")  # no file of it is read
 
 
-def test_each_result_is_one_of_a_study_as_it_stands() -> None:
-    """A study that was changed after its first result would have results of searches that it does not name."""
-    planned = {cell.identity for cell in evidence.all_cells()}
-    found = [row["identity"] for row in evidence_page.searches(evidence_page.read_rows())]
-    assert len(found) == len(set(found)) and set(found) <= planned
+@pytest.fixture(scope="module")
+def parts() -> dict[str, str]:
+    return evidence_page.parts(*evidence_page.stored())
 
 
-def test_the_page_says_what_was_found() -> None:
-    rows = evidence_page.read_rows()
-    page, planned = evidence_page.PAGE.read_text(encoding="utf-8"), len(evidence.all_cells())
-    assert evidence_page.answer(rows, planned) in page
-    assert [line for line in evidence_page.tables(rows) if line not in page] == []
-    assert evidence_page.which_queries(rows) in page
-    assert evidence_page.counts(rows, planned) in evidence_page.README.read_text(encoding="utf-8")
+def test_the_page_says_what_is_stored(parts: dict[str, str]) -> None:
+    page = evidence_page.PAGE.read_text(encoding="utf-8")
+    assert [name for name, text in parts.items() if text not in page] == []
+    rows = evidence_page.stored()[0]
+    assert evidence_page.summary(evidence_page.cells_of(rows)) in evidence_page.README.read_text(encoding="utf-8")
+
+
+def test_each_row_is_a_planned_cell_with_its_planned_curricula() -> None:
+    rows = evidence_page.stored()[0]
+    assert len({row["name"] for row in rows}) == len(rows)
+    for row in rows:
+        cell = evidence.Cell(row["data"], row["ranker"], row["labels"])
+        experiment = cell.experiment(DATA, 0)
+        points = evidence.curricula(experiment, cell.number)
+        names = [int(pair[1:]) for pair in row.get("pairs", ())]
+        planned = json.dumps([evidence.settings(experiment, points[pair]) for pair in names])
+        assert json.dumps(row.get("settings", [])) == planned
+
+
+def test_cells_share_most_of_their_curricula() -> None:
+    first, other = (evidence.Cell("docstrings", "knrm", labels) for labels in ("clean", "hard"))
+    own, others = (evidence.curricula(cell.experiment(DATA, 0), cell.number) for cell in (first, other))
+    assert len(own) == len(others) == 32
+    assert [one == another for one, another in zip(own, others, strict=True)] == [True] * 24 + [False] * 8
+    experiment = first.experiment(DATA, 0)
+    assert not any(experiment.is_plain(point) for point in own)
+
+
+def test_pooled_is_that_of_dersimonian_laird_and_hartung_knapp() -> None:
+    """Two means 0 and 2 with standard error 1: Q = 2, so tau^2 = 1; the mean has variance 1 and one degree of
+    freedom."""
+    half = evidence_effects.NORMAL
+    found = evidence_effects.pooled([0.0, 2.0], [(-half, half), (2 - half, 2 + half)])
+    assert (found.mean, found.sd) == pytest.approx((1.0, 1.0))
+    assert found.ci95 == pytest.approx((1 - 12.7062, 1 + 12.7062), abs=1e-4)
+
+
+def test_fraction_of_curricula_above_a_gain() -> None:
+    """A tenth of the curricula is harmful, which says nothing of how many gain."""
+    rng = np.random.default_rng(0)
+    true = np.where(np.arange(200) < 20, -0.1, 0.002 + 0.01 * rng.normal(size=200))[:, None, None]
+    cube = true + 0.01 * rng.normal(size=(200, 2, 1)) + 0.05 * rng.normal(size=(200, 2, 50))
+    for (middle, low, high), gain in zip(
+        evidence_effects.fractions_above(cube, evidence_effects.GAINS),
+        evidence_effects.GAINS,
+        strict=True,
+    ):
+        truth = 0.9 * norm.sf(gain, 0.002, 0.01)
+        assert low < truth < high and abs(middle - truth) < 0.1
+
+
+def test_blurring_leaves_the_gain_that_was_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Truth gains .04 where 40 % of the labels are wrong; if a quarter of that is to remain, 30 % are wrong among the
+    pairs that the blurred file keeps."""
+    control = evidence.Controls(evidence.Cell("answers/wikiqa", "knrm", "random"), DATA, tmp_path)
+    values = np.array([np.full((16, 2, 3), 0.5), np.full((16, 2, 3), 0.54)]) * evidence_effects.SCALE
+    monkeypatch.setattr(evidence.Controls, "values", lambda *_: {"map": values})
+    monkeypatch.setattr(evidence.Controls, "done", lambda *_: {})
+    flipped = control.blur(0.01)
+    kept = np.array([0.4 * flipped, 0.6 * (1 - flipped)])
+    assert kept[0] / kept.sum() == pytest.approx(0.3)
+    assert control.blur(0.04) == pytest.approx(0)
+
+
+def test_a_cell_that_fails_is_a_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fail(*_: object) -> None:
+        raise DataError(Problem("data.source", "is not there", "a folder"))
+
+    monkeypatch.setattr(evidence, "ROWS", tmp_path / "effects.jsonl")
+    monkeypatch.setattr(evidence, "row_of", fail)
+    evidence.run_cells(argparse.Namespace(cells=[]))
+    rows = evidence_effects.read_rows(tmp_path / "effects.jsonl")
+    assert len(rows) == len(evidence.STUDY["cells"])
+    assert all("is not there" in row["failed"] for row in rows)
+    assert "Failed: wikiqa, KNRM, clean: data.source" in evidence_page.state(rows)
+    assert evidence.missing(rows, []) == []

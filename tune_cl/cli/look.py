@@ -28,7 +28,7 @@ SHOWN = 2  # candidates of an example
 FILES = 12  # named, of those that are read
 SHARED = ("queries", "documents", "document_texts")  # of two splits
 WIDTH = 100  # characters of a text, at most
-EVIDENCE = Path(__file__).parents[1] / "evidence.json"  # counts of verdicts; benchmarks/evidence_page.py writes it
+EVIDENCE = Path(__file__).parents[1] / "evidence.json"  # verdicts of docs/results.md's first round, counted
 ADVICE = {  # by what BM25 says of the labels: the space to try first, overrides, the studies' searches on such data
     "wrong": (
         "noisy_labels",

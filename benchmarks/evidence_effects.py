@@ -1,0 +1,292 @@
+"""What the stored trainings of the study of effects say: of each cell, and over cells."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from scipy.special import stdtrit
+
+import tune_cl
+from benchmarks.recorded import Recorded
+from trainables.core.randomness import generator
+from trainables.evaluation.effects import TAILS, Effects, effects_of
+from trainables.evaluation.significance import LEVEL, clustered, mean_squares
+
+FOLDER = Path(__file__).parent / "evidence"
+STUDY: Mapping[str, Any] = yaml.safe_load((FOLDER / "effects.yaml").read_text())
+BOTH = ("curriculum", "plain")
+SCALE = 60_000  # values from 0 to 1 are stored as whole numbers
+GAINS, LOSS = (0.005, 0.01), 0.01
+GRID, STEPS, BOOTSTRAPS = 200, 500, 200  # of the distribution of true effects
+FLIPS, SUBSET = 50, 8  # of controls: repetitions, and pairs of a subset
+NORMAL = 1.959964
+COMMON, BEST = 24, 8  # curricula that cells share; of them, those that are tried first
+Row = Mapping[str, Any]
+
+
+def read_rows(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def values_file(name: str) -> Path:
+    return FOLDER / "values" / f"{name}.npz"
+
+
+def control_file(plan: Mapping[str, Any]) -> Path:
+    """Where the values of an entry of the study's `controls` are."""
+    arms = "-".join(arm.replace(" ", "") for arm in plan["arms"])
+    return values_file(f"controls-{plan['cell']}-{arms}-{len(plan['seeds'])}")
+
+
+def halves(clusters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The queries of each half of the clusters, which are drawn."""
+    kinds = np.unique(clusters)
+    first = np.isin(clusters, generator(0, "half of the test queries").permutation(kinds)[: len(kinds) // 2])
+    return np.flatnonzero(first), np.flatnonzero(~first)
+
+
+def best_pair(values: np.ndarray, clusters: np.ndarray) -> int:
+    """The pair with the largest estimate after shrinkage on the first half of the queries; values [2, P, S, Q]."""
+    half = halves(clusters)[0]
+    own, plain = values[..., half].astype(float) / SCALE
+    difference = own - plain
+    names = [str(pair) for pair in range(len(difference))]
+    found = effects_of(names, difference, names, [{}] * len(names), clusters=clusters[half])
+    assert found.shrunken_best
+    return int(found.shrunken_best.trial_id)
+
+
+@dataclass(frozen=True)
+class CellEffects:
+    """A cell that was trained."""
+
+    row: Row
+
+    @cached_property
+    def stored(self) -> Mapping[str, np.ndarray]:
+        with np.load(values_file(self.row["name"])) as file:
+            return dict(file)
+
+    def differences(self, metric: str) -> np.ndarray:
+        """Curriculum less twin, [P, S, Q]."""
+        values = self.stored[metric].astype(float) / SCALE
+        return values[0] - values[1]
+
+    def effects(self, metric: str, by_value: bool = False) -> Effects:
+        names = self.row["pairs"]
+        settings = self.row["settings"] if by_value else [{}] * len(names)
+        return effects_of(names, self.differences(metric), names, settings, clusters=self.stored["clusters"])
+
+    @cached_property
+    def main(self) -> Effects:
+        """On the cell's own metric, with effects by value."""
+        return self.effects(self.row["metric"], by_value=True)
+
+    @cached_property
+    def fractions(self) -> list[tuple[float, float, float]]:
+        """For each of GAINS the fraction of curricula with a larger true gain, and its interval; last, the fraction
+        that loses more than LOSS."""
+        cube = clustered_cube(self.differences(self.row["metric"]), self.stored["clusters"])
+        *gains, (kept, low, high) = fractions_above(cube, (*GAINS, -LOSS))
+        return [*gains, (abs(1 - kept), abs(1 - high), abs(1 - low))]  # no negative zero
+
+    @cached_property
+    def best(self) -> dict[str, Any]:
+        """The test of the best on the other half of the queries, with fresh seeds."""
+        half = halves(self.stored["clusters"])[1]
+        values = self.stored[f"fresh {self.row['metric']}"][..., half].astype(float) / SCALE
+        own, plain = (clustered(one, self.stored["clusters"][half]) for one in values)
+        (test,) = tune_cl.compare(own[None], plain)
+        return test
+
+    @property
+    def median(self) -> float:
+        """Of the pairs' differences."""
+        return float(np.median(self.differences(self.row["metric"]).mean(axis=(1, 2))))
+
+    @property
+    def plain(self) -> float:
+        """Mean of plain training on test over all twins."""
+        return float(self.stored[self.row["metric"]][1].mean()) / SCALE
+
+    @property
+    def still_rising(self) -> float:
+        """By how much the mean dev value of plain training rises over the last quarter of the iterations."""
+        curve = np.maximum.accumulate(self.stored["dev"][1], axis=-1).mean(axis=(0, 1))
+        return float(curve[-1] - curve[len(curve) * 3 // 4 - 1])
+
+
+def clustered_cube(cube: np.ndarray, clusters: np.ndarray) -> np.ndarray:
+    return clustered(cube.reshape(-1, cube.shape[-1]), clusters).reshape(*cube.shape[:2], -1)
+
+
+def fractions_above(cube: np.ndarray, gains: Sequence[float]) -> list[tuple[float, float, float]]:
+    """Fractions of curricula with true effects above some gains, with their intervals, from differences [P, S, Q].
+
+    The distribution of true effects is that of the largest likelihood, of whatever form (Kiefer & Wolfowitz 1956, by
+    EM), with a normal error of each pair; a few harmful curricula would make a normal distribution too wide on the side
+    of gains, too. Intervals: BOOTSTRAPS of pairs, moved by the error that queries give all pairs together.
+    """
+    pairs, seeds, queries = cube.shape
+    squares = np.sum([mean_squares(one) for one in cube - cube.mean(axis=0)], axis=0) / (pairs - 1)
+    error = math.sqrt(max(squares[0], squares[1], squares[0] + squares[1] - squares[2], 1e-12) / (seeds * queries))
+    means, rng = cube.mean(axis=(1, 2)), generator(0, "fraction above")
+    counts = rng.multinomial(pairs, np.full(pairs, 1 / pairs), BOOTSTRAPS).astype(float)
+    counts[0] = 1
+    grid = np.linspace(means.min(), means.max(), GRID)
+    likelihood = np.exp(-(((means[:, None] - grid) / error) ** 2) / 2) + 1e-300
+    weights = np.full((BOOTSTRAPS, GRID), 1 / GRID)
+    for _ in range(STEPS):
+        weights *= (counts / (weights @ likelihood.T)) @ likelihood / pairs
+    together = float(cube.mean(axis=(0, 1)).std(ddof=1)) / math.sqrt(queries) if queries > 1 else 0.0
+    shift = together * rng.normal(size=(BOOTSTRAPS, 1))
+    shift[0] = 0
+    found = [(weights * (grid + shift > gain)).sum(axis=1) for gain in gains]
+    ends = [np.quantile(one, TAILS).tolist() for one in found]
+    return [(float(one[0]), low, high) for one, (low, high) in zip(found, ends, strict=True)]
+
+
+# -- over cells ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """A mean over cells with its interval, and the SD of their true means."""
+
+    mean: float
+    ci95: tuple[float, float]
+    sd: float
+    cells: int
+
+
+def pooled(means: Sequence[float], intervals: Sequence[tuple[float, float]]) -> Pooled:
+    """DerSimonian and Laird (1986), with the interval of Hartung and Knapp, whose variance is at least that which the
+    intervals imply (Knapp & Hartung 2003): cells that share data agree more than their errors would have them. The
+    variance of each mean is that of a normal distribution with its interval, too large where Student's t made that
+    wide."""
+    found, errors = np.array(means), np.array([(high - low) / 2 / NORMAL for low, high in intervals])
+    count, weight = len(found), errors**-2.0
+    if count == 1:
+        return Pooled(means[0], intervals[0], 0.0, 1)
+    spread = float((weight * (found - (weight * found).sum() / weight.sum()) ** 2).sum())
+    between = max(0.0, (spread - (count - 1)) / (weight.sum() - (weight**2).sum() / weight.sum()))
+    weight = 1 / (errors**2 + between)
+    mean = float((weight * found).sum() / weight.sum())
+    scale = max(1.0, float((weight * (found - mean) ** 2).sum()) / (count - 1))
+    half = float(stdtrit(count - 1, TAILS[1])) * math.sqrt(scale / float(weight.sum()))
+    return Pooled(mean, (mean - half, mean + half), math.sqrt(between), count)
+
+
+def pooled_effects(cells: Sequence[CellEffects]) -> Pooled:
+    return pooled([cell.main.mean for cell in cells], [cell.main.mean_ci95 for cell in cells])
+
+
+def by_data_set(cells: Sequence[CellEffects]) -> Pooled:
+    """Over data sets, each with the mean of its cells as if these were one: their errors are taken as equal."""
+    groups: dict[str, list[Effects]] = {}
+    for cell in cells:
+        groups.setdefault(cell.row["data"], []).append(cell.main)
+    means = [float(np.mean([one.mean for one in group])) for group in groups.values()]
+    halves = [float(np.mean([one.mean_ci95[1] - one.mean for one in group])) for group in groups.values()]
+    return pooled(means, [(mean - half, mean + half) for mean, half in zip(means, halves, strict=True)])
+
+
+def portfolio(cells: Sequence[CellEffects]) -> Pooled | None:
+    """By how much the best of the common curricula on all other data sets exceed all common curricula on a data set
+    that was left out: the mean over data sets, with Student's interval. None with fewer than three data sets."""
+    groups: dict[str, list[np.ndarray]] = {}
+    for cell in cells:
+        common = [name for name in cell.row["pairs"] if int(name[1:]) < COMMON]
+        if cell.row["ranker"] != "lambdamart" and len(common) == COMMON:
+            means = cell.differences(cell.row["metric"]).mean(axis=(1, 2))
+            groups.setdefault(cell.row["data"], []).append(means[:COMMON])
+    if len(groups) < 3:
+        return None
+    of_data = {name: np.mean(group, axis=0) for name, group in groups.items()}
+    gains = []
+    for left_out, means in of_data.items():
+        others = np.mean([other for name, other in of_data.items() if name != left_out], axis=0)
+        gains.append(float(means[np.argsort(-others)[:BEST]].mean() - means.mean()))
+    count, mean = len(gains), float(np.mean(gains))
+    half = float(stdtrit(count - 1, TAILS[1])) * float(np.std(gains, ddof=1)) / math.sqrt(count)
+    return Pooled(mean, (mean - half, mean + half), float(np.std(gains, ddof=1)), count)
+
+
+# -- positive controls ---------------------------------------------------------------------------------------------
+
+
+def found_by_effects(cells: Sequence[CellEffects], gains: Sequence[float]) -> list[float]:
+    """How often the interval of the mean excludes 0, for no gain on either side, and above for each gain added to all
+    curricula. Curriculum and twin change places in half of the pairs, at random, which leaves no mean effect."""
+    rng, intervals = generator(0, "places of curriculum and twin"), []
+    for cell in cells:
+        cube = cell.differences(cell.row["metric"])
+        for _ in range(FLIPS):
+            flipped = cube * rng.choice((-1.0, 1.0), len(cube))[:, None, None]
+            intervals.append(interval_of(flipped, cell.stored["clusters"]))
+    low, high = np.array(intervals).T
+    return [float(np.mean((low > 0) | (high < 0))), *(float(np.mean(low + gain > 0)) for gain in gains)]
+
+
+def interval_of(cube: np.ndarray, clusters: np.ndarray) -> tuple[float, float]:
+    names = [str(pair) for pair in range(len(cube))]
+    return effects_of(names, cube, names, [{}] * len(names), clusters=clusters).mean_ci95
+
+
+@dataclass(frozen=True)
+class Control:
+    """A positive control against another arm: its mean effect; among subsets of SUBSET pairs, how many have an interval
+    above 0; how many single pairs are better, by the verdict's test."""
+
+    arm: str
+    effects: Effects
+    found: float
+    better: int
+
+
+def controls_of(row: Row) -> list[Control]:
+    """Each arm of an entry against plain training; last, truth against filter."""
+    with np.load(control_file(row)) as file:
+        stored = dict(file)
+    values = dict(zip(["plain", *row["arms"]], stored["values"].astype(float) / SCALE, strict=True))
+    pairs = [(arm, arm, "plain") for arm in row["arms"]]
+    if {"truth", "filter"} <= values.keys():
+        pairs.append(("truth, against filter", "truth", "filter"))
+    return [_control(name, values[one], values[other], stored["clusters"]) for name, one, other in pairs]
+
+
+def _control(name: str, own: np.ndarray, other: np.ndarray, clusters: np.ndarray) -> Control:
+    cube, rng = own - other, generator(0, "subsets of controls")
+    names = [str(pair) for pair in range(len(cube))]
+    subsets = [rng.permutation(len(cube))[:SUBSET] for _ in range(FLIPS)]
+    found = float(np.mean([interval_of(cube[subset], clusters)[0] > 0 for subset in subsets]))
+    tests = [
+        tune_cl.compare(clustered(one, clusters)[None], clustered(plain, clusters))[0]
+        for one, plain in zip(own, other, strict=True)
+    ]
+    better = sum(test["p_new"] <= 1 - LEVEL and test["difference"] > 0 for test in tests)
+    return Control(name, effects_of(names, cube, names, [{}] * len(names), clusters=clusters), found, better)
+
+
+# -- trainings that were recorded for another purpose --------------------------------------------------------------
+
+
+def recorded_effects(study: str) -> Effects:
+    """Of all curricula of a small space (`recorded.py`), whose twins are shared. Only means over the test queries are
+    stored, so the interval is for these queries."""
+    recorded = Recorded.read(study)
+    settings = [json.loads(one) for one in recorded.settings]
+    twins = [tuple(one[key] for key in ("training.loss", "training.lr")) for one in settings]
+    turned_off = [one["curriculum.pacing"] == one["curriculum.weighting"] == "none" for one in settings]
+    plain = {twin: row for row, (twin, off) in enumerate(zip(twins, turned_off, strict=True)) if off}
+    rows = [row for row, off in enumerate(turned_off) if not off]
+    differences = np.array([recorded.test[row] - recorded.test[plain[twins[row]]] for row in rows])
+    return effects_of([str(row) for row in rows], differences, [twins[row] for row in rows], [{}] * len(rows))
