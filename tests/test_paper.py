@@ -67,9 +67,13 @@ def require_numbers(texts: dict[str, str], document: dict[str, Any]) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs LaTeX")
-def test_text_and_table_compile_and_fit_the_page(confirmed_folder: SearchFolder, tmp_path: Path) -> None:
-    write_paper(confirmed_folder, tmp_path / "paper")
+def test_text_and_table_compile_and_fit_the_page(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.add([0.4], "baseline")
+    case.confirm()
+    write_paper(case.write(), tmp_path / "paper")
     body = r"\input{paper/methods}\input{paper/table}\includegraphics[width=\linewidth]{paper/figure}"
     head = r"\documentclass{article}\usepackage{booktabs,graphicx}\begin{document}"
     (tmp_path / "main.tex").write_text(head + body + r"\end{document}")
