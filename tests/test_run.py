@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import pty
+import select
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -194,6 +196,13 @@ def at_a_terminal(workdir: Path, storage: str) -> tuple[subprocess.Popen[str], i
     return running, terminal
 
 
+def read_all(terminal: int, closing: threading.Event) -> None:
+    """Reads what appears: a process that fills a terminal waits."""
+    while not closing.is_set():
+        if select.select([terminal], [], [], 0.1)[0]:
+            os.read(terminal, 1 << 16)
+
+
 def test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search(
     workdir: Path, whole: dict[str, Any]
 ) -> None:
@@ -201,8 +210,13 @@ def test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search(
     journal = journal_of(workdir, "cut")
     fresh_database(workdir / "cut")
     running, terminal = at_a_terminal(workdir, "cut")
+    closing = threading.Event()
+    reader = threading.Thread(target=read_all, args=(terminal, closing))
+    reader.start()
 
     def close_the_terminal(_: object) -> int:
+        closing.set()
+        reader.join()
         os.close(terminal)
         return 130
 
