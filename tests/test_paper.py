@@ -74,7 +74,7 @@ def test_text_and_table_compile_and_fit_the_page(tmp_path: Path) -> None:
     case.add([0.4], "baseline")
     case.confirm()
     write_paper(case.write(), tmp_path / "paper")
-    body = r"\input{paper/methods}\input{paper/table}\includegraphics[width=\linewidth]{paper/figure}"
+    body = r"\input{paper/methods}\input{paper/table}\par\noindent\includegraphics[width=\linewidth]{paper/figure}"
     head = r"\documentclass{article}\usepackage{booktabs,graphicx}\begin{document}"
     (tmp_path / "main.tex").write_text(head + body + r"\end{document}")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "main"]

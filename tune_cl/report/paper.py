@@ -253,7 +253,7 @@ def _table(findings: Findings, document: Document) -> str:
         rf"  \caption{{{_caption(findings, metric)}}}",
         rf"  \label{{tab:{re.sub('[^A-Za-z0-9]+', '-', document['search'])}}}",
         r"  \footnotesize\setlength{\tabcolsep}{4pt}",
-        r"  \begin{tabular}{p{0.33\linewidth}rrrr}",
+        r"  \begin{tabular}{p{0.28\linewidth}rrrr}",
         r"    \toprule",
         rf"    Training & {metric} ({split}) & Difference & 95\,\% CI & {p} \\",
         r"    \midrule",
