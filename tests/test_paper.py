@@ -73,6 +73,10 @@ def test_text_and_table_compile_and_fit_the_page(tmp_path: Path) -> None:
     case = Case(tmp_path)
     case.add([0.4], "baseline")
     case.confirm()
+    path = case.search_folder.folder / "confirmation" / "test.json"
+    path.write_text(
+        path.read_text().replace(json.dumps(HOSTILE), json.dumps("pacing=linear scoring=context_words lr=0.01"))
+    )
     write_paper(case.write(), tmp_path / "paper")
     body = r"\input{paper/methods}\input{paper/table}\par\noindent\includegraphics[width=\linewidth]{paper/figure}"
     head = r"\documentclass{article}\usepackage{booktabs,graphicx}\begin{document}"
