@@ -74,7 +74,8 @@ def step_on_meta(data: RankingData, ranker: dict[str, Any], loss: str) -> Copies
 @pytest.mark.parametrize("case", CASES)
 def test_a_step_asks_the_device_for_no_number(case: str) -> None:
     copies = step_on_meta(tiny_data(queries=8, candidates=4, seed=3), CASES[case], "pairwise")
-    assert copies.waiting == 0 and copies.others > 3
+    least = 2 if case == "knrm" else 4  # its features, which the CPU has, and the weights of the samples
+    assert copies.waiting == 0 and copies.others >= least
 
 
 @pytest.mark.parametrize("loss", ["pointwise", "mse", "hinge", "cross_entropy"])
