@@ -144,11 +144,7 @@ def search_result(
     """
     counts, best = state.counts(), best_of(state)
     if best is None:
-        reasons = {trial.reason for trial in state.trials.values() if trial.reason}
-        raise WorkFailed(
-            f"no trial of search '{state.name}' gave a dev value: "
-            f"{'; '.join(sorted(reasons)) or 'none was run'}; log: {search_folder.journal}"
-        )
+        raise _without_value(state, search_folder)
     found, effects, plain = _interpreted(state)
     first_stage, label_free = label_free_of(state.label_free)
     sound = [trial for trial in state.by_number() if trial.outcome != "failed"]
@@ -250,3 +246,9 @@ def _sent(search_folder: SearchFolder) -> tuple[Event, Cursor]:
     """The search's first event, and how far its journal has been sent to MLflow."""
     search = next(read_events(search_folder.journal))
     return search, load(search_folder.journal, target(search, search_folder.tracking_uri))
+
+
+def _without_value(state: SearchState, search_folder: SearchFolder) -> WorkFailed:
+    reasons = {trial.reason for trial in state.trials.values() if trial.reason}
+    why = "; ".join(sorted(reasons)) or "none was run"
+    return WorkFailed(f"no trial of search '{state.name}' gave a dev value: {why}; log: {search_folder.journal}")
