@@ -176,7 +176,8 @@ def compared(turns: dict[str, list[Turn]], ours: str, against: str, data: str, p
 
 
 def parsed(document: str | None) -> argparse.Namespace:
-    """The options of a benchmark that trains beside sentence-transformers, which `document` describes."""
+    """The options of a benchmark that trains beside sentence-transformers, which `document` describes. Its number of
+    threads holds from here on, and transformers says nothing but errors."""
     parser = argparse.ArgumentParser(description=document, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data")
     parser.add_argument("--steps", type=int, default=8, help="a turn; a multiple of 8, as batches are sorted in eights")
@@ -184,14 +185,15 @@ def parsed(document: str | None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2)
     add_device(parser)
     parser.add_argument("--json", action="store_true")
-    return parser.parse_args()
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    return options
 
 
 def main() -> int:
     options = parsed(__doc__)
-    torch.set_num_threads(options.threads)
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
     device = required_device(options.device)
     source = our_training(options.data, None, options.steps, "fp32", device)
     auto = our_training(options.data, source.prepared, options.steps, "auto", device)

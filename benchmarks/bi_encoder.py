@@ -24,7 +24,6 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 import numpy as np
 import torch
-import transformers
 from bert_training import LENGTH, MODEL, MOST_DIFFERENCE, RATE, parsed
 from datasets import Dataset  # pyright: ignore[reportMissingImports]  # of the `bench` extra
 from devices import required_device, train_turn
@@ -139,9 +138,6 @@ def compared_scoring(
 
 def main() -> int:
     options = parsed(__doc__)
-    torch.set_num_threads(options.threads)
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
     device, name = required_device(options.device), Path(options.data).name
     training = our_training(options.data, options.steps, device)
     against, problems = f"sentence-transformers {version('sentence-transformers')}", []

@@ -118,9 +118,6 @@ FAMILIES: dict[str, tuple[Callable[[Tokenizer, Path], None], Callable[..., tuple
 
 def main() -> int:
     options = parsed(__doc__)
-    torch.set_num_threads(options.threads)
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
     device, name = required_device(options.device), Path(options.data).name
     tokenizer = train_wordpiece(training_texts(load_data(DataConfig(source=options.data))), WORDS)
     against, problems = f"sentence-transformers {version('sentence-transformers')}", []

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import transformers
 from bert_training import LENGTH, MODEL, RATE, Turn, ours, parsed
 from datasets import Dataset  # pyright: ignore[reportMissingImports]  # of the `bench` extra
 from devices import required_device
@@ -117,9 +116,6 @@ def theirs(loss: str, folder: Path, device: torch.device) -> Callable[[Lists], T
 
 def main() -> int:
     options = parsed(__doc__)
-    torch.set_num_threads(options.threads)
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
     device, prepared, wrong = required_device(options.device), None, 0
     for loss in THEIRS:
         training = our_training(options.data, loss, options.steps, prepared, device)

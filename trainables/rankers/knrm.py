@@ -83,10 +83,10 @@ class KernelModule(WordRankerModule, FeatureModule):
             queries, documents = (grams.to(self.score.weight.dtype) for grams in (queries, documents))
             return self._count(rows(queries, query_of), query_mask[query_of], asked_words, documents, document_mask)
 
-    def scored(self, features: Tensor, **first_stage: Tensor) -> Tensor:
+    def scored(self, features: Tensor, first_stage: Tensor | None) -> Tensor:
         with torch.autocast(features.device.type, enabled=False):
             scores = self.score(features)
-            return self.additivity(scores, **first_stage) if self.additivity else scores
+            return self.additivity(scores, first_stage) if self.additivity else scores
 
     def _grams(self, *texts: tuple[Tensor, Tensor, Tensor]) -> list[Tensor]:
         """Unit vectors of the n-grams that start at each word, [B, sizes, L, E] for each of `texts` (ids [B, L], mask

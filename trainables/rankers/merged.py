@@ -83,8 +83,8 @@ def _merge(model: str, weights: Path, base: str, config: dict[str, Any], place: 
         first = [*found.unexpected_keys, *absent][0]
         raise unusable(model, f"does not fit its base '{base}': {first}", RIGHT)
     adapted.merge_and_unload().save_pretrained(place)  # pyright: ignore[reportCallIssue]
-    found, *_ = [file_of(model, name) for name in TOKENIZER]  # from the hub, all are in one folder of its cache now
-    tokenizer = base if found is None else str(found.parent)
+    files = [file_of(model, name) for name in TOKENIZER]  # from the hub, all are in one folder of its cache now
+    tokenizer = base if files[0] is None else str(files[0].parent)
     with hub_out_of_reach():
         transformers.AutoTokenizer.from_pretrained(tokenizer, trust_remote_code=False).save_pretrained(place)
 

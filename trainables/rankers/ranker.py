@@ -129,25 +129,24 @@ class DualEncoder(RankerModule):
 
 
 class FeatureModule(RankerModule):
-    """A ranker that scores a pair by a few numbers, which are fixed if nothing below them is trained."""
+    """A ranker that scores a pair by a few numbers, its features.
 
-    fixed_features: tuple[object, ...] | None = (
-        None  # what they follow from beside the texts; None: training moves them
-    )
+    fixed_features  what these follow from beside the texts; None: training moves them
+    """
+
+    fixed_features: tuple[object, ...] | None = None
 
     @abstractmethod
     def features(self, **inputs: Any) -> Tensor:
-        """The numbers of B pairs, float32 [B, F], from the tensors of `collate`."""
+        """Features of B pairs, float32 [B, F], from the tensors of `collate`."""
 
     @abstractmethod
-    def scored(self, features: Tensor, **first_stage: Tensor) -> Tensor:
+    def scored(self, features: Tensor, first_stage: Tensor | None) -> Tensor:
         """Scores [B], or class logits [B, K]. `first_stage`: as `forward` takes it."""
 
     def forward(self, features: Tensor | None = None, first_stage: Tensor | None = None, **inputs: Tensor) -> Tensor:
         """Takes the tensors of `collate`, or `features` in their place, and first_stage [B] if the module reads it."""
-        if features is None:
-            features = self.features(**inputs)
-        return self.scored(features, **({} if first_stage is None else {"first_stage": first_stage}))
+        return self.scored(self.features(**inputs) if features is None else features, first_stage)
 
 
 def on_device(inputs: Mapping[str, Any], device: torch.device) -> dict[str, Any]:

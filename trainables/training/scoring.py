@@ -37,20 +37,19 @@ class Scorer:
     precision: Precision
     ranks: Ranks = ALONE
 
-    def candidates(self, text: TextSide, split: Split, rows: np.ndarray | None = None) -> np.ndarray:
-        """Scores of a split's candidates, of all or of some rows, float32 [rows]; or class logits, [rows, K]."""
+    def candidates(
+        self, text: TextSide, split: Split, rows: np.ndarray | None = None, features: Tensor | None = None
+    ) -> np.ndarray:
+        """Scores of a split's candidates, of all or of some rows, float32 [rows]; or class logits, [rows, K].
+        `features`: those of all candidates, where they are known."""
         first_stage = first_stage_for(self.module, split)
         if rows is None:
-            rows = np.arange(len(split.document))
-            if (features := fixed_features(self, text, split)) is not None:
-                return self.of_features(features, first_stage)
-        return self.pairs(
-            text.queries,
-            text.documents,
-            split.query[split.owner[rows]],
-            split.document[rows],
-            None if first_stage is None else first_stage[rows],
-        )
+            rows, features = np.arange(len(split.document)), fixed_features(self, text, split)
+        first_stage = None if first_stage is None else first_stage[rows]
+        if features is not None:
+            return self._of_features(features[torch.from_numpy(rows)], first_stage)
+        asked, read = split.query[split.owner[rows]], split.document[rows]
+        return self.pairs(text.queries, text.documents, asked, read, first_stage)
 
     def pairs(
         self,
@@ -77,7 +76,7 @@ class Scorer:
 
         return self._computed(scores_of, module.costs(queries, documents, query_rows, document_rows))
 
-    def of_features(self, features: Tensor, first_stage: np.ndarray | None = None) -> np.ndarray:
+    def _of_features(self, features: Tensor, first_stage: np.ndarray | None) -> np.ndarray:
         """Scores of B pairs, as `pairs` gives them, from what `features` gave."""
         module = self.module.eval()
         inputs = {"features": features}

@@ -277,12 +277,9 @@ class Training(RankerProgress):
 
     def _scores_of_rows(self, rows: np.ndarray) -> Tensor:
         """Scores, or class logits, of training candidates on the CPU; each row is scored once."""
-        if self.batcher.features is not None:
-            features, first_stage = self.batcher.features[torch.from_numpy(rows)], self.batcher.first_stage
-            scores = self.scorer.of_features(features, None if first_stage is None else first_stage[rows])
-            return torch.from_numpy(scores)
         distinct, index = np.unique(rows, return_inverse=True)
-        return torch.from_numpy(self.scorer.candidates(self.prepared.text, self.batcher.split, distinct)[index])
+        text, split, features = self.prepared.text, self.batcher.split, self.batcher.features
+        return torch.from_numpy(self.scorer.candidates(text, split, distinct, features)[index])
 
     # -- evaluation ----------------------------------------------------------------------------------------------
 

@@ -121,19 +121,14 @@ class ModelSampler(RandomSampler, ABC):
             return study.ask()
 
     def study(self, compared: bool = False) -> optuna.Study:
-        """Observations of earlier searches, then this search's trials in order of number. `compared`: with differences
-        from twins."""
+        """Observations of earlier searches, then this search's trials in order of number. `compared`: each less its
+        twin's value, plus the mean of all twins, which keeps it on one scale with those whose twins have yet to end."""
+        known = self.references if compared else {}
+        mean = fmean(known.values()) if known else 0.0
         study = optuna.create_study(direction="maximize")
-        study.add_trials([*self._observed(), *(self._trial(number, compared) for number in sorted(self.points))])
+        trials = (self._trial(number, mean - known.get(number, mean)) for number in sorted(self.points))
+        study.add_trials([*self._observed(), *trials])
         return study
-
-    def _result(self, number: int, compared: bool) -> TrialResult:
-        """A trial's result. Less its twin's value, the mean of all twins is added, so that it stays on one scale with
-        trials whose twins have yet to end."""
-        result = self.results.get(number, TrialResult(TrialState.RUNNING))
-        if not compared or number not in self.references:
-            return result
-        return result.moved(fmean(self.references.values()) - self.references[number])
 
     def _observed(self) -> list[FrozenTrial]:
         """Values that are not comparable are put on this search's scale: mean + DISCOUNT · SD · their standard score,
@@ -147,8 +142,9 @@ class ModelSampler(RandomSampler, ABC):
             for value in [seen.value if seen.comparable else mean + DISCOUNT * spread * seen.value]
         ]
 
-    def _trial(self, number: int, compared: bool) -> FrozenTrial:
-        result = self._result(number, compared)
+    def _trial(self, number: int, by: float) -> FrozenTrial:
+        """A trial as Optuna has it, its values higher by so much."""
+        result = self.results.get(number, TrialResult(TrialState.RUNNING)).moved(by)
         if self.needs_values and result.state == TrialState.PRUNED:
             result = self._estimated(result)
         if number not in self._frozen or self._frozen[number][0] != result:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -190,10 +189,9 @@ class SearchProgress:
         """Tells the curricula's sampler what a twin reached, once both of a pair have ended."""
         arm = self.arms[CURRICULUM]
         for pair in self.state.pairs():
-            if trial in (pair.curriculum, pair.twin) and pair.curriculum.outcome and pair.twin.outcome:
-                values = [value for value in pair.twin.dev(self.metric).values() if isfinite(value)]
-                if values and pair.twin.outcome != "failed":
-                    arm.sampler.compare(arm.numbers[pair.curriculum.trial], max(values))
+            ended = pair.curriculum.outcome and pair.twin.outcome not in (None, "failed")
+            if trial in (pair.curriculum, pair.twin) and ended and (best := pair.twin.best(self.metric)):
+                arm.sampler.compare(arm.numbers[pair.curriculum.trial], best.dev)
 
     def _ask_scheduler(self, trial: str, event: Event) -> None:
         """Decides what a new result means for its trial."""
