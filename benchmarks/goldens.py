@@ -199,7 +199,7 @@ def mlflow(data: Path) -> Facts:
 @part
 def report(data: Path) -> Facts:
     """All numbers of at least three decimals that one reads, and the trials that are named: a new layout keeps them.
-    Rows of hours are no facts."""
+    Rows of hours are not facts."""
     from pandas import read_csv
 
     confirmed()

@@ -20,7 +20,7 @@ from tests.support.console import Console
 from trainables.core import prose
 from trainables.training import device
 
-hypothesis.settings.register_profile("tests", deadline=None)  # a busy machine is no failure
+hypothesis.settings.register_profile("tests", deadline=None)  # a busy machine is not a failure
 hypothesis.settings.load_profile("tests")
 
 prose.PHASE_SECONDS = 3600.0  # what is printed does not depend on how busy this machine is

@@ -33,11 +33,11 @@ DOCUMENTS: dict[str, tuple[Any, list[Any]]] = {
 NO_DOCUMENTS: dict[str, tuple[Any, str]] = {
     "a text": ("the otter", "documents: one text"),
     "a set": (set(TEXTS), "documents: a set"),
-    "a number": (3, "documents: 3 is no list"),
-    "a missing text": ([TEXTS[0], None], r"documents\[1\]: None is no text"),
+    "a number": (3, "documents: 3 is not a list"),
+    "a missing text": ([TEXTS[0], None], r"documents\[1\]: None is not a text"),
     "a frame without texts": (pd.DataFrame({"a": TEXTS}), "documents: no column document among a"),
-    "a frame with a missing text": (pd.DataFrame({"document": [TEXTS[0], None]}), "documents, row 1: .* is no text"),
-    "a mapping of lists": ({"a": TEXTS}, r"documents\['a'\]: .* is no text"),
+    "a frame with a missing text": (pd.DataFrame({"document": [TEXTS[0], None]}), "documents, row 1: .* is not a text"),
+    "a mapping of lists": ({"a": TEXTS}, r"documents\['a'\]: .* is not a text"),
 }
 PAIR = ("where do otters swim", TEXTS[0])
 PAIRS: dict[str, tuple[Any, int]] = {
@@ -53,10 +53,10 @@ PAIRS: dict[str, tuple[Any, int]] = {
     "none": ([], 0),
 }
 NO_PAIRS: dict[str, tuple[Any, str]] = {
-    "texts": (["ab", "cd"], r"pairs\[0\]: 'ab' is no pair"),
+    "texts": (["ab", "cd"], r"pairs\[0\]: 'ab' is not a pair"),
     "a text": ("ab", "pairs: a str"),
-    "three sides": ([PAIR, (*PAIR, "x")], r"pairs\[1\]: .* is no pair"),
-    "a missing text": ([(PAIR[0], None)], r"pairs\[0\]: None is no text"),
+    "three sides": ([PAIR, (*PAIR, "x")], r"pairs\[1\]: .* is not a pair"),
+    "a missing text": ([(PAIR[0], None)], r"pairs\[0\]: None is not a text"),
     "two lists": (([PAIR[0]] * 2, TEXTS), "pairs: two lists"),
     "columns of two lengths": ({"query": [PAIR[0]], "document": TEXTS}, "1 queries and 2 documents"),
     "a frame without queries": (pd.DataFrame({"document": TEXTS}), "pairs: no column query"),

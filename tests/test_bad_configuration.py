@@ -200,8 +200,8 @@ BAD: dict[str, tuple[str | bytes, list[str], list[str]]] = {
        for key, line in (("{{pacing: root}}", 3), ("{[a, b]: c}", 3), ("\n  ? [a, b]\n  : c", 4))},
     "keys given twice beside bad YAML": ("a: 1\na: 2\n[b]: 3\n", [], ["mine.yaml:2: 'a'", "mine.yaml:3: list"]),
     "a control character": ("name: a\x0bb", [], ["mine.yaml:1: YAML"]),
-    "a byte that is no text": (b"metric: map\ndescription: caf\xe9\n", [], ["mine.yaml:2: 0xe9"]),
-    "true is no number": (
+    "a byte that is not a text": (b"metric: map\ndescription: caf\xe9\n", [], ["mine.yaml:2: 0xe9"]),
+    "true is not a number": (
         "quickstart", [f"{key}=true" for key in NUMBERS], [f"{key}: true number" for key in NUMBERS]),
     "numbers that no library reads": (
         "quickstart", [f"{key}={10**20}" for key in WHOLE], [f"{key}: 2147483647" for key in WHOLE]),

@@ -104,7 +104,7 @@ def test_the_scoring_layer_may_have_a_rate_of_its_own() -> None:
 
 def test_a_model_that_is_not_there_is_the_users_to_mend(tmp_path: Path) -> None:
     keys = ranker_settings({"name": "bert", "model": str(tmp_path / "none")})
-    with pytest.raises(ConfigError, match=r"^error: ranker\.model: .*none' is no folder; tiny, the folder"):
+    with pytest.raises(ConfigError, match=r"^error: ranker\.model: .*none' is not a folder; tiny, the folder"):
         BERT.prepare(tiny_data(), keys, seed=0)
 
 

@@ -164,7 +164,9 @@ def test_training_goes_on_from_a_ranker_of_ours(encoder: Encoder, head: str, tmp
 
 def test_a_head_that_cannot_be_taken_is_the_users_to_mend(tmp_path: Path) -> None:
     save_encoder("bert", tmp_path)
-    with pytest.raises(ConfigError, match=r"^error: ranker\.head: .* is no cross-encoder: .*; cls or classification"):
+    with pytest.raises(
+        ConfigError, match=r"^error: ranker\.head: .* is not a cross-encoder: .*; cls or classification"
+    ):
         module_of(Encoder("bert", tmp_path).run(head="pretrained"))
 
 

@@ -88,7 +88,7 @@ def test_queries_are_a_sample_too() -> None:
     low, high = found(differences).mean_ci95
     assert low < 0 < high < 0.09
     one = found(np.repeat(differences, 3, axis=2), clusters=np.repeat(np.arange(50), 3))
-    assert one.mean_ci95 == pytest.approx((low, high)), "copies of queries are no further queries"
+    assert one.mean_ci95 == pytest.approx((low, high)), "copies of queries are not further queries"
 
 
 def test_values_of_keys_that_help_are_found_and_others_pulled_to_the_mean() -> None:

@@ -169,7 +169,7 @@ def test_special_tokens_in_a_text_are_words(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "wrong"), [("xlnet", r"ends a pair with its \[CLS\] token, as XLNet does"), ("bart", "is no encoder")]
+    ("kind", "wrong"), [("xlnet", r"ends a pair with its \[CLS\] token, as XLNet does"), ("bart", "is not an encoder")]
 )
 def test_what_has_no_cls_in_front_is_refused(
     kind: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

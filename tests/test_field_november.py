@@ -292,7 +292,7 @@ WRONG: dict[str, tuple[Files, str, str]] = {
         "train.jsonl:1", "'positive' holds numbers"),
     "words named document": (of_splits("jsonl",
         [{"query": f"q {n}", "positive": ("yes", "no")[n % 2]} for n in range(30)]), "train.jsonl:1", "holds yes, no"),
-    "classes that are no grades": (classes(["entailment", "neutral", "contradiction"]), "train.parquet:1", "no grades"),
+    "classes without grades": (classes(["entailment", "neutral", "contradiction"]), "train.parquet:1", "not grades"),
     "judged documents that are not there": (changed(BEIR, corpus_DOT_jsonl=[row | {"_id": f"x{row['_id']}"}
         for row in CORPUS]), "qrels/train.tsv:2", "document 'd0' is not in the collection"),
     "topics without numbers": (topics("topics.{}.xml", "<topic><query>{} {}</query></topic>"), "topics.train.xml:1",

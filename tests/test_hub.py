@@ -34,7 +34,7 @@ def test_a_name_of_a_hub_that_cannot_be_reached_is_refused_at_once_in_one_line()
         read_encoder("someone/model")
     assert time.perf_counter() - started < 5
     (line,) = str(refused.value).splitlines()
-    wrong = f"'someone/model' is no folder and not in the cache, and the hub ({NOWHERE}) does not answer"
+    wrong = f"'someone/model' is not a folder and not in the cache, and the hub ({NOWHERE}) does not answer"
     assert line.startswith(f"error: ranker.model: {wrong}; tiny, the folder of an encoder")
 
 
@@ -42,7 +42,7 @@ def test_a_name_of_a_hub_that_cannot_be_reached_is_refused_at_once_in_one_line()
 def test_a_command_refuses_it_before_it_loads_anything(command: list[str], console: Console) -> None:
     options = ["--data", "docstrings", "--ranker", "bert", "--set", "ranker.model=someone/model"]
     (line,) = console.errors("", *command, *options)
-    assert line.startswith("error: ranker.model: 'someone/model' is no folder and not in the cache, and the hub")
+    assert line.startswith("error: ranker.model: 'someone/model' is not a folder and not in the cache, and the hub")
 
 
 def test_a_dataset_of_a_hub_that_cannot_be_reached_is_refused_in_one_line(console: Console) -> None:

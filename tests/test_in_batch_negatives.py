@@ -96,7 +96,7 @@ def test_relevant_documents_of_the_query_are_no_negatives_and_texts_count_once()
     for got, smoothed, row, positive in zip(losses.tolist(), smooth.tolist(), scores, (0, 1, 2), strict=True):
         logs = -np.log(sum(np.exp(score) for score in row if score is not None))
         assert got == pytest.approx(-(row[positive] + logs))
-        spread = np.mean([score + logs for score in row if score is not None])  # over what is no other positive
+        spread = np.mean([score + logs for score in row if score is not None])  # over what is not another positive
         assert smoothed == pytest.approx(0.7 * got - 0.3 * spread)
 
 

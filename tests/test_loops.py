@@ -144,7 +144,7 @@ def test_messages_say_what_would_be_right() -> None:
         curriculum(pacing="rot")
     with pytest.raises(ConfigError, match="error: difficulty: 1 NaN, the first at index 1; one number for each"):
         curriculum(difficulty=[0, np.nan])
-    with pytest.raises(ConfigError, match=r"error: start_step: 21 is no step of this training; .* 0 to 20"):
+    with pytest.raises(ConfigError, match=r"error: start_step: 21 is not a step of this training; .* 0 to 20"):
         curriculum().batch_sampler(4, start_step=21)
 
 

@@ -153,7 +153,7 @@ def test_a_journal_that_has_not_grown_is_not_read(s3: str, monkeypatch: Patch) -
 def test_another_machine_has_all_but_checkpoints_and_sends_nothing_of_it_back(
     s3: str, server: str, tmp_path: Path, monkeypatch: Patch
 ) -> None:
-    """S3 allows keys that are no paths of files, be it by a slash too many or by malice: these stay there."""
+    """S3 allows keys that are not paths of files, be it by a slash too many or by malice: these stay there."""
     search_folder = begun(s3)
     kept = ("trials/best-ranker/model.safetensors", "confirmation/default/seed-1/result.json")
     left = ("ray/toy/t0001/checkpoint_000001/state", "confirmation/default/seed-1/ranker/model.safetensors",
@@ -385,7 +385,7 @@ def test_a_lease_is_renewed_and_released_by_its_holder_alone(s3: str, theirs: di
 
 
 def test_a_search_whose_copy_cannot_be_kept_any_more_ends(s3: str, monkeypatch: Patch) -> None:
-    """This is no outage, so waiting would not help; nor may the search run on while nothing reaches the storage."""
+    """This is not an outage, so waiting would not help; nor may the search run on while nothing reaches the storage."""
     with opened(begun(s3)) as journal:
         with monkeypatch.context() as patch:
             patch.setattr(mirror.storage, "size", failing(storage.size, 1, ValueError))

@@ -91,7 +91,7 @@ def test_the_function_ends_where_the_training_does_and_may_tidy_up() -> None:
             while True:
                 try:
                     trial.report({"mrr": 0.5})
-                except Exception:  # noqa: BLE001 - the end is no error: it must pass here
+                except Exception:  # noqa: BLE001 - the end is not an error: it must pass here
                     ended.append("caught")
         except TrainingEnded:
             ended.append("ended")
@@ -147,9 +147,9 @@ def test_what_the_function_raises_is_a_failure_with_its_traceback(tmp_path: Path
     ("report", "wrong"),
     [
         ({"map": 0.5}, "reports map and not 'mrr'"),
-        ({"mrr": "high"}, "'mrr' is no number"),
+        ({"mrr": "high"}, "'mrr' is not a number"),
         ({"mrr": 0.5, "dev_mrr": 1, "seconds": 2}, "'dev_mrr' is a name of tune-cl's own"),
-        ({"mrr": 0.5, "loss": None}, "'loss' is no number"),
+        ({"mrr": 0.5, "loss": None}, "'loss' is not a number"),
         ({"mrr": float("nan")}, "mrr is nan, not a finite number"),
     ],
 )

@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from tests.support.faults import failing
 from trainables.core import storage
 from trainables.core.errors import WorkFailed
-from trainables.core.storage import fault_of, fetched, patiently, was_waited_for
+from trainables.core.storage import fault_of, fetched, retry_on_fault, was_waited_for
 from trainables.ranker_trainable import ClusterTrainable
 from trainables.training.objective import FunctionFailed
 
@@ -42,7 +42,7 @@ AWAY = [
 @pytest.mark.parametrize("error", AWAY, ids=["s3", "nfs", "full"])
 def test_storage_that_comes_back_is_waited_for(error: OSError, caplog: pytest.LogCaptureFixture) -> None:
     call, calls = failing(3, error, lambda: "there")
-    assert patiently(call) == "there" and len(calls) == 4
+    assert retry_on_fault(call) == "there" and len(calls) == 4
     assert caplog.text.count("cannot be used, trying again for 120 s") == 1
 
 
@@ -50,7 +50,7 @@ def test_storage_that_comes_back_is_waited_for(error: OSError, caplog: pytest.Lo
 def test_what_waiting_does_not_mend_is_raised_at_once(number: int) -> None:
     call, calls = failing(1, OSError(number, os.strerror(number)), lambda: None)
     with pytest.raises(OSError, match=os.strerror(number)):
-        patiently(call)
+        retry_on_fault(call)
     assert len(calls) == 1
 
 
@@ -58,7 +58,7 @@ def test_patience_ends_and_the_error_says_so_in_other_processes_too(monkeypatch:
     monkeypatch.setattr(storage, "PATIENCE", 0.0)
     call, _ = failing(10**9, AWAY[0], lambda: None)
     with pytest.raises(OSError, match="NETWORK") as raised:
-        patiently(call)
+        retry_on_fault(call)
     assert not was_waited_for(OSError(errno.ENOSPC, "no space"))
     assert was_waited_for(fault_of(pickle.loads(pickle.dumps(RayTaskError("step", "[Errno 28]", raised.value)))))
 
@@ -97,7 +97,7 @@ def test_a_long_wait_is_told_of(monkeypatch: pytest.MonkeyPatch, caplog: pytest.
     monkeypatch.setattr(storage, "SILENCE", 0.1)
     monkeypatch.setattr(storage, "EVERY", 0.2)
     monkeypatch.setattr(storage, "_watch", None)
-    assert patiently(lambda: time.sleep(0.6), "/mnt/away") is None
+    assert retry_on_fault(lambda: time.sleep(0.6), "/mnt/away") is None
     assert caplog.text.count("still waiting for /mnt/away, for ") >= 2
     before = len(caplog.records)
     time.sleep(0.2)
@@ -109,7 +109,7 @@ def test_work_that_takes_long_before_it_fails_is_tried_again(monkeypatch: pytest
     call, calls = failing(1, AWAY[0], lambda: "there")
     clock = SimpleNamespace(monotonic=lambda: 1000.0 * len(calls), sleep=lambda seconds: None)
     monkeypatch.setattr(storage, "time", clock)
-    assert patiently(call) == "there" and len(calls) == 2
+    assert retry_on_fault(call) == "there" and len(calls) == 2
 
 
 class Saver(ClusterTrainable):

@@ -134,11 +134,11 @@ WRONG = {
     'import tune_cl\n@tune_cl.scoring("turns")\ndef f(scored): ...\n': r"mine.py:2: the name 'turns' is built in; ",
     'import tune_cl\n@tune_cl.scoring("a")\ndef f(a, b): ...\n': r"mine.py:2: 'f' takes \(a, b\); ",
     'import tune_cl\n@tune_cl.weighting("a")\ndef f(a, b): ...\n': r"mine.py:2: 'f' takes \(a, b\); ",
-    'import tune_cl\n@tune_cl.pacing("a")\nclass A: ...\n': r"mine.py:2: 'A' is no function; ",
+    'import tune_cl\n@tune_cl.pacing("a")\nclass A: ...\n': r"mine.py:2: 'A' is not a function; ",
     'import tune_cl\n@tune_cl.pacing("a", needs=["k"])\ndef f(x, s): ...\n': r"mine.py:2: reads 'k'; some of delta, ",
-    'import tune_cl\n@tune_cl.pacing("a b")\ndef f(x, s): ...\n': r"mine.py:2: 'a b' is no name; ",
+    'import tune_cl\n@tune_cl.pacing("a b")\ndef f(x, s): ...\n': r"mine.py:2: 'a b' is not a name; ",
     "import tune_cl\n@tune_cl.pacing\ndef f(x, s): ...\n": r"mine.py:2: 'f' is registered without a name; ",
-    'import tune_cl\n@tune_cl.loss("a", kind="x")\ndef f(a, b, c): ...\n': r"mine.py:2: 'x' is no kind of loss; ",
+    'import tune_cl\n@tune_cl.loss("a", kind="x")\ndef f(a, b, c): ...\n': r"mine.py:2: 'x' is not a kind of loss; ",
     'import tune_cl\n@tune_cl.reader("a")\nclass A: TASK = "ranking"\n': r"mine.py:2: has no recognises, files, read; ",
 }
 
@@ -186,7 +186,7 @@ class Mine{base}: ...
     ("name", "base", "wrong"),
     [
         ("other", "(Ranker)", "the settings are those of 'other'"),
-        ("mine", "", "is no ranker; a subclass of Ranker"),
+        ("mine", "", "is not a ranker; a subclass of Ranker"),
         ("mine", "(Ranker)", "'Mine' does not define build, encode, prepare, restore"),
     ],
 )

@@ -28,7 +28,7 @@ def test_settings_are_those_of_their_ranker(name: str) -> None:
 
 
 def test_a_ranker_of_trees_is_no_network() -> None:
-    with pytest.raises(TypeError, match="lambdamart is no network over texts"):
+    with pytest.raises(TypeError, match="lambdamart is not a network over texts"):
         load_ranker("lambdamart")
 
 

@@ -169,7 +169,7 @@ def test_an_error_of_a_computation_on_the_cluster_is_the_user_s(
 ) -> None:
     monkeypatch.setattr(task_options["max_retries"], "default_value", 0)  # else what dies would die four times
     compute = on_cluster(cluster.address, Resources(cpu=1))
-    with pytest.raises(DataError, match=r"error: x\.txt:3: is no number; a number"):
+    with pytest.raises(DataError, match=r"error: x\.txt:3: is not a number; a number"):
         compute(refuse)
     with pytest.raises(WorkFailed, match=r"break down: .*ZeroDivisionError"):
         compute(break_down)
@@ -194,7 +194,7 @@ def test_what_no_node_holds_waits_for_one_and_says_so(cluster: Cluster, monkeypa
 
 
 def refuse() -> None:
-    raise DataError(Problem("x.txt:3", "is no number", "a number"))
+    raise DataError(Problem("x.txt:3", "is not a number", "a number"))
 
 
 def die() -> None:

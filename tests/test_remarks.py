@@ -44,7 +44,7 @@ def test_a_curve_that_falls_by_half_and_comes_back(curve: list[float], fall: Fal
     [
         (Choice(options=(1e-3, 3e-4, 3e-3)), 3e-3, (1e-3, 9e-3)),
         (Choice(options=(1e-3, 3e-4, 3e-3)), 1e-3, None),
-        (Choice(options=(1e-3, 1e-2)), 1e-2, None),  # two values are no range
+        (Choice(options=(1e-3, 1e-2)), 1e-2, None),  # two values are not a range
         (Choice(options=("a", "b", "c")), "a", None),
         (Choice(options=(True, False, True)), True, None),
         (LogUniform(low=1e-4, high=1e-2), 9.9e-3, (1e-3, 0.1)),

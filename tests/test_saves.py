@@ -39,7 +39,7 @@ def test_saves_take_a_tenth_of_the_time_and_the_training_waits_for_little_ones(
     for _ in range(100):
         clock.now += iteration
         if made.due():
-            counts[made.took > 0 and not made.worth_waiting()] += 1
+            counts[made.took > 0 and not made.may_block()] += 1
             with made.timed():
                 clock.now += save
     assert counts == [waited, behind]
@@ -116,7 +116,7 @@ def test_the_last_state_is_saved_however_dear_and_each_is_told(
     due: bool, waits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(saves.Saves, "due", lambda self: due)
-    monkeypatch.setattr(saves.Saves, "worth_waiting", lambda self: waits)
+    monkeypatch.setattr(saves.Saves, "may_block", lambda self: waits)
     told: list[str] = []
     training: Any = ThreeIterations()
 
@@ -134,7 +134,7 @@ def test_the_last_state_is_saved_however_dear_and_each_is_told(
 def test_a_training_that_is_stopped_finishes_the_save_that_has_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(saves.Saves, "worth_waiting", lambda self: False)
+    monkeypatch.setattr(saves.Saves, "may_block", lambda self: False)
     training: Any = ThreeIterations()
     running, go = saves.iterations(training, tmp_path), threading.Event()
     after_each_save(monkeypatch, lambda: go.wait(60))
@@ -170,7 +170,7 @@ class Counting(ClusterTrainable):
 def counting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Counting:
     """A trial whose checkpoints are always due and always dear."""
     monkeypatch.setattr(Saves, "due", lambda self: self._behind is None)
-    monkeypatch.setattr(Saves, "worth_waiting", lambda self: False)
+    monkeypatch.setattr(Saves, "may_block", lambda self: False)
     trial = Counting({"iterations": 9})
     trial._storage = StorageContext(str(tmp_path / "storage"), "search", trial_dir_name="trial")
     return trial

@@ -1,4 +1,4 @@
-"""A trial that failed is no bar for others, whichever scheduler compares them."""
+"""A trial that failed is not a bar for others, whichever scheduler compares them."""
 
 from __future__ import annotations
 

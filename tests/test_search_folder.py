@@ -54,7 +54,7 @@ def test_a_file_in_the_place_of_a_search_is_told_before_the_work(tmp_path: Path)
     assert problem(existing_search_folder, str(tmp_path), "toy")[1] == f"no search 'toy' in {tmp_path}"
     for name in ("toy", None):
         told = problem(new_search_folder, str(tmp_path), name, "toy")
-        assert told == ("--storage", f"'{tmp_path / 'toy'}' is no folder", "a path through folders")
+        assert told == ("--storage", f"'{tmp_path / 'toy'}' is not a folder", "a path through folders")
 
 
 def test_a_storage_behind_a_link_is_the_one_that_it_leads_to(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_an_address_that_cannot_be_opened_is_told_with_its_reason(monkeypatch: p
         assert (search_folder, right) == ("--storage", "an address in reach")
         assert wrong.startswith(f"'s3://there/runs?{given}' cannot be opened: ") and why in wrong
     told = problem(search_folder_of, "s3://key:secret@[there/runs", "toy")
-    assert told == ("--storage", "is no address", "s3://BUCKET/FOLDER")
+    assert told == ("--storage", "is not an address", "s3://BUCKET/FOLDER")
 
 
 def test_a_database_in_this_machine_s_copy_is_no_other_s(asked: list[str], tmp_path: Path) -> None:

@@ -64,9 +64,9 @@ def test_weights_of_choices() -> None:
     ("tree", "wrong"),
     [
         ({"uniform": [0, 1], "prior": 2}, r"key.prior: 2 is not in the range; a value in \[0, 1\]"),
-        ({"choice": ["a", "b"], "prior": "c"}, r"key.prior: 'c' is no option"),
-        ({"choice": ["a", "b"], "prior": [1]}, r"key.prior: \[1\] are no weights"),
-        ({"choice": ["a", "b"], "prior": [0, 0]}, "no weights"),
+        ({"choice": ["a", "b"], "prior": "c"}, r"key.prior: 'c' is not an option"),
+        ({"choice": ["a", "b"], "prior": [1]}, r"key.prior: \[1\] are not weights"),
+        ({"choice": ["a", "b"], "prior": [0, 0]}, "not weights"),
         ({"int": [1, 5], "prior": 2.5}, "key.prior: 2.5 is not in the range"),
     ],
 )

@@ -302,7 +302,7 @@ def test_near_duplicate_queries_are_one_cluster(given: str | None, numbers: list
 def test_a_cluster_file_lacks_no_query(tmp_path: Path) -> None:
     made = tiny_data(queries={"train": 4, "dev": 4, "test": 4}, candidates=3, turns=1)
     (tmp_path / "few.tsv").write_text("q1 a\n")
-    for name, wrong in (("few.tsv", "lacks .* queries"), ("none.tsv", "is no file")):
+    for name, wrong in (("few.tsv", "lacks .* queries"), ("none.tsv", "is not a file")):
         with pytest.raises(DataError, match=wrong):
             query_clusters(made, "test", str(tmp_path / name))
 

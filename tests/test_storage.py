@@ -34,7 +34,7 @@ def test_a_storage_that_is_away_is_tried_every_other_second_for_two_minutes(monk
 
     monkeypatch.setattr(storage, "time", SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append))
     with pytest.raises(OSError, match="no route"):
-        storage.patiently(away)
+        storage.retry_on_fault(away)
     assert slept == [2.0] * 60
 
 

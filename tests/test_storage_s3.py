@@ -76,7 +76,7 @@ def test_earlier_checkpoints_are_those_of_the_same_trial(s3: str, tmp_path: Path
     at = {number: storage.joined(root, f"checkpoint_{number:06d}") for number in (0, 2, 10)}
     assert storage.earlier(at[10]) == [at[2], at[0]] and storage.earlier(at[0]) == []
     assert storage.exists(at[2]) and not storage.exists(storage.joined(root, "checkpoint_000001"))
-    for _ in range(2):  # what is gone is no error that the search would have to tell
+    for _ in range(2):  # what is gone is not an error that the search would have to tell
         with suppress(FileNotFoundError):
             storage.remove_folder(at[2])
         assert storage.earlier(at[10]) == [at[0]]

@@ -240,7 +240,7 @@ def test_the_best_trial_stands_beside_the_default_with_the_keys_that_differ() ->
     [
         (result(0.5, 0.4), "The best curriculum was 0.1000 x above plain training as given on dev."),
         (result(0.4, 0.45), "No curriculum beat plain training as given on dev: the best, t0001, was 0.0500 x below."),
-        (result(0.45, 0.45), "the best, t0001, was 0.0000 x above."),
+        (result(0.45, 0.45), "the best, t0001, was equal in x to four digits."),
         (tuned(0.5, 0.4), "Tuning plain training (2 trials over lr) gained 0.0500 x on dev. The best curriculum was "
                           "0.0500 x above tuned plain training on dev."),
         (tuned(0.44, 0.4), "No curriculum beat tuned plain training"),

@@ -130,7 +130,7 @@ def test_a_report_that_was_written_elsewhere_is_sent_from_a_copy(case: Case, tmp
 @pytest.mark.parametrize("trial", ["../../private", "/tmp/private", "..", ""])
 def test_a_trial_cannot_be_named_so_that_its_files_lie_elsewhere(trial: str, case: Case) -> None:
     event: Event = next(event for event in case.events if event["event"] == "trial")
-    with pytest.raises(DataError, match="is no name of a folder; a journal as tune-cl wrote it"):
+    with pytest.raises(DataError, match="is not a valid folder name; a journal as tune-cl wrote it"):
         replay([case.events[0], event | {"trial": trial}])
 
 

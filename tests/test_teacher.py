@@ -160,7 +160,7 @@ def test_the_teacher_s_keys_are_in_force_with_its_scorings_only(scoring: str, ne
 
 def test_what_is_wrong_with_a_teacher_of_another_kind_is_told_at_its_keys(data: RankingData) -> None:
     run = make_run(scoring="model_loss", teacher={"ranker": {"name": "bert", "model": "/no/model"}})
-    with pytest.raises(ConfigError, match=r"curriculum\.teacher\.ranker\.model: '/no/model' is no folder"):
+    with pytest.raises(ConfigError, match=r"curriculum\.teacher\.ranker\.model: '/no/model' is not a folder"):
         prepare_teacher(run, data)
 
 

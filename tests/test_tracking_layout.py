@@ -93,7 +93,7 @@ def test_a_value_that_fits_is_whole_and_a_longer_one_is_named_as_cut() -> None:
     assert {key: len(value) for key, value in layout.parameters(params).items()} == dict.fromkeys(params, 6000)
     tags = layout.trial_tags(search_event("s"), trial_event(1, params))
     assert tags["tune_cl.cut_parameters"] == "not"
-    assert "tune_cl.cut_parameters" not in layout.trial_tags(search_event("s"), trial_event(1, {})), "none is no tag"
+    assert "tune_cl.cut_parameters" not in layout.trial_tags(search_event("s"), trial_event(1, {})), "none is not a tag"
 
 
 def test_confirmations_are_told_apart_by_label_and_by_seed() -> None:

@@ -54,7 +54,7 @@ def store(database: Path) -> RunStore:
 
 
 def test_what_is_done_again_changes_nothing(store: RunStore, tmp_path: Path) -> None:
-    """Delivery relies on it, also for values that are no numbers, and for batches in several requests."""
+    """Delivery relies on it, also for values that are not numbers, and for batches in several requests."""
     (tmp_path / "a.txt").write_text("a")
     values = [math.nan, math.inf, -math.inf, -0.0, 5e-324, 1 / 3, *map(float, range(METRICS))]
     points = [Metric("dev_map", value, 1000 + step, step) for step, value in enumerate(values)]

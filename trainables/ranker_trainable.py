@@ -19,7 +19,7 @@ from ray.tune.result import DONE, SHOULD_CHECKPOINT
 from trainables.command_queue import Group
 from trainables.config.objective import run_of
 from trainables.core.errors import UserError, WorkFailed
-from trainables.core.storage import earlier, fault_of, patiently, unhurried
+from trainables.core.storage import delay_failure, earlier, fault_of, retry_on_fault
 from trainables.training.conclusion import Conclusion
 from trainables.training.device import device_memory, forget_device_memory, limit_process, release
 from trainables.training.factory import AnyTraining, make_training, shared_for
@@ -59,11 +59,11 @@ class ClusterTrainable(tune.Trainable, ABC):
         self.snapshot()(Path(checkpoint_dir))
 
     def train(self) -> dict[str, Any]:
-        with unhurried():
+        with delay_failure():
             result = super().train()
             behind = {} if (saved := self.saves.poll()) is None else {LATE_CHECKPOINT: self._registered(saved)}
         due = self.saves.due() and not result[DONE]  # at the end Tune saves anyway
-        if due and self._storage and not self.saves.worth_waiting():
+        if due and self._storage and not self.saves.may_block():
             self._write_behind(self._storage, result)
             due = False
         return result | behind | {SHOULD_CHECKPOINT: due}
@@ -78,7 +78,7 @@ class ClusterTrainable(tune.Trainable, ABC):
         if saved and saved.metrics[TRAINING_ITERATION] == self.iteration:
             return self._registered(saved)
         with TemporaryDirectory(prefix="tune_cl-") as scratch:  # Ray would leave its own behind at each failure
-            return patiently(lambda: self._save(checkpoint_dir or scratch))
+            return retry_on_fault(lambda: self._save(checkpoint_dir or scratch))
 
     def _save(self, checkpoint_dir: str) -> _TrainingResult:
         """One attempt. If it fails, the next one writes to the same folder; Ray would move on to the next folder."""
@@ -101,7 +101,7 @@ class ClusterTrainable(tune.Trainable, ABC):
             with TemporaryDirectory(prefix="tune_cl-") as scratch:
                 write(Path(scratch))
                 here = tune.Checkpoint.from_directory(scratch)
-                return _TrainingResult(patiently(lambda: target.persist_current_checkpoint(here)), result)
+                return _TrainingResult(retry_on_fault(lambda: target.persist_current_checkpoint(here)), result)
 
         self.saves.begin(write_and_persist)
 

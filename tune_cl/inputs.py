@@ -21,7 +21,7 @@ from trainables.config.objective import OBJECTIVE, AnyRun
 from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, DamagedCheckpoint, DataError, Problem
 from trainables.core.files import write_text
-from trainables.core.storage import fetched, patiently
+from trainables.core.storage import fetched, retry_on_fault
 from trainables.data import load_data
 from trainables.data.clusters import cluster_notes, query_clusters
 from trainables.data.columns import required_split
@@ -103,8 +103,8 @@ class RankerArtifacts(Artifacts):
             raise TypeError("not a ranker's training")
         data = next(iter(self.prepared.values())).data  # that of all; the text side may have to be made first
         with reading(checkpoint), fetched(checkpoint, BEST) as saved:
-            patiently(lambda: require_whole(saved, BEST))
-            scores, documents = patiently(lambda: best_scores(saved))
+            retry_on_fault(lambda: require_whole(saved, BEST))
+            scores, documents = retry_on_fault(lambda: best_scores(saved))
         level = run.evaluation.relevance_level
         if documents is not None:
             data = with_retrieved(data, "dev", documents, scores)
@@ -123,15 +123,15 @@ class RankerArtifacts(Artifacts):
         if run.grows_trees:
             return self._trees(checkpoint, run, prepared, folder)
         with reading(checkpoint), fetched(checkpoint, BEST) as saved:
-            patiently(lambda: require_whole(saved, BEST))
-            weights = patiently(lambda: best_weights(saved))
+            retry_on_fault(lambda: require_whole(saved, BEST))
+            weights = retry_on_fault(lambda: best_weights(saved))
         write_best_ranker(run, prepared, weights, folder)
         return folder
 
     def _trees(self, checkpoint: str | Path, run: TrainingRun, prepared: PreparedData, folder: Path) -> Path:
         training = make_training(run, prepared)
         with reading(checkpoint), fetched(checkpoint) as saved:
-            patiently(lambda: training.load(saved))
+            retry_on_fault(lambda: training.load(saved))
         training.save_ranker(folder)
         return folder
 
@@ -150,8 +150,8 @@ class ObjectiveArtifacts(Artifacts):
     def write(self, folder: Path, checkpoint: str | Path, run: AnyRun) -> None:
         """The dev values of the best iteration, if the function reported them by query."""
         with reading(checkpoint), fetched(checkpoint, STATE) as saved:
-            patiently(lambda: require_whole(saved, STATE))
-            values = patiently(lambda: read_state(saved))["best_queries"]
+            retry_on_fault(lambda: require_whole(saved, STATE))
+            values = retry_on_fault(lambda: read_state(saved))["best_queries"]
         if values:
             ids = sorted(values)
             columns = {run.metric: np.array([values[query] for query in ids])}
@@ -161,9 +161,9 @@ class ObjectiveArtifacts(Artifacts):
         """The checkpoint of the best iteration; None if it has none."""
         training = make_training(run, self.prepared)
         with reading(checkpoint), fetched(checkpoint) as saved:
-            if not patiently(lambda: read_state(saved))["best_checkpoint"]:
+            if not retry_on_fault(lambda: read_state(saved))["best_checkpoint"]:
                 return None
-            patiently(lambda: training.load(saved))
+            retry_on_fault(lambda: training.load(saved))
         training.save_ranker(self.folder / BEST_RANKER)
         return self.folder / BEST_RANKER
 

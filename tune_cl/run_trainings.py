@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from trainables.core.prose import say
-from trainables.core.storage import patiently
+from trainables.core.storage import retry_on_fault
 from trainables.evaluation.metrics import dev_key, in_words
 from trainables.training.factory import AnyPrepared
 from trainables.training.saves import DAMAGED
@@ -134,7 +134,7 @@ class SeedTrainings:
             say(f"{number} {run.name} failed: {reason}")
             return
         if remote := run.remote:
-            patiently(lambda: fetch_results(remote, run.folder))
+            retry_on_fault(lambda: fetch_results(remote, run.folder))
         result = self._record(run)
         at = f"at iteration {result['best_iteration']} of {result['iterations']}"
         say(f"{number} {run.name}: dev {in_words(self.state.metric)} {result['dev']:.4f} {at}")

@@ -25,9 +25,10 @@ class Toy(tune.Trainable):
     faults: trial -> what befalls it, storage: where checkpoints go}.
 
     Faults: `killed` ends the process with SIGKILL in step 3, once, and `killed twice` twice; `killed between` when a
-    process that trained another trial takes this one up, once; `raises` fails before the first step; `nan` gives
-    a loss that is no number in step 2; `full` fills the storage when step 3 is to be saved, once, and empties it when
-    the trial goes on; `stays full` fills it each time and leaves it so; `takes N GB` has so much memory from step 3 on.
+    process that trained another trial takes this one up, once; `raises` fails before the first step; `nan` gives a
+    loss that is not a number in step 2; `full` fills the storage when step 3 is to be saved, once, and empties it
+    when the trial goes on; `stays full` fills it each time and leaves it so; `takes N GB` has so much memory from
+    step 3 on.
     """
 
     def setup(self, config: dict[str, Any], prepared: dict[str, Any]) -> None:

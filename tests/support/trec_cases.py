@@ -17,7 +17,7 @@ Run = dict[str, dict[str, float]]
 
 @st.composite
 def rankings(draw: st.DrawFn) -> tuple[Qrels, Run]:
-    """Qrels and a run over the same queries, with ties, unjudged candidates, judged documents that are no candidates
+    """Qrels and a run over the same queries, with ties, unjudged candidates, judged documents that are not candidates
     and queries without candidates."""
     documents = st.sampled_from(DOCUMENT_IDS)
     any_score = st.floats(allow_nan=False, allow_infinity=False, width=32)

@@ -37,7 +37,7 @@ TABLE: dict[str, tuple[str, str, str]] = {
     **dict.fromkeys(("squeezebert", "longformer", "roformer", "ernie", "rembert", "megatron-bert"), _OWN),
     **dict.fromkeys(("funnel", "convbert", "fnet"), _PADS),
     "nystromformer": ("cannot be trained", "cannot be trained", ENCODER),
-    "bart": ("is no encoder", "is no encoder", ENCODER),
+    "bart": ("is not an encoder", "is not an encoder", ENCODER),
     **dict.fromkeys((f"{kind}, one label" for kind in ("bert", "roberta", "distilbert", "deberta-v3")), _READS),
     **dict.fromkeys(("modernbert, one label", "modernbert, mean-pooled", "electra, two labels"), _READS),
     "bert, three labels": (NEW, EQUAL, ENCODER),

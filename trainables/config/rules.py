@@ -33,7 +33,7 @@ class Rule(Generic[Facts]):
     refused  whether this value of the key is wrong beside the others
     wrong    what is wrong; {KEY} stands for the value of a key, {WORD} for one of `words`
     right    what would be right, written likewise; a function where registries have it, which plug-ins extend
-    words    what the texts say that is no value of a key
+    words    what the texts say that is not a value of a key
     """
 
     key: str

@@ -33,7 +33,7 @@ def require_file(option: str, path: Path) -> None:
 def require_folder(option: str, path: Path) -> None:
     """Raises ConfigError if the folder cannot be written to, or is missing and cannot be made. Leaves nothing behind.
 
-    It tries this in a temporary folder where the first new folder would be: permission bits are no answer, since a
+    It tries this in a temporary folder where the first new folder would be: permission bits are not an answer, since a
     special file system may refuse what they allow, and they allow root everything.
     """
     if ".." in path.parts:  # this may follow a folder that does not exist yet
@@ -55,7 +55,7 @@ def folder_on_the_way(option: str, path: Path) -> Path:
     """The path, or its nearest ancestor that exists. Raises ConfigError if that is not a folder."""
     there = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
     if not os.path.isdir(there):
-        raise ConfigError(Problem(option, f"'{there}' is no folder", "a path through folders"))
+        raise ConfigError(Problem(option, f"'{there}' is not a folder", "a path through folders"))
     return there
 
 

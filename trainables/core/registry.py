@@ -157,7 +157,7 @@ def _part_name(name: object) -> str:
         return name
     if callable(name):
         raise ValueError(f"'{_of(name)}' is registered without a name; the name in parentheses, as in (\"mine\")")
-    raise ValueError(f"{name!r} is no name; a word of letters, digits and _")
+    raise ValueError(f"{name!r} is not a name; a word of letters, digits and _")
 
 
 def _owner(entry: Entry[Any]) -> str:
@@ -178,7 +178,7 @@ def require_arguments(part: Any, *names: str) -> None:
     """Raises ValueError unless the part can be called with these arguments, in order."""
     right = f"a function of ({', '.join(names)})"
     if not callable(part) or inspect.isclass(part):
-        raise ValueError(f"'{_of(part)}' is no function; {right}")
+        raise ValueError(f"'{_of(part)}' is not a function; {right}")
     signature = inspect.signature(part)
     try:
         signature.bind(*names)

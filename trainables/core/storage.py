@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SCHEME = "s3://"
-NO_NAMES = {"", ".", ".."}  # parts of a key with which it is no path of a file
+NO_NAMES = {"", ".", ".."}  # parts of a key with which it is not a path of a file
 CHECKPOINTS = "checkpoint_[0-9]*"  # Ray's names for a trial's checkpoint folders; its temporary copies have others
 
 PATIENCE, RETRY_SECONDS = 120.0, 2.0  # for how long to retry while the storage is unreachable, and how often
@@ -45,7 +45,7 @@ NUMBERED = re.compile(r"\[Errno (\d+)\]")  # in the text of errors that have the
 S3_FAILED = "AWS Error"  # in what PyArrow says of S3: busy, broken, out of reach
 STORE_FULL = ("ObjectStoreFullError", "OutOfDiskError")  # Ray's; importing Ray takes seconds
 OF_A_PROCESS = ("ActorDiedError",)  # Ray's, which has the text alone of what a process failed with as it began
-GAVE_UP = "its storage was waited for"  # note of an error that `patiently` raises
+GAVE_UP = "its storage was waited for"  # note of an error that `retry_on_fault` raises
 log = logging.getLogger(__name__)
 
 
@@ -71,11 +71,11 @@ def fault_of(error: BaseException | None) -> BaseException | None:
 
 
 def was_waited_for(fault: BaseException) -> bool:
-    """Whether `patiently` raised it."""
+    """Whether `retry_on_fault` raised it."""
     return GAVE_UP in getattr(fault, "__notes__", ())
 
 
-def patiently(
+def retry_on_fault(
     work: Callable[[], T],
     what: object = "the storage",
     patience: float | None = None,
@@ -103,7 +103,7 @@ def patiently(
 
 
 @contextmanager
-def unhurried() -> Iterator[None]:
+def delay_failure() -> Iterator[None]:
     """Around work that cannot be repeated in this process: its fault is raised after a while, since Ray begins it anew
     at once."""
     try:
@@ -194,7 +194,7 @@ def exists(address: str) -> bool:
 
 def is_there(address: str) -> bool:
     """`exists`, waiting for storage that is out of reach."""
-    return patiently(lambda: exists(address))
+    return retry_on_fault(lambda: exists(address))
 
 
 def _is_there(system: FileSystem, path: str) -> bool:
@@ -211,7 +211,7 @@ def files_below(address: str) -> dict[str, int]:
 def states_below(address: str) -> dict[str, tuple[int, int]]:
     """Size in bytes and time of the last change in ns of every object below an S3 address, as `files_below`.
 
-    Objects whose keys are no paths of files, which S3 allows, are left out: PyArrow cannot read them, and `..` would
+    Objects whose keys are not paths of files, which S3 allows, are left out: PyArrow cannot read them, and `..` would
     lead out of the folder that they are copied to.
     """
     from pyarrow.fs import FileSelector, FileType
@@ -299,7 +299,7 @@ def download(address: str, folder: Path, names: Iterable[str]) -> None:
 @contextmanager
 def fetched(address: str | Path, *names: str) -> Iterator[Path]:
     """Yields a local folder: the given one itself or, for an S3 address, a temporary copy (of `names` only, if given).
-    Unreachable S3 is waited for (`patiently`), since it does not mean damage.
+    Unreachable S3 is waited for (`retry_on_fault`), since it does not mean damage.
 
     Raises FileNotFoundError if there is nothing at the S3 address; a local folder is not checked.
     """
@@ -307,10 +307,10 @@ def fetched(address: str | Path, *names: str) -> Iterator[Path]:
         yield Path(address)
         return
     with TemporaryDirectory(prefix="tune_cl-") as scratch:
-        wanted = names or tuple(patiently(lambda: files_below(str(address))))
+        wanted = names or tuple(retry_on_fault(lambda: files_below(str(address))))
         if not wanted:
             raise FileNotFoundError(f"{address} is not there")
-        patiently(lambda: download(str(address), Path(scratch), wanted))
+        retry_on_fault(lambda: download(str(address), Path(scratch), wanted))
         yield Path(scratch)
 
 
@@ -323,6 +323,6 @@ def earlier(checkpoint: str) -> list[str]:
     split = urlsplit(checkpoint)
     parent = urlunsplit(split._replace(path=split.path.rpartition("/")[0]))
     own = unquote(split.path.rpartition("/")[2])
-    names = {PurePosixPath(name).parts[0] for name in patiently(lambda: files_below(parent))}
+    names = {PurePosixPath(name).parts[0] for name in retry_on_fault(lambda: files_below(parent))}
     before = [name for name in names if PurePosixPath(name).match(CHECKPOINTS) and name < own]
     return [joined(parent, name) for name in sorted(before, reverse=True)]

@@ -41,7 +41,7 @@ WRONG = {
     "less_than": "{value} is not below {lt:g}",
     "less_than_equal": "{value} is above {le:g}",
     "int_from_float": "{value} is not a whole number",
-    "finite_number": "{value} is no finite number",
+    "finite_number": "{value} is not a finite number",
     "literal_error": "unknown value {value}",
     "missing": "missing",
 }

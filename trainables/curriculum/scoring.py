@@ -536,7 +536,7 @@ def _sums_below(instances: Instances, value: np.ndarray, rows: np.ndarray) -> tu
 
 
 def order_of(weighting: Entry[Heuristic | None]) -> Entry[Scoring] | None:
-    """A weighting as an order; None for one that is no heuristic."""
+    """A weighting as an order; None for one that is not a heuristic."""
     if weighting.value is None:
         return None
     name, summary = weighting.name, f"1 - mean ease D of weighting {weighting.name}"
@@ -582,7 +582,7 @@ def checked_difficulty(name: str, values: np.ndarray, count: int) -> np.ndarray:
         shape = list(values.shape)
         raise WorkFailed(f"curriculum.scoring: '{name}' gives values of shape {shape} for {count} instances")
     if not np.isfinite(values).all():
-        raise WorkFailed(f"curriculum.scoring: '{name}' gives a value that is no finite number")
+        raise WorkFailed(f"curriculum.scoring: '{name}' gives a value that is not a finite number")
     return values
 
 

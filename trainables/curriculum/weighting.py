@@ -186,7 +186,7 @@ def values_of(name: str, split: Split, code: bool) -> np.ndarray:
     documents outside the run have rank 1000; and 0 under kde, which that code evaluates at a score that is not known
     here. Raises WorkFailed for values of a heuristic that are none."""
     value = WEIGHTINGS[name]
-    assert value is not None, f"{name} is no heuristic"
+    assert value is not None, f"{name} is not a heuristic"
     values = np.asarray(value(split), np.float64)
     if values.shape != split.document.shape or not ((values >= 0) & (values <= 1)).all():
         raise WorkFailed(f"curriculum.weighting: '{name}' does not give each candidate a value from 0 to 1")

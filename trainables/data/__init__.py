@@ -111,7 +111,7 @@ def _of_ir_datasets(name: str) -> str | None:
 
 
 def _elsewhere(source: str) -> str | None:
-    """The name in DATA_FORMS of data that is no folder; None for a folder."""
+    """The name in DATA_FORMS of data that is not a folder; None for a folder."""
     if source == DOCSTRINGS:
         return DOCSTRINGS
     prefixes = {_IR_DATASETS: "ir_datasets", HUB: "hf"}

@@ -52,7 +52,7 @@ def _names(data: RankingData, ids: Sequence[str], queries: Sequence[int], given:
 def _of_file(path: Path) -> dict[str, str]:
     """Cluster by query id, from lines of both, separated by white space."""
     if not path.is_file():
-        raise DataError(Problem(KEY, f"'{path}' is no file", f"a file, or {PREFIX}SEPARATOR"))
+        raise DataError(Problem(KEY, f"'{path}' is not a file", f"a file, or {PREFIX}SEPARATOR"))
     problems: list[Problem] = []
     clusters = {query: cluster for _, (query, cluster) in Rows(path, ("QUERY", "CLUSTER"), None, problems)}
     if problems:

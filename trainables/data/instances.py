@@ -224,8 +224,8 @@ def _hardest(
 
 
 def _grade_as_negative(split: Split, scored: np.ndarray) -> np.ndarray:
-    """Grade of each candidate, int64 [C], but above all others for what is no negative: a document not `scored`, or one
-    outside the run that was only added for being relevant (`data.unretrieved_positives: keep`)."""
+    """Grade of each candidate, int64 [C], but above all others for what is not a negative: a document not `scored`, or
+    one outside the run that was only added for being relevant (`data.unretrieved_positives: keep`)."""
     outside = (split.rank == NO_RANK) & (split.rank != NO_RANK).any()
     return np.where(outside | ~scored, int(split.grade.max(initial=0)) + 1, split.grade.astype(np.int64))
 

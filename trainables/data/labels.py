@@ -125,7 +125,7 @@ def _of_any_documents(
 
 
 def _other_documents(split: Split, rows: np.ndarray, documents: int, seed: int) -> np.ndarray:
-    """A document for each of these rows, drawn from all that are no candidates of its query."""
+    """A document for each of these rows, drawn from all that are not candidates of its query."""
     own, draws = split.owner * documents, generator(seed, "label noise, documents")
     present, drawn = own + split.document, np.zeros(len(rows), np.int64)
     wrong = np.ones(len(rows), bool)

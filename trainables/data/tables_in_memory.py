@@ -88,7 +88,7 @@ def _arrow(table: Any) -> Any:
     except (pyarrow.ArrowException, TypeError, ValueError) as error:
         right = "columns of one kind each: texts, numbers, or lists of them"
         raise DataError(Problem("data", f"no table of Arrow ({str(error).splitlines()[0][:200]})", right)) from None
-    raise DataError(Problem("data", f"'{name}' is no kind of data", f"a path, a name, a {_KEPT}"))
+    raise DataError(Problem("data", f"'{name}' is not a kind of data", f"a path, a name, a {_KEPT}"))
 
 
 def _of_rows(rows: list[Any]) -> Any:

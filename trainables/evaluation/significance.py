@@ -20,7 +20,7 @@ RESAMPLES = 10_000
 MOST_SEEDS = 100  # that anybody would train
 TINY = 1e-12  # in place of a mean square of 0
 UNLIKELY = 0.01  # a training so far below those above it, if they were alike, has collapsed
-FALL = 0.1  # of the median: what falls less deep is no collapse
+FALL = 0.1  # of the median: what falls less deep is not a collapse
 FEW = 2  # seeds, whose variance is too uncertain to say how much more freedom the queries give
 CAUTION = 3.0  # exponent: how fast others' variances lose their say on seeds that vary more than theirs
 ALIKE = 1e6  # prior degrees of freedom of variances that do not differ
@@ -112,7 +112,7 @@ class SeedPrior:
 
 def seed_prior(means: Iterable[np.ndarray]) -> SeedPrior:
     """From the means over the queries [N_i] of each configuration's seeds. Trainings that collapsed do not count; one
-    seed says nothing, and equal means are no variance."""
+    seed says nothing, and equal means are not a variance."""
     sound = [each[~collapsed(each)] for each in means]
     told = [each for each in sound if len(each) > 1 and np.ptp(each)]
     variances = [float(each.var(ddof=1)) for each in told]
@@ -304,7 +304,7 @@ def _usually_explained(count: int) -> float:
 
 
 def untaught(devs: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Which trainings of a configuration have learned next to nothing, bool [..., N], by their values on dev [..., N]:
+    """Which trainings of a configuration stayed far below the others, bool [..., N], by their values on dev [..., N]:
     a tenth below the median of the search's trials [..., T] and further below them than one of N more would be in 1 %
     of cases (Student's prediction). Three trials or more can tell."""
     count = others.shape[-1]
@@ -446,7 +446,7 @@ def guarded_tests(pairs: Sequence[Pair], sound: Sequence[np.ndarray], seeds: See
     """`crossed_tests` where trainings collapse. sound: for each pair, the seeds without a collapse in either of its two
     trainings, bool [N].
 
-    One training that falls out of the row is no sample to learn a variance from, and says little of how often it
+    One training that falls out of the row is not a sample to learn a variance from, and says little of how often it
     happens: a difference is shown only if it shows with and without these seeds. With fewer than two sound seeds
     nothing is known.
     """

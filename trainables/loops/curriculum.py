@@ -113,7 +113,7 @@ class Curriculum:
         """A loss for the trainers of sentence-transformers that weighs each sample.
 
         `loss` gives a value for each sample (reduction="none"). Its labels in the training data are pairs [label, D],
-        where D is `ease` of the sample. Labels that are no pairs, as in the dev data, leave the loss unweighted.
+        where D is `ease` of the sample. Labels that are not pairs, as in the dev data, leave the loss unweighted.
         `iteration`: called for each batch.
         """
         from trainables.loops.torch_parts import WeightedLoss

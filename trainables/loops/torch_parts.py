@@ -29,7 +29,7 @@ class CurriculumBatches(BatchSampler):
             problems.append(Problem("batch_size", f"{batch_size} is below 1", "a whole number, 1 or more"))
         if not 0 <= start_step <= total_steps:
             right = f"a whole number from 0 to {total_steps}, the total_steps"
-            problems.append(Problem("start_step", f"{start_step} is no step of this training", right))
+            problems.append(Problem("start_step", f"{start_step} is not a step of this training", right))
         if problems:
             raise ConfigError(problems)
         self.batch, self.total_steps, self.batch_size = batch, total_steps, batch_size

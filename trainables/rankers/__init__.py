@@ -118,7 +118,7 @@ def load_ranker(name: str) -> Ranker:
     """The network registered under a name. Raises TypeError for a ranker of trees, which has none."""
     network = RANKERS[name].network
     if network is None:
-        raise TypeError(f"{name} is no network over texts")
+        raise TypeError(f"{name} is not a network over texts")
     if not isinstance(network, str):
         return network()
     module, _, attribute = network.partition(":")

@@ -174,6 +174,6 @@ def classifier_problem(config: Mapping[str, Any], labels: tuple[int, ...]) -> st
     """What keeps a config.json from being that of a sequence classifier with so many labels."""
     names = config.get("architectures") or []
     if not any(name.endswith("ForSequenceClassification") for name in names):
-        return "is no cross-encoder: its config.json names no sequence classification"
+        return "is not a cross-encoder: its config.json names no sequence classification"
     count = len(config.get("id2label") or "12")
     return None if count in labels else f"has {count} labels, not {' or '.join(map(str, labels))}"

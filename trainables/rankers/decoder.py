@@ -251,7 +251,7 @@ def _problem(folder: ModelFolder, config: PretrainedConfig) -> str | None:
 
 def _pretrained(model: str, files: Mapping[str, str]) -> tuple[PreTrainedModel, Tensor, float]:
     """A decoder with its weights, and the weights [1, D] and the bias of the scoring layer. Raises ConfigError for an
-    architecture whose words' logits are no such product."""
+    architecture whose words' logits are not such a product."""
     at = read_folder(model).at
     if WORDS not in files:
         whole: Any = pretrained_encoder(at, AutoModelForSequenceClassification)

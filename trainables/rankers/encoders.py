@@ -60,7 +60,7 @@ def read_encoder(
     ConfigError if they cannot be used."""
     config, tokenizer = read_model(model)
     if not hasattr(config, "hidden_size") or (config.is_encoder_decoder and (cls or not encoder_alone(config))):
-        raise unusable(model, "is no encoder")
+        raise unusable(model, "is not an encoder")
     if tokenizer.pad_token_id is None and not cls and tokenizer.eos_token is not None:
         tokenizer.pad_token = tokenizer.eos_token  # which stands for padding nowhere else, since texts are masked
     if cls and tokenizer.cls_token_id is None and is_decoder(config.model_type):
@@ -93,7 +93,7 @@ def _lower(tokenizer: Tokenizer) -> None:
 
 def read_model(model: str, right: str = ENCODERS) -> tuple[PretrainedConfig, transformers.PreTrainedTokenizerFast]:
     """Configuration and tokenizer of a folder or hub name. Raises ConfigError if they cannot be read, or if the
-    tokenizer is no fast one. `right`: what the model should be."""
+    tokenizer is not a fast one. `right`: what the model should be."""
     if Path(model).is_dir() and (wrong := _oversized(Path(model))):
         raise unusable(model, wrong, right)
     config = _load(transformers.AutoConfig, model, right)
@@ -127,12 +127,12 @@ def misfit(fields: Any, shapes: Sequence[Sequence[int]]) -> str | None:
     """What of a configuration does not fit weights of these shapes, or None. To be asked before anything of that size
     is made; only what a stranger wrote can be so."""
     if not isinstance(fields, dict):
-        return "has a config.json that is no mapping"
+        return "has a config.json that is not a mapping"
     longest = max((size for shape in shapes for size in shape), default=0)
     most = {"layer": len(shapes), "head": longest, "label": longest}
     for key, value in fields.items():
         counted = COUNTS.search(key)
-        if counted is None or value is None or key.startswith("max_"):  # a limit is no size
+        if counted is None or value is None or key.startswith("max_"):  # a limit is not a size
             continue
         limit = most[counted[1]]
         if isinstance(value, list | dict):  # such as the heads that are pruned in each layer
@@ -259,7 +259,7 @@ def _load(kind: Any, model: str, right: str = ENCODERS, **options: Any) -> Any:
     transformers.logging.disable_progress_bar()
     folder = Path(model).is_dir()
     if model.startswith(("/", ".", "~")) and not folder:
-        raise unusable(model, "is no folder", right)
+        raise unusable(model, "is not a folder", right)
     for path in sorted(Path(model).iterdir()) if folder else ():
         require_regular(path)
     if folder and Path(model, ADAPTER).exists():  # whose base model, by its name, transformers would fetch
@@ -350,6 +350,6 @@ def encode_texts(tokenizer: Tokenizer, texts: Iterable[str]) -> Tokens:
 
 
 def files_identity(folder: Path) -> list[object]:
-    """What identifies the files in a folder without reading them; nothing for what is no folder, as a hub name."""
+    """What identifies the files in a folder without reading them; nothing for what is not a folder, as a hub name."""
     paths = sorted(folder.iterdir()) if folder.is_dir() else []
     return [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in paths]

@@ -328,7 +328,7 @@ def _mapping(model: str, name: str) -> Mapping[str, Any]:
     """A JSON file that holds a mapping; an empty one if there is none."""
     document = _document(model, name)
     if document is not None and not isinstance(document, Mapping):
-        raise unusable(model, f"has a {name} that is no mapping", "a whole folder")
+        raise unusable(model, f"has a {name} that is not a mapping", "a whole folder")
     return document or {}
 
 

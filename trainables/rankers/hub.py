@@ -15,7 +15,7 @@ FIRST = ("config.json", "modules.json", ADAPTER)  # of which every model's folde
 
 def missing(model: str, right: str = ENCODERS) -> ConfigError:
     """The error of a model that is nowhere to be had. `right`: what would be, as `models` of a ranker's settings."""
-    return unusable(model, f"is no folder and not in the cache, and {out_of_reach()}", right)
+    return unusable(model, f"is not a folder and not in the cache, and {out_of_reach()}", right)
 
 
 def unusable(model: str, wrong: str, right: str = ENCODERS) -> ConfigError:

@@ -46,7 +46,7 @@ class PretrainedRanker(Ranker):
     @abstractmethod
     def files(self, settings: Any, from_front: bool) -> dict[str, str]:
         """The text files of `ranker.model`. `from_front`: whether long queries lose their first tokens. Raises
-        ConfigError if it is no model of this ranker's."""
+        ConfigError if it is not a model of this ranker's."""
 
     def own_files(self, settings: Any) -> dict[str, str]:
         """Text files of what the ranker's keys put before texts."""

@@ -22,11 +22,11 @@ def ranker(name: str, summary: str = "", source: str = "", *, settings: type[Ran
         from trainables.rankers.ranker import Ranker  # here: it imports PyTorch
 
         if not (inspect.isclass(settings) and issubclass(settings, RankerSettings)):
-            raise ValueError(f"settings={settings!r} is no class of settings; a subclass of RankerSettings")
+            raise ValueError(f"settings={settings!r} is not a class of settings; a subclass of RankerSettings")
         if (default := settings.model_fields["name"].default) != name:
             raise ValueError(f'the settings are those of {default!r}; the field name: str = "{name}"')
         if not (inspect.isclass(network) and issubclass(network, Ranker)):
-            raise ValueError(f"{network!r} is no ranker; a subclass of Ranker")
+            raise ValueError(f"{network!r} is not a ranker; a subclass of Ranker")
         if missing := sorted(network.__abstractmethods__):
             raise ValueError(f"'{network.__name__}' does not define {', '.join(missing)}; the methods of Ranker")
         settings.text_side = settings.text_side or name

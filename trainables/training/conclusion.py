@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from trainables.core import storage
-from trainables.core.storage import is_remote, joined, patiently
+from trainables.core.storage import is_remote, joined, retry_on_fault
 from trainables.evaluation.metrics import dev_key
 from trainables.training.checkpoint import SEAL, read_json, require_whole, seal, write_folder, write_json
 from trainables.training.progress import Progress
@@ -47,7 +47,7 @@ class Conclusion:
             try:
                 require_whole(trained)
                 record = read_json(trained / TRAINING)  # which an earlier version left without a checksum
-                patiently(lambda: training.restore_ranker(trained / RANKER))
+                retry_on_fault(lambda: training.restore_ranker(trained / RANKER))
             except DAMAGED as error:
                 note(f"{self.folder} is damaged ({error}); the training starts again")
                 return None
@@ -59,7 +59,7 @@ class Conclusion:
     def _fetched(self) -> Iterator[Path]:
         names = []
         if is_remote(self.folder):
-            below = patiently(lambda: storage.files_below(self.folder))
+            below = retry_on_fault(lambda: storage.files_below(self.folder))
             names = [name for name in below if name in (TRAINING, SEAL) or name.startswith(f"{RANKER}/")]
         with storage.fetched(self.folder, *names) as folder:
             yield folder
@@ -92,7 +92,7 @@ class Conclusion:
         with TemporaryDirectory(prefix="tune_cl-") as scratch:
             own = Path(scratch) / "training"
             yield own
-            patiently(lambda: storage.upload(own, self.folder, last=(TRAINING, RESULT)))
+            retry_on_fault(lambda: storage.upload(own, self.folder, last=(TRAINING, RESULT)))
 
 
 def record_of(training: Progress) -> dict[str, Any]:

@@ -24,7 +24,7 @@ class Contrast:
     query_rows, document_rows  int [A], [R]: rows of the texts
     query_of  int64 [B]: the query of each list
     positive_of  int64 [B]: the document that is its positive
-    left_out  bool [B, R]: documents that are no negatives of the list, because they are relevant to its query too
+    left_out  bool [B, R]: documents that are not negatives of the list, because they are relevant to its query too
     """
 
     query_rows: np.ndarray

@@ -94,7 +94,7 @@ def loss(
 
     def value(function: Any) -> Loss:
         if kind not in ARGUMENTS:
-            raise ValueError(f"{kind!r} is no kind of loss; one of {', '.join(get_args(Kind))}")
+            raise ValueError(f"{kind!r} is not a kind of loss; one of {', '.join(get_args(Kind))}")
         require_arguments(function, *ARGUMENTS[kind])
         if reads_teacher and kind != "listwise":
             raise ValueError(f"a loss of kind {kind} reads no teacher; kind listwise")

@@ -129,7 +129,7 @@ def _array_of(choices: Choices, name: str, key: str, needed: bool) -> Any:
 
 
 def checked_report(metrics: Mapping[str, float | Values], checkpoint: str | Path | None, metric: str) -> Report:
-    """Raises ConfigError for what is no report of the metric."""
+    """Raises ConfigError for what is not a report of the metric."""
     problems = []
     value = metrics.get(metric)
     if value is None:
@@ -143,7 +143,7 @@ def checked_report(metrics: Mapping[str, float | Values], checkpoint: str | Path
         )
     others = {name: one for name, one in metrics.items() if name != metric}
     if not queries and value is not None and not _is_number(value):
-        problems.append(Problem("report", f"'{metric}' is no number", "a number, or {query id: number}"))
+        problems.append(Problem("report", f"'{metric}' is not a number", "a number, or {query id: number}"))
     problems += _problems_of(others, {SECONDS, dev_key(metric)})
     if problems:
         raise ConfigError(problems)
@@ -161,7 +161,7 @@ def _problems_of(others: Mapping[str, Any], ours: set[str]) -> list[Problem]:
         if name in ours:
             problems.append(Problem("report", f"'{name}' is a name of tune-cl's own", "another name"))
         elif not _is_number(value):
-            problems.append(Problem("report", f"'{name}' is no number ({type(value).__name__})", "a number"))
+            problems.append(Problem("report", f"'{name}' is not a number ({type(value).__name__})", "a number"))
     return problems
 
 

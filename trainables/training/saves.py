@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from safetensors import SafetensorError
 
-from trainables.core.storage import fetched, patiently
+from trainables.core.storage import fetched, retry_on_fault
 from trainables.training.checkpoint import latest_iteration, save_iteration
 from trainables.training.device import release
 from trainables.training.progress import Progress
@@ -45,7 +45,7 @@ class Saves(Generic[Saved]):
     def due(self) -> bool:
         return self._behind is None and self.took <= max(QUICK, SHARE / (1 - SHARE) * self._since)
 
-    def worth_waiting(self) -> bool:
+    def may_block(self) -> bool:
         """Whether the training should wait for the next save."""
         return self.took <= max(QUICK, LITTLE * self._since)
 
@@ -132,7 +132,7 @@ def iterations(training: Progress, folder: Path) -> Iterator[dict[str, float]]:
 
 def _save(saves: Saves[Path], training: Progress, folder: Path) -> None:
     iteration = training.iteration
-    if training.finished or saves.worth_waiting():
+    if training.finished or saves.may_block():
         with saves.timed():
             save_iteration(folder, iteration, training.save)
     else:
@@ -158,7 +158,7 @@ def _damage(training: Progress, state: str | Path) -> str | None:
     """Loads the state; returns what is wrong with it, or None. The exception itself would keep the training alive."""
     try:
         with fetched(state) as folder:
-            patiently(lambda: training.load(folder))
+            retry_on_fault(lambda: training.load(folder))
     except DAMAGED as error:
         return str(error)
     return None

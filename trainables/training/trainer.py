@@ -247,7 +247,7 @@ class Training(RankerProgress):
         logits = score(rows)
         classes = sent(torch.from_numpy(self.batcher.split.grade[rows].astype(np.int64)), logits.device)
         function = LOSSES[loss].of_classes
-        assert function is not None, f"{loss} is no loss of classes"
+        assert function is not None, f"{loss} is not a loss of classes"
         return losses.per_sample(loss, function, logits, classes, self.loss_settings)
 
     @property

@@ -27,7 +27,7 @@ class Documents:
 def documents_of(documents: Any) -> Documents:
     """The documents in an argument: a sequence or iterator of texts, a mapping of ids to texts, a table or a list of
     mappings with a column for the text and, perhaps, one for the id. Raises DataError for any other, and for every
-    row that is no text."""
+    row that is not a text."""
     if isinstance(documents, str | bytes):
         raise DataError(Problem("documents", "one text, whose letters would be ranked", _TEXTS_WANTED))
     if isinstance(documents, AbstractSet):
@@ -47,7 +47,7 @@ def documents_of(documents: Any) -> Documents:
 
 def pairs_of(pairs: Any) -> list[tuple[str, str]]:
     """The pairs of query and document in an argument: one pair of texts, an iterable of pairs, a table or a list of
-    mappings with columns query and document. Raises DataError for any other, and for every row that is no pair."""
+    mappings with columns query and document. Raises DataError for any other, and for every row that is not a pair."""
     if isinstance(pairs, str | bytes | AbstractSet):
         raise DataError(Problem("pairs", f"a {type(pairs).__name__}", _PAIRS_WANTED))
     columns = columns_in(pairs)
@@ -80,7 +80,7 @@ def _pairs(rows: Sequence[Any]) -> list[tuple[str, str]]:
     for number, row in enumerate(rows):
         place = f"pairs[{number}]"
         if isinstance(row, str | bytes) or not isinstance(row, Iterable) or len(sides := list(row)) != 2:
-            problems.append(Problem(place, f"{_shown(row)} is no pair", _PAIRS_WANTED))
+            problems.append(Problem(place, f"{_shown(row)} is not a pair", _PAIRS_WANTED))
         else:
             problems += [_no_text(place, side) for side in sides if not isinstance(side, str)]
     if problems:
@@ -101,7 +101,7 @@ def _texts(named: Iterable[tuple[Any, Any]], place: str) -> list[str]:
 
 
 def _no_text(place: str, value: Any) -> Problem:
-    return Problem(place, f"{_shown(value)} is no text", "a text, or leave it out")
+    return Problem(place, f"{_shown(value)} is not a text", "a text, or leave it out")
 
 
 def _shown(value: Any) -> str:
@@ -111,7 +111,7 @@ def _shown(value: Any) -> str:
 
 def _listed(name: str, value: Any, right: str) -> list[Any]:
     if not isinstance(value, Iterable):
-        raise DataError(Problem(name, f"{_shown(value)} is no list", right))
+        raise DataError(Problem(name, f"{_shown(value)} is not a list", right))
     return list(value)
 
 

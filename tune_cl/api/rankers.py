@@ -50,7 +50,7 @@ class Ranker:
         pairs is read once.
 
         Raises ConfigError if the ranker reads features or first-stage scores, which texts do not have, DataError for
-        what is no pair of texts.
+        what is not a pair of texts.
         """
         ranker = self._of_texts()
         pairs = pairs_of(pairs)

@@ -147,7 +147,7 @@ class RunCommand(ResultCommand):
 
 
 def folds_in(data: str | None) -> list[Path]:
-    """The folds in a folder, by number; none if it is no such folder."""
+    """The folds in a folder, by number; none if it is not such a folder."""
     paths = Path(data).glob("Fold*") if data else ()
     numbers = {int(found[1]): path for path in paths if (found := FOLD.fullmatch(path.name))}
     return [numbers[number] for number in sorted(numbers) if letor.recognises(numbers[number])]

@@ -26,7 +26,7 @@ def compare(
     seeds. With a mapping, these are of the opponent with the largest p, `against`; `opponents` has the same of each,
     and `verdict` is better only where the configuration is above all of them. p is corrected over the configurations.
 
-    Raises ValueError for shapes that do not match, values that are no numbers, no opponent, or one query.
+    Raises ValueError for shapes that do not match, values that are not numbers, no opponent, or one query.
     """
     several = isinstance(baseline, Mapping)
     values = np.asarray(values, np.float64)
@@ -52,7 +52,7 @@ def compare(
 
 
 def _roles(opponents: Mapping[str, np.ndarray]) -> dict[str, tuple[Role, ...]]:
-    """A name that is no role counts as an opponent that decides harm, too."""
+    """A name that is not a role counts as an opponent that decides harm, too."""
     known: dict[str, Role] = {"default": "default", "filter": "filter"}
     return {name: (known.get(name, "trial"),) for name in opponents}
 

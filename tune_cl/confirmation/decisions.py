@@ -84,7 +84,7 @@ def in_two_groups(values: Mapping[str, np.ndarray]) -> tuple[str, ...]:
 
 
 def untaught_runs(rows: Iterable[Trained], trials: Sequence[float]) -> tuple[Untaught, ...]:
-    """Each training that learned next to nothing beside the search's trials. `trials`: their best values on dev."""
+    """Each training that stayed far below the search's trials. `trials`: their best values on dev."""
     found: list[Untaught] = []
     for row in rows:
         low = untaught(np.array([run.dev for run in row.trainings]), np.array(trials))

@@ -51,7 +51,7 @@ def split_digest(data: RankingData, name: str) -> str:
 
 def earlier_readings(digest: str, reader: str, storage: Path) -> list[Reading]:
     """What others than `reader` have read of a split, or are reading, the last of each, oldest first. Raises DataError
-    for a file with lines that are no readings, ConfigError for what is no file."""
+    for a file with lines that are not readings, ConfigError for what is not a file."""
     found: dict[str | None, Reading] = {}
     for folder in (cache_root(), storage):
         for reading in _read(folder / FILE):

@@ -218,7 +218,7 @@ class Collapsed:
 
 @dataclass(frozen=True)
 class Untaught:
-    """A training that learned next to nothing beside the search's trials: its best value on dev."""
+    """A training that stayed far below the search's trials: its best value on dev."""
 
     label: str
     seed: int

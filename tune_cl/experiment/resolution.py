@@ -114,7 +114,7 @@ def read_entries(
     names = named_rankers(entries.get("ranker.name", DEFAULT_NAME))
     rankers = [RANKERS.canonical(name) for name in names if name in RANKERS]
     fields = configuration_fields(rankers)
-    if len(rankers) < len(names):  # reported where values are checked; its own keys are no further problems
+    if len(rankers) < len(names):  # reported where values are checked; its own keys are not further problems
         of_one, fields = fields, configuration_fields(RANKERS)
         entries = {key: value for key, value in entries.items() if key in of_one or key not in fields}
     return Written(line, entries, fields, rankers, own, None)

@@ -45,7 +45,7 @@ from zlib import crc32
 
 from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.core.files import full_disk_named, lines_of, no_link, opened
-from trainables.core.storage import patiently
+from trainables.core.storage import retry_on_fault
 from tune_cl.history.event_schema import misfit
 
 Event = dict[str, Any]
@@ -61,7 +61,7 @@ class Journal:
     `note` says what was cut from the end of the file if the last writer was killed in the middle of a line, else it is
     None. `size`: bytes that are on disk for good; readers stop there, because a line after them may still be removed.
     `patience`: seconds for which a failed write, on a full disk or unreachable storage, is tried again (None: as long
-    as `patiently` does).
+    as `retry_on_fault` does).
     Raises ConfigError if another process has locked the search, DataError if the file is damaged.
     """
 
@@ -83,7 +83,7 @@ class Journal:
         for `patience` seconds (None: the journal's own); then no part of the line remains."""
         line = encoded(event)
         patience = self.patience if patience is None else patience
-        patiently(lambda: self._write(line), self.path, patience, lambda error: isinstance(error, OSError))
+        retry_on_fault(lambda: self._write(line), self.path, patience, lambda error: isinstance(error, OSError))
 
     def extend(self, lines: bytes) -> None:
         """Adds whole lines that another copy of the journal has after the last one here."""
@@ -199,7 +199,7 @@ def _parsed(line: bytes, location: str) -> Event:
 def cut_torn_line(path: Path) -> str | None:
     """Cuts off a last line that its writer could not finish. Returns a note if there was one.
 
-    Raises DataError if a line before the last is damaged: that is no torn write.
+    Raises DataError if a line before the last is damaged: that is not a torn write.
     """
     if not path.exists():
         return None

@@ -180,7 +180,7 @@ def new_search_folder(storage: str, name: str | None, space: str) -> SearchFolde
     """
     wanted, option = (space, "name") if name is None else (name, "--name")
     if not names_folder(wanted):
-        raise ConfigError(Problem(option, f"{wanted!r} is no name of a folder", "letters and digits, no '/'"))
+        raise ConfigError(Problem(option, f"{wanted!r} is not a valid folder name", "letters and digits, no '/'"))
     if wanted in (DATABASE, ARTIFACTS):
         raise ConfigError(Problem(option, f"'{wanted}' is what MLflow keeps in the storage", "another name"))
     search_folder = search_folder_of(storage, wanted)
@@ -209,7 +209,7 @@ def existing_search_folder(storage: str, name: str) -> SearchFolder:
     """
     if not names_folder(name):
         right = "the name alone; --storage says where the search is"
-        raise ConfigError(Problem("NAME", f"{name!r} is no name of a search", right))
+        raise ConfigError(Problem("NAME", f"{name!r} is not a valid search name", right))
     search_folder = search_folder_of(storage, name)
     search_folder.pull()
     if not has_event(search_folder.journal):
@@ -243,7 +243,7 @@ def reachable_bucket(address: str) -> str:
     try:
         split = urlsplit(address)
     except ValueError:  # its message may quote the address, which may contain a key
-        raise ConfigError(Problem("--storage", "is no address", "s3://BUCKET/FOLDER")) from None
+        raise ConfigError(Problem("--storage", "is not an address", "s3://BUCKET/FOLDER")) from None
     if "@" in split.netloc:
         right = "s3://BUCKET/FOLDER; keys come from the environment, as for the AWS tools"
         raise ConfigError(Problem("--storage", "has a key in it", right))

@@ -281,7 +281,7 @@ class SearchState:
                 trial.point, trial.params, trial.results, trial.checkpoints = point, params, {}, {}
             return
         if not names_folder(event["trial"]):  # its files would lie elsewhere
-            raise TypeError(f"trial {event['trial']!r} is no name of a folder")
+            raise TypeError(f"trial {event['trial']!r} is not a valid folder name")
         values = {key: event[key] for key in ("trial", "number", "seed", "baseline")}
         twins = [self.trials[name] for name in event.get("twins", ())]
         twin = event.get("twin")

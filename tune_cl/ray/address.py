@@ -42,7 +42,7 @@ def require_cluster(address: str | None) -> None:
         return
     host, _, port = address.rpartition(":")
     if not (host and port.isdecimal() and len(port) < 6 and 0 < int(port) < 65536):
-        raise ConfigError(Problem("--address", f"'{address}' is no host:port", right))
+        raise ConfigError(Problem("--address", f"'{address}' is not a host:port", right))
     try:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
     except (OSError, UnicodeError) as error:

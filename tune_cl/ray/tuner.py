@@ -67,7 +67,7 @@ def _delete(old: Deletions) -> None:
     for address in iter(old.get, None):
         try:
             with suppress(FileNotFoundError):
-                storage.patiently(partial(storage.remove_folder, address))
+                storage.retry_on_fault(partial(storage.remove_folder, address))
         except OSError as error:
             log.warning("the old checkpoint %s could not be deleted: %s", address, error)
 

@@ -44,7 +44,7 @@ from tune_cl.space.wording import (
 )
 
 MOST_KEYS = 4  # listed in a sentence
-ON_DEV = "dev scores are biased: they chose the configurations and checkpoints, so this is no verdict"
+ON_DEV = "dev scores are biased: they chose the configurations and checkpoints, so this is not a verdict"
 NOTHING_TO_TEST = "the differences are all equal, so no test can be made"
 SAME_TREES = "The seed changes nothing in these trainings: with others they would be the same."
 EVERY = "A configuration is better only if it is above each of its opponents."
@@ -144,7 +144,9 @@ def effect(verdict: VerdictFacts) -> str:
 
 
 def beside(difference: float, metric: str) -> str:
-    """A difference of a metric in words, e.g. `0.0058 MAP below`."""
+    """A difference of a metric in words, before its opponent, e.g. `0.0058 MAP below`."""
+    if not round(difference, 4):
+        return f"equal in {in_words(metric)}, to four digits, to"
     return f"{abs(difference):.4f} {in_words(metric)} {'below' if difference < 0 else 'above'}"
 
 
@@ -338,7 +340,7 @@ def _learned_nothing(verdict: VerdictFacts) -> str:
     of_label = {one.label: [str(each.seed) for each in low if each.label == one.label] for one in low}
     which = ", ".join(f"'{label}' with seed {' and '.join(seeds)}" for label, seeds in of_label.items())
     reached = f"{max(one.dev for one in low):.4f} {in_words(verdict.metric)} on dev at most"
-    return f"trainings that learned next to nothing beside the search's trials: {which} ({reached})"
+    return f"trainings that stayed far below the search's trials: {which} ({reached})"
 
 
 def _read_before(split: str, looks: Sequence[Earlier], accounted: bool) -> str:
@@ -542,6 +544,8 @@ def _above_plain(result: SearchResult) -> str:
         return f"No trial but {against} gave a dev value, so there is nothing to compare it with."
     what, size = other_trial(result.over_curricula), beside(best.dev - plain.dev, result.metric)
     if best.dev <= plain.dev:
+        if not round(best.dev - plain.dev, 4):
+            size = f"equal in {in_words(result.metric)} to four digits"
         return f"No {what} beat {against} on dev: the best, {best.trial_id}, was {size}."
     return f"The best {what} was {size} {against} on dev. {CAUTION}"
 

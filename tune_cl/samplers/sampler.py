@@ -73,7 +73,7 @@ class Sampler(ABC):
 
     def set_effect(self, effect: Callable[[Flat], Hashable], baseline: Flat) -> None:
         """Has points of equal `effect` count as the same: they train in the same way, such as two that differ in a key
-        that nothing reads. `baseline`: a point whose training is no trial of the sampler's."""
+        that nothing reads. `baseline`: a point whose training is not a trial of the sampler's."""
         effects: dict[Hashable, Hashable] = {}
 
         def remembered(point: Flat) -> Hashable:

@@ -16,7 +16,7 @@ from typing import Any
 
 from trainables.config.objective import AnyRun
 from trainables.core.errors import DamagedCheckpoint
-from trainables.core.storage import is_there, patiently
+from trainables.core.storage import is_there, retry_on_fault
 from trainables.evaluation.metrics import dev_key
 from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Arm, Experiment
 from tune_cl.history.journal import Event, Journal
@@ -414,7 +414,7 @@ class Search:
         """What `write` makes of the trial's newest sound checkpoint, else None; a note names each damaged one."""
         for checkpoint, _ in self.checkpoints(trial):
             try:
-                written = patiently(partial(write, checkpoint), self._files(trial.trial))
+                written = retry_on_fault(partial(write, checkpoint), self._files(trial.trial))
                 return str(written) if written else None
             except DamagedCheckpoint as damage:
                 self.note(

@@ -258,7 +258,9 @@ class Integer(Range):
 
     def with_step(self, location: str, step: Any) -> Leaf:
         if isinstance(step, float) and not step.is_integer():  # true of inf and NaN too
-            raise ConfigError(Problem(location, f"{step} is no whole number", "a whole number, or {uniform: [a, b]}"))
+            raise ConfigError(
+                Problem(location, f"{step} is not a whole number", "a whole number, or {uniform: [a, b]}")
+            )
         return replace(self, step=int(validate_step(location, step, self.low, self.high)))
 
     def draw(self, rng: np.random.Generator) -> int:
@@ -290,12 +292,12 @@ class Choice(Leaf):
         if not isinstance(prior, list):
             if prior not in self.options:
                 right = f"one of {', '.join(map(str, self.options))}, or a weight for each"
-                raise ConfigError(Problem(location, f"{prior!r} is no option", right))
+                raise ConfigError(Problem(location, f"{prior!r} is not an option", right))
             return replace(self, weights=tuple(float(option == prior) for option in self.options))
         fitting = len(prior) == len(self.options) and all(_finite(weight) and weight >= 0 for weight in prior)
         if not fitting or not sum(prior):
             right = f"{len(self.options)} weights, none below 0, not all 0; or one option"
-            raise ConfigError(Problem(location, f"{prior!r} are no weights of the options", right))
+            raise ConfigError(Problem(location, f"{prior!r} are not weights of the options", right))
         return replace(self, weights=tuple(float(weight) for weight in prior))
 
     def prior_in_yaml(self) -> Any:
@@ -371,7 +373,7 @@ def parse_leaf(key: str, tree: Mapping[str, Any]) -> Leaf:
     when = tree.get("when", {})
     if not isinstance(when, Mapping):
         right = "{other.key: value} or {other.key: [values]}"
-        problems.append(Problem(f"{key}.when", f"{when!r} is no condition", right))
+        problems.append(Problem(f"{key}.when", f"{when!r} is not a condition", right))
     else:
         problems += without_values(f"{key}.when", when)
     if problems or leaf is None:
@@ -385,7 +387,7 @@ def validate_step(location: str, step: Any, low: float, high: float) -> float:
     """A range's step; raises ConfigError if it is none, makes too many values, or does not reach `high`: one would
     expect the end to be tried."""
     if not _finite(step) or step <= 0:
-        raise ConfigError(Problem(location, f"{step!r} is no step", "a number above 0"))
+        raise ConfigError(Problem(location, f"{step!r} is not a step", "a number above 0"))
     span, size = Decimal(repr(high)) - Decimal(repr(low)), Decimal(repr(step))
     if span > MOST_STEPS * size:  # before the division, whose whole part may have more digits than Decimal holds
         wrong = f"makes more than {MOST_STEPS + 1:,} values"

@@ -176,7 +176,7 @@ RUNS: tuple[list[list[float]], ...] = (
 
 def gives_each_candidate_a_value(name: str, queries: list[list[float]]) -> None:
     split, heuristic = split_of(*queries), WEIGHTINGS[name]
-    assert heuristic is not None, f"{name} is no heuristic"
+    assert heuristic is not None, f"{name} is not a heuristic"
     value = heuristic(split)
     promise(value.shape == split.document.shape, f"one value a candidate, and there are {value.shape}")
     promise(((value >= 0) & (value <= 1)).all(), f"values lie in [0, 1]: {value}")

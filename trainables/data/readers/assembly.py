@@ -97,7 +97,7 @@ def assemble(raw: Raw, config: DataConfig) -> RankingData:
         notes += _ungraded_note(name, raw_split) if raw.index is None else []  # qrels may hold relevant ones alone
         raw_split, count = _without_own(raw_split, own[name])
         dropped += count
-        notes += _note(name, count, "query", "with an own document, which is no candidate (data.identical_ids)")
+        notes += _note(name, count, "query", "with an own document, which is not a candidate (data.identical_ids)")
         kept = "whose own document is judged relevant, and so stays a candidate"
         notes += _note(name, judged[name], "query", kept)
         whole = _ranked(name, raw_split, own[name], sources[name], config, raw.document_ids)
@@ -264,7 +264,7 @@ def ranks(query: np.ndarray, score: np.ndarray, id_order: np.ndarray) -> tuple[n
 
 def _ranked(name: str, split: RawSplit, own: np.ndarray, source: str, config: DataConfig, ids: TextColumn) -> Split:
     """All queries of a split, numbered from 0, with their candidates by rank. `own`: the document that is the query
-    itself, which is no candidate; `ids`: of the collection."""
+    itself, which is not a candidate; `ids`: of the collection."""
     run, count = split.run, len(split.query_ids)
     if run is None:
         raise DataError(Problem("data.candidates", f"{name} has no run", "give one, or set qrels or bm25"))

@@ -33,7 +33,7 @@ GRADES = ("is_selected", "label", "grade", "relevance")  # of an object in a lis
 YES = {"true", "yes", "relevant", "positive", "duplicate", "match"}
 NO = {"false", "no", "irrelevant", "negative", "notrelevant", "nonrelevant", "notduplicate", "nomatch"}
 SAMPLE = 200  # rows by whose cells a column is known
-_FEW, _ENOUGH, _SHORT = 5, 24, 30  # so many different values, of so many and more, with so many letters are no texts
+_FEW, _ENOUGH, _SHORT = 5, 24, 30  # so many different values, of so many and more, with so many letters are not texts
 _HAS_HEADER = (
     "a first row that names the columns (query, positive, negative; or query, document, label), or data.columns"
 )
@@ -61,9 +61,9 @@ def text_of(name: str, value: Any) -> str:
         raise Unusable(f"no '{name}'", "give the column a text in every row")
     value = digits(value)
     if isinstance(value, str) and not is_text(value):
-        raise Unusable(f"half a surrogate pair in '{name}', which is no character", "cut texts between characters")
+        raise Unusable(f"half a surrogate pair in '{name}', which is not a character", "cut texts between characters")
     if not isinstance(value, str):
-        raise Wrong(f"'{name}' is no text", "give the column a text in every row")
+        raise Wrong(f"'{name}' is not a text", "give the column a text in every row")
     text = one_line(value)
     return "" if text.isspace() else text
 
@@ -77,14 +77,14 @@ def digits(value: Any) -> Any:
 
 
 def id_of(value: Any) -> Any:
-    """An id without spaces at its ends; of a number its digits; what is no id as it is."""
+    """An id without spaces at its ends; of a number its digits; what is not an id as it is."""
     value = digits(value)
     return value.strip() if isinstance(value, str) else value
 
 
 def grade_in(name: str, value: Any, classes: Sequence[str] = ()) -> int:
     """The grade in a label's cell: a whole number, as number or text, or true and false; of a class, `classes` names
-    them, what its name says. A fraction is no grade: where it would begin to mean relevant, only the user knows.
+    them, what its name says. A fraction is not a grade: where it would begin to mean relevant, only the user knows.
     Raises Unusable for none."""
     if is_missing(value):
         raise Unusable(f"no '{name}'", "give the row a label or leave it out")
@@ -117,7 +117,9 @@ def _grade_of_class(name: str, value: Any, classes: Sequence[str]) -> int:
     if names[0] in NO and NO.isdisjoint(names[1:]):
         return index
     shown = ", ".join(classes)[:100]
-    raise Wrong(f"'{name}' holds the classes {shown}, which are no grades", "a column of whole numbers, 0 not relevant")
+    raise Wrong(
+        f"'{name}' holds the classes {shown}, which are not grades", "a column of whole numbers, 0 not relevant"
+    )
 
 
 def score_in(name: str, value: Any) -> float:

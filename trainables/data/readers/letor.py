@@ -227,7 +227,7 @@ def _value(column: str, shown: str, odd: Counter[str]) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise ValueError(f"feature '{column[:40]}' is no finite number", "write a number, or leave the feature out")
+        raise ValueError(f"feature '{column[:40]}' is not a finite number", "write a number, or leave the feature out")
     odd[TOO_LARGE] += abs(value) > MAX_VALUE
     return max(-MAX_VALUE, min(value, MAX_VALUE))
 

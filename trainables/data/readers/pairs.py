@@ -624,7 +624,7 @@ def _sentences(names: Sequence[str], roles: Roles) -> list[Columns]:
 
 def _texts(name: str, value: Any, needed: bool = False) -> list[str]:
     """The texts of a cell: one, or a list of texts or of objects with a text and, perhaps, a title. Empty ones of a
-    list are passed over; `needed`: a cell that is no list must have one."""
+    list are passed over; `needed`: a cell that is not a list must have one."""
     value = objects_in(value)
     if isinstance(value, list):
         return [text for each in value if not is_missing(each) and (text := text_of(name, each))]

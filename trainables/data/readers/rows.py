@@ -29,7 +29,7 @@ _MAGIC = {
     b"\xfd7zXZ\x00": ".xz",
     b"\x28\xb5\x2f\xfd": ".zst",
 }  # what they begin with
-_INSTEAD = {  # how a file begins that is no data: what it is instead, and what would be right
+_INSTEAD = {  # how a file begins that is not data: what it is instead, and what would be right
     b"version https://git-lfs.github.com/spec/": (
         "a Git LFS pointer, not the data itself",
         "git lfs pull gets the file",
@@ -74,7 +74,7 @@ def grade_of(field: str, least: float = -math.inf) -> int:
 
 
 def whole_number(field: str) -> int | None:
-    """The number that a text writes, as 1, 1.0 or 1e0; None if it is no whole number."""
+    """The number that a text writes, as 1, 1.0 or 1e0; None if it is not a whole number."""
     if _WHOLE.fullmatch(field):
         return int(field)
     value = _number(field)

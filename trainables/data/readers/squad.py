@@ -177,7 +177,7 @@ class _Split:
         for answer in _items(question, "answers"):
             shown, start = _text(answer, "text"), answer.get("answer_start")
             if not isinstance(start, int):
-                raise _Form("answer_start is no whole number", "where the answer begins in the context")
+                raise _Form("answer_start is not a whole number", "where the answer begins in the context")
             if start >= 0 and shown and text.startswith(shown, start):
                 starts.append(start + len(shown) - len(shown.lstrip()))
             else:

@@ -197,7 +197,7 @@ def named_objects(table: JsonTable, keys: Sequence[str]) -> Iterator[tuple[int, 
             names += found
         name, text = id_of(row.get(names[0])), row.get(names[1])
         if not is_text(name):
-            table.problem(number, f"not {table.form}: '{names[0]}' is no text", "write these keys, each with a text")
+            table.problem(number, f"not {table.form}: '{names[0]}' is not a text", "write these keys, each with a text")
             continue
         try:
             yield number, name, text_of(names[1], {TITLE: row.get(TITLE), TEXTS[0]: text})
