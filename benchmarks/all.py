@@ -45,6 +45,7 @@ BENCHMARKS = (
     Benchmark("scoring.py", ("{data}/answers/wikiqa",)),
     Benchmark("conv_knrm_training.py", ("{data}/answers/wikiqa",)),
     Benchmark("trial_start.py"),
+    Benchmark("reading.py"),
     Benchmark("candidates.py", ("{data}/trec/nfcorpus", "--repeats", "2")),
     Benchmark("bm25_grid.py", ("{data}/trec/nfcorpus", "--checked", "4", "--pyserini", "2")),
     Benchmark("difficulty.py", ("{data}/conversation/dailydialogpp",)),

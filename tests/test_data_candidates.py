@@ -19,6 +19,7 @@ from trainables.data import candidates
 from trainables.data.candidates import java_home, java_version, retrieve, with_positives
 from trainables.data.columns import NO_RANK, UNJUDGED, Rated, TextColumn
 from trainables.data.readers.assembly import Raw, RawSplit, candidate_sources, ranks
+from trainables.data.readers.blocks import blocks_of
 from trainables.data.readers.collection import MISSING, IdIndex, Ratings, hash_of
 from trainables.data.settings import DataConfig
 
@@ -179,13 +180,14 @@ def ratings(rows: Iterable[tuple[int, int, str]]) -> Ratings:
     """Rows (line, query, document id) beside a collection of a, b and c."""
     names = ["a", "b", "c"]
     gathered = Ratings(IdIndex(TextColumn.of(names), array("Q", map(hash_of, names))))
-    for line, query, document in rows:
-        gathered.add(line, query, document, 1.0)
+    for block in blocks_of((line, str(query), document, 1.0) for line, query, document in rows):
+        gathered.add(block, np.array([int(name) for name in block.queries])[block.query])
     return gathered
 
 
 def test_a_document_comes_twice_for_one_query_alone() -> None:
     gathered = ratings([(1, 0, "a"), (2, 1, "b"), (3, 0, "a"), (4, 1, "a"), (5, 0, "a"), (6, 2, "a")])
+    gathered.finish()
     pairs = zip(*gathered.repeats(), strict=True)
     assert [(gathered.line(row), gathered.line(first)) for row, first in pairs] == [(3, 1), (5, 1)]
 

@@ -16,10 +16,10 @@ import numpy as np
 
 from trainables.data.columns import Rated, TextColumn
 from trainables.data.data_cache import TextWriter, rewritten
+from trainables.data.readers.blocks import Block
 from trainables.data.readers.rows import LeftOut, Lines, Repeats, Unusable, usable_id
 
 MISSING = _FREE = -1  # no such id; a slot without a row
-_BATCH = 1 << 16  # ratings whose ids are looked up together
 
 
 class TextTable:
@@ -148,10 +148,13 @@ class IdIndex:
 
     def rows(self, names: Sequence[str]) -> np.ndarray:
         """Row of each of N ids (the first of equal ones), MISSING if there is none; int64 [N]."""
-        wanted = np.fromiter(map(hash_of, names), np.uint64, len(names))
+        return self.find(np.fromiter(map(hash_of, names), np.uint64, len(names)))
+
+    def find(self, wanted: np.ndarray) -> np.ndarray:
+        """`rows` of ids by their hashes, uint64 [N]."""
         index = np.searchsorted(self._sorted, wanted)
         inside = np.flatnonzero(index < len(self))
-        rows = np.full(len(names), MISSING, np.int64)
+        rows = np.full(len(wanted), MISSING, np.int64)
         hits = inside[self._sorted[index[inside]] == wanted[inside]]
         rows[hits] = self._order[index[hits]]
         return rows
@@ -274,59 +277,53 @@ def _with_texts(
 
 
 class Ratings:
-    """Collects rows that rate documents by id, and turns the ids into rows of the collection.
+    """Collects ratings of documents, whose ids it turns into rows of the collection.
 
-    missing  (line, id) of rows whose document is not in the collection; complete once `finish` has run
-    spelled  (line, id, the collection's id) of rows that spell an id otherwise (`alike`); likewise
+    missing  (line, id) of ratings whose document is not in the collection
+    spelled  (line, id, the collection's id) of ratings that spell an id otherwise (`alike`)
     """
 
     def __init__(self, index: IdIndex):
         self._index = index
-        self._names: list[str] = []
-        self._query, self._document, self._value = array("q"), array("q"), array("d")
-        self._line, self._hash = array("q"), array("Q")
+        self._parts: list[tuple[np.ndarray, ...]] = []  # line, query, document, value, hash of the document's id
         self.missing: list[tuple[int, str]] = []
         self.spelled: list[tuple[int, str, str]] = []
 
-    def add(self, line: int, query: int, document: str, value: float) -> None:
-        """Adds a rating; `query`: row of the query, `document`: id, `line`: where it stands in its file."""
-        self._names.append(document)
-        self._query.append(query)
-        self._value.append(value)
-        self._line.append(line)
-        self._hash.append(hash_of(document))
-        if len(self._names) >= _BATCH:
-            self._look_up()
-
-    def _look_up(self) -> None:
-        rows = self._index.rows(self._names)
-        start = len(self._document)
+    def add(self, block: Block, query: np.ndarray) -> None:
+        """Adds the ratings of a block. `query`: row of each rating's query, int64 [N]; one below 0 is left out."""
+        hashes = np.fromiter(map(hash_of, block.documents), np.uint64, len(block.documents))
+        rows = self._index.find(hashes)
         if absent := np.flatnonzero(rows == MISSING).tolist():
-            rows[absent] = self._index.rows_alike([self._names[i] for i in absent])
-        for i in absent:
-            line, name = self._line[start + i], self._names[i]
-            if rows[i] == MISSING:
-                self.missing.append((line, name))
+            rows[absent] = self._index.rows_alike([block.documents[i] for i in absent])
+            for i in absent:
+                if rows[i] != MISSING:
+                    hashes[i] = hash_of(self._index.ids[int(rows[i])])
+        known = query >= 0
+        line, document = block.line[known], block.document[known]
+        for at in np.flatnonzero(np.isin(document, absent)).tolist() if absent else ():
+            number, name, row = int(line[at]), block.documents[int(document[at])], int(rows[document[at]])
+            if row == MISSING:
+                self.missing.append((number, name))
             else:
-                self.spelled.append((line, name, self._index.ids[int(rows[i])]))
-                self._hash[start + i] = hash_of(self.spelled[-1][2])
-        self._document.extend(rows.tolist())
-        self._names.clear()
+                self.spelled.append((number, name, self._index.ids[row]))
+        self._parts.append((line, query[known], rows[document], block.value[known], hashes[document]))
 
     def finish(self) -> Rated:
         """All ratings in the order they were added; document MISSING where the collection lacks it."""
-        self._look_up()
-        return Rated(
-            np.array(self._query, np.int64), np.array(self._document, np.int64), np.array(self._value, np.float64)
-        )
+        kinds = (np.int32, np.int64, np.int64, np.float64, np.uint64)
+        parts = self._parts or [tuple(np.empty(0, kind) for kind in kinds)]
+        self._parts = []
+        columns = parts[0] if len(parts) == 1 else [np.concatenate(column) for column in zip(*parts, strict=True)]
+        self._line, self._query, document, value, self._hash = columns
+        return Rated(self._query, document, value)
 
     def repeats(self) -> tuple[np.ndarray, np.ndarray]:
         """(rows that name the query and document of an earlier row; the first such row of each)."""
-        return repeats_of(np.array(self._query), np.array(self._hash))
+        return repeats_of(self._query, self._hash)
 
     def line(self, row: int) -> int:
         """Where a rating stands in its file."""
-        return self._line[row]
+        return int(self._line[row])
 
 
 def repeats_of(*keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -18,7 +18,8 @@ from trainables.core.errors import DataError, Problem, WorkFailed
 from trainables.core.prose import counted, say
 from trainables.data.columns import MAX_GRADE, SPLITS, RankingData, Rated
 from trainables.data.readers.assembly import Raw, RawSplit, assemble
-from trainables.data.readers.collection import Collection, CollectionWriter, Ratings
+from trainables.data.readers.blocks import blocks_of
+from trainables.data.readers.collection import MISSING, Collection, CollectionWriter, Ratings
 from trainables.data.readers.rows import usable_id
 from trainables.data.settings import DataConfig
 
@@ -182,13 +183,12 @@ def _rated(
     rows: Iterator[tuple[str, str, float]], query_rows: dict[str, int], collection: Collection
 ) -> tuple[Rated, int]:
     """Rated documents of the given queries, each once, and the number of repeats."""
-    ratings, count = Ratings(collection.index), 0
-    for query, document, value in rows:
-        if query in query_rows:
-            ratings.add(count, query_rows[query], document, float(value))
-            count += 1
-    rated, first = ratings.finish(), np.ones(count, bool)
-    repeats, _ = ratings.repeats()
+    ratings = Ratings(collection.index)
+    numbered = ((number, query, document, float(value)) for number, (query, document, value) in enumerate(rows))
+    for block in blocks_of(numbered):
+        ratings.add(block, np.array([query_rows.get(name, MISSING) for name in block.queries])[block.query])
+    rated = ratings.finish()
+    first, (repeats, _) = np.ones(len(rated), bool), ratings.repeats()
     first[repeats] = False
     return rated.where(first), len(repeats)
 

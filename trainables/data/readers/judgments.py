@@ -12,7 +12,8 @@ import numpy as np
 
 from trainables.core.errors import Problem
 from trainables.data.columns import SPLITS, Rated
-from trainables.data.readers.collection import IdIndex, Ratings, difference, hash_of
+from trainables.data.readers.blocks import RUN, Block, Triples, plain_run, read_blocks
+from trainables.data.readers.collection import MISSING, IdIndex, Ratings, difference, hash_of
 from trainables.data.readers.files import split_file
 from trainables.data.readers.rows import (
     FEW,
@@ -28,13 +29,10 @@ from trainables.data.readers.rows import (
 )
 
 QRELS = ("QUERY", "0", "DOCUMENT", "GRADE")
-RUN = ("QUERY", "Q0", "DOCUMENT", "RANK", "SCORE", "TAG")
 BEIR_QRELS = ("query-id", "corpus-id", "score")  # the header of such a file
 SHORT_RUN = 3  # columns of a run QUERY DOCUMENT SCORE, or RANK as MS MARCO has it
 SCORES = ("QUERY", "DOCUMENT", "SCORE")
 NEARLY_ALL = 0.9  # of the judged documents: so many may be outside a collection of a run's documents
-
-Triples = Iterable[tuple[int, str, str, str]]  # line, query id, document id, value
 
 
 def scores_file(folder: Path, split: str) -> Path:
@@ -131,21 +129,26 @@ class Ranks:
         self._score.append(values[1])
 
     def check(self, rows: Rows, notes: list[str]) -> None:
-        """Notes a problem where the scores order nothing, and in a note that they rise with the rank."""
-        query, rank, score = (np.array(each) for each in (self._query, self._rank, self._score))
-        order = np.lexsort((rank, query))
-        query, rank, score = query[order], rank[order], score[order]
-        pairs = query[1:] == query[:-1]
-        if not pairs.any():
-            return
-        if (score[1:] == score[:-1])[pairs].all() and len(query) > 2:
-            rows.file_problem("the scores of each query are all equal", "scores that fall from rank to rank")
-        pairs &= rank[1:] != rank[:-1]
-        if pairs.any() and 2 * (score[1:] > score[:-1])[pairs].sum() > pairs.sum():
-            notes.append(
-                f"{rows.path.name}: SCORE rises with RANK, as a distance does; documents are ordered by SCORE, highest "
-                "first"
-            )
+        """`check_ranks` of what was added."""
+        check_ranks(rows, notes, *(np.array(each) for each in (self._query, self._rank, self._score)))
+
+
+def check_ranks(rows: Rows, notes: list[str], query: np.ndarray, rank: np.ndarray, score: np.ndarray) -> None:
+    """Notes a problem where the scores of a run order nothing, and in a note that they rise with the rank. By row:
+    number of the query, RANK and SCORE."""
+    order = np.lexsort((rank, query))
+    query, rank, score = query[order], rank[order], score[order]
+    pairs = query[1:] == query[:-1]
+    if not pairs.any():
+        return
+    if (score[1:] == score[:-1])[pairs].all() and len(query) > 2:
+        rows.file_problem("the scores of each query are all equal", "scores that fall from rank to rank")
+    pairs &= rank[1:] != rank[:-1]
+    if pairs.any() and 2 * (score[1:] > score[:-1])[pairs].sum() > pairs.sum():
+        notes.append(
+            f"{rows.path.name}: SCORE rises with RANK, as a distance does; documents are ordered by SCORE, highest "
+            "first"
+        )
 
 
 @dataclass(frozen=True)
@@ -174,7 +177,7 @@ class JudgmentReader:
         documents may be outside the collection, and many where a run gives the candidates, as of a collection that was
         cut down to these; they count as judged."""
         most = NEARLY_ALL if self.has_run(split) else SHARE
-        return self._rated(lines, rows, queries, _grade, "grade", most)
+        return self._rated(lines, read_blocks(lines, rows, _grade), queries, "grade", most)
 
     def run(self, split: str, queries: Mapping[str, int]) -> Rated | None:
         """The first-stage run, if `data.candidates` reads one; a run that it asks for must be there."""
@@ -183,27 +186,28 @@ class JudgmentReader:
             rows.file_problem("missing file", "give the file, or set data.candidates auto, qrels or bm25")
         if not self.has_run(split):
             return None
-        rated = self._rated(rows, run_rows(rows, ranks), queries, score_of, "score")
+        if plain := plain_run(rows.path):
+            rows.count = len(plain.line)
+            rated = self._rated(rows, [plain], queries, "score")
+            check_ranks(rows, self.notes, plain.query, plain.rank, plain.value)
+            return rated
+        rated = self._rated(rows, read_blocks(rows, run_rows(rows, ranks), score_of), queries, "score")
         ranks.check(rows, self.notes)
         return rated
 
     def teacher(self, split: str, queries: Mapping[str, int]) -> Rated | None:
         """A teacher's scores, if they are given."""
         rows = Rows(scores_file(self.folder, split), SCORES, "\t", self.problems)
-        return self._rated(rows, score_rows(rows), queries, score_of, "score") if rows.path.exists() else None
+        if not rows.path.exists():
+            return None
+        return self._rated(rows, read_blocks(rows, score_rows(rows), score_of), queries, "score")
 
     def pool(self, lines: Lines, rows: Triples, queries: Mapping[str, int]) -> Rated:
         """Candidates without scores."""
-        return self._rated(lines, rows, queries, lambda _: 0.0, "score")
+        return self._rated(lines, read_blocks(lines, rows, lambda _: 0.0), queries, "score")
 
     def _rated(
-        self,
-        lines: Lines,
-        rows: Triples,
-        queries: Mapping[str, int],
-        value_of: Callable[[str], float],
-        what: str,
-        kept: float | None = None,
+        self, lines: Lines, blocks: Iterable[Block], queries: Mapping[str, int], what: str, kept: float | None = None
     ) -> Rated:
         """One row per (query, document). Few may name an unknown query, and are left out, or a document outside the
         collection: these are left out, or stay up to the share `kept`. An id that is spelled otherwise (`alike`) is
@@ -213,21 +217,19 @@ class JudgmentReader:
         absent = LeftOut(lines, "row", "with a document outside the collection", self.strict, SHARE, FEW)
         names, spelled = list(queries), dict[str, list[tuple[int, str, str]]]()
         index: IdIndex | None = None  # of the queries, for ids that are spelled otherwise
-        resembled: dict[str, int] = {}
-        for number, query, document, field in rows:
-            value = lines.value(number, value_of, field)
-            row = queries.get(query, -1)
-            if row < 0:
+        for block in blocks:
+            rows = np.array([queries.get(name, MISSING) for name in block.queries], np.int64)
+            if strange := np.flatnonzero(rows == MISSING).tolist():
                 index = index or IdIndex(names, array("Q", map(hash_of, names)))
-                if query not in resembled:
-                    resembled[query] = int(index.rows_alike([query])[0])
-                if (row := resembled[query]) >= 0:
+                rows[strange] = index.rows_alike([block.queries[at] for at in strange])
+            for at in np.flatnonzero(np.isin(block.query, strange)).tolist() if strange else ():
+                number, query = int(block.line[at]), block.queries[int(block.query[at])]
+                if (row := int(rows[block.query[at]])) != MISSING:
                     spelled.setdefault("query", []).append((number, query, names[row]))
-            if row >= 0:
-                ratings.add(number, row, document, value)
-            else:
-                wrong = f"unknown query '{query}'"
-                unknown.add(number, wrong, "add it to the split's queries or drop the row", key=query)
+                else:
+                    wrong = f"unknown query '{query}'"
+                    unknown.add(number, wrong, "add it to the split's queries or drop the row", key=query)
+            ratings.add(block, rows[block.query])
         rated = ratings.finish()
         unknown.close(self.notes)
         if kept is None or self.strict or len(ratings.missing) > max(FEW, kept * lines.count):
