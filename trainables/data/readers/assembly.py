@@ -257,8 +257,15 @@ def ranks(query: np.ndarray, score: np.ndarray, id_order: np.ndarray) -> tuple[n
 
     Scores are compared as float32, as trec_eval does.
     """
-    rows = np.lexsort((-id_order, -score.astype(np.float32), query))
-    first = np.searchsorted(query[rows], query[rows])
+    score = score.astype(np.float32)
+    rows = np.argsort(query, kind="stable")  # quick where a query's rows stand together, most often by rank
+    of_query, at, before = query[rows], rows[1:], rows[:-1]
+    same = of_query[1:] == of_query[:-1]
+    ties = (score[at] == score[before]) & (id_order[at] <= id_order[before])
+    if not (~same | (score[at] < score[before]) | ties).all():
+        rows = np.lexsort((-id_order, -score, query))
+    starts = np.flatnonzero(np.append(True, ~same)[: len(rows)])
+    first = np.repeat(starts, np.diff(starts, append=len(rows)))
     return rows, np.arange(len(rows)) - first + 1
 
 
