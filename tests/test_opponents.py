@@ -147,7 +147,7 @@ def ended(folder: Path, data: Path, choices: list[dict[str, Any]], space: str = 
     experiment = load_experiment(str(folder / "toy.yaml"), data=str(data))
     search_folder = SearchFolder(folder / "runs", "toy")
     every = [experiment.baseline_values(), experiment.plain_values({"training.lr": 0.02}), *choices]
-    digest = load_data(experiment.base_ranker().data).digest
+    digest = load_data(experiment.base_ranker.data).digest
     with Journal(search_folder.folder) as journal:
         for event in searched(experiment, digest, search_folder, every):
             arm = "plain" if event.get("trial") in ("t0000", "t0001") else "curriculum"

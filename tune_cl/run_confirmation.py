@@ -258,7 +258,7 @@ class Confirmation:
         experiment = self.lineup.experiment
         if experiment.objective is not None:
             return None, None
-        by_seed = experiment.teachers and experiment.base_ranker().curriculum.teacher.seed == "training"
+        by_seed = experiment.teachers and experiment.base_ranker.curriculum.teacher.seed == "training"
         noise = ("anew" if self.request.new_noise else "once") if experiment.value("data.label_noise.share") else None
         return ("anew" if by_seed else "once") if experiment.teachers else None, noise
 

@@ -215,9 +215,9 @@ def _run(
     with ray_session(address, search_folder.command("resume", address)):
         if label_free:
             journal.append({"event": "label_free", **label_free.result(), "time": time.time()})
-        trials, iterations = experiment.trials, experiment.base_run().training.max_iterations
+        trials, iterations = experiment.trials, experiment.base_run.training.max_iterations
         with panel(trials, iterations, before) as progress:
-            networks = not experiment.base_run().grows_trees
+            networks = not experiment.base_run.grows_trees
             concurrency = Concurrency(
                 limits.resources, limits.max_concurrent, address is not None, progress.say, networks
             )
@@ -277,7 +277,7 @@ def _search_event(
     experiment: Experiment, search_folder: SearchFolder, inputs: Inputs, address: str | None
 ) -> dict[str, Any]:
     concurrent = None if address else at_a_time(experiment.search)  # a cluster may grow
-    run = experiment.base_run()
+    run = experiment.base_run
     return {
         "event": "search",
         "name": search_folder.name,
@@ -307,7 +307,7 @@ def _search_event(
 def parts_of(experiment: Experiment) -> list[object]:
     """A tree with the names of all parts that a search may use, among others."""
     parts: list[object] = [yaml.safe_load(experiment.to_yaml())]
-    return parts if experiment.objective else [*parts, form_of(experiment.base_ranker().data.source)]
+    return parts if experiment.objective else [*parts, form_of(experiment.base_ranker.data.source)]
 
 
 def parts_elsewhere(experiment: Experiment) -> list[object]:

@@ -88,7 +88,7 @@ def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
     from tune_cl.ray.concurrency import lacking
     from tune_cl.ray.shared_data import untrained
 
-    run, resources = experiment.base_ranker(), experiment.search.resources
+    run, resources = experiment.base_ranker, experiment.search.resources
     device = str(best_device()) if resources.gpu else "cpu"  # a trial that reserves no GPU trains on none
     pace = partial(seconds_per_iteration, threads=min(resources.threads, usable_cpus()), device=device)
     by_key = untrained(experiment)

@@ -176,7 +176,7 @@ def new_seeds(number: int, searched: Collection[int], first: int = 1) -> list[in
 
 def default_configuration(state: SearchState, experiment: Experiment) -> Configuration:
     """That of the first trial."""
-    params = seedless(experiment.base_run().in_force())
+    params = seedless(experiment.base_run.in_force())
     return Configuration(DEFAULT, state.baseline, experiment.baseline_values(), params)
 
 

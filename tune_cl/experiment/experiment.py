@@ -127,13 +127,16 @@ class Experiment:
         space = Space(leaves, self.space.context)
         return space.decide(lambda key, leaf: values[key] if key in values else leaf.middle(), given=given)
 
+    @cached_property
     def base_run(self) -> AnyRun:
         """The baseline's training."""
         return self.training_run(self.baseline_values())
 
+    @property
     def base_ranker(self) -> TrainingRun:
         """`base_run` of a search over rankers of ours."""
-        return self.ranker_run(self.baseline_values())
+        assert isinstance(self.base_run, TrainingRun)
+        return self.base_run
 
     def distinct_rankers(self) -> list[TrainingRun]:
         """The baseline and a training for each combination of the opened keys that decide what trainings read: the
@@ -154,7 +157,7 @@ class Experiment:
         """The baseline and a training for each combination of opened keys, and of those that they depend on. Where that
         is more than there are trials, ranges with steps stay at their middle, as those without are anyway."""
         deciding = set(keys)
-        runs = [self.base_ranker(), *map(self.ranker_run, self._combinations_of(self.space, deciding))]
+        runs = [self.base_ranker, *map(self.ranker_run, self._combinations_of(self.space, deciding))]
         if self.tuning.leaves:  # else plain trials search keys that the others search, too
             plain = self._combinations_of(self.plain_space, deciding)
             runs += [self.ranker_run(self.plain_values(values)) for values in plain]
@@ -225,7 +228,7 @@ class Experiment:
     def shared_leaves(self) -> dict[str, Leaf]:
         """The opened keys that the baseline leaves open, those of the curriculum only where plain training reads
         them: both arms search them."""
-        read = self.base_run().in_force()
+        read = self.base_run.in_force()
         leaves = self.space.leaves.items()
         open_to_both = {key: leaf for key, leaf in leaves if key not in self.baseline}
         return {key: leaf for key, leaf in open_to_both.items() if not key.startswith("curriculum.") or key in read}

@@ -104,7 +104,7 @@ def unused(experiment: Experiment, of_search: Collection[str], of_trainings: Col
     of_no_use = idle(experiment.search)
     unread = [key for key in of_search if key in of_no_use]
     if of_trainings:
-        runs = (experiment.base_run(), *map(experiment.training_run, _configurations(experiment)))
+        runs = (experiment.base_run, *map(experiment.training_run, _configurations(experiment)))
         unread += without_effect(of_trainings, dict.fromkeys(key for run in runs for key in run.in_force()))
     return [f"without effect on this search: {with_needs(unread, NEEDS | SEARCH_NEEDS)}"] if unread else []
 

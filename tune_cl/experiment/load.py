@@ -67,7 +67,7 @@ def requested_experiment(
     given = {key: value for key, value in options.items() if value is not None} | parse_overrides(overrides)
     experiment = load_experiment(space, given, data, ranker, objective)
     if experiment.objective is None:
-        base = experiment.base_ranker()
+        base = experiment.base_ranker
         require_source(base.data.source)
         require_usable(base)
     return experiment
