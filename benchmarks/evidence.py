@@ -103,7 +103,7 @@ def curricula(experiment: Experiment, number: int) -> list[Flat]:
         for fixed, place in draws:
             at = dict(zip(leaves, place.tolist(), strict=True))
             point = experiment.space.decide(lambda key, leaf, at=at: leaf.at(at[key]), given=fixed)
-            if len(found) < most and not experiment.is_plain(point):
+            if len(found) < most and not experiment.config(point).is_plain:
                 found.setdefault(str(experiment.ranker_run(point).in_force()), point)
     return list(found.values())
 

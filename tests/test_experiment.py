@@ -408,7 +408,9 @@ def test_everything_is_in_the_space_of_everything() -> None:
     assert (experiment.search.scheduler, experiment.search.searcher) == ("model", "tpe")
     assert len(experiment.search.first) == 11 and leaves["training.lr"] == LogUniform(low=5e-6, high=1e-4)
     choice = {"curriculum.pacing": "none", "curriculum.weighting": "none", "curriculum.objective_switch": "mse"}
-    assert experiment.grace({**choice, "curriculum.switch_at": 0.5}) == 30, "the objective's switch is waited for"
+    assert experiment.config({**choice, "curriculum.switch_at": 0.5}).grace == 30, (
+        "the objective's switch is waited for"
+    )
 
 
 @pytest.mark.parametrize(

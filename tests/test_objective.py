@@ -209,7 +209,7 @@ def test_a_space_of_a_function_has_its_parameters_and_the_keys_of_the_curriculum
     assert base.in_force()["curriculum.pacing"] == "none" and "curriculum.delta" not in base.in_force()
     run = made.training_run({"parameters.lr": 0.1})
     assert pickle.loads(pickle.dumps(run)) == run
-    assert run.in_force()["curriculum.delta"] == 0.33 and made.curriculum_end({"parameters.lr": 0.1}) == 18
+    assert run.in_force()["curriculum.delta"] == 0.33 and made.config({"parameters.lr": 0.1}).curriculum_end == 18
     again = from_yaml(made.to_yaml(), objective_of(train))
     assert again.training_run({"parameters.lr": 0.1}) == run
     whole = experiment(SPACE | {"parameters": {"lr": {"uniform": [0, 1]}, "flag": {"choice": [True, False]}, "n": 3}})

@@ -218,4 +218,4 @@ def test_the_twin_of_another_question_keeps_all_but_what_is_asked_about(tmp_path
     experiment = load_experiment(str(tmp_path / "hinge.yaml"))
     twin = experiment.twin_values({"training.margin": 4, "training.lr": 0.02})
     assert (twin["training.margin"], twin["training.lr"]) == (1, 0.02)
-    assert experiment.filter_values({"training.margin": 4, "training.lr": 0.02}) is None
+    assert experiment.config({"training.margin": 4, "training.lr": 0.02}).filter is None

@@ -47,7 +47,7 @@ def test_every_ranker_is_trained_plainly_and_under_each_curriculum() -> None:
     assert rankers == set(RANKERS) - others and len(choices) == 5 * len(rankers)
     assert {choice["ranker.name"] for choice in experiment.plain_space.grid()} == rankers
     assert experiment.arm_trials == {"plain": len(rankers), "curriculum": len(choices)}
-    assert not any(map(experiment.is_plain, choices))
+    assert not any(experiment.config(choice).is_plain for choice in choices)
 
 
 def test_the_pacing_study_is_that_of_the_paper() -> None:
@@ -125,4 +125,4 @@ def test_the_quickstart_judges_no_trial_inside_its_curriculum() -> None:
         "curriculum.weighting": "reciprocal_rank",
         "curriculum.m": 8,
     }
-    assert experiment.grace(slow) == 8 and experiment.grace(slow | {"curriculum.m": 2}) == 4
+    assert experiment.config(slow).grace == 8 and experiment.config(slow | {"curriculum.m": 2}).grace == 4

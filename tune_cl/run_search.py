@@ -138,8 +138,8 @@ def tune_plain_event(experiment: Experiment, state: SearchState, trials: int | N
     leaves = leaves_to_tune(experiment)
     begun, planned = ({arm: len(state.trials_of(arm)) for arm in ARMS}, experiment.arm_trials)
     plain, others = (begun[arm] if state.end else planned[arm] for arm in ARMS)
-    twins = [experiment.training_run(experiment.twin_values(trial.point)) for trial in without_twin(experiment, state)]
-    lacking = len({training_key(run.in_force()) for run in twins})
+    twins = [experiment.config(trial.point).twin for trial in without_twin(experiment, state)]
+    lacking = len({training_key(twin.params) for twin in twins})
     more = max(others - plain, lacking) if trials is None else trials
     if more < 1:
         wrong = f"{more} more plain trials: the search has {plain} beside {others} others"
@@ -261,7 +261,7 @@ def _close(search: Search, artifacts: Artifacts) -> None:
     state, resources = search.state, search.experiment.search.resources
     ranker = None
     if best := state.best():
-        run = search.experiment.training_run(best[0].point)
+        run = search.experiment.config(best[0].point).run
         ranker = search.from_sound_checkpoint(best[0], lambda checkpoint: artifacts.ranker(checkpoint, run))
         if ranker:
             artifacts.describe(Path(ranker), best[0].trial, best[1], run, state.label_free)

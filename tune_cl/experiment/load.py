@@ -210,7 +210,7 @@ def misfits_of_parts(experiment: Experiment) -> list[Problem]:
     task = cache(task_of)  # which asks every reader about a folder
 
     def require_fitting(point: Flat) -> None:
-        run = experiment.training_run(point)
+        run = experiment.config(point).run
         if isinstance(run, TrainingRun):
             require_fit(run, task(run.data.source))
 
