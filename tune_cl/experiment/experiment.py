@@ -317,8 +317,9 @@ class Experiment:
         return any(self.fixed.get(key, defaults.get(key, value)) != value for key, value in self.baseline.items())
 
     @cached_property
-    def over_curricula(self) -> bool:
-        """Whether the search is over curricula: it opens a key of them, or fixes one that the baseline turns off."""
+    def varies_curricula(self) -> bool:
+        """Whether a trial may have another curriculum than the baseline: the space opens a key of them, or fixes one
+        that the baseline turns off. What the trials of a search had is `history.state.over_curricula`."""
         curricula = [key for key in self.baseline if key.startswith(OF_CURRICULUM)]
         opened = any(key.startswith(OF_CURRICULUM) for key in self.space.leaves)
         return opened or any(self.fixed.get(key, self.baseline[key]) != self.baseline[key] for key in curricula)
@@ -329,7 +330,7 @@ class Experiment:
         apart = {
             key: value
             for key, value in self.baseline.items()
-            if self.over_curricula or not key.startswith(OF_CURRICULUM)
+            if self.varies_curricula or not key.startswith(OF_CURRICULUM)
         }
         return baseline_words(apart)
 
