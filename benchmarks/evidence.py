@@ -103,7 +103,7 @@ def curricula(experiment: Experiment, number: int) -> list[Flat]:
         for fixed, place in draws:
             at = dict(zip(leaves, place.tolist(), strict=True))
             point = experiment.space.decide(lambda key, leaf, at=at: leaf.at(at[key]), given=fixed)
-            if len(found) < most and not experiment.is_plain(point):
+            if len(found) < most and not experiment.config(point).is_plain:
                 found.setdefault(str(experiment.ranker_run(point).in_force()), point)
     return list(found.values())
 
@@ -225,7 +225,7 @@ class Controls(Work):
     def truth(self, experiment: Experiment, pair: int, seed: int, blur: float) -> tuple[Path, float]:
         """A file with 1 for each wrong training label and 0 for a right one, a fraction `blur` of them turned round;
         and the fraction of 0."""
-        run = experiment.base_ranker()
+        run = experiment.base_ranker
         clean = run.data.model_copy(update={"label_noise": run.data.label_noise.model_copy(update={"share": 0.0})})
         level = run.evaluation.relevance_level
         right, said = (relevant(load_data(one, level), level) for one in (clean, run.data))
@@ -255,7 +255,7 @@ def relevant(data: RankingData, level: int) -> set[tuple[str, str]]:
 def checked(cell: Cell, data: Path) -> dict[str, Any]:
     """Plain training with clean labels, and BM25, on dev."""
     experiment = replace(cell, labels="clean").experiment(data, 0)
-    run = experiment.base_ranker()
+    run = experiment.base_ranker
     prepared = prepared_for(run, untrained(experiment))
     split = prepared.data.splits["dev"]
     judge = evaluator_of(prepared.data, split, run.evaluation.relevance_level, run.metric)
@@ -334,7 +334,7 @@ def with_stage(cell: Cell, checks: Sequence[Mapping[str, Any]]) -> Cell | None:
 
 def clusters_of(experiment: Experiment) -> np.ndarray:
     """The cluster of each test query."""
-    run = experiment.base_ranker()
+    run = experiment.base_ranker
     data = prepared_for(run, untrained(experiment)).data
     clusters = query_clusters(data, "test", run.data.query_clusters)
     return np.arange(len(data.splits["test"])) if clusters is None else np.array(list(clusters.values()))

@@ -173,7 +173,7 @@ def write_truth(path: Path, experiment: Experiment) -> None:
     """A difficulty for each training candidate: 1 where the label noise has changed its grade, else 0."""
     if path.exists():
         return
-    run = experiment.base_ranker()
+    run = experiment.base_ranker
     noisy = load_data(run.data, run.evaluation.relevance_level)
     clean = load_data(run.data.model_copy(update={"label_noise": LabelNoise()}))
     split = noisy.splits["train"]

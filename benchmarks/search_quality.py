@@ -144,7 +144,7 @@ def remembering() -> AbstractContextManager[object]:
 def experiment_of(study: str, search: str) -> Experiment:
     """A search of a study's space with these keys of `search`, as JSON."""
     built = build(study, {**SPACES[study], "search": json.loads(search)}, {"data.source": "docstrings"})
-    return Remembering(**{each.name: getattr(built, each.name) for each in fields(built)})
+    return Remembering(**{each.name: getattr(built, each.name) for each in fields(built) if each.init})
 
 
 read_points = cache(known_points.read_points)

@@ -60,7 +60,7 @@ class Alone(RankerTrainable):
 def search(trainable: Any, run: TrainingRun, trials: int, reuse: bool, folder: str) -> Clock:
     clock = Clock()
     config = {
-        "run": run.model_dump(),
+        "run": run,
         "checkpoint": None,
         "threads": 1,
         "number": tune.grid_search(list(range(trials))),

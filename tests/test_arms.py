@@ -167,7 +167,7 @@ def test_a_twin_trains_at_least_as_long_as_its_curriculum_is_protected(tmp_path:
     ToyTrainer(tmp_path / "a", experiment).work()
     pairs = state_of(tmp_path / "a").pairs()
     own = [pair for pair in pairs if pair.twin.twin == pair.curriculum.trial]
-    assert all(pair.twin.iterations >= experiment.grace(pair.curriculum.point) for pair in own)
+    assert all(pair.twin.iterations >= experiment.config(pair.curriculum.point).grace for pair in own)
 
 
 @pytest.mark.parametrize("options", [["search.scheduler=asha"], ["search.scheduler=median"],
@@ -205,7 +205,7 @@ def test_at_every_prefix_of_the_journal_the_next_trial_is_the_one_that_came(tmp_
             continue
         new = SearchProgress(experiment, iter(events[:at])).next_new()
         assert new is not None
-        written = {"chosen": new.point, "arm": new.arm, **pair_fields(new)}
+        written = {"chosen": new.config.point, "arm": new.arm, **pair_fields(new)}
         assert json.loads(json.dumps(written)) == {key: event[key] for key in written}
         assert {"twin", "twins", "led_by"} & event.keys() <= written.keys()
 
@@ -236,8 +236,8 @@ def test_no_curriculum_trial_trains_as_a_plain_one(tmp_path: Path, options: list
     experiment = opened(tmp_path, pacing, "curriculum.n=2", "search.searcher=random", *options)
     ToyTrainer(tmp_path / "a", experiment).work()
     trials = state_of(tmp_path / "a").by_number()
-    assert {trial.arm for trial in trials if not experiment.is_plain(trial.point)} == {"curriculum"}
-    assert all(experiment.is_plain(trial.point) == (trial.arm == "plain") for trial in trials)
+    assert {trial.arm for trial in trials if not experiment.config(trial.point).is_plain} == {"curriculum"}
+    assert all(experiment.config(trial.point).is_plain == (trial.arm == "plain") for trial in trials)
     assert len({json.dumps(trial.params) for trial in trials}) == len(trials), "nor twice"
 
 

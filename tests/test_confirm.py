@@ -159,7 +159,7 @@ def trees(folder: Path, bagging: float) -> SearchFolder:
     search_folder = SearchFolder(folder / "runs", "toy")
     choices = [experiment.baseline_values(), SQUARED]
     with Journal(search_folder.folder) as journal:
-        for event in searched(experiment, load_data(experiment.base_run().data).digest, search_folder, choices):
+        for event in searched(experiment, load_data(experiment.base_run.data).digest, search_folder, choices):
             journal.append(event)
     return search_folder
 

@@ -22,7 +22,6 @@ from tests.support.letor_data import letor_data
 from tests.support.tiny_trial import tiny_trial
 from tests.support.trec_folder import write_trec_folder
 from tests.support.tree_training import prepared_of, tree_run
-from trainables.config.keys import TrainingRun
 from trainables.core import storage
 from trainables.core.errors import Interrupted
 from trainables.ranker_trainable import RankerTrainable
@@ -74,7 +73,7 @@ def test_a_checkpoint_that_cannot_be_reached_is_not_damaged(
     config: dict[str, Any], saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As damage, the training would begin anew and the trial leave no files; so Ray retries it, or the search stops."""
-    run = TrainingRun.model_validate(config["run"])
+    run = config["run"]
     artifacts = Artifacts(tmp_path / "trials", {prepared_key(run): prepare(run)})
     trial = RankerTrainable(config)
 
@@ -110,7 +109,7 @@ def test_a_process_without_file_handles_says_so_of_every_file(config: dict[str, 
 def test_a_folder_of_all_nodes_that_is_away_is_waited_for(
     config: dict[str, Any], saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = TrainingRun.model_validate(config["run"])
+    run = config["run"]
     artifacts = Artifacts(tmp_path / "trials", {prepared_key(run): prepare(run)})
     monkeypatch.setattr(storage, "RETRY_SECONDS", 0.0)
     for reads in (

@@ -41,7 +41,7 @@ from tune_cl.search.trials import Plan
 __all__ = ["device_state", "experiment"]  # fixtures
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 THREADS = torch.get_num_threads()
-TREES = {"ranker": {"name": "lambdamart"}}
+TREES = TrainingRun.model_validate({"ranker": {"name": "lambdamart"}})
 GIB = 2**30
 
 
@@ -92,7 +92,7 @@ def test_a_gpu_that_pytorch_does_not_see_is_an_error(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     message = r"the trial reserved a GPU, but PyTorch \S+ sees none on \S+: install .* search\.resources\.gpu=0"
     with pytest.raises(WorkFailed, match=message):
-        RankerTrainable({"run": {}, "threads": torch.get_num_threads(), "gpu": True})
+        RankerTrainable({"run": TrainingRun(), "threads": torch.get_num_threads(), "gpu": True})
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     limit_process(torch.get_num_threads(), gpu=True)
 
@@ -137,7 +137,7 @@ def test_trees_take_no_gpu_that_is_reserved(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: os.environ.get(VISIBLE) != "")
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: None)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
-    trainable.reset_config({"run": {}, "threads": THREADS, "gpu": 1.0, "checkpoint": None})
+    trainable.reset_config({"run": TrainingRun(), "threads": THREADS, "gpu": 1.0, "checkpoint": None})
     assert seen == ["cpu", "cuda"]
 
 

@@ -52,7 +52,7 @@ def searched(folder: Path, data: Path, trials: int = 5) -> SearchFolder:
     experiment = load_experiment(str(folder / "toy.yaml"), data=str(data))
     search_folder = SearchFolder(folder / "runs", "toy")
     choices = [experiment.baseline_values(), LINEAR, ROOT, TWIN, ROOT_10][:trials]
-    digest = load_data(experiment.base_ranker().data).digest
+    digest = load_data(experiment.base_ranker.data).digest
     with Journal(search_folder.folder) as journal:
         for event in confirm_cases.searched(experiment, digest, search_folder, choices):
             if event["event"] == "trial":

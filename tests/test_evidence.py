@@ -46,7 +46,7 @@ def test_cells_share_most_of_their_curricula() -> None:
     assert len(own) == len(others) == 32
     assert [one == another for one, another in zip(own, others, strict=True)] == [True] * 24 + [False] * 8
     experiment = first.experiment(DATA, 0)
-    assert not any(experiment.is_plain(point) for point in own)
+    assert not any(experiment.config(point).is_plain for point in own)
 
 
 def test_pooled_is_that_of_dersimonian_laird_and_hartung_knapp() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import pickle
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +179,7 @@ def test_a_cross_encoder_is_the_ranker_bert(write: Write) -> None:
     fixed = load_experiment(write("ranker: {name: cross_encoder, model: tiny}\ntraining.lr: {uniform: [0.1, 0.2]}"))
     opened = load_experiment(write("ranker: {name: {choice: [cross_encoder, knrm]}}"))
     assert (fixed.rankers, opened.rankers) == (["bert"], ["bert", "knrm"])
-    assert fixed.base_ranker().ranker["name"] == "bert"
+    assert fixed.base_ranker.ranker["name"] == "bert"
     assert TrainingRun.model_validate({"ranker": "cross_encoder"}).ranker["name"] == "bert"
 
 
@@ -277,11 +279,24 @@ def test_trials_share_texts_whatever_the_network_on_top(write: Write) -> None:
     assert prepared_key(narrow) == prepared_key(wide)
 
 
+@pytest.mark.parametrize("name", sorted(SPACES))
+def test_the_configuration_of_a_trial_is_sent_as_it_is(name: str) -> None:
+    """In few bytes, and to a process that finds in force what the driver does."""
+    for sent in (run := load_experiment(name).base_run, TrainingRun(), PlainRun(**run.model_dump())):
+        taken = pickle.loads(pickle.dumps(sent))
+        assert taken == sent == deepcopy(sent) and taken.in_force() == sent.in_force() and repr(taken) == repr(sent)
+        assert taken.model_copy(update={"seed": 9}).seed == 9 and len(pickle.dumps(sent)) < 1200
+
+
+class PlainRun(TrainingRun):
+    """A subclass is pickled as one."""
+
+
 def test_a_value_that_was_not_foreseen_is_prepared_when_it_comes(write: Write) -> None:
     opened = "ranker: conv_knrm\nranker.vector_size: {int: [10, 900]}\n"
     experiment = load_experiment(write(opened))
     data = tiny_data()
-    base, run = experiment.base_run(), experiment.training_run({"ranker.vector_size": 20})
+    base, run = experiment.base_run, experiment.training_run({"ranker.vector_size": 20})
     known = {prepared_key(base): PreparedData(data, prepare(base, data).text)}
     assert prepared_key(run) not in known
     assert prepared_for(run, known).data is data
@@ -299,7 +314,7 @@ def test_a_value_that_was_not_foreseen_is_prepared_when_it_comes(write: Write) -
 def test_no_more_rankers_of_a_range_are_foreseen_than_there_are_trials(opened: str, rankers: int, write: Write) -> None:
     experiment = load_experiment(write(f"ranker: conv_knrm\nsearch.trials: 8\n{opened}\n"))
     assert len({prepared_key(run) for run in experiment.distinct_rankers()[1:]}) == rankers
-    assert prepared_key(experiment.base_run()) in map(prepared_key, experiment.distinct_rankers()[1:])
+    assert prepared_key(experiment.base_run) in map(prepared_key, experiment.distinct_rankers()[1:])
 
 
 def test_a_space_s_file_may_have_any_name(tmp_path: Path) -> None:
@@ -393,7 +408,9 @@ def test_everything_is_in_the_space_of_everything() -> None:
     assert (experiment.search.scheduler, experiment.search.searcher) == ("model", "tpe")
     assert len(experiment.search.first) == 11 and leaves["training.lr"] == LogUniform(low=5e-6, high=1e-4)
     choice = {"curriculum.pacing": "none", "curriculum.weighting": "none", "curriculum.objective_switch": "mse"}
-    assert experiment.grace({**choice, "curriculum.switch_at": 0.5}) == 30, "the objective's switch is waited for"
+    assert experiment.config({**choice, "curriculum.switch_at": 0.5}).grace == 30, (
+        "the objective's switch is waited for"
+    )
 
 
 @pytest.mark.parametrize(
@@ -437,7 +454,7 @@ def test_a_search_names_its_files_from_any_folder(here: Path, monkeypatch: pytes
     fixed = ["training.pretrain_data=~/trec", "curriculum.vectors=glove.txt", teacher]
     assert main(["run", "space.yaml", "--data", "./trec", *(f"--set={one}" for one in fixed), "--json"]) == DONE
     monkeypatch.chdir("/")
-    made = from_yaml(found[0].to_yaml()).base_run()
+    made = from_yaml(found[0].to_yaml()).base_run
     data, vectors = str(here / "trec"), str(here / "glove.txt")
     assert (made.data.source, made.training.pretrain_data, made.curriculum.vectors) == (data, data, vectors)
     assert made.ranker["vectors"] == vectors and (made.curriculum.teacher.ranker or {})["model"] == data

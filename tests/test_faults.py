@@ -16,7 +16,6 @@ from tests.support.tiny_trial import tiny_trial
 from tests.support.toy_search import ToyTrainer, experiment, summary
 from tests.support.tracking_cases import delivered, fresh_database, search_event
 from trainables import ranker_trainable
-from trainables.config.keys import TrainingRun
 from trainables.core.errors import WorkFailed
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training.checkpoint import BEST
@@ -149,7 +148,7 @@ def test_a_trial_whose_last_checkpoint_is_damaged_as_it_ends_leaves_files_of_the
     whole: int, config: dict[str, Any], experiment: Experiment, tmp_path: Path
 ) -> None:
     """Ray keeps its last two checkpoints, of which `whole` are undamaged; the search goes on in any case."""
-    run = TrainingRun.model_validate(config["run"])
+    run = config["run"]
     trained(config, tmp_path / "ray")
     artifacts = Artifacts(tmp_path / "trials", {prepared_key(run): prepare(run)})
     kept = [tmp_path / "ray" / f"checkpoint_{number:06d}" for number in (3, 4)]

@@ -53,9 +53,9 @@ def test_schedulers_by_name() -> None:
 
 def test_grace_of_a_choice() -> None:
     choice = {"curriculum.pacing": "linear", "curriculum.T": 0.4, "curriculum.weighting": "none"}
-    assert load_experiment("quickstart", ["search.grace=curriculum"]).grace(choice) == 4
-    assert load_experiment("quickstart", ["search.grace=none"]).grace(choice) == 1
-    assert load_experiment("quickstart", ["search.grace=none"]).curriculum_end(choice) == 4
+    assert load_experiment("quickstart", ["search.grace=curriculum"]).config(choice).grace == 4
+    assert load_experiment("quickstart", ["search.grace=none"]).config(choice).grace == 1
+    assert load_experiment("quickstart", ["search.grace=none"]).config(choice).curriculum_end == 4
 
 
 @pytest.mark.parametrize(("grace", "expected"), [("none", [1, 2, 4, 8]), (3, [3, 6]), ("curriculum", [1, 2, 4, 8])])

@@ -115,7 +115,7 @@ def test_a_trainable_goes_on_from_a_checkpoint(folder: Path, tmp_path: Path) -> 
         }
     )
     shared = {prepared_key(run): prepare(run)}
-    config = {"run": run.model_dump(), "checkpoint": None, "threads": 1}
+    config = {"run": run, "checkpoint": None, "threads": 1}
     whole = RankerTrainable(config)
     results = [whole.train() for _ in range(2)]
     saved = tmp_path / "state"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -203,15 +204,16 @@ def test_a_curriculum_and_its_difficulty_go_by_name() -> None:
 
 def test_a_space_of_a_function_has_its_parameters_and_the_keys_of_the_curriculum() -> None:
     made = experiment(SPACE | {"data": "my data", "ranker": "linear"})
-    base = made.base_run()
+    base = made.base_run
     assert base.in_force()["parameters.lr"] == pytest.approx(0.05**0.5) and base.in_force()["data.source"] == "my data"
     assert base.in_force()["curriculum.pacing"] == "none" and "curriculum.delta" not in base.in_force()
     run = made.training_run({"parameters.lr": 0.1})
-    assert run.in_force()["curriculum.delta"] == 0.33 and made.curriculum_end({"parameters.lr": 0.1}) == 18
+    assert pickle.loads(pickle.dumps(run)) == run
+    assert run.in_force()["curriculum.delta"] == 0.33 and made.config({"parameters.lr": 0.1}).curriculum_end == 18
     again = from_yaml(made.to_yaml(), objective_of(train))
     assert again.training_run({"parameters.lr": 0.1}) == run
     whole = experiment(SPACE | {"parameters": {"lr": {"uniform": [0, 1]}, "flag": {"choice": [True, False]}, "n": 3}})
-    assert whole.base_run().in_force()["parameters.flag"] is True
+    assert whole.base_run.in_force()["parameters.flag"] is True
 
 
 def test_keys_that_do_not_belong_to_a_function() -> None:

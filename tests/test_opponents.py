@@ -147,7 +147,7 @@ def ended(folder: Path, data: Path, choices: list[dict[str, Any]], space: str = 
     experiment = load_experiment(str(folder / "toy.yaml"), data=str(data))
     search_folder = SearchFolder(folder / "runs", "toy")
     every = [experiment.baseline_values(), experiment.plain_values({"training.lr": 0.02}), *choices]
-    digest = load_data(experiment.base_ranker().data).digest
+    digest = load_data(experiment.base_ranker.data).digest
     with Journal(search_folder.folder) as journal:
         for event in searched(experiment, digest, search_folder, every):
             arm = "plain" if event.get("trial") in ("t0000", "t0001") else "curriculum"
@@ -218,4 +218,4 @@ def test_the_twin_of_another_question_keeps_all_but_what_is_asked_about(tmp_path
     experiment = load_experiment(str(tmp_path / "hinge.yaml"))
     twin = experiment.twin_values({"training.margin": 4, "training.lr": 0.02})
     assert (twin["training.margin"], twin["training.lr"]) == (1, 0.02)
-    assert experiment.filter_values({"training.margin": 4, "training.lr": 0.02}) is None
+    assert experiment.config({"training.margin": 4, "training.lr": 0.02}).filter is None

@@ -28,7 +28,7 @@ def test_all_scorings_of_the_paper_at_one_pace() -> None:
     assert experiment.trials == 9 and len(experiment.scorings) == 8
     run = experiment.training_run({"curriculum.scoring": "model_margin"})
     assert (run.curriculum.pacing, run.curriculum.n, run.curriculum.delta, run.curriculum.T) == ("root", 2, 0.33, 0.9)
-    assert experiment.base_run().curriculum.pacing == "none" and not run.curriculum.anti
+    assert experiment.base_run.curriculum.pacing == "none" and not run.curriculum.anti
 
 
 def test_every_heuristic_with_every_end() -> None:
@@ -36,7 +36,7 @@ def test_every_heuristic_with_every_end() -> None:
     combinations = {(c["curriculum.weighting"], c["curriculum.m"]) for c in experiment.space.grid()}
     assert {m for _, m in combinations} == {1, 5, 10, 20, 50, 100} and len(combinations) == 18
     assert {name for name, _ in combinations} == {"reciprocal_rank", "normalized_score", "kde"}
-    assert experiment.base_run().curriculum.weighting == "none"
+    assert experiment.base_run.curriculum.weighting == "none"
 
 
 def test_every_ranker_is_trained_plainly_and_under_each_curriculum() -> None:
@@ -47,7 +47,7 @@ def test_every_ranker_is_trained_plainly_and_under_each_curriculum() -> None:
     assert rankers == set(RANKERS) - others and len(choices) == 5 * len(rankers)
     assert {choice["ranker.name"] for choice in experiment.plain_space.grid()} == rankers
     assert experiment.arm_trials == {"plain": len(rankers), "curriculum": len(choices)}
-    assert not any(map(experiment.is_plain, choices))
+    assert not any(experiment.config(choice).is_plain for choice in choices)
 
 
 def test_the_pacing_study_is_that_of_the_paper() -> None:
@@ -55,7 +55,7 @@ def test_the_pacing_study_is_that_of_the_paper() -> None:
     fixed negative, δ .33, T 90 % of the steps; root 2, the pacing of the main table, comes first."""
     for name in ("penha2020_pacing", "penha2020_scoring"):
         experiment = load_experiment(name)
-        run = experiment.base_run()
+        run = experiment.base_run
         assert run.training.model_copy(update=PENHA) == run.training, name
         assert (run.curriculum.delta, run.curriculum.T) == (0.33, 0.9)
         assert (run.ranker["name"], run.ranker["model"], run.metric) == ("bert", "bert-base-uncased", "map")
@@ -81,7 +81,7 @@ def test_the_weighting_studies_are_those_of_the_paper() -> None:
     """MacAvaney et al. 2020: up to 130 iterations of 32 batches of 16 pairs, patience 15, no clipping, rate 2e-5; the
     first points are each heuristic with m = 20, as in the authors' code."""
     for name in ("macavaney2020_curricula", "macavaney2020_end"):
-        training = load_experiment(name).base_run().training
+        training = load_experiment(name).base_run.training
         assert training.model_copy(update=MACAVANEY) == training, name
     curricula = load_experiment("macavaney2020_curricula")
     heuristics = ("reciprocal_rank", "normalized_score", "kde")
@@ -103,7 +103,7 @@ def test_the_studies_of_trees_are_those_of_the_paper() -> None:
     rates, leaves = ({choice[key] for choice in plain.space.grid()} for key in ("training.lr", "ranker.leaves"))
     assert (rates, leaves) == ({0.01, 0.05, 0.1, 0.5}, {8, 16, 32, 64}) and plain.trials == 17
     for experiment in (staged, plain):
-        run = experiment.base_run()
+        run = experiment.base_run
         assert (run.training.lr, run.ranker["leaves"], run.metric) == (0.05, 64, "ndcg@10")
         assert run.training.max_iterations * run.ranker["trees_per_iteration"] == 500
         assert run.training.patience == run.training.max_iterations and run.curriculum.subset == "none"
@@ -111,7 +111,7 @@ def test_the_studies_of_trees_are_those_of_the_paper() -> None:
 
 
 def test_the_similarity_study_has_the_rank_hinge() -> None:
-    training = load_experiment("similarity_learning").base_run().training
+    training = load_experiment("similarity_learning").base_run.training
     assert (training.loss, training.margin) == ("hinge", 1)
 
 
@@ -125,4 +125,4 @@ def test_the_quickstart_judges_no_trial_inside_its_curriculum() -> None:
         "curriculum.weighting": "reciprocal_rank",
         "curriculum.m": 8,
     }
-    assert experiment.grace(slow) == 8 and experiment.grace(slow | {"curriculum.m": 2}) == 4
+    assert experiment.config(slow).grace == 8 and experiment.config(slow | {"curriculum.m": 2}).grace == 4

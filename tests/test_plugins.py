@@ -291,7 +291,7 @@ def test_a_space_names_a_trainer_of_a_plugin_as_its_ranker(tmp_path: Path) -> No
     load_plugins([file])
     search = load_experiment(BY_TRAINER)
     assert search.objective and (search.objective.name, search.objective.file) == ("train", file)
-    assert search.base_run().ranker == {"name": "linear_model"} and "parameters.lr" in search.space.leaves
+    assert search.base_run.ranker == {"name": "linear_model"} and "parameters.lr" in search.space.leaves
     again = from_yaml(search.to_yaml())
     assert again.objective and again.objective.function is search.objective.function
     assert [one.file for one in plugins.plugins_of([search.to_yaml(), {"ranker": "linear_model"}])] == [file]

@@ -373,7 +373,7 @@ def test_no_trial_repeats_the_baseline_or_another_under_a_key_that_nothing_reads
     }
     experiment = load_experiment(space)
     sampler = experiment.sampler()
-    runs = [experiment.base_run()]
+    runs = [experiment.base_run]
     for number in range(1, 7):
         point = sampler.ask(number)
         assert point is not None

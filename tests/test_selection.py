@@ -57,7 +57,7 @@ def two_armed(folder: Path, data: Path, *options: str) -> SearchFolder:
     choices += [experiment.plain_values({"training.lr": 0.02})]
     choices += [{"curriculum.pacing": "root", "curriculum.scoring": "context_words", "training.lr": 0.02}]
     search_folder = SearchFolder(folder / "runs", "toy")
-    digest = load_data(experiment.base_ranker().data).digest
+    digest = load_data(experiment.base_ranker.data).digest
     with Journal(search_folder.folder) as journal:
         for event in searched(experiment, digest, search_folder, choices):
             arm = "plain" if event.get("trial") in ("t0000", "t0002") else "curriculum"
@@ -243,7 +243,7 @@ def test_a_reading_is_recorded_before_test_is_read_so_that_two_at_once_know_of_e
     seen: list[int] = []
 
     def meanwhile(*arguments: Any, train: Any = run_trainings.run_trials) -> None:
-        read = load_data(load_experiment(str(tmp_path / "first/toy.yaml"), data=str(data)).base_ranker().data)
+        read = load_data(load_experiment(str(tmp_path / "first/toy.yaml"), data=str(data)).base_ranker.data)
         digest = split_digest(read, "test")
         seen.append(len(earlier_readings(digest, "another", tmp_path)))
         record_reading(digest, "another", None, None)
@@ -271,7 +271,7 @@ def test_readings_of_a_split_are_remembered_over_searches_and_storages(
 ) -> None:
     first = confirm(two_armed(tmp_path / "first", data), top=1, seeds=2)
     assert first["readings"] == [] and confirm(two_armed(tmp_path / "first2", data), top=1)["notes"] != []
-    read = load_data(load_experiment(str(tmp_path / "first/toy.yaml"), data=str(data)).base_ranker().data)
+    read = load_data(load_experiment(str(tmp_path / "first/toy.yaml"), data=str(data)).base_ranker.data)
     record_reading(split_digest(read, "test"), "a training", "a training", None)
     again = confirm(two_armed(tmp_path / "again", data), top=1, seeds=2)
     assert len(again["readings"]) == 3

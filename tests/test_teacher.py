@@ -313,5 +313,5 @@ def test_an_order_by_the_teacher_needs_a_score_of_a_relevant_candidate(taught) -
 @pytest.mark.parametrize("name", ["quickstart", "noisy_labels", "negatives"])
 def test_a_trial_s_process_finds_what_the_search_has_prepared(name: str) -> None:
     """Else it would prepare its texts again, and train a teacher of its own."""
-    run = load_experiment(name).base_ranker()
+    run = load_experiment(name).base_ranker
     assert prepared_key(TrainingRun.model_validate(run.model_dump())) == prepared_key(run)

@@ -157,8 +157,8 @@ def test_a_search_with_trials_of_two_processes_survives_the_loss_of_one_and_of_i
     workers.close()  # else it would wait for their cores
     (tmp_path / "space.yaml").write_text(SEARCH)
     experiment = load_experiment(str(tmp_path / "space.yaml"))
-    prepared = prepare(experiment.base_ranker(), DATA)
-    folder, shared = tmp_path / "search", {prepared_key(experiment.base_ranker()): prepared}
+    prepared = prepare(experiment.base_ranker, DATA)
+    folder, shared = tmp_path / "search", {prepared_key(experiment.base_ranker): prepared}
 
     def session(watch: Callable[[SearchState], None]) -> SearchState:
         with Journal(folder) as journal:

@@ -17,7 +17,7 @@ from ray.train._internal.storage import StorageContext
 from ray.tune.result import DONE, SHOULD_CHECKPOINT
 
 from trainables.command_queue import Group
-from trainables.config.objective import run_of
+from trainables.config.objective import AnyRun
 from trainables.core.errors import UserError, WorkFailed
 from trainables.core.storage import delay_failure, earlier, fault_of, retry_on_fault
 from trainables.training.conclusion import Conclusion
@@ -162,7 +162,7 @@ class RankerTrainable(ClusterTrainable):
             self.workers.close()
 
     def _start(self, config: dict[str, Any]) -> None:
-        self.run = run_of(config["run"])
+        self.run: AnyRun = config["run"]
         self.conclusion = Conclusion(**config["conclusion"]) if config.get("conclusion") else None
         gpu = 0 if self.workers else config.get("gpu", 0)
         limit_process(config["threads"], gpu, on_cpu=self.run.grows_trees)

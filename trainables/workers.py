@@ -25,7 +25,7 @@ from ray.util import get_current_placement_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from trainables.command_queue import BEGIN, Command, CommandQueue, Group, ProgressReport
-from trainables.config.objective import AnyRun, run_of
+from trainables.config.objective import AnyRun
 from trainables.core.errors import UserError, WorkFailed, last_line
 from trainables.core.storage import fault_of
 from trainables.training.checkpoint import write_folder
@@ -97,13 +97,12 @@ class Worker:
             raise WorkFailed("the workers have no training")
         return self.training
 
-    def begin(self, config: dict[str, Any], shared: dict[str, Any], group: Group, state: Any) -> None:
+    def begin(self, run: AnyRun, shared: dict[str, Any], group: Group, state: Any) -> None:
         """Makes the training and, if there is a `state`, loads it."""
         self.training, self.ranks = None, Ranks.of_group()  # a device may not have room for two
         release()
         limit_process(group.threads, group.gpu)
         forget_device_memory()
-        run = run_of(config)
         prepared = shared_for(run, {key: ray.get(one) for key, one in shared.items()})
         training = make_training(run, prepared, None, self.ranks)
         assert isinstance(training, Training)
@@ -241,7 +240,7 @@ class WorkersTraining(Progress):
         self.saved = self.iteration
 
     def _beginning(self, state: Any) -> tuple[Any, ...]:
-        return self.run.model_dump(), self.shared, self.workers.group, state
+        return self.run, self.shared, self.workers.group, state
 
     def _answer(self, name: str, iterations: int, *arguments: Any) -> Any:
         if self.first is None:

@@ -269,13 +269,13 @@ class RankerInputs(Inputs):
         return RankerArtifacts(folder, self.by_key)
 
     def present(self, against: Sequence[str], split: str, metric: str) -> dict[str, Existing]:
-        level = self.experiment.base_ranker().evaluation.relevance_level
+        level = self.experiment.base_ranker.evaluation.relevance_level
         return values_of(against, self.first.data, split, metric, level)
 
     def complete(self, address: str | None, new_noise: bool = False) -> None:
         """Adds each ranker's pre-trained start and the search's one teacher. In a confirmation the first training of a
         seed trains the teacher of that seed, unless one is fixed and learns from the same labels."""
-        fixed = self.experiment.base_ranker().curriculum.teacher.seed != "training"
+        fixed = self.experiment.base_ranker.curriculum.teacher.seed != "training"
         later = self.confirms and (new_noise or not fixed)
         self.by_key = completed(self.experiment, self.by_key, self._compute(address), later)
 
@@ -286,7 +286,7 @@ class RankerInputs(Inputs):
         try:
             self.by_key = completed(self.experiment, self.by_key, only_cached)
         except Missing:
-            if reads_trained_parts(self.experiment.base_run()) or self.experiment.search.resources.workers > 1:
+            if reads_trained_parts(self.experiment.base_run) or self.experiment.search.resources.workers > 1:
                 self.complete(address)
             else:
                 self.work_for_some = partial(completed, self.experiment, dict(self.by_key))
@@ -295,10 +295,10 @@ class RankerInputs(Inputs):
         self.by_key.update(whole)
 
     def try_parts(self, tree: object) -> None:
-        try_parts(tree, self.experiment.base_ranker(), self.first.data)
+        try_parts(tree, self.experiment.base_ranker, self.first.data)
 
     def clusters(self, split: str) -> dict[str, int] | None:
-        return query_clusters(self.first.data, split, self.experiment.base_ranker().data.query_clusters)
+        return query_clusters(self.first.data, split, self.experiment.base_ranker.data.query_clusters)
 
     def split_digest(self, split: str) -> str:
         return split_digest(self.first.data, split)
@@ -307,25 +307,25 @@ class RankerInputs(Inputs):
         """Adds the data of trainings with noise of their own: the same texts under other training labels."""
         for run in runs:
             if isinstance(run, TrainingRun) and prepared_key(run) not in self.by_key:
-                same_texts = run.model_copy(update={"data": self.experiment.base_ranker().data})
+                same_texts = run.model_copy(update={"data": self.experiment.base_ranker.data})
                 shared = prepared_for(same_texts, self.by_key)
                 self.by_key[prepared_key(run)] = replace(
                     shared, data=load_data(run.data, run.evaluation.relevance_level)
                 )
 
     def notes(self) -> list[str]:
-        run, data = self.experiment.base_ranker(), self.first.data
+        run, data = self.experiment.base_ranker, self.first.data
         alike = cluster_notes(data, run.data.query_clusters)
         return [*data.notes, *alike, *training_notes(run, self.first)]
 
     def warnings(self) -> list[str]:
-        run, data = self.experiment.base_ranker(), self.first.data
+        run, data = self.experiment.base_ranker, self.first.data
         return doubts(data, run.data, run.evaluation.relevance_level)
 
     def label_free(self, split: str, chosen: str | None = None) -> dict[str, Any]:
         texts = (prepared.text for prepared in self.by_key.values())
         words = next((text for text in texts if "vectors" in text.arrays), None)
-        return label_free(self.first.data, self.experiment.base_ranker(), split, words, chosen)
+        return label_free(self.first.data, self.experiment.base_ranker, split, words, chosen)
 
     def require_queries(self, split: str) -> None:
         if len(required_split(self.first.data, split)) < 2:

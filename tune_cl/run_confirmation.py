@@ -150,7 +150,7 @@ class Confirmation:
             return
         yield lineup.of_selection
         self.selection = rows_of(lineup.candidates, self.failed_labels)
-        say(in_words(self.selection, self.state.metric, lineup.experiment.over_curricula))
+        say(in_words(self.selection, self.state.metric, lineup.experiment.varies_curricula))
         lineup.choose(self.selection)
 
     def _test(self, journal: Journal) -> Iterator[list[SeedRun]]:
@@ -258,7 +258,7 @@ class Confirmation:
         experiment = self.lineup.experiment
         if experiment.objective is not None:
             return None, None
-        by_seed = experiment.teachers and experiment.base_ranker().curriculum.teacher.seed == "training"
+        by_seed = experiment.teachers and experiment.base_ranker.curriculum.teacher.seed == "training"
         noise = ("anew" if self.request.new_noise else "once") if experiment.value("data.label_noise.share") else None
         return ("anew" if by_seed else "once") if experiment.teachers else None, noise
 
@@ -365,7 +365,7 @@ def pilot(
 
 def tell(lineup: Lineup) -> None:
     """Tells the user what to know before the trainings start."""
-    state, request, over_curricula = lineup.state, lineup.request, lineup.experiment.over_curricula
+    state, request, over_curricula = lineup.state, lineup.request, lineup.experiment.varies_curricula
     if not state.end:
         say(f"note: the search has not ended; the best of its {len(state.trials)} trials so far are confirmed")
     if not (request.trials or request.best_of) and request.top is not None and len(lineup.best) < request.top:

@@ -148,7 +148,7 @@ class PairTrainings:
         if not self.draws:
             notes.append("the seed changes nothing in these trainings: one of each is enough")
         elif len(self.seeds) == 1:
-            what = "curricula" if self.experiment.over_curricula else "settings"
+            what = "curricula" if self.experiment.varies_curricula else "settings"
             notes.append(f"with one seed, how much {what} differ beyond the noise of seeds stays unknown")
         if self.pairs[left:]:
             notes.append(f"{left} of {len(self.pairs)} pairs are left")

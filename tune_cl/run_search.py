@@ -138,8 +138,8 @@ def tune_plain_event(experiment: Experiment, state: SearchState, trials: int | N
     leaves = leaves_to_tune(experiment)
     begun, planned = ({arm: len(state.trials_of(arm)) for arm in ARMS}, experiment.arm_trials)
     plain, others = (begun[arm] if state.end else planned[arm] for arm in ARMS)
-    twins = [experiment.training_run(experiment.twin_values(trial.point)) for trial in without_twin(experiment, state)]
-    lacking = len({training_key(run.in_force()) for run in twins})
+    twins = [experiment.config(trial.point).twin for trial in without_twin(experiment, state)]
+    lacking = len({training_key(twin.params) for twin in twins})
     more = max(others - plain, lacking) if trials is None else trials
     if more < 1:
         wrong = f"{more} more plain trials: the search has {plain} beside {others} others"
@@ -215,9 +215,9 @@ def _run(
     with ray_session(address, search_folder.command("resume", address)):
         if label_free:
             journal.append({"event": "label_free", **label_free.result(), "time": time.time()})
-        trials, iterations = experiment.trials, experiment.base_run().training.max_iterations
+        trials, iterations = experiment.trials, experiment.base_run.training.max_iterations
         with panel(trials, iterations, before) as progress:
-            networks = not experiment.base_run().grows_trees
+            networks = not experiment.base_run.grows_trees
             concurrency = Concurrency(
                 limits.resources, limits.max_concurrent, address is not None, progress.say, networks
             )
@@ -261,7 +261,7 @@ def _close(search: Search, artifacts: Artifacts) -> None:
     state, resources = search.state, search.experiment.search.resources
     ranker = None
     if best := state.best():
-        run = search.experiment.training_run(best[0].point)
+        run = search.experiment.config(best[0].point).run
         ranker = search.from_sound_checkpoint(best[0], lambda checkpoint: artifacts.ranker(checkpoint, run))
         if ranker:
             artifacts.describe(Path(ranker), best[0].trial, best[1], run, state.label_free)
@@ -277,7 +277,7 @@ def _search_event(
     experiment: Experiment, search_folder: SearchFolder, inputs: Inputs, address: str | None
 ) -> dict[str, Any]:
     concurrent = None if address else at_a_time(experiment.search)  # a cluster may grow
-    run = experiment.base_run()
+    run = experiment.base_run
     return {
         "event": "search",
         "name": search_folder.name,
@@ -307,7 +307,7 @@ def _search_event(
 def parts_of(experiment: Experiment) -> list[object]:
     """A tree with the names of all parts that a search may use, among others."""
     parts: list[object] = [yaml.safe_load(experiment.to_yaml())]
-    return parts if experiment.objective else [*parts, form_of(experiment.base_ranker().data.source)]
+    return parts if experiment.objective else [*parts, form_of(experiment.base_ranker.data.source)]
 
 
 def parts_elsewhere(experiment: Experiment) -> list[object]:

@@ -68,7 +68,7 @@ def ended_search(folder: Path, data: Path) -> SearchFolder:
     experiment = load_experiment(str(folder / "toy.yaml"), data=str(data))
     search_folder = SearchFolder(folder / "runs", "toy")
     with Journal(search_folder.folder) as journal:
-        for event in searched(experiment, load_data(experiment.base_ranker().data).digest, search_folder):
+        for event in searched(experiment, load_data(experiment.base_ranker.data).digest, search_folder):
             journal.append(event)
     return search_folder
 

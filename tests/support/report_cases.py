@@ -62,7 +62,7 @@ class Case:
         self.time = 0.0
 
     def _search(self) -> Event:
-        data = load_data(self.experiment.base_ranker().data)
+        data = load_data(self.experiment.base_ranker.data)
         return {
             "event": "search", "name": self.search_folder.name, "space": "toy", "ranker": "conv_knrm",
             "rankers": ["conv_knrm"], "metric": "map",

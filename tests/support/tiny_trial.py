@@ -20,4 +20,4 @@ def tiny_trial(folder: Path, **reserved: float) -> dict[str, Any]:
             "training": {"batch_size": 8, "batches_per_iteration": 2, "max_iterations": 4},
         }
     )
-    return {"trial": "t0001", "run": run.model_dump(), "checkpoint": None, "threads": 1} | reserved
+    return {"trial": "t0001", "run": run, "checkpoint": None, "threads": 1} | reserved

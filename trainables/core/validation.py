@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import cache
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import (
@@ -59,6 +60,40 @@ class Section(BaseModel):
         if isinstance(value, bool) and not accepts_bool(cls.model_fields[str(field.field_name)].annotation):
             raise ValueError(f"{shown(value)} is not possible")
         return value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles values alone, nested tuples of them: with pydantic's own way the configuration of a trial takes a
+        third more bytes, and ten times as long."""
+        return _restored, (type(self), _values(self))
+
+    def __deepcopy__(self, memo: object = None) -> Self:
+        """Itself, which never changes: Ray copies the configuration of a trial several times."""
+        return self
+
+
+def _values(section: Section) -> tuple[Any, ...]:
+    values = vars(section)
+    return tuple(_values(values[name]) if inner else values[name] for name, inner in _layout(type(section)))
+
+
+def _restored(kind: type[Section], values: tuple[Any, ...]) -> Section:
+    section, layout = kind.__new__(kind), _layout(kind)
+    fields = {
+        name: _restored(inner, value) if inner else value for (name, inner), value in zip(layout, values, strict=True)
+    }
+    state = {"__dict__": fields, "__pydantic_fields_set__": set(fields)}
+    section.__setstate__({"__pydantic_extra__": None, "__pydantic_private__": None, **state})
+    return section
+
+
+@cache
+def _layout(kind: type[Section]) -> tuple[tuple[str, type[Section] | None], ...]:
+    """The names of a section's fields, each with the class of the section that it holds, if it holds one."""
+    kinds = {name: field.annotation for name, field in kind.model_fields.items()}
+    return tuple(
+        (name, inner if isinstance(inner, type) and issubclass(inner, Section) else None)
+        for name, inner in kinds.items()
+    )
 
 
 @dataclass(frozen=True)

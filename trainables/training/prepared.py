@@ -151,7 +151,7 @@ def reads_trained_parts(run: AnyRun) -> bool:
 def prepared_key(run: TrainingRun) -> str:
     """Equal keys mean equal prepared data. The key covers the data and what the ranker reads of its texts. Pre-training
     adds its keys and all settings of the ranker, because a pre-trained start fits only one ranker."""
-    run = TrainingRun.model_validate(run.model_dump())  # as a trial's process reads it: a default of 1 is 1.0 there
+    run = TrainingRun.model_validate(run.model_dump())  # as from a file: a default of 1 is 1.0 there
     settings, pretraining = RANKERS[run.ranker["name"]].settings, run.training.pretraining()
     text = {key: run.ranker[key] for key in settings.text_keys}
     parts = [run.data.model_dump(), settings.text_side, text, [run.ranker, pretraining] if pretraining else None]

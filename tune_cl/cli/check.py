@@ -88,7 +88,7 @@ def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
     from tune_cl.ray.concurrency import lacking
     from tune_cl.ray.shared_data import untrained
 
-    run, resources = experiment.base_ranker(), experiment.search.resources
+    run, resources = experiment.base_ranker, experiment.search.resources
     device = str(best_device()) if resources.gpu else "cpu"  # a trial that reserves no GPU trains on none
     pace = partial(seconds_per_iteration, threads=min(resources.threads, usable_cpus()), device=device)
     by_key = untrained(experiment)
@@ -186,7 +186,7 @@ def _in_short(experiment: Experiment) -> dict[str, Any]:
         "reduction_factor": search.reduction_factor,
         "rungs": experiment.rungs if SCHEDULERS[search.scheduler].has_rungs else [],
         "baseline": experiment.baseline_values(),
-        "over_curricula": experiment.over_curricula,
+        "over_curricula": experiment.varies_curricula,
         "plain": experiment.plain_words,
         "at_a_time": _at_a_time(search),
     }
@@ -198,10 +198,10 @@ def _compared_when(experiment: Experiment) -> str | None:
     if search.scheduler == "none":
         return None
     if experiment.compares_inside_curricula:
-        return "after every iteration" + ", inside its curriculum too" * experiment.over_curricula
+        return "after every iteration" + ", inside its curriculum too" * experiment.varies_curricula
     if isinstance(search.grace, int):
         return f"not before iteration {search.grace}"
-    if not experiment.over_curricula:
+    if not experiment.varies_curricula:
         return "from the first iteration on"
     return "only after its own curriculum" if search.grace == "curriculum" else "whether or not its curriculum is over"
 

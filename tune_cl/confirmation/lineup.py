@@ -126,7 +126,7 @@ class Lineup:
         tested = len(curricula) if self.request.tests_all else 1
         if self.request.trials or self.request.best_of or self.request.against_trial:
             return tested + len(("champion",))
-        filters = sum(self.experiment.filter_values(one.point) is not None for one in curricula)
+        filters = sum(self.experiment.config(one.point).filter is not None for one in curricula)
         return tested + len(("champion", "default")) + tested + min(filters, tested)
 
     def with_opponents(self, tested: Sequence[Configuration]) -> list[Configuration]:

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from tune_cl.confirmation.request import Configuration, Request, plain_label
 from tune_cl.confirmation.verdict import Role
-from tune_cl.experiment.experiment import Experiment
+from tune_cl.experiment.experiment import Experiment, TrialConfig
 from tune_cl.history.state import seedless, training_key
-from tune_cl.space.space import Flat
 from tune_cl.space.wording import trial_words
 
 
@@ -45,17 +44,18 @@ def opponents_of(
         return [Opponent(("champion",), champion)]
     searched = {training_key(each.params): each for each in (*known, champion, default)}
     found: list[tuple[Role, Configuration]] = [("champion", champion)]
-    found.append(("twin", _made(experiment, "twin", experiment.twin_values(one.point), searched)))
+    config = experiment.config(one.point)
+    found.append(("twin", _made("twin", config.twin, searched)))
     found.append(("default", default))
-    if (point := experiment.filter_values(one.point)) is not None:
-        found.append(("filter", _made(experiment, "filter", point, searched)))
+    if config.filter:
+        found.append(("filter", _made("filter", config.filter, searched)))
     return _each_once(found)
 
 
-def _made(experiment: Experiment, role: Role, point: Flat, searched: Mapping[Hashable, Configuration]) -> Configuration:
-    """The configuration with these values: that of the search if one is equal, else a new one. Its folder bears its
+def _made(role: Role, config: TrialConfig, searched: Mapping[Hashable, Configuration]) -> Configuration:
+    """The row with this configuration: that of the search if one is equal, else a new one. Its folder bears its
     role in place of a trial, so configurations that differ only in their curricula share it."""
-    params = seedless(experiment.training_run(point).in_force())
+    point, params = config.point, seedless(config.params)
     if same := searched.get(training_key(params)):
         return same
     if role == "filter":

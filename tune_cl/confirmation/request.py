@@ -162,7 +162,7 @@ def seed_run(
 ) -> SeedRun:
     """`new_noise`: whether the label noise is drawn by the seed, too."""
     noise = {NOISE_SEED: seed} if new_noise else {}
-    run = experiment.training_run({**configuration.point, **noise}, seed)
+    run = experiment.config({**configuration.point, **noise}).with_seed(seed)
     parts = ("confirmation", configuration.folder, f"seed-{seed}{'-new-noise' if new_noise else ''}")
     remote = search_folder.below(*parts) if search_folder.remote else None
     return SeedRun(configuration, seed, run, split, search_folder.folder.joinpath(*parts), remote)
@@ -176,8 +176,8 @@ def new_seeds(number: int, searched: Collection[int], first: int = 1) -> list[in
 
 def default_configuration(state: SearchState, experiment: Experiment) -> Configuration:
     """That of the first trial."""
-    params = seedless(experiment.base_run().in_force())
-    return Configuration(DEFAULT, state.baseline, experiment.baseline_values(), params)
+    base = experiment.base
+    return Configuration(DEFAULT, state.baseline, base.point, seedless(base.params))
 
 
 def best_configurations(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -50,6 +50,68 @@ class PlainTuning:
     leaves: Mapping[str, Leaf] = field(default_factory=dict)
 
 
+KEPT = 256  # configurations that an experiment remembers: more than the trials that run, wait or are being proposed
+
+
+@dataclass(frozen=True, eq=False)
+class TrialConfig:
+    """The configuration of a trial, from its proposal to its end: the values of the opened keys (`point`), and the
+    training that they give. `Experiment.config` makes it."""
+
+    experiment: Experiment
+    point: Flat
+    run: AnyRun
+
+    @cached_property
+    def params(self) -> Flat:
+        """The flat keys in force, as the journal has them."""
+        return self.run.in_force()
+
+    @cached_property
+    def effect(self) -> str:
+        """Equal for configurations that train in the same way."""
+        return repr(sorted(self.params.items()))
+
+    @property
+    def grace(self) -> int:
+        """The iteration before which the trial is not compared with others (`search.grace`)."""
+        grace = self.experiment.search.grace
+        if isinstance(grace, int):
+            return grace
+        return self.curriculum_end if grace == "curriculum" else 1
+
+    @property
+    def curriculum_end(self) -> int:
+        """The iteration with which the curriculum ends; 0 without one."""
+        return curriculum_grace(self.run)
+
+    @cached_property
+    def twin(self) -> TrialConfig:
+        """Plain training with the same values of every key outside the baseline."""
+        return self.experiment.config(self.experiment.twin_values(self.point))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it trains as its twin does."""
+        return self.params == self.twin.params
+
+    @cached_property
+    def filter(self) -> TrialConfig | None:
+        """The twin on the pairs alone that the curriculum ever uses, in random order: what leaving out the hardest
+        pairs is worth by itself. None where the curriculum uses all pairs in the end."""
+        share = self.run.curriculum.final_share
+        if self.run.curriculum.pacing == "none" or share == 1:
+            return None
+        values = {**self.experiment.fixed, **self.point}
+        order = {key: value for key, value in values.items() if key.startswith(ORDER)}
+        all_at_once = {"curriculum.pacing": "linear", "curriculum.delta": share, "curriculum.final_share": share}
+        return self.experiment.config({**self.twin.point, **order, **all_at_once})
+
+    def with_seed(self, seed: int) -> AnyRun:
+        """The same training under another seed."""
+        return self.run.model_copy(update={"seed": seed})
+
+
 @dataclass(frozen=True)
 class Experiment:
     """A checked search. `fixed`: flat keys; `baseline`: flat keys that make a training plain; `objective`: the user's
@@ -69,8 +131,19 @@ class Experiment:
     notes: tuple[str, ...] = ()
     objective: Objective | None = None
     tuning: PlainTuning = PlainTuning()
+    _made: dict[str, TrialConfig] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     # -- trainings -----------------------------------------------------------------------------------------------
+
+    def config(self, point: Mapping[str, Any]) -> TrialConfig:
+        """The configuration with these values of the opened keys, made once; raises ConfigError if they do not go
+        together."""
+        key = repr(sorted(point.items()))
+        if key not in self._made:
+            self._made[key] = TrialConfig(self, dict(point), self.training_run(point))
+            for oldest in list(self._made)[:-KEPT]:
+                self._made.pop(oldest, None)
+        return self._made[key]
 
     def training_run(self, point: Mapping[str, Any], seed: int | None = None) -> AnyRun:
         """The training with these values of the opened keys; raises ConfigError if they do not go together."""
@@ -105,21 +178,6 @@ class Experiment:
         shared = self.shared_space.decide(lambda key, leaf: point[key] if key in point else leaf.middle())
         return self.plain_values(shared)
 
-    def is_plain(self, point: Mapping[str, Any]) -> bool:
-        """Whether a trial with these values trains as its twin does."""
-        return self.training_run(point).in_force() == self.training_run(self.twin_values(point)).in_force()
-
-    def filter_values(self, point: Mapping[str, Any]) -> Flat | None:
-        """The twin on the pairs alone that the curriculum of `point` ever uses, in random order: what leaving out the
-        hardest pairs is worth by itself. None where the curriculum uses all pairs in the end."""
-        run = self.training_run(point)
-        if run.curriculum.pacing == "none" or run.curriculum.final_share == 1:
-            return None
-        own = {key: value for key, value in {**self.fixed, **point}.items() if key.startswith(ORDER)}
-        share = run.curriculum.final_share
-        all_at_once = {"curriculum.pacing": "linear", "curriculum.delta": share, "curriculum.final_share": share}
-        return {**self.twin_values(point), **own, **all_at_once}
-
     def _without_curriculum(self, given: Mapping[str, Any], values: Mapping[str, Any]) -> Flat:
         """`given`, and for every other opened key outside the curriculum its value in `values`, else the leaf's
         `middle`."""
@@ -127,13 +185,21 @@ class Experiment:
         space = Space(leaves, self.space.context)
         return space.decide(lambda key, leaf: values[key] if key in values else leaf.middle(), given=given)
 
+    @cached_property
+    def base(self) -> TrialConfig:
+        """The baseline's configuration."""
+        return self.config(self.baseline_values())
+
+    @property
     def base_run(self) -> AnyRun:
         """The baseline's training."""
-        return self.training_run(self.baseline_values())
+        return self.base.run
 
+    @property
     def base_ranker(self) -> TrainingRun:
         """`base_run` of a search over rankers of ours."""
-        return self.ranker_run(self.baseline_values())
+        assert isinstance(self.base_run, TrainingRun)
+        return self.base_run
 
     def distinct_rankers(self) -> list[TrainingRun]:
         """The baseline and a training for each combination of the opened keys that decide what trainings read: the
@@ -154,11 +220,11 @@ class Experiment:
         """The baseline and a training for each combination of opened keys, and of those that they depend on. Where that
         is more than there are trials, ranges with steps stay at their middle, as those without are anyway."""
         deciding = set(keys)
-        runs = [self.base_ranker(), *map(self.ranker_run, self._combinations_of(self.space, deciding))]
+        points = list(self._combinations_of(self.space, deciding))
         if self.tuning.leaves:  # else plain trials search keys that the others search, too
-            plain = self._combinations_of(self.plain_space, deciding)
-            runs += [self.ranker_run(self.plain_values(values)) for values in plain]
-        return runs
+            points += map(self.plain_values, self._combinations_of(self.plain_space, deciding))
+        runs = (self.config(point).run for point in points)
+        return [self.base_ranker, *(run for run in runs if isinstance(run, TrainingRun))]
 
     def _combinations_of(self, space: Space, keys: set[str]) -> Iterable[Flat]:
         deciding = set(keys)
@@ -225,7 +291,7 @@ class Experiment:
     def shared_leaves(self) -> dict[str, Leaf]:
         """The opened keys that the baseline leaves open, those of the curriculum only where plain training reads
         them: both arms search them."""
-        read = self.base_run().in_force()
+        read = self.base.params
         leaves = self.space.leaves.items()
         open_to_both = {key: leaf for key, leaf in leaves if key not in self.baseline}
         return {key: leaf for key, leaf in open_to_both.items() if not key.startswith("curriculum.") or key in read}
@@ -251,8 +317,9 @@ class Experiment:
         return any(self.fixed.get(key, defaults.get(key, value)) != value for key, value in self.baseline.items())
 
     @cached_property
-    def over_curricula(self) -> bool:
-        """Whether the search is over curricula: it opens a key of them, or fixes one that the baseline turns off."""
+    def varies_curricula(self) -> bool:
+        """Whether a trial may have another curriculum than the baseline: the space opens a key of them, or fixes one
+        that the baseline turns off. What the trials of a search had is `history.state.over_curricula`."""
         curricula = [key for key in self.baseline if key.startswith(OF_CURRICULUM)]
         opened = any(key.startswith(OF_CURRICULUM) for key in self.space.leaves)
         return opened or any(self.fixed.get(key, self.baseline[key]) != self.baseline[key] for key in curricula)
@@ -263,7 +330,7 @@ class Experiment:
         apart = {
             key: value
             for key, value in self.baseline.items()
-            if self.over_curricula or not key.startswith(OF_CURRICULUM)
+            if self.varies_curricula or not key.startswith(OF_CURRICULUM)
         }
         return baseline_words(apart)
 
@@ -336,32 +403,19 @@ class Experiment:
         if arm == PLAIN:
             endless = searcher == "grid" and self.plain_space.continuous
             sampler = SEARCHERS["random" if endless else searcher](self.plain_space, self.seed, startup)
-            sampler.set_effect(lambda values: self._effect(self.plain_values(values)), self.baseline_values())
+            sampler.set_effect(lambda values: self.config(self.plain_values(values)).effect, self.base.point)
             sampler.repeats = not self.tuning.trials  # then only another curriculum is trained beside the twin
             return sampler
         sampler = SEARCHERS[searcher](self.space, self.seed, startup, self.search.first)
-        sampler.set_effect(self._effect_of_curriculum if self.compares else self._effect, self.baseline_values())
+        sampler.set_effect(self._effect, self.base.point)
         sampler.covered = self.shared_leaves
         return sampler
 
-    def _effect(self, point: Flat) -> Hashable:
-        """Equal for points that train in the same way: only keys in force count."""
-        return repr(sorted(self.training_run(point).in_force().items()))
-
-    def _effect_of_curriculum(self, point: Flat) -> Hashable:
-        """Like `_effect`; all plain trainings have the effect of the baseline, which no trial of this arm has."""
-        return PLAIN if self.is_plain(point) else self._effect(point)
-
-    def grace(self, point: Mapping[str, Any]) -> int:
-        """The iteration before which such a trial is not compared with others (`search.grace`)."""
-        grace = self.search.grace
-        if isinstance(grace, int):
-            return grace
-        return self.curriculum_end(point) if grace == "curriculum" else 1
-
-    def curriculum_end(self, point: Mapping[str, Any]) -> int:
-        """The iteration with which the curriculum ends; 0 without one."""
-        return curriculum_grace(self.training_run(point))
+    def _effect(self, point: Flat) -> str:
+        """Equal for points of the curriculum arm that train in the same way; all plain trainings have the effect of the
+        baseline, which no trial of this arm has."""
+        config = self.config(point)
+        return PLAIN if self.compares and config.is_plain else config.effect
 
     # -- as YAML -------------------------------------------------------------------------------------------------
 

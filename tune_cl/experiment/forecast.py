@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from statistics import mean
 from typing import Any
@@ -11,7 +11,7 @@ from trainables.config.keys import NEEDS, flatten, without_effect
 from trainables.core.prose import counted
 from trainables.core.randomness import generator
 from trainables.core.validation import with_needs
-from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Experiment
+from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Experiment, TrialConfig
 from tune_cl.experiment.search_keys import BY_CHANCE, SEARCH_NEEDS, SearchConfig, idle
 from tune_cl.schedulers import SCHEDULERS
 from tune_cl.schedulers.scheduler import curriculum_ends
@@ -104,8 +104,8 @@ def unused(experiment: Experiment, of_search: Collection[str], of_trainings: Col
     of_no_use = idle(experiment.search)
     unread = [key for key in of_search if key in of_no_use]
     if of_trainings:
-        runs = (experiment.base_run(), *map(experiment.training_run, _configurations(experiment)))
-        unread += without_effect(of_trainings, dict.fromkeys(key for run in runs for key in run.in_force()))
+        configs = (experiment.base, *_configs(experiment))
+        unread += without_effect(of_trainings, dict.fromkeys(key for config in configs for key in config.params))
     return [f"without effect on this search: {with_needs(unread, NEEDS | SEARCH_NEEDS)}"] if unread else []
 
 
@@ -126,19 +126,18 @@ def ends_no_trial(experiment: Experiment) -> list[str]:
         return []
     scheduler = SCHEDULERS[search.scheduler](setup)
     soonest, first = most + 1, None
-    for point in _configurations(experiment):
-        grace = experiment.grace(point)
+    for config in _configs(experiment):
+        grace = config.grace
         if scheduler.expected_iterations(grace) < most - 1e-6:
             return []
-        soonest, first = min((soonest, first), (grace, point), key=lambda pair: pair[0])
+        soonest, first = min((soonest, first), (grace, config), key=lambda pair: pair[0])
     wrong = f"{search.scheduler} ends no trial here"
     if first is None or not setup.rungs:
         right = "a lower search.first_rung or search.grace changes that"
         return [f"{wrong}: it has no rung below the {most} iterations of a trial; {right}"]
     rungs = setup.rungs if scheduler.has_rungs else [most - 1]
-    run = experiment.training_run(first)
-    late = [key for key, end in curriculum_ends(run).items() if end > rungs[-1]]
-    flat = flatten(run.model_dump())
+    late = [key for key, end in curriculum_ends(first.run).items() if end > rungs[-1]]
+    flat = flatten(first.run.model_dump())
     values = ", ".join(f"{key} {flat[key]:.5g}" for key in late)
     until = f"{'at the soonest ' if experiment.space.leaves.keys() & late else ''}until iteration {soonest} of {most}"
     where = f", and its rungs are at {', '.join(map(str, rungs))}" if scheduler.has_rungs else ""
@@ -146,12 +145,13 @@ def ends_no_trial(experiment: Experiment) -> list[str]:
     return [f"{wrong}: curricula last {until} ({values}){where}; {right}"]
 
 
-def _configurations(experiment: Experiment) -> Iterator[Mapping[str, Any]]:
+def _configs(experiment: Experiment) -> Iterator[TrialConfig]:
     """Configurations that represent the space: all of a small one, else random draws."""
     space, combinations = experiment.space, experiment.space.combinations()
     if combinations is not None and combinations <= DRAWS:
-        return space.grid()
-    return (space.sample(generator(experiment.seed, "forecast", draw)) for draw in range(DRAWS))
+        return map(experiment.config, space.grid())
+    draws = (generator(experiment.seed, "forecast", draw) for draw in range(DRAWS))
+    return (experiment.config(space.sample(draw)) for draw in draws)
 
 
 def _expected_of_a_trial(experiment: Experiment) -> float:
@@ -159,4 +159,4 @@ def _expected_of_a_trial(experiment: Experiment) -> float:
     if experiment.search.scheduler == "none":
         return float(experiment.max_iterations)
     scheduler = experiment.scheduler()
-    return mean(scheduler.expected_iterations(experiment.grace(point)) for point in _configurations(experiment))
+    return mean(scheduler.expected_iterations(config.grace) for config in _configs(experiment))

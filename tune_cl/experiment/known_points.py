@@ -52,7 +52,7 @@ def projected(experiment: Experiment, curriculum: Mapping[str, Any]) -> Flat | N
 
     point = experiment.space.decide(nearest)
     try:
-        trained = experiment.training_run(point).in_force()
+        trained = experiment.config(point).params
     except ConfigError:
         return None
     wanted = {key: curriculum.get(key, DEFAULTS[key]) for key in MECHANISMS}

@@ -21,7 +21,7 @@ from trainables.data import require_source, task_of
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import ends_no_trial, never_models, unused
 from tune_cl.experiment.known_points import known_points
-from tune_cl.experiment.resolution import TEXTS, entries_of, map_all, resolve
+from tune_cl.experiment.resolution import TEXTS, entries_of, map_all, resolve, written
 from tune_cl.experiment.rules import EXPERIMENT, SEARCH, SEARCHABLE
 from tune_cl.experiment.search_keys import remarks, search_config
 from tune_cl.space.space import Flat, Points, points_of
@@ -67,7 +67,7 @@ def requested_experiment(
     given = {key: value for key, value in options.items() if value is not None} | parse_overrides(overrides)
     experiment = load_experiment(space, given, data, ranker, objective)
     if experiment.objective is None:
-        base = experiment.base_ranker()
+        base = experiment.base_ranker
         require_source(base.data.source)
         require_usable(base)
     return experiment
@@ -148,14 +148,14 @@ def build(
     """The experiment of a search-space file's mapping (`tree`), overridden by the command line's dotted keys (`given`).
     `name`: if the file has none; `repeated`: problems of the file's YAML, to be reported with all others; `objective`:
     the user's function that trains, if one does."""
-    file, line = parts(tree), parts(given)
+    file, line = written(tree), written(given)
     if OBJECTIVE not in tree:
-        objective = objective or trainer_of(file["configuration"] | line["configuration"])
+        objective = objective or trainer_of(file.configuration | line.configuration)
     function, problems = objective.name if objective else None, list[Problem]()
-    done = resolve(file["configuration"], line["configuration"], file["baseline"], line["baseline"], function, problems)
+    done = resolve(file, line, function, problems)
     if OBJECTIVE in tree and objective is None:
         problems.append(missing(recorded(tree[OBJECTIVE])))
-    search = search_config(entries_of(file["search"], problems) | entries_of(line["search"], problems), problems)
+    search = search_config(entries_of(file.search, problems) | entries_of(line.search, problems), problems)
     name = tree.get("name", name)
     if not (isinstance(name, str) and names_folder(name)):
         right = f"a word without '/', of {LONGEST_NAME} bytes at most"
@@ -168,7 +168,7 @@ def build(
             done.space.require_finite()
     first = Points()
     with gathering(problems):  # a point that names a wrong key is not wrong too
-        first = points_of(done.space, search.first, done.given.keys() | done.left_out | done.refused)
+        first = points_of(done.space, search.first, done.line.keys() | done.left_out | done.refused)
     if not whole:
         raise ConfigError(dict.fromkeys([*repeated, *problems]))
     named, search = search.points, search.model_copy(update={"points": tuple(first.points)})
@@ -180,8 +180,8 @@ def build(
     if isinstance(named, str):
         points, found = known_points(experiment, named)
         experiment, notes = with_points(experiment, points), (*notes, *found)
-    of_trainings = [key for key in entries_of(line["configuration"], []) if key not in done.left_out]
-    idle = unused(experiment, entries_of(line["search"], []), of_trainings)
+    of_trainings = [key for key in entries_of(line.configuration, []) if key not in done.left_out]
+    idle = unused(experiment, entries_of(line.search, []), of_trainings)
     notes += (*idle, *never_models(experiment), *ends_no_trial(experiment))
     return with_whole_grid(replace(experiment, notes=notes))
 
@@ -189,16 +189,6 @@ def build(
 def with_points(experiment: Experiment, points: Sequence[Flat]) -> Experiment:
     """The experiment, with these configurations tried first."""
     return replace(experiment, search=experiment.search.model_copy(update={"points": tuple(points)}))
-
-
-def parts(tree: Mapping[str, Any]) -> dict[str, Flat]:
-    """The keys of `search`, of `baseline` and of the configuration as written: as mappings or dotted."""
-    sections: dict[str, Flat] = {"search": {}, "baseline": {}, "configuration": {}}
-    for key, value in tree.items():
-        if key not in (*TEXTS, OBJECTIVE):
-            head = str(key).partition(".")[0]
-            sections[head if head in sections else "configuration"][str(key)] = value
-    return sections
 
 
 def misfits_of_parts(experiment: Experiment) -> list[Problem]:
@@ -210,7 +200,7 @@ def misfits_of_parts(experiment: Experiment) -> list[Problem]:
     task = cache(task_of)  # which asks every reader about a folder
 
     def require_fitting(point: Flat) -> None:
-        run = experiment.training_run(point)
+        run = experiment.config(point).run
         if isinstance(run, TrainingRun):
             require_fit(run, task(run.data.source))
 

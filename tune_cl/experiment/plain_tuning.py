@@ -41,7 +41,7 @@ def leaves_to_tune(experiment: Experiment) -> dict[str, Leaf]:
     if experiment.objective:
         wrong = "the space searches no key outside baseline, and what suits a function of your own is not known"
         raise ConfigError(Problem("NAME", wrong, "a space that searches a key such as parameters.lr"))
-    return {key: parse_leaf(key, written) for key, written in usual_ranges(experiment.base_ranker()).items()}
+    return {key: parse_leaf(key, written) for key, written in usual_ranges(experiment.base_ranker).items()}
 
 
 def usual_ranges(run: TrainingRun) -> dict[str, Any]:

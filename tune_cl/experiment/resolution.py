@@ -9,7 +9,7 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from trainables.config.keys import RankerName, configuration_fields, ranker_fields
-from trainables.config.objective import PARAMETERS, objective_fields
+from trainables.config.objective import OBJECTIVE, PARAMETERS, objective_fields
 from trainables.config.task_fit import class_values
 from trainables.core.errors import ConfigError, Problem, gathering
 from trainables.core.validation import accepts_list, key_problem, near_key, shown, unknown_key, validate_value
@@ -41,83 +41,105 @@ NEVER_OPENED = (
 )
 
 
+# A space goes through four forms: Written -> Entries -> Checked -> Resolved.
+
+
 @dataclass(frozen=True)
 class Written:
-    """All keys as written, by dotted key (`given`: those of the command line), the `fields` that trainings with them
-    have, the `rankers` that they name, those that the file names (`own`), and the user's function that trains."""
+    """The keys of a space file, or those of the command line, as written: nested, dotted or in short forms.
 
-    given: Flat
-    entries: Flat
+    baseline  the key `baseline`, and those that begin with `baseline.`
+    """
+
+    configuration: Flat
+    search: Flat
+    baseline: Flat
+
+
+@dataclass(frozen=True)
+class Entries:
+    """The keys of the configuration by dotted key.
+
+    all           as written; the command line overrides the file
+    line          those of the command line
+    fields        what trainings with these keys have
+    rankers       that the keys name
+    file_rankers  that the file names, right or wrong
+    objective     the user's function that trains
+    """
+
+    all: Flat
+    line: Flat
     fields: Mapping[str, FieldInfo]
     rankers: Sequence[str]
-    own: Sequence[str]
+    file_rankers: Sequence[str]
     objective: str | None
 
 
 @dataclass(frozen=True)
-class Values:
+class Checked:
     """Checked values and ranges, by dotted key. `left_out`: keys that the command line has made pointless, and why."""
 
     fixed: Flat
     leaves: dict[str, Leaf]
     left_out: dict[str, str]
 
-    def without(self, key: str, why: str) -> Values:
+    def without(self, key: str, why: str) -> Checked:
         fixed, leaves = ({k: value for k, value in part.items() if k != key} for part in (self.fixed, self.leaves))
-        return Values(fixed, leaves, {**self.left_out, key: why})
+        return Checked(fixed, leaves, {**self.left_out, key: why})
 
 
 @dataclass(frozen=True)
-class Resolution:
+class Resolved:
     """What a space file and the command line come to. `refused`: keys that are wrong, whose problems are reported."""
 
     fixed: Flat
     space: Space
     baseline: Flat
     notes: list[str]
-    given: Flat
+    line: Flat
     left_out: set[str]
     refused: set[str]
 
 
-def resolve(
-    tree: Mapping[str, Any],
-    given: Mapping[str, Any],
-    baseline: Mapping[str, Any],
-    given_baseline: Mapping[str, Any],
-    objective: str | None,
-    problems: list[Problem],
-) -> Resolution:
-    """`tree`: the configuration part of a space file; `baseline`: its key `baseline` and those that begin with
-    `baseline.`; `given` and `given_baseline`: the command line's, which override the file's; `objective`: the name of
-    the function that trains, if it is a user's. Wrong parts are left out and added to `problems`."""
-    written = read_entries(tree, given, objective, problems)
-    values = checked(written, problems)
+def written(tree: Mapping[str, Any]) -> Written:
+    """The keys of a space file, or of the command line, by section; without those in words."""
+    sections: dict[str, Flat] = {"configuration": {}, "search": {}, "baseline": {}}
+    for key, value in tree.items():
+        if key not in (*TEXTS, OBJECTIVE):
+            head = str(key).partition(".")[0]
+            sections[head if head in sections else "configuration"][str(key)] = value
+    return Written(**sections)
+
+
+def resolve(file: Written, line: Written, objective: str | None, problems: list[Problem]) -> Resolved:
+    """`line`: the command line, which overrides the file; `objective`: the name of the function that trains, if it is a
+    user's. Wrong parts are left out and added to `problems`."""
+    entries = read_entries(file.configuration, line.configuration, objective, problems)
+    checked = check_entries(entries, problems)
     if objective is None:
-        values = suited_to_task(written, values)
-    values = with_conditions(written, values, problems)
-    off = baseline_values(written, baseline, given_baseline, problems)
-    notes = [f"{key} is left out: {why}" for key, why in values.left_out.items()] + rate_notes(written, values)
-    refused = written.entries.keys() - values.leaves.keys() - values.fixed.keys()
-    space = Space(values.leaves, context_of(written, values))
-    return Resolution(values.fixed, space, off, notes, written.given, set(values.left_out), refused)
+        checked = suited_to_task(entries, checked)
+    checked = with_conditions(entries, checked, problems)
+    off = baseline_values(entries, file.baseline, line.baseline, problems)
+    notes = [f"{key} is left out: {why}" for key, why in checked.left_out.items()] + rate_notes(entries, checked)
+    refused = entries.all.keys() - checked.leaves.keys() - checked.fixed.keys()
+    space = Space(checked.leaves, context_of(entries, checked))
+    return Resolved(checked.fixed, space, off, notes, entries.line, set(checked.left_out), refused)
 
 
-def read_entries(
-    tree: Mapping[str, Any], given: Mapping[str, Any], objective: str | None, problems: list[Problem]
-) -> Written:
-    """The keys as written, with the fields that their trainings have."""
-    line, of_file = entries_of(given, problems), entries_of(tree, problems)
-    entries, own = of_file | line, named_rankers(of_file.get("ranker.name", DEFAULT_NAME))
+def read_entries(file: Flat, line: Flat, objective: str | None, problems: list[Problem]) -> Entries:
+    """The keys of the configuration, with the fields that their trainings have."""
+    of_line, of_file = entries_of(line, problems), entries_of(file, problems)
+    both, file_rankers = of_file | of_line, named_rankers(of_file.get("ranker.name", DEFAULT_NAME))
     if objective is not None:
-        return Written(line, entries, objective_fields(entries), [], own, objective)
-    names = named_rankers(entries.get("ranker.name", DEFAULT_NAME))
+        return Entries(both, of_line, objective_fields(both), [], file_rankers, objective)
+    names = named_rankers(both.get("ranker.name", DEFAULT_NAME))
     rankers = [RANKERS.canonical(name) for name in names if name in RANKERS]
     fields = configuration_fields(rankers)
     if len(rankers) < len(names):  # reported where values are checked; its own keys are not further problems
         of_one, fields = fields, configuration_fields(RANKERS)
-        entries = {key: value for key, value in entries.items() if key in of_one or key not in fields}
-    return Written(line, entries, fields, rankers, own, None)
+        both = {key: value for key, value in both.items() if key in of_one or key not in fields}
+    return Entries(both, of_line, fields, rankers, file_rankers, None)
 
 
 def entries_of(tree: Mapping[str, Any], problems: list[Problem], prefix: str = "") -> Flat:
@@ -163,34 +185,34 @@ def named_rankers(value: Any) -> list[str]:
     return [name for name in (value if isinstance(value, list) else [value]) if isinstance(name, str)]
 
 
-def checked(written: Written, problems: list[Problem]) -> Values:
+def check_entries(entries: Entries, problems: list[Problem]) -> Checked:
     """Each written key as a fixed value or a leaf; wrong ones are left out."""
-    values = Values({"ranker.name": written.objective} if written.objective is not None else {}, {}, {})
-    for key, value in written.entries.items():
+    checked = Checked({"ranker.name": entries.objective} if entries.objective is not None else {}, {}, {})
+    for key, value in entries.all.items():
         with gathering(problems):
-            if why := of_replaced_ranker(written, key):
-                values = values.without(key, why)
-            elif isinstance(one := value_or_leaf(written, key, value), Leaf):
-                values.leaves[key] = one
+            if why := of_replaced_ranker(entries, key):
+                checked = checked.without(key, why)
+            elif isinstance(one := value_or_leaf(entries, key, value), Leaf):
+                checked.leaves[key] = one
             else:
-                values.fixed[key] = one
-    return values
+                checked.fixed[key] = one
+    return checked
 
 
-def of_replaced_ranker(written: Written, key: str) -> str:
+def of_replaced_ranker(entries: Entries, key: str) -> str:
     """Why a key of the file has no place with the ranker that the command line names; "" if it has one."""
-    replaced = key.startswith("ranker.") and "ranker.name" in written.given and key not in written.given
-    if key in written.fields or not replaced:
+    replaced = key.startswith("ranker.") and "ranker.name" in entries.line and key not in entries.line
+    if key in entries.fields or not replaced:
         return ""
-    return f"it belongs to another ranker than {', '.join(written.rankers)}"
+    return f"it belongs to another ranker than {', '.join(entries.rankers)}"
 
 
-def value_or_leaf(written: Written, key: str, value: Any) -> Any:
+def value_or_leaf(entries: Entries, key: str, value: Any) -> Any:
     """The checked value, or the leaf that a range opens; raises ConfigError for what is wrong with it."""
-    if key not in written.fields:
-        elsewhere = of_other_trainings(written, key) or of_other_rankers(written, key)
-        raise ConfigError(elsewhere or key_problem(key, value, all_keys(written, key)))
-    field = written.fields[key]
+    if key not in entries.fields:
+        elsewhere = of_other_trainings(entries, key) or of_other_rankers(entries, key)
+        raise ConfigError(elsewhere or key_problem(key, value, all_keys(entries, key)))
+    field = entries.fields[key]
     if isinstance(value, list) and not accepts_list(field.annotation):
         value = {Choice.kind: value}
     if not isinstance(value, Mapping) or (key in MAPPINGS and not value.keys() & KINDS.keys()):
@@ -198,38 +220,38 @@ def value_or_leaf(written: Written, key: str, value: Any) -> Any:
     if key.startswith(NEVER_OPENED):
         raise ConfigError(Problem(key, "cannot be searched: its trials would not compare", "one value"))
     leaf = validate_leaf(key, field, parse_leaf(key, value))
-    need_ranker_condition(key, leaf, written.rankers)
+    need_ranker_condition(key, leaf, entries.rankers)
     return leaf
 
 
-def of_other_trainings(written: Written, key: str) -> Problem | None:
+def of_other_trainings(entries: Entries, key: str) -> Problem | None:
     """The problem with a key of a ranker's training where a function trains, and the other way round."""
-    if written.objective is None:
+    if entries.objective is None:
         right = "--objective FILE.py:FUNCTION, or objective= in Python"
         own = key.partition(".")[0] == PARAMETERS
         return Problem(key, "is a key of a training function, and none is given", right) if own else None
     if key not in configuration_fields(RANKERS):
         return None
-    right = f"{PARAMETERS}.{key.rpartition('.')[2]}, if {written.objective} reads it as config['{PARAMETERS}']"
-    return Problem(key, f"is a key of our own rankers, which {written.objective} does not train", right)
+    right = f"{PARAMETERS}.{key.rpartition('.')[2]}, if {entries.objective} reads it as config['{PARAMETERS}']"
+    return Problem(key, f"is a key of our own rankers, which {entries.objective} does not train", right)
 
 
-def of_other_rankers(written: Written, key: str) -> Problem | None:
+def of_other_rankers(entries: Entries, key: str) -> Problem | None:
     """The problem with a key that only other rankers have or, being like no key here, with one like a key of theirs."""
     theirs = {name for ranker in RANKERS for name in ranker_fields(ranker)}
-    meant = key if key in theirs else None if near_key(key, all_keys(written, key)) else near_key(key, theirs)
-    if not key.startswith("ranker.") or meant is None or written.objective:
+    meant = key if key in theirs else None if near_key(key, all_keys(entries, key)) else near_key(key, theirs)
+    if not key.startswith("ranker.") or meant is None or entries.objective:
         return None
-    owners, own = [name for name in RANKERS if meant in ranker_fields(name)], ", ".join(written.rankers)
+    owners, own = [name for name in RANKERS if meant in ranker_fields(name)], ", ".join(entries.rankers)
     has = "it" if meant == key else meant
     right = f"ranker.name={' or '.join(owners)}, which has {has}, or a key of {own}"
     return Problem(key, f"unknown key of {own}", right)
 
 
-def all_keys(written: Written, key: str) -> list[str]:
+def all_keys(entries: Entries, key: str) -> list[str]:
     """What an unknown key may have been meant to be; in a file, also one of TEXTS."""
-    texts = () if key in written.given else TEXTS
-    return [*written.fields, *SEARCH_KEYS, *texts, *(f"baseline.{name}" for name in written.fields)]
+    texts = () if key in entries.line else TEXTS
+    return [*entries.fields, *SEARCH_KEYS, *texts, *(f"baseline.{name}" for name in entries.fields)]
 
 
 def validate_leaf(key: str, field: FieldInfo, leaf: Leaf) -> Leaf:
@@ -270,105 +292,103 @@ def need_ranker_condition(key: str, leaf: Leaf, rankers: Sequence[str]) -> None:
         raise ConfigError(Problem(key, f"ranker {', '.join(lacking)} has no such key", right))
 
 
-def suited_to_task(written: Written, values: Values) -> Values:
+def suited_to_task(entries: Entries, checked: Checked) -> Checked:
     """For data with pairs to classify, with the metric and loss of classification: by default, and in place of the
     space's own if the command line names the data."""
-    if task_of(values.fixed.get("data.source", DOCSTRINGS)) != "classification":
-        return values
+    if task_of(checked.fixed.get("data.source", DOCSTRINGS)) != "classification":
+        return checked
     for key, fitting in class_values().items():
-        if key in written.entries and not set(possible(written, values, key)) <= set(fitting):
-            if key in written.given or "data.source" not in written.given:
+        if key in entries.all and not set(possible(entries, checked, key)) <= set(fitting):
+            if key in entries.line or "data.source" not in entries.line:
                 continue  # reported when the whole configuration is checked
-            values = values.without(key, f"the data is pairs to classify, so it is {fitting[0]}")
-        if key not in values.leaves:
-            values = replace(values, fixed={key: fitting[0]} | values.fixed)
-    return values
+            checked = checked.without(key, f"the data is pairs to classify, so it is {fitting[0]}")
+        if key not in checked.leaves:
+            checked = replace(checked, fixed={key: fitting[0]} | checked.fixed)
+    return checked
 
 
-def with_conditions(written: Written, values: Values, problems: list[Problem]) -> Values:
+def with_conditions(entries: Entries, checked: Checked, problems: list[Problem]) -> Checked:
     """The leaves after those of their conditions, which are checked; without those that the command line rules out."""
     with gathering(problems):
-        values = replace(values, leaves=ordered(values.leaves))
-        for key in list(values.leaves):
+        checked = replace(checked, leaves=ordered(checked.leaves))
+        for key in list(checked.leaves):
             with gathering(problems):
-                when = checked_condition(written, values, key)
+                when = checked_condition(entries, checked, key)
                 if isinstance(when, str):
-                    values = values.without(key, when)
+                    checked = checked.without(key, when)
                 else:
-                    values.leaves[key] = replace(values.leaves[key], when=when)
-    return values
+                    checked.leaves[key] = replace(checked.leaves[key], when=when)
+    return checked
 
 
-def checked_condition(written: Written, values: Values, key: str) -> dict[str, tuple[Any, ...]] | str:
+def checked_condition(entries: Entries, checked: Checked, key: str) -> dict[str, tuple[Any, ...]] | str:
     """A leaf's condition with checked values, or why the command line has made it impossible; raises ConfigError if the
     condition is wrong or was never possible."""
     when: dict[str, tuple[Any, ...]] = {}
-    for other, options in values.leaves[key].when.items():
+    for other, options in checked.leaves[key].when.items():
         location = f"{key}.when.{other}"
-        if other in values.left_out:
+        if other in checked.left_out:
             return f"it exists only with {other}"
-        if other not in written.fields:
-            raise ConfigError(replace(unknown_key(other, written.fields), location=location))
-        if other in written.entries and other not in values.fixed and other not in values.leaves:
+        if other not in entries.fields:
+            raise ConfigError(replace(unknown_key(other, entries.fields), location=location))
+        if other in entries.all and other not in checked.fixed and other not in checked.leaves:
             continue  # its own problem has been reported
-        field = written.fields[other]
+        field = entries.fields[other]
         when[other] = tuple(map_all(lambda value, p=location, f=field: validate_value(p, f, value), options))
-        impossible = [value for value in when[other] if not can_be(written, values, other, value)]
+        impossible = [value for value in when[other] if not can_be(entries, checked, other, value)]
         never = len(impossible) == len(when[other])
-        could_be = ", ".join(map(shown, possible(written, values, other)))
-        if other in written.given and never:
+        could_be = ", ".join(map(shown, possible(entries, checked, other)))
+        if other in entries.line and never:
             return f"{other} is {could_be}"
-        if impossible and other not in written.given and (other in values.leaves or never):
+        if impossible and other not in entries.line and (other in checked.leaves or never):
             raise ConfigError(Problem(location, f"never {', '.join(map(shown, impossible))}", f"one of {could_be}"))
     return when
 
 
-def can_be(written: Written, values: Values, key: str, value: Any) -> bool:
+def can_be(entries: Entries, checked: Checked, key: str, value: Any) -> bool:
     """Whether a key, opened or fixed, can have the value."""
-    return values.leaves[key].allows(value) if key in values.leaves else value in unopened(written, values, key)
+    return checked.leaves[key].allows(value) if key in checked.leaves else value in unopened(entries, checked, key)
 
 
-def unopened(written: Written, values: Values, key: str) -> list[Any]:
+def unopened(entries: Entries, checked: Checked, key: str) -> list[Any]:
     """The value of a key that is not opened: as written, or its default. Empty if it has none."""
-    if key in values.fixed:
-        return [values.fixed[key]]
-    field = written.fields[key]
+    if key in checked.fixed:
+        return [checked.fixed[key]]
+    field = entries.fields[key]
     return [] if field.is_required() else [field.get_default(call_default_factory=True)]
 
 
-def context_of(written: Written, values: Values) -> Flat:
+def context_of(entries: Entries, checked: Checked) -> Flat:
     """The values of keys that are not opened but stand in the condition of a leaf."""
-    others = (other for leaf in values.leaves.values() for other in leaf.when if other not in values.leaves)
-    keys = [key for key in dict.fromkeys(others) if key in written.fields]
-    return {key: value for key in keys for value in unopened(written, values, key)}
+    others = (other for leaf in checked.leaves.values() for other in leaf.when if other not in checked.leaves)
+    keys = [key for key in dict.fromkeys(others) if key in entries.fields]
+    return {key: value for key in keys for value in unopened(entries, checked, key)}
 
 
-def possible(written: Written, values: Values, key: str) -> list[Any]:
+def possible(entries: Entries, checked: Checked, key: str) -> list[Any]:
     """What a key can be: its value, its options, or the ends of its range."""
-    if key in values.leaves:
-        return list(values.leaves[key].samples())
-    return unopened(written, values, key)
+    if key in checked.leaves:
+        return list(checked.leaves[key].samples())
+    return unopened(entries, checked, key)
 
 
-def rate_notes(written: Written, values: Values) -> list[str]:
+def rate_notes(entries: Entries, checked: Checked) -> list[str]:
     """A note where the space's range of learning rates, meant for its own rankers, lacks the default of those that
     the command line has put in their place."""
-    if RATE not in values.leaves or RATE in written.given:
+    if RATE not in checked.leaves or RATE in entries.line:
         return []
-    usual, ends = written.fields[RATE].default, values.leaves[RATE].samples()
-    others = [name for name in written.rankers if name not in written.own]
+    usual, ends = entries.fields[RATE].default, checked.leaves[RATE].samples()
+    others = [name for name in entries.rankers if name not in entries.file_rankers]
     defaults = {name: RANKERS[name].settings.default_lr or usual for name in others}
     outside = [f"{name} has {rate:g}" for name, rate in defaults.items() if not min(ends) <= rate <= max(ends)]
-    keeps = f"keeps the space's range, {min(ends):g} to {max(ends):g}, which is for {', '.join(written.own)}"
+    keeps = f"keeps the space's range, {min(ends):g} to {max(ends):g}, which is for {', '.join(entries.file_rankers)}"
     return [f"{RATE} {keeps}; by default {', '.join(outside)}"] if outside else []
 
 
-def baseline_values(
-    written: Written, baseline: Mapping[str, Any], given: Mapping[str, Any], problems: list[Problem]
-) -> Flat:
+def baseline_values(entries: Entries, file: Flat, line: Flat, problems: list[Problem]) -> Flat:
     """The checked values of the baseline, on top of OFF."""
-    values, fields = dict(OFF), written.fields
-    for key, value in (baseline_entries(baseline, problems) | baseline_entries(given, problems)).items():
+    values, fields = dict(OFF), entries.fields
+    for key, value in (baseline_entries(file, problems) | baseline_entries(line, problems)).items():
         with gathering(problems):
             if key not in fields:
                 off = value is TURN_OFF

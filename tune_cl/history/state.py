@@ -376,7 +376,7 @@ def differences(ours: Flat, theirs: Flat) -> dict[str, Any]:
 
 def over_curricula(state: SearchState) -> bool:
     """Whether trials chose among curricula or have another one than the baseline; else the search was over other keys
-    only. True as long as there are no trials to tell."""
+    only. True as long as there are no trials to tell. `Experiment.varies_curricula` says it of the space."""
     baseline = state.baseline_trial()
     others = state.trials_of(CURRICULUM)
     if not (baseline and others) or any(key.startswith(OF_CURRICULUM) for trial in others for key in trial.point):

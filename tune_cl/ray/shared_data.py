@@ -78,7 +78,7 @@ def completed(
     """What `untrained` gives, with each ranker's pre-trained start and the search's one teacher, which are trained
     through `compute`. `later`: each training trains the teacher that it needs, as the baseline would, if no other one
     has."""
-    by_key, base = dict(by_key), experiment.base_ranker()
+    by_key, base = dict(by_key), experiment.base_ranker
     for run in {prepared_key(run): run for run in experiment.distinct_rankers()}.values():
         by_key[prepared_key(run)] = with_start(base, run, by_key[prepared_key(run)], compute)
     if later:

@@ -24,7 +24,6 @@ from tune_cl.history.state import (
     over_curricula,
     replay,
 )
-from tune_cl.schedulers.scheduler import curriculum_grace
 from tune_cl.search_document import SearchResult, search_result
 
 Document = dict[str, Any]
@@ -90,7 +89,7 @@ class Findings:
 
     def past_curriculum(self, trial: TrialState) -> int:
         """The iteration with which the trial's curriculum is over; 0 without one."""
-        return curriculum_grace(self.experiment.training_run(trial.point))
+        return self.experiment.config(trial.point).curriculum_end
 
 
 def gather(search_folder: SearchFolder) -> Findings:

@@ -62,7 +62,7 @@ def per_query(findings: Findings) -> PerQuery:
         raise NothingToShow("The search trained by a function of its user: the texts of its queries are not known.")
     split, label, best, baseline = _files(findings)
     ours, theirs = _mean(best, findings.metric), _mean(baseline, findings.metric)
-    run = findings.experiment.base_ranker()
+    run = findings.experiment.base_ranker
     data = load_data(run.data, run.evaluation.relevance_level)
     _check(data, findings)
     ids = [data.query_ids[int(query)] for query in required_split(data, split).query]
@@ -173,7 +173,7 @@ def single_queries(findings: Findings) -> Document:
     order = np.argsort(-values.differences, kind="stable")
     gained = [int(at) for at in order[:SHOWN] if values.differences[at] > 0]
     lost = [int(at) for at in order[::-1][:SHOWN] if values.differences[at] < 0]
-    level = findings.experiment.base_ranker().evaluation.relevance_level
+    level = findings.experiment.base_ranker.evaluation.relevance_level
     return {
         "label": values.label,
         "split": values.split,

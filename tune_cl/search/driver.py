@@ -18,7 +18,7 @@ from trainables.config.objective import AnyRun
 from trainables.core.errors import DamagedCheckpoint
 from trainables.core.storage import is_there, retry_on_fault
 from trainables.evaluation.metrics import dev_key
-from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Arm, Experiment
+from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Arm, Experiment, TrialConfig
 from tune_cl.history.journal import Event, Journal
 from tune_cl.history.search_folder import TRIALS
 from tune_cl.history.state import SearchState, TrialState, as_point, initial_state
@@ -72,6 +72,7 @@ class SearchProgress:
         self.metric = experiment.metric
         self.experiment = experiment
         self.arms: dict[Arm, ArmProgress] = {arm: ArmProgress(experiment, arm) for arm in ARMS}
+        self.configs: dict[str, TrialConfig] = {}  # of the trials that have begun and not ended
         self.stops: dict[str, Stop] = {}
         self.grace = 0  # of the newest curriculum
         self.graces: dict[str, int] = {}  # of all trials but the baseline
@@ -86,6 +87,8 @@ class SearchProgress:
         was_paused = before is not None and before.paused
         known = kind == "result" and before is not None and event["iteration"] in before.results
         self.state.apply(event)
+        if kind == "trial":
+            self.configs[trial] = self.experiment.config(self.state.trials[trial].point)
         if kind == "warm_start":
             for arm in ARMS:
                 seen = [recorded for recorded in event["observations"] if recorded.get("arm", CURRICULUM) == arm]
@@ -153,13 +156,13 @@ class SearchProgress:
         return self.next_number
 
     def _schedule(self, trial: TrialState) -> None:
-        grace, end = self.graces[trial.trial], self.experiment.curriculum_end(trial.point)
+        grace, end = self.graces[trial.trial], self.configs[trial.trial].curriculum_end
         self.arms[trial.arm].scheduler.start(trial.trial, grace, end)
 
     def _grace(self, trial: TrialState) -> int:
         """A plain trial is allowed at least as many iterations as the curriculum that it is trained for (outside of
         pairs: the newest one), so neither arm gets more training."""
-        own = self.experiment.grace(trial.point)
+        own = self.configs[trial.trial].grace
         if trial.arm == CURRICULUM:
             self.grace = own
             return own
@@ -176,6 +179,7 @@ class SearchProgress:
         return self.experiment.plain_space.within(values) if self.experiment.arm_trials[PLAIN] > 1 else None
 
     def _trial_ended(self, trial: TrialState) -> None:
+        self.configs.pop(trial.trial, None)
         if trial.trial != BASELINE_TRIAL:
             scheduler = self.scheduler_of(trial.trial)
             scheduler.ended(trial.trial, trial.outcome == "completed")
@@ -252,14 +256,15 @@ class Search:
         while self.waiting:
             trial = self.waiting.pop(0)
             if trial.outcome:
-                return self._plan(trial.number, trial.arm, trial.point, None, anew=True)
+                config = self.experiment.config(trial.point)
+                return self._plan(trial.number, trial.arm, config, None, anew=True)
             checkpoint, iteration = self.last_checkpoint(trial)
             self._stop_where_used_up(trial)
             stop = self.progress.stops.get(trial.trial)
             if stop and stop.iteration <= iteration:  # killed between the decision and its record
                 self.ended(trial.trial)
                 continue
-            return self._plan(trial.number, trial.arm, trial.point, checkpoint)
+            return self._plan(trial.number, trial.arm, self.progress.configs[trial.trial], checkpoint)
         return self._new_or_paused()
 
     def _stop_where_used_up(self, trial: TrialState) -> None:
@@ -283,9 +288,9 @@ class Search:
         """The baseline, then what `next_new` says; None when there are no more."""
         number = len(self.state.trials)
         if not number:
-            return self._plan(number, PLAIN, self.experiment.baseline_values(), None)
+            return self._plan(number, PLAIN, self.experiment.base, None)
         new = self.progress.next_new()
-        return new and self._plan(number, new.arm, new.point, None, pair=pair_fields(new))
+        return new and self._plan(number, new.arm, new.config, None, pair=pair_fields(new))
 
     def _last_paused(self) -> Plan | str:
         """When no new trial comes: a paused one that may still go on, or else the end of all paused ones."""
@@ -370,33 +375,33 @@ class Search:
 
     def _go_on(self, name: str) -> Plan:
         """A paused trial's plan: from its checkpoint."""
-        trial = self.state.trials[name]
-        return self._plan(trial.number, trial.arm, trial.point, self.last_checkpoint(trial)[0])
+        trial, config = self.state.trials[name], self.progress.configs[name]
+        return self._plan(trial.number, trial.arm, config, self.last_checkpoint(trial)[0])
 
     def _plan(
         self,
         number: int,
         arm: Arm,
-        point: dict[str, Any],
+        config: TrialConfig,
         checkpoint: str | None,
         anew: bool = False,
         pair: dict[str, Any] | None = None,
     ) -> Plan:
-        run, trial = self.experiment.training_run(point), trial_id(number)
+        trial = trial_id(number)
         event = {
             "event": "trial",
             "trial": trial,
             "number": number,
-            "params": run.in_force(),
-            "chosen": point,
-            "seed": run.seed,
+            "params": config.params,
+            "chosen": config.point,
+            "seed": config.run.seed,
             "baseline": trial == BASELINE_TRIAL,
             "arm": arm,
         }
         self.record(event | (pair or {}) | ({"anew": True} if anew else {}))
         self.running.add(trial)
         resources = self.experiment.search.resources
-        return Plan(trial, run, checkpoint, resources.threads, resources.gpu)
+        return Plan(trial, config.run, checkpoint, resources.threads, resources.gpu)
 
     @staticmethod
     def checkpoints(trial: TrialState) -> Iterator[tuple[str, int]]:
@@ -429,7 +434,7 @@ class Search:
 
     def _end(self, trial: str, outcome: str, reason: str | None) -> None:
         state = self.state.trials[trial]
-        run, folder = self.experiment.training_run(state.point), None
+        run, folder = self.progress.configs[trial].run, None
         if outcome != "failed":
             folder = self.from_sound_checkpoint(state, lambda checkpoint: self.artifacts(trial, checkpoint, run))
         elif (self._files(trial) / TRACEBACK).exists():

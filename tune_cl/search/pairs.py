@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Arm, Experiment
+from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Arm, Experiment, TrialConfig
 from tune_cl.history.state import SearchState, TrialState, as_point
 from tune_cl.samplers import Sampler
 from tune_cl.space.space import Flat
@@ -20,7 +20,7 @@ class NewTrial:
     curricula that a plain trial is the twin of; `led_by`: the arm that proposed what the two share."""
 
     arm: Arm
-    point: Flat
+    config: TrialConfig
     twin: str | None = None
     twins: tuple[str, ...] = ()
     led_by: Arm | None = None
@@ -45,9 +45,8 @@ def without_twin(experiment: Experiment, state: SearchState) -> list[TrialState]
 def _twin(experiment: Experiment, state: SearchState) -> NewTrial | None:
     """The twin of the first curriculum without one."""
     for curriculum in without_twin(experiment, state):
-        return NewTrial(
-            PLAIN, experiment.twin_values(curriculum.point), twins=(curriculum.trial,), led_by=curriculum.led_by
-        )
+        config = experiment.config(curriculum.point).twin
+        return NewTrial(PLAIN, config, twins=(curriculum.trial,), led_by=curriculum.led_by)
     return None
 
 
@@ -78,10 +77,11 @@ def _plain_leads(experiment: Experiment, sampler: Sampler, number: int) -> bool:
 
 def _paired(experiment: Experiment, state: SearchState, point: Flat, led_by: Arm) -> NewTrial:
     """A curriculum, with its twin if that has begun."""
+    config = experiment.config(point)
     if not experiment.compares:
-        return NewTrial(CURRICULUM, point)
-    twin = state.plain_like(experiment.training_run(experiment.twin_values(point)).in_force())
-    return NewTrial(CURRICULUM, point, twin and twin.trial, led_by=led_by if experiment.pairs else None)
+        return NewTrial(CURRICULUM, config)
+    twin = state.plain_like(config.twin.params)
+    return NewTrial(CURRICULUM, config, twin and twin.trial, led_by=led_by if experiment.pairs else None)
 
 
 def _shared_by_plain_trials(experiment: Experiment, state: SearchState) -> Iterator[Flat]:
@@ -98,8 +98,8 @@ def _added(experiment: Experiment, state: SearchState, sampler: Sampler, number:
     """A trial that `tune-cl tune-plain` adds: first the twins of curricula that have none."""
     lacking = without_twin(experiment, state)
     if lacking:
-        values = experiment.twin_values(lacking[0].point)
-        same = [trial.trial for trial in lacking if experiment.twin_values(trial.point) == values]
-        return NewTrial(PLAIN, values, twins=tuple(same))
+        twins = {trial.trial: experiment.config(trial.point).twin for trial in lacking}
+        first = twins[lacking[0].trial]
+        return NewTrial(PLAIN, first, twins=tuple(name for name, twin in twins.items() if twin.point == first.point))
     values = sampler.ask(number)
-    return None if values is None else NewTrial(PLAIN, experiment.plain_values(values))
+    return None if values is None else NewTrial(PLAIN, experiment.config(experiment.plain_values(values)))

@@ -90,7 +90,7 @@ def _of_curricula(
 ) -> Remark | None:
     """Names the trials of the curriculum arm of which `why_of` says something, with the reason of the first."""
     trials = state.trials_of(CURRICULUM) if experiment.compares else []
-    found = {trial.trial: why for trial in trials if (why := why_of(experiment.training_run(trial.point)))}
+    found = {trial.trial: why for trial in trials if (why := why_of(experiment.config(trial.point).run))}
     if not found:
         return None
     text = f"{len(found)} of {counted(len(trials), 'curriculum trial')} {verb[len(found) > 1]} {what}"
@@ -167,7 +167,7 @@ def _allowed(experiment: Experiment, trial: TrialState, key: str) -> Callable[[f
 
     def allowed(value: float) -> bool:
         try:
-            experiment.training_run({**trial.point, key: value})
+            experiment.config({**trial.point, key: value})
         except ConfigError:
             return False
         return True

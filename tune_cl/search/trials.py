@@ -29,8 +29,7 @@ class Plan:
 
     def as_config(self) -> dict[str, Any]:
         """What the trainable and Ray's callbacks get."""
-        conclusion = self.conclusion and self.conclusion.as_config()
-        return {**vars(self), "run": self.run.model_dump(), "conclusion": conclusion}
+        return {**vars(self), "conclusion": self.conclusion and self.conclusion.as_config()}
 
 
 class Trials(Protocol):

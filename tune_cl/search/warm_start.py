@@ -84,7 +84,7 @@ def observed(experiment: Experiment, digest: str, state: SearchState) -> list[tu
 
 
 def _comparable(experiment: Experiment, digest: str, state: SearchState) -> bool:
-    new, old = experiment.base_run(), experiment_of(state).base_run()
+    new, old = experiment.base_run, experiment_of(state).base_run
     return bool(digest) and (
         state.data["digest"],
         state.metric,
