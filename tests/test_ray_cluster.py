@@ -35,7 +35,6 @@ from tune_cl.ray import shared_data as elsewhere
 from tune_cl.ray.concurrency import Concurrency
 from tune_cl.ray.session import ray_session
 from tune_cl.ray.shared_data import completed, on_cluster, untrained
-from tune_cl.ray.workarounds import fewer_processes
 
 pytestmark = pytest.mark.slow
 __all__ = ["unload"]  # a fixture
@@ -69,13 +68,12 @@ def cluster() -> Iterator[Cluster]:
     RAY_AUTH_MODE for the life of the process: without it no actor would start."""
     with ray_session(None):
         ray.get(ray.remote(lambda: None).remote())
-    with fewer_processes():  # nodes that tests add have fewer too
-        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-        made.add_node(num_cpus=1)
-        try:
-            yield made
-        finally:
-            made.shutdown()
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    made.add_node(num_cpus=1)
+    try:
+        yield made
+    finally:
+        made.shutdown()
 
 
 @contextmanager
