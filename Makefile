@@ -15,7 +15,7 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constrain
 REQUIREMENTS := pyproject.toml constraints.txt
 ARGS ?=
 
-.PHONY: setup quickstart test test-all evidence bench docs lint format clean
+.PHONY: setup quickstart test test-all quick-tests all-tests evidence bench docs lint format clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/.setup
@@ -26,11 +26,18 @@ quickstart: setup
 # Rankers in test size gain nothing from threads; two test processes do, in the order of tests/conftest.py.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
+# Types take one process minutes: the tests run beside it.
+test: $(VENV)/.setup-test
+	$(MAKE) --no-print-directory --jobs=2 lint quick-tests
+
+test-all: $(VENV)/.setup-test
+	$(MAKE) --no-print-directory --jobs=2 lint all-tests
+
 # Without Ray, servers and, but for a handful, processes.
-test: lint
+quick-tests: $(VENV)/.setup-test
 	$(PYTEST) -m "not slow" $(ARGS)
 
-test-all: lint
+all-tests: $(VENV)/.setup-test
 	$(PYTEST) $(ARGS)
 
 bench: $(VENV)/.setup-bench

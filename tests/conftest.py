@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -63,6 +64,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path not in slow)
 
 
+def pytest_collection_finish() -> None:
+    """All modules are imported: garbage collection, which some tests ask for, need not look at their objects again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def cache_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """No test reads or writes the user's cache; one cache serves the whole test run, all its worker processes."""
@@ -74,14 +81,18 @@ def cache_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def local_ray() -> Iterator[str]:
-    """The address of a Ray on this machine, which all searches of a file's tests use that run in this process."""
+def local_ray(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address of a Ray on this machine, which all searches of a file's tests use that run in this process. It has
+    as many CPUs as the file's `CPUS` says, else one: each further process of trials would import all libraries too."""
     import ray
 
-    from tune_cl.ray.session import ray_session
+    from tune_cl.ray import session
 
-    with ray_session(None):
-        yield ray.get_runtime_context().gcs_address
+    cpus = getattr(request.module, "CPUS", 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "usable_cpus", lambda: cpus)
+        with session.ray_session(None):
+            yield ray.get_runtime_context().gcs_address
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,12 @@ pytestmark = pytest.mark.slow
 EXAMPLES = ROOT / "examples"
 
 
-def executed(notebook: Any, folder: Path) -> Any:
-    """The notebook with the outputs of its cells, run in a folder. Raises CellExecutionError if one fails."""
+def executed(notebook: Any, folder: Path, sizes: dict[str, str]) -> Any:
+    """The notebook with the outputs of its cells, run in a folder in other sizes. Raises CellExecutionError if one
+    fails."""
+    for given, small in sizes.items():
+        cell = next(cell for cell in notebook.cells if given in cell.source)
+        cell.source = cell.source.replace(given, small)
     client = NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(folder)}})
     settings = {"PYTHONPATH": on_path(str(ROOT)), "OMP_NUM_THREADS": "1"}
     settings |= {"PYTHONWARNINGS": "ignore:IProgress not found"}  # tqdm's, as Optuna imports it without ipywidgets
@@ -39,10 +44,12 @@ def outputs(cell: Any, kind: str) -> list[str]:
 def test_the_example_leads_from_a_folder_to_a_verdict(tmp_path: Path) -> None:
     notebook = nbformat.read(EXAMPLES / "does_a_curriculum_help.ipynb", as_version=4)
     assert any(cell.get("outputs") for cell in notebook.cells), "it ships as it looks once run"
-    cells = [cell for cell in executed(notebook, tmp_path).cells if cell.cell_type == "code"]
+    sizes = {'"batches_per_iteration": 16': '"batches_per_iteration": 4', '"max_iterations": 16': '"max_iterations": 4'}
+    sizes |= {'"trials": 6': '"trials": 6, "max_concurrent": 1'}
+    cells = [cell for cell in executed(notebook, tmp_path, sizes).cells if cell.cell_type == "code"]
     searched, confirmed = (next(cell for cell in cells if call in cell.source) for call in ("run(", "confirm("))
     line = outputs(searched, "text/plain")[0]
-    assert line.startswith("curricula: 6 of 6 trials done, 96 iterations") and line.endswith("done")
+    assert line.startswith("curricula: 6 of 6 trials done, 24 iterations") and line.endswith("done")
     kinds = [output["output_type"] for output in searched["outputs"]]
     assert sorted(kinds) == ["display_data", "execute_result", "stream"], "one line of progress, the result, a note"
     [shown] = outputs(searched, "text/html")
@@ -54,7 +61,9 @@ def test_the_example_leads_from_a_folder_to_a_verdict(tmp_path: Path) -> None:
 
 def test_the_example_on_negatives_speaks_of_no_curriculum(tmp_path: Path) -> None:
     notebook = nbformat.read(EXAMPLES / "do_hard_negatives_help.ipynb", as_version=4)
-    for cells in (notebook.cells, executed(notebook, tmp_path).cells):
+    sizes = {"seeds=5": "seeds=2", '"trials": 7': '"trials": 7, "max_concurrent": 1'}
+    shipped = deepcopy(notebook.cells)
+    for cells in (shipped, executed(notebook, tmp_path, sizes).cells):
         told = [one for cell in cells if cell.cell_type == "code" for one in cell["outputs"]]
         text = "\n".join(str(one.get("text", one.get("data", {}).get("text/plain", ""))) for one in told)
         assert " 80 queries" in text and "hard_negatives=random, tuned over 3 trials (lr)" in text

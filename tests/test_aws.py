@@ -87,13 +87,6 @@ def account(aws: Any) -> Account:
     return Account(aws)
 
 
-def test_spot_that_is_granted_is_all_that_is_asked_for(account: Account, capfd: pytest.CaptureFixture[str]) -> None:
-    assert type(account.provider) is SpotFirst, "the file names it"
-    market = account.sells(spot=8)
-    assert len(account.start(3)) == 3 and market.asked == [("spot", 3)]
-    assert account.running() == ["spot"] * 3 and "on demand" not in "".join(capfd.readouterr())
-
-
 def test_spot_that_is_refused_is_started_on_demand(account: Account, capfd: pytest.CaptureFixture[str]) -> None:
     for number, error in enumerate(OF_SPOT, 1):
         market = account.sells(spot=0, error=error)
@@ -124,6 +117,7 @@ def test_an_error_that_is_not_spot_s_is_raised(account: Account) -> None:
 
 
 def test_every_request_tries_spot_first(account: Account) -> None:
+    assert type(account.provider) is SpotFirst, "the file names it"
     account.sells(spot=0)
     account.start(1)
     market = account.sells(spot=8)

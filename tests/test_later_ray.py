@@ -23,7 +23,7 @@ SPACE: dict[str, Any] = {
         "teacher": {"max_iterations": 60},
     },
     "training": {"batch_size": 8, "batches_per_iteration": 4, "max_iterations": 3, "lr": {"choice": [0.001, 0.01]}},
-    "search": {"trials": 6, "max_concurrent": 2},
+    "search": {"trials": 6},
 }
 
 
@@ -32,6 +32,7 @@ def searched(folder: Path, name: str) -> SearchState:
     return replay(read_events(folder / "runs" / name / "journal.jsonl"))
 
 
+@pytest.mark.usefixtures("local_ray")
 def test_plain_trials_begin_before_the_teacher_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     write_trec_folder(tiny_data(queries={"train": 30, "dev": 12}, candidates=5, turns=1), tmp_path / "data")

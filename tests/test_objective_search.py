@@ -135,7 +135,6 @@ def test_the_example_of_the_documentation_comes_to_a_verdict(local_ray: str, tmp
     data = tiny_data(queries={"train": 12, "dev": 6, "test": 6}, candidates=4, turns=1)
     save_encoder("bert", tmp_path / "bert")
     own = {"parameters.model": str(tmp_path / "bert"), "parameters.max_length": POSITIONS, "search.scheduler": "none"}
-    own["search.resources.cpu"] = 2  # one process, which imports the libraries once
     search = tune_cl.run(
         vars(sys.modules[load_objective(f"{EXAMPLE}:train").required().__module__])["SPACE"],
         objective=load_objective(f"{EXAMPLE}:train").required(),

@@ -149,6 +149,8 @@ def test_a_ray_of_this_machine_is_its_own_and_ends_with_the_session(
         resources = ray.cluster_resources()
         children = [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
         assert {os.getpgid(child.pid) == child.pid for child in children if "ray" in child.name()} == {True}
+        commands = " ".join(part for child in children for part in child.cmdline())
+        assert "raylet" in commands and not re.search(r"/(monitor|dashboard|log_monitor)\.py", commands)
         assert (os.environ["RAY_DEDUP_LOGS"], os.environ["TUNE_GLOBAL_CHECKPOINT_S"]) == ("1", "inf")
         failed, sleep = ray.remote(fails).remote(), ray.remote(lambda: time.sleep(0.5))
         for _ in range(2):

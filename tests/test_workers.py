@@ -33,6 +33,7 @@ from tune_cl.ray import tuner as ray_tune
 from tune_cl.search.driver import Search
 
 pytestmark = pytest.mark.slow
+CPUS = 2  # of the local Ray: a training takes two
 DATA = tiny_data(queries=24, candidates=6, seed=5)
 PRECISE = {"precision": "fp32", "max_iterations": 5}
 

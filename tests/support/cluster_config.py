@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,14 @@ import boto3
 import pytest
 import yaml
 from moto import mock_aws
+from moto.ec2.models import amis
+from moto.iam import models as iam
 
 from tests.support.project import ROOT
 
 Config = dict[str, Any]
+IMAGE = "ami-12c6146b"
+POLICIES = ("AmazonEC2FullAccess", "AmazonS3FullAccess")  # of those that AWS has, what Ray gives the head
 
 
 def read(name: str) -> Config:
@@ -27,6 +32,10 @@ def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         monkeypatch.setenv(key, "testing")
     monkeypatch.setattr("ray.autoscaler._private.aws.config.time.sleep", lambda seconds: None)
+    monkeypatch.setenv("MOTO_AMIS_PATH", "")  # moto would make 1,300 images in each region, in seconds
+    monkeypatch.setattr(amis, "AMIS", [image for image in amis.AMIS if image["ami_id"] == IMAGE])
+    every = json.loads(iam.aws_managed_policies_data)
+    monkeypatch.setattr(iam, "aws_managed_policies_data", json.dumps({name: every[name] for name in POLICIES}))
     with mock_aws(config={"iam": {"load_aws_managed_policies": True}}):
         yield boto3.resource("ec2", region_name=read("cluster.yaml")["provider"]["region"])
 
@@ -43,5 +52,5 @@ def own_group(ec2: Any) -> str:
 
 def filled_in(config: Config, group: str) -> Config:
     """The cluster file, filled in as a user does it."""
-    text = yaml.safe_dump(config).replace("sg-REPLACE", group).replace("ami-REPLACE", "ami-12c6146b")
+    text = yaml.safe_dump(config).replace("sg-REPLACE", group).replace("ami-REPLACE", IMAGE)
     return yaml.safe_load(text.replace("fs-REPLACE", "fs-1234"))

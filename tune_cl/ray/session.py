@@ -23,7 +23,13 @@ from tune_cl.process import NOT_IN_TIME, environment, load, only_errors_logged, 
 from tune_cl.ray.access import protected_token, ray_folder
 from tune_cl.ray.nodes import require_plugins_on_nodes
 from tune_cl.ray.watch import Watch, watching
-from tune_cl.ray.workarounds import deferred_signals, no_garbage_collection, own_process_groups, restored_sigterm
+from tune_cl.ray.workarounds import (
+    deferred_signals,
+    fewer_processes,
+    no_garbage_collection,
+    own_process_groups,
+    restored_sigterm,
+)
 
 SLOW = "timed out during startup"  # in what Ray says where its start takes too long
 QUIET = {
@@ -104,6 +110,7 @@ def ray_session(address: str | None, goes_on: str = "") -> Iterator[None]:
             folder = local.enter_context(ray_folder())
             local.enter_context(protected_token(folder))
             options = local_options(folder)
+            local.enter_context(fewer_processes())
         doing = "connecting to Ray" if address else "starting Ray"
         watch = local.enter_context(watching(goes_on))
         with phase(doing), deferred_signals() as pending, own_process_groups(watch.add):

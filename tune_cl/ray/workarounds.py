@@ -13,6 +13,7 @@ from typing import Any
 
 from ray._private import services
 from ray._private import utils as ray_utils
+from ray._private.node import Node
 from ray.air.execution._internal.actor_manager import RayActorManager
 from ray.exceptions import OutOfMemoryError, RayActorError
 from ray.tune.execution import class_cache
@@ -81,6 +82,24 @@ def own_process_groups(started: Callable[[Any, Any], None]) -> Iterator[None]:
         yield
     finally:
         services.ConsolePopen = original
+
+
+@contextmanager
+def fewer_processes() -> Iterator[None]:
+    """Around `ray.init` of a local Ray: starts neither autoscaler nor web server nor what sends logs to a driver.
+
+    Defect: they start even if there is nothing to scale, no page is wanted and no log is sent, take seconds of CPU and
+    100 MB each, and read every log file for as long as Ray runs.
+    Test: test_a_ray_of_this_machine_is_its_own_and_ends_with_the_session.
+    """
+    original = {name: getattr(Node, name) for name in ("start_monitor", "start_api_server", "start_log_monitor")}
+    for name in original:
+        setattr(Node, name, lambda *_, **__: None)
+    try:
+        yield
+    finally:
+        for name, method in original.items():
+            setattr(Node, name, method)
 
 
 @contextmanager
