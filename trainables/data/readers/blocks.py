@@ -68,7 +68,7 @@ def plain_run(path: Path) -> PlainRun | None:
     except (pa.ArrowException, *BROKEN):
         return None
     (queries, query), (documents, document) = (_coded(table.column(name)) for name in ("QUERY", "DOCUMENT"))
-    score, rank = (table.column(name).to_numpy() for name in ("SCORE", "RANK"))
+    score, rank = (np.from_dlpack(table.column(name).combine_chunks()) for name in ("SCORE", "RANK"))
     if not (np.abs(score) < FLOAT32_END).all() or not all(map(usable_id, (*queries, *documents))):
         return None
     return PlainRun(np.arange(1, len(score) + 1, dtype=np.int32), queries, query, documents, document, score, rank)
@@ -77,7 +77,7 @@ def plain_run(path: Path) -> PlainRun | None:
 def _coded(column: Any) -> tuple[list[str], np.ndarray]:
     """The values of a dictionary column, each once, and the place of each row's in these."""
     whole = column.unify_dictionaries().combine_chunks()
-    return whole.dictionary.to_pylist(), whole.indices.to_numpy()
+    return whole.dictionary.to_pylist(), np.from_dlpack(whole.indices)  # `to_numpy` loads pandas
 
 
 def read_blocks(lines: Lines, rows: Triples, value_of: Callable[[str], float]) -> Iterator[Block]:
