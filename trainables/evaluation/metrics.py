@@ -162,6 +162,7 @@ class Family:
     measure: Callable[[Ranking, float], np.ndarray]  # the cut is infinity if the name has none
     bare: bool  # may be written without a cut
     cut: bool  # may be written with one
+    in_trec_eval: bool = True  # whose value `tune-cl evaluate` gives
 
 
 METRIC_FORMS = (
@@ -183,7 +184,7 @@ FAMILIES = {
     "success": Family(success, bare=False, cut=True),
     "rprec": Family(r_precision, bare=True, cut=False),
     "ndcg": Family(ndcg, bare=True, cut=True),
-    "ndcg_exp": Family(ndcg_exponential, bare=True, cut=True),
+    "ndcg_exp": Family(ndcg_exponential, bare=True, cut=True, in_trec_eval=False),
     "accuracy": Family(accuracy, bare=True, cut=False),
 }
 

@@ -13,7 +13,7 @@ import pytrec_eval
 from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.core.prose import say
 from trainables.data.columns import MAX_GRADE
-from trainables.evaluation.metrics import ACCURACY, METRICS, Judgments, Metric, Ranking, parse_measures
+from trainables.evaluation.metrics import ACCURACY, FAMILIES, METRICS, Judgments, Metric, Ranking, parse_measures
 from trainables.evaluation.other_measures import Elsewhere, Qrels, Run, mean_of, values_elsewhere
 from trainables.evaluation.significance import CORRECTIONS, adjust, paired_t_test
 from trainables.evaluation.trec_files import read_qrels, read_run
@@ -156,7 +156,7 @@ def per_query(qrels: Qrels, run: Run, metrics: Mapping[str, Metric], relevance_l
     judged = {query: {document: max(grade, 0) for document, grade in grades.items()} for query, grades in qrels.items()}
     ranked = {query: documents for query, documents in run.items() if query in qrels}
     values: dict[str, np.ndarray] = {}
-    here = {name: metric for name, metric in metrics.items() if metric.family == "ndcg_exp"}  # trec_eval has it not
+    here = {name: metric for name, metric in metrics.items() if not FAMILIES[metric.family].in_trec_eval}
     values |= {name: metric(_ranking(qrels, run, relevance_level)) for name, metric in here.items()}
     trecs = {name: metric for name, metric in metrics.items() if name not in here}
     for level in dict.fromkeys(metric.level or relevance_level for metric in trecs.values()):
