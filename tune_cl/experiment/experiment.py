@@ -114,8 +114,9 @@ class TrialConfig:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A checked search. `fixed`: flat keys; `baseline`: flat keys that make a training plain; `objective`: the user's
-    function that trains, if it is not a ranker of ours.
+    """A checked search. `fixed`: flat keys; `baseline`: flat keys that make a training plain, among them pacing and
+    weighting `none` unless the file says otherwise; `objective`: the user's function that trains, if it is not a ranker
+    of ours.
 
     Trials have two arms. Curricula search all opened keys. Plain trials have the baseline's values; each is the twin of
     curricula, with their values of every other opened key.
