@@ -348,7 +348,7 @@ def test_a_curriculum_s_end_and_the_clipping_may_be_infinite(write: Write) -> No
         assert load_experiment(write(OPEN), [f"training.clip={value}"]).value("training.clip") == math.inf
         opened = f"curriculum.weighting: {{choice: [kde, none]}}\ncurriculum.m: {{choice: [5, {value}]}}\n"
         assert load_experiment(write(opened)).space.leaves["curriculum.m"].values() == (5, math.inf)
-    assert "no finite number" in problems(write(OPEN), "training.lr=.inf")["training.lr"]
+    assert "not a finite number" in problems(write(OPEN), "training.lr=.inf")["training.lr"]
 
 
 def test_another_section_is_advised_for_a_like_name_alone(write: Write) -> None:
