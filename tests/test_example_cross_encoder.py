@@ -22,6 +22,6 @@ def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     sizes = next(cell for cell in notebook.cells if SIZES in cell.source)
     sizes.source = sizes.source.replace(SIZES, "ROWS, DEV_QUERIES, STEPS, BATCH = 800, 20, 12, 8")
-    NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
     values = ast.literal_eval(notebook.cells[-2].outputs[-1]["data"]["text/plain"].replace("np.float64", ""))
     assert set(values) == {"plain", "curriculum"} and all(0 < value < 1 for value in values.values())
