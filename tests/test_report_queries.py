@@ -70,7 +70,7 @@ def test_lengths_are_mean_words_of_an_utterance_in_thirds() -> None:
 def queries_of(values: PerQuery, level: int = 1) -> dict[str, Any]:
     """The facts of single queries; a page can be drawn from them."""
     run = SimpleNamespace(evaluation=SimpleNamespace(relevance_level=level))
-    findings = SimpleNamespace(experiment=SimpleNamespace(base_ranker=lambda: run))
+    findings = SimpleNamespace(experiment=SimpleNamespace(base_ranker=run))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(queries, "values_of", lambda findings: values)
         found = single_queries(cast(Findings, findings))
