@@ -8,8 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
+from hypothesis import strategies as st
 
 from tests.support.data_folders import trec_files, write_folder
 from tests.support.loading import load
@@ -17,7 +19,7 @@ from trainables.core.cache import cache_root
 from trainables.core.errors import WorkFailed
 from trainables.data import candidates
 from trainables.data.candidates import java_home, java_version, retrieve, with_positives
-from trainables.data.columns import NO_RANK, UNJUDGED, Rated, TextColumn
+from trainables.data.columns import NO_RANK, UNJUDGED, Rated, TextColumn, grouped_order
 from trainables.data.readers.assembly import Raw, RawSplit, candidate_sources, ranks
 from trainables.data.readers.blocks import blocks_of
 from trainables.data.readers.collection import MISSING, IdIndex, Ratings, hash_of
@@ -190,6 +192,23 @@ def test_a_document_comes_twice_for_one_query_alone() -> None:
     gathered.finish()
     pairs = zip(*gathered.repeats(), strict=True)
     assert [(gathered.line(row), gathered.line(first)) for row, first in pairs] == [(3, 1), (5, 1)]
+
+
+def test_a_rating_that_is_left_out_is_not_looked_for_among_other_spellings() -> None:
+    """Which takes a pass over the whole collection."""
+    gathered = ratings([(1, 0, "a"), (2, -1, "x")])
+    assert gathered.finish().document.tolist() == [0] and gathered.missing == []
+    assert "_alike" not in vars(gathered.index)
+
+
+@hypothesis.given(
+    rows=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 2))), ordered=st.booleans()
+)
+def test_rows_are_ordered_as_by_a_sort_of_all_keys(rows: list[tuple[int, int, int]], ordered: bool) -> None:
+    """Also where the rows of a query stand together, in order or not."""
+    rows = sorted(rows, key=lambda row: (-row[0], row[1:])) if ordered else rows
+    query, first, second = np.array(rows, np.int64).reshape(-1, 3).T
+    assert grouped_order(query, first, second).tolist() == np.lexsort((second, first, query)).tolist()
 
 
 def test_documents_of_many_blocks_are_looked_up() -> None:

@@ -240,6 +240,19 @@ def id_ranks(documents: np.ndarray, document_ids: TextColumn) -> np.ndarray:
     return rank[inverse]
 
 
+def grouped_order(query: np.ndarray, *keys: np.ndarray) -> np.ndarray:
+    """Rows by query, then by the keys, the first of which decides first; int64 [N]. Like `np.lexsort`, but quick where
+    each query's rows stand together in this order, as in a run."""
+    rows = np.argsort(query, kind="stable")
+    settled = query[rows[1:]] != query[rows[:-1]]  # which neighbours need no further key
+    for key in keys:
+        before, after = key[rows[:-1]], key[rows[1:]]
+        if not (settled | (before <= after)).all():
+            return np.lexsort((*reversed(keys), query))
+        settled |= before < after
+    return rows
+
+
 def _sorted_rows(texts: TextColumn, rows: np.ndarray) -> np.ndarray:
     """Positions in `rows` (int64 [N]) by the texts in these rows. Arrow sorts UTF-8 as Python sorts strings, without an
     object for each; its arrays are made of buffers because it imports pandas to look at a NumPy array."""

@@ -72,7 +72,6 @@ class SearchProgress:
         self.metric = experiment.metric
         self.experiment = experiment
         self.arms: dict[Arm, ArmProgress] = {arm: ArmProgress(experiment, arm) for arm in ARMS}
-        self.configs: dict[str, TrialConfig] = {}  # of the trials that have begun and not ended
         self.stops: dict[str, Stop] = {}
         self.grace = 0  # of the newest curriculum
         self.graces: dict[str, int] = {}  # of all trials but the baseline
@@ -87,8 +86,6 @@ class SearchProgress:
         was_paused = before is not None and before.paused
         known = kind == "result" and before is not None and event["iteration"] in before.results
         self.state.apply(event)
-        if kind == "trial":
-            self.configs[trial] = self.experiment.config(self.state.trials[trial].point)
         if kind == "warm_start":
             for arm in ARMS:
                 seen = [recorded for recorded in event["observations"] if recorded.get("arm", CURRICULUM) == arm]
@@ -156,13 +153,13 @@ class SearchProgress:
         return self.next_number
 
     def _schedule(self, trial: TrialState) -> None:
-        grace, end = self.graces[trial.trial], self.configs[trial.trial].curriculum_end
+        grace, end = self.graces[trial.trial], self.experiment.config(trial.point).curriculum_end
         self.arms[trial.arm].scheduler.start(trial.trial, grace, end)
 
     def _grace(self, trial: TrialState) -> int:
         """A plain trial is allowed at least as many iterations as the curriculum that it is trained for (outside of
         pairs: the newest one), so neither arm gets more training."""
-        own = self.configs[trial.trial].grace
+        own = self.experiment.config(trial.point).grace
         if trial.arm == CURRICULUM:
             self.grace = own
             return own
@@ -179,7 +176,6 @@ class SearchProgress:
         return self.experiment.plain_space.within(values) if self.experiment.arm_trials[PLAIN] > 1 else None
 
     def _trial_ended(self, trial: TrialState) -> None:
-        self.configs.pop(trial.trial, None)
         if trial.trial != BASELINE_TRIAL:
             scheduler = self.scheduler_of(trial.trial)
             scheduler.ended(trial.trial, trial.outcome == "completed")
@@ -255,8 +251,8 @@ class Search:
             return WAIT
         while self.waiting:
             trial = self.waiting.pop(0)
+            config = self.experiment.config(trial.point)
             if trial.outcome:
-                config = self.experiment.config(trial.point)
                 return self._plan(trial.number, trial.arm, config, None, anew=True)
             checkpoint, iteration = self.last_checkpoint(trial)
             self._stop_where_used_up(trial)
@@ -264,7 +260,7 @@ class Search:
             if stop and stop.iteration <= iteration:  # killed between the decision and its record
                 self.ended(trial.trial)
                 continue
-            return self._plan(trial.number, trial.arm, self.progress.configs[trial.trial], checkpoint)
+            return self._plan(trial.number, trial.arm, config, checkpoint)
         return self._new_or_paused()
 
     def _stop_where_used_up(self, trial: TrialState) -> None:
@@ -375,8 +371,8 @@ class Search:
 
     def _go_on(self, name: str) -> Plan:
         """A paused trial's plan: from its checkpoint."""
-        trial, config = self.state.trials[name], self.progress.configs[name]
-        return self._plan(trial.number, trial.arm, config, self.last_checkpoint(trial)[0])
+        trial = self.state.trials[name]
+        return self._plan(trial.number, trial.arm, self.experiment.config(trial.point), self.last_checkpoint(trial)[0])
 
     def _plan(
         self,
@@ -434,7 +430,7 @@ class Search:
 
     def _end(self, trial: str, outcome: str, reason: str | None) -> None:
         state = self.state.trials[trial]
-        run, folder = self.progress.configs[trial].run, None
+        run, folder = self.experiment.config(state.point).run, None
         if outcome != "failed":
             folder = self.from_sound_checkpoint(state, lambda checkpoint: self.artifacts(trial, checkpoint, run))
         elif (self._files(trial) / TRACEBACK).exists():

@@ -13,7 +13,7 @@ from trainables.core.errors import DataError, Problem
 from trainables.core.prose import counted
 from trainables.data.bm25 import Statistics, streamed_scores
 from trainables.data.candidates import retrieve, with_positives
-from trainables.data.columns import ONE_DOMAIN, RankingData, Rated, Split, TextColumn, id_ranks
+from trainables.data.columns import ONE_DOMAIN, RankingData, Rated, Split, TextColumn, grouped_order, id_ranks
 from trainables.data.combine import some_queries
 from trainables.data.readers.collection import MISSING, IdIndex
 from trainables.data.settings import DataConfig
@@ -257,14 +257,8 @@ def ranks(query: np.ndarray, score: np.ndarray, id_order: np.ndarray) -> tuple[n
 
     Scores are compared as float32, as trec_eval does.
     """
-    score = score.astype(np.float32)
-    rows = np.argsort(query, kind="stable")  # quick where a query's rows stand together, most often by rank
-    of_query, at, before = query[rows], rows[1:], rows[:-1]
-    same = of_query[1:] == of_query[:-1]
-    ties = (score[at] == score[before]) & (id_order[at] <= id_order[before])
-    if not (~same | (score[at] < score[before]) | ties).all():
-        rows = np.lexsort((-id_order, -score, query))
-    starts = np.flatnonzero(np.append(True, ~same)[: len(rows)])
+    rows = grouped_order(query, -score.astype(np.float32), -id_order)
+    starts = np.flatnonzero(np.diff(query[rows], prepend=-1))
     first = np.repeat(starts, np.diff(starts, append=len(rows)))
     return rows, np.arange(len(rows)) - first + 1
 

@@ -284,7 +284,7 @@ class Ratings:
     """
 
     def __init__(self, index: IdIndex):
-        self._index = index
+        self.index = index
         self._parts: list[tuple[np.ndarray, ...]] = []  # line, query, document, value, hash of the document's id
         self.missing: list[tuple[int, str]] = []
         self.spelled: list[tuple[int, str, str]] = []
@@ -292,20 +292,21 @@ class Ratings:
     def add(self, block: Block, query: np.ndarray) -> None:
         """Adds the ratings of a block. `query`: row of each rating's query, int64 [N]; one below 0 is left out."""
         hashes = np.fromiter(map(hash_of, block.documents), np.uint64, len(block.documents))
-        rows = self._index.find(hashes)
-        if absent := np.flatnonzero(rows == MISSING).tolist():
-            rows[absent] = self._index.rows_alike([block.documents[i] for i in absent])
+        rows, known = self.index.find(hashes), query >= 0
+        line, document = block.line[known], block.document[known]
+        named = np.zeros(len(rows), bool)
+        named[document] = True
+        if absent := np.flatnonzero(named & (rows == MISSING)).tolist():
+            rows[absent] = self.index.rows_alike([block.documents[i] for i in absent])
             for i in absent:
                 if rows[i] != MISSING:
-                    hashes[i] = hash_of(self._index.ids[int(rows[i])])
-        known = query >= 0
-        line, document = block.line[known], block.document[known]
+                    hashes[i] = hash_of(self.index.ids[int(rows[i])])
         for at in np.flatnonzero(np.isin(document, absent)).tolist() if absent else ():
             number, name, row = int(line[at]), block.documents[int(document[at])], int(rows[document[at]])
             if row == MISSING:
                 self.missing.append((number, name))
             else:
-                self.spelled.append((number, name, self._index.ids[row]))
+                self.spelled.append((number, name, self.index.ids[row]))
         self._parts.append((line, query[known], rows[document], block.value[known], hashes[document]))
 
     def finish(self) -> Rated:

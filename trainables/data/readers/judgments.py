@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from trainables.core.errors import Problem
-from trainables.data.columns import SPLITS, Rated
+from trainables.data.columns import SPLITS, Rated, grouped_order
 from trainables.data.readers.blocks import RUN, Block, Triples, plain_run, read_blocks
 from trainables.data.readers.collection import MISSING, IdIndex, Ratings, difference, hash_of
 from trainables.data.readers.files import split_file
@@ -136,7 +136,7 @@ class Ranks:
 def check_ranks(rows: Rows, notes: list[str], query: np.ndarray, rank: np.ndarray, score: np.ndarray) -> None:
     """Notes a problem where the scores of a run order nothing, and in a note that they rise with the rank. By row:
     number of the query, RANK and SCORE."""
-    order = np.lexsort((rank, query))
+    order = grouped_order(query, rank)
     query, rank, score = query[order], rank[order], score[order]
     pairs = query[1:] == query[:-1]
     if not pairs.any():
