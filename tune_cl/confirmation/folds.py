@@ -75,10 +75,11 @@ class Folds(Compared):
         )
 
 
-def joined(name: str, verdicts: Sequence[VerdictFacts], request: Request) -> VerdictFacts:
+def joined(name: str, verdicts: Sequence[VerdictFacts]) -> VerdictFacts:
     """One verdict over the queries of all folds. What was selected in each fold is one configuration, and what has the
     same role in all folds is one opponent of it; otherwise those configurations that are equal in all folds. A mean is
     over all queries, `folds` has each fold's."""
+    request = verdicts[0].asked
     by_fold = [{_kind(row, request): row for row in verdict.configurations} for verdict in verdicts]
     every = [[of[kind] for of in by_fold] for kind in by_fold[0] if all(kind in of for of in by_fold)]
     if not every:
