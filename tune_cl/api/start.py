@@ -60,7 +60,7 @@ def run(
     Interrupted (a KeyboardInterrupt) when stopped: `Search.resume` goes on.
     """
     load_plugins(plugins)
-    own = objective_of(objective) if objective else None
+    function = objective_of(objective) if objective else None
     folds = folds_in(data)
     every = (name or read_source(space)[0]) if folds else ""
     sources = {name_of_fold(every, fold): fold for fold in folds} or {name: data}
@@ -73,18 +73,18 @@ def run(
             if folds:
                 say(f"search {one}")
             experiment = requested_experiment(
-                space, as_source(source), ranker, trials, max_iterations, seed, overrides or {}, own
+                space, as_source(source), ranker, trials, max_iterations, seed, overrides or {}, function
             )
             experiment = in_any_folder(experiment)
             search_folder = new_search_folder(str(storage), one, experiment.name)
             uri = resolve_tracking_uri(search_folder.storage, tracking_uri)
-            search_folder = replace(search_folder, tracking_uri=uri, objective=own.option if own else "")
+            search_folder = replace(search_folder, tracking_uri=uri, objective=function.option if function else "")
             require_ray(address, allow_open_ray)
             with loading():  # only after the input is checked
                 from tune_cl.run_search import start_search
 
             result = start_search(experiment, search_folder, address, panel)
-        searches.append(Search(search_folder, result, own))
+        searches.append(Search(search_folder, result, function))
     return FoldSearches(every, searches) if folds else searches[0]
 
 

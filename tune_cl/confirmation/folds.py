@@ -91,9 +91,9 @@ def joined(name: str, verdicts: Sequence[VerdictFacts]) -> VerdictFacts:
         rows[label], opponents[label] = of_folds, {}
         for role in ROLES:
             if opposite := _with_role(of_folds, role):
-                own = _label(opposite, rows)
-                rows[own] = opposite
-                opponents[label][own] = (*opponents[label].get(own, ()), role)
+                opposite_label = _label(opposite, rows)
+                rows[opposite_label] = opposite
+                opponents[label][opposite_label] = (*opponents[label].get(opposite_label, ()), role)
     first, champion = verdicts[0], next(iter(next(iter(opponents.values()))))
     readings = max((verdict.readings_of_seeds for verdict in verdicts), key=len)
     on = request.split, first.metric, request.correction
