@@ -61,21 +61,14 @@ def run(
     """
     load_plugins(plugins)
     function = objective_of(objective) if objective else None
-    folds = folds_in(data)
-    every = (name or read_source(space)[0]) if folds else ""
-    sources = {name_of_fold(every, fold): fold for fold in folds} or {name: data}
-    if folds:
-        for one in sources:
-            new_search_folder(str(storage), one, every)  # raises for one that exists, before anything is written
+    every, sources = _sources(space, data, name, str(storage))
     searches = []
     for one, source in sources.items():
         with working(progress) as panel:
-            if folds:
+            if every:
                 say(f"search {one}")
-            experiment = requested_experiment(
-                space, as_source(source), ranker, trials, max_iterations, seed, overrides or {}, function
-            )
-            experiment = in_any_folder(experiment)
+            given = as_source(source), ranker, trials, max_iterations, seed, overrides or {}, function
+            experiment = in_any_folder(requested_experiment(space, *given))
             search_folder = new_search_folder(str(storage), one, experiment.name)
             uri = resolve_tracking_uri(search_folder.storage, tracking_uri)
             search_folder = replace(search_folder, tracking_uri=uri, objective=function.option if function else "")
@@ -85,7 +78,19 @@ def run(
 
             result = start_search(experiment, search_folder, address, panel)
         searches.append(Search(search_folder, result, function))
-    return FoldSearches(every, searches) if folds else searches[0]
+    return FoldSearches(every, searches) if every else searches[0]
+
+
+def _sources(space: Source, data: Data, name: str | None, storage: str) -> tuple[str, dict[str | None, Data]]:
+    """The name of the searches of all folds, empty without folds; the data of each search by its name. Raises
+    ConfigError if there is one of these names, before anything is written."""
+    folds = folds_in(data)
+    if not folds:
+        return "", {name: data}
+    every = name or read_source(space)[0]
+    for fold in folds:
+        new_search_folder(storage, name_of_fold(every, fold), every)
+    return every, {name_of_fold(every, fold): fold for fold in folds}
 
 
 def open_search(
