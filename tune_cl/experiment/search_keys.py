@@ -104,7 +104,7 @@ class SearchConfig(Section):
     points: tuple[dict[str, Any], ...] | Literal["published", "portfolio"] = Field(
         default=(),
         description="configurations that are tried first, in this order; published: the curricula of the papers that "
-        "the space holds; portfolio: those that did best over data sets",
+        "the space holds; portfolio: the same",
     )
     warm_start: tuple[str, ...] = Field(default=(), description="names or folders of earlier searches to learn from")
     resources: Resources = Field(default_factory=Resources)
