@@ -304,7 +304,7 @@ def test_a_report_on_trees_speaks_of_no_batches(tmp_path: Path) -> None:
     for outcome in ("baseline", "completed"):
         case.add([0.4] * 8, outcome)
     found = facts(gather(case.write()))
-    assert found["grows_trees"] and [row["trees"] for row in found["trees"]] == [20, 30, 50, 60, 80]
+    assert found["reads_features"] and [row["trees"] for row in found["trees"]] == [20, 30, 50, 60, 80]
     assert "Batches" not in page(found) and "(switch)" in page(found)
 
 

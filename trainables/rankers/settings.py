@@ -6,7 +6,7 @@ else take seconds and hundreds of MB for PyTorch.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -56,6 +56,7 @@ class RankerSettings(BaseModel):
     models      what ranker.model may be, where there is such a key
     text_side   rankers with the same name here and equal `text_keys` share what `prepare` makes
     text_keys   the settings that `prepare` reads
+    rounds      the key with the rounds of an iteration, in which `curriculum.switch` counts; empty: a round each
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -65,6 +66,7 @@ class RankerSettings(BaseModel):
     models: ClassVar[str] = ENCODERS
     text_side: ClassVar[str] = ""
     text_keys: ClassVar[frozenset[str]] = frozenset()
+    rounds: ClassVar[str] = ""
 
     name: str
 
@@ -77,6 +79,15 @@ class RankerSettings(BaseModel):
     def temperature(self) -> float:
         """Default of training.temperature with loss softmax."""
         return 1.0
+
+    @property
+    def rounds_per_iteration(self) -> int:
+        return getattr(self, self.rounds) if self.rounds else 1
+
+    def usual_ranges(self) -> dict[str, Any]:
+        """Keys of the ranker, as in a space, that tune-plain searches where a space opens none; besides those of all
+        trainings."""
+        return {}
 
 
 class LoraSettings(BaseModel):
@@ -299,37 +310,3 @@ class EmbeddingSettings(WordSettings):
 class EmbeddingMlpSettings(EmbeddingSettings):
     name: str = "embedding_mlp"
     hidden: Layers = Field((100, 64), description="units of each hidden layer")
-
-
-class LambdaMartSettings(RankerSettings):
-    """LightGBM's parameters, under names that are usual in the field. Which implementation the paper used is not known,
-    so what it leaves open has LightGBM's default."""
-
-    default_lr = 0.05
-
-    name: Literal["lambdamart"] = "lambdamart"
-    leaves: int = Field(default=64, ge=2, le=131_072, description="leaves of a tree")
-    trees_per_iteration: int = Field(
-        default=10, ge=1, description="trees between two evaluations on dev: one iteration"
-    )
-    min_data_in_leaf: int = Field(default=20, ge=1, description="training documents in a leaf at least")
-    max_bin: int = Field(default=255, ge=2, le=65_535, description="histogram bins of a feature at most")
-    truncation_level: int = Field(
-        default=30, ge=1, description="pairs of documents count if one of them is ranked so high"
-    )
-    lambdarank_norm: bool = Field(default=True, description="whether a query's lambdas are normalised")
-    gain: Literal["exponential", "linear"] = Field(
-        default="exponential",
-        description="the gain of label l in the training objective: 2^l - 1, or l as in trec_eval",
-    )
-    feature_fraction: float = Field(
-        default=1.0, gt=0, le=1, description="the fraction of the features that is drawn again for each tree"
-    )
-    bagging_fraction: float = Field(
-        default=1.0, gt=0, le=1, description="the fraction of the queries that is drawn again for each tree"
-    )
-
-    @property
-    def draws(self) -> bool:
-        """Whether trees are grown on random parts of the data."""
-        return self.feature_fraction < 1 or self.bagging_fraction < 1

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any, Protocol, get_args, runtime_checkable
 
 from trainables.core.errors import DataError, Problem
-from trainables.core.registry import Entry, Part, Registry, require_arguments
+from trainables.core.registry import Entry, Later, Part, Registry, require_arguments
 from trainables.data.columns import RankingData, Task
 from trainables.data.readers import (
     beir,
     conversation,
     insurance_qa,
-    letor,
     squad,
     trec,
     wikiqa,
@@ -77,7 +76,12 @@ READERS = Registry[Reader](
         "conversation folder: train.tsv, valid.tsv, test.tsv with label, utterances, response",
         "MSDialog, MANtIS, UDC, Douban",
     ),
-    Entry("letor", letor, "LETOR folder: train.txt, vali.txt, test.txt with features", "Qin & Liu 2013"),
+    Entry(
+        "letor",
+        Later("trainables.extras.readers.letor"),
+        "LETOR folder: train.txt, vali.txt, test.txt with features",
+        "Qin & Liu 2013",
+    ),
     Entry(
         "insurance_qa",
         insurance_qa,
