@@ -18,11 +18,10 @@ from tests.support.zoo_table import EQUAL, NEW, OWN, RANKERS, TABLE
 from trainables.config.keys import TrainingRun
 from trainables.config.rules import validated
 from trainables.core.errors import ConfigError, DataError
+from trainables.extras.prompt import DecoderSettings, Prompt
 from trainables.rankers import load_ranker
 from trainables.rankers.folder import read_folder
 from trainables.rankers.hub import ADAPTER
-from trainables.rankers.prompt import Prompt
-from trainables.rankers.settings import DecoderSettings
 from trainables.training.factory import load_saved, training_notes
 from trainables.training.prepared import prepare
 from trainables.training.ranker_folder import is_shared_form, require_ranker

@@ -10,10 +10,8 @@ from trainables.core.errors import ConfigError, Problem
 from trainables.core.registry import Entry, Later, Registry, loaded
 from trainables.rankers.settings import (
     BertSettings,
-    BidafTSettings,
     BiEncoderSettings,
     ConvKnrmSettings,
-    DecoderSettings,
     DrmmTksSettings,
     EmbeddingMlpSettings,
     EmbeddingSettings,
@@ -70,7 +68,7 @@ RANKERS: Registry[RankerKind] = Registry(
     ),
     Entry(
         "decoder",
-        RankerKind(DecoderSettings, "trainables.rankers.decoder:Decoder"),
+        Later("trainables.extras.prompt:KIND"),
         "a language model that says yes or no behind a prompt with query and document",
         "Zhang et al. 2025 (Qwen3-Reranker)",
     ),
@@ -100,7 +98,7 @@ RANKERS: Registry[RankerKind] = Registry(
     ),
     Entry(
         "bidaf_t",
-        RankerKind(BidafTSettings, "trainables.rankers.bidaf_t:BidafT"),
+        Later("trainables.extras.bidaf_t_settings:KIND"),
         "LSTMs with attention in both directions between query and document",
         "Seo et al. 2017; Min et al. 2017",
     ),

@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field
 TINY = "tiny"  # a model of ours; others are folders or names of the Hugging Face hub
 FILES = "(config.json, tokenizer.json, model.safetensors)"
 ENCODERS = f"{TINY}, the folder of an encoder {FILES} or its hub name"
-DECODERS = f"the folder of a decoder that says yes or no {FILES} or its hub name, e.g. Qwen/Qwen3-Reranker-0.6B"
 TRAINED_VECTORS = "train"  # vectors of the collection; others are files
 Keep = Annotated[
     Literal["latest", "first"], Field(description="which end of long queries of several utterances is kept")
@@ -84,6 +83,9 @@ class RankerSettings(BaseModel):
     def rounds_per_iteration(self) -> int:
         return getattr(self, self.rounds) if self.rounds else 1
 
+    def require_length(self, most: int) -> None:
+        """Raises ConfigError where a pair of so many tokens is too short for the ranker; before data is read."""
+
     def usual_ranges(self) -> dict[str, Any]:
         """Keys of the ranker, as in a space, that tune-plain searches where a space opens none; besides those of all
         trainings."""
@@ -139,33 +141,6 @@ class BertSettings(RankerSettings):
     document_length: int = Field(2000, ge=1, description="tokens of a document that passages average reads")
     checkpointing: Checkpointing = False
     vocabulary_size: VocabularySize = 8000
-
-
-class DecoderSettings(RankerSettings):
-    default_lr = 2e-5
-    classifies = False
-    models = DECODERS
-    text_side = "decoder"
-    text_keys = frozenset({"model", "instruction", "keep"})
-
-    name: str = "decoder"
-    model: str = Field(
-        "Qwen/Qwen3-Reranker-0.6B",
-        min_length=1,
-        description="the name or folder of a language model that says yes or no, or gives one logit",
-    )
-    instruction: str | None = Field(
-        None,
-        min_length=1,
-        description="what the prompt says that documents are asked for; null: the model's own, else that of "
-        "Qwen3-Reranker's card",
-    )
-    head_lr: float | None = Field(None, gt=0, description="the learning rate of the scoring layer; null: training.lr")
-    lora: LoraSettings = LoraSettings()
-    layer_decay: LayerDecay = 1.0
-    freeze: Freeze = None
-    keep: Keep = "latest"
-    checkpointing: Checkpointing = False
 
 
 class BiEncoderSettings(RankerSettings):
@@ -283,17 +258,6 @@ class MatchPyramidSettings(WordSettings):
     pooling: Literal["max", "average"] = Field("max", description="how a cell is pooled (average: as in MatchZoo-py)")
     hidden: Layers = Field((200, 64), description="units of each hidden layer")
     dropout: float = Field(0.5, ge=0, lt=1, description="the dropout rate of the pooled grid (the study: 0.95)")
-
-
-class BidafTSettings(WordSettings):
-    name: str = "bidaf_t"
-    hidden: int = Field(100, ge=1, description="units of each LSTM in each direction (Seo et al. 100, the study 200)")
-    dropout: float = Field(0.2, ge=0, lt=1, description="the dropout rate before each LSTM and the last layer")
-    reference: Literal["paper", "study"] = Field(
-        "paper",
-        description="query-to-document attention from the similarities, or as in the study from their softmax over "
-        "the query",
-    )
 
 
 class EmbeddingSettings(WordSettings):

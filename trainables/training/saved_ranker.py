@@ -17,12 +17,12 @@ from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.core.files import read_text
 from trainables.data.columns import RankingData, require_texts
-from trainables.rankers import load_ranker
+from trainables.rankers import load_ranker, ranker_settings
 from trainables.rankers.first_stage import KEY as FIRST_STAGE
 from trainables.rankers.first_stage import first_stage_for, require_first_stage
 from trainables.rankers.folder import ModelFolder, read_folder, require_activation, require_known
 from trainables.rankers.ranker import Ranker, RankerModule, TextSide, Tokens
-from trainables.rankers.settings import BertSettings, BiEncoderSettings, DecoderSettings, RankerSettings
+from trainables.rankers.settings import BertSettings, BiEncoderSettings, RankerSettings
 from trainables.training import checkpoint
 from trainables.training.device import best_device, choose_precision
 from trainables.training.features import SavedFeatureRanker, training_over_features
@@ -206,5 +206,5 @@ def settings_for(folder: ModelFolder) -> RankerSettings:
     if folder.kind == "sentences":
         return BiEncoderSettings.model_validate({"model": folder.model})
     if folder.kind == "decoder" or (folder.kind == "classifier" and is_decoder(folder.model_type)):
-        return DecoderSettings.model_validate({"model": folder.model})
+        return ranker_settings({"name": "decoder", "model": folder.model})
     return BertSettings.model_validate({"model": folder.model, "head": "pretrained"})
