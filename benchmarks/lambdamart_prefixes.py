@@ -94,10 +94,8 @@ def _by_lightgbm(data: RankingData, run: TrainingRun) -> lgb.Booster:
 
 def dataset(data: RankingData, split: Split, rows: np.ndarray, reference: lgb.Dataset | None = None) -> lgb.Dataset:
     """Some candidate rows of a split, in the bins of another data set if one is given."""
-    features, sizes = (
-        learnable_features(data)[split.document[rows]],
-        np.bincount(split.owner[rows], minlength=len(split)),
-    )
+    features = learnable_features(data)[split.document[rows]]
+    sizes = np.bincount(split.owner[rows], minlength=len(split))
     return lgb.Dataset(features, split.grade[rows], reference, group=sizes[sizes > 0], free_raw_data=False)
 
 

@@ -31,14 +31,14 @@ def ranker(
     """
 
     def value(part: Any) -> RankerKind:
-        if not (inspect.isclass(settings) and issubclass(settings, RankerSettings)):
+        if not _is_subclass(settings, RankerSettings):
             raise ValueError(f"settings={settings!r} is not a class of settings; a subclass of RankerSettings")
         if (default := settings.model_fields["name"].default) != name:
             raise ValueError(f'the settings are those of {default!r}; the field name: str = "{name}"')
         if reads not in (bases := _bases()):
             raise ValueError(f"reads={reads!r}; {' or '.join(bases)}")
         what, base = bases[reads]
-        if not (inspect.isclass(part) and issubclass(part, base)):
+        if not _is_subclass(part, base):
             raise ValueError(f"{part!r} is not a {what}; a subclass of {base.__name__}")
         if missing := sorted(part.__abstractmethods__):
             raise ValueError(f"'{part.__name__}' does not define {', '.join(missing)}; the methods of {base.__name__}")
@@ -48,6 +48,10 @@ def ranker(
         return RankerKind(settings, part, None, tuple(rules), staged, on_cpu)
 
     return RANKERS.decorator(name, summary, source, value)
+
+
+def _is_subclass(part: Any, base: type) -> bool:
+    return inspect.isclass(part) and issubclass(part, base)
 
 
 def _bases() -> dict[str, tuple[str, Any]]:
