@@ -26,7 +26,6 @@ class LambdaMartSettings(RankerSettings):
     so what it leaves open has LightGBM's default."""
 
     default_lr = 0.05
-    rounds = "trees_per_iteration"
 
     name: Literal["lambdamart"] = "lambdamart"
     leaves: int = Field(default=64, ge=2, le=131_072, description="leaves of a tree")
@@ -54,6 +53,10 @@ class LambdaMartSettings(RankerSettings):
     def draws(self) -> bool:
         """Whether trees are grown on random parts of the data."""
         return self.feature_fraction < 1 or self.bagging_fraction < 1
+
+    @property
+    def rounds_per_iteration(self) -> int:
+        return self.trees_per_iteration
 
     def usual_ranges(self) -> dict[str, Any]:
         return {"ranker.leaves": {"choice": [max(2, self.leaves // 2), self.leaves, 2 * self.leaves]}}

@@ -55,7 +55,6 @@ class RankerSettings(BaseModel):
     models      what ranker.model may be, where there is such a key
     text_side   rankers with the same name here and equal `text_keys` share what `prepare` makes
     text_keys   the settings that `prepare` reads
-    rounds      the key with the rounds of an iteration, in which `curriculum.switch` counts; empty: a round each
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -65,7 +64,6 @@ class RankerSettings(BaseModel):
     models: ClassVar[str] = ENCODERS
     text_side: ClassVar[str] = ""
     text_keys: ClassVar[frozenset[str]] = frozenset()
-    rounds: ClassVar[str] = ""
 
     name: str
 
@@ -81,7 +79,8 @@ class RankerSettings(BaseModel):
 
     @property
     def rounds_per_iteration(self) -> int:
-        return getattr(self, self.rounds) if self.rounds else 1
+        """In which `curriculum.switch` counts."""
+        return 1
 
     def require_length(self, most: int) -> None:
         """Raises ConfigError where a pair of so many tokens is too short for the ranker; before data is read."""
