@@ -62,6 +62,10 @@ def test_the_example_leads_from_a_folder_to_a_verdict(tmp_path: Path) -> None:
 def test_the_example_on_negatives_speaks_of_no_curriculum(tmp_path: Path) -> None:
     notebook = nbformat.read(EXAMPLES / "do_hard_negatives_help.ipynb", as_version=4)
     sizes = {"seeds=5": "seeds=2", '"trials": 7': '"trials": 7, "max_concurrent": 1'}
+    sizes |= {
+        '"batches_per_iteration": 16': '"batches_per_iteration": 4',
+        '"max_iterations": 12': '"max_iterations": 3',
+    }
     shipped = deepcopy(notebook.cells)
     for cells in (shipped, executed(notebook, tmp_path, sizes).cells):
         told = [one for cell in cells if cell.cell_type == "code" for one in cell["outputs"]]
@@ -106,7 +110,7 @@ print(json.dumps([search.finished, len(search.trials), left, ray_left, ray.is_in
 def test_an_interrupted_search_goes_on_and_leaves_nothing_behind(tmp_path: Path) -> None:
     """A confirmation then runs on the Ray of the user's own."""
     write_trec_folder(tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1), tmp_path / "data")
-    (tmp_path / "toy.yaml").write_text(SPACE.replace("trials: 5", "trials: 3"))
+    (tmp_path / "toy.yaml").write_text(SPACE.replace("trials: 5", "trials: 2"))
     storage = repr(str(fresh_database(tmp_path / "runs").resolve()))
     environment = os.environ | {"PYTHONPATH": on_path(str(ROOT)), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", PROGRAM]
@@ -116,6 +120,6 @@ def test_an_interrupted_search_goes_on_and_leaves_nothing_behind(tmp_path: Path)
     how = f"tune_cl.open_search('toy', storage={storage}).resume()"
     assert stopped == f"stopped; what is done is saved. Go on with: {how}"
     assert state == "True False"
-    assert went_on == "[true, 3, [], false, true, 48, [0, 0, 2, 2]]"
+    assert went_on == "[true, 2, [], false, true, 48, [0, 0, 2, 2]]"
     said = done.stderr.split("-- resumed")[1]
     assert "trial" not in said and "note" not in said
