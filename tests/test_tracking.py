@@ -116,9 +116,9 @@ def test_a_writer_that_was_stopped_before_it_started_hides_no_exception(
     def interrupted(_: threading.Thread) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(threading.Thread, "start", interrupted)
     with Journal(tmp_path / "pacing") as journal:
-        journal.append(search_event("never"))
+        journal.append(search_event("never"))  # which starts a thread, too
+        monkeypatch.setattr(threading.Thread, "start", interrupted)
         writer = MlflowWriter(journal, "sqlite://")
         with pytest.raises(KeyboardInterrupt):
             writer.start()
