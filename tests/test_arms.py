@@ -241,25 +241,10 @@ def test_no_curriculum_trial_trains_as_a_plain_one(tmp_path: Path, options: list
     assert len({json.dumps(trial.params) for trial in trials}) == len(trials), "nor twice"
 
 
-def of_version_0_1(folder: Path) -> None:
-    """Takes out of a journal what version 0.1 did not write."""
-    path = folder / "journal.jsonl"
-    events = [json.loads(line) for line in path.read_text().splitlines()]
-    for event in events:
-        for key in ("arm", "crc"):
-            event.pop(key, None)
-        if "yaml" in event:
-            event["yaml"] = "\n".join(line for line in event["yaml"].splitlines() if "  plain:" not in line)
-    path.write_text("".join(json.dumps(event) + "\n" for event in events))
-
-
-def test_a_search_of_0_1_goes_on_with_one_plain_trial_and_is_tuned_afterwards(tmp_path: Path) -> None:
+def test_a_search_with_one_plain_trial_is_tuned_afterwards(tmp_path: Path) -> None:
     folder = tmp_path / "a"
-    with pytest.raises(Killed):
-        ToyTrainer(folder, opened(tmp_path, *SHORT), kill_after=9).work()
-    of_version_0_1(folder)
+    ToyTrainer(folder, opened(tmp_path, *SHORT, "search.plain=0")).work()
     experiment = experiment_of(state_of(folder))
-    ToyTrainer(folder, experiment).work()
     before = summary(folder)
     assert arms_of(folder) == ["plain"] + ["curriculum"] * 5
     leaves = {key: leaf.document() for key, leaf in leaves_to_tune(experiment).items()}
