@@ -11,6 +11,8 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from tests.support.confirm_documents import figures_of, made_verdict, opponent_of, row_of
 from tests.support.report_cases import whole
 from tests.support.terminal import result
@@ -28,6 +30,7 @@ from tune_cl.confirmation.verdict import (
     Selected,
     VerdictFacts,
 )
+from tune_cl.experiment import forecast
 from tune_cl.model_card import BEGIN, CARD, END, write_verdict
 from tune_cl.report import page as file
 from tune_cl.report.facts import facts
@@ -109,7 +112,8 @@ def card() -> str:
 def report() -> dict[str, str]:
     """The text of the report of a search before its confirmation, as a page to its curves and as a table, and after it,
     but for how to do it again, which has every default."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(forecast, "DRAWS", 256)
         case = whole(Path(folder))
         before = facts(gather(case.write()))
         case.confirm()
