@@ -62,10 +62,6 @@ def test_the_example_leads_from_a_folder_to_a_verdict(tmp_path: Path) -> None:
 def test_the_example_on_negatives_speaks_of_no_curriculum(tmp_path: Path) -> None:
     notebook = nbformat.read(EXAMPLES / "do_hard_negatives_help.ipynb", as_version=4)
     sizes = {"seeds=5": "seeds=2", '"trials": 7': '"trials": 7, "max_concurrent": 1'}
-    sizes |= {
-        '"batches_per_iteration": 16': '"batches_per_iteration": 4',
-        '"max_iterations": 12': '"max_iterations": 3',
-    }
     shipped = deepcopy(notebook.cells)
     for cells in (shipped, executed(notebook, tmp_path, sizes).cells):
         told = [one for cell in cells if cell.cell_type == "code" for one in cell["outputs"]]
