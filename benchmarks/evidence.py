@@ -39,7 +39,7 @@ from trainables.data.labels import bm25_scores
 from trainables.evaluation.per_query import evaluator_of
 from trainables.training.prepared import PreparedData, prepared_for
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.known_points import projected, read_points
+from tune_cl.experiment.known_points import projected, published
 from tune_cl.experiment.load import build, parse_overrides
 from tune_cl.ray.shared_data import untrained
 from tune_cl.space.space import Flat
@@ -94,9 +94,9 @@ def curricula(experiment: Experiment, number: int) -> list[Flat]:
     """The curricula of cell `number`: those that all cells of its space have, then its own."""
     leaves = list(experiment.space.leaves)
     places = qmc.Sobol(len(leaves), seed=0).random(DRAWS)  # pyright: ignore[reportCallIssue]
-    published = [fixed for point in read_points("published") if (fixed := projected(experiment, point)) is not None]
+    known = [fixed for point in published() if (fixed := projected(experiment, point)) is not None]
     first = FIRST_OWN * (number + 1)
-    shared = chain(zip(published, places, strict=False), (({}, place) for place in places[len(published) : FIRST_OWN]))
+    shared = chain(zip(known, places, strict=False), (({}, place) for place in places[len(known) : FIRST_OWN]))
     own = (({}, place) for place in places[first : first + FIRST_OWN])
     found: dict[str, Flat] = {}
     for most, draws in ((STUDY["common"], shared), (STUDY["common"] + STUDY["own"], own)):

@@ -147,7 +147,7 @@ def experiment_of(study: str, search: str) -> Experiment:
     return Remembering(**{each.name: getattr(built, each.name) for each in fields(built) if each.init})
 
 
-read_points = cache(known_points.read_points)
+published = cache(known_points.published)
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class Ours:
         experiment = replace(experiment, fixed={**experiment.fixed, "seed": master})
         if not self.points:
             return experiment
-        with patch.object(known_points, "read_points", read_points):
+        with patch.object(known_points, "published", published):
             return with_points(experiment, known_points.known_points(experiment, "published")[0])
 
     def of_selection(self, experiment: Experiment, trials: int, most: int) -> int:

@@ -1,5 +1,5 @@
-"""The search spaces that come with tune_cl: one YAML file for each question; files of curricula to try first; and the
-schema that editors read (docs/reference.py writes it)."""
+"""The search spaces that come with tune_cl, one YAML file for each question; the published curricula, which a search
+may try first; and the schema that editors read (docs/reference.py writes it)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,5 @@ def _entry(path: Path) -> Entry[Path]:
 
 
 HERE = Path(__file__).parent
-PUBLISHED, PORTFOLIO = HERE / "published.yaml", HERE / "portfolio.yaml"
-POINTS = {"published": PUBLISHED, "portfolio": PORTFOLIO if PORTFOLIO.is_file() else PUBLISHED}
-"""Files of `search.points`, by name. The portfolio, of what did best over data sets, is the published ones until there
-is one."""
-SPACES: Registry[Path] = Registry(
-    "SPACE", *(_entry(path) for path in sorted(HERE.glob("*.yaml")) if path not in (PUBLISHED, PORTFOLIO))
-)
+PUBLISHED = HERE / "published.yaml"
+SPACES: Registry[Path] = Registry("SPACE", *(_entry(path) for path in sorted(HERE.glob("*.yaml")) if path != PUBLISHED))

@@ -66,13 +66,11 @@ def test_a_request_has_defaults_and_says_how_it_is_asked_for_again(
     monkeypatch.setattr(runner, "confirm_search", lambda search_folder, request, *_: asked.append(request) or NONE)
     monkeypatch.setattr("tune_cl.cli.confirm.ConfirmCommand.render", lambda command, document: "")
     assert main(["confirm", "toy", "--storage", str(tmp_path)]) == 0
-    assert asked == [Request()] == [Request(None, 5, "test", "holm")]
+    assert asked == [Request()]
     folder = SearchFolder(Path("/runs"), "toy")
-    line = Request(2, 4, "dev", "bh", selection_seeds=3).command(folder, "head:6379")
-    options = "--address head:6379 --top 2 --seeds 4 --split dev --correction bh --selection-seeds 3"
+    line = Request(top=2, seeds=4, split="dev", correction="bh", selection_seeds=3).command(folder, "head:6379")
+    options = "--address head:6379 --top 2 --selection-seeds 3 --seeds 4 --split dev --correction bh"
     assert line.endswith(f"confirm toy --storage /runs {options}")
-    assert Request(2, 4, "dev", "bh").command(folder, None).endswith("bh")
-    assert "--until-settled --max-seeds 7" in Request(until_settled=True, max_seeds=7).command(folder, None)
     with pytest.raises(ConfigError):
         Request(until_settled=True, max_seeds=101)
 

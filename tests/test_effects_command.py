@@ -19,6 +19,7 @@ from trainables.data import load_data
 from tune_cl import run_confirmation, run_effects, run_search, run_trainings
 from tune_cl.api.effects import recorded_effects
 from tune_cl.cli import main
+from tune_cl.confirmation.request import EffectsRequest
 from tune_cl.confirmation.training import ended_result
 from tune_cl.effects.pairs import FamilyEffects, last_effects
 from tune_cl.effects.words import sentences_of_search
@@ -29,7 +30,7 @@ from tune_cl.history.state import experiment_of, replay
 from tune_cl.inputs import inputs_of
 from tune_cl.report.facts import effects_facts
 from tune_cl.report.page import effects_html
-from tune_cl.run_effects import EffectsRequest, measure_effects
+from tune_cl.run_effects import measure_effects
 from tune_cl.run_trainings import SeedTrainings, replicates_of
 from tune_cl.search.progress_panel import NoPanel
 from tune_cl.search.trials import Plan
@@ -101,7 +102,7 @@ def search(tmp_path: Path, data: Path) -> SearchFolder:
 
 
 def measured(search_folder: SearchFolder, seeds: int = 2, split: str = "test") -> FamilyEffects:
-    return measure_effects(tracked(search_folder), EffectsRequest(seeds, split), None)
+    return measure_effects(tracked(search_folder), EffectsRequest(seeds=seeds, split=split), None)
 
 
 def test_the_search_s_own_pairs_are_compared_on_dev(search: SearchFolder) -> None:
@@ -287,5 +288,5 @@ def test_a_search_ends_with_the_further_seeds(
 
 def test_requests_that_make_no_sense() -> None:
     with pytest.raises(ConfigError) as raised:
-        EffectsRequest(0, "train")
+        EffectsRequest(seeds=0, split="train")
     assert len(raised.value.problems) == 2

@@ -12,17 +12,22 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
+import tune_cl
 from tests.support.confirm_documents import made_verdict, opponent_of, row_of, run_of
 from tests.support.letor_data import letor_data, letor_text
 from tests.support.terminal import result
 from tests.support.tracking_cases import fresh_database
 from trainables.core.errors import ConfigError, WorkFailed
 from trainables.evaluation.trec_files import write_per_query
-from tune_cl.cli import command_of, main, search
-from tune_cl.cli.confirm import confirm_folds, searches_of_folds
+from tune_cl import run_search
+from tune_cl.api.folds import FoldSearches, searches_of_folds
+from tune_cl.cli import command_of, main
 from tune_cl.confirmation.folds import joined
 from tune_cl.confirmation.request import Request
 from tune_cl.confirmation.verdict import Fair, VerdictFacts
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.history.search_folder import SearchFolder
+from tune_cl.search_document import SearchResult
 
 VALUES = {  # per-query values of each fold: plain, then the curriculum
     "Fold1": ([0.1, 0.5, 0.4], [0.4, 0.6, 0.5]),
@@ -47,7 +52,7 @@ def of_fold(folder: Path, fold: str, label: str) -> VerdictFacts:
 
 def test_the_queries_of_all_folds_are_tested_together(tmp_path: Path) -> None:
     verdicts = [of_fold(tmp_path, fold, label) for fold, label in (("Fold1", "n=2"), ("Fold2", "n=5"))]
-    verdict = joined("toy", verdicts, Request(seeds=1))
+    verdict = joined("toy", verdicts)
     document = verdict.document
     [row] = document["configurations"]
     plain, curriculum = (np.concatenate([VALUES[fold][arm] for fold in VALUES]) for arm in (0, 1))
@@ -62,9 +67,9 @@ def test_the_queries_of_all_folds_are_tested_together(tmp_path: Path) -> None:
     text = command_of("confirm").render(verdict)
     assert "8 queries" in text and "toy-Fold1" in text and "n=2 / n=5" in text
     with pytest.raises(WorkFailed, match="all folds"):
-        joined("toy", verdicts, Request(seeds=1, each=True))
+        joined("toy", [replace(one, asked=Request(seeds=1, each=True)) for one in verdicts])
     with pytest.raises(ConfigError, match="--until-settled"):
-        confirm_folds("toy", ["toy-Fold1"], Request(until_settled=True), str(tmp_path), None)
+        FoldSearches("toy", [SimpleNamespace(name="toy-Fold1")]).confirm(until_settled=True)
 
 
 def test_run_searches_each_fold_in_order(
@@ -75,13 +80,13 @@ def test_run_searches_each_fold_in_order(
         (tmp_path / "data" / fold / "train.txt").write_text("")
     asked: list[tuple[str, str]] = []
 
-    def searched(space: str, data: Path, name: str, storage: str, **_: Any) -> SimpleNamespace:
-        asked.append((data.name, name))
-        (tmp_path / "runs" / name).mkdir(parents=True)
-        (tmp_path / "runs" / name / "journal.jsonl").write_text("{}\n")
-        return SimpleNamespace(result=result(0.5, 0.4, search=name, storage=storage))
+    def started(experiment: Experiment, folder: SearchFolder, *_: Any) -> SearchResult:
+        asked.append((Path(experiment.value("data.source")).name, folder.name))
+        folder.folder.mkdir(parents=True)
+        folder.journal.write_text("{}\n")
+        return result(0.5, 0.4, search=folder.name, storage=str(folder.storage))
 
-    monkeypatch.setattr(search, "run", searched)
+    monkeypatch.setattr(run_search, "start_search", started)
     command = ["run", "ferro2018", "--data", str(tmp_path / "data"), "--storage", str(tmp_path / "runs")]
     assert main(command) == 0
     assert asked == [("Fold2", "ferro2018-Fold2"), ("Fold10", "ferro2018-Fold10")]
@@ -109,3 +114,8 @@ def test_two_folds_from_search_to_verdict(tmp_path: Path, capfd: pytest.CaptureF
     assert len(document["configurations"]) == 2 and document["queries"] == 24 and document["seeds"] == [1]
     assert all(row["ci95_new"][0] <= row["difference"] <= row["ci95_new"][1] for row in document["configurations"])
     assert document["folds"][1] == "ferro2018-Fold2"
+    folds = tune_cl.open_search("ferro2018", tmp_path / "runs")
+    assert isinstance(folds, FoldSearches) and folds.verdict
+    again = [(row.label, row.difference) for row in folds.verdict.configurations]
+    assert again == [(row["label"], row["difference"]) for row in document["configurations"]]
+    assert set(folds.trials["search"]) == {"ferro2018-Fold1", "ferro2018-Fold2"}

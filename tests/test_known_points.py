@@ -8,7 +8,7 @@ import pytest
 
 from trainables.core.errors import ConfigError
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.known_points import read_points
+from tune_cl.experiment.known_points import NO_PORTFOLIO, published
 from tune_cl.experiment.load import from_yaml, load_experiment
 
 SPACE = """
@@ -72,10 +72,10 @@ def test_what_does_not_fit_is_left_out_and_said_where_nothing_does(
     assert (note in experiment.notes) == (not left)
 
 
-def test_the_portfolio_is_the_published_ones_until_there_is_one(tmp_path: Path) -> None:
+def test_the_portfolio_is_the_published_ones(tmp_path: Path) -> None:
     experiment = of(tmp_path, "search.points=portfolio")
     assert experiment.search.first == of(tmp_path).search.first
-    assert any("there is no portfolio yet" in note for note in experiment.notes)
+    assert NO_PORTFOLIO in experiment.notes
 
 
 def test_another_name_is_refused(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_another_name_is_refused(tmp_path: Path) -> None:
 
 
 def test_every_published_curriculum_lies_in_a_space_that_opens_its_keys(tmp_path: Path) -> None:
-    for curriculum in read_points("published"):
+    for curriculum in published():
         grows = "curriculum.subset" in curriculum
         opened = {key: value for key, value in curriculum.items() if grows or key != "curriculum.switch"}
         keys = [f"{key}={{choice: [{value}]}}" for key, value in opened.items()]

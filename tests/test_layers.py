@@ -26,6 +26,7 @@ LAYERS = (  # lowest first; a module belongs to the longest prefix of its name
     "trainables",
     "tune_cl.testing",
     "tune_cl.process",
+    "tune_cl.command_options",
     "tune_cl.space",
     "tune_cl.samplers",
     "tune_cl.schedulers",

@@ -17,7 +17,7 @@ from trainables.training.trainer import Training
 from tune_cl import run_confirmation as runner
 from tune_cl.cli import main
 from tune_cl.confirmation.plan import Variances, of_pilot, plan_of
-from tune_cl.confirmation.request import MANY, Request
+from tune_cl.confirmation.request import MANY, PlanRequest, Request
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.run_confirmation import pilot
@@ -37,7 +37,7 @@ def drawn(known: Components, seeds: int, queries: int) -> np.ndarray:
 def test_the_table_is_what_the_test_can_show() -> None:
     trained = [{"metrics": {"seconds": 36.0}}]
     state: Any = SimpleNamespace(name="toy", metric="map", confirmations=trained, by_number=list)
-    plan = plan_of(state, Variances(KNOWN, 100, "a test"), None, 0.8, 2)
+    plan = plan_of(state, Variances(KNOWN, 100, "a test"), PlanRequest(top=2))
     row = next(row for row in plan["table"] if (row["seeds"], row["queries"]) == (10, 200))
     assert row["detectable"] == pytest.approx(detectable(KNOWN, 10, 200))
     assert row["hours"] == pytest.approx((10 * 2 + 2 * 2) * 36 / 3600), "after the selection"

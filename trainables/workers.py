@@ -143,8 +143,8 @@ def work(config: dict[str, Any]) -> None:
         try:
             value = worker.do(command)
         except Exception as error:
-            told = isinstance(error, (UserError, WorkFailed, *DAMAGED)) or fault_of(error)
-            if not (told and ray.get(queue.all_fail.remote(ranks.rank, ranks.count, number, error))):
+            worded = isinstance(error, (UserError, WorkFailed, *DAMAGED)) or fault_of(error)
+            if not (worded and ray.get(queue.all_fail.remote(ranks.rank, ranks.count, number, error))):
                 raise  # Ray Train starts all again
         else:
             if ranks.rank == 0:

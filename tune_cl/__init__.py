@@ -17,6 +17,7 @@ HOMES = {  # the module that each public name comes from
     "ConfigError": "trainables.core.errors",
     "Curriculum": "trainables.loops.curriculum",
     "DataError": "trainables.core.errors",
+    "FoldSearches": "tune_cl.api.folds",
     "Interrupted": "trainables.core.errors",
     "ObjectiveTrial": "trainables.training.objective",
     "Ranker": "tune_cl.api.rankers",
@@ -35,11 +36,11 @@ HOMES = {  # the module that each public name comes from
     "load_plugins": "trainables.core.plugins",
     "load_ranker": "tune_cl.api.rankers",
     "loss": "trainables.training.losses",
-    "open_search": "tune_cl.api.search",
+    "open_search": "tune_cl.api.start",
     "pacing": "trainables.curriculum.pacing",
     "ranker": "trainables.rankers.registration",
     "reader": "trainables.data.readers",
-    "run": "tune_cl.api.search",
+    "run": "tune_cl.api.start",
     "scoring": "trainables.curriculum.scoring",
     "train": "tune_cl.api.training",
     "trainer": "trainables.config.trainers",
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from trainables.training.calls import TrainingEnded as TrainingEnded
     from trainables.training.losses import loss as loss
     from trainables.training.objective import ObjectiveTrial as ObjectiveTrial
+    from tune_cl.api.folds import FoldSearches as FoldSearches
     from tune_cl.api.instances import difficulty as difficulty
     from tune_cl.api.instances import instances as instances
     from tune_cl.api.rankers import Ranker as Ranker
@@ -68,8 +70,8 @@ if TYPE_CHECKING:
     from tune_cl.api.runs import baseline as baseline
     from tune_cl.api.runs import evaluate as evaluate
     from tune_cl.api.search import Search as Search
-    from tune_cl.api.search import open_search as open_search
-    from tune_cl.api.search import run as run
+    from tune_cl.api.start import open_search as open_search
+    from tune_cl.api.start import run as run
     from tune_cl.api.training import TrainedRun as TrainedRun
     from tune_cl.api.training import train as train
     from tune_cl.api.verdict import Verdict as Verdict

@@ -228,7 +228,9 @@ def write_verdict(folder: Path, verdict: VerdictFacts, command: str) -> None:
     answer = of_verdict(verdict)[0]
     without = label_free_words(label_free(verdict), verdict.metric, verdict.split)
     words = " ".join([f"{answer.title}.", *answer.sentences, *([without] if without else [])])
-    told = f"**Verdict on the search that this ranker is the best of.** {words} (On {verdict.split}, by `{command}`.)"
-    told = f"{BEGIN}\n{told}\n{END}"
+    section = (
+        f"**Verdict on the search that this ranker is the best of.** {words} (On {verdict.split}, by `{command}`.)"
+    )
+    section = f"{BEGIN}\n{section}\n{END}"
     text = read_text(path)
-    write_text(path, re.sub(f"{BEGIN}.*?{END}", lambda _: told, text, count=1, flags=re.DOTALL))
+    write_text(path, re.sub(f"{BEGIN}.*?{END}", lambda _: section, text, count=1, flags=re.DOTALL))

@@ -175,8 +175,8 @@ class Confirmation:
         look = look_at(opposed, best, queries, seen, self.request.max_seeds, compared.readings)
         self.looks.append(look)
         say(look.in_words())
-        told = {"split": self.request.split, "max_seeds": self.request.max_seeds, **as_json(look.result)}
-        event = {"event": "look", **told}
+        result = {"split": self.request.split, "max_seeds": self.request.max_seeds, **as_json(look.result)}
+        event = {"event": "look", **result}
         if text_of(event) not in self.recorded_looks:  # by an earlier attempt
             journal.append(event | {"time": time.time()})
         if look.decision == "continue":

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from trainables.config.function import Objective
-from trainables.core.errors import ConfigError, Problem, WorkFailed
+from trainables.core.errors import WorkFailed
 from trainables.core.prose import counted, say
 from trainables.evaluation.effects import SeedNoise, effects_of
-from trainables.evaluation.significance import MOST_SEEDS
 from trainables.training.checkpoint import write_json
 from tune_cl.confirmation.readings import reader_of, record_reading
-from tune_cl.confirmation.request import SeedRun, by_training, new_seeds, seed_run
+from tune_cl.confirmation.request import EffectsRequest, SeedRun, by_training, new_seeds, seed_run
 from tune_cl.confirmation.training import values_by_query
 from tune_cl.confirmation.trainings import failures_in_words
 from tune_cl.effects.pairs import (
     FEWEST,
-    SPLITS,
     FamilyEffects,
     PairEffect,
     described,
@@ -38,31 +35,6 @@ from tune_cl.search.progress_panel import Panel, PanelKind
 from tune_cl.tracking.writer import MlflowWriter, finish
 
 EXACT = SeedNoise(0.0, 1_000_000)  # where the seed changes nothing
-
-
-@dataclass(frozen=True)
-class EffectsRequest:
-    """The options of `tune-cl effects`. Raises ConfigError for values that make no sense."""
-
-    seeds: int
-    split: str = "test"
-
-    def __post_init__(self) -> None:
-        problems = []
-        if not 1 <= self.seeds <= MOST_SEEDS:
-            problems.append(Problem("--seeds", f"{self.seeds} is not between 1 and {MOST_SEEDS}", "2 or 3"))
-        if self.split not in SPLITS:
-            problems.append(Problem("--split", f"'{self.split}' is not a split for a test", " or ".join(SPLITS)))
-        if problems:
-            raise ConfigError(problems)
-
-    def command(self, search_folder: SearchFolder, address: str | None) -> str:
-        """What a user types to ask for it."""
-        return f"{search_folder.command('effects', address)} --seeds {self.seeds} --split {self.split}"
-
-    def call(self, search_folder: SearchFolder, address: str | None) -> str:
-        """The same in Python."""
-        return search_folder.call("effects", seeds=self.seeds, split=self.split, address=address)
 
 
 class PairTrainings:

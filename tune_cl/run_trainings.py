@@ -115,8 +115,8 @@ class SeedTrainings:
     def _own_checkpoints(self) -> dict[str, list[str]]:
         """Checkpoints of trainings that were broken off: a journal from somebody else may name any folder."""
         recorded = self.state.training_checkpoints.items()
-        own = {name: [own_checkpoint(path, self.search_folder) for path in paths] for name, paths in recorded}
-        return {name: [path for path in paths if path] for name, paths in own.items()}
+        checkpoints = {name: [own_checkpoint(path, self.search_folder) for path in paths] for name, paths in recorded}
+        return {name: [path for path in paths if path] for name, paths in checkpoints.items()}
 
     def _has_result(self, run: SeedRun) -> bool:
         """Whether a run has a result; says so if that is damaged: it is made again."""

@@ -108,9 +108,9 @@ class SearchResult:
     @property
     def document(self) -> dict[str, Any]:
         """The JSON document of `run` and `resume`."""
-        told = asdict(self)
-        address = told.pop("address")
-        return told | ({"address": address} if address else {})
+        values = asdict(self)
+        address = values.pop("address")
+        return values | ({"address": address} if address else {})
 
 
 def best_of(state: SearchState, arm: Arm | None = None) -> Trial | None:

@@ -119,8 +119,8 @@ def load_objective(text: str) -> Objective:
     module = _module(Path(path))
     function = getattr(module, name, None)
     if function is None:
-        own = [key for key, value in vars(module).items() if inspect.isfunction(value)]
-        right = nearest(name, own) if own else "a file that defines it"
+        functions = [key for key, value in vars(module).items() if inspect.isfunction(value)]
+        right = nearest(name, functions) if functions else "a file that defines it"
         raise ConfigError(Problem(OPTION, f"{path} has no function '{name}'", right))
     return objective_of(function)
 

@@ -488,8 +488,8 @@ class TrainingRun(Section):
     def teachers(self) -> list[str]:
         """What the order, the loss or the negatives read of teachers, some of TEACHERS."""
         needs = SCORINGS[self.curriculum.scoring].needs if self.curriculum.reads_scoring else frozenset()
-        own = {"teacher"} if self.training.reads_teacher else set()
-        return [need for need in TEACHERS if need in needs | own]
+        teacher = {"teacher"} if self.training.reads_teacher else set()
+        return [need for need in TEACHERS if need in needs | teacher]
 
     def in_force(self) -> dict[str, Any]:
         """The flat keys that affect this training, with values: no δ without pacing, no m without weighting, ..."""

@@ -115,8 +115,8 @@ def objective_fields(entries: Mapping[str, Any]) -> dict[str, FieldInfo]:
     for key in (*hidden, OBJECTIVE, PARAMETERS, "ranker"):
         del fields[key]
     fields["ranker.name"] = FieldInfo(annotation=str, description="name of the model")
-    own = {key: value for key, value in entries.items() if key.startswith(f"{PARAMETERS}.")}
-    for key, value in own.items():
+    parameters = {key: value for key, value in entries.items() if key.startswith(f"{PARAMETERS}.")}
+    for key, value in parameters.items():
         numbers = isinstance(value, Mapping) and value.keys() & {"uniform", "loguniform"}
         fields[key] = FieldInfo(annotation=float) if numbers else FieldInfo(annotation=Any)
     return fields

@@ -28,8 +28,12 @@ def losses_like(run: TrainingRun, task: Task) -> list[str]:
         other = run.model_copy(update={"training": run.training.model_copy(update={"loss": name})})
         return not misfits(other) and not task_misfits(other, task)
 
-    own = LOSSES[run.training.loss]
-    others = [name for name, loss in LOSSES.items() if loss.kind == own.kind and not loss.reads_teacher and fits(name)]
+    training_loss = LOSSES[run.training.loss]
+    others = [
+        name
+        for name, loss in LOSSES.items()
+        if loss.kind == training_loss.kind and not loss.reads_teacher and fits(name)
+    ]
     return list(dict.fromkeys([run.training.loss, *others]))
 
 

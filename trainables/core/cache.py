@@ -44,15 +44,15 @@ def cache_root() -> Path:
 
 @cache
 def _of_home(wanted: Path) -> Path:
-    there = next(folder for folder in (wanted, *wanted.parents) if folder.exists())
-    if os.access(there, os.W_OK):
+    existing = next(folder for folder in (wanted, *wanted.parents) if folder.exists())
+    if os.access(existing, os.W_OK):
         return wanted
     folder = Path(gettempdir()) / f"tune_cl-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()  # in a folder of all users, somebody else may have made it
     if not S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
-        raise ConfigError(Problem(ROOT, f"neither {there} nor {folder} can hold the cache", "a folder of yours"))
-    say(f"note: {there} cannot be written to: caches are in {folder}; {ROOT} puts them elsewhere")
+        raise ConfigError(Problem(ROOT, f"neither {existing} nor {folder} can hold the cache", "a folder of yours"))
+    say(f"note: {existing} cannot be written to: caches are in {folder}; {ROOT} puts them elsewhere")
     return folder
 
 

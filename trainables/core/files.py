@@ -38,12 +38,12 @@ def require_folder(option: str, path: Path) -> None:
     """
     if ".." in path.parts:  # this may follow a folder that does not exist yet
         path = Path(os.path.abspath(path))
-    there = folder_on_the_way(option, path)
+    existing = folder_on_the_way(option, path)
     try:
-        with TemporaryDirectory(prefix=".tune_cl-", dir=there) as trial:
-            Path(trial, *path.parts[len(there.parts) :]).mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=".tune_cl-", dir=existing) as trial:
+            Path(trial, *path.parts[len(existing.parts) :]).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise unwritable(option, there, error) from None
+        raise unwritable(option, existing, error) from None
 
 
 def unwritable(option: str, folder: Path, error: OSError) -> ConfigError:
@@ -53,10 +53,10 @@ def unwritable(option: str, folder: Path, error: OSError) -> ConfigError:
 
 def folder_on_the_way(option: str, path: Path) -> Path:
     """The path, or its nearest ancestor that exists. Raises ConfigError if that is not a folder."""
-    there = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
-    if not os.path.isdir(there):
-        raise ConfigError(Problem(option, f"'{there}' is not a folder", "a path through folders"))
-    return there
+    existing = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
+    if not os.path.isdir(existing):
+        raise ConfigError(Problem(option, f"'{existing}' is not a folder", "a path through folders"))
+    return existing
 
 
 def is_device_or_pipe(path: Path) -> bool:

@@ -190,8 +190,8 @@ def _module_digest(module: ModuleType) -> str:
     package = sys.modules[_package(module.__name__)]
     folders = [Path(folder) for folder in getattr(package, "__path__", [])]
     files = [(str(path.relative_to(folder)), path) for folder in folders for path in sorted(folder.rglob("*.py"))]
-    own = [(package.__name__, Path(package.__file__))] if not folders and package.__file__ else []
-    return digest_of(files or own)
+    initial = [(package.__name__, Path(package.__file__))] if not folders and package.__file__ else []
+    return digest_of(files or initial)
 
 
 def plugin_of(entry: Entry[Any]) -> Plugin | None:

@@ -144,13 +144,13 @@ def set_waits(begun: Iterable[Wait], ended: Iterable[Wait] = ()) -> None:
 
 
 def _tell_of_waits() -> None:
-    told: dict[Wait, float] = {}  # when each is told of next
+    due: dict[Wait, float] = {}  # when each is told of next
     while not Event().wait(SILENCE / 10):
         waits, now = dict(_waits), monotonic()
-        told = {wait: told.get(wait, since + SILENCE) for wait, since in waits.items()}
-        for wait in [wait for wait in waits if now >= told[wait]]:
+        due = {wait: due.get(wait, since + SILENCE) for wait, since in waits.items()}
+        for wait in [wait for wait in waits if now >= due[wait]]:
             log.warning("still waiting for %s, for %.0f s so far", wait[1], now - waits[wait])
-            told[wait] += EVERY
+            due[wait] += EVERY
 
 
 def is_remote(address: str | Path) -> bool:
@@ -322,7 +322,7 @@ def earlier(checkpoint: str) -> list[str]:
         return [str(one) for one in sorted(folders, reverse=True)]
     split = urlsplit(checkpoint)
     parent = urlunsplit(split._replace(path=split.path.rpartition("/")[0]))
-    own = unquote(split.path.rpartition("/")[2])
+    file_name = unquote(split.path.rpartition("/")[2])
     names = {PurePosixPath(name).parts[0] for name in retry_on_fault(lambda: files_below(parent))}
-    before = [name for name in names if PurePosixPath(name).match(CHECKPOINTS) and name < own]
+    before = [name for name in names if PurePosixPath(name).match(CHECKPOINTS) and name < file_name]
     return [joined(parent, name) for name in sorted(before, reverse=True)]

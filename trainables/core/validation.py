@@ -120,11 +120,11 @@ def needs(model: type[BaseModel], prefix: str = "", outer: tuple[str, ...] = ())
     """Dotted key -> what it needs to have an effect, in words, for all keys that need anything."""
     conditions: dict[str, str] = {}
     for name, field in model.model_fields.items():
-        own = (*(item.words for item in field.metadata if isinstance(item, ActiveIf)), *outer)
+        all_conditions = (*(item.words for item in field.metadata if isinstance(item, ActiveIf)), *outer)
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            conditions |= needs(field.annotation, f"{prefix}{name}.", own)
-        elif own:
-            conditions[f"{prefix}{name}"] = ", and ".join(own)
+            conditions |= needs(field.annotation, f"{prefix}{name}.", all_conditions)
+        elif all_conditions:
+            conditions[f"{prefix}{name}"] = ", and ".join(all_conditions)
     return conditions
 
 

@@ -144,6 +144,6 @@ def load_data_folder(folder: Path) -> RankingData:
     columns |= {name: tuple(value) if isinstance(value := meta[name], list) else value for name in _META}
     splits = {}
     for split in meta["splits"]:
-        mine: dict[str, Any] = {name: arrays.get(f"{split}.{name}") for name in _SPLIT_ARRAYS}
-        splits[split] = Split(**mine)
+        of_split: dict[str, Any] = {name: arrays.get(f"{split}.{name}") for name in _SPLIT_ARRAYS}
+        splits[split] = Split(**of_split)
     return RankingData(**columns, splits=splits)

@@ -264,9 +264,9 @@ class Pool:
         longest = max((len(context.docstring.parts) for context in contexts), default=0)
         rows: list[list[int]] = [[] for _ in contexts]
         for fold in self._folds(split):
-            mine = np.flatnonzero((right >= fold.start) & (right < fold.stop))
-            nearest, _ = self.bm25.within(fold).top(queries, NEAREST + longest, mine)
-            for index, near in zip(mine.tolist(), (nearest + fold.start).tolist(), strict=True):
+            in_fold = np.flatnonzero((right >= fold.start) & (right < fold.stop))
+            nearest, _ = self.bm25.within(fold).top(queries, NEAREST + longest, in_fold)
+            for index, near in zip(in_fold.tolist(), (nearest + fold.start).tolist(), strict=True):
                 rows[index] = [int(right[index]), *self._wrong(contexts[index], near, fold, rng)]
         return rows
 
@@ -280,8 +280,8 @@ class Pool:
 
     def _wrong(self, context: Context, nearest: list[int], fold: slice, rng: np.random.Generator) -> list[int]:
         """Up to CANDIDATES - 1 rows, none of them a part of the context's own documentation string."""
-        own = {self.rows.get(normalised(text)) for text in context.docstring.parts}
-        near = [row for row in nearest if row not in own][:NEAREST]
+        rows_of_context = {self.rows.get(normalised(text)) for text in context.docstring.parts}
+        near = [row for row in nearest if row not in rows_of_context][:NEAREST]
         far = rng.integers(fold.start, fold.stop, 8 * CANDIDATES).tolist()
-        drawn = chain(rng.permutation(near).tolist()[:NEAR], (row for row in far if row not in own))
+        drawn = chain(rng.permutation(near).tolist()[:NEAR], (row for row in far if row not in rows_of_context))
         return list(dict.fromkeys(drawn))[: CANDIDATES - 1]

@@ -214,13 +214,13 @@ def _hardest(
     that has fewer."""
     parts, part_of = np.unique(np.stack([start, below]), axis=1, return_inverse=True)
     begin, length = parts  # positives of one query and grade share their negatives
-    own = np.cumsum(length) - length
+    starts = np.cumsum(length) - length
     part = np.repeat(np.arange(len(length)), length)
-    rows = easier[np.arange(len(part)) + (begin - own)[part]]
+    rows = easier[np.arange(len(part)) + (begin - starts)[part]]
     hardness = hard.hardness[rows]
     rows = rows[np.lexsort((-np.where(np.isnan(hardness), -np.inf, hardness), part))]
     low, high = np.minimum(hard.first, length) - 1, np.minimum(hard.last, length)
-    return rows, (own + low)[part_of], (high - low)[part_of]
+    return rows, (starts + low)[part_of], (high - low)[part_of]
 
 
 def _grade_as_negative(split: Split, scored: np.ndarray) -> np.ndarray:

@@ -126,12 +126,12 @@ def _of_any_documents(
 
 def _other_documents(split: Split, rows: np.ndarray, documents: int, seed: int) -> np.ndarray:
     """A document for each of these rows, drawn from all that are not candidates of its query."""
-    own, draws = split.owner * documents, generator(seed, "label noise, documents")
-    present, drawn = own + split.document, np.zeros(len(rows), np.int64)
+    keys, draws = split.owner * documents, generator(seed, "label noise, documents")
+    present, drawn = keys + split.document, np.zeros(len(rows), np.int64)
     wrong = np.ones(len(rows), bool)
     while wrong.any():
         drawn[wrong] = draws.integers(documents, size=int(wrong.sum()))
-        pairs = own[rows] + drawn
+        pairs = keys[rows] + drawn
         wrong = np.isin(pairs, present)
         wrong[np.setdiff1d(np.arange(len(rows)), np.unique(pairs, return_index=True)[1])] = True
     return drawn

@@ -248,8 +248,11 @@ def _common(cube: np.ndarray, noise: _Noise | None) -> list[tuple[float, float]]
         parts.append((max(0.0, of_seed - noise.of_seed * together) / seeds, seeds - 1.0))
     if queries > 1:
         by_query = cube.mean(axis=1)
-        own = by_query - by_query.mean(axis=0)
-        of_query, of_each = float(by_query.mean(axis=0).var(ddof=1)), float(own.var(axis=1, ddof=1).sum()) / (pairs - 1)
+        centred = by_query - by_query.mean(axis=0)
+        of_query, of_each = (
+            float(by_query.mean(axis=0).var(ddof=1)),
+            float(centred.var(axis=1, ddof=1).sum()) / (pairs - 1),
+        )
         share = together if noise is None else together * (pairs - 1) / (pairs * (1 - together))
         parts.append((max(0.0, of_query - of_each * share) / queries, queries - 1.0))
     return parts

@@ -67,9 +67,9 @@ def _of_ir_measures(name: str) -> Any | None:
 
     if re.search(r"@(?!([1-9][0-9]{0,5}|0?\.[0-9]+)$)|rel=0", name):  # a cut or level on which pytrec_eval crashes
         return None
-    own = {key.lower(): key for key in ir_measures.measures.registry}
+    names = {key.lower(): key for key in ir_measures.measures.registry}
     family = re.match(r"[^(@]*", name)
-    spelled = own.get(family[0].lower(), family[0]) + name[family.end() :] if family else name
+    spelled = names.get(family[0].lower(), family[0]) + name[family.end() :] if family else name
     for parse in (ir_measures.parse_measure, ir_measures.parse_trec_measure):
         try:
             found = parse(spelled)

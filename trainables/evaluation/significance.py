@@ -114,9 +114,9 @@ def seed_prior(means: Iterable[np.ndarray]) -> SeedPrior:
     """From the means over the queries [N_i] of each configuration's seeds. Trainings that collapsed do not count; one
     seed says nothing, and equal means are not a variance."""
     sound = [each[~collapsed(each)] for each in means]
-    told = [each for each in sound if len(each) > 1 and np.ptp(each)]
-    variances = [float(each.var(ddof=1)) for each in told]
-    return SeedPrior(tuple(variances), tuple(len(each) - 1.0 for each in told))
+    several = [each for each in sound if len(each) > 1 and np.ptp(each)]
+    variances = [float(each.var(ddof=1)) for each in several]
+    return SeedPrior(tuple(variances), tuple(len(each) - 1.0 for each in several))
 
 
 @dataclass(frozen=True)
@@ -169,8 +169,8 @@ def _paired_spreads(pairs: Sequence[Pair]) -> list[Spread]:
     references = [reference.tobytes() for _, reference in pairs]
     for one in dict.fromkeys(references):
         places = [place for place, reference in enumerate(references) if reference == one]
-        own = _moderated_spreads([pairs[place] for place in places])
-        spreads |= dict(zip(places, own, strict=True))
+        moderated = _moderated_spreads([pairs[place] for place in places])
+        spreads |= dict(zip(places, moderated, strict=True))
     return [spreads[place] for place in range(len(pairs))]
 
 
@@ -187,9 +187,9 @@ def _unpaired_spreads(pairs: Sequence[Pair]) -> list[Spread]:
     arms = {values.tobytes(): np.round(values.mean(axis=1), 12) for pair in pairs for values in pair}
     spreads = []
     for pair in pairs:
-        own = {values.tobytes() for values in pair}
+        contents = {values.tobytes() for values in pair}
         variances = np.array([_error(arms[values.tobytes()]) ** 2 * len(values) for values in pair])
-        others = seed_prior(means for key, means in arms.items() if key not in own)
+        others = seed_prior(means for key, means in arms.items() if key not in contents)
         few = len(pair[0]) - 1.0
         variance, freedom = welch(variances, few)
         spreads.append(_lent(variances, few, float(variance), float(freedom), others))

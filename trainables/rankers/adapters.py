@@ -30,9 +30,9 @@ def target_names(model: nn.Module, settings: LoraSettings) -> list[str]:
         return linear
     missing = [target for target in settings.targets if not any(_is_named(name, target) for name in linear)]
     if missing:
-        there = dict.fromkeys(name.rpartition(".")[2] for name in linear)
+        layers = dict.fromkeys(name.rpartition(".")[2] for name in linear)
         wrong = f"no linear layer of the model is named {', '.join(map(repr, missing))}"
-        raise ConfigError(Problem(TARGETS, wrong, f"some of {', '.join(there)}; null: all"))
+        raise ConfigError(Problem(TARGETS, wrong, f"some of {', '.join(layers)}; null: all"))
     return [name for name in linear if any(_is_named(name, target) for target in settings.targets)]
 
 

@@ -113,21 +113,24 @@ class TextTemplate:
 def form_of(files: Mapping[str, str], settings: BiEncoderSettings, max_length: int) -> Sentences:
     """What a ranker makes of its encoder's vectors: as its text files say, and where they leave it open as its keys do.
     Raises ConfigError for keys that say something else than the model's folder."""
-    own = json.loads(files.get(FORM, "{}"))
-    _require_same("pooling", settings, own.get("pooling"))
-    _require_same("similarity", settings, own.get("similarity"))
+    saved_form = json.loads(files.get(FORM, "{}"))
+    _require_same("pooling", settings, saved_form.get("pooling"))
+    _require_same("similarity", settings, saved_form.get("similarity"))
     config = json.loads(files.get(CONFIG, "{}"))
     generates = any(name.endswith(("ForCausalLM", "GPT2LMHeadModel")) for name in config.get("architectures") or [])
     language_model = generates and config.get("is_causal", True)
-    similarity = settings.similarity or own.get("similarity") or "cosine"
+    similarity = settings.similarity or saved_form.get("similarity") or "cosine"
     return Sentences(
-        pooling=settings.pooling or own.get("pooling") or ("lasttoken" if language_model else "mean"),
+        pooling=settings.pooling or saved_form.get("pooling") or ("lasttoken" if language_model else "mean"),
         similarity=similarity,
-        normalised=own.get("normalised", False) or similarity == "cosine",
+        normalised=saved_form.get("normalised", False) or similarity == "cosine",
         max_length=max_length,
-        lengths=(settings.query_length or own.get("lengths", [None])[0], own.get("lengths", [None, None])[1]),
+        lengths=(
+            settings.query_length or saved_form.get("lengths", [None])[0],
+            saved_form.get("lengths", [None, None])[1],
+        ),
         prompts=tuple(json.loads(files.get(PROMPTS, '["", ""]'))),
-        dimensions=max(nested(settings)) if nested(settings) else own.get("dimensions"),
+        dimensions=max(nested(settings)) if nested(settings) else saved_form.get("dimensions"),
         dense=tuple(_dense_configs(files)),
         table="" if TABLE in files else None,
     )
@@ -251,8 +254,8 @@ class BiEncoder(PretrainedRanker):
         if asked == (None, None):
             return {}
         form = read_folder(settings.model).sentences
-        own = form.prompts if form else ("", "")
-        return {PROMPTS: json.dumps([own[side] if text is None else text for side, text in enumerate(asked)])}
+        prompts = form.prompts if form else ("", "")
+        return {PROMPTS: json.dumps([prompts[side] if text is None else text for side, text in enumerate(asked)])}
 
     def most_tokens(self, files: Mapping[str, str]) -> int:
         longest = super().most_tokens(files)

@@ -56,12 +56,14 @@ class PretrainedRanker(Ranker):
         """The seed is not used: the vocabulary is the model's, and that of `tiny` follows from the training texts."""
         from_front = keeps_latest(data, settings.keep)
         if settings.model == TINY:
-            own = self.own_files(settings)
-            digest = digest_of(data.digest, TINY, settings.vocabulary_size, from_front, *([own] if own else []))
+            files_of_ranker = self.own_files(settings)
+            digest = digest_of(
+                data.digest, TINY, settings.vocabulary_size, from_front, *([files_of_ranker] if files_of_ranker else [])
+            )
             return cached_text_side(
                 self.cache_kind,
                 digest,
-                lambda: self._text_side(data, settings, tiny_files(data, settings, from_front) | own),
+                lambda: self._text_side(data, settings, tiny_files(data, settings, from_front) | files_of_ranker),
             )
         files = self.files(settings, from_front)
         return cached_text_side(

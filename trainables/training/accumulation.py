@@ -31,8 +31,8 @@ class Accumulation:
         """Sums loss_of(part) over the parts of a batch of `size` samples. Leaves the sum's gradient in the module's
         parameters and returns the sum, detached: over this process's part of the batch, while the gradient is that of
         all. Raises WorkFailed if not even one sample fits."""
-        own = self.ranks.part(size)
-        loss = self._repeated(own.stop - own.start, lambda: self._sum(module, own, loss_of))
+        part = self.ranks.part(size)
+        loss = self._repeated(part.stop - part.start, lambda: self._sum(module, part, loss_of))
         self.ranks.sum_gradients(module)
         return loss
 
@@ -53,10 +53,10 @@ class Accumulation:
         the others 0.
         """
 
-        own = -(-size // self.ranks.count)
+        of_rank = -(-size // self.ranks.count)
 
         def work() -> Tensor:
-            parts = self.ranks.count * -(-own // min(self.samples or own, own))
+            parts = self.ranks.count * -(-of_rank // min(self.samples or of_rank, of_rank))
             return self._sum_through_vectors(module, encoders(parts), loss_of)
 
         if self.ranks.count == 1:
@@ -92,9 +92,9 @@ class Accumulation:
             for encode in encoders:
                 states.append(self._random_state())
                 parts.append(encode())
-        own = torch.cat(parts)
-        rows, size = self.ranks.rows(len(own), own.device)
-        vectors = self.ranks.merged(own, rows, size).requires_grad_()
+        joined = torch.cat(parts)
+        rows, size = self.ranks.rows(len(joined), joined.device)
+        vectors = self.ranks.merged(joined, rows, size).requires_grad_()
         loss = loss_of(vectors)
         gradient = torch.autograd.grad(loss, vectors)[0][rows]
         for encode, state, part in zip(encoders, states, gradient.split([len(part) for part in parts]), strict=True):
@@ -131,8 +131,8 @@ class Accumulation:
 
     def _random_state(self) -> list[Tensor]:
         """The state that dropout draws from: that of the CPU's generator, and of the GPU's if the device is one."""
-        own = [torch.cuda.get_rng_state(self.device)] if self.device.type == "cuda" else []
-        return [torch.get_rng_state(), *own]
+        states = [torch.cuda.get_rng_state(self.device)] if self.device.type == "cuda" else []
+        return [torch.get_rng_state(), *states]
 
     def _set_random_state(self, state: list[Tensor]) -> None:
         torch.set_rng_state(state[0])

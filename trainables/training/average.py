@@ -51,9 +51,9 @@ class MovingAverage:
         """Exchanges the numbers, not the tensors: modules may refer to theirs."""
         if self.steps:
             for weight, value in zip(self.weights.values(), self.values, strict=True):
-                own = weight.clone()
+                weights = weight.clone()
                 weight.copy_(value)
-                value.copy_(own)
+                value.copy_(weights)
 
     def state(self) -> dict[str, Tensor]:
         """Copies on the CPU: the average by the weights' names, and the number of steps."""

@@ -90,9 +90,9 @@ class Conclusion:
             yield Path(self.folder)
             return
         with TemporaryDirectory(prefix="tune_cl-") as scratch:
-            own = Path(scratch) / "training"
-            yield own
-            retry_on_fault(lambda: storage.upload(own, self.folder, last=(TRAINING, RESULT)))
+            folder = Path(scratch) / "training"
+            yield folder
+            retry_on_fault(lambda: storage.upload(folder, self.folder, last=(TRAINING, RESULT)))
 
 
 def record_of(training: Progress) -> dict[str, Any]:

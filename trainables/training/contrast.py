@@ -74,7 +74,7 @@ class InBatchNegatives:
         queries = self.batcher.query_of_row[batch.positive]
         query_rows, query_of = np.unique(queries, return_inverse=True)
         document_rows, index = np.unique(self.batcher.split.document[lists], return_inverse=True)
-        own = index.reshape(lists.shape)
+        rows = index.reshape(lists.shape)
         left_out = np.isin(self._keys(queries[:, None], document_rows), self.relevant)
-        np.put_along_axis(left_out, own, False, axis=1)
-        return Contrast(query_rows, document_rows, query_of, own[:, 0], left_out)
+        np.put_along_axis(left_out, rows, False, axis=1)
+        return Contrast(query_rows, document_rows, query_of, rows[:, 0], left_out)

@@ -93,7 +93,9 @@ class ObjectiveTrial:
         Raises ConfigError for a name that is not there.
         """
         keys = self._run.curriculum
-        own = {key: getattr(keys, key) for key in ("pacing", "n", "stages", "delta", "T", "final_share", "m", "anti")}
+        schedule = {
+            key: getattr(keys, key) for key in ("pacing", "n", "stages", "delta", "T", "final_share", "m", "anti")
+        }
         named = keys.weighting not in ("none", "difficulty")
         return Curriculum(
             _array_of(difficulty, keys.scoring, "curriculum.scoring", keys.reads_scoring),
@@ -101,7 +103,7 @@ class ObjectiveTrial:
             weighting="none" if named else keys.weighting,
             ease=_array_of(ease, keys.weighting, "curriculum.weighting", True) if named else None,
             seed=self.seed,
-            **own,
+            **schedule,
         )
 
     def report(self, metrics: Mapping[str, float | Values], checkpoint: str | Path | None = None) -> None:
@@ -297,8 +299,8 @@ class ObjectiveTraining(Progress):
         return write
 
     def document(self) -> dict[str, Any]:
-        own = {"last": self.last, "best_checkpoint": self.best_checkpoint, "returned": self.returned}
-        return super().document() | own | {"best_queries": self.best_queries}
+        progress = {"last": self.last, "best_checkpoint": self.best_checkpoint, "returned": self.returned}
+        return super().document() | progress | {"best_queries": self.best_queries}
 
     def load(self, folder: Path) -> None:
         state = self.restore_progress(folder)
@@ -333,9 +335,9 @@ class ObjectiveTraining(Progress):
         self.close()
         name = self.prepared.objective.name
         with TemporaryDirectory(prefix="tune_cl-objective-") as scratch:
-            own = Path(scratch) / CHECKPOINT  # the function may write there
-            shutil.copytree(self._applied, own)
-            call = Call(partial(self._asked, split, own))
+            scratch_folder = Path(scratch) / CHECKPOINT  # the function may write there
+            shutil.copytree(self._applied, scratch_folder)
+            call = Call(partial(self._asked, split, scratch_folder))
             answer = self._answer(call)
             call.close()
         if isinstance(answer, Report):
@@ -363,9 +365,9 @@ class FunctionFailed(WorkFailed):
     """What a user's function raised. `trace`: the traceback, of the function's own frames."""
 
     def __init__(self, error: BaseException):
-        own = isinstance(error, UserError | WorkFailed)  # whose text says it all
+        in_our_words = isinstance(error, UserError | WorkFailed)  # whose text says it all
         last = last_line(error) if isinstance(error, Exception) else str(error)
-        super().__init__(str(error) if own else f"{type(error).__name__}: {last}")
+        super().__init__(str(error) if in_our_words else f"{type(error).__name__}: {last}")
         self.trace = "".join(traceback.format_exception(error))
 
 

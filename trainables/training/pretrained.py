@@ -56,13 +56,13 @@ def pretraining_run(run: TrainingRun) -> TrainingRun:
     """The training on the other data: as `run`, but without a curriculum, and with iterations, learning rate, relevance
     level and seed from the keys `training.pretrain_*`."""
     keys = run.training
-    own = {key: TrainingConfig.model_fields[key].default for key in keys.pretraining()}
+    defaults = {key: TrainingConfig.model_fields[key].default for key in keys.pretraining()}
     changed = {"max_iterations": keys.pretrain_iterations, "lr": keys.pretrain_lr or keys.lr}
     return run.model_copy(
         update={
             "data": DataConfig(source=keys.pretrain_data or ""),
             "curriculum": CurriculumConfig(),
-            "training": keys.model_copy(update=own | changed),
+            "training": keys.model_copy(update=defaults | changed),
             "evaluation": run.evaluation.model_copy(update={"relevance_level": keys.pretrain_relevance_level}),
             "seed": int(generator(keys.pretrain_seed, "pre-training").integers(2**31)),
         }
@@ -156,8 +156,8 @@ def prepare_teacher(run: TrainingRun, data: RankingData) -> tuple[TrainingRun, P
     try:
         return plain, prepare(plain, data)
     except ConfigError as error:
-        own = "curriculum.teacher." if run.curriculum.teacher.ranker else ""
-        raise ConfigError(replace(problem, location=own + problem.location) for problem in error.problems) from error
+        prefix = "curriculum.teacher." if run.curriculum.teacher.ranker else ""
+        raise ConfigError(replace(problem, location=prefix + problem.location) for problem in error.problems) from error
 
 
 def teacher_scores(run: TrainingRun, data: RankingData, split: Split, compute: Compute = here) -> np.ndarray:

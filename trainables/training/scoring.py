@@ -140,9 +140,9 @@ class Scorer:
         ranks, device = self.ranks, self.device
         order = np.argsort(costs, kind="stable")
         shared = ranks.count > 1 and len(order) >= ranks.count
-        own = order[ranks.rank :: ranks.count] if shared else order
+        part = order[ranks.rank :: ranks.count] if shared else order
         with torch.inference_mode(), self.precision.autocast(device):
-            by_cost = torch.cat(list(_in_batches(values_of, costs, own, device)))
+            by_cost = torch.cat(list(_in_batches(values_of, costs, part, device)))
             if shared:
                 rows = torch.arange(ranks.rank, len(order), ranks.count, device=device)
                 by_cost = ranks.merged(by_cost, rows, len(order))
@@ -177,10 +177,10 @@ def _nearest_of(queries: Tensor, documents: Tensor, depth: int) -> tuple[Tensor,
     device, start = queries.device, 0
     scores, index = queries.new_empty(len(queries), 0), torch.empty(len(queries), 0, dtype=torch.int64, device=device)
     for block in documents.split(DOCUMENTS_A_BLOCK):
-        own = torch.arange(start, start := start + len(block), device=device).expand(len(queries), -1)
+        places = torch.arange(start, start := start + len(block), device=device).expand(len(queries), -1)
         scores = torch.cat([scores, queries @ block.to(device).T], 1)
         scores, best = scores.topk(min(depth, scores.shape[1]), 1)
-        index = torch.cat([index, own], 1).gather(1, best)
+        index = torch.cat([index, places], 1).gather(1, best)
     return scores, index
 
 

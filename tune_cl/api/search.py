@@ -1,35 +1,29 @@
-"""Searches from Python: `tune_cl.run`, `tune_cl.open_search` and what they return."""
+"""A search from Python, as `tune_cl.run` and `tune_cl.open_search` return it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainables.config.function import Function, Objective, objective_of
-from trainables.core.plugins import Names, load_plugins
 from trainables.core.prose import say
-from trainables.data.tables_in_memory import Data, as_source
 from tune_cl.api.session import working
 from tune_cl.api.verdict import Verdict
-from tune_cl.confirmation.request import Request
+from tune_cl.confirmation.request import EffectsRequest, PlanRequest, Request
 from tune_cl.confirmation.verdict import last_verdict
 from tune_cl.experiment.experiment import PLAIN
-from tune_cl.experiment.load import Overrides, Source, requested_experiment
-from tune_cl.experiment.paths import in_any_folder
 from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import (
     DEFAULT_STORAGE,
     TRIALS,
     SearchFolder,
     existing_search_folder,
-    new_search_folder,
     with_tracking,
 )
 from tune_cl.history.state import SearchState, TrialState, experiment_of, replay
-from tune_cl.history.tracking_uri import masked, resolve_tracking_uri
+from tune_cl.history.tracking_uri import masked
 from tune_cl.process import loading
 from tune_cl.ray.access import require_ray
 from tune_cl.search.progress_panel import PanelKind, trial_status
@@ -43,75 +37,6 @@ if TYPE_CHECKING:
     from tune_cl.api.effects import SearchEffects
 
 
-def run(
-    space: Source,
-    data: Data = None,
-    ranker: str | None = None,
-    name: str | None = None,
-    trials: int | None = None,
-    max_iterations: int | None = None,
-    seed: int | None = None,
-    storage: str | Path = DEFAULT_STORAGE,
-    tracking_uri: str | None = None,
-    address: str | None = None,
-    overrides: Overrides | None = None,
-    progress: bool = True,
-    allow_open_ray: bool = False,
-    objective: Function | Objective | None = None,
-    plugins: Names = (),
-) -> Search:
-    """Runs a search to its end, as `tune-cl run` does.
-
-    space           a shipped space's name, a YAML file, or a mapping of the same tree
-    data, ranker    in place of the space's: `docstrings`, `ir_datasets:NAME`, `hf:NAME`, a folder, or tables of pairs:
-                    a DataFrame (a column `split` names its splits), a mapping of splits to DataFrames, a Dataset or
-                    DatasetDict of the datasets library; a name of `tune-cl list`
-    name            of the search; the space's name by default, numbered where it is taken
-    trials          how many, of both arms
-    max_iterations  of a trial
-    seed            of sampling and of every training
-    storage         a folder or s3://BUCKET/FOLDER
-    tracking_uri    MLflow's; by default $MLFLOW_TRACKING_URI, else a SQLite file in the storage
-    address         of a Ray cluster; by default a local Ray, which is gone when the search ends
-    overrides       dotted keys with their values, e.g. {"training.lr": 1e-4}; they win over everything else
-    progress        False: nothing is printed
-    objective       a training function `(config, trial)` of your own (trial: ObjectiveTrial), in place of our rankers;
-                    its keys are `parameters.*`
-    plugins         files and modules with parts of one's own, one or several
-
-    Raises ConfigError or DataError with all problems before anything is written, WorkFailed if no trial gave a value,
-    Interrupted (a KeyboardInterrupt) when stopped: `Search.resume` goes on.
-    """
-    load_plugins(plugins)
-    with working(progress) as panel:
-        own = objective_of(objective) if objective else None
-        experiment = requested_experiment(
-            space, as_source(data), ranker, trials, max_iterations, seed, overrides or {}, own
-        )
-        experiment = in_any_folder(experiment)
-        search_folder = new_search_folder(str(storage), name, experiment.name)
-        uri = resolve_tracking_uri(search_folder.storage, tracking_uri)
-        search_folder = replace(search_folder, tracking_uri=uri, objective=own.option if own else "")
-        require_ray(address, allow_open_ray)
-        with loading():  # only after the input is checked
-            from tune_cl.run_search import start_search
-
-        result = start_search(experiment, search_folder, address, panel)
-    return Search(search_folder, result, own)
-
-
-def open_search(
-    name: str, storage: str | Path = DEFAULT_STORAGE, tracking_uri: str | None = None, plugins: Names = ()
-) -> Search:
-    """A search that ran before, finished or not. `tracking_uri`: MLflow's address, if it is another one now; `plugins`:
-    files and modules with parts of one's own that it needs.
-
-    Raises ConfigError if there is none of this name in the storage, DataError if its journal is damaged.
-    """
-    load_plugins(plugins)
-    return Search(with_tracking(existing_search_folder(str(storage), name), tracking_uri))
-
-
 class Search:
     """A search as its journal has it now: trials, curves and the best trial can be read while it runs, too."""
 
@@ -120,6 +45,12 @@ class Search:
     ):
         self.search_folder = search_folder
         self._result, self._objective = result, objective  # the result until something else is trained
+
+    @classmethod
+    def recorded(cls, name: str, storage: str | Path = DEFAULT_STORAGE, tracking_uri: str | None = None) -> Search:
+        """One that ran before. Raises ConfigError if there is none of this name in the storage, DataError if its
+        journal is damaged."""
+        return cls(with_tracking(existing_search_folder(str(storage), name), tracking_uri))
 
     @property
     def name(self) -> str:
@@ -306,8 +237,9 @@ class Search:
         trainings failed, Interrupted (a KeyboardInterrupt) when stopped: the same call goes on.
         """
         request = Request(
-            top, seeds, split, correction, until_settled, max_seeds, tuple(against), each, new_noise,
-            unfinished, tuple(trials), against_trial, best_of, selection_seeds,
+            top=top, selection_seeds=selection_seeds, seeds=seeds, until_settled=until_settled, max_seeds=max_seeds,
+            split=split, correction=correction, each=each, trials=tuple(trials), best_of=best_of,
+            against_trial=against_trial, new_noise=new_noise, unfinished=unfinished, against=tuple(against),
         )  # fmt: skip
         with self._working(progress, objective, address, allow_open_ray) as panel:
             with loading():
@@ -335,10 +267,10 @@ class Search:
 
         if seeds is None:
             return recorded_effects(self.search_folder)
+        request = EffectsRequest(seeds=seeds, split=split)
         with loading():
-            from tune_cl.run_effects import EffectsRequest, measure_effects
+            from tune_cl.run_effects import measure_effects
 
-        request = EffectsRequest(seeds, split)
         with self._working(progress, objective, address, allow_open_ray) as panel:
             return SearchEffects(measure_effects(self.search_folder, request, address, self._objective, panel))
 
@@ -376,18 +308,18 @@ class Search:
         difference that each number of seeds and queries would show with probability `power`; `seeds_needed` is for
         `difference`. How much seeds and queries vary comes from the last confirmation, else from `pilot`
         trainings of the baseline (2 or more; `objective` as in `confirm`). Raises ConfigError without either."""
+        request = PlanRequest(difference=difference, power=power, top=top, pilot=pilot)
         from tune_cl.confirmation import plan  # imports SciPy's statistics
 
-        plan.require_sense(difference, power, top, pilot)
         if pilot is None:
             variances = plan.recorded(self.search_folder.folder)
-            return plan.plan_of(self._state, variances, difference, power, top) | self._pairs_so_far()
+            return plan.plan_of(self._state, variances, request) | self._pairs_so_far()
         with self._working(progress, objective, address, allow_open_ray) as panel:
             with loading():
                 from tune_cl import run_confirmation
 
             values = run_confirmation.pilot(self.search_folder, pilot, address, self._objective, panel)
-        return plan.plan_of(self._state, plan.of_pilot(*values), difference, power, top) | self._pairs_so_far()
+        return plan.plan_of(self._state, plan.of_pilot(*values), request) | self._pairs_so_far()
 
     def _pairs_so_far(self) -> dict[str, Any]:
         """How much there is to find, by the pairs of the search: the effects of its document."""

@@ -81,8 +81,8 @@ class Verdict(VerdictFacts):
 def _compared(row: ComparedResult) -> dict[str, Any]:
     roles = ", ".join(row.roles) if isinstance(row, OpponentResult) else ""
     tested = isinstance(row, ConfigurationResult)
-    told = _row(row.label, row.trial_id, roles, len(row.runs), row.mean, row.sd)
-    return told | ({"against": row.against} if tested else {}) | _figures(row if tested else None)
+    cells = _row(row.label, row.trial_id, roles, len(row.runs), row.mean, row.sd)
+    return cells | ({"against": row.against} if tested else {}) | _figures(row if tested else None)
 
 
 def _row(label: str, trial_id: str | None, roles: str, seeds: int, mean: float, sd: float) -> dict[str, Any]:

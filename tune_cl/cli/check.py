@@ -220,8 +220,8 @@ def _by_topic(document: dict[str, Any]) -> dict[str, str]:
     expected, combinations = document["iterations_expected"], document["combinations"]
     some = [f"{document['conditional']} conditional"] if document["conditional"] else []
     some += ["continuous"] if combinations is None else [f"{combinations:,} combinations"]
-    told = {key: value for key, value in document["baseline"].items() if not _tells_nothing(document, key)}
-    baseline = ", ".join(f"{key} {_value(value)}" for key, value in told.items())
+    shown = {key: value for key, value in document["baseline"].items() if not _tells_nothing(document, key)}
+    baseline = ", ".join(f"{key} {_value(value)}" for key, value in shown.items())
     before = document["pretraining_iterations"]
     trained = f"{', '.join(document['rankers'])} on {document['data'] or 'its own data'}"
     return {
@@ -401,15 +401,15 @@ def folder(name: str, path: Path) -> Callable[[], Check]:
     """Whether files can be written to a folder, or to the one in which it would be created."""
 
     def check() -> Check:
-        there = next(parent for parent in (path.absolute(), *path.absolute().parents) if parent.exists())
+        existing = next(parent for parent in (path.absolute(), *path.absolute().parents) if parent.exists())
         try:
-            with tempfile.TemporaryFile(dir=there):
+            with tempfile.TemporaryFile(dir=existing):
                 pass
         except OSError as error:
             return Check(
-                name, False, f"{path}: {error.strerror}", f"a folder that you may write to in place of {there}"
+                name, False, f"{path}: {error.strerror}", f"a folder that you may write to in place of {existing}"
             )
-        free = shutil.disk_usage(there).free / GIB
+        free = shutil.disk_usage(existing).free / GIB
         fix = None if free >= FREE_DISK else f"at least {FREE_DISK:g} GiB free on that disk; rankers are large"
         return Check(name, fix is None, f"{path}, {free:.1f} GiB free", fix)
 

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
-from trainables.core.errors import ConfigError, Problem
-from trainables.core.prose import counted, say, wrapped
+from trainables.core.prose import counted, wrapped
 from trainables.evaluation.effects import Effects
 from trainables.evaluation.metrics import in_words as in_metric_words
-from trainables.evaluation.significance import CORRECTIONS
-from tune_cl.api.search import open_search
+from tune_cl.api.search import Search
+from tune_cl.api.start import open_search
 from tune_cl.cli import Command
 from tune_cl.cli.options import add_name, add_objective, add_session, training_options
 from tune_cl.cli.tables import table, text
-from tune_cl.confirmation.request import Request
+from tune_cl.confirmation.request import PlanRequest, Request
 from tune_cl.confirmation.verdict import VerdictFacts
 from tune_cl.effects.words import sentences_of_search
 from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, search_folder_of
-from tune_cl.report.story import notes, of_verdict
+from tune_cl.report.story import of_verdict
 
 
 class ConfirmCommand(Command):
@@ -44,95 +41,18 @@ class ConfirmCommand(Command):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_name(parser)
-        top = "candidates of each arm (default 3; 2 after fewer than 12 trials)"
-        parser.add_argument("--top", type=int, metavar="K", help=top)
-        selection = "new seeds of each candidate (default: as many as cost half of the search, at least 1)"
-        parser.add_argument("--selection-seeds", type=int, metavar="S", help=selection)
-        parser.add_argument("--seeds", type=int, metavar="N", help=f"trainings of each (default {Request.seeds})")
-        parser.add_argument(
-            "--until-settled",
-            action="store_true",
-            help="one more seed at a time, until the result is significant or unlikely to become so",
-        )
-        most = f"the most trainings of each with --until-settled (default {Request.max_seeds})"
-        parser.add_argument("--max-seeds", type=int, metavar="N", help=most)
-        parser.add_argument(
-            "--split", default="test", choices=("test", "dev"), help="what is compared on (default test)"
-        )
-        names = f"{', '.join(CORRECTIONS)} (default %(default)s); bh is short for benjamini-hochberg"
-        parser.add_argument("--correction", default="holm", help=names)
-        parser.add_argument(
-            "--each", action="store_true", help="test all K curricula, not only the one that dev selects"
-        )
-        parser.add_argument("--trials", metavar="ID,ID,...", help="test the curricula of these trials instead")
-        parser.add_argument("--best-of", metavar="KEY", help="test the best curriculum of each value of KEY instead")
-        parser.add_argument("--against-trial", metavar="ID", help="test against this trial instead of plain training")
-        parser.add_argument(
-            "--new-noise", action="store_true", help="draw the label noise of data.label_noise again for each seed"
-        )
-        parser.add_argument(
-            "--unfinished", action="store_true", help="also of a search that has not ended: its best so far"
-        )
-        present = "a TREC run or a ranker (a folder, or a cross-encoder's hub name) to compare with (repeatable)"
-        parser.add_argument("--against", action="append", default=[], metavar="RUN|MODEL", help=present)
+        Request.add_to(parser)
         add_objective(parser)
         add_session(parser)
 
     def execute(self, options: Namespace) -> VerdictFacts:
-        request = _request(options)
-        place = {"storage": options.storage, "tracking_uri": options.tracking_uri}
-        if folds := searches_of_folds(options.storage, options.name):
-            return confirm_folds(options.name, folds, request, **place, **training_options(options))
-        return open_search(options.name, **place).confirm(**_given(request), **training_options(options))
+        request = Request.of_command_line(options)
+        searches = open_search(options.name, options.storage, options.tracking_uri)
+        return searches.confirm(**request.changed, **training_options(options))
 
     def render(self, document: VerdictFacts) -> str:
         folder = replace(search_folder_of(document.storage, document.search), tracking_uri=document.tracking_uri)
         return f"{text(of_verdict(document))}\n\nRead the report:  {folder.command('report')}"
-
-
-def _given(request: Request) -> dict[str, Any]:
-    """The options as `Search.confirm` takes them."""
-    return {one.name: getattr(request, one.name) for one in fields(Request)}
-
-
-def searches_of_folds(storage: str, name: str) -> list[str]:
-    """The searches NAME-Fold1, ..., by number; none if there is a search of the name itself."""
-    if search_folder_of(storage, name).exists():
-        return []
-    form = re.compile(rf"{re.escape(name)}-Fold([0-9]+)")
-    found = filter(None, map(form.fullmatch, search_folder_of(storage, "").search_names()))
-    return [match[0] for match in sorted(found, key=lambda match: int(match[1]))]
-
-
-def confirm_folds(
-    name: str, names: Sequence[str], request: Request, storage: str, tracking_uri: str | None, **options: Any
-) -> VerdictFacts:
-    """Confirms the search of each fold, then joins them; `options`: others of `Search.confirm`. Raises ConfigError for
-    what only one search can be asked."""
-    single = {"--until-settled": request.until_settled, "--against": request.against}
-    if problems := [Problem(flag, "not over folds", f"of one: {names[0]}") for flag, given in single.items() if given]:
-        raise ConfigError(problems)
-    from tune_cl.confirmation.folds import joined  # imports SciPy's statistics
-
-    verdicts = []
-    for one in names:
-        say(f"search {one}")
-        verdicts.append(open_search(one, storage, tracking_uri).confirm(**_given(request), **options))
-    found = joined(name, verdicts, request)
-    return replace(found, notes=notes(found))
-
-
-def _request(options: Namespace) -> Request:
-    """Raises ConfigError for options that do not go together."""
-    if options.until_settled and options.seeds is not None:
-        right = "--max-seeds, the most that it may train; or --seeds alone"
-        raise ConfigError(Problem("--seeds", "not together with --until-settled", right))
-    if options.max_seeds is not None and not options.until_settled:
-        raise ConfigError(Problem("--max-seeds", "without --until-settled", "both; or --seeds for a fixed number"))
-    given = {one.name: getattr(options, one.name) for one in fields(Request)}
-    trials = dict.fromkeys(name for name in (options.trials or "").split(",") if name)
-    given |= {"trials": tuple(trials), "against": tuple(options.against)}
-    return Request(**{name: value for name, value in given.items() if value is not None})
 
 
 class PlanCommand(Command):
@@ -146,22 +66,15 @@ class PlanCommand(Command):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_name(parser)
-        parser.add_argument(
-            "--difference", type=float, metavar="D", help="a difference to detect, for the seeds it needs"
-        )
-        parser.add_argument("--power", type=float, default=0.8, help="probability of detecting it (default .8)")
-        each = "candidates of each arm (default 1: no selection)"
-        parser.add_argument("--top", type=int, default=1, metavar="K", help=each)
-        parser.add_argument("--pilot", type=int, metavar="N", help="train the baseline N times first, on dev")
+        PlanRequest.add_to(parser)
         parser.add_argument("--storage", default=DEFAULT_STORAGE, help=STORAGE_HELP)
         parser.add_argument("--address", help="of a Ray cluster for --pilot: auto, or host:port (default: a local Ray)")
         add_objective(parser)
         parser.add_argument("--allow-open-ray", action="store_true", help="as in tune-cl run; for --pilot")
 
     def execute(self, options: Namespace) -> dict[str, Any]:
-        search = open_search(options.name, options.storage)
-        asked = {name: getattr(options, name) for name in ("difference", "power", "top", "pilot")}
-        return search.plan(**asked, **training_options(options))
+        search = Search.recorded(options.name, options.storage)
+        return search.plan(**PlanRequest.given(options), **training_options(options))
 
     def render(self, document: dict[str, Any]) -> str:
         queries = sorted({row["queries"] for row in document["table"]})

@@ -7,10 +7,11 @@ from typing import Any
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import wrapped
-from tune_cl.api.search import open_search
+from tune_cl.api.search import Search
 from tune_cl.cli import Command
 from tune_cl.cli.options import add_name, add_objective, add_session, training_options
 from tune_cl.cli.tables import table
+from tune_cl.confirmation.request import EffectsRequest
 from tune_cl.effects.pairs import FamilyEffects
 from tune_cl.effects.words import sentences, value_name
 
@@ -27,16 +28,16 @@ class EffectsCommand(Command):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_name(parser)
-        parser.add_argument("--seeds", type=int, metavar="N", help="new trainings of each curriculum and twin")
-        parser.add_argument("--split", choices=("test", "dev"), help="what --seeds compares on (default test)")
+        EffectsRequest.add_to(parser)
         add_objective(parser)
         add_session(parser)
 
     def execute(self, options: Namespace) -> dict[str, Any]:
-        if options.split and options.seeds is None:
+        given = EffectsRequest.given(options)
+        if "split" in given and "seeds" not in given:
             raise ConfigError(Problem("--split", "without --seeds", "--seeds 2 --split test; or neither"))
-        search = open_search(options.name, options.storage, options.tracking_uri)
-        found = search.effects(options.seeds, options.split or "test", **training_options(options))
+        search = Search.recorded(options.name, options.storage, options.tracking_uri)
+        found = search.effects(**given, **training_options(options))
         return found.document
 
     def render(self, document: dict[str, Any]) -> str:

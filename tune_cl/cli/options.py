@@ -123,5 +123,5 @@ def experiment_options(options: Namespace) -> dict[str, Any]:
 
 def training_options(options: Namespace) -> dict[str, Any]:
     """The values of `add_objective`, and where Ray runs, of `add_session`, as the methods of a search take them."""
-    own = {"address": options.address, "allow_open_ray": options.allow_open_ray}
-    return own | {"objective": objective_option(options)}
+    session = {"address": options.address, "allow_open_ray": options.allow_open_ray}
+    return session | {"objective": objective_option(options)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -12,7 +11,7 @@ import time
 import urllib.request
 import webbrowser
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -23,10 +22,11 @@ from typing import IO, Any
 from trainables.core.errors import ConfigError, DataError, Problem, WorkFailed
 from trainables.core.plugins import plugin_options
 from trainables.core.prose import say
-from trainables.data.readers import letor
 from trainables.evaluation.metrics import in_words
 from trainables.rankers import RANKERS
-from tune_cl.api.search import Search, open_search, run
+from tune_cl.api.folds import FoldSearches
+from tune_cl.api.search import Search
+from tune_cl.api.start import run
 from tune_cl.cli import Command
 from tune_cl.cli.options import (
     add_experiment,
@@ -39,14 +39,12 @@ from tune_cl.cli.options import (
     training_options,
 )
 from tune_cl.cli.tables import table, text
-from tune_cl.experiment.load import Source, read_source
 from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import (
     DEFAULT_STORAGE,
     STORAGE_HELP,
     SearchFolder,
     existing_search_folder,
-    new_search_folder,
     search_folder_of,
     with_tracking,
 )
@@ -57,7 +55,6 @@ from tune_cl.report.story import could_be_tuned, of_search
 from tune_cl.search_document import SearchResult, recorded_view
 from tune_cl.space.wording import PLAIN_TRAINING
 
-FOLD = re.compile(r"Fold([0-9]+)")
 CHECKPOINT = "checkpoint"  # in the folder of a function's best iteration
 
 
@@ -124,46 +121,21 @@ class RunCommand(ResultCommand):
         add_session(parser)
         add_overrides(parser)
 
-    def execute(self, options: Namespace) -> SearchResult | list[SearchResult]:
+    def execute(self, options: Namespace) -> SearchResult | FoldSearches:
         given = experiment_options(options) | training_options(options)
         given |= {name: getattr(options, name) for name in ("name", "storage", "tracking_uri")}
-        if not (folds := folds_in(options.data)):
-            return run(**given).result
-        del given["data"]
-        return run_folds(folds, **given)
+        found = run(**given)
+        return found if isinstance(found, FoldSearches) else found.result
 
-    def document(self, result: SearchResult | list[SearchResult]) -> dict[str, Any]:
-        return {"folds": [one.document for one in result]} if isinstance(result, list) else result.document
-
-    def render(self, document: SearchResult | list[SearchResult]) -> str:
+    def render(self, document: SearchResult | FoldSearches) -> str:
         """Of several folds, the best dev values of each."""
-        if not isinstance(document, list):
+        if not isinstance(document, FoldSearches):
             return super().render(document)
-        first = document[0]
-        rows = [(one.search, *(best and best.dev for best in (one.best_curriculum, one.baseline))) for one in document]
-        shown = table(["search", f"dev {in_words(first.metric)}, best curriculum", "plain"], rows)
-        of_all = search_folder_of(first.storage, first.search.rpartition("-")[0])
+        results = document.results
+        rows = [(one.search, *(best and best.dev for best in (one.best_curriculum, one.baseline))) for one in results]
+        shown = table(["search", f"dev {in_words(results[0].metric)}, best curriculum", "plain"], rows)
+        of_all = search_folder_of(results[0].storage, document.name)
         return f"{shown}\n\nTest over the queries of all folds: {of_all.command('confirm')}"
-
-
-def folds_in(data: str | None) -> list[Path]:
-    """The folds in a folder, by number; none if it is not such a folder."""
-    paths = Path(data).glob("Fold*") if data else ()
-    numbers = {int(found[1]): path for path in paths if (found := FOLD.fullmatch(path.name))}
-    return [numbers[number] for number in sorted(numbers) if letor.recognises(numbers[number])]
-
-
-def run_folds(folds: Sequence[Path], space: Source, name: str | None, **options: Any) -> list[SearchResult]:
-    """Runs a search for each fold, NAME-Fold1, ...; `options`: others of `tune_cl.run`. Raises ConfigError before
-    anything is written if there is one of these names."""
-    names = {f"{name or read_source(space)[0]}-{fold.name}": fold for fold in folds}
-    for one in names:
-        new_search_folder(options["storage"], one, one)
-    results = []
-    for one, fold in names.items():
-        say(f"search {one}")
-        results.append(run(space, fold, name=one, **options).result)
-    return results
 
 
 class ResumeCommand(ResultCommand):
@@ -179,7 +151,7 @@ class ResumeCommand(ResultCommand):
         parser.add_argument("--retry-failed", action="store_true", help="train failed trials again")
 
     def execute(self, options: Namespace) -> SearchResult:
-        search = open_search(options.name, options.storage, options.tracking_uri)
+        search = Search.recorded(options.name, options.storage, options.tracking_uri)
         return search.resume(retry_failed=options.retry_failed, **training_options(options)).result
 
 
@@ -197,7 +169,7 @@ class TunePlainCommand(ResultCommand):
         add_session(parser)
 
     def execute(self, options: Namespace) -> SearchResult:
-        search = open_search(options.name, options.storage, options.tracking_uri)
+        search = Search.recorded(options.name, options.storage, options.tracking_uri)
         return search.tune_plain(options.trials, **training_options(options)).result
 
 
@@ -224,7 +196,7 @@ class ReportCommand(Command):
         add_storage(parser)
 
     def execute(self, options: Namespace) -> dict[str, Any]:
-        search_folder = open_search(options.name, options.storage, options.tracking_uri).search_folder
+        search_folder = Search.recorded(options.name, options.storage, options.tracking_uri).search_folder
         if options.paper is not None and (options.output or options.format):
             raise ConfigError(Problem("--paper", "not together with --output or --format", "one of them a command"))
         # These import SciPy: a name that is none is told before.

@@ -30,8 +30,8 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     between words, then intervals; where not even words fit side by side, each row is a block of lines. A column with
     neither heading nor text is left out."""
     shown = [[_cell(value) for value in row] for row in rows]
-    told = [bool(heading) or any(row[at] for row in shown) for at, heading in enumerate(columns)]
-    columns, shown = list(compress(columns, told)), [list(compress(row, told)) for row in shown]
+    is_shown = [bool(heading) or any(row[at] for row in shown) for at, heading in enumerate(columns)]
+    columns, shown = list(compress(columns, is_shown)), [list(compress(row, is_shown)) for row in shown]
     cells = list(zip(*shown, strict=True)) or [()] * len(columns)
     widths = _widths(columns, cells)
     if widths is None:

@@ -75,10 +75,11 @@ class Folds(Compared):
         )
 
 
-def joined(name: str, verdicts: Sequence[VerdictFacts], request: Request) -> VerdictFacts:
+def joined(name: str, verdicts: Sequence[VerdictFacts]) -> VerdictFacts:
     """One verdict over the queries of all folds. What was selected in each fold is one configuration, and what has the
     same role in all folds is one opponent of it; otherwise those configurations that are equal in all folds. A mean is
     over all queries, `folds` has each fold's."""
+    request = verdicts[0].asked
     by_fold = [{_kind(row, request): row for row in verdict.configurations} for verdict in verdicts]
     every = [[of[kind] for of in by_fold] for kind in by_fold[0] if all(kind in of for of in by_fold)]
     if not every:
@@ -90,9 +91,9 @@ def joined(name: str, verdicts: Sequence[VerdictFacts], request: Request) -> Ver
         rows[label], opponents[label] = of_folds, {}
         for role in ROLES:
             if opposite := _with_role(of_folds, role):
-                own = _label(opposite, rows)
-                rows[own] = opposite
-                opponents[label][own] = (*opponents[label].get(own, ()), role)
+                opposite_label = _label(opposite, rows)
+                rows[opposite_label] = opposite
+                opponents[label][opposite_label] = (*opponents[label].get(opposite_label, ()), role)
     first, champion = verdicts[0], next(iter(next(iter(opponents.values()))))
     readings = max((verdict.readings_of_seeds for verdict in verdicts), key=len)
     on = request.split, first.metric, request.correction

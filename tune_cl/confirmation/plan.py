@@ -14,6 +14,7 @@ import numpy as np
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import counted
 from trainables.evaluation.significance import Components, detectable, mean_squares, seeds_needed
+from tune_cl.confirmation.request import PlanRequest
 from tune_cl.confirmation.selection import SEEDS as SEEDS_OF_SELECTION
 from tune_cl.confirmation.verdict import LEVEL, last_verdict
 from tune_cl.history.state import SearchState
@@ -38,21 +39,6 @@ class Variances:
     seed_freedom: float = 1.0
     lent: float = 0.0
     notes: tuple[str, ...] = ()
-
-
-def require_sense(difference: float | None, power: float, top: int, pilot: int | None) -> None:
-    """Raises ConfigError for numbers that make no sense."""
-    problems = []
-    if difference is not None and not 0 < difference <= 1:
-        problems.append(Problem("--difference", f"{difference} is not above 0 and at most 1", "a difference to show"))
-    if not 0 < power < 1:
-        problems.append(Problem("--power", f"{power} is not between 0 and 1", "a probability such as .8"))
-    if pilot is not None and pilot < 2:
-        problems.append(Problem("--pilot", f"{pilot} says nothing of how much the seed matters", "2 or more"))
-    if top < 1:
-        problems.append(Problem("--top", f"{top} is below 1", "1 or more"))
-    if problems:
-        raise ConfigError(problems)
 
 
 def recorded(folder: Path) -> Variances:
@@ -88,12 +74,11 @@ def seconds_of(state: SearchState) -> float | None:
     return float(np.mean(trained)) if trained else None
 
 
-def plan_of(
-    state: SearchState, variances: Variances, difference: float | None, power: float, top: int
-) -> dict[str, Any]:
+def plan_of(state: SearchState, variances: Variances, asked: PlanRequest) -> dict[str, Any]:
     """The document of `tune-cl plan`: what the test of two champions can show with probability `power`, the hours that
     it takes after a selection among `top` configurations of each arm, and the fewest seeds, up to 100, that would show
     `difference`. Raises ConfigError if nothing varies."""
+    difference, power, top = asked.difference, asked.power, asked.top
     components, seconds = variances.components, seconds_of(state)
     freedom, lent = variances.seed_freedom, variances.lent
     if not any(asdict(components).values()):

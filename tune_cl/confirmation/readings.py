@@ -87,8 +87,8 @@ def _append(path: Path, reading: Reading) -> None:
     with _locked(path, os.O_RDWR | os.O_CREAT) as handle:
         content = _content(handle, path)
         readings, torn = _readings(content, path)
-        own = [one for one in readings if all(one[key] == reading[key] for key in ("split", "reader"))]
-        if own and reading["verdict"] in (None, own[-1]["verdict"]):
+        same = [one for one in readings if all(one[key] == reading[key] for key in ("split", "reader"))]
+        if same and reading["verdict"] in (None, same[-1]["verdict"]):
             return
         if torn:
             say(f"note: the last line of {path}, which was cut short, is removed")

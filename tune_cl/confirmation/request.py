@@ -1,46 +1,67 @@
-"""What `tune-cl confirm` is asked for: its options, configurations and trainings."""
+"""What `tune-cl confirm`, `effects` and `plan` are asked for: their options; configurations and trainings."""
 
 from __future__ import annotations
 
 import re
+from argparse import Namespace
 from collections.abc import Collection, Hashable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import count, islice
 from pathlib import Path
-from shlex import quote
 
 from trainables.config.objective import AnyRun
 from trainables.core.errors import ConfigError, Problem
 from trainables.evaluation.significance import CORRECTIONS, MOST_SEEDS
+from tune_cl.command_options import REQUIRED, Options, option
 from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Experiment
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState, seedless, training_key
 from tune_cl.space.space import Flat
 from tune_cl.space.wording import DEFAULT, trial_words
 
+SPLITS = ("test", "dev")
 MANY = 12  # trials of a search: three candidates of each arm cost half of it
 FIRST_LOOK = 3  # seeds: two tell too little of how much the seed matters
 
 
-@dataclass(frozen=True)
-class Request:
+@dataclass(frozen=True, kw_only=True)
+class Request(Options):
     """The options of `tune-cl confirm`. Raises ConfigError for values that make no sense."""
 
-    top: int | None = None
-    seeds: int = 5
-    split: str = "test"
-    correction: str = "holm"
-    until_settled: bool = False
-    max_seeds: int = 20
-    against: tuple[str, ...] = ()
-    each: bool = False
-    new_noise: bool = False
-    unfinished: bool = False
-    trials: tuple[str, ...] = ()
-    against_trial: str | None = None
-    best_of: str | None = None
-    selection_seeds: int | None = None
+    top: int | None = option(None, "candidates of each arm (default 3; 2 after fewer than 12 trials)", "K")
+    selection_seeds: int | None = option(
+        None, "new seeds of each candidate (default: as many as cost half of the search, at least 1)", "S"
+    )
+    seeds: int = option(5, "trainings of each", "N")
+    until_settled: bool = option(
+        False, "one more seed at a time, until the result is significant or unlikely to become so"
+    )
+    max_seeds: int = option(20, "the most trainings of each with --until-settled", "N")
+    split: str = option("test", "what is compared on", choices=SPLITS)
+    correction: str = option("holm", f"{', '.join(CORRECTIONS)} (default holm); bh is short for benjamini-hochberg")
+    each: bool = option(False, "test all K curricula, not only the one that dev selects")
+    trials: tuple[str, ...] = option((), "test the curricula of these trials instead", "ID,ID,...", joined=True)
+    best_of: str | None = option(None, "test the best curriculum of each value of KEY instead", "KEY")
+    against_trial: str | None = option(None, "test against this trial instead of plain training", "ID")
+    new_noise: bool = option(False, "draw the label noise of data.label_noise again for each seed")
+    unfinished: bool = option(False, "also of a search that has not ended: its best so far")
+    against: tuple[str, ...] = option(
+        (),
+        "a TREC run or a ranker (a folder, or a cross-encoder's hub name) to compare with (repeatable)",
+        "RUN|MODEL",
+    )
+
+    @classmethod
+    def of_command_line(cls, options: Namespace) -> Request:
+        """Raises ConfigError for options that do not go together."""
+        given = cls.given(options)
+        if "seeds" in given and "until_settled" in given:
+            right = "--max-seeds, the most that it may train; or --seeds alone"
+            raise ConfigError(Problem("--seeds", "not together with --until-settled", right))
+        if "max_seeds" in given and "until_settled" not in given:
+            raise ConfigError(Problem("--max-seeds", "without --until-settled", "both; or --seeds for a fixed number"))
+        return cls(**given)
 
     def __post_init__(self) -> None:
         flags = {"--top": self.top, "--seeds": self.seeds, "--selection-seeds": self.selection_seeds}
@@ -50,6 +71,7 @@ class Request:
             wrong = f"{self.max_seeds} is not between {FIRST_LOOK} and {MOST_SEEDS}"
             right = f"{FIRST_LOOK} or more: the first interim analysis is after {FIRST_LOOK} seeds"
             problems.append(Problem("--max-seeds", wrong, right))
+        problems += _of_split(self.split)
         try:
             _ = CORRECTIONS[self.correction]
         except ConfigError as error:
@@ -82,22 +104,65 @@ class Request:
 
     def command(self, search_folder: SearchFolder, address: str | None) -> str:
         """What a user types to ask for it."""
-        top = "" if self.top is None else f"--top {self.top} "
-        seeds = f"--until-settled --max-seeds {self.max_seeds}" if self.until_settled else f"--seeds {self.seeds}"
-        options = f"{top}{seeds} --split {self.split} --correction {self.correction}"
-        on = [name for name in ("each", "new_noise", "unfinished") if getattr(self, name)]
-        flags = "".join(f" --{name.replace('_', '-')}" for name in on)
-        flags += "".join(f" --against {quote(name)}" for name in self.against)
-        named = {"trials": ",".join(self.trials), "against-trial": self.against_trial, "best-of": self.best_of}
-        named["selection-seeds"] = self.selection_seeds
-        flags += "".join(f" --{flag} {quote(str(value))}" for flag, value in named.items() if value)
-        return f"{search_folder.command('confirm', address)} {options}{flags}"
+        seeds = "max_seeds" if self.until_settled else "seeds"
+        return f"{search_folder.command('confirm', address)} {self.words(always=(seeds, 'split', 'correction'))}"
 
     def call(self, search_folder: SearchFolder, address: str | None) -> str:
         """The same in Python."""
-        default = Request()
-        given = {name: value for name, value in asdict(self).items() if value != getattr(default, name)}
-        return search_folder.call("confirm", **given, address=address)
+        return search_folder.call("confirm", **self.changed, address=address)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EffectsRequest(Options):
+    """The options of `tune-cl effects` with new trainings. Raises ConfigError for values that make no sense."""
+
+    seeds: int = option(REQUIRED, "new trainings of each curriculum and twin", "N")
+    split: str = option("test", "what --seeds compares on", choices=SPLITS)
+
+    def __post_init__(self) -> None:
+        problems = []
+        if not 1 <= self.seeds <= MOST_SEEDS:
+            problems.append(Problem("--seeds", f"{self.seeds} is not between 1 and {MOST_SEEDS}", "2 or 3"))
+        problems += _of_split(self.split)
+        if problems:
+            raise ConfigError(problems)
+
+    def command(self, search_folder: SearchFolder, address: str | None) -> str:
+        """What a user types to ask for it."""
+        return f"{search_folder.command('effects', address)} {self.words(always=('split',))}"
+
+    def call(self, search_folder: SearchFolder, address: str | None) -> str:
+        """The same in Python."""
+        return search_folder.call("effects", seeds=self.seeds, split=self.split, address=address)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanRequest(Options):
+    """The options of `tune-cl plan`. Raises ConfigError for numbers that make no sense."""
+
+    difference: float | None = option(None, "a difference to detect, for the seeds it needs", "D")
+    power: float = option(0.8, "probability of detecting it (default .8)")
+    top: int = option(1, "candidates of each arm (default 1: no selection)", "K")
+    pilot: int | None = option(None, "train the baseline N times first, on dev", "N")
+
+    def __post_init__(self) -> None:
+        problems = []
+        if self.difference is not None and not 0 < self.difference <= 1:
+            wrong = f"{self.difference} is not above 0 and at most 1"
+            problems.append(Problem("--difference", wrong, "a difference to show"))
+        if not 0 < self.power < 1:
+            problems.append(Problem("--power", f"{self.power} is not between 0 and 1", "a probability such as .8"))
+        if self.pilot is not None and self.pilot < 2:
+            wrong = f"{self.pilot} says nothing of how much the seed matters"
+            problems.append(Problem("--pilot", wrong, "2 or more"))
+        if self.top < 1:
+            problems.append(Problem("--top", f"{self.top} is below 1", "1 or more"))
+        if problems:
+            raise ConfigError(problems)
+
+
+def _of_split(split: str) -> list[Problem]:
+    return [] if split in SPLITS else [Problem("--split", f"'{split}' is not a split for a test", " or ".join(SPLITS))]
 
 
 NOISE_SEED = "data.label_noise.seed"

@@ -435,8 +435,8 @@ def as_json(value: Any) -> Any:
     if not is_dataclass(value):
         return value
     first = next((names for kind, names in FIRST.items() if isinstance(value, kind)), ())
-    told = {name: as_json(getattr(value, name)) for name in (*first, *(one.name for one in fields(value)))}
-    return {name: one for name, one in told.items() if one is not None or name not in OPTIONAL}
+    values = {name: as_json(getattr(value, name)) for name in (*first, *(one.name for one in fields(value)))}
+    return {name: one for name, one in values.items() if one is not None or name not in OPTIONAL}
 
 
 def verdict_of(document: Mapping[str, Any]) -> VerdictFacts:
@@ -458,15 +458,17 @@ def _read(kind: Any, value: Any) -> Any:
     if isinstance(value, list):
         return tuple(_read(get_args(kind)[0], one) for one in value)
     if kind is ExistingResult:
-        own, best = _read(OverQueries, value), _read(OverQueries, value["best"])
-        return ExistingResult(value["label"], value["mean"], value["precision"], own, value["best"]["label"], best)
+        over_queries, best = _read(OverQueries, value), _read(OverQueries, value["best"])
+        return ExistingResult(
+            value["label"], value["mean"], value["precision"], over_queries, value["best"]["label"], best
+        )
     if kind is SeedValue:
         kind = TrainingResult
     if not (isinstance(kind, type) and is_dataclass(kind)):
         return value
-    told = [one for one in fields(kind) if one.name in value or one.default is MISSING]
+    known = [one for one in fields(kind) if one.name in value or one.default is MISSING]
     types = get_type_hints(kind)
-    return kind(**{one.name: _read(types[one.name], value[one.name]) for one in told})
+    return kind(**{one.name: _read(types[one.name], value[one.name]) for one in known})
 
 
 def verdict_file(search: Path, split: str) -> Path:

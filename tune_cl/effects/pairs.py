@@ -100,8 +100,8 @@ def seed_noise(state: SearchState) -> SeedNoise | None:
     spread, freedom, twins, pairs = 0.0, 0, set(), distinct_pairs(state)
     chosen_by_nobody = replicated(pairs)
     for pair in pairs:
-        own, plain = (of_seeds.get(training_key(trial.params), {}) for trial in (pair.curriculum, pair.twin))
-        values = [own[seed] - plain[seed] for seed in sorted(own.keys() & plain.keys())]
+        curriculum, plain = (of_seeds.get(training_key(trial.params), {}) for trial in (pair.curriculum, pair.twin))
+        values = [curriculum[seed] - plain[seed] for seed in sorted(curriculum.keys() & plain.keys())]
         if pair is chosen_by_nobody and _whole(pair):
             values += [found] if (found := difference(pair, state.metric)) is not None else []
         if len(values) < 2 or pair.twin.trial in twins:
@@ -145,11 +145,11 @@ def described(
 
 def _settings(pair: Pair, experiment: Experiment) -> Flat:
     """The searched keys that set a curriculum apart from its twin, with their values."""
-    own, plain = pair.curriculum, pair.twin.params
+    curriculum, plain = pair.curriculum, pair.twin.params
     return {
-        key: own.params[key]
-        for key in own.point
-        if key in own.params and (key in experiment.baseline or key not in plain)
+        key: curriculum.params[key]
+        for key in curriculum.point
+        if key in curriculum.params and (key in experiment.baseline or key not in plain)
     }
 
 

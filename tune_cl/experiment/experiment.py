@@ -155,8 +155,10 @@ class Experiment:
     def ranker_run(self, point: Mapping[str, Any], seed: int | None = None) -> TrainingRun:
         """`training_run` of a search over rankers of ours."""
         flat = self._flat(point, seed)
-        own = ranker_fields(flat["ranker.name"])  # fixed keys of the space's other rankers stay out
-        return validated(unflatten({key: flat[key] for key in flat if not key.startswith("ranker.") or key in own}))
+        ranker_keys = ranker_fields(flat["ranker.name"])  # fixed keys of the space's other rankers stay out
+        return validated(
+            unflatten({key: flat[key] for key in flat if not key.startswith("ranker.") or key in ranker_keys})
+        )
 
     def _flat(self, point: Mapping[str, Any], seed: int | None) -> Flat:
         seed = self.seed if seed is None else seed

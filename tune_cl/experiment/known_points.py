@@ -1,11 +1,11 @@
-"""Curricula that others have found, as far as a space holds them (`search.points: published` or `portfolio`)."""
+"""Curricula that others have found, as far as a space holds them (`search.points: published`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from search_spaces import POINTS
+from search_spaces import PUBLISHED
 from trainables.config.keys import flatten
 from trainables.core.errors import ConfigError
 from tune_cl.experiment.experiment import CURRICULUM, DEFAULTS, Experiment
@@ -14,30 +14,33 @@ from tune_cl.space.space import Flat, identity
 from tune_cl.space.space_files import read_space
 
 PARTS = ("pacing", "scoring", "weighting", "anti", "objective_switch", "subset", "negatives.schedule")
+NO_PORTFOLIO = (
+    "search.points: what was best on other data was not shown to help; the published curricula are tried first"
+)
 MECHANISMS = tuple(f"curriculum.{part}" for part in PARTS)  # what makes a curriculum the one that was published
 
 
 def known_points(experiment: Experiment, name: str) -> tuple[list[Flat], list[str]]:
-    """The points of a file that the space holds, as whole configurations, and notes. Numbers are the nearest of the
+    """The published points that the space holds, as whole configurations, and notes. Numbers are the nearest of the
     space; keys outside `baseline` cover their ranges, as in other trials. Other searchers than grid have at least half
-    of the curricula left to choose."""
+    of the curricula left to choose. `portfolio` means the same points: what did best on other data sets was not shown
+    to help (docs/results.md)."""
     sampler, points = experiment.sampler(CURRICULUM), dict[Any, Flat]()
-    for curriculum in read_points(name):
+    for curriculum in published():
         if (fixed := projected(experiment, curriculum)) is None:
             continue
         point = sampler.propose(len(points) + 1, fixed)
         if point is not None and identity(fixed) not in points:
             points[identity(fixed)] = point
     most = len(points) if experiment.search.searcher == "grid" else -(-experiment.arm_trials[CURRICULUM] // 2)
-    file = POINTS[name].stem
-    notes = [] if file == name else [f"search.points: there is no {name} yet, so the {file} curricula are tried first"]
-    notes += [] if points else [f"search.points: the space holds none of the {file} curricula"]
+    notes = [] if name == "published" else [NO_PORTFOLIO]
+    notes += [] if points else ["search.points: the space holds none of the published curricula"]
     return list(points.values())[:most], notes
 
 
-def read_points(name: str) -> list[Flat]:
-    """The curricula in a file of points: dotted key -> value."""
-    tree, _ = read_space(POINTS[name])
+def published() -> list[Flat]:
+    """The curricula of the papers: dotted key -> value."""
+    tree, _ = read_space(PUBLISHED)
     return [flatten({"curriculum": point["curriculum"]}) for point in tree["points"]]
 
 

@@ -228,8 +228,8 @@ def of_other_trainings(entries: Entries, key: str) -> Problem | None:
     """The problem with a key of a ranker's training where a function trains, and the other way round."""
     if entries.objective is None:
         right = "--objective FILE.py:FUNCTION, or objective= in Python"
-        own = key.partition(".")[0] == PARAMETERS
-        return Problem(key, "is a key of a training function, and none is given", right) if own else None
+        is_parameter = key.partition(".")[0] == PARAMETERS
+        return Problem(key, "is a key of a training function, and none is given", right) if is_parameter else None
     if key not in configuration_fields(RANKERS):
         return None
     right = f"{PARAMETERS}.{key.rpartition('.')[2]}, if {entries.objective} reads it as config['{PARAMETERS}']"

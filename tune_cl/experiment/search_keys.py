@@ -104,7 +104,7 @@ class SearchConfig(Section):
     points: tuple[dict[str, Any], ...] | Literal["published", "portfolio"] = Field(
         default=(),
         description="configurations that are tried first, in this order; published: the curricula of the papers that "
-        "the space holds; portfolio: those that did best over data sets",
+        "the space holds; portfolio: the same",
     )
     warm_start: tuple[str, ...] = Field(default=(), description="names or folders of earlier searches to learn from")
     resources: Resources = Field(default_factory=Resources)
@@ -141,12 +141,12 @@ def search_config(flat: Mapping[str, Any], problems: list[Problem]) -> SearchCon
     every = [*SEARCH_KEYS, *configuration_fields(())]
     unknown = {key: value for key, value in flat.items() if key not in SEARCH_KEYS and (key, value) != ("search", None)}
     problems += [key_problem(key, value, every) for key, value in unknown.items()]
-    own = {key: value for key, value in flat.items() if key in SEARCH_KEYS}
+    of_search = {key: value for key, value in flat.items() if key in SEARCH_KEYS}
     try:
-        config = _validated(own)
+        config = _validated(of_search)
     except ValidationError as error:
         problems += problems_of(error, SEARCH_KEYS, "search.")
-        config = _validated({key: value for key, value in own.items() if _is_sound(key, value)})
+        config = _validated({key: value for key, value in of_search.items() if _is_sound(key, value)})
     values = {f"search.{key}": value for key, value in flatten(config.model_dump()).items()}
     problems += [problem for key, value in values.items() for problem in too_large(key, value)]
     return config

@@ -78,11 +78,11 @@ def _value(key: str, field: FieldInfo) -> Schema:
 
 def _told(forms: list[FieldInfo]) -> Schema:
     """The description and default of a key, which editors show; of those that differ between rankers, the former."""
-    told: Schema = {"description": "; ".join(_distinct(field.description for field in forms if field.description))}
+    schema: Schema = {"description": "; ".join(_distinct(field.description for field in forms if field.description))}
     default = None if forms[0].is_required() else forms[0].get_default(call_default_factory=True)
     if len(_distinct(field.default for field in forms)) == 1 and isinstance(default, str | int | float):
-        told["default"] = str(default) if isinstance(default, float) and math.isinf(default) else default
-    return told
+        schema["default"] = str(default) if isinstance(default, float) and math.isinf(default) else default
+    return schema
 
 
 def _lists(value: Schema) -> bool:

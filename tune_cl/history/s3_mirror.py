@@ -210,8 +210,8 @@ class MirroredJournal(Journal):
         to send, and then renewed the other's lease. What that driver wrote stays, and this one has lost the search; so
         it has if somebody deleted the journal there."""
         address = storage.joined(self.remote, FILE)
-        there = storage.size(address) or 0
-        if there != self._settled and not (there and journal.startswith(storage.read(address) or b"")):
+        stored = storage.size(address) or 0
+        if stored != self._settled and not (stored and journal.startswith(storage.read(address) or b"")):
             self._lease.lost = True  # not our own, of a write that was not answered
         if self._lease.is_ours():
             storage.write(address, journal)

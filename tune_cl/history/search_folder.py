@@ -248,11 +248,11 @@ def reachable_bucket(address: str) -> str:
         right = "s3://BUCKET/FOLDER; keys come from the environment, as for the AWS tools"
         raise ConfigError(Problem("--storage", "has a key in it", right))
     try:
-        there = exists(urlunsplit(split._replace(path="")))
+        bucket_exists = exists(urlunsplit(split._replace(path="")))
     except (OSError, ValueError) as error:
         wrong = f"'{address}' cannot be opened: {error}"
         raise ConfigError(Problem("--storage", wrong, "an address in reach")) from None
-    if not there:
+    if not bucket_exists:
         right = "s3://BUCKET/FOLDER with a bucket that exists"
         raise ConfigError(Problem("--storage", f"there is no bucket '{split.netloc}'", right))
     return urlunsplit(split._replace(path=split.path.rstrip("/")))
@@ -286,11 +286,11 @@ def resolve_recorded(recorded: str, folder: Path) -> Path:
     path, home = Path(recorded), folder.resolve()
     after = [number + 1 for number, part in enumerate(path.parts) if part == home.name]
     candidates = [path, *(folder.joinpath(*path.parts[start:]) for start in reversed(after))]
-    own = [candidate for candidate in candidates if candidate.resolve().is_relative_to(home)]
-    if not own:
+    in_home = [candidate for candidate in candidates if candidate.resolve().is_relative_to(home)]
+    if not in_home:
         wrong = f"is not below the search's folder {folder}"
         raise DataError(Problem(recorded, wrong, "a file that the search itself left there"))
-    return next((candidate for candidate in own if candidate.exists()), own[0])
+    return next((candidate for candidate in in_home if candidate.exists()), in_home[0])
 
 
 def own_checkpoint(recorded: str, search_folder: SearchFolder) -> str | None:
@@ -301,8 +301,12 @@ def own_checkpoint(recorded: str, search_folder: SearchFolder) -> str | None:
             return None if is_remote(recorded) else str(resolve_recorded(recorded, search_folder.folder))
         except DataError:
             return None
-    own, split = urlsplit(search_folder.remote_folder), urlsplit(recorded)
-    root, path = PurePosixPath(unquote(own.path)), PurePosixPath(unquote(split.path))
-    if (split.scheme, split.netloc) != (own.scheme, own.netloc) or not path.is_relative_to(root) or ".." in path.parts:
+    here, split = urlsplit(search_folder.remote_folder), urlsplit(recorded)
+    root, path = PurePosixPath(unquote(here.path)), PurePosixPath(unquote(split.path))
+    if (
+        (split.scheme, split.netloc) != (here.scheme, here.netloc)
+        or not path.is_relative_to(root)
+        or ".." in path.parts
+    ):
         return None
     return search_folder.below(*path.relative_to(root).parts)

@@ -94,12 +94,12 @@ def require_ray(address: str | None, allow_open: bool = False) -> None:
 def _token() -> str:
     """The token of this process's local Rays, which Ray reads only once: that of the home, if there is one, which Ray
     itself wrote for all to read."""
-    own = Path.home() / ".ray" / "auth_token"
+    token = Path.home() / ".ray" / "auth_token"
     with suppress(PermissionError):
-        if own.exists() and own.stat().st_uid == os.getuid():
+        if token.exists() and token.stat().st_uid == os.getuid():
             with suppress(OSError):  # a home that is read-only
-                own.chmod(0o600)
-            return own.read_text().strip()
+                token.chmod(0o600)
+            return token.read_text().strip()
     return secrets.token_hex(32)
 
 

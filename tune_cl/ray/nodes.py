@@ -27,8 +27,8 @@ def versions_and_problem(packages: Iterable[str]) -> tuple[dict[str, str | None]
 
 def ask(node: Mapping[str, Any]) -> Any:
     """A node's answer to come: `versions_and_problem` of PACKAGES."""
-    there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-    return ray.remote(versions_and_problem).options(num_cpus=0, scheduling_strategy=there).remote(PACKAGES)
+    on_node = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+    return ray.remote(versions_and_problem).options(num_cpus=0, scheduling_strategy=on_node).remote(PACKAGES)
 
 
 def require_plugins_on_nodes() -> None:
@@ -84,14 +84,16 @@ class NodeCheck:
     def _check_answer(self, address: str, answer: Any) -> None:
         cannot = f"node {address} cannot run trials"
         try:
-            there, problem = ray.get(answer)
+            answered, problem = ray.get(answer)
         except RayTaskError as error:
             raise WorkFailed(f"{cannot}: {last_line(error)}; install tune-cl there, then resume") from None
         except RayError:  # the node is gone, and its trials go elsewhere
             return
         if problem:
             raise cannot_load(address, problem)
-        if lacking := [package for package, ours in self.here.items() if ours and not there[package]]:
+        if lacking := [package for package, ours in self.here.items() if ours and not answered[package]]:
             raise WorkFailed(f"{cannot}: it lacks {', '.join(lacking)}; install them, then resume")
-        if other := [f"{name} {there[name]} ({ours} here)" for name, ours in self.here.items() if ours != there[name]]:
+        if other := [
+            f"{name} {answered[name]} ({ours} here)" for name, ours in self.here.items() if ours != answered[name]
+        ]:
             self.say(f"note: node {address} has {', '.join(other)}: its trials' numbers may differ")

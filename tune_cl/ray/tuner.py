@@ -267,8 +267,8 @@ class _Recorder(_Adaptor, tune.Callback):
     def delete_unneeded(self) -> None:
         """Deletes the checkpoints of ended trials that nothing reads any more."""
         for name in self.trials.unneeded():
-            own = [address for _, address in self.checkpoints.pop(name, ())]
-            for address in (*self.earlier.pop(name, ()), *own):
+            addresses = [address for _, address in self.checkpoints.pop(name, ())]
+            for address in (*self.earlier.pop(name, ()), *addresses):
                 self.deletions.put(address)
 
     def address(self, path: str) -> str:
@@ -325,8 +325,8 @@ class _Recorder(_Adaptor, tune.Callback):
         failure, name = failure_of(trial), trial.config["trial"]
         if fault := fault_of(failure):
             raise _broken_off(trial, fault)
-        own = self.checkpoints.get(name)
-        config = trial.config | ({"checkpoint": own[-1][1]} if own else {})
+        paths = self.checkpoints.get(name)
+        config = trial.config | ({"checkpoint": paths[-1][1]} if paths else {})
         if how := self.again.takes(config, failure):
             self.trials.note(name, f"{last_line(failure)}; {how}")
             return

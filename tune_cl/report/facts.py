@@ -197,11 +197,11 @@ def configurations(findings: Findings) -> Iterator[Document]:
 
 def _confirmed_row(row: ComparedResult) -> Document:
     """An opponent, whose difference the configurations have, or a configuration against its least favourable one."""
-    told = _row(row.label, row.mean, row.sd, row.trial_id)
+    cells = _row(row.label, row.mean, row.sd, row.trial_id)
     if isinstance(row, OpponentResult):
-        return told | {"name": _opponent_name(row), "against": ""}
+        return cells | {"name": _opponent_name(row), "against": ""}
     return (
-        told
+        cells
         | _tested(row)
         | {"marks": row.marks, "against": row.against if isinstance(row, ConfigurationResult) else ""}
     )

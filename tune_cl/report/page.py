@@ -91,8 +91,8 @@ def search_html(search_folder: SearchFolder) -> str:
 
 def effects_html(found: FamilyEffects) -> str:
     """For a notebook: what curricula change."""
-    told = {"metric": found.metric, "over_curricula": found.of_curricula, "effects": effects_facts(found)}
-    return _fragment(told, "effects")
+    facts = {"metric": found.metric, "over_curricula": found.of_curricula, "effects": effects_facts(found)}
+    return _fragment(facts, "effects")
 
 
 def verdict_html(search_folder: SearchFolder, confirmation: VerdictFacts) -> str:

@@ -88,8 +88,8 @@ class _Cited:
     def __call__(self, sources: str | Iterable[str]) -> str:
         """LaTeX that cites the papers named in `sources`, e.g. `Dai et al. 2018; MacAvaney et al. 2020`, with a space
         before it; empty if it names none that is known."""
-        told = sources if isinstance(sources, str) else "; ".join(sources)
-        found = {name: match for name, match in self._known.items() if name in told}
+        source = sources if isinstance(sources, str) else "; ".join(sources)
+        found = {name: match for name, match in self._known.items() if name in source}
         self._used |= found
         return f"~\\cite{{{','.join(match['key'] for match in found.values())}}}" if found else ""
 

@@ -77,9 +77,9 @@ class Part:
 
 def part(title: str, sentences: Sequence[str] = (), table: Table | None = None, chart: str | None = None) -> list[Part]:
     """A part without its empty sentences; none if nothing is left."""
-    told = tuple(one for one in sentences if one)
+    kept = tuple(one for one in sentences if one)
     shown = table if table and table.rows else None
-    return [Part(title, told, shown, chart)] if told or shown else []
+    return [Part(title, kept, shown, chart)] if kept or shown else []
 
 
 # -- a verdict -----------------------------------------------------------------------------------------------------
@@ -114,8 +114,8 @@ def headline(verdict: VerdictFacts) -> str:
     difference = f"'{row.label}' is {beside(row.size, verdict.metric)} {opponent(verdict, row.opponent)}"
     if verdict.verdict == NOT_SHOWN:
         why = f"too few seeds for trainings that collapse ({_who_fell(verdict)}); " if verdict.too_few_seeds else ""
-        told = f"{_undecided(verdict, row)}{_as_given(verdict)}{_p_of(verdict, row)}"
-        return f"Not significant: {why}{difference}; {told}."
+        reason = f"{_undecided(verdict, row)}{_as_given(verdict)}{_p_of(verdict, row)}"
+        return f"Not significant: {why}{difference}; {reason}."
     answer = "Better" if verdict.verdict == "better" else "Worse"
     low, high = row.ci95_new
     for_new = f"for {_population(verdict, row)}{_p_of(verdict, row)}"
@@ -310,9 +310,9 @@ def notes(verdict: VerdictFacts) -> tuple[str, ...]:
     if verdict.split == "dev":
         return (*found, ON_DEV)
     accounted = len(verdict.earlier) == len(verdict.readings_of_seeds)
-    own = [_read_before(verdict.split, verdict.earlier, accounted)] if verdict.earlier else []
+    of_this = [_read_before(verdict.split, verdict.earlier, accounted)] if verdict.earlier else []
     others = [_read_by_others(verdict.split, len(verdict.readings))] if verdict.readings else []
-    return (*found, *own, *others)
+    return (*found, *of_this, *others)
 
 
 def label_free(verdict: VerdictFacts) -> list[LabelFree]:
@@ -348,8 +348,8 @@ def _read_before(split: str, looks: Sequence[Earlier], accounted: bool) -> str:
     last = looks[-1]
     tested = len(last.configurations) + len(last.dropped)
     times = f"{counted(len(looks), 'time')} before, last" if len(looks) > 1 else "before,"
-    told = last.verdict.replace(NOT_SHOWN, "not significant")
-    how = f"{counted(len(last.seeds), 'seed')} and {counted(tested, 'configuration')}: {told}"
+    outcome = last.verdict.replace(NOT_SHOWN, "not significant")
+    how = f"{counted(len(last.seeds), 'seed')} and {counted(tested, 'configuration')}: {outcome}"
     account = "p and intervals take account of it" if accounted else "p takes no account of what was asked after that"
     return f"{split} was read {times} with {how}; {account}"
 

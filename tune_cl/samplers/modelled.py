@@ -133,8 +133,8 @@ class ModelSampler(RandomSampler, ABC):
     def _observed(self) -> list[FrozenTrial]:
         """Values that are not comparable are put on this search's scale: mean + DISCOUNT · SD · their standard score,
         with mean and SD of those that are (0 and 1 while there are fewer than two)."""
-        own = [result.value for result in self.results.values() if result.value is not None]
-        values = own + [seen.value for seen in self.observations if seen.comparable]
+        measured = [result.value for result in self.results.values() if result.value is not None]
+        values = measured + [seen.value for seen in self.observations if seen.comparable]
         mean, spread = (fmean(values), pstdev(values)) if len(values) > 1 else (0.0, 1.0)
         return [
             self._make(seen.point, TrialResult(TrialState.COMPLETE, value, {1: value}))

@@ -159,11 +159,11 @@ class SearchProgress:
     def _grace(self, trial: TrialState) -> int:
         """A plain trial is allowed at least as many iterations as the curriculum that it is trained for (outside of
         pairs: the newest one), so neither arm gets more training."""
-        own = self.experiment.config(trial.point).grace
+        grace = self.experiment.config(trial.point).grace
         if trial.arm == CURRICULUM:
-            self.grace = own
-            return own
-        return max(own, self.graces[trial.twin] if trial.twin else self.grace)
+            self.grace = grace
+            return grace
+        return max(grace, self.graces[trial.twin] if trial.twin else self.grace)
 
     def _searched(self, trial: TrialState) -> Flat | None:
         """What its arm's sampler is told of a trial's values. None for the baseline if no plain trial follows it, or if
@@ -361,8 +361,12 @@ class Search:
 
     def _recorded(self, metrics: dict[str, Any]) -> dict[str, float]:
         """The metrics of a result: all that a user's function reported, or those that every ranker reports."""
-        own = metrics.get("reported")
-        ours = {key: metrics[key] for key in (dev_key(self.experiment.metric), *REPORTED)} if own is None else dict(own)
+        reported = metrics.get("reported")
+        ours = (
+            {key: metrics[key] for key in (dev_key(self.experiment.metric), *REPORTED)}
+            if reported is None
+            else dict(reported)
+        )
         on_a_device = {key: metrics[key] for key in ON_A_DEVICE if key in metrics}
         return {key: float(value) for key, value in (ours | on_a_device).items()}
 

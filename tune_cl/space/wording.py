@@ -25,9 +25,9 @@ def trial_words(point: Mapping[str, Any], params: Mapping[str, Any], plain: bool
     other keys."""
     if first:
         return DEFAULT
-    told = [key for key in point if key in params and not (plain and key.startswith("curriculum."))]
-    told += [] if plain else [key for key in FIRST[1:] if key in params]
-    words = [setting(key, params[key]) for key in in_order(told) if not off(params[key])]
+    shown = [key for key in point if key in params and not (plain and key.startswith("curriculum."))]
+    shown += [] if plain else [key for key in FIRST[1:] if key in params]
+    words = [setting(key, params[key]) for key in in_order(shown) if not off(params[key])]
     return " ".join([*(["plain"] if plain else []), *words]) or "no curriculum"
 
 

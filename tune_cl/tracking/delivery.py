@@ -302,9 +302,9 @@ class Delivery:
 
     def delete_duplicates(self) -> None:
         """Deletes empty runs that were created twice because the answer to a request was lost."""
-        own = {layout.run_key(self.search, key): run for key, run in self.cursor.runs.items()}
+        runs = {layout.run_key(self.search, key): run for key, run in self.cursor.runs.items()}
         for run in self.store.tagged(self.experiment(), "tune_cl.search_id", layout.search_id(self.search)):
-            if own.get(run.data.tags["tune_cl.key"], run.info.run_id) != run.info.run_id:
+            if runs.get(run.data.tags["tune_cl.key"], run.info.run_id) != run.info.run_id:
                 self.store.delete(run.info.run_id)
 
 

@@ -173,12 +173,12 @@ def _pattern(name: str) -> re.Pattern[str]:
 
 def _nearest_form(folder: Path) -> str:
     """The form of which the folder has the most files, and those that it lacks; empty if it has none of any."""
-    there = [str(path.relative_to(folder)) for path in (*folder.glob("*"), *folder.glob("*/*")) if path.is_file()]
+    found_names = [str(path.relative_to(folder)) for path in (*folder.glob("*"), *folder.glob("*/*")) if path.is_file()]
     lacking: dict[str, list[str]] = {}
     had: dict[str, int] = {}
     for entry in READERS.entries.values():
         names = [name for name in FILE_NAME.findall(entry.summary) if not name.startswith("run.")]
-        lacking[entry.summary] = [name for name in names if not any(map(_pattern(name).fullmatch, there))]
+        lacking[entry.summary] = [name for name in names if not any(map(_pattern(name).fullmatch, found_names))]
         had[entry.summary] = len(names) - len(lacking[entry.summary])
     nearest = max(had, key=lambda form: (had[form], -len(lacking[form])))
     if not had[nearest] or not lacking[nearest]:

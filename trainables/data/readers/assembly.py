@@ -86,21 +86,21 @@ def assemble(raw: Raw, config: DataConfig) -> RankingData:
     sources, cut = candidate_sources(raw, config), config.words
     if cut == "auto":
         cut = cut_of(text for split in raw.splits.values() for text in split.query_texts)
-    own, judged = {}, dict[str, int]()
+    own_rows, judged = {}, dict[str, int]()
     for name, split in raw.splits.items():
-        own[name], judged[name] = own_documents(raw, split, config)
-    beside = int(any((rows != MISSING).any() for rows in own.values()))  # room for a query's own document
+        own_rows[name], judged[name] = own_documents(raw, split, config)
+    beside = int(any((rows != MISSING).any() for rows in own_rows.values()))  # room for a query's own document
     raw = _with_scores(raw, sources, config, beside, cut)
     notes, dropped = [*raw.notes, *_source_notes(sources, config), *_strangers_note(raw, cut)], 0
     splits, rows, start = {}, {}, 0
     for name, raw_split in raw.splits.items():
         notes += _ungraded_note(name, raw_split) if raw.index is None else []  # qrels may hold relevant ones alone
-        raw_split, count = _without_own(raw_split, own[name])
+        raw_split, count = _without_own(raw_split, own_rows[name])
         dropped += count
         notes += _note(name, count, "query", "with an own document, which is not a candidate (data.identical_ids)")
         kept = "whose own document is judged relevant, and so stays a candidate"
         notes += _note(name, judged[name], "query", kept)
-        whole = _ranked(name, raw_split, own[name], sources[name], config, raw.document_ids)
+        whole = _ranked(name, raw_split, own_rows[name], sources[name], config, raw.document_ids)
         rows[name], left_out = _usable(name, whole)
         numbers = np.arange(start, start + len(rows[name]), dtype=np.int32)
         splits[name] = replace(some_queries(whole, rows[name]), query=numbers)
@@ -126,7 +126,7 @@ def assemble(raw: Raw, config: DataConfig) -> RankingData:
         retrieved=set(sources.values()) == {"bm25"},
         words=cut,
         group=_original_questions(query_ids),
-        own=np.concatenate([own[name][rows[name]] for name in rows]).astype(np.int32) if beside else None,
+        own=np.concatenate([own_rows[name][rows[name]] for name in rows]).astype(np.int32) if beside else None,
     )
 
 
@@ -215,8 +215,8 @@ def _without_own(split: RawSplit, own: np.ndarray) -> tuple[RawSplit, int]:
     """The split without candidates that are their query itself, and how many there were."""
     if split.run is None or not (own != MISSING).any():
         return split, 0
-    mine = own[split.run.query] == split.run.document
-    return replace(split, run=split.run.where(~mine)), int(mine.sum())
+    is_own = own[split.run.query] == split.run.document
+    return replace(split, run=split.run.where(~is_own)), int(is_own.sum())
 
 
 def _with_scores(raw: Raw, sources: Mapping[str, str], config: DataConfig, beside: int, cut: Cut) -> Raw:

@@ -76,5 +76,5 @@ def _read_split(reader: JudgmentReader, split: str, path: Path, texts: Mapping[s
 
 def _of_queries(rated: Rated, judged: np.ndarray) -> Rated:
     """The rows of the judged queries, which are numbered anew."""
-    mine = rated.where(np.isin(rated.query, judged))
-    return Rated(np.searchsorted(judged, mine.query), mine.document, mine.value)
+    of_split = rated.where(np.isin(rated.query, judged))
+    return Rated(np.searchsorted(judged, of_split.query), of_split.document, of_split.value)

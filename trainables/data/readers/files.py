@@ -36,8 +36,8 @@ def files_of_splits(folder: Path, endings: Sequence[str], loosely: bool = True) 
     """The files of each split with these endings: train.ENDING, else train-00000-of-00002.ENDING (in the folder, in
     data/ or in train/), else, `loosely`, names that hold the split's, as triples.train.small.ENDING. Pieces of one file
     stand together; several files of a split are for the caller to refuse. `folder` may be a file itself."""
-    there = [path for each in _FOLDERS for path in _files_in(folder / each)]
-    named = [(path, stem) for path in there for stem, ending in [_stem(path, endings)] if ending]
+    listed = [path for each in _FOLDERS for path in _files_in(folder / each)]
+    named = [(path, stem) for path in listed for stem, ending in [_stem(path, endings)] if ending]
     files: dict[str, list[list[Path]]] = {split: [] for split in SPLITS}
     for kind in (_whole, _pieces, *((_holding, _only) if loosely else ())):
         if not any(files.values()):
@@ -62,8 +62,8 @@ Stems = Sequence[tuple[Path, str]]
 
 def _whole(folder: Path, named: Stems, split: str, endings: Sequence[str]) -> list[list[Path]]:
     names = SPLIT_NAMES[split]
-    there = {(stem, _stem(path, endings)[1]): path for path, stem in reversed(named) if path.parent == folder}
-    return [[there[name, ending]] for name in names for ending in endings if (name, ending) in there]
+    by_stem = {(stem, _stem(path, endings)[1]): path for path, stem in reversed(named) if path.parent == folder}
+    return [[by_stem[name, ending]] for name in names for ending in endings if (name, ending) in by_stem]
 
 
 def _pieces(folder: Path, named: Stems, split: str, endings: Sequence[str]) -> list[list[Path]]:
@@ -79,8 +79,8 @@ def _holding(_folder: Path, named: Stems, split: str, _endings: Sequence[str]) -
 
 def _only(_folder: Path, named: Stems, split: str, _endings: Sequence[str]) -> list[list[Path]]:
     """The only such file, whatever it is called, as training data, from which `data.split` may draw the others."""
-    own = [[path] for path, stem in named if not _OF_IDS & set(_words(stem))]
-    return own if len(named) == 1 and split == "train" else []
+    of_rows = [[path] for path, stem in named if not _OF_IDS & set(_words(stem))]
+    return of_rows if len(named) == 1 and split == "train" else []
 
 
 def _words(stem: str) -> list[str]:

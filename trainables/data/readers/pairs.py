@@ -502,8 +502,8 @@ class Columns:
         scores = self._scores(row, len(relevant), len(others))
         grades = [1] * len(relevant) + [0] * len(others)
         cells = list(zip([*relevant, *others], grades, scores, strict=True))
-        own = set(relevant)
-        kept = [cell for cell in cells if cell[1] or cell[0] not in own]
+        positives = set(relevant)
+        kept = [cell for cell in cells if cell[1] or cell[0] not in positives]
         return Judged(query, kept, own=len(kept) < len(cells))
 
     def _labelled(self, row: Mapping[str, Any], label: str) -> list[tuple[str, int, float]]:
@@ -572,8 +572,8 @@ def _known(names: Sequence[str]) -> Roles:
     roles = {}
     for role, synonyms in ROLES.items():
         kinds = {name: _plain(name) for name in names}
-        mine = [name for name in names if kinds[name] in synonyms]
-        roles[role] = tuple(sorted(mine, key=lambda name: (synonyms.index(kinds[name]), _number(name))))
+        columns = [name for name in names if kinds[name] in synonyms]
+        roles[role] = tuple(sorted(columns, key=lambda name: (synonyms.index(kinds[name]), _number(name))))
     return roles
 
 

@@ -421,8 +421,8 @@ class LeftOut:
         count, rows = len(self._keys), max(self.source.count, 1)
         if not count or self.strict or count > max(self.few, self.share * rows) or 2 * self._rows >= rows:
             return
-        mine = set(map(id, self._noted))
-        others = [problem for problem in self.source.problems if id(problem) not in mine]
+        noted = set(map(id, self._noted))
+        others = [problem for problem in self.source.problems if id(problem) not in noted]
         if any(problem.location.startswith(str(self.source.path)) for problem in others):
             return
         self.source.problems[:] = others

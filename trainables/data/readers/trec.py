@@ -47,8 +47,8 @@ def files(folder: Path) -> list[Path]:
     paths = [plain_or_packed(folder, *COLLECTION_FILES)]
     for split in SPLITS:
         paths += [_queries(folder, split), _qrels(folder, split), run_file(folder, split), *_pools(folder, split)]
-    there = [path for path in paths if path.exists()]
-    return there + [path for path in optional_files(folder) if path not in there]
+    present = [path for path in paths if path.exists()]
+    return present + [path for path in optional_files(folder) if path not in present]
 
 
 def _qrels(folder: Path, split: str) -> Path:

@@ -1,0 +1,107 @@
+"""Starts or opens searches from Python: `tune_cl.run`, `tune_cl.open_search`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from trainables.config.function import Function, Objective, objective_of
+from trainables.core.plugins import Names, load_plugins
+from trainables.core.prose import say
+from trainables.data.tables_in_memory import Data, as_source
+from tune_cl.api.folds import FoldSearches, folds_in, name_of_fold, searches_of_folds
+from tune_cl.api.search import Search
+from tune_cl.api.session import working
+from tune_cl.experiment.load import Overrides, Source, read_source, requested_experiment
+from tune_cl.experiment.paths import in_any_folder
+from tune_cl.history.search_folder import DEFAULT_STORAGE, new_search_folder
+from tune_cl.history.tracking_uri import resolve_tracking_uri
+from tune_cl.process import loading
+from tune_cl.ray.access import require_ray
+
+
+def run(
+    space: Source,
+    data: Data = None,
+    ranker: str | None = None,
+    name: str | None = None,
+    trials: int | None = None,
+    max_iterations: int | None = None,
+    seed: int | None = None,
+    storage: str | Path = DEFAULT_STORAGE,
+    tracking_uri: str | None = None,
+    address: str | None = None,
+    overrides: Overrides | None = None,
+    progress: bool = True,
+    allow_open_ray: bool = False,
+    objective: Function | Objective | None = None,
+    plugins: Names = (),
+) -> Search | FoldSearches:
+    """Runs a search to its end, as `tune-cl run` does; of a LETOR folder with Fold1, Fold2, ... one for each fold.
+
+    space           a shipped space's name, a YAML file, or a mapping of the same tree
+    data, ranker    in place of the space's: `docstrings`, `ir_datasets:NAME`, `hf:NAME`, a folder, or tables of pairs:
+                    a DataFrame (a column `split` names its splits), a mapping of splits to DataFrames, a Dataset or
+                    DatasetDict of the datasets library; a name of `tune-cl list`
+    name            of the search; the space's name by default, numbered where it is taken
+    trials          how many, of both arms
+    max_iterations  of a trial
+    seed            of sampling and of every training
+    storage         a folder or s3://BUCKET/FOLDER
+    tracking_uri    MLflow's; by default $MLFLOW_TRACKING_URI, else a SQLite file in the storage
+    address         of a Ray cluster; by default a local Ray, which is gone when the search ends
+    overrides       dotted keys with their values, e.g. {"training.lr": 1e-4}; they win over everything else
+    progress        False: nothing is printed
+    objective       a training function `(config, trial)` of your own (trial: ObjectiveTrial), in place of our rankers;
+                    its keys are `parameters.*`
+    plugins         files and modules with parts of one's own, one or several
+
+    Raises ConfigError or DataError with all problems before anything is written, WorkFailed if no trial gave a value,
+    Interrupted (a KeyboardInterrupt) when stopped: `Search.resume` goes on.
+    """
+    load_plugins(plugins)
+    function = objective_of(objective) if objective else None
+    every, sources = _sources(space, data, name, str(storage))
+    searches = []
+    for one, source in sources.items():
+        with working(progress) as panel:
+            if every:
+                say(f"search {one}")
+            given = as_source(source), ranker, trials, max_iterations, seed, overrides or {}, function
+            experiment = in_any_folder(requested_experiment(space, *given))
+            search_folder = new_search_folder(str(storage), one, experiment.name)
+            uri = resolve_tracking_uri(search_folder.storage, tracking_uri)
+            search_folder = replace(search_folder, tracking_uri=uri, objective=function.option if function else "")
+            require_ray(address, allow_open_ray)
+            with loading():  # only after the input is checked
+                from tune_cl.run_search import start_search
+
+            result = start_search(experiment, search_folder, address, panel)
+        searches.append(Search(search_folder, result, function))
+    return FoldSearches(every, searches) if every else searches[0]
+
+
+def _sources(space: Source, data: Data, name: str | None, storage: str) -> tuple[str, dict[str | None, Data]]:
+    """The name of the searches of all folds, empty without folds; the data of each search by its name. Raises
+    ConfigError if there is one of these names, before anything is written."""
+    folds = folds_in(data)
+    if not folds:
+        return "", {name: data}
+    every = name or read_source(space)[0]
+    for fold in folds:
+        new_search_folder(storage, name_of_fold(every, fold), every)
+    return every, {name_of_fold(every, fold): fold for fold in folds}
+
+
+def open_search(
+    name: str, storage: str | Path = DEFAULT_STORAGE, tracking_uri: str | None = None, plugins: Names = ()
+) -> Search | FoldSearches:
+    """A search that ran before, finished or not; those of all folds by the name that `run` was given. `tracking_uri`:
+    MLflow's address, if it is another one now; `plugins`: files and modules with parts of one's own that it needs.
+
+    Raises ConfigError if there is none of this name in the storage, DataError if its journal is damaged.
+    """
+    load_plugins(plugins)
+    if folds := searches_of_folds(str(storage), name):
+        return FoldSearches(name, [Search.recorded(fold, storage, tracking_uri) for fold in folds])
+    return Search.recorded(name, storage, tracking_uri)
