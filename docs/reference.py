@@ -87,7 +87,7 @@ MINUTES = {  # of each space, by `tune-cl check` on two cores; docs/reference/sp
     "noisy_labels": "3",
     "penha2020_pacing": "35",
     "penha2020_scoring": "40",
-    "quickstart": "3",
+    "quickstart": "1",
     "similarity_learning": "5",
 }
 

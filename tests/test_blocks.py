@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainables.core.errors import Problem
+from trainables.core.errors import DataError, Problem
 from trainables.data.readers import judgments
 from trainables.data.readers.blocks import plain_run
 from trainables.data.readers.collection import IdIndex, hash_of
+from trainables.evaluation import trec_files
 
 DOCUMENTS = ["d1", "d2", "7", "é", "doc-3"]
 QUERIES = {"q1": 0, "q2": 1, "5": 2}
@@ -40,6 +41,14 @@ def read(folder: Path) -> tuple[list[list[float]], list[str], list[Problem]]:
     return [column.tolist() for column in (rated.query, rated.document, rated.value)], notes, problems
 
 
+def scores_of(folder: Path) -> dict[str, list[tuple[str, float]]] | list[Problem]:
+    """What `tune-cl evaluate` reads of it, in order, or what is wrong with it."""
+    try:
+        return {query: [*scores.items()] for query, scores in trec_files.read_run(folder / "run.test.txt").items()}
+    except DataError as error:
+        return list(error.problems)
+
+
 @given(rows=ROWS, separator=st.sampled_from([" ", "\t"]), end=st.sampled_from(["\n", "\r\n"]))
 def test_a_plain_run_is_read_as_row_by_row(
     rows: list[tuple[str, str, int, float]], separator: str, end: str, tmp_path_factory: pytest.TempPathFactory
@@ -50,10 +59,11 @@ def test_a_plain_run_is_read_as_row_by_row(
     (folder / "run.test.txt").write_bytes("".join(separator.join(row) + end for row in fields).encode())
     found = plain_run(folder / "run.test.txt")
     assert found is not None and found.value.tolist() == [score for *_, score in rows]
-    whole = read(folder)
+    whole, by_query = read(folder), scores_of(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(judgments, "plain_run", lambda path: None)
-        assert read(folder) == whole
+        patch.setattr(trec_files, "plain_run", lambda path: None)
+        assert read(folder) == whole and scores_of(folder) == by_query
 
 
 @pytest.mark.parametrize("content", [PLAIN, b"\xef\xbb\xbf" + PLAIN, PLAIN[:-1], PLAIN.replace(b"\n", b"\r")])

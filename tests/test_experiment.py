@@ -250,7 +250,7 @@ def test_a_grid_tries_all_unless_told_how_many() -> None:
 def test_every_searcher_takes_the_quickstart() -> None:
     for name in SEARCHERS:
         experiment = load_experiment("quickstart", [f"search.searcher={name}"])
-        assert experiment.trials == 12 and experiment.sampler().ask(1) is not None
+        assert experiment.trials == 24 and experiment.sampler().ask(1) is not None
     described = describe(load_experiment("quickstart"))
     assert described["combinations"] == (4 * 6 + 1) * 5 * 2 * 7 * 3 * 3
     assert described["steps"] == ["curriculum.delta: 0.2 to 0.6 by 0.1"]

@@ -70,7 +70,7 @@ def test_a_search_tells_what_it_opens(tmp_path: Path) -> None:
     assert replay([event]).rankers == ["conv_knrm", "knrm"]
     assert layout.search_tags(event)["tune_cl.ranker"] == "conv_knrm, knrm"
     usual = runner._search_event(load_experiment("quickstart"), SearchFolder(tmp_path, "s"), inputs, None)
-    assert usual["rankers"] == ["conv_knrm"]
+    assert usual["rankers"] == ["knrm"]
 
 
 def test_the_words_of_a_curriculum_name_its_scoring_wherever_it_counts() -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from trainables.core.errors import DataError, Problem
 from trainables.core.files import MOST_TEXT, opened, write_text
 from trainables.data.columns import MAX_GRADE, RankingData, Split
+from trainables.data.readers.blocks import plain_run
 from trainables.data.readers.judgments import Triples, qrels_of, qrels_rows, run_of, run_rows
 from trainables.data.readers.rows import Rows, Wrong, first_bytes, grade_of, read_whole, score_of, usable_id
 from trainables.evaluation.metrics import TrecOrder
@@ -31,7 +32,7 @@ def read_run(path: str | Path, pipes: bool = False) -> dict[str, dict[str, float
     """
     rows = run_of(Path(path), [])
     rows.pipes = pipes
-    return _of_json(rows, score_of) or _by_query(rows, run_rows(rows), score_of)
+    return _of_json(rows, score_of) or _of_plain(Path(path)) or _by_query(rows, run_rows(rows), score_of)
 
 
 def read_qrels(path: str | Path, pipes: bool = False) -> dict[str, dict[str, int]]:
@@ -63,6 +64,21 @@ def _of_json(rows: Rows, value_of: Callable[[str], T]) -> dict[str, dict[str, T]
     except AttributeError:
         rows.problem(1, "JSON of another form", f"an object {right}")
     raise DataError(rows.problems)
+
+
+def _of_plain(path: Path) -> dict[str, dict[str, float]] | None:
+    """The same of a run that pyarrow can parse; None of any other, and of one that has a document twice for a query,
+    whose lines the reader of rows names."""
+    if not (run := plain_run(path)):
+        return None
+    order = np.argsort(run.query, kind="stable")
+    documents = np.array(run.documents, object)[run.document[order]].tolist()
+    scores, ends = run.value[order].tolist(), np.bincount(run.query).cumsum().tolist()
+    table = {
+        query: dict(zip(documents[start:end], scores[start:end], strict=True))
+        for query, start, end in zip(run.queries, [0, *ends], ends, strict=False)
+    }
+    return table if sum(map(len, table.values())) == len(documents) else None
 
 
 def _by_query(rows: Rows, rated: Triples, value_of: Callable[[str], T]) -> dict[str, dict[str, T]]:
