@@ -125,7 +125,13 @@ def search_in(storage: str) -> list[str]:
 def searched() -> tune_cl.Search:
     if not Path("whole/quickstart").exists():
         subprocess.run(search_in("whole"), check=True, stdout=subprocess.DEVNULL)
-    return tune_cl.open_search("quickstart", "whole")
+    return one_search(tune_cl.open_search("quickstart", "whole"))
+
+
+def one_search(found: Any) -> tune_cl.Search:
+    """What `run` and `open_search` return of data without folds."""
+    assert isinstance(found, tune_cl.Search)
+    return found
 
 
 def confirmed() -> Facts:
@@ -165,7 +171,7 @@ def killed(data: Path) -> Facts:
             os.killpg(running.pid, signal.SIGKILL)  # the search's own group; Ray's processes end with it
     running.wait()
     document("resume", "quickstart", "--storage", "killed")
-    facts = facts_of(tune_cl.open_search("quickstart", "killed"))
+    facts = facts_of(one_search(tune_cl.open_search("quickstart", "killed")))
     broken = dict(differences(flat(steady(facts_of(searched()))), flat(steady(facts))))
     assert not broken, f"the resumed search is another one: {broken}"
     return facts
@@ -258,7 +264,7 @@ def searches(data: Path) -> Facts:
     for name, words in lines(SEARCHES):
         where = {"name": "own", "storage": Path("searches", name).absolute()}
         search = tune_cl.run(SPACE, objective=imagined, overrides=keys([*words, *one_arm]), progress=False, **where)
-        found[name] = facts_of(search)
+        found[name] = facts_of(one_search(search))
     return found
 
 

@@ -33,9 +33,9 @@ from trainables.config.rules import validated
 from trainables.data import load_data
 from trainables.data.columns import RankingData, Split
 from trainables.data.settings import DataConfig
-from trainables.rankers.lambdamart import parameters, require_features
+from trainables.extras.lambdamart import learnable_features, parameters
+from trainables.extras.trees import TreeTraining, settings_of, stages
 from trainables.training.prepared import NO_TEXTS, PreparedData
-from trainables.training.trees import TreeTraining, settings_of, stages
 
 SWITCHES, TREES, STEP = (100, 200, 300, 400), 500, 50
 CURRICULA = {"mse": {"objective_switch": "mse"}, "relevant_count": {"subset": "relevant_count"}}
@@ -94,12 +94,13 @@ def _by_lightgbm(data: RankingData, run: TrainingRun) -> lgb.Booster:
 
 def dataset(data: RankingData, split: Split, rows: np.ndarray, reference: lgb.Dataset | None = None) -> lgb.Dataset:
     """Some candidate rows of a split, in the bins of another data set if one is given."""
-    features, sizes = require_features(data)[split.document[rows]], np.bincount(split.owner[rows], minlength=len(split))
+    features = learnable_features(data)[split.document[rows]]
+    sizes = np.bincount(split.owner[rows], minlength=len(split))
     return lgb.Dataset(features, split.grade[rows], reference, group=sizes[sizes > 0], free_raw_data=False)
 
 
 def require_equal(data: RankingData, mine: list[lgb.Booster], theirs: list[lgb.Booster]) -> None:
-    features = require_features(data)[data.splits["train"].document]
+    features = learnable_features(data)[data.splits["train"].document]
     for one, other in zip(mine, theirs, strict=True):
         np.testing.assert_array_equal(one.predict(features), other.predict(features))
 

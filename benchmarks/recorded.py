@@ -29,6 +29,7 @@ from trainables.config.keys import TrainingRun
 from trainables.core.cache import ROOT
 from trainables.evaluation.metrics import dev_key
 from trainables.evaluation.per_query import evaluator_of
+from trainables.extras.trees import TreeTraining
 from trainables.training.checkpoint import load_trained_state
 from trainables.training.factory import make_training
 from trainables.training.prepared import PreparedData, prepared_for
@@ -130,7 +131,7 @@ def trained(run: TrainingRun, prepared: PreparedData) -> tuple[list[float], dict
         training.iterate()
     if isinstance(training, Training):
         load_trained_state(training.module, training.best_weights)
-    else:
+    elif isinstance(training, TreeTraining):
         training.cut_at_best()
     data, test = prepared.data, prepared.data.splits["test"]
     judge = evaluator_of(data, test, run.evaluation.relevance_level, run.metric)

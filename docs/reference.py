@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 
 from search_spaces import SPACES
 from trainables.config.keys import NEEDS, configuration_fields, ranker_fields
-from trainables.config.rules import RULES as OF_TRAININGS
+from trainables.config.rules import rules_by_holder
 from trainables.core.validation import OneOf, expected
 from trainables.rankers import RANKERS
 from trainables.rankers.settings import WordSettings
@@ -171,7 +171,7 @@ def ranker_keys() -> str:
 
 def _who(names: list[str]) -> str:
     groups = {
-        "all over texts": [name for name, kind in RANKERS.items() if not kind.grows_trees],
+        "all over texts": [name for name, kind in RANKERS.items() if kind.reads == "texts"],
         "all over words": [name for name, kind in RANKERS.items() if issubclass(kind.settings, WordSettings)],
     }
     return next((words for words, group in groups.items() if group == names), _code(names))
@@ -243,7 +243,7 @@ def refused() -> str:
         return f"`{name}`" if "." in name or name == "metric" else name.upper()
 
     rows = []
-    for what, rules in (OF_TRAININGS | OF_SEARCHES).items():
+    for what, rules in (rules_by_holder() | OF_SEARCHES).items():
         for rule in rules:
             texts = (text.replace("'`", "`").replace("`'", "`") for text in rule.texts(said))
             rows.append([what, f"`{rule.key}`", *texts])

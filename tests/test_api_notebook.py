@@ -106,7 +106,7 @@ print(json.dumps([search.finished, len(search.trials), left, ray_left, ray.is_in
 def test_an_interrupted_search_goes_on_and_leaves_nothing_behind(tmp_path: Path) -> None:
     """A confirmation then runs on the Ray of the user's own."""
     write_trec_folder(tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1), tmp_path / "data")
-    (tmp_path / "toy.yaml").write_text(SPACE.replace("trials: 5", "trials: 3"))
+    (tmp_path / "toy.yaml").write_text(SPACE.replace("trials: 5", "trials: 2"))
     storage = repr(str(fresh_database(tmp_path / "runs").resolve()))
     environment = os.environ | {"PYTHONPATH": on_path(str(ROOT)), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", PROGRAM]
@@ -116,6 +116,6 @@ def test_an_interrupted_search_goes_on_and_leaves_nothing_behind(tmp_path: Path)
     how = f"tune_cl.open_search('toy', storage={storage}).resume()"
     assert stopped == f"stopped; what is done is saved. Go on with: {how}"
     assert state == "True False"
-    assert went_on == "[true, 3, [], false, true, 48, [0, 0, 2, 2]]"
+    assert went_on == "[true, 2, [], false, true, 48, [0, 0, 2, 2]]"
     said = done.stderr.split("-- resumed")[1]
     assert "trial" not in said and "note" not in said

@@ -1,205 +1,155 @@
-"""Workers on AWS: spot where it is granted, on demand where it is not, and no other error swallowed."""
+"""cluster.yaml in a simulated AWS account: closed to the world, its workers bought on spot where that is granted,
+else on demand."""
 
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable
-from copy import deepcopy
-from pathlib import Path
-from types import SimpleNamespace
+from collections.abc import Iterator
 from typing import Any
 
+import boto3
 import pytest
+import yaml
 from botocore.exceptions import ClientError
-from ray.autoscaler._private.commands import _set_up_config_for_head_node
+from moto import mock_aws
+from moto.ec2.models import amis
+from moto.iam import models as iam
 from ray.autoscaler._private.providers import _get_node_provider
 from ray.autoscaler._private.util import prepare_config, validate_config
 from ray.autoscaler.node_launch_exception import NodeLaunchException
 from ray.autoscaler.v2.instance_manager.config import AutoscalingConfig
-from ray.autoscaler.v2.instance_manager.instance_manager import InstanceManager
-from ray.autoscaler.v2.instance_manager.instance_storage import InstanceStorage
-from ray.autoscaler.v2.instance_manager.node_provider import NodeProviderAdapter
-from ray.autoscaler.v2.instance_manager.reconciler import Reconciler
-from ray.autoscaler.v2.instance_manager.storage import InMemoryStorage
-from ray.autoscaler.v2.instance_manager.subscribers.cloud_instance_updater import CloudInstanceUpdater
-from ray.autoscaler.v2.instance_manager.subscribers.cloud_resource_monitor import CloudResourceMonitor
-from ray.autoscaler.v2.scheduler import ResourceDemandScheduler
-from ray.autoscaler.v2.utils import ResourceRequestUtil
-from ray.core.generated.autoscaler_pb2 import ClusterResourceState, NodeState, NodeStatus, ResourceRequestByCount
 
-from tests.support.cluster_config import Config, aws, filled_in, own_group, read
+from tests.support.project import ROOT
 from tune_cl.ray.aws import SpotFirst
 
 pytestmark = pytest.mark.slow
-
-__all__ = ["aws"]  # the fixture
+FILE = (ROOT / "cluster.yaml").read_text(encoding="utf-8")
+IMAGE = "ami-12c6146b"
+POLICIES = ("AmazonEC2FullAccess", "AmazonS3FullAccess")  # of those that AWS has, what Ray gives the head
 TAGS = {"ray-node-type": "worker", "ray-user-node-type": "gpu", "ray-node-name": "ray-tune-cl-worker"}
 NO_CAPACITY = "InsufficientInstanceCapacity"
 OF_SPOT = (NO_CAPACITY, "UnfulfillableCapacity", "SpotMaxPriceTooLow", "MaxSpotInstanceCountExceeded", "Unsupported")
 NOT_OF_SPOT = ("InvalidAMIID.NotFound", "UnauthorizedOperation", "VcpuLimitExceeded", "InstanceLimitExceeded")
 
 
+@pytest.fixture(scope="module")
+def ec2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """EC2 of an empty account, simulated on this machine; Ray's key pair goes to a home of its own."""
+    every = json.loads(iam.aws_managed_policies_data)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+            patch.setenv(key, "testing")
+        patch.setattr("ray.autoscaler._private.aws.config.time.sleep", lambda seconds: None)
+        patch.setenv("MOTO_AMIS_PATH", "")  # moto would make 1,300 images in each region, in seconds
+        patch.setattr(amis, "AMIS", [image for image in amis.AMIS if image["ami_id"] == IMAGE])
+        patch.setattr(iam, "aws_managed_policies_data", json.dumps({name: every[name] for name in POLICIES}))
+        with mock_aws(config={"iam": {"load_aws_managed_policies": True}}):
+            yield boto3.resource("ec2", region_name=yaml.safe_load(FILE)["provider"]["region"])
+
+
+def resolved(text: str) -> dict[str, Any]:
+    """A cluster file as `ray up` resolves it."""
+    prepared = prepare_config(yaml.safe_load(text) | {"file_mounts": {}})
+    validate_config(prepared)
+    return SpotFirst.bootstrap_config(prepared)
+
+
+@pytest.fixture(scope="module")
+def filled_in(ec2: Any) -> str:
+    """The file, with the group that docs/how-to/cluster.md makes: SSH from one address, anything from within."""
+    group = ec2.create_security_group(GroupName="own", Description="own", VpcId=next(iter(ec2.vpcs.all())).id)
+    group.authorize_ingress(IpProtocol="tcp", FromPort=22, ToPort=22, CidrIp="203.0.113.7/32")
+    within = [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group.id}]}]
+    group.authorize_ingress(IpPermissions=within)
+    return FILE.replace("sg-REPLACE", group.id).replace("ami-REPLACE", IMAGE).replace("fs-REPLACE", "fs-1234")
+
+
+def open_to_the_world(ec2: Any) -> int:
+    rules = [rule for group in ec2.security_groups.all() for rule in group.ip_permissions]
+    return sum(one["CidrIp"] in ("0.0.0.0/0", "::/0") for rule in rules for one in rule["IpRanges"])
+
+
+def test_the_file_starts_a_cluster_that_is_closed_to_the_world(
+    ec2: Any, filled_in: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a group of one's own Ray opens port 22 to everybody: if it stops doing this, the file can be simpler."""
+    with pytest.raises(AssertionError):
+        resolved(FILE)
+    assert "Failed to detect a security group" in capsys.readouterr().err
+    ready = resolved(filled_in)
+    for node in [kind["node_config"] for kind in ready["available_node_types"].values()]:
+        assert node["SecurityGroupIds"][0] in filled_in and node["SubnetIds"] and node["KeyName"]
+    assert "Arn" in ready["head_node"]["IamInstanceProfile"]
+    assert list(ec2.instances.all()) == [] and open_to_the_world(ec2) == 0
+    resolved(filled_in.replace("SecurityGroupIds: ", "Monitoring: "))
+    assert open_to_the_world(ec2) == 1
+
+
+def test_the_autoscaler_finds_the_image_of_every_node() -> None:
+    """Ray 2.60 looks up `image` even if `worker_image` is given; if it is missing, no worker is ever set up."""
+    config = AutoscalingConfig(yaml.safe_load(FILE), skip_content_hash=True)
+    images = [config.get_docker_config(kind)["image"] for kind in ("head", "gpu")]
+    assert [image[-4:] for image in images] == ["-cpu", "-gpu"]
+
+
 class Market:
     """EC2 that grants `spot` instances on spot, then refuses; without `demand` it refuses those on demand too."""
 
-    def __init__(self, start: Callable[..., list[Any]], spot: int, error: str, demand: bool = True):
-        self.start, self.spot, self.error, self.demand = start, spot, error, demand
-        self.asked: list[tuple[str, int]] = []
+    def __init__(self, ec2: Any, filled_in: str):
+        self.create, self.asked, self.bought = ec2.create_instances, [], []
+        config = resolved(filled_in)
+        self.kinds = {name: kind["node_config"] for name, kind in config["available_node_types"].items()}
+        self.provider = _get_node_provider(config["provider"], "tune-cl", use_cache=False)
+        self.provider.ec2_fail_fast = self
+
+    def start(self, spot: int, error: str, demand: bool = True, count: int = 3, **node: Any) -> dict[str, Any]:
+        """What Ray's autoscaler gets for so many nodes."""
+        self.spot, self.error, self.demand = spot, error, demand
+        return self.provider.create_node_with_resources_and_labels(self.kinds["gpu"] | node, TAGS, count, {}, {})
 
     def create_instances(self, **request: Any) -> list[Any]:
-        wanted, on_spot = request["MaxCount"], "InstanceMarketOptions" in request
+        wanted, on_spot = request["MaxCount"], request.get("InstanceMarketOptions") == {"MarketType": "spot"}
         self.asked.append(("spot" if on_spot else "on demand", wanted))
         granted = min(wanted, self.spot) if on_spot else wanted * self.demand
         if not granted:
             raise ClientError({"Error": {"Code": self.error, "Message": "no"}}, "RunInstances")
         self.spot -= granted * on_spot
-        return self.start(**request | {"MinCount": granted, "MaxCount": granted})
-
-
-class Account:
-    """A cluster file as `ray up` resolves it, and the node provider made from it."""
-
-    def __init__(self, ec2: Any):
-        config = filled_in(read("cluster.yaml"), own_group(ec2))
-        config["file_mounts"] = {}
-        prepared = prepare_config(config)
-        validate_config(prepared)
-        self.config: Config = SpotFirst.bootstrap_config(prepared)
-        self.ec2, self.node_types = ec2, self.config["available_node_types"]
-        self.provider = _get_node_provider(self.config["provider"], "tune-cl", use_cache=False)
-
-    def sells(self, spot: int, error: str = NO_CAPACITY, demand: bool = True) -> Market:
-        market = Market(self.ec2.create_instances, spot, error, demand)
-        self.provider.ec2_fail_fast = market
-        return market
-
-    def start(self, count: int, kind: str = "gpu") -> dict[str, Any]:
-        return self.provider.create_node(self.node_types[kind]["node_config"], TAGS, count)
-
-    def running(self) -> list[str]:
-        """For each instance, how it was bought."""
-        return sorted(instance.instance_lifecycle or "on demand" for instance in self.ec2.instances.all())
+        self.bought += [*(["spot", "on demand"][not on_spot] for _ in range(granted))]
+        return self.create(**request | {"MinCount": granted, "MaxCount": granted})
 
 
 @pytest.fixture
-def account(aws: Any) -> Account:
-    return Account(aws)
+def market(ec2: Any, filled_in: str) -> Market:
+    return Market(ec2, filled_in)
 
 
-def test_spot_that_is_refused_is_started_on_demand(account: Account, capfd: pytest.CaptureFixture[str]) -> None:
-    for number, error in enumerate(OF_SPOT, 1):
-        market = account.sells(spot=0, error=error)
-        made = account.start(3)
-        assert len(made) == 3 and market.asked[-1] == ("on demand", 3) and market.asked.count(("on demand", 3)) == 1
-        assert account.running() == ["on demand"] * 3 * number
-        said = "".join(capfd.readouterr())
-        assert said.count(f"AWS granted 0 of 3 g6.2xlarge on spot ({error}); starting 3 on demand") == 1
-
-
-def test_what_spot_lacks_is_started_on_demand(account: Account, capfd: pytest.CaptureFixture[str]) -> None:
-    market = account.sells(spot=2)
-    made = account.start(3)
-    assert market.asked == [("spot", 3), ("on demand", 1)] and account.running() == ["on demand", "spot", "spot"]
-    assert made.keys() == {instance.id for instance in account.ec2.instances.all()}
-    tags = [{tag["Key"]: tag["Value"] for tag in instance.tags} for instance in account.ec2.instances.all()]
+@pytest.mark.parametrize(("spot", "why"), [*((0, error) for error in OF_SPOT), (2, "fewer than asked for"), (3, "")])
+def test_spot_that_is_refused_is_started_on_demand(
+    spot: int, why: str, market: Market, ec2: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert type(market.provider) is SpotFirst, "the file names it"
+    made = market.start(spot, why)
+    assert market.bought == ["spot"] * spot + ["on demand"] * (3 - spot) and len(made) == 3
+    assert market.asked.count(("on demand", 3 - spot)) == (spot < 3)
+    tags = [{tag["Key"]: tag["Value"] for tag in ec2.Instance(key).tags} for key in made]
     assert tags[0] == tags[1] == tags[2] and tags[0]["Name"] == TAGS["ray-node-name"]
-    told = "AWS granted 2 of 3 g6.2xlarge on spot (fewer than asked for); starting 1 on demand"
-    assert told in "".join(capfd.readouterr())
+    said = f"AWS granted {spot} of 3 g6.2xlarge on spot ({why}); starting {3 - spot} on demand"
+    assert "".join(capfd.readouterr()).count(said) == (spot < 3)
 
 
-def test_an_error_that_is_not_spot_s_is_raised(account: Account) -> None:
-    for error in NOT_OF_SPOT:
-        market = account.sells(spot=0, error=error)
-        with pytest.raises(NodeLaunchException, match=error):
-            account.start(3)
-        assert {kind for kind, _ in market.asked} == {"spot"} and account.running() == []
+@pytest.mark.parametrize("error", NOT_OF_SPOT)
+def test_an_error_that_is_not_spot_s_is_raised(error: str, market: Market) -> None:
+    with pytest.raises(NodeLaunchException, match=error):
+        market.start(0, error)
+    assert {kind for kind, _ in market.asked} == {"spot"}
 
 
-def test_every_request_tries_spot_first(account: Account) -> None:
-    assert type(account.provider) is SpotFirst, "the file names it"
-    account.sells(spot=0)
-    account.start(1)
-    market = account.sells(spot=8)
-    account.start(2)
-    assert market.asked == [("spot", 2)] and account.running() == ["on demand", "spot", "spot"]
-    market.asked.clear()
-    account.start(1, "head")
-    assert market.asked == [("on demand", 1)], "a node without spot is Ray's own business"
-
-
-def test_what_nobody_grants_ray_is_told(account: Account) -> None:
-    """A reserved block of capacity is not bought on demand."""
-    market = account.sells(spot=0, demand=False)
+def test_what_nobody_grants_ray_is_told_and_other_purchases_are_ray_s_own(market: Market) -> None:
+    """A reserved block of capacity is not bought on demand, and the head never on spot."""
     with pytest.raises(NodeLaunchException, match=NO_CAPACITY):
-        account.start(3)
+        market.start(0, NO_CAPACITY, demand=False)
     assert {kind for kind, _ in market.asked} == {"spot", "on demand"}
-    market = account.sells(spot=0)
-    account.node_types["gpu"]["node_config"]["InstanceMarketOptions"] = {"MarketType": "capacity-block"}
     with pytest.raises(NodeLaunchException, match=NO_CAPACITY):
-        account.start(1)
-    assert "on demand" not in dict(market.asked) and account.running() == []
-
-
-class AtOnce:
-    """Runs work at once, in place of the provider's threads."""
-
-    def submit(self, work: Callable[..., None], *arguments: Any) -> None:
-        work(*arguments)
-
-
-class Autoscaler:
-    """Ray's v2 autoscaler as the head runs it, without the steps that log in to nodes."""
-
-    def __init__(self, account: Account):
-        _, sent = _set_up_config_for_head_node(deepcopy(account.config), account.provider, no_restart=False)
-        shutil.copy(account.config["auth"]["ssh_private_key"], Path.home() / "ray_bootstrap_key.pem")
-        self.config = AutoscalingConfig(json.loads(Path(sent.name).read_text()), skip_content_hash=True)
-        reader: Any = SimpleNamespace(get_cached_autoscaling_config=lambda: self.config)
-        self.cloud = NodeProviderAdapter(account.provider, reader)
-        self.cloud._main_executor = self.cloud._node_launcher_executors = AtOnce()
-        self.monitor = CloudResourceMonitor()
-        updater = CloudInstanceUpdater(self.cloud)
-        storage = InstanceStorage("tune-cl", InMemoryStorage())
-        self.instances = InstanceManager(storage, instance_status_update_subscribers=[updater, self.monitor])
-        self.scheduler = ResourceDemandScheduler()
-
-    def round(self, number: int, trials: int) -> None:
-        """One round of the autoscaler, with trials that wait for a GPU each."""
-        heads = [key for key, one in self.cloud.get_non_terminated().items() if one.node_type == "head"]
-        head = NodeState(
-            node_id=b"h", status=NodeStatus.RUNNING, ray_node_type_name="head", instance_id=heads[0],
-            total_resources={"node:__internal_head__": 1}, available_resources={"node:__internal_head__": 1},
-        )  # fmt: skip
-        waiting = ResourceRequestByCount(request=ResourceRequestUtil.make({"CPU": 1, "GPU": 1}), count=trials)
-        state = ClusterResourceState(
-            cluster_resource_state_version=number, node_states=[head], pending_resource_requests=[waiting]
-        )
-        Reconciler.reconcile(
-            instance_manager=self.instances,
-            scheduler=self.scheduler,
-            cloud_provider=self.cloud,
-            cloud_resource_monitor=self.monitor,
-            ray_cluster_resource_state=state,
-            non_terminated_cloud_instances=self.cloud.get_non_terminated(),
-            autoscaling_config=self.config,
-            cloud_provider_errors=self.cloud.poll_errors(),
-            ray_install_errors=[],
-            ray_stop_errors=[],
-        )
-
-
-def test_the_autoscaler_gets_its_workers_whatever_spot_grants(account: Account) -> None:
-    account.sells(spot=3)
-    head = account.node_types["head"]["node_config"]
-    account.provider.create_node(head, TAGS | {"ray-node-type": "head", "ray-user-node-type": "head"}, 1)
-    autoscaler = Autoscaler(account)
-    for number in range(1, 5):
-        autoscaler.round(number, trials=8)
-    assert account.running() == ["on demand"] * (1 + 8 - 3) + ["spot"] * 3
-
-
-def test_the_autoscaler_finds_the_image_of_every_node(account: Account) -> None:
-    """Ray 2.60 looks up `image` even if `worker_image` is given; if it is missing, no worker is ever set up."""
-    images = {kind: Autoscaler(account).config.get_docker_config(kind)["image"] for kind in ("head", "gpu")}
-    assert images["head"].endswith("-cpu") and images["gpu"].endswith("-gpu")
+        market.start(3, NO_CAPACITY, False, InstanceMarketOptions={"MarketType": "capacity-block"})
+    assert market.bought == [] and not list(market.kinds["head"].get("InstanceMarketOptions", {}))

@@ -34,8 +34,8 @@ from tests.support.data_folders import (
     wikiqa_files,
     write_folder,
 )
-from trainables.data.readers.letor import MAX_FEATURE
-from trainables.data.readers.sentence_pairs import SICK_WHOLE_COLUMNS
+from trainables.extras.readers.letor import MAX_FEATURE
+from trainables.extras.readers.sentence_pairs import SICK_WHOLE_COLUMNS
 
 Files = dict[str, str | bytes]
 Row = tuple[Files, list[str]]  # what is told: `FILE: LINE words; LINE words`, `FILE: words` or `data: words`

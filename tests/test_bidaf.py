@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tests.support.builders import tiny_data
-from trainables.rankers.bidaf_t import (
+from trainables.extras.bidaf_t import (
     FIRST_CHARACTER,
     NO_CHARACTER,
     UNKNOWN_CHARACTER,
@@ -20,7 +20,7 @@ from trainables.rankers.bidaf_t import (
     alphabet_of,
     word_characters,
 )
-from trainables.rankers.settings import BidafTSettings
+from trainables.extras.bidaf_t_settings import BidafTSettings
 from trainables.rankers.word_vectors import FIRST_WORD, HASHED, PADDING
 
 SMALL = BidafTSettings.model_validate({"vector_size": 12, "hidden": 5})

@@ -25,6 +25,8 @@ from tune_cl.experiment.search_keys import SEARCH_KEYS
 ROOT = Path(__file__).parents[1]
 BUDGET = tomllib.loads((ROOT / "budget.toml").read_text())
 SOURCE = [path for name in ("tune_cl", "trainables", "search_spaces") for path in sorted((ROOT / name).rglob("*.py"))]
+EXTRAS = [path for path in SOURCE if path.is_relative_to(ROOT / "trainables/extras")]
+CORE = [path for path in SOURCE if path not in EXTRAS]
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING}
 
 
@@ -39,8 +41,9 @@ def tokens_of(path: Path) -> int:
 
 def spent() -> dict[str, int]:
     return {
-        "source_lines": lines_of(SOURCE),
-        "source_tokens": sum(map(tokens_of, SOURCE)),
+        "source_lines": lines_of(CORE),
+        "source_tokens": sum(map(tokens_of, CORE)),
+        "extras_lines": lines_of(EXTRAS),
         "modules": len(SOURCE),
         "keys": len({*configuration_fields(RANKERS), *SEARCH_KEYS}),
         "test_lines": lines_of(sorted((ROOT / "tests").rglob("*.py"))),

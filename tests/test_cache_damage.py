@@ -26,10 +26,10 @@ from trainables.curriculum.scoring import difficulty
 from trainables.data import load_data
 from trainables.data.columns import RankingData, required_split
 from trainables.data.instances import make_instances
+from trainables.extras.trees import TreeTraining
 from trainables.training.batching import scored_of
 from trainables.training.prepared import prepare
 from trainables.training.pretrained import pretrained_start, teacher_scores
-from trainables.training.trees import TreeTraining
 
 Results = Callable[[], Any]
 RANKER = {"name": "conv_knrm", "vector_size": 8, "filters": 4}

@@ -20,6 +20,8 @@ from tune_cl.experiment.forecast import forecast_of
 from tune_cl.experiment.load import load_experiment
 from tune_cl.ray import concurrency
 
+pytestmark = pytest.mark.usefixtures("every_draw")
+
 OPENED = """
 data: data
 curriculum: {pacing: {choice: [linear, root]}, n: {choice: [2, 5], when: {curriculum.pacing: root}}}

@@ -14,62 +14,21 @@ import kubernetes_validate
 import pytest
 import yaml
 from mlflow.server.security_utils import is_allowed_host_header
-from ray.autoscaler._private.aws.config import bootstrap_aws
-from ray.autoscaler._private.providers import _get_node_provider_cls
 from ray.autoscaler._private.util import prepare_config, validate_config
 
-from tests.support.cluster_config import Config, aws, filled_in, own_group, read
-from tests.support.project import pins
+from tests.support.project import ROOT, pins
 from tune_cl.cli import main
 from tune_cl.templates import TEMPLATES
 
 pytestmark = pytest.mark.slow
 
-__all__ = ["aws"]  # a fixture
-
-ROOT = Path(__file__).resolve().parents[1]
+Config = dict[str, Any]
 RAY = str(pins()["ray"])
 KUBERNETES = "1.30"
-WORLD = {"0.0.0.0/0", "::/0"}
 
 
-def open_to_the_world(ec2: Any) -> list[str]:
-    """Security groups with a rule for the whole Internet."""
-    groups = ec2.security_groups.all()
-    ranges = [
-        (group.id, rule["CidrIp"]) for group in groups for one in group.ip_permissions for rule in one["IpRanges"]
-    ]
-    return [group for group, source in ranges if source in WORLD]
-
-
-def test_the_aws_file_starts_a_cluster_that_is_closed_to_the_world(aws: Any) -> None:
-    group = own_group(aws)
-    config = filled_in(read("cluster.yaml"), group)
-    provider = _get_node_provider_cls(config["provider"])
-    prepared = provider.fillout_available_node_types_resources(prepare_config(config))
-    validate_config(prepared)
-    ready = provider.bootstrap_config(prepared)
-    for kind, node in ready["available_node_types"].items():
-        assert node["node_config"]["SecurityGroupIds"] == [group], kind
-        assert node["node_config"]["SubnetIds"] and node["node_config"]["KeyName"]
-    assert "Arn" in ready["head_node"]["IamInstanceProfile"]
-    assert open_to_the_world(aws) == []
-
-
-def test_without_a_group_of_ones_own_ray_opens_port_22_to_everybody(aws: Any) -> None:
-    """Why the file names a security group: if Ray stops doing this, the file can be simpler."""
-    config = filled_in(read("cluster.yaml"), own_group(aws))
-    for node in config["available_node_types"].values():
-        del node["node_config"]["SecurityGroupIds"]
-    bootstrap_aws(prepare_config(config))
-    assert len(open_to_the_world(aws)) == 1
-
-
-def test_a_file_that_was_not_filled_in_starts_nothing(aws: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(AssertionError):
-        bootstrap_aws(prepare_config(read("cluster.yaml")))
-    assert "Failed to detect a security group" in capsys.readouterr().err
-    assert list(aws.instances.all()) == []
+def read(name: str) -> Config:
+    return yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
 
 
 def test_the_head_runs_no_trials_and_workers_are_spot_first() -> None:
@@ -155,79 +114,60 @@ def documents(name: str) -> list[Config]:
     return list(yaml.safe_load_all((ROOT / "deploy" / name).read_text(encoding="utf-8")))
 
 
-def pods() -> dict[str, Config]:
-    """Specification of every pod that runs our image."""
-    _, _, server = documents("kuberay-storage.yaml")
-    (job,) = documents("kuberay-rayjob.yaml")
-    cluster = job["spec"]["rayClusterSpec"]
-    (workers,) = cluster["workerGroupSpecs"]
-    owners = {"mlflow": server["spec"], "head": cluster["headGroupSpec"], "worker": workers}
-    return {name: owner["template"]["spec"] for name, owner in owners.items()}
+CLAIM, SERVICE, SERVER = documents("kuberay-storage.yaml")
+[JOB] = documents("kuberay-rayjob.yaml")
+CLUSTER = JOB["spec"]["rayClusterSpec"]
+HEAD, (WORKERS,) = CLUSTER["headGroupSpec"], CLUSTER["workerGroupSpecs"]
+PODS = {
+    name: owner["template"]["spec"] for name, owner in (("mlflow", SERVER["spec"]), ("head", HEAD), ("gpu", WORKERS))
+}
 
 
 def test_kubernetes_knows_all_that_it_is_asked_for() -> None:
-    (job,) = documents("kuberay-rayjob.yaml")
-    cluster = job["spec"]["rayClusterSpec"]
-    groups = {"head": cluster["headGroupSpec"], **{group["groupName"]: group for group in cluster["workerGroupSpecs"]}}
     ray_pods = [
-        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, **group["template"]}
-        for name, group in groups.items()
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}} | one["template"] for one in (HEAD, WORKERS)
     ]
-    storage = documents("kuberay-storage.yaml")
-    assert [one["kind"] for one in storage] == ["PersistentVolumeClaim", "Service", "Deployment"] and len(ray_pods) == 2
-    for one in (*storage, *ray_pods):
+    for one in (CLAIM, SERVICE, SERVER, *ray_pods):
         kubernetes_validate.validate(one, KUBERNETES, strict=True)
-    ray_pods[0]["spec"]["containers"][0]["volumeMount"] = []
+    wrong = ray_pods[0] | {"spec": {"containers": [{"name": "ray", "volumeMount": []}]}}
     with pytest.raises(kubernetes_validate.ValidationError, match="volumeMount"):
-        kubernetes_validate.validate(ray_pods[0], KUBERNETES, strict=True)
+        kubernetes_validate.validate(wrong, KUBERNETES, strict=True)
 
 
-def test_the_rayjob_goes_on_after_a_loss_and_goes_away_at_the_end() -> None:
-    (job,) = documents("kuberay-rayjob.yaml")
-    assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")
-    spec, cluster = job["spec"], job["spec"]["rayClusterSpec"]
-    assert spec["backoffLimit"] > 0 and "tune-cl resume" in spec["entrypoint"] and spec["shutdownAfterJobFinishes"]
-    assert cluster["authOptions"] == {"mode": "token"} and cluster["rayVersion"] == RAY
-    assert cluster["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
-
-
-def test_the_rayjob_s_search_asks_for_every_worker() -> None:
+def test_the_rayjob_goes_on_after_a_loss_and_asks_for_every_worker() -> None:
     """A search without search.max_concurrent runs as many trials as there are places: with one GPU, one."""
-    (job,) = documents("kuberay-rayjob.yaml")
-    (workers,) = job["spec"]["rayClusterSpec"]["workerGroupSpecs"]
-    assert f"--set search.max_concurrent={workers['maxReplicas']}" in job["spec"]["entrypoint"]
+    spec = JOB["spec"]
+    assert spec["backoffLimit"] > 0 and "tune-cl resume" in spec["entrypoint"] and spec["shutdownAfterJobFinishes"]
+    assert CLUSTER["authOptions"] == {"mode": "token"} and CLUSTER["rayVersion"] == RAY
+    assert HEAD["rayStartParams"]["num-cpus"] == "0"
+    assert f"--set search.max_concurrent={WORKERS['maxReplicas']}" in spec["entrypoint"]
 
 
-def test_every_pod_may_write_to_the_volume() -> None:
-    claim, *_ = documents("kuberay-storage.yaml")
-    assert claim["kind"] == "PersistentVolumeClaim" and claim["spec"]["accessModes"] == ["ReadWriteMany"]
-    for name, pod in pods().items():
+def test_every_pod_may_write_to_the_volume_and_a_worker_fits_on_a_gpu_node() -> None:
+    """Kubernetes itself takes some of 8 CPUs and 32 GiB; GPU nodes often accept only pods that tolerate their taint."""
+    assert CLAIM["spec"]["accessModes"] == ["ReadWriteMany"]
+    for name, pod in PODS.items():
         ((container,), (volume,)) = pod["containers"], pod["volumes"]
         assert container["image"] == "REPLACE" and container["volumeMounts"] == [{"name": "runs", "mountPath": "/runs"}]
-        assert volume["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"], name
+        assert volume["persistentVolumeClaim"]["claimName"] == CLAIM["metadata"]["name"], name
         assert pod["securityContext"] == {"fsGroup": 100}, name
-
-
-def test_a_worker_fits_on_a_gpu_node() -> None:
-    """Kubernetes itself takes some of 8 CPUs and 32 GiB; GPU nodes often accept only pods that tolerate their taint."""
-    worker = pods()["worker"]
-    asked = worker["containers"][0]["resources"]
+    asked = PODS["gpu"]["containers"][0]["resources"]
     assert asked["requests"] == asked["limits"] == {"cpu": "6", "memory": "24Gi", "nvidia.com/gpu": "1"}
-    assert worker["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+    assert PODS["gpu"]["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
 
 
 def test_the_driver_and_a_forwarded_port_reach_mlflow() -> None:
-    _, service, server = documents("kuberay-storage.yaml")
-    (job,) = documents("kuberay-rayjob.yaml")
-    (uri,) = re.findall(r"--tracking-uri (\S+)", job["spec"]["entrypoint"])
-    assert urlsplit(uri).netloc == f"{service['metadata']['name']}:{service['spec']['ports'][0]['port']}"
-    assert service["spec"]["selector"] == server["spec"]["template"]["metadata"]["labels"]
-    command = server["spec"]["template"]["spec"]["containers"][0]["command"]
+    (uri,) = re.findall(r"--tracking-uri (\S+)", JOB["spec"]["entrypoint"])
+    assert urlsplit(uri).netloc == f"{SERVICE['metadata']['name']}:{SERVICE['spec']['ports'][0]['port']}"
+    assert SERVICE["spec"]["selector"] == SERVER["spec"]["template"]["metadata"]["labels"]
+    command = PODS["mlflow"]["containers"][0]["command"]
     (hosts,) = (option.removeprefix("--allowed-hosts=").split(",") for option in command if "allowed-hosts" in option)
-    assert all(is_allowed_host_header(hosts, host) for host in (urlsplit(uri).netloc, "127.0.0.1:5000"))
-    assert not is_allowed_host_header(hosts, "elsewhere:5000")
-    assert server["spec"]["replicas"] == 1 and server["spec"]["strategy"] == {"type": "Recreate"}
-    assert not server["spec"]["template"]["spec"]["enableServiceLinks"]  # else MLFLOW_PORT would be tcp://...
+    allowed = [
+        is_allowed_host_header(hosts, host) for host in (urlsplit(uri).netloc, "127.0.0.1:5000", "elsewhere:5000")
+    ]
+    assert allowed == [True, True, False]
+    assert SERVER["spec"]["replicas"] == 1 and SERVER["spec"]["strategy"] == {"type": "Recreate"}
+    assert not PODS["mlflow"]["enableServiceLinks"]  # else MLFLOW_PORT would be tcp://...
 
 
 @pytest.mark.parametrize("name", ["cluster.yaml", "deploy/Dockerfile"])

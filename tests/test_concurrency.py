@@ -121,9 +121,9 @@ def test_tasks_that_no_node_holds_are_told_as_trials_are(nodes: Nodes, monkeypat
 
 def test_gpus_that_no_trial_reserves_are_told_once(nodes: Nodes) -> None:
     said: list[str] = []
-    kinds = [(Resources(), False), (Resources(gpu=0.25), True), (Resources(), True)]  # trees, a share, networks
-    for need, networks in kinds:
-        places = Concurrency(need, None, cluster=True, say=said.append, networks=networks)
+    kinds = [(Resources(), True), (Resources(gpu=0.25), False), (Resources(), False)]  # trees, a share, networks
+    for need, on_cpu in kinds:
+        places = Concurrency(need, None, cluster=True, say=said.append, on_cpu=on_cpu)
         for _ in range(2):
             places()
             nodes.now += READ_SECONDS
@@ -132,18 +132,18 @@ def test_gpus_that_no_trial_reserves_are_told_once(nodes: Nodes) -> None:
         "note: there are GPUs, but a trial reserves none and trains on the CPU; search.resources.gpu"
     )
     nodes.alive = [{"CPU": 8.0}]
-    Concurrency(Resources(), None, cluster=True, say=said.append, networks=True)()
+    Concurrency(Resources(), None, cluster=True, say=said.append, on_cpu=False)()
     assert said == [note]
 
 
 def test_gpus_that_trees_reserve_are_told_once(nodes: Nodes) -> None:
     said: list[str] = []
-    for networks in (None, True, False):
-        places = Concurrency(Resources(gpu=0.5), None, cluster=True, say=said.append, networks=networks)
+    for on_cpu in (None, False, True):
+        places = Concurrency(Resources(gpu=0.5), None, cluster=True, say=said.append, on_cpu=on_cpu)
         for _ in range(2):
             places()
             nodes.now += READ_SECONDS
-    assert said == ["note: trees grow on the CPU: the GPU that a trial reserves stays idle"]
+    assert said == ["note: this ranker trains on the CPU: the GPU that a trial reserves stays idle"]
 
 
 def test_a_machine_that_holds_no_trial_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +204,7 @@ def test_a_machine_without_the_cores_for_all_processes_is_refused(
             r"workers: a batch of 2 has no part for each of 3 processes; at most 2, or a larger",
         ),
         (["search.resources.gpu=0.5"], r"gpu: each of the 3 processes of a trial needs a GPU of its own; 1, or 0"),
-        (["ranker.name=lambdamart"], r"workers: lambdamart grows its trees in one process; 1, or a ranker that is"),
+        (["ranker.name=lambdamart"], r"workers: lambdamart trains in one process; 1, or a ranker that is"),
     ],
 )
 def test_what_several_processes_cannot_train_is_refused_before_data_is_read(overrides: list[str], told: str) -> None:

@@ -177,17 +177,6 @@ def test_folders_have_names_that_file_systems_take() -> None:
     assert len(set(names)) == 2 and all(len(name) <= 128 and name.startswith("t0001-ranker.") for name in names)
 
 
-RANKERS = """
-ranker: {name: {choice: [conv_knrm, knrm]}}
-curriculum: {pacing: {choice: [none, linear]}, T: 0.3}
-training: {lr: {choice: [0.01, 0.02]}}
-baseline: {curriculum.pacing: none, training.lr: 0.01, ranker.name: conv_knrm}
-"""
-
-
-# -- ablations -----------------------------------------------------------------------------------------------------
-
-
 def test_a_key_that_one_of_two_lacks_sets_them_apart() -> None:
     """A margin is in force only under loss hinge."""
     ours, theirs = {"training.loss": "hinge", "training.margin": 1.0}, {"training.loss": "pairwise"}

@@ -24,13 +24,13 @@ from tests.support.trec_folder import write_trec_folder
 from tests.support.tree_training import prepared_of, tree_run
 from trainables.core import storage
 from trainables.core.errors import Interrupted
+from trainables.extras.trees import TreeTraining
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training import checkpoint
 from trainables.training.checkpoint import latest_iteration
 from trainables.training.prepared import prepare, prepared_key
 from trainables.training.saves import DAMAGED, resumed_or_new
 from trainables.training.trainer import Training
-from trainables.training.trees import TreeTraining
 from tune_cl.cli import BAD_INPUT, DONE, INTERRUPTED, main
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.inputs import RankerArtifacts as Artifacts

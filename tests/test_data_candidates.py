@@ -50,7 +50,10 @@ def test_a_new_enough_java_is_taken_and_an_old_one_is_not(tmp_path: Path, monkey
 
 
 @pytest.mark.slow
-def test_stemmed_words_are_found_and_index_and_run_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stemmed_words_are_found_and_index_and_run_are_cached(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Progress of many queries is shown."""
     started, begin = [], subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", lambda command, **more: started.append(command) or begin(command, **more))
     found = retrieve(DOCUMENTS, QUERIES, k1=0.9, b=0.4, top_k=2)
@@ -63,7 +66,12 @@ def test_stemmed_words_are_found_and_index_and_run_are_cached(monkeypatch: pytes
     for split, columns in found.items():
         for new, old in zip(again[split], columns, strict=True):
             np.testing.assert_array_equal(new, old)
-    other = retrieve(DOCUMENTS, QUERIES, k1=2.0, b=0.4, top_k=2)
+    capfd.readouterr()
+    long = " ".join(f"word{number}" for number in range(1500)) + " cat"  # more words than Lucene allows by default
+    other = retrieve(DOCUMENTS, QUERIES | {"dev": [long] + ["cat"] * 1000}, k1=2.0, b=0.4, top_k=1)
+    assert len(other["dev"][0]) == 1001
+    lines = capfd.readouterr().err.splitlines()
+    assert ["1,000" in lines[-2], lines[-1].count("1,001")] == [True, 2]
     assert ["--collection" in command for command in started if "trainables.data.retrieval" in command] == [True, False]
     assert other["train"][2][0] != score[0]
 
@@ -79,15 +87,6 @@ def test_each_setting_of_a_retrieval_has_a_run_of_its_own(
     for given in (settings, settings, settings | changed):
         retrieve(TextColumn.of(["a"]), **given)
     assert keys[0] == keys[1] != keys[2]
-
-
-@pytest.mark.slow
-def test_progress_of_many_queries_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
-    long = " ".join(f"word{number}" for number in range(1500)) + " cat"  # more words than Lucene allows by default
-    found = retrieve(DOCUMENTS, {"dev": [long] + ["cat"] * 1000}, k1=0.9, b=0.4, top_k=1)
-    assert len(found["dev"][0]) == 1001
-    lines = capfd.readouterr().err.splitlines()
-    assert ["1,000" in lines[-2], lines[-1].count("1,001")] == [True, 2]
 
 
 @pytest.mark.slow

@@ -38,9 +38,9 @@ from trainables.core.errors import DataError
 from trainables.data.columns import RankingData, TextColumn, require_texts_to_rank
 from trainables.data.combine import one_split, some_queries
 from trainables.data.readers.collection import TextTable
-from trainables.data.readers.letor import MAX_FEATURE
-from trainables.data.readers.sentence_pairs import SICK_WHOLE_COLUMNS
-from trainables.data.readers.squad import sentence_bounds
+from trainables.extras.readers.letor import MAX_FEATURE
+from trainables.extras.readers.sentence_pairs import SICK_WHOLE_COLUMNS
+from trainables.extras.readers.squad import sentence_bounds
 from tune_cl.testing.readers import check_data
 
 Files = Mapping[str, str | bytes]

@@ -22,9 +22,9 @@ from trainables.config.keys import TrainingRun
 from trainables.config.rules import validated
 from trainables.config.task_fit import require_fit
 from trainables.core.errors import ConfigError
+from trainables.extras.decoder import DecoderModule
+from trainables.extras.prompt import INSTRUCTION, JUDGE
 from trainables.rankers import load_ranker, ranker_settings
-from trainables.rankers.decoder import DecoderModule
-from trainables.rankers.prompt import INSTRUCTION, JUDGE
 from trainables.rankers.ranker import TextSide
 from trainables.training.factory import make_training, training_notes
 from trainables.training.prepared import PreparedData, prepare

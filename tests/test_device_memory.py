@@ -42,8 +42,6 @@ __all__ = ["device_state", "experiment"]  # fixtures
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 THREADS = torch.get_num_threads()
 TREES = TrainingRun.model_validate({"ranker": {"name": "lambdamart"}})
-GIB = 2**30
-
 
 STEPS = """
 import resource, torch
@@ -67,10 +65,24 @@ def test_memory_that_a_step_frees_serves_the_next_step() -> None:
     assert int(shown.stdout) < 4_000
 
 
+class Gpu:
+    """A GPU of 60 GiB that PyTorch sees as long as it is there and not hidden; notes what it is asked for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch):
+        self.there = True
+        self.asked: list[Any] = []
+        cuda = torch.cuda
+        monkeypatch.setattr(cuda, "is_available", lambda: self.there and os.environ.get(VISIBLE) != "")
+        monkeypatch.setattr(cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=60 * 2**30))
+        monkeypatch.setattr(cuda, "max_memory_allocated", lambda: self.asked.append("peak") or 3 * 2**20)
+        monkeypatch.setattr(cuda, "set_per_process_memory_fraction", self.asked.append)
+        for name in ("empty_cache", "reset_peak_memory_stats"):
+            monkeypatch.setattr(cuda, name, lambda name=name: self.asked.append(name))
+
+
 @pytest.fixture
-def a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A GPU that PyTorch sees, as long as it is not hidden."""
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: os.environ.get(VISIBLE) != "")
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
+    return Gpu(monkeypatch)
 
 
 @pytest.fixture(scope="module")
@@ -79,29 +91,38 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return tiny_trial(tmp_path_factory.mktemp("data"), threads=THREADS, gpu=0.0)
 
 
-def test_the_peak_is_told_where_there_is_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert device_memory() == {}
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: 3 * 2**20)
-    assert device_memory() == {"device_memory_mib": 3.0}
+@pytest.mark.parametrize(
+    ("there", "reserved", "asked"),
+    [(False, None, []), (True, 0, []), (True, 0.5, ["empty_cache", "peak"]), (True, None, ["empty_cache", "peak"])],
+)
+def test_a_device_that_is_there_and_not_others_gives_memory_back_and_tells_its_peak(
+    there: bool, reserved: float | None, asked: list[str], gpu: Gpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It makes no plans for each shape of attention, and has full-precision fp32; a trial on the CPU sets nothing."""
+    gpu.there = there
+    monkeypatch.setattr(device, "_reserved", reserved)
+    release()
+    assert device_memory() == ({"device_memory_mib": 3.0} if asked else {}) and gpu.asked == asked
+    assert torch.backends.cuda.cudnn_sdp_enabled() == torch.backends.cudnn.allow_tf32 == (not asked)
 
 
-def test_a_gpu_that_pytorch_does_not_see_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_that_pytorch_does_not_see_is_an_error(gpu: Gpu) -> None:
     """It does not train on the CPU instead."""
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    gpu.there = False
     message = r"the trial reserved a GPU, but PyTorch \S+ sees none on \S+: install .* search\.resources\.gpu=0"
     with pytest.raises(WorkFailed, match=message):
-        RankerTrainable({"run": TrainingRun(), "threads": torch.get_num_threads(), "gpu": True})
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    limit_process(torch.get_num_threads(), gpu=True)
+        RankerTrainable({"run": TrainingRun(), "threads": THREADS, "gpu": True})
 
 
-# -- where a process computes ------------------------------------------------------------------------------------
+def test_a_share_of_a_gpu_is_a_share_of_its_memory(gpu: Gpu) -> None:
+    """The share includes what CUDA itself takes beside the tensors."""
+    for share in (1, 4, 0.25, 0.015, 0):
+        limit_process(THREADS, share)
+    assert gpu.asked == [pytest.approx(0.25 - 600 / 1024 / 60), 0.01]
 
 
 def test_a_trial_that_reserves_no_gpu_trains_on_the_cpu(
-    a_gpu: None, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    gpu: Gpu, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ray leaves the node's GPUs visible to it. CUDA must not even be asked for its memory or for its stream, as
     PyTorch's optimizers do if they see a GPU: that would begin a context there."""
@@ -111,68 +132,22 @@ def test_a_trial_that_reserves_no_gpu_trains_on_the_cpu(
     )
     monkeypatch.delattr(torch.accelerator, "current_stream")
     assert best_device().type == "cuda", "nobody divides the machine: `tune-cl train`"
-    for name in ("reset_peak_memory_stats", "max_memory_allocated", "empty_cache"):
-        monkeypatch.delattr(torch.cuda, name)
     trainable = RankerTrainable(config)
     assert isinstance(trainable.training, Training) and trainable.training.device.type == "cpu"
     assert "device_memory_mib" not in trainable.step()
-    assert trainable.reset_config(config)
-    monkeypatch.setattr(device, "_reserved", None)
+    assert trainable.reset_config(config) and gpu.asked == []
 
 
-def test_trials_are_told_the_share(experiment: Experiment, tmp_path: Path) -> None:
-    resources = Resources(gpu=0.25)
-    shared = replace(experiment, search=experiment.search.model_copy(update={"resources": resources}))
-    plan = ToyTrainer(tmp_path, shared).search.next_trial()
-    assert isinstance(plan, Plan) and plan.as_config()["gpu"] == 0.25
-
-
-def test_trees_take_no_gpu_that_is_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trees_take_no_gpu_that_is_reserved(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """The GPU need not even be visible. The next trial in this process gets it."""
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     seen: list[str] = []
     monkeypatch.setattr(ranker_trainable, "make_training", lambda *_: seen.append(best_device().type))
     monkeypatch.setattr(ranker_trainable, "shared_for", lambda *_: None)
+    gpu.there = False
     trainable = RankerTrainable({"run": TREES, "threads": THREADS, "gpu": 1.0, "checkpoint": None})
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: os.environ.get(VISIBLE) != "")
-    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: None)
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    gpu.there = True
     trainable.reset_config({"run": TrainingRun(), "threads": THREADS, "gpu": 1.0, "checkpoint": None})
     assert seen == ["cpu", "cuda"]
-
-
-def test_a_gpu_is_told_how_to_compute(a_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No plans for each shape of attention, and full-precision fp32; a trial on the CPU sets nothing."""
-    monkeypatch.setattr(device, "_reserved", 0)
-    best_device()
-    assert torch.backends.cuda.cudnn_sdp_enabled() and torch.backends.cudnn.allow_tf32
-    monkeypatch.setattr(device, "_reserved", 1)
-    best_device()
-    assert not torch.backends.cuda.cudnn_sdp_enabled() and not torch.backends.cudnn.allow_tf32
-
-
-# -- trials that share a GPU -------------------------------------------------------------------------------------
-
-
-def test_a_share_of_a_gpu_is_a_share_of_its_memory(a_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The share includes what CUDA itself takes beside the tensors."""
-    fractions: list[float] = []
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=60 * GIB))
-    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", fractions.append)
-    for gpu in (1, 4, 0.25, 0.015, 0):
-        limit_process(THREADS, gpu)
-    assert fractions == [pytest.approx(0.25 - 600 / 1024 / 60), 0.01]
-
-
-def test_memory_is_given_back_where_there_is_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[str] = []
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append("emptied"))
-    for available, reserved in ((False, None), (True, 0), (True, 0.5), (True, None)):
-        monkeypatch.setattr(torch.cuda, "is_available", lambda available=available: available)
-        monkeypatch.setattr(device, "_reserved", reserved)
-        release()
-        calls.append(f"{available} {reserved}")
-    assert calls == ["False None", "True 0", "emptied", "True 0.5", "emptied", "True None"]
 
 
 class Alive:
@@ -242,36 +217,31 @@ def test_a_training_has_its_process_keep_freed_memory(data: RankingData) -> None
     assert device.keep_freed_memory.cache_info().currsize == 1
 
 
-# -- what it computes with ---------------------------------------------------------------------------------------
+# -- in a search -------------------------------------------------------------------------------------------------
 
 
-def test_trials_of_a_ranker_that_compute_with_something_else_are_told_once(
+def test_a_search_tells_trials_their_share_and_records_what_they_computed_with(
     experiment: Experiment, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    trainer = ToyTrainer(tmp_path, experiment)
-    trainer.search.next_trial()
-    for machine in ("precision: bf16", "precision: bf16"):
-        trainer.search.machine("t0000", machine)
-    trainer.journal.close()
-    for _ in range(2):  # resumed on another machine
-        trainer = ToyTrainer(tmp_path, experiment)
-        trainer.search.machine("t0000", "precision: fp32")
-        trainer.journal.close()
-    told = [event["text"] for event in read_events(trainer.journal.path) if event["event"] == "machine"]
-    assert told == ["precision: bf16"] * 2 + ["precision: fp32"] * 2
-    assert caplog.text.count("compute with 'precision: bf16' and 'precision: fp32'") == 1
-
-
-# -- in the results ----------------------------------------------------------------------------------------------
-
-
-def test_it_is_a_metric_of_the_trial(experiment: Experiment, tmp_path: Path) -> None:
-    trainer = ToyTrainer(tmp_path, experiment)
-    trainer.search.next_trial()
+    """That trials of a ranker compute with something else is said once, whatever machine it is resumed on."""
+    resources = Resources(gpu=0.25)
+    shared = replace(experiment, search=experiment.search.model_copy(update={"resources": resources}))
+    trainer = ToyTrainer(tmp_path, shared)
+    plan = trainer.search.next_trial()
+    assert isinstance(plan, Plan) and plan.as_config()["gpu"] == 0.25
     metrics = dict.fromkeys(REPORTED, 1.0) | {"dev_map": 0.5, "time_this_iter_s": 2.0}
     trainer.search.result("t0000", metrics | {"iteration": 1})
     trainer.search.result("t0000", metrics | {"iteration": 2, "device_memory_mib": 812})
+    for machine in ("precision: bf16", "precision: bf16"):
+        trainer.search.machine("t0000", machine)
     trainer.journal.close()
-    first, second = [event["metrics"] for event in read_events(trainer.journal.path) if event["event"] == "result"]
-    assert set(first) == {"dev_map", *REPORTED}
-    assert second == first | {"device_memory_mib": 812.0}
+    for _ in range(2):
+        trainer = ToyTrainer(tmp_path, shared)
+        trainer.search.machine("t0000", "precision: fp32")
+        trainer.journal.close()
+    events = list(read_events(trainer.journal.path))
+    first, second = [event["metrics"] for event in events if event["event"] == "result"]
+    assert set(first) == {"dev_map", *REPORTED} and second == first | {"device_memory_mib": 812.0}
+    told = [event["text"] for event in events if event["event"] == "machine"]
+    assert told == ["precision: bf16"] * 2 + ["precision: fp32"] * 2
+    assert caplog.text.count("compute with 'precision: bf16' and 'precision: fp32'") == 1

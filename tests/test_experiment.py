@@ -33,6 +33,8 @@ from tune_cl.space.parameters import LogUniform
 from tune_cl.space.space import Flat
 from tune_cl.space.space_files import dump_yaml, parse_yaml
 
+pytestmark = pytest.mark.usefixtures("every_draw")
+
 __all__ = ["write"]  # a fixture
 
 

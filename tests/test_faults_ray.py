@@ -88,14 +88,6 @@ def test_a_full_disk_ends_the_search_and_no_trial(
         assert kept == ([5, 6] if trial is best[0] else [])
 
 
-def test_a_trial_whose_reused_process_dies_before_it_begins_is_retried(
-    local_ray: str, experiment: Experiment, tmp_path: Path
-) -> None:
-    state = toy_search(experiment, tmp_path / "search", lambda: 1, {"faults": {"t0002": "killed between"}})
-    assert [trial.outcome for trial in state.by_number()] == ["baseline", *["completed"] * 3], state.trials["t0002"]
-    assert steps_of(tmp_path / "search", "t0002") == [1, 2, 3, 4, 5, 6]
-
-
 def test_a_trial_that_dies_while_its_checkpoint_is_written_goes_on_from_the_one_before(
     local_ray: str, experiment: Experiment, tmp_path: Path
 ) -> None:
@@ -114,38 +106,41 @@ def test_a_trial_that_dies_while_its_checkpoint_is_written_goes_on_from_the_one_
         assert len(there) == (2 if trial is best[0] else 0) and (6 in there or trial is not best[0])
 
 
-@pytest.mark.parametrize("what", ["result", "checkpoint", "end of a failed one", "files"])
-def test_an_event_that_cannot_be_taken_in_ends_the_search_and_a_resumed_one_has_it(
-    local_ray: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
-    """Ray itself would count the error as a failure of the trial, log it or quote it in another error, and go on."""
-    experiment = experiment_of(tmp_path, "search.trials=3", "training.max_iterations=3")
-    folder, faults = tmp_path / "search", {"t0001": "raises"} if "failed" in what else {}
-    monkeypatch.setattr(ray_tune, "RETRIES", 1)
+def refusing(patch: pytest.MonkeyPatch, kind: str, of: str) -> None:
+    """Has a full disk refuse an event of a trial, or `files`, those that its end names."""
     append = Journal.append
 
     def full(journal: Journal, event: Event) -> None:
-        if event["event"] == what.split()[0] and event["trial"] == "t0001" and event.get("iteration", 2) == 2:
+        if event["event"] == kind and event["trial"] == of and event.get("iteration", 2) == 2:
             raise OSError(errno.ENOSPC, "the disk is full")
         append(journal, event)
 
     def write(search: Search, trial: TrialState, _: object) -> str:
         raise OSError(errno.ENOSPC, f"no space for the files of {trial.trial}")
 
-    with monkeypatch.context() as patch, pytest.raises(OSError, match=r"(the disk is full|of t0000)$"):
-        patch.setattr(*((Search, "from_sound_checkpoint", write) if what == "files" else (Journal, "append", full)))
-        toy_search(experiment, folder, lambda: 1, {"faults": faults})
-    state = replay(read_events(folder / FILE))
-    assert list(state.trials) == (["t0000"] if what == "files" else ["t0000", "t0001"])
-    assert [trial.outcome for trial in state.trials.values()] == ["baseline", None][-len(state.trials) :]
-    state = toy_search(experiment, folder, lambda: 1, {"faults": faults})
-    expected = ["baseline", "failed" if faults else "completed", "completed"]
-    assert [trial.outcome for trial in state.by_number()] == expected
+    patch.setattr(*((Search, "from_sound_checkpoint", write) if kind == "files" else (Journal, "append", full)))
+
+
+def test_an_event_that_cannot_be_taken_in_ends_the_search_and_a_resumed_one_has_it(
+    local_ray: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray itself would count the error as a failure of the trial, log it or quote it in another error, and go on. Nor
+    is a trial lost whose reused process dies before it begins."""
+    experiment = experiment_of(tmp_path, "search.trials=4", "training.max_iterations=3")
+    folder, made = tmp_path / "search", {"faults": {"t0002": "killed between", "t0003": "raises"}}
+    monkeypatch.setattr(ray_tune, "RETRIES", 1)
+    for kind, of in {"files": "t0000", "result": "t0001", "checkpoint": "t0001", "end": "t0003"}.items():
+        with monkeypatch.context() as patch, pytest.raises(OSError, match=r"(the disk is full|of t0000)$"):
+            refusing(patch, kind, of)
+            toy_search(experiment, folder, lambda: 1, made)
+        state = replay(read_events(folder / FILE))
+        ends = ["baseline", "completed", "completed"]
+        assert [trial.outcome for trial in state.by_number()] == [*ends[: int(of[-1])], None], kind
+    state = toy_search(experiment, folder, lambda: 1, made)
+    assert [trial.outcome for trial in state.by_number()] == [*ends, "failed"]
     told = [(event["trial"], event["iteration"]) for event in read_events(folder / FILE) if event["event"] == "result"]
-    every = [(f"t{number:04d}", iteration) for number in range(3) for iteration in (1, 2, 3)]
-    assert sorted(told) == [pair for pair in every if pair[0] not in faults]
-    if what == "files":
-        assert {tuple(steps_of(folder, trial)) for trial in state.trials} == {(1, 2, 3)}
+    assert sorted(told) == [(f"t{number:04d}", iteration) for number in range(3) for iteration in (1, 2, 3)]
+    assert steps_of(folder, "t0000") == steps_of(folder, "t0002") == [1, 2, 3]
 
 
 def answered(check: NodeCheck) -> None:

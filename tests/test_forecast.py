@@ -17,6 +17,8 @@ from tune_cl.search.driver import BASELINE_TRIAL
 from tune_cl.search.throughput import MEASURED, forecast_event
 from tune_cl.space.space import Flat
 
+pytestmark = pytest.mark.usefixtures("every_draw")
+
 SPACE = """
 ranker: conv_knrm
 training: {lr: {loguniform: [1e-5, 1e-3]}, max_iterations: 9}

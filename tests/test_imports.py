@@ -48,6 +48,17 @@ findings = gather(SearchFolder(Path(storage), name))
 assert page(facts(findings)) and latex_table(facts(findings)) and trials_csv(findings)
 print(json.dumps([name for name in heavy if name in sys.modules]))
 """
+NAME_PARTS = """
+import json, sys
+import tune_cl.cli.search, tune_cl.cli.check, tune_cl.cli.look
+from trainables.config.rules import validated
+from trainables.data.readers import READERS
+from trainables.rankers import RANKERS
+prefixes, named = json.loads(sys.argv[1])
+assert all(name in RANKERS or name in READERS for name in named)
+validated({"ranker": "knrm"})
+print(json.dumps([name for name in sys.modules if name.startswith(tuple(prefixes))]))
+"""
 READ_SPACES = """
 import json, sys
 from tune_cl.experiment.forecast import describe
@@ -98,6 +109,10 @@ def test_no_command_loads_what_it_has_no_use_for(tmp_path: Path) -> None:
     done += ["pace root", "weigh --difficulty .25", f"data {write_trec_folder(tiny_data(), tmp_path)}"]
     expected = [[command, BAD_INPUT, []] for command in REFUSED] + [[command, DONE, []] for command in done]
     assert told_by(RUN_COMMANDS, HEAVY, [*REFUSED, *done]) == expected
+
+
+def test_what_the_core_does_not_need_is_loaded_when_it_is_used() -> None:
+    assert told_by(NAME_PARTS, ["trainables.extras"], ["lambdamart", "decoder", "letor", "squad"]) == []
 
 
 def test_reading_a_space_loads_none_of_its_rankers() -> None:

@@ -27,15 +27,15 @@ from tests.support.tree_training import (
 from trainables.config.keys import TrainingRun
 from trainables.config.rules import validated
 from trainables.core.errors import ConfigError, DataError, WorkFailed
-from trainables.curriculum.subset import best_queries
 from trainables.data.columns import RankingData
 from trainables.evaluation.metrics import Evaluator
-from trainables.rankers.lambdamart import parameters
-from trainables.training import trees
+from trainables.extras import trees
+from trainables.extras.lambdamart import parameters
+from trainables.extras.subsets import best_queries
+from trainables.extras.trees import TreeTraining, drawn_queries, settings_of, stages
 from trainables.training.factory import load_saved, make_training, training_notes
+from trainables.training.features import SavedFeatureRanker
 from trainables.training.prepared import prepare
-from trainables.training.saved_ranker import SavedTrees
-from trainables.training.trees import TreeTraining, drawn_queries, settings_of, stages
 
 
 @pytest.fixture(scope="module")
@@ -219,8 +219,8 @@ def test_a_saved_ranker_is_cut_at_the_best_iteration(data: RankingData, tmp_path
     expected = training.best_scores
     training.save_ranker(tmp_path / "ranker")
     saved = load_saved(tmp_path / "ranker")
-    assert isinstance(saved, SavedTrees)
-    assert saved.booster.num_trees() == training.best_iteration * TREES
+    assert isinstance(saved, SavedFeatureRanker)
+    assert isinstance(saved.ranker, trees.Trees) and saved.ranker.booster.num_trees() == training.best_iteration * TREES
     np.testing.assert_array_equal(saved.score_split(data, "dev"), expected)
     np.testing.assert_array_equal(training.score(data.splits["dev"]), expected)
     flip_the_last_bit(tmp_path / "ranker" / trees.MODEL)
@@ -363,9 +363,9 @@ def test_labels_that_never_differ_within_a_query_are_told_before_training() -> N
     train = data.splits["train"]
     train.grade[:] = train.owner % 2  # labels differ between queries, but pairs are made within one
     with pytest.raises(DataError, match="no training query has both a relevant and a less relevant candidate"):
-        prepare(tree_run(), data)
+        training_notes(tree_run(), prepare(tree_run(), data))
     train.grade[:2] = 0, 1
-    prepare(tree_run(), data)
+    training_notes(tree_run(), prepare(tree_run(), data))
 
 
 def test_data_without_a_split_fails_with_advice() -> None:

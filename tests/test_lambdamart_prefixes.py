@@ -21,7 +21,7 @@ from tests.support.tree_training import (
     tree_run,
 )
 from trainables.data.columns import RankingData
-from trainables.training.trees import Prefixes, TreeTraining
+from trainables.extras.trees import Prefixes, TreeTraining
 
 
 @pytest.fixture(scope="module")

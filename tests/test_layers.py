@@ -23,6 +23,7 @@ LAYERS = (  # lowest first; a module belongs to the longest prefix of its name
     "trainables.loops.curriculum",
     "trainables.training",
     "trainables.loops",
+    "trainables.extras",
     "trainables",
     "tune_cl.testing",
     "tune_cl.process",
@@ -86,6 +87,18 @@ def layer(module: str) -> int:
 def test_no_module_imports_a_higher_layer() -> None:
     wrong = [f"{one} -> {other}" for one, others in graph().items() for other in others if layer(other) > layer(one)]
     assert wrong == []
+
+
+EXTRAS = "trainables.extras"
+NAME_EXTRAS = {"trainables.curriculum.subset", "trainables.data.readers", "trainables.rankers"}  # registries
+
+
+def test_only_registries_name_what_the_core_does_not_need() -> None:
+    core = {name: path for name, path in modules().items() if not f"{name}.".startswith(f"{EXTRAS}.")}
+    imports = {name for name, path in core.items() if imports_of(path, modules().keys() - core.keys())}
+    assert imports == set()
+    names = {name for name, path in core.items() if f'"{EXTRAS}.' in path.read_text()}
+    assert names == NAME_EXTRAS
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:

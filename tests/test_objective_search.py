@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,10 @@ import pytest
 import tune_cl
 from tests.support import linear_trainer
 from tests.support.builders import tiny_data
-from tests.support.commands import start
+from tests.support.commands import on_path, start
 from tests.support.encoder_folders import POSITIONS, save_encoder
 from tests.support.kills import kill_the_job, stopped
+from tests.support.project import ROOT
 from tests.support.tracking_cases import fresh_database
 from tests.support.trec_folder import write_trec_folder
 from trainables.config.function import load_objective
@@ -24,7 +27,7 @@ from tune_cl.cli import main
 pytestmark = pytest.mark.slow
 
 OBJECTIVE = f"{linear_trainer.__file__}:train"
-EXAMPLE = Path(__file__).parents[1] / "examples" / "own_trainer.py"
+EXAMPLE = ROOT / "examples" / "own_trainer.py"
 SPACE = """
 curriculum:
   pacing: {choice: [linear, root]}
@@ -157,16 +160,13 @@ def test_a_trainer_of_a_plugin_is_searched_and_confirmed(whole: tune_cl.Search, 
     plugin.write_text(f"{source}\nimport tune_cl\n\ntune_cl.trainer('linear')(train)\n")
     space.write_text(f"ranker: linear\n{SPACE}")
     options = ["--storage", str(fresh_database(tmp_path)), "--plugin", str(plugin)]
-
-    def shown(*command: str) -> str:
-        process = start(tmp_path, *command, *options)
-        out, errors = process.communicate(timeout=500)
-        assert process.returncode == 0, errors
-        return out
-
-    told = shown("run", str(space), "--name", "own")
-    assert f"--plugin {plugin}" in told and "--objective" not in told
+    commands = [["run", str(space), "--name", "own", *options], ["confirm", "own", "--seeds", "2", "--json", *options]]
+    program = f"from tune_cl.cli import main; assert [main(each) for each in {commands}] == [0, 0]"
+    environment = os.environ | {"PYTHONPATH": on_path(str(ROOT))}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"--plugin {plugin}" in done.stdout and "--objective" not in done.stdout
     search = tune_cl.open_search("own", options[1])
     assert search.document["ranker"] == "linear" and courses(search) == courses(whole)
-    verdict = json.loads(shown("confirm", "own", "--seeds", "2", "--json"))
+    verdict = json.loads(done.stdout.splitlines()[-1])
     assert verdict["verdict"] in ("better", "no difference shown", "worse")

@@ -80,6 +80,8 @@ def test_no_verdict_contradicts_an_opponent(tests: dict[str, tuple[float, float]
 def test_a_search_is_judged_by_the_configuration_that_beats_all_or_by_the_recommended_one() -> None:
     better, nothing = opposed(champion=(0.02, 0.01)), opposed(champion=(-0.02, 0.01))
     assert verdict_on({"a": nothing, "b": better}, "a") == "better" and leader_of({"a": nothing, "b": better}) == "b"
+    further = opposed(champion=(0.03, 0.02))
+    assert leader_of({"a": nothing, "b": better, "c": further}) == "c", "the one furthest above"
     assert verdict_on({"a": nothing, "b": opposed(champion=(0.0, 1.0))}, "a") == "worse"
     assert verdict_on({"a": nothing}, "another, not tested") == NOTHING and leader_of({"a": nothing}) == "a"
 

@@ -12,7 +12,8 @@ import pytest
 
 import tune_cl
 from tests.support.data_folders import write_folder
-from tests.support.plugins import LENGTH, unload, written
+from tests.support.letor_data import letor_data, letor_text
+from tests.support.plugins import LENGTH, LINEAR, unload, written
 from tests.support.scored_data import make_data, scored_of
 from trainables.config.rules import validated
 from trainables.config.trainers import TRAINERS
@@ -193,6 +194,28 @@ class Mine{base}: ...
 def test_a_ranker_of_the_wrong_shape(name: str, base: str, wrong: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=rf"mine.py:7: .*{wrong}"):
         load_plugins([written(tmp_path, RANKER.format(name=name, base=base))])
+
+
+def test_a_ranker_over_features_trains_saves_and_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("letor").mkdir()
+    for name, split in {"train": "train", "vali": "dev", "test": "test"}.items():
+        Path(f"letor/{name}.txt").write_text(letor_text(letor_data(), split))
+    load_plugins([file := written(tmp_path, LINEAR)])
+    keys: dict[str, object] = {"metric": "ndcg@10", "training.max_iterations": 4}
+    trained = tune_cl.train(data="letor", ranker="linear", overrides=keys, output="out", test=True)
+    assert trained.document["dev"] == sorted(set(trained.document["dev"])), "it learns"
+    again = tune_cl.train(data="letor", ranker="linear", overrides=keys, output="out", test=True)
+    assert again.document["test"] == trained.document["test"], "from its state"
+    plugins.LOADED.clear()
+    with pytest.raises(ConfigError, match=rf"--plugin: the ranker .* needs the plug-in {re.escape(file)}"):
+        tune_cl.load_ranker("out/ranker")
+    ranker = tune_cl.load_ranker("out/ranker", plugins=[file])
+    assert ranker.rerank("letor").read_text() == Path("out/test.run.txt").read_text()
+    with pytest.raises(ConfigError, match=r"curriculum\.objective_switch: linear has one objective; none"):
+        validated({"ranker": "linear", "curriculum": {"objective_switch": "mse"}})
+    with pytest.raises(ConfigError, match=r"training\.average: linear has no weights to average"):
+        validated({"ranker": "linear", "training": {"average": "ema"}})
 
 
 def test_two_plugins_cannot_have_one_name(tmp_path: Path) -> None:

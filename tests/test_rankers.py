@@ -24,7 +24,7 @@ def test_settings_are_those_of_their_ranker(name: str) -> None:
     kind = RANKERS[name]
     assert kind.settings.model_validate({}).name == name
     assert kind.settings.text_keys <= kind.settings.model_fields.keys()
-    assert bool(kind.settings.text_side) != kind.grows_trees, "rankers of one text side share what is prepared"
+    assert bool(kind.settings.text_side) == (kind.reads == "texts"), "rankers of one text side share what is prepared"
 
 
 def test_a_ranker_of_trees_is_no_network() -> None:

@@ -32,12 +32,12 @@ from trainables.evaluation.metrics import Evaluator
 from trainables.evaluation.per_query import evaluator_of
 from trainables.evaluation.runs import evaluate
 from trainables.evaluation.trec_files import read_per_query
+from trainables.extras.trees import TreeTraining, stages
 from trainables.training import losses
 from trainables.training import trainer as training
 from trainables.training.batching import scored_of as scored_of_run
 from trainables.training.checkpoint import read_json
 from trainables.training.prepared import prepare, prepared_key
-from trainables.training.trees import TreeTraining, stages
 from tune_cl.cli import DONE, main
 from tune_cl.experiment.load import load_experiment
 from tune_cl.inputs import RankerArtifacts as Artifacts

@@ -17,12 +17,12 @@ from tests.support.letor_data import letor_data
 from tests.support.tree_training import prepared_of, tree_run
 from trainables.config.keys import TrainingRun
 from trainables.core import storage
+from trainables.extras.trees import TreeTraining
 from trainables.ranker_trainable import LATE_CHECKPOINT, ClusterTrainable
 from trainables.training import saves
 from trainables.training.prepared import prepare
 from trainables.training.saves import Saves
 from trainables.training.trainer import Training
-from trainables.training.trees import TreeTraining
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from tests.support.data_folders import trec_files, write_folder
 from trainables.core.cache import cached, cached_resumable, load_array
 from trainables.core.errors import ConfigError, DataError
 from trainables.core.files import no_link, opened, read_text, write_text
+from trainables.extras.trees import read_trees
 from trainables.training.checkpoint import load_tensors, require_whole
-from trainables.training.trees import read_trees
 from tune_cl.cli import main
 from tune_cl.history.journal import read_events
 

@@ -152,60 +152,53 @@ CHECKPOINT = b'"event": "checkpoint"'
 ATTEMPTS = 3  # of the S3 client per request, some 10 s together
 
 
-@pytest.fixture
-def listening() -> Iterator[socket.socket]:
-    with socket.create_server(("127.0.0.1", 0)) as made:
-        yield made
+def address_of(port: int, name: str = "frozen") -> str:
+    return f"s3://{BUCKET}/{name}?endpoint_override=127.0.0.1:{port}&scheme=http"
 
 
-def address_of(port: int) -> str:
-    return f"s3://{BUCKET}/frozen?endpoint_override=127.0.0.1:{port}&scheme=http"
-
-
-@pytest.fixture
-def stoppable(s3: str, listening: socket.socket) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """A server in a process of its own, and the address of a storage on it. `s3` has set the keys."""
-    port = listening.getsockname()[1]
-    listening.close()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+@pytest.fixture(scope="module")
+def stoppable() -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """A server in a process of its own, and its port."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         patient = Config(retries={"mode": "standard", "total_max_attempts": 30})
-        client = boto3.client("s3", endpoint_url=f"http://127.0.0.1:{port}", region_name="us-east-1", config=patient)
-        client.create_bucket(Bucket=BUCKET)
-        yield process, address_of(port)
+        keys = {"aws_access_key_id": "id", "aws_secret_access_key": "key", "region_name": "us-east-1"}
+        boto3.client("s3", endpoint_url=f"http://127.0.0.1:{port}", config=patient, **keys).create_bucket(Bucket=BUCKET)
+        yield process, port
     finally:
         process.kill()
         process.wait()
 
 
-def test_a_request_that_nobody_answers_fails_after_three_attempts(listening: socket.socket) -> None:
-    """PyArrow would make eleven attempts, for 99 s, in which not even Ctrl-C is noticed."""
+def attempts_at_a_server_that_answers_none() -> int:
     connections = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
 
-    def take() -> None:
-        while True:
-            connections.append(listening.accept())
+        def take() -> None:
+            while True:
+                connections.append(listening.accept())
 
-    threading.Thread(target=take, daemon=True).start()
-    with pytest.raises(OSError, match="NETWORK_CONNECTION"):
-        storage.exists(address_of(listening.getsockname()[1]))
-    assert len(connections) == ATTEMPTS
+        threading.Thread(target=take, daemon=True).start()
+        with pytest.raises(OSError, match="NETWORK_CONNECTION"):
+            storage.exists(address_of(listening.getsockname()[1]))
+    return len(connections)
 
 
 def test_an_old_checkpoint_is_deleted_when_its_storage_answers_again(
-    stoppable: tuple[subprocess.Popen[bytes], str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    stoppable: tuple[subprocess.Popen[bytes], int], s3: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    process, address = stoppable
+    """PyArrow by itself would make eleven attempts, for 99 s, in which not even Ctrl-C is noticed."""
+    process, address = stoppable[0], address_of(stoppable[1], "deleted")
     (tmp_path / "weights").write_bytes(bytes(1000))
     storage.upload(tmp_path, storage.joined(address, "old"))
     process.send_signal(signal.SIGSTOP)
     with background_deletion() as old:
         old.put(storage.joined(address, "old"))
         old.put(storage.joined(address, "old-that-is-gone"))
+        assert attempts_at_a_server_that_answers_none() == ATTEMPTS
         while "cannot be used" not in caplog.text:
             time.sleep(0.05)
         process.send_signal(signal.SIGCONT)
@@ -213,10 +206,10 @@ def test_an_old_checkpoint_is_deleted_when_its_storage_answers_again(
 
 
 def test_a_search_whose_storage_hangs_goes_on_with_it(
-    stoppable: tuple[subprocess.Popen[bytes], str], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stoppable: tuple[subprocess.Popen[bytes], int], s3: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server stops for longer than a client waits, when an old checkpoint is to be deleted."""
-    process, address = stoppable
+    process, address = stoppable[0], address_of(stoppable[1])
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "toy.yaml").write_text(SPACE.replace("max_concurrent: 1", "max_concurrent: 2"))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{fresh_database(tmp_path) / 'mlflow.db'}")

@@ -49,17 +49,10 @@ def test_a_cursor_reads_back_as_it_was(tmp_path: Path) -> None:
     assert load(journal, "here") == cursor
 
 
-@pytest.mark.parametrize(
-    "held",
-    [
-        "",
-        "[]",
-        "{}",
-        '{"target": "here", "artifacts": [["t0001"]]}',
-        '{"target": "here", "offset": 5, "artifacts": []}',
-        None,
-    ],
-)
+TORN = ('{"target": "here", "artifacts": [["t0001"]]}', '{"target": "here", "offset": 5, "artifacts": []}')
+
+
+@pytest.mark.parametrize("held", ["", "[]", "{}", *TORN, None])
 def test_a_cursor_that_cannot_be_read_is_a_fresh_one(held: str | None, tmp_path: Path) -> None:
     if held is not None:
         (tmp_path / CURSOR).write_text(held)
@@ -123,9 +116,9 @@ def test_a_writer_that_was_stopped_before_it_started_hides_no_exception(
     def interrupted(_: threading.Thread) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(threading.Thread, "start", interrupted)
     with Journal(tmp_path / "pacing") as journal:
-        journal.append(search_event("never"))
+        journal.append(search_event("never"))  # which starts a thread, too
+        monkeypatch.setattr(threading.Thread, "start", interrupted)
         writer = MlflowWriter(journal, "sqlite://")
         with pytest.raises(KeyboardInterrupt):
             writer.start()
@@ -167,18 +160,7 @@ def test_masked_hides_credentials_only(text: str, shown: str) -> None:
     assert masked(text) == shown
 
 
-SECRETS = (
-    "SEKr",
-    "SEKr/1a",
-    "SEKr@1a",
-    "SEKr#1a",
-    "SEKr 1a",
-    "SEKr?1a",
-    "SEKr:1a",
-    "SEKr/1@a#b c",
-    'SEKr"1a',
-    "SEKr'1a",
-)
+SECRETS = ["SEKr", *(f"SEKr{sign}1a" for sign in "/@#? :\"'"), "SEKr/1@a#b c"]
 
 
 @pytest.mark.parametrize("secret", SECRETS)

@@ -1,16 +1,17 @@
-"""Real tracking servers, one of them behind a proxy that answers as broken ones do: all arrives, once."""
+"""A real tracking server behind a proxy that answers as broken ones do: all arrives, once."""
 
 from __future__ import annotations
 
 import base64
 import json
-import logging
 import os
 import signal
-import sqlite3
+import socket
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
+import urllib.request
+from collections.abc import Iterator
 from itertools import chain, cycle, repeat
 from pathlib import Path
 from typing import Any
@@ -23,41 +24,62 @@ from tests.support.faulty_proxy import LOGIN, Fault, Handler, Proxy, answering, 
 from tests.support.tiny_ranker import save_tiny_bert
 from tests.support.tracking_cases import (
     SECRET,
-    Server,
     Snapshot,
     assert_complete,
     caught_up,
     database,
     events,
     expected,
+    fresh_database,
     journal_of,
-    result_event,
     snapshot,
-    trial_event,
 )
 from tests.support.trec_folder import write_trec_folder
 from tune_cl.api.rankers import load_ranker
 from tune_cl.cli import main
-from tune_cl.history.journal import FILE, Journal, read_events
+from tune_cl.history.journal import FILE, read_events
 from tune_cl.history.state import replay
 from tune_cl.tracking import writer as mlflow_writer
 from tune_cl.tracking.layout import search_id
-from tune_cl.tracking.writer import MlflowWriter
 
 pytestmark = pytest.mark.slow
 
 __all__ = ["database", "expected"]  # fixtures
 
 
+def healthy(uri: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{uri}/health", timeout=5) as answer:
+            return answer.status == 200
+    except OSError:
+        return False
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    server = Server(tmp_path_factory.mktemp("server"))
-    server.start()
+    """A proxy before a tracking server on this machine that has its own database."""
+    folder = fresh_database(tmp_path_factory.mktemp("server"))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    options = ["--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--workers", "1", "--host", "127.0.0.1"]
+    options += ["--artifacts-destination", str(folder / "artifacts"), "--port", str(port)]
+    environment = os.environ | {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    with (folder / "server.log").open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "mlflow", "server", *options],
+            stdout=output, stderr=output, start_new_session=True, env=environment,
+        )  # fmt: skip
     try:
-        with proxy_before(server.uri) as proxy:
+        deadline, uri = time.monotonic() + 120, f"http://127.0.0.1:{port}"
+        while not healthy(uri):
+            assert process.poll() is None and time.monotonic() < deadline, "the server did not start"
+            time.sleep(0.2)
+        with proxy_before(uri) as proxy:
             yield proxy
     finally:
-        server.stop()
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 @pytest.fixture
@@ -89,75 +111,14 @@ def passing() -> Fault:
     return lambda handler: (files if handler.command == "PUT" else others)(handler)
 
 
-def lasting() -> Fault:
-    return in_turn(cycle([answering(503, b"<html>try later</html>"), hang]))
-
-
-@pytest.mark.parametrize("outage", [passing, lasting])
 def test_whatever_a_server_answers_it_gets_all_and_once(
-    outage: Callable[[], Fault], proxy: Proxy, database: Path, expected: Snapshot, tmp_path: Path
+    proxy: Proxy, database: Path, expected: Snapshot, tmp_path: Path
 ) -> None:
-    """In a lasting outage the first process says how much it leaves, and the next one sends it."""
-    name, passes = outage.__name__, outage is passing
-    told = events(name, database)
-    journal = journal_of(tmp_path / "pacing", told)
-    proxy.fault = outage()
-    assert caught_up(journal, proxy.uri, timeout=120 if passes else 3) == (0 if passes else len(told))
+    journal = journal_of(tmp_path / "pacing", events("passing", database))
+    proxy.fault = passing()
+    assert caught_up(journal, proxy.uri, timeout=120) == 0
     proxy.heal()
-    assert caught_up(journal, proxy.uri) == 0
-    assert snapshot(proxy.uri, name) == expected
-
-
-def test_a_server_that_comes_late_freezes_and_is_killed_neither_stops_the_driver_nor_loses_results(
-    expected: Snapshot, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = Server(tmp_path / "server")
-    uri = server.uri.replace("//", f"//user:{SECRET}@")
-    told = events("outage", tmp_path / "pacing")  # its artifacts lie below the search's folder
-    at_end = next(number for number, event in enumerate(told) if event["event"] == "search_end")
-    crowd = [trial_event(number, {}) for number in range(10, 40)]
-    crowd += [result_event(number, at, at / 100) for number in range(10, 40) for at in range(1, 21)]
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
-    monkeypatch.setattr(mlflow_writer, "LONGEST_WAIT", 1.0)
-    try:
-        with Journal(tmp_path / "pacing") as journal, caplog.at_level(logging.DEBUG):
-            writer = MlflowWriter(journal, uri, poll=0.1)
-
-            def append(events: list[Any], and_wait_for: Callable[[], object]) -> None:
-                for event in events:
-                    journal.append(event)  # waits for no server
-                deadline = time.monotonic() + 120
-                while not and_wait_for():
-                    assert time.monotonic() < deadline, "waited too long"
-                    time.sleep(0.05)
-
-            writer.start()
-            append(told[:2], lambda: writer.trouble)
-            server.start()
-            append([], lambda: writer.pending() == 0)
-            server.signal(signal.SIGSTOP)
-            append(told[2:at_end], lambda: writer.trouble)
-            server.signal(signal.SIGCONT)
-            append(crowd, lambda: known_runs(server) >= 12)
-            server.stop()
-            append(told[at_end:], lambda: writer.trouble)
-            server.start()
-            assert writer.close(timeout=240) == 0
-        found = snapshot(server.uri, "outage")
-        assert {name: found.pop(name) for name in expected} == expected and len(found) == 30
-        points = [(at, repr(at / 100)) for at in range(1, 21)]
-        assert all(run["metrics"]["dev_mrr_at_10"] == points for run in found.values())
-    finally:
-        server.stop()
-    assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "2" and "MLFLOW_HTTP_REQUEST_MAX_RETRIES" not in os.environ
-    ours = [record.getMessage() for record in caplog.records if record.name.startswith("tune_cl")]
-    assert SECRET not in "\n".join(ours) + (tmp_path / "pacing" / "tracking.json").read_text()
-
-
-def known_runs(server: Server) -> int:
-    """Runs in the server's database by now."""
-    with closing(sqlite3.connect(f"file:{server.folder}/server.db?mode=ro", uri=True)) as database:
-        return database.execute("SELECT COUNT(*) FROM runs").fetchone()[0]
+    assert snapshot(proxy.uri, "passing") == expected
 
 
 def test_a_search_before_a_frozen_server_ends_and_resume_completes_mlflow(

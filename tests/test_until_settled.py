@@ -204,8 +204,8 @@ def test_only_the_recommended_one_can_make_it_worse() -> None:
     judged = _judged([-0.05, 0.0], 3)
     assert look_at(judged, "a", 200, 3, 20).decision == "worse"
     found = look_at(judged, "b", 200, 3, 20)
-    assert found.decision != "worse"
-    assert "a" in found.hopeless
+    assert found.decision != "worse" and "a" in found.hopeless
+    assert look_at(_judged([0.0, -0.05], 3), "a", 200, 3, 20).label == "b", "it names the smallest p"
 
 
 def test_a_worse_recommended_one_does_not_end_it_while_another_may_be_better() -> None:

@@ -10,6 +10,8 @@ import pytest
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
 
+pytestmark = pytest.mark.usefixtures("every_draw")
+
 SPACE = """
 ranker: conv_knrm
 curriculum: {scoring: turns, pacing: {choice: [none, root]}}

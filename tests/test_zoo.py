@@ -18,11 +18,10 @@ from tests.support.zoo_table import EQUAL, NEW, OWN, RANKERS, TABLE
 from trainables.config.keys import TrainingRun
 from trainables.config.rules import validated
 from trainables.core.errors import ConfigError, DataError
+from trainables.extras.prompt import DecoderSettings, Prompt
 from trainables.rankers import load_ranker
 from trainables.rankers.folder import read_folder
 from trainables.rankers.hub import ADAPTER
-from trainables.rankers.prompt import Prompt
-from trainables.rankers.settings import DecoderSettings
 from trainables.training.factory import load_saved, training_notes
 from trainables.training.prepared import prepare
 from trainables.training.ranker_folder import is_shared_form, require_ranker
@@ -67,7 +66,7 @@ def run_of(ranker: str, folder: Path, expected: str) -> TrainingRun:
     return validated({"ranker": keys, "training": training})
 
 
-def ours(folder: Path) -> np.ndarray:
+def ours(folder: Path) -> tuple[SavedRanker, np.ndarray]:
     ranker = load_saved(folder)
     assert isinstance(ranker, SavedRanker)
     rows = np.arange(len(PAIRS))
@@ -75,7 +74,7 @@ def ours(folder: Path) -> np.ndarray:
     alone = [ranker.score([QUERY], [text], rows[:1], rows[:1])[0] for text in DOCUMENTS]
     np.testing.assert_allclose(scores, alone, **CLOSE)  # neither padding nor the batch changes a score
     assert len(np.unique(scores)) == len(scores)
-    return ranker.shown(scores)
+    return ranker, ranker.shown(scores)
 
 
 def theirs(folder: Path, ranker: str, **model: Any) -> np.ndarray:
@@ -132,14 +131,13 @@ def test_scores_are_equal_or_the_model_is_refused(kind: str, ranker: str, folder
         return
     if expected == EQUAL and scores_untrained(ranker, folder):
         require_ranker(folder)
-        np.testing.assert_allclose(ours(folder), theirs(folder, ranker, dtype=torch.float32), **CLOSE)
+        np.testing.assert_allclose(ours(folder)[1], theirs(folder, ranker, dtype=torch.float32), **CLOSE)
     training = trained(ranker, folder, tmp_path / "saved", expected)
     assert is_shared_form(tmp_path / "saved") is (expected != OWN)
-    scores = ours(tmp_path / "saved")
+    saved, scores = ours(tmp_path / "saved")
     if expected != OWN:
         np.testing.assert_allclose(scores, theirs(tmp_path / "saved", ranker), **CLOSE)
     split = training.prepared.data.splits["dev"]
-    saved = load_saved(tmp_path / "saved")
     np.testing.assert_allclose(saved.score_split(DATA, "dev"), training.score(split), **CLOSE)
 
 

@@ -165,7 +165,7 @@ class RankerTrainable(ClusterTrainable):
         self.run: AnyRun = config["run"]
         self.conclusion = Conclusion(**config["conclusion"]) if config.get("conclusion") else None
         gpu = 0 if self.workers else config.get("gpu", 0)
-        limit_process(config["threads"], gpu, on_cpu=self.run.grows_trees)
+        limit_process(config["threads"], gpu, on_cpu=self.run.on_cpu)
         forget_device_memory()
         self.notes: list[str] = []
         self.failed = None

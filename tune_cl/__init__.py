@@ -38,7 +38,7 @@ HOMES = {  # the module that each public name comes from
     "loss": "trainables.training.losses",
     "open_search": "tune_cl.api.start",
     "pacing": "trainables.curriculum.pacing",
-    "ranker": "trainables.rankers.registration",
+    "ranker": "trainables.training.registration",
     "reader": "trainables.data.readers",
     "run": "tune_cl.api.start",
     "scoring": "trainables.curriculum.scoring",
@@ -58,10 +58,10 @@ if TYPE_CHECKING:
     from trainables.curriculum.weighting import weighting as weighting
     from trainables.data.readers import reader as reader
     from trainables.loops.curriculum import Curriculum as Curriculum
-    from trainables.rankers.registration import ranker as ranker
     from trainables.training.calls import TrainingEnded as TrainingEnded
     from trainables.training.losses import loss as loss
     from trainables.training.objective import ObjectiveTrial as ObjectiveTrial
+    from trainables.training.registration import ranker as ranker
     from tune_cl.api.folds import FoldSearches as FoldSearches
     from tune_cl.api.instances import difficulty as difficulty
     from tune_cl.api.instances import instances as instances

@@ -120,15 +120,15 @@ class RankerArtifacts(Artifacts):
         if not isinstance(run, TrainingRun):
             raise TypeError("not a ranker's training")
         folder, prepared = self.folder / BEST_RANKER, prepared_for(run, self.prepared)
-        if run.grows_trees:
-            return self._trees(checkpoint, run, prepared, folder)
+        if run.reads == "features":
+            return self._of_state(checkpoint, run, prepared, folder)
         with reading(checkpoint), fetched(checkpoint, BEST) as saved:
             retry_on_fault(lambda: require_whole(saved, BEST))
             weights = retry_on_fault(lambda: best_weights(saved))
         write_best_ranker(run, prepared, weights, folder)
         return folder
 
-    def _trees(self, checkpoint: str | Path, run: TrainingRun, prepared: PreparedData, folder: Path) -> Path:
+    def _of_state(self, checkpoint: str | Path, run: TrainingRun, prepared: PreparedData, folder: Path) -> Path:
         training = make_training(run, prepared)
         with reading(checkpoint), fetched(checkpoint) as saved:
             retry_on_fault(lambda: training.load(saved))

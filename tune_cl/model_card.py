@@ -52,7 +52,7 @@ ranker = tune_cl.load_ranker("{folder}")  # this folder
 scores = ranker.predict([("a query", "a document")])
 ```
 """
-TREES = "Rank LETOR data with `tune-cl rerank {folder} --data DATA`.\n"
+FEATURES = "Rank LETOR data with `tune-cl rerank {folder} --data DATA`.\n"
 LINEAR = (
     "The scoring layer is linear on [CLS], saved as an extra layer that changes nothing. Before training it further "
     "with another program, give it a new head; tune_cl goes on with `ranker.head: pretrained`."
@@ -158,7 +158,7 @@ def _model_index(facts: Facts, task: str, dataset: str | None) -> list[dict[str,
 def _body(folder: Path, facts: Facts) -> str:
     run, name = facts.run, facts.run.ranker["name"]
     made_with = ", ".join(f"{package} {number}" for package, number in versions(PACKAGES).items() if number)
-    use = TREES if run.grows_trees else (_elsewhere(run) if is_shared_form(folder) else "") + WITH_TUNE_CL
+    use = FEATURES if run.reads == "features" else (_elsewhere(run) if is_shared_form(folder) else "") + WITH_TUNE_CL
     parts = [
         f"# {name} trained on {facts.data.name}\n",
         use.replace("{folder}", folder.name),
@@ -182,7 +182,7 @@ def _elsewhere(run: TrainingRun) -> str:
 
 
 def _remarks(folder: Path, run: TrainingRun) -> list[str]:
-    if run.grows_trees:
+    if run.reads == "features":
         return []
     if not is_shared_form(folder):
         return [f"{OWN_FORM}\n"]

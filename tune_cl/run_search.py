@@ -217,9 +217,9 @@ def _run(
             journal.append({"event": "label_free", **label_free.result(), "time": time.time()})
         trials, iterations = experiment.trials, experiment.base_run.training.max_iterations
         with panel(trials, iterations, before) as progress:
-            networks = not experiment.base_run.grows_trees
+            on_cpu = experiment.base_run.on_cpu
             concurrency = Concurrency(
-                limits.resources, limits.max_concurrent, address is not None, progress.say, networks
+                limits.resources, limits.max_concurrent, address is not None, progress.say, on_cpu
             )
             search = Search(experiment, journal, concurrency(), artifacts, progress.update)
             if retry_failed:

@@ -92,7 +92,7 @@ class SeedTrainings:
         )
         with ray_session(self.address, self.goes_on), panel:
             concurrency = Concurrency(
-                search.resources, search.max_concurrent, self.address is not None, say, not base.grows_trees
+                search.resources, search.max_concurrent, self.address is not None, say, base.on_cpu
             )
             storage, session = self.search_folder.below("ray"), f"trainings-{round(time.time() * 1000)}"
             run_trials(trainings, most, prepared, search.resources, storage, session, concurrency)

@@ -20,6 +20,88 @@ def length(scored):
     return scored.of_queries(np.array([len(text) for text in scored.data.query_texts()], float)[scored.split.query])
 """
 
+LINEAR = """
+import time
+
+import numpy as np
+
+import tune_cl
+from trainables.config.rules import Rule
+from trainables.rankers.settings import RankerSettings
+from trainables.training import checkpoint
+from trainables.training.features import FeatureTraining
+from trainables.training.progress import STATE
+from trainables.training.ranker_folder import CONFIG, described
+
+
+class LinearSettings(RankerSettings):
+    default_lr = 0.1
+    name: str = "linear"
+
+
+class Linear:
+    def __init__(self, weights):
+        self.weights, self.width = weights, len(weights)
+
+    def score(self, features):
+        return (features @ self.weights).astype(np.float32)
+
+
+@tune_cl.ranker("linear", settings=LinearSettings, reads="features", on_cpu=True, rules=[
+    Rule("curriculum.objective_switch", lambda name, run: name != "none", "{ranker.name} has one objective", "none")])
+class LinearTraining(FeatureTraining):
+    "Least squares by gradient descent"
+
+    def __init__(self, run, prepared):
+        super().__init__(run, prepared)
+        self.train = prepared.data.splits["train"]
+        self.weights = self.best = np.zeros(self.features.shape[1], np.float32)
+
+    def iterate(self):
+        started, rows = time.perf_counter(), self.features[self.train.document]
+        error = rows @ self.weights - self.train.grade
+        self.weights = self.weights - np.float32(self.run.training.lr) * (rows.T @ error).astype(np.float32) / len(rows)
+        speed = len(rows) / (time.perf_counter() - started)
+        metrics = self.end_iteration(started, self.score(self.dev), float(np.square(error).mean()), speed)
+        if self.best_iteration == self.iteration:
+            self.best = self.weights
+        return metrics
+
+    def score(self, split):
+        return Linear(self.weights).score(self.features[split.document])
+
+    def save_ranker(self, folder):
+        self.weights = self.best
+
+        def write(temporary):
+            np.save(temporary / "weights.npy", self.best)
+            checkpoint.write_json(temporary / CONFIG, described(self.run))
+
+        checkpoint.write_folder(folder, write)
+
+    @classmethod
+    def read_ranker(cls, run, folder):
+        return Linear(np.load(folder / "weights.npy"))
+
+    def restore_ranker(self, folder):
+        self.weights = np.load(folder / "weights.npy")
+
+    def snapshot(self):
+        state, weights, best, scores = self.document(), self.weights, self.best, self.best_scores
+
+        def write(folder):
+            np.save(folder / "both.npy", np.stack([weights, best]))
+            checkpoint.save_best({}, scores, folder / checkpoint.BEST)
+            checkpoint.write_json(folder / STATE, state)
+            checkpoint.seal(folder)
+
+        return write
+
+    def load(self, folder):
+        self.restore_progress(folder)
+        self.weights, self.best = np.load(folder / "both.npy")
+"""
+
 
 @pytest.fixture(autouse=True)
 def unload() -> Iterator[None]:

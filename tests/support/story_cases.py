@@ -8,7 +8,10 @@ from __future__ import annotations
 import re
 import tempfile
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+
+import pytest
 
 from tests.support.confirm_documents import figures_of, made_verdict, opponent_of, row_of
 from tests.support.report_cases import whole
@@ -27,10 +30,12 @@ from tune_cl.confirmation.verdict import (
     Selected,
     VerdictFacts,
 )
+from tune_cl.experiment import forecast
 from tune_cl.model_card import BEGIN, CARD, END, write_verdict
 from tune_cl.report import page as file
 from tune_cl.report.facts import facts
 from tune_cl.report.findings import gather
+from tune_cl.report.output import latex_table
 from tune_cl.report.story import notes, of_search, of_verdict
 from tune_cl.search.remarks import Remark
 from tune_cl.search_document import ArmResult, FailedTwin, SearchResult, Trial
@@ -103,25 +108,30 @@ def card() -> str:
         return path.read_text()
 
 
-def page() -> str:
-    """The text of the report's first sections, of a search before and after its confirmation."""
-    with tempfile.TemporaryDirectory() as folder:
-        case = whole(Path(folder), others=2)
-        before = file.page(facts(gather(case.write())))
+@cache
+def report() -> dict[str, str]:
+    """The text of the report of a search before its confirmation, as a page to its curves and as a table, and after it,
+    but for how to do it again, which has every default."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(forecast, "DRAWS", 256)
+        case = whole(Path(folder))
+        before = facts(gather(case.write()))
         case.confirm()
-        after = file.page(facts(gather(case.search_folder)))
-    sections = r'<section id="(?:verdict|configurations)">.*?</section>'
-    shown = re.findall(sections, before + after, re.DOTALL)
-    told = re.sub(r"<svg.*?</svg>", "", "\n".join(shown), flags=re.DOTALL)
+        after = facts(gather(case.search_folder))
+        drawn = file.page(before).partition('<section id="effects">')[0]
+        drawn += file.page(after).partition('<section id="again">')[0]
+    told = re.sub(r"<(svg|script|style|nav).*?</\1>", "", drawn, flags=re.DOTALL)
     told = re.sub(r"\S*tune-cl", "tune-cl", re.sub(r"<[^>]+>", "\n", told).replace(folder, "FOLDER"))
-    return "\n".join(line.strip() for line in told.splitlines() if line.strip()) + "\n"
+    text = "\n".join(line.strip() for line in told.splitlines() if line.strip()) + "\n"
+    return {"page": text, "table": latex_table(before) + latex_table(after)}
 
 
 RENDERED = {
     "confirm.txt": lambda: text(of_verdict(rich_verdict())) + "\n",
     "run.txt": lambda: text(of_search(rich_search())) + "\n",
     "card.md": card,
-    "page.txt": page,
+    "page.txt": lambda: report()["page"],
+    "table.tex": lambda: report()["table"],
 }
 
 if __name__ == "__main__":

@@ -1,15 +1,8 @@
-"""A small search as journal events, what MLflow holds of it, and a tracking server to send it to."""
+"""A small search as journal events, and what MLflow holds of it."""
 
 from __future__ import annotations
 
 import math
-import os
-import signal
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from functools import cache
 from pathlib import Path
 from shutil import copytree
@@ -29,50 +22,6 @@ from tune_cl.tracking.writer import MlflowWriter
 SECRET = "hunter2"
 FILES = ("artifacts", "checkpoint")  # keys of events that name a folder
 Snapshot = dict[str, dict[str, Any]]
-
-
-class Server:
-    """A tracking server on this machine, with its own database, that can be ended, frozen and started again."""
-
-    def __init__(self, folder: Path):
-        self.folder = folder
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.uri = f"http://127.0.0.1:{self.port}"
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        options = ["--backend-store-uri", f"sqlite:///{self.folder}/server.db", "--workers", "1"]
-        options += ["--artifacts-destination", str(self.folder / "artifacts"), "--port", str(self.port)]
-        environment = os.environ | {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-        with (self.folder / "server.log").open("ab") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", *options],
-                stdout=output, stderr=output, start_new_session=True, env=environment,
-            )  # fmt: skip
-        deadline = time.monotonic() + 120
-        while not self.healthy():
-            assert self.process.poll() is None and time.monotonic() < deadline, "the server did not start"
-            time.sleep(0.2)
-
-    def healthy(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"{self.uri}/health", timeout=5) as answer:
-                return answer.status == 200
-        except OSError:
-            return False
-
-    def signal(self, number: signal.Signals) -> None:
-        assert self.process is not None
-        os.killpg(self.process.pid, number)
-
-    def stop(self) -> None:
-        if self.process is not None:
-            self.signal(signal.SIGKILL)
-            self.process.wait()
-            self.process = None
 
 
 @cache

@@ -10,9 +10,9 @@ import numpy as np
 from trainables.config.keys import TrainingRun
 from trainables.config.rules import validated
 from trainables.data.columns import RankingData
-from trainables.rankers.lambdamart import parameters, require_features
+from trainables.extras.lambdamart import learnable_features, parameters
+from trainables.extras.trees import TreeTraining, settings_of
 from trainables.training.prepared import NO_TEXTS, PreparedData
-from trainables.training.trees import TreeTraining, settings_of
 
 TREES, ITERATIONS = 4, 5  # trees per iteration, iterations per training
 
@@ -35,7 +35,7 @@ def trained(run: TrainingRun, data: RankingData, share: bool = False) -> TreeTra
 
 
 def features_of(data: RankingData, split: str) -> np.ndarray:
-    return require_features(data)[data.splits[split].document]
+    return learnable_features(data)[data.splits[split].document]
 
 
 def by_lightgbm(

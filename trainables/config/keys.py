@@ -31,7 +31,7 @@ from trainables.curriculum.weighting import OF_DIFFICULTY, SELF_PACED_WEIGHTS, W
 from trainables.data.settings import DataConfig, ForNetworks
 from trainables.evaluation.metrics import LEVEL_ELSEWHERE, METRIC_FORMS, METRICS, our_name, parse_measures
 from trainables.evaluation.other_measures import Elsewhere
-from trainables.rankers import RANKERS, ranker_settings
+from trainables.rankers import RANKERS, RankerKind, Reads, ranker_settings
 from trainables.rankers.folder import usual_temperature
 from trainables.training.losses import LOSSES
 
@@ -82,7 +82,7 @@ class TeacherConfig(Section):
     )
 
 
-ForTrees = Annotated[T, ActiveIf("ranker lambdamart", lambda run: run.grows_trees)]
+ForStages = Annotated[T, ActiveIf("ranker lambdamart", lambda run: run.kind.staged)]
 READS_SCORING = ActiveIf("a pacing, or a weighting by difficulty", lambda run: run.curriculum.reads_scoring)
 DRAWS_NEGATIVES = ActiveIf("negatives that are a number", lambda run: isinstance(run.training.negatives, int))
 PRETRAINS = ActiveIf("a pretrain_data", lambda run: run.training.pretrain_data is not None)
@@ -181,16 +181,16 @@ class CurriculumConfig(Section):
     switch_at: ForNetworks[
         Annotated[float, ActiveIf("an objective_switch", lambda run: run.curriculum.objective_switch != "none")]
     ] = Field(default=0.2, gt=0, lt=1, description="fraction of all steps before the objective switches")
-    subset: ForTrees[Annotated[str, one_of(SUBSETS)]] = Field(
+    subset: ForStages[Annotated[str, one_of(SUBSETS)]] = Field(
         default="none", description="training data of the first trees (ranker lambdamart)"
     )
-    subset_share: ForTrees[Annotated[float, part_reads(SUBSETS, "subset_share")]] = Field(
+    subset_share: ForStages[Annotated[float, part_reads(SUBSETS, "subset_share")]] = Field(
         default=0.25, gt=0, le=1, description="the fraction of the queries that subsets of queries take"
     )
-    feature: ForTrees[Annotated[int, part_reads(SUBSETS, "feature")]] = Field(
+    feature: ForStages[Annotated[int, part_reads(SUBSETS, "feature")]] = Field(
         default=1, ge=1, description="the number, as in the files, of the feature that subset feature_ndcg reads"
     )
-    switch: ForTrees[
+    switch: ForStages[
         Annotated[
             int,
             ActiveIf(
@@ -464,9 +464,18 @@ class TrainingRun(Section):
         return tree
 
     @property
-    def grows_trees(self) -> bool:
-        """Whether the ranker is an ensemble of trees over features; else it is a network over texts."""
-        return RANKERS[self.ranker["name"]].grows_trees
+    def kind(self) -> RankerKind:
+        return RANKERS[self.ranker["name"]]
+
+    @property
+    def reads(self) -> Reads:
+        """What the ranker scores documents by."""
+        return self.kind.reads
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether the training uses no GPU."""
+        return self.kind.on_cpu
 
     @property
     def temperature(self) -> float:

@@ -71,7 +71,8 @@ class ObjectiveRun(Section):
     metric: str = Field(default="map", pattern=METRIC, description="name of the reported value that is compared")
     seed: int = Field(default=0, ge=0)
 
-    grows_trees: ClassVar[bool] = False
+    reads: ClassVar[None] = None  # nobody knows
+    on_cpu: ClassVar[bool] = False
     draws: ClassVar[bool] = True
     starts_alike: ClassVar[bool] = False  # as far as anybody knows
     evaluation: ClassVar[None] = None

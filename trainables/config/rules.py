@@ -18,7 +18,7 @@ from trainables.curriculum.scoring import NO_RUN, SCORINGS
 from trainables.curriculum.weighting import OF_DIFFICULTY, WEIGHTINGS
 from trainables.data.columns import Task
 from trainables.evaluation.metrics import ACCURACY
-from trainables.rankers import RANKERS
+from trainables.rankers import RANKERS, Reads
 from trainables.training.losses import LOSSES, class_losses
 
 Facts = TypeVar("Facts")
@@ -96,7 +96,11 @@ def smoothing_losses() -> list[str]:
 
 
 def classifying_rankers() -> str:
-    return ", ".join(name for name, kind in RANKERS.items() if kind.settings.classifies and not kind.grows_trees)
+    return ", ".join(name for name, kind in RANKERS.items() if kind.settings.classifies and kind.reads == "texts")
+
+
+def staged_rankers() -> str:
+    return " or ".join(name for name, kind in RANKERS.items() if kind.staged)
 
 
 def ranking_losses() -> str:
@@ -127,7 +131,7 @@ VECTORS: Rules = (
 )
 NETWORK: Rules = (
     Rule("curriculum.subset", is_named, "{ranker.name} is not trained on a subset first",
-         "curriculum.pacing or curriculum.weighting, or ranker.name: lambdamart"),
+         lambda: f"curriculum.pacing or curriculum.weighting, or ranker.name: {staged_rankers()}"),
     Rule("training.negatives",
          lambda number, run: LOSSES[run.training.loss].kind == "listwise" and not isinstance(number, int),
          "'{training.negatives}' makes no lists, which loss {training.loss} reads",
@@ -153,22 +157,17 @@ NETWORK: Rules = (
          "{curriculum.negatives.start.0} is above {curriculum.negatives.start.1}",
          "e.g. [{curriculum.negatives.start.1}, {curriculum.negatives.start.0}]"),
 )
-OF_TREES = "curriculum.subset or curriculum.objective_switch: mse, with curriculum.switch (trees)"
 A_NETWORK = "a ranker that is a network over texts"
-TREES: Rules = (
+FEATURES: Rules = (
     *VECTORS,
-    *(Rule(key, is_named, f"'{{{key}}}' does not apply to {{ranker.name}}, which grows trees on all its data", OF_TREES)
-      for key in ("curriculum.pacing", "curriculum.weighting", "curriculum.negatives.schedule")),
-    Rule("curriculum.objective_switch", lambda name, _: name not in ("none", "mse"),
-         "'{curriculum.objective_switch}' does not apply to {ranker.name}", "none or mse"),
-    Rule("training.max_iterations", lambda most, _: most < 1, "{ranker.name} without trees ranks nothing", "1 or more"),
     Rule("training.average", is_named, "{ranker.name} has no weights to average", f"none, or {A_NETWORK}"),
     Rule("training.label_smoothing", is_set, "{ranker.name} has no distribution of labels to smooth",
          f"0, or {A_NETWORK}"),
     Rule("training.pretrain_data", is_set, "{ranker.name} starts from no weights", f"null, or {A_NETWORK}"),
 )
+OF_READERS: Mapping[Reads, Rules] = {"texts": NETWORK, "features": FEATURES}
 TO_RANK: Rules = (
-    Rule("training.loss", lambda loss, run: not run.grows_trees and LOSSES[loss].kind == "classification",
+    Rule("training.loss", lambda loss, run: run.reads == "texts" and LOSSES[loss].kind == "classification",
          "'{training.loss}' learns classes, and the data is documents to rank", ranking_losses),
 )
 TO_CLASSIFY: Rules = (
@@ -195,18 +194,22 @@ TO_CLASSIFY: Rules = (
 )
 # fmt: on
 
-RULES: Mapping[str, Rules] = {
-    "any ranker": ANY_RANKER,
-    "a ranker over texts": NETWORK,
-    "ranker lambdamart": TREES,
-    "data to rank": TO_RANK,
-    "pairs to classify": TO_CLASSIFY,
-}
+
+def rules_by_holder() -> dict[str, Rules]:
+    """All tables, by what they hold for."""
+    return {
+        "any ranker": ANY_RANKER,
+        "a ranker over texts": NETWORK,
+        "a ranker over features": FEATURES,
+        **{f"ranker {name}": kind.rules for name, kind in RANKERS.items() if kind.rules},
+        "data to rank": TO_RANK,
+        "pairs to classify": TO_CLASSIFY,
+    }
 
 
 def misfits(run: TrainingRun) -> list[Problem]:
     """A Problem for each key that the kind of ranker cannot follow, or that contradicts another."""
-    return list(check(TREES if run.grows_trees else NETWORK, run))
+    return list(check([*run.kind.rules, *OF_READERS[run.reads]], run))
 
 
 def task_misfits(run: TrainingRun, task: Task) -> list[Problem]:

@@ -10,8 +10,6 @@ from trainables.data.columns import RankingData, Task
 from trainables.evaluation.metrics import ACCURACY
 from trainables.rankers import ranker_settings
 from trainables.rankers.hub import require_model
-from trainables.rankers.prompt import require_room_for
-from trainables.rankers.settings import DecoderSettings
 from trainables.training.losses import LOSSES, class_losses
 
 
@@ -48,8 +46,7 @@ def require_usable(run: TrainingRun) -> None:
     short for; before data is read, and without PyTorch."""
     settings = ranker_settings(run.ranker)
     require_model(settings)
-    if isinstance(settings, DecoderSettings):
-        require_room_for(settings, run.training.max_length)
+    settings.require_length(run.training.max_length)
 
 
 def require_scoring(name: str, data: RankingData) -> None:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
@@ -26,20 +27,41 @@ NAME = re.compile(r"[A-Za-z]\w*")
 OF_PLUGIN = "no loaded plug-in brings it (--plugin FILE)"
 
 
+def loaded(place: str) -> Any:
+    """The module, or what stands in it, at a MODULE or MODULE:ATTRIBUTE."""
+    name, _, attribute = place.partition(":")
+    module = import_module(name)
+    return getattr(module, attribute) if attribute else module
+
+
+@dataclass(frozen=True)
+class Later:
+    """The MODULE or MODULE:ATTRIBUTE of a value, which is loaded when first asked for; naming it imports nothing."""
+
+    place: str
+
+
 @dataclass(frozen=True)
 class Entry(Generic[Value]):
     """A named value, what it does in one line, and where it comes from.
 
+    given   the value, or where it is
     module  the module that registered it, if a decorator did
     part    what was decorated there, by its qualified name
     """
 
     name: str
-    value: Value
+    given: Value | Later
     summary: str
     source: str
     module: str = OURS[0]
     part: str = ""
+
+    @property
+    def value(self) -> Value:
+        if isinstance(self.given, Later):
+            return loaded(self.given.place)
+        return self.given
 
     @property
     def built_in(self) -> bool:

@@ -224,6 +224,15 @@ def require_texts(data: RankingData) -> None:
         )
 
 
+def require_features(data: RankingData, ranker: str) -> np.ndarray:
+    """The data's features, float32 [documents, F]. Raises DataError for data without them, which the ranker reads."""
+    if data.features is None:
+        wrong = f"'{data.name}' holds texts, no features"
+        right = f"for {ranker} give --data a LETOR folder (train.txt with rows LABEL qid:N INDEX:VALUE ...)"
+        raise DataError(Problem("data.source", wrong, right))
+    return data.features
+
+
 def require_texts_to_rank(data: RankingData) -> None:
     """Raises DataError for data without texts to rank: features, or pairs to classify."""
     require_texts(data)

@@ -10,7 +10,7 @@ from trainables.core.validation import ActiveIf, Section
 
 T = TypeVar("T")
 Noisy = Annotated[T, ActiveIf("data.label_noise.share above 0", lambda run: run.data.label_noise.share > 0)]
-ForNetworks = Annotated[T, ActiveIf("a ranker over texts", lambda run: not run.grows_trees)]
+ForNetworks = Annotated[T, ActiveIf("a ranker over texts", lambda run: run.reads != "features")]
 
 
 class Bm25Config(Section):

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from trainables.core.errors import ConfigError, Problem
-from trainables.core.registry import Entry, Registry
+from trainables.core.registry import Entry, Later, Registry, loaded
 from trainables.rankers.settings import (
     BertSettings,
-    BidafTSettings,
     BiEncoderSettings,
     ConvKnrmSettings,
-    DecoderSettings,
     DrmmTksSettings,
     EmbeddingMlpSettings,
     EmbeddingSettings,
     KnrmSettings,
-    LambdaMartSettings,
     MatchPyramidSettings,
     RankerSettings,
 )
@@ -27,18 +23,33 @@ from trainables.rankers.settings import (
 if TYPE_CHECKING:
     from trainables.rankers.ranker import Ranker
 
+Reads = Literal["texts", "features"]
+
 
 @dataclass(frozen=True)
 class RankerKind:
-    """A ranker's keys, and its network over texts, a class or its MODULE:CLASS; without one, it grows trees over
-    features."""
+    """What trainings and searches ask of a ranker by its name.
+
+    settings  its `ranker.*` keys
+    network   of a ranker over texts: the network, a class or its MODULE:CLASS
+    training  of a ranker over features: its FeatureTraining, likewise
+    rules     of `config.rules`: what it refuses besides what all rankers refuse that read the same
+    staged    whether it is trained on the data of `curriculum.subset`, or under `curriculum.objective_switch`, until
+              `curriculum.switch`
+    on_cpu    whether its training uses no GPU
+    """
 
     settings: type[RankerSettings]
     network: str | type[Ranker] | None = None
+    training: str | type[Any] | None = None
+    rules: tuple[Any, ...] = ()
+    staged: bool = False
+    on_cpu: bool = False
 
     @property
-    def grows_trees(self) -> bool:
-        return self.network is None
+    def reads(self) -> Reads:
+        """What it scores documents by."""
+        return "texts" if self.training is None else "features"
 
 
 RANKERS: Registry[RankerKind] = Registry(
@@ -57,7 +68,7 @@ RANKERS: Registry[RankerKind] = Registry(
     ),
     Entry(
         "decoder",
-        RankerKind(DecoderSettings, "trainables.rankers.decoder:Decoder"),
+        Later("trainables.extras.prompt:KIND"),
         "a language model that says yes or no behind a prompt with query and document",
         "Zhang et al. 2025 (Qwen3-Reranker)",
     ),
@@ -87,7 +98,7 @@ RANKERS: Registry[RankerKind] = Registry(
     ),
     Entry(
         "bidaf_t",
-        RankerKind(BidafTSettings, "trainables.rankers.bidaf_t:BidafT"),
+        Later("trainables.extras.bidaf_t_settings:KIND"),
         "LSTMs with attention in both directions between query and document",
         "Seo et al. 2017; Min et al. 2017",
     ),
@@ -105,7 +116,7 @@ RANKERS: Registry[RankerKind] = Registry(
     ),
     Entry(
         "lambdamart",
-        RankerKind(LambdaMartSettings),
+        Later("trainables.extras.lambdamart:KIND"),
         "boosted regression trees over feature vectors (LETOR data)",
         "Burges 2010; Ferro et al. 2018",
     ),
@@ -115,14 +126,11 @@ RANKERS: Registry[RankerKind] = Registry(
 
 
 def load_ranker(name: str) -> Ranker:
-    """The network registered under a name. Raises TypeError for a ranker of trees, which has none."""
+    """The network registered under a name. Raises TypeError for a ranker over features, which has none."""
     network = RANKERS[name].network
     if network is None:
         raise TypeError(f"{name} is not a network over texts")
-    if not isinstance(network, str):
-        return network()
-    module, _, attribute = network.partition(":")
-    return getattr(import_module(module), attribute)()
+    return (loaded(network) if isinstance(network, str) else network)()
 
 
 def ranker_settings(keys: Mapping[str, Any]) -> RankerSettings:

@@ -6,14 +6,13 @@ else take seconds and hundreds of MB for PyTorch.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 TINY = "tiny"  # a model of ours; others are folders or names of the Hugging Face hub
 FILES = "(config.json, tokenizer.json, model.safetensors)"
 ENCODERS = f"{TINY}, the folder of an encoder {FILES} or its hub name"
-DECODERS = f"the folder of a decoder that says yes or no {FILES} or its hub name, e.g. Qwen/Qwen3-Reranker-0.6B"
 TRAINED_VECTORS = "train"  # vectors of the collection; others are files
 Keep = Annotated[
     Literal["latest", "first"], Field(description="which end of long queries of several utterances is kept")
@@ -78,6 +77,19 @@ class RankerSettings(BaseModel):
         """Default of training.temperature with loss softmax."""
         return 1.0
 
+    @property
+    def rounds_per_iteration(self) -> int:
+        """In which `curriculum.switch` counts."""
+        return 1
+
+    def require_length(self, most: int) -> None:
+        """Raises ConfigError where a pair of so many tokens is too short for the ranker; before data is read."""
+
+    def usual_ranges(self) -> dict[str, Any]:
+        """Keys of the ranker, as in a space, that tune-plain searches where a space opens none; besides those of all
+        trainings."""
+        return {}
+
 
 class LoraSettings(BaseModel):
     """Low-rank adapters, which are trained in place of a pretrained model's own weights."""
@@ -128,33 +140,6 @@ class BertSettings(RankerSettings):
     document_length: int = Field(2000, ge=1, description="tokens of a document that passages average reads")
     checkpointing: Checkpointing = False
     vocabulary_size: VocabularySize = 8000
-
-
-class DecoderSettings(RankerSettings):
-    default_lr = 2e-5
-    classifies = False
-    models = DECODERS
-    text_side = "decoder"
-    text_keys = frozenset({"model", "instruction", "keep"})
-
-    name: str = "decoder"
-    model: str = Field(
-        "Qwen/Qwen3-Reranker-0.6B",
-        min_length=1,
-        description="the name or folder of a language model that says yes or no, or gives one logit",
-    )
-    instruction: str | None = Field(
-        None,
-        min_length=1,
-        description="what the prompt says that documents are asked for; null: the model's own, else that of "
-        "Qwen3-Reranker's card",
-    )
-    head_lr: float | None = Field(None, gt=0, description="the learning rate of the scoring layer; null: training.lr")
-    lora: LoraSettings = LoraSettings()
-    layer_decay: LayerDecay = 1.0
-    freeze: Freeze = None
-    keep: Keep = "latest"
-    checkpointing: Checkpointing = False
 
 
 class BiEncoderSettings(RankerSettings):
@@ -274,17 +259,6 @@ class MatchPyramidSettings(WordSettings):
     dropout: float = Field(0.5, ge=0, lt=1, description="the dropout rate of the pooled grid (the study: 0.95)")
 
 
-class BidafTSettings(WordSettings):
-    name: str = "bidaf_t"
-    hidden: int = Field(100, ge=1, description="units of each LSTM in each direction (Seo et al. 100, the study 200)")
-    dropout: float = Field(0.2, ge=0, lt=1, description="the dropout rate before each LSTM and the last layer")
-    reference: Literal["paper", "study"] = Field(
-        "paper",
-        description="query-to-document attention from the similarities, or as in the study from their softmax over "
-        "the query",
-    )
-
-
 class EmbeddingSettings(WordSettings):
     name: str = "embedding"
     word2vec: Word2VecModel = "skipgram"
@@ -299,37 +273,3 @@ class EmbeddingSettings(WordSettings):
 class EmbeddingMlpSettings(EmbeddingSettings):
     name: str = "embedding_mlp"
     hidden: Layers = Field((100, 64), description="units of each hidden layer")
-
-
-class LambdaMartSettings(RankerSettings):
-    """LightGBM's parameters, under names that are usual in the field. Which implementation the paper used is not known,
-    so what it leaves open has LightGBM's default."""
-
-    default_lr = 0.05
-
-    name: Literal["lambdamart"] = "lambdamart"
-    leaves: int = Field(default=64, ge=2, le=131_072, description="leaves of a tree")
-    trees_per_iteration: int = Field(
-        default=10, ge=1, description="trees between two evaluations on dev: one iteration"
-    )
-    min_data_in_leaf: int = Field(default=20, ge=1, description="training documents in a leaf at least")
-    max_bin: int = Field(default=255, ge=2, le=65_535, description="histogram bins of a feature at most")
-    truncation_level: int = Field(
-        default=30, ge=1, description="pairs of documents count if one of them is ranked so high"
-    )
-    lambdarank_norm: bool = Field(default=True, description="whether a query's lambdas are normalised")
-    gain: Literal["exponential", "linear"] = Field(
-        default="exponential",
-        description="the gain of label l in the training objective: 2^l - 1, or l as in trec_eval",
-    )
-    feature_fraction: float = Field(
-        default=1.0, gt=0, le=1, description="the fraction of the features that is drawn again for each tree"
-    )
-    bagging_fraction: float = Field(
-        default=1.0, gt=0, le=1, description="the fraction of the queries that is drawn again for each tree"
-    )
-
-    @property
-    def draws(self) -> bool:
-        """Whether trees are grown on random parts of the data."""
-        return self.feature_fraction < 1 or self.bagging_fraction < 1

@@ -17,6 +17,7 @@ from trainables.config.objective import OBJECTIVE, AnyRun, ObjectiveRun
 from trainables.config.task_fit import task_notes
 from trainables.data.columns import required_split
 from trainables.training.checkpoint import load_trained_state
+from trainables.training.features import FeatureTraining, SavedFeatureRanker, training_over_features
 from trainables.training.objective import ObjectiveTraining, PreparedObjective
 from trainables.training.other_teachers import completed, with_pretrained_start
 from trainables.training.parallel import ALONE, Ranks
@@ -24,15 +25,11 @@ from trainables.training.prepared import PreparedData, prepared_for, ranker_of
 from trainables.training.ranker_folder import is_of_others
 from trainables.training.saved_ranker import (
     SavedRanker,
-    SavedTrees,
-    holds_trees,
     load_encoder,
     load_ranker_folder,
-    load_trees,
     write_ranker,
 )
 from trainables.training.trainer import Training, initial_module, training_negatives
-from trainables.training.trees import TreeTraining, tree_notes
 
 STEPS = 4
 
@@ -43,10 +40,10 @@ def seconds_per_iteration(run: TrainingRun, prepared: PreparedData, threads: int
     A first short iteration warms up; the second is measured. `device`: as in `make_training`.
     """
     torch.set_num_threads(threads)
-    if run.grows_trees:
-        trees = TreeTraining(run, prepared, share=False)
-        trees.iterate()
-        return trees.iterate()["seconds"]
+    if run.reads == "features":
+        measured = training_over_features(run).to_measure(run, prepared)
+        measured.iterate()
+        return measured.iterate()["seconds"]
     few = {"batches_per_iteration": STEPS, "max_iterations": 2}
     short = run.training.model_copy(update={**few, "pretrain_data": None})
     run_of_few = run.model_copy(update={"training": short})
@@ -69,7 +66,7 @@ def _with_blank_teachers(run: TrainingRun, prepared: PreparedData) -> PreparedDa
     return replace(prepared, teachers={**blanks, **prepared.teachers})
 
 
-RankerTraining = Training | TreeTraining
+RankerTraining = Training | FeatureTraining
 AnyTraining = RankerTraining | ObjectiveTraining
 AnyPrepared = PreparedData | PreparedObjective
 
@@ -85,15 +82,14 @@ def make_training(
 def make_training(run: AnyRun, prepared: AnyPrepared, device: str | None = None, ranks: Ranks = ALONE) -> AnyTraining:
     """A training at its start, after a pre-training and a teacher that it needs and the prepared data lacks.
 
-    `device` is for networks; None: the GPU if there is one. Trees grow on the CPU. `ranks`: the processes that compute
-    a network's training.
+    `device` is for networks; None: the GPU if there is one. `ranks`: the processes that compute a network's training.
     """
     if isinstance(run, ObjectiveRun):
         assert isinstance(prepared, PreparedObjective)
         return ObjectiveTraining(run, prepared)
     assert isinstance(prepared, PreparedData)
-    if run.grows_trees:
-        return TreeTraining(run, prepared)
+    if run.reads == "features":
+        return training_over_features(run)(run, prepared)
     return Training(run, completed(run, prepared), device, ranks)
 
 
@@ -108,8 +104,8 @@ def training_notes(run: TrainingRun, prepared: PreparedData) -> tuple[str, ...]:
     Raises DataError or ConfigError if it cannot read the data.
     """
     required_split(prepared.data, "dev")
-    if run.grows_trees:
-        return tree_notes(run, prepared.data)
+    if run.reads == "features":
+        return training_over_features(run).notes_on(run, prepared.data)
     split, negatives = training_negatives(run, prepared)
     given = "teacher" in run.teachers and split.teacher is not None
     taught = ("the teacher's scores are those that the data gives: no teacher is trained",) if given else ()
@@ -130,9 +126,9 @@ def write_best_ranker(run: TrainingRun, prepared: PreparedData, weights: Mapping
     write_ranker(run, module, prepared.text, folder, prepared.data.classes)
 
 
-def load_saved(folder: Path) -> SavedRanker | SavedTrees:
+def load_saved(folder: Path) -> SavedRanker | SavedFeatureRanker:
     """The trained ranker in a folder, or an encoder of others in a folder or of a hub name. Raises DataError or
     ConfigError if there is none or it is broken."""
     if is_of_others(folder):
         return load_encoder(str(folder))
-    return load_trees(folder) if holds_trees(folder) else load_ranker_folder(folder)
+    return load_ranker_folder(folder)

@@ -19,11 +19,10 @@ from trainables.core.errors import DataError, Problem
 from trainables.core.plugins import code_digests
 from trainables.core.randomness import generator
 from trainables.data import load_data
-from trainables.data.columns import RankingData, Split, require_texts
+from trainables.data.columns import RankingData, Split, require_features, require_texts
 from trainables.data.combine import joined, some_queries
 from trainables.data.settings import DataConfig
 from trainables.rankers import RANKERS, load_ranker, ranker_settings
-from trainables.rankers.lambdamart import require_features
 from trainables.rankers.ranker import Ranker, TextSide, Tokens
 from trainables.rankers.settings import TRAINED_VECTORS, RankerSettings
 
@@ -213,8 +212,8 @@ def prepare(run: TrainingRun, data: RankingData | None = None) -> PreparedData:
     trials with different seeds differ in training alone.
     """
     data = data or load_data(run.data, run.evaluation.relevance_level)
-    if run.grows_trees:
-        require_features(data)
+    if run.reads == "features":
+        require_features(data, run.ranker["name"])
         return PreparedData(data, NO_TEXTS)
     require_texts(data)
     ranker, settings = ranker_of(run)

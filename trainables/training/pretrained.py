@@ -19,7 +19,7 @@ from trainables.data.settings import DataConfig
 from trainables.training import checkpoint
 from trainables.training.device import Compute, best_device, choose_precision, here, release
 from trainables.training.prepared import PreparedData, joint_text, load_pretrain_data, prepare, ranker_of, read_of
-from trainables.training.saved_ranker import load_ranker_folder
+from trainables.training.saved_ranker import SavedRanker, load_ranker_folder
 from trainables.training.saves import trained
 from trainables.training.scoring import Scorer
 from trainables.training.trainer import Training
@@ -189,7 +189,9 @@ def scores_of_teacher(plain: TrainingRun, prepared: PreparedData, split: Split, 
         lambda training, folder: training.save_ranker(folder / RANKER),
     )
     device = best_device()
-    module = load_ranker_folder(entry / RANKER).module.to(device)
+    saved = load_ranker_folder(entry / RANKER)
+    assert isinstance(saved, SavedRanker), "a teacher reads texts"
+    module = saved.module.to(device)
     scorer = Scorer(module, device, choose_precision(plain.training.precision, device, module))
     scores = scorer.candidates(prepared.text, split)
     del module, scorer

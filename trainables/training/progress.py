@@ -132,7 +132,7 @@ class Progress(ABC):
 
 
 class RankerProgress(Progress):
-    """What trainings of networks and of trees have in common.
+    """What trainings of networks and of rankers over features have in common.
 
     best_scores  float32 [C], of the dev candidates at the best iteration; class logits [C, K] for pairs to classify
     best_documents  int32 [C], the documents that the best iteration retrieved; None: the dev candidates

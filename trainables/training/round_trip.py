@@ -17,7 +17,7 @@ from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.rankers.ranker import RankerModule, TextSide
 from trainables.rankers.settings import TINY, LoraSettings
 from trainables.training.prepared import PreparedData, ranker_of
-from trainables.training.saved_ranker import load_ranker_folder, write_ranker
+from trainables.training.saved_ranker import SavedRanker, load_ranker_folder, write_ranker
 
 CLOSE = 1e-3  # between the scores before and after, whose weights are the same
 
@@ -64,11 +64,12 @@ def _try(run: TrainingRun, prepared: PreparedData, model: str) -> None:
     with TemporaryDirectory() as folder:
         write_ranker(run, module, text, Path(folder, "ranker"), classes)
         try:
-            read = load_ranker_folder(Path(folder, "ranker")).module
+            read = load_ranker_folder(Path(folder, "ranker"))
         except DataError as error:
             wrong = f"{named} could be trained, but its ranker not be read again ({_words(error)})"
             raise ConfigError(Problem("ranker.model", wrong, "another model")) from error
-        if not torch.allclose(after := _scores(read, text), before, CLOSE, CLOSE):
+        assert isinstance(read, SavedRanker), "it reads texts"
+        if not torch.allclose(after := _scores(read.module, text), before, CLOSE, CLOSE):
             wrong = f"{named} would give other scores once it is saved (by {(after - before).abs().max():.2g})"
             raise ConfigError(Problem("ranker.model", wrong, "another model"))
 

@@ -6,10 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 from scipy.special import expit
@@ -19,15 +17,15 @@ from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.core.files import read_text
 from trainables.data.columns import RankingData, require_texts
-from trainables.rankers import load_ranker
+from trainables.rankers import load_ranker, ranker_settings
 from trainables.rankers.first_stage import KEY as FIRST_STAGE
 from trainables.rankers.first_stage import first_stage_for, require_first_stage
 from trainables.rankers.folder import ModelFolder, read_folder, require_activation, require_known
-from trainables.rankers.lambdamart import require_features
 from trainables.rankers.ranker import Ranker, RankerModule, TextSide, Tokens
-from trainables.rankers.settings import BertSettings, BiEncoderSettings, DecoderSettings, RankerSettings
+from trainables.rankers.settings import BertSettings, BiEncoderSettings, RankerSettings
 from trainables.training import checkpoint
 from trainables.training.device import best_device, choose_precision
+from trainables.training.features import SavedFeatureRanker, training_over_features
 from trainables.training.prepared import ranker_of
 from trainables.training.ranker_folder import (
     CONFIG,
@@ -40,10 +38,6 @@ from trainables.training.ranker_folder import (
     require_ranker,
 )
 from trainables.training.scoring import Scorer
-from trainables.training.trees import MODEL, read_trees, score_features, settings_of
-
-if TYPE_CHECKING:
-    import lightgbm as lgb
 
 BROKEN = (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError)
 """Errors of a folder whose files are missing, damaged or of different rankers."""
@@ -142,13 +136,15 @@ def write_ranker(
     checkpoint.write_folder(folder, write)
 
 
-def load_ranker_folder(folder: Path) -> SavedRanker:
-    """Reads a SavedRanker folder. Raises DataError if it is none, or if one of its files is broken."""
+def load_ranker_folder(folder: Path) -> SavedRanker | SavedFeatureRanker:
+    """Reads a saved ranker's folder. Raises DataError if it is none, or if one of its files is broken."""
     require_ranker(folder)
     try:
         checkpoint.require_whole(folder)
         config = checkpoint.read_json(folder / (OWN if is_shared_form(folder) else CONFIG))
         run, classes = recorded_run(config, folder), tuple(config.get("classes", ()))
+        if run.reads == "features":
+            return SavedFeatureRanker(run, training_over_features(run).read_ranker(run, folder))
         ranker, settings = ranker_of(run)
         files, tensors = _read(folder, ranker)
         files |= config.get("files", {})
@@ -210,41 +206,5 @@ def settings_for(folder: ModelFolder) -> RankerSettings:
     if folder.kind == "sentences":
         return BiEncoderSettings.model_validate({"model": folder.model})
     if folder.kind == "decoder" or (folder.kind == "classifier" and is_decoder(folder.model_type)):
-        return DecoderSettings.model_validate({"model": folder.model})
+        return ranker_settings({"name": "decoder", "model": folder.model})
     return BertSettings.model_validate({"model": folder.model, "head": "pretrained"})
-
-
-@dataclass(frozen=True)
-class SavedTrees:
-    """A trained ranker that scores feature vectors, without its training data."""
-
-    run: TrainingRun
-    booster: lgb.Booster
-    classes: ClassVar[tuple[str, ...]] = ()  # trees rank
-
-    def score_split(self, data: RankingData, name: str, precision: str | None = None) -> np.ndarray:
-        """Scores of the candidates of the named split, float32 [C]; trees have no precision. Raises DataError
-        for texts, or for another number
-        of features."""
-        features = require_features(data)
-        if features.shape[1] != self.booster.num_feature():
-            wrong = f"'{data.name}' has {features.shape[1]} features, the ranker learned {self.booster.num_feature()}"
-            raise DataError(Problem("--data", wrong, "data with the same features"))
-        rows = data.splits[name].document
-        return score_features(self.booster, features[rows], settings_of(self.run).trees_per_iteration)
-
-
-def holds_trees(folder: Path) -> bool:
-    return (folder / MODEL).is_file()
-
-
-def load_trees(folder: Path) -> SavedTrees:
-    """Reads a SavedTrees folder. Raises DataError if one of its files is broken."""
-    try:
-        checkpoint.require_whole(folder)
-        run = recorded_run(checkpoint.read_json(folder / CONFIG), folder)
-        booster = read_trees(folder / MODEL)
-    except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
-        wrong = f"cannot be read: {error}"
-        raise DataError(Problem(str(folder), wrong, "a ranker written by tune-cl train")) from error
-    return SavedTrees(run, booster)

@@ -22,14 +22,15 @@ from tune_cl.api.arguments import documents_of, pairs_of, require_query
 from tune_cl.model_card import write_license
 
 if TYPE_CHECKING:
-    from trainables.training.saved_ranker import SavedRanker, SavedTrees
+    from trainables.training.features import SavedFeatureRanker
+    from trainables.training.saved_ranker import SavedRanker
 
 
 class Ranker:
     """A trained ranker. `folder`: where it is saved, or its hub name; `precision`: that of its scores, as in
     training.precision, None for that of its training (fp32 for a model that tune_cl did not train)."""
 
-    def __init__(self, folder: Path, saved: SavedRanker | SavedTrees, precision: str | None = "fp32"):
+    def __init__(self, folder: Path, saved: SavedRanker | SavedFeatureRanker, precision: str | None = "fp32"):
         self.folder, self.saved, self.precision = folder, saved, precision
 
     @property
@@ -71,18 +72,18 @@ class Ranker:
 
     @property
     def arithmetic(self) -> str | None:
-        """The precision that its scores have on this machine, fp32 or bf16; None for trees."""
+        """The precision that its scores have on this machine, fp32 or bf16; None for a ranker over features."""
         return self._of_texts().precision(self.precision) if self.reads_texts else None
 
     @property
     def reads_texts(self) -> bool:
         """Whether it scores texts; else it scores data with features, by `rerank`."""
-        return not self.saved.run.grows_trees
+        return self.saved.run.reads == "texts"
 
     def _of_texts(self) -> SavedRanker:
-        from trainables.training.saved_ranker import SavedTrees
+        from trainables.training.features import SavedFeatureRanker
 
-        if isinstance(self.saved, SavedTrees):
+        if isinstance(self.saved, SavedFeatureRanker):
             raise ConfigError(Problem(str(self.folder), f"{self.name} reads features, no texts", "rerank(DATA)"))
         return self.saved
 

@@ -99,7 +99,7 @@ def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
     missing = [need for need in experiment.teachers if need not in prepared.teachers]
     teaching_iterations = sum(_teacher_iterations(need, teacher.training.max_iterations) for need in missing)
     notes = [*experiment.notes, *warmed, *speed_note(experiment)]  # printed only now that the data is known to fit
-    if resources.gpu and device == "cpu" and not run.grows_trees:
+    if resources.gpu and device == "cpu" and not run.on_cpu:
         notes.append("a trial reserves a GPU, but this machine has none: a step is measured on its CPU")
     if resources.workers > 1:
         notes.append(

@@ -93,7 +93,7 @@ def _use(result: SearchResult) -> str:
     if not ranker:
         return f"not saved: no checkpoint of {result.best.trial_id} could be read"
     name = params.get("ranker.name", result.ranker)
-    no_texts = (name in RANKERS and RANKERS[name].grows_trees) or params.get("ranker.add_first_stage")
+    no_texts = (name in RANKERS and RANKERS[name].reads == "features") or params.get("ranker.add_first_stage")
     source = "--data FOLDER" if no_texts else "--query TEXT --documents FILE"
     return f"{program('tune-cl')} rerank {quote(ranker)} {source}{plugin_options()}"
 

@@ -10,6 +10,7 @@ from trainables.config.keys import TrainingRun, configuration_fields
 from trainables.config.task_fit import losses_like
 from trainables.core.errors import ConfigError, Problem
 from trainables.data import task_of
+from trainables.rankers import ranker_settings
 from tune_cl.experiment.experiment import Experiment, PlainTuning
 from tune_cl.space.parameters import Leaf, parse_leaf
 
@@ -45,13 +46,13 @@ def leaves_to_tune(experiment: Experiment) -> dict[str, Leaf]:
 
 
 def usual_ranges(run: TrainingRun) -> dict[str, Any]:
-    """A learning rate up to a decade to each side; for networks the losses that fit and half or twice the batch, for
-    trees half or twice the leaves."""
+    """A learning rate up to a decade to each side; for networks the losses that fit and half or twice the batch; what
+    the ranker names."""
     rate = run.training.lr
     ranges: dict[str, Any] = {"training.lr": {"loguniform": [rate / DECADE, rate * DECADE]}}
-    if run.grows_trees:
-        leaves = run.ranker["leaves"]
-        return ranges | {"ranker.leaves": {"choice": [max(2, leaves // 2), leaves, 2 * leaves]}}
+    ranges |= ranker_settings(run.ranker).usual_ranges()
+    if run.reads == "features":
+        return ranges
     size = run.training.batch_size
     ranges["training.batch_size"] = {"choice": sorted({max(1, size // 2), size, 2 * size})}
     if len(losses := losses_like(run, task_of(run.data.source))) > 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trainables.config.rules import Rule
 from trainables.core.prose import counted
+from trainables.rankers import RANKERS
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.resolution import OFF
 from tune_cl.experiment.search_keys import BY_CHANCE, SearchConfig
@@ -21,8 +22,10 @@ def has_number(experiment: Experiment) -> bool:
     return any(isinstance(leaf, Range) and not leaf.when for leaf in experiment.space.leaves.values())
 
 
-def grows_trees(experiment: Experiment) -> bool:
-    return experiment.objective is None and "lambdamart" in experiment.rankers
+def of_one_process(experiment: Experiment) -> list[str]:
+    """The rankers of the space that several processes cannot train."""
+    names = [] if experiment.objective else experiment.rankers
+    return [name for name in names if RANKERS[name].reads == "features"]
 
 
 def smallest_batch(experiment: Experiment) -> int:
@@ -53,10 +56,11 @@ EXPERIMENT: tuple[Rule[Experiment], ...] = (
          "a uniform, loguniform or int without a condition, or search.searcher: tpe"),
     Rule("search.resources.workers", lambda workers, experiment: workers > 1 and experiment.objective,
          "a function trains in one process", "1, or a ranker that is a network"),
-    Rule("search.resources.workers", lambda workers, experiment: workers > 1 and grows_trees(experiment),
-         "lambdamart grows its trees in one process", "1, or a ranker that is a network"),
+    Rule("search.resources.workers", lambda workers, experiment: workers > 1 and of_one_process(experiment),
+         "{ranker} trains in one process", "1, or a ranker that is a network",
+         {"ranker": lambda experiment: of_one_process(experiment)[0]}),
     Rule("search.resources.workers",
-         lambda workers, experiment: workers > 1 and not experiment.objective and not grows_trees(experiment)
+         lambda workers, experiment: workers > 1 and not experiment.objective and not of_one_process(experiment)
          and smallest_batch(experiment) < workers,
          "a batch of {batch} has no part for each of {search.resources.workers} processes",
          "at most {batch}, or a larger training.batch_size", {"batch": smallest_batch}),

@@ -90,8 +90,8 @@ class Concurrency:
     without `at_most`, as many as it holds, and at least one.
 
     `say` is told when no node can hold a trial (again only after one has come and gone), what NodeCheck finds, and once
-    of GPUs that stay idle: either trials train `networks` and reserve none, or they grow trees (`networks` False) and
-    reserve some. Raises WorkFailed for a node that cannot run trials (NodeCheck).
+    of GPUs that stay idle: either trials can use one and reserve none, or they train `on_cpu` and reserve some; None:
+    nothing is said. Raises WorkFailed for a node that cannot run trials (NodeCheck).
     """
 
     def __init__(
@@ -100,10 +100,10 @@ class Concurrency:
         at_most: int | None,
         cluster: bool,
         say: Callable[[str], None] = lambda line: None,
-        networks: bool | None = None,
+        on_cpu: bool | None = None,
     ):
         self.need, self.at_most, self.cluster, self.say = need, at_most, cluster, say
-        self._networks, self._gpus_noted = networks, False
+        self._on_cpu, self._gpus_noted = on_cpu, False
         self._read_at, self._capacity = -inf, 1
         self._holds = Capacity(need, say)
         self._check = NodeCheck(say) if cluster else None  # a local process has the same packages as the driver
@@ -122,9 +122,9 @@ class Concurrency:
 
     def _tell_of_gpus(self, nodes: Iterable[Mapping[str, Any]]) -> None:
         if self.need.gpu:
-            idle, note = self._networks is False, "trees grow on the CPU: the GPU that a trial reserves stays idle"
+            idle, note = self._on_cpu, "this ranker trains on the CPU: the GPU that a trial reserves stays idle"
         else:
-            idle = self._networks and any(node["Resources"].get("GPU") for node in nodes)
+            idle = self._on_cpu is False and any(node["Resources"].get("GPU") for node in nodes)
             note = (
                 "there are GPUs, but a trial reserves none and trains on the CPU; search.resources.gpu=1 would use "
                 "them, or a fraction such as 0.25, so that several trials share one"

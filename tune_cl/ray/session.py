@@ -42,6 +42,10 @@ QUIET = {
     "RAY_DEDUP_LOGS": "0",
     "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # no traceback of a trial that nobody waits for
 }
+NO_IDLE_WORKERS = {  # Ray starts a Python process for each CPU beforehand, which no actor of ours gets
+    "enable_worker_prestart": False,
+    "prestart_worker_first_driver": False,
+}
 
 
 def this_machine() -> dict[str, int]:
@@ -54,7 +58,7 @@ def local_options(folder: Path) -> dict[str, Any]:
     """Options of `ray.init` for a local Ray that writes to the folder; a cluster has its own settings."""
     resources = this_machine()
     options = {"include_dashboard": False, "num_cpus": resources["CPU"], "num_gpus": resources["GPU"]}
-    options |= {"_temp_dir": str(folder)}
+    options |= {"_temp_dir": str(folder), "_system_config": NO_IDLE_WORKERS}
     if (python := quote(sys.executable)) == sys.executable:
         return options
     return options | {"runtime_env": {"py_executable": python}}  # Ray puts it unquoted into a line of shell

@@ -117,7 +117,7 @@ def untrained(experiment: Experiment) -> dict[str, PreparedData]:
 def _require_difficulty(experiment: Experiment, run: TrainingRun, prepared: PreparedData) -> None:
     """Reads the files of scoring `file` for the instances of a training. Raises ConfigError or DataError for a file
     that is missing or wrong, or that lacks a value."""
-    if "file" not in experiment.scorings or run.grows_trees:
+    if "file" not in experiment.scorings or run.reads == "features":
         return
     split, instances = training_instances(run, prepared)
     for name in dict.fromkeys(reader.curriculum.file for reader in experiment.file_readers() if reader.curriculum.file):

@@ -145,7 +145,7 @@ def own_retries() -> Iterator[None]:
     second, in either order, fails it because it is not running. What its memory monitor has ended is no dead actor to
     Tune but "an unexpected exception", which ends the search with all that Ray says of it; a retry would begin at once
     beside the same others.
-    Tests: test_a_trial_whose_reused_process_dies_before_it_begins_is_retried,
+    Tests: test_an_event_that_cannot_be_taken_in_ends_the_search_and_a_resumed_one_has_it,
     test_trials_that_need_too_much_memory_together_run_one_at_a_time.
     """
     original, task_failed = TuneController._process_trial_failure, RayActorManager._actor_task_failed

@@ -58,7 +58,7 @@ def main_facts(findings: Findings, in_python: bool = False) -> Document:
         "scheduler": search.search.scheduler,
         "over_curricula": findings.over_curricula,
         "plain": findings.experiment.plain_words,
-        "grows_trees": search.base_run.grows_trees,
+        "reads_features": search.base_run.reads == "features",
         "plain_is_tuned": findings.tuned,
         "verdict": None if findings.confirmation is None else _verdict(findings, findings.confirmation),
         "on_dev": [*in_sentences(found, warnings=True), *_on_dev(findings)],

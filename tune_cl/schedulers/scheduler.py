@@ -8,6 +8,7 @@ from enum import Enum
 from typing import ClassVar
 
 from trainables.config.objective import AnyRun
+from trainables.rankers import ranker_settings
 
 
 def curriculum_grace(run: AnyRun) -> int:
@@ -18,16 +19,15 @@ def curriculum_grace(run: AnyRun) -> int:
 def curriculum_ends(run: AnyRun) -> dict[str, float]:
     """Iterations until each part of a training's curriculum is over, by the key that sets it: T, m or a switch, if in
     force."""
-    curriculum, iterations = run.curriculum, run.training.max_iterations
-    if run.grows_trees:
-        trees = curriculum.switch / run.ranker["trees_per_iteration"]
-        return {"curriculum.switch": math.ceil(trees)} if "curriculum.switch" in run.in_force() else {}
+    curriculum, iterations, in_force = run.curriculum, run.training.max_iterations, run.in_force()
     ends: dict[str, float] = {}
+    if "curriculum.switch" in in_force:
+        ends["curriculum.switch"] = math.ceil(curriculum.switch / ranker_settings(run.ranker).rounds_per_iteration)
     if curriculum.paces:
         ends["curriculum.T"] = math.ceil(curriculum.T * iterations - 1e-9)
     if curriculum.weighting != "none":
         ends["curriculum.m"] = curriculum.m
-    if curriculum.objective_switch != "none":
+    if "curriculum.switch_at" in in_force:
         ends["curriculum.switch_at"] = math.ceil(curriculum.switch_at * iterations - 1e-9)
     return ends
 

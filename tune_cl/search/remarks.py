@@ -14,6 +14,7 @@ from trainables.config.objective import AnyRun
 from trainables.core.errors import ConfigError
 from trainables.core.prose import counted
 from trainables.curriculum.scoring import CONSTANT
+from trainables.rankers import ranker_settings
 from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Experiment
 from tune_cl.history.state import RAN_TO_THE_END, Dev, SearchState, TrialState
 from tune_cl.schedulers.scheduler import curriculum_ends
@@ -103,10 +104,10 @@ def idle(run: AnyRun) -> str | None:
     if not isinstance(run, TrainingRun):
         return None
     curriculum = run.curriculum
-    if run.grows_trees:
-        trees = run.training.max_iterations * run.ranker["trees_per_iteration"]
-        early = "curriculum.switch" in run.in_force() and curriculum.switch >= trees
-        return f"the switch after tree {curriculum.switch} comes after the last of {trees} trees" if early else None
+    if "curriculum.switch" in run.in_force():
+        rounds = run.training.max_iterations * ranker_settings(run.ranker).rounds_per_iteration
+        late = f"the switch after tree {curriculum.switch} comes after the last of {rounds} trees"
+        return late if curriculum.switch >= rounds else None
     others = (curriculum.weighting, curriculum.objective_switch, curriculum.negatives.schedule)
     if curriculum.pacing == "none" or any(other != "none" for other in others):
         return None
@@ -117,7 +118,7 @@ def idle(run: AnyRun) -> str | None:
 
 def endless(run: AnyRun) -> str | None:
     """Which part of a curriculum lasts beyond the training although it has an end; None if none does."""
-    if not isinstance(run, TrainingRun) or run.grows_trees:
+    if not isinstance(run, TrainingRun) or run.reads == "features":
         return None
     last = run.training.max_iterations
     for key, end in curriculum_ends(run).items():

@@ -9,19 +9,10 @@ from pathlib import Path
 from typing import Any, Protocol, get_args, runtime_checkable
 
 from trainables.core.errors import DataError, Problem
-from trainables.core.registry import Entry, Part, Registry, require_arguments
+from trainables.core.registry import Entry, Later, Part, Registry, require_arguments
 from trainables.data.columns import RankingData, Task
-from trainables.data.readers import (
-    beir,
-    conversation,
-    insurance_qa,
-    letor,
-    squad,
-    trec,
-    wikiqa,
-)
+from trainables.data.readers import beir, trec
 from trainables.data.readers.pairs import DATASETS, PAIRS
-from trainables.data.readers.sentence_pairs import QUORA, SICK, SNLI
 from trainables.data.settings import DataConfig
 
 
@@ -48,6 +39,7 @@ class Reader(Protocol):
         ...
 
 
+HOME = "trainables.extras.readers"  # of those for published sets
 READERS = Registry[Reader](
     "data.source",
     Entry("trec", trec, "TREC folder: collection.tsv, queries.SPLIT.tsv, qrels.SPLIT.txt, run.SPLIT.txt", "trec_eval"),
@@ -70,26 +62,51 @@ READERS = Registry[Reader](
         "the same columns as datasets on disk: DatasetDict.save_to_disk with train, validation, test",
         "Lhoest et al. 2021",
     ),
-    Entry("wikiqa", wikiqa, "WikiQA folder: WikiQA-train.tsv, WikiQA-dev.tsv, WikiQA-test.tsv", "Yang et al. 2015"),
+    Entry(
+        "wikiqa",
+        Later(f"{HOME}.wikiqa"),
+        "WikiQA folder: WikiQA-train.tsv, WikiQA-dev.tsv, WikiQA-test.tsv",
+        "Yang et al. 2015",
+    ),
     Entry(
         "conversation",
-        conversation,
+        Later(f"{HOME}.conversation"),
         "conversation folder: train.tsv, valid.tsv, test.tsv with label, utterances, response",
         "MSDialog, MANtIS, UDC, Douban",
     ),
-    Entry("letor", letor, "LETOR folder: train.txt, vali.txt, test.txt with features", "Qin & Liu 2013"),
+    Entry(
+        "letor",
+        Later(f"{HOME}.letor"),
+        "LETOR folder: train.txt, vali.txt, test.txt with features",
+        "Qin & Liu 2013",
+    ),
     Entry(
         "insurance_qa",
-        insurance_qa,
+        Later(f"{HOME}.insurance_qa"),
         "InsuranceQA folder: vocabulary, answers and questions of version 1 or 2",
         "Feng et al. 2015",
     ),
-    Entry("squad", squad, "SQuAD folder: train-v1.1.json, dev-v1.1.json, as sentence ranking", "Rajpurkar et al. 2016"),
-    Entry("sick", SICK, "SICK folder: SICK.txt, or SICK_{train,trial,test_annotated}.txt", "Marelli et al. 2014"),
-    Entry("snli", SNLI, "SNLI folder: snli_1.0_{train,dev,test}.jsonl or .txt", "Bowman et al. 2015"),
+    Entry(
+        "squad",
+        Later(f"{HOME}.squad"),
+        "SQuAD folder: train-v1.1.json, dev-v1.1.json, as sentence ranking",
+        "Rajpurkar et al. 2016",
+    ),
+    Entry(
+        "sick",
+        Later(f"{HOME}.sentence_pairs:SICK"),
+        "SICK folder: SICK.txt, or SICK_{train,trial,test_annotated}.txt",
+        "Marelli et al. 2014",
+    ),
+    Entry(
+        "snli",
+        Later(f"{HOME}.sentence_pairs:SNLI"),
+        "SNLI folder: snli_1.0_{train,dev,test}.jsonl or .txt",
+        "Bowman et al. 2015",
+    ),
     Entry(
         "quora",
-        QUORA,
+        Later(f"{HOME}.sentence_pairs:QUORA"),
         "Quora folder: quora_duplicate_questions.tsv, or train.tsv, dev.tsv, test.tsv",
         "Wang et al. 2017",
     ),

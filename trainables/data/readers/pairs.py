@@ -43,12 +43,12 @@ from trainables.data.readers.rows import (
     Rows,
     Unusable,
     Wrong,
+    first_bytes,
     one_line,
     read_whole,
     repeat_note,
     score_of,
 )
-from trainables.data.readers.squad import may_be_squad
 from trainables.data.readers.tables import (
     FORMATS,
     ArrowTable,
@@ -69,6 +69,7 @@ DICT, STATE = "dataset_dict.json", "state.json"
 SAVED = "DatasetDict({'train': ..., 'validation': ..., 'test': ...}).save_to_disk(FOLDER)"
 LISTED = ("passages", "documents", "candidates", "docs")  # a column whose objects may have grades of their own
 SCRATCH = "scratch"  # folder of the workspace with what is gone when the data is complete
+_HEAD = 1 << 16  # bytes searched for the keys of articles
 _BATCH = 1 << 14  # rows whose texts are numbered together
 _SHOWN = 1000  # contradictions of a file that become problems
 
@@ -77,6 +78,13 @@ def is_table(path: Path) -> bool:
     """Whether a TSV file may have pairs or triples: conversations and Quora's pairs begin with a label."""
     rows = first_rows(path)
     return bool(rows) and len(rows[0]) > 1 and rows[0][0] not in ("0", "1")
+
+
+def is_articles(path: Path) -> bool:
+    """Whether a JSON file may hold articles, as SQuAD's do, not rows: the keys `data` and `paragraphs` stand near its
+    beginning. True for one that cannot be read: a reader says why."""
+    head = first_bytes(path, _HEAD)
+    return not head or (b'"data"' in head and b'"paragraphs"' in head)
 
 
 class Pairs:
@@ -98,7 +106,7 @@ class Pairs:
             return files
         files = files_of_splits(folder, (*FORMATS, "json"))
         return {
-            split: [each for each in pieces if ".json" not in each[0].suffixes or not may_be_squad(each[0])]
+            split: [each for each in pieces if ".json" not in each[0].suffixes or not is_articles(each[0])]
             for split, pieces in files.items()
         }
 

@@ -20,12 +20,12 @@ from trainables.core.prose import counted
 from trainables.data.columns import SPLITS, RankingData, Rated, Task, TextColumn
 from trainables.data.readers.assembly import Raw, RawSplit, assemble
 from trainables.data.readers.files import files_of_splits, split_file
-from trainables.data.readers.rows import first_bytes, is_text, read_whole, unpacked_name, usable_id
+from trainables.data.readers.pairs import is_articles
+from trainables.data.readers.rows import is_text, read_whole, unpacked_name, usable_id
 from trainables.data.settings import DataConfig
 
 TASK: Task = "ranking"
 FILES = ("{}-v1.1.json", "{}-v2.0.json")
-HEAD = 1 << 16  # bytes searched for the key `data`
 FORM = "data > paragraphs > qas > answers, as in the published files"
 _ABBREVIATION = re.compile(
     r"(?:^|[\s(\"'])(?:[A-Z]|[A-Za-z]\.[A-Za-z]|Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|No|Inc|Ltd|Co|Gen|Lt|Sgt)\.$"
@@ -52,19 +52,12 @@ def _by_split(folder: Path) -> dict[str, Path]:
     if named:
         return named
     paths = sorted(path for path in folder.iterdir() if unpacked_name(path).endswith(".json"))
-    return {"test": paths[0]} if len(paths) == 1 and may_be_squad(paths[0]) else {}
+    return {"test": paths[0]} if len(paths) == 1 and is_articles(paths[0]) else {}
 
 
 def _loosely(folder: Path) -> dict[str, Path]:
     single = {split: pieces[0] for split, pieces in files_of_splits(folder, ("json",)).items() if len(pieces) == 1}
-    return {split: paths[0] for split, paths in single.items() if len(paths) == 1 and may_be_squad(paths[0])}
-
-
-def may_be_squad(path: Path) -> bool:
-    """Whether the keys `data` and `paragraphs` stand near a file's beginning. True for one that cannot be read: `read`
-    says why."""
-    head = first_bytes(path, HEAD)
-    return not head or (b'"data"' in head and b'"paragraphs"' in head)
+    return {split: paths[0] for split, paths in single.items() if len(paths) == 1 and is_articles(paths[0])}
 
 
 def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:

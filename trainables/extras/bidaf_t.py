@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from trainables.extras.bidaf_t_settings import BidafTSettings
 from trainables.rankers.ranker import Head, TextSide, Tokens
-from trainables.rankers.settings import BidafTSettings
 from trainables.rankers.word_vectors import (
     FIRST_WORD,
     PADDING,

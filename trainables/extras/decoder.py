@@ -26,6 +26,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICA
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.files import read_text
+from trainables.extras.prompt import DECODERS, DecoderSettings, Prompt, anchor_of, prompt_of, require_room, word_ids
 from trainables.rankers.adapters import AdaptedModule, decayed_groups, require_changes
 from trainables.rankers.bert import save_activations
 from trainables.rankers.classifier_folder import WEIGHTS, config_of, saved, tensors_of, write_json, write_parts
@@ -49,9 +50,7 @@ from trainables.rankers.folder import (
 )
 from trainables.rankers.hub import unusable
 from trainables.rankers.pretrained import PAIRS, TOKENIZER, PretrainedRanker, config_file, require_positions
-from trainables.rankers.prompt import Prompt, anchor_of, prompt_of, require_room, word_ids
 from trainables.rankers.ranker import RankerModule, TextSide, Tokens
-from trainables.rankers.settings import DECODERS, DecoderSettings
 from trainables.rankers.text_pairs import PairTemplate
 
 PROMPT, WORDS = "prompt.json", "words.json"  # among the text files: the prompt, and the ids of the words that answer

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -23,13 +23,13 @@ from trainables.core.randomness import generator
 from trainables.curriculum.subset import SUBSETS, Labelled
 from trainables.data.columns import RankingData, Split, required_split
 from trainables.data.combine import some_queries
-from trainables.evaluation.metrics import Evaluator, dev_key
+from trainables.evaluation.metrics import Evaluator
+from trainables.extras.lambdamart import LambdaMartSettings, Objective, learnable_features, parameters
 from trainables.rankers import ranker_settings
-from trainables.rankers.lambdamart import Objective, parameters, require_features
-from trainables.rankers.settings import LambdaMartSettings
 from trainables.training import checkpoint
+from trainables.training.features import FeatureTraining
 from trainables.training.prepared import PreparedData
-from trainables.training.progress import STATE, RankerProgress, read_state
+from trainables.training.progress import STATE, read_state
 from trainables.training.ranker_folder import CONFIG, described
 
 if TYPE_CHECKING:
@@ -142,23 +142,6 @@ def stages(run: TrainingRun, data: RankingData, split: Split) -> list[Stage]:
     return [stage for stage in both if stage.first < stage.last]
 
 
-def tree_notes(run: TrainingRun, data: RankingData) -> tuple[str, ...]:
-    """What the user should know about the stages. Raises DataError for data or features that training cannot use."""
-    require_features(data)
-    split = required_split(data, "train")
-    first, *rest = stages(run, data, split)
-    notes = []
-    if len(first.rows) < len(split.document):
-        queries, of = len(np.unique(split.owner[first.rows])), len(split)
-        notes.append(
-            f"curriculum.subset {run.curriculum.subset}: {len(first.rows):,} of {len(split.document):,} documents, "
-            f"{queries:,} of {of:,} queries"
-        )
-    if not rest and "curriculum.switch" in run.in_force():
-        notes.append(f"curriculum.switch {run.curriculum.switch} is not reached: the training has {first.last} trees")
-    return tuple(notes)
-
-
 def drawn_queries(split: Split, count: int) -> Split:
     """The split with at most `count` of its queries, always the same ones."""
     if len(split) <= count:
@@ -178,7 +161,23 @@ def add_scores(
         scores += booster.predict(features, start_iteration=start, num_iteration=count, raw_score=True)
 
 
-class TreeTraining(RankerProgress):
+@dataclass(frozen=True)
+class Trees:
+    """The trained ranker. `step`: trees of an iteration."""
+
+    booster: lgb.Booster
+    step: int
+
+    @property
+    def width(self) -> int:
+        return self.booster.num_feature()
+
+    def score(self, features: np.ndarray) -> np.ndarray:
+        """Scores, float32 [N], of features, float32 [N, F]."""
+        return score_features(self.booster, features, self.step)
+
+
+class TreeTraining(FeatureTraining):
     """State of one training: the booster, which is a function of data, configuration and rounds alone.
 
     A booster that continues a saved one grows the same trees as one that was never interrupted. If the configuration
@@ -190,7 +189,7 @@ class TreeTraining(RankerProgress):
         super().__init__(run, prepared)
         self.settings = settings_of(run)
         self._step = self.settings.trees_per_iteration
-        self.features = require_features(prepared.data)
+        learnable_features(prepared.data)
         self.train = required_split(prepared.data, "train")
         self.stages = stages(run, prepared.data, self.train)
         self.booster: lgb.Booster | None = None
@@ -204,6 +203,33 @@ class TreeTraining(RankerProgress):
         self._seen_evaluator = Evaluator(self._seen, prepared.data.document_ids, run.evaluation.relevance_level)
         self._dev_scores = np.zeros(len(self.dev.document))
         self._seen_scores = np.zeros(len(self._seen.document))
+
+    @classmethod
+    def notes_on(cls, run: TrainingRun, data: RankingData) -> tuple[str, ...]:
+        """What the user should know about the stages. Raises DataError for data or features that it cannot use."""
+        learnable_features(data)
+        split = required_split(data, "train")
+        first, *rest = stages(run, data, split)
+        notes = []
+        if len(first.rows) < len(split.document):
+            queries, of = len(np.unique(split.owner[first.rows])), len(split)
+            notes.append(
+                f"curriculum.subset {run.curriculum.subset}: {len(first.rows):,} of {len(split.document):,} documents, "
+                f"{queries:,} of {of:,} queries"
+            )
+        if not rest and "curriculum.switch" in run.in_force():
+            notes.append(
+                f"curriculum.switch {run.curriculum.switch} is not reached: the training has {first.last} trees"
+            )
+        return tuple(notes)
+
+    @classmethod
+    def to_measure(cls, run: TrainingRun, prepared: PreparedData) -> Self:
+        return cls(run, prepared, share=False)
+
+    @classmethod
+    def read_ranker(cls, run: TrainingRun, folder: Path) -> Trees:
+        return Trees(read_trees(folder / MODEL), settings_of(run).trees_per_iteration)
 
     @property
     def rounds(self) -> int:
@@ -228,18 +254,8 @@ class TreeTraining(RankerProgress):
         self.trees.append(self.booster.num_trees() if self.booster else 0)
         self._add_iteration(self.iteration)
         stage = next(stage for stage in self.stages if last <= stage.last)
-        scores = self._dev_scores.astype(np.float32)
-        metrics = {
-            "train_loss": self._train_loss(stage),
-            "available_share": len(stage.rows) / len(self.train.document),
-            "mean_weight": 1.0,
-            "samples_per_second": pairs / grown,
-            dev_key(self.run.metric): self.evaluate(scores),
-            "seconds": time.perf_counter() - started,
-        }
-        if metrics[dev_key(self.run.metric)] > self.best_value:
-            self.best_iteration, self.best_scores = self.iteration + 1, scores
-        self.history.append(metrics)
+        scores, share = self._dev_scores.astype(np.float32), len(stage.rows) / len(self.train.document)
+        metrics = self.end_iteration(started, scores, self._train_loss(stage), pairs / grown, share)
         self._leave_prefix()
         return metrics
 

@@ -1,4 +1,5 @@
-"""What a language model is asked about a pair, and the words that answer; without PyTorch.
+"""What a language model is asked about a pair, and the words that answer, with the keys of ranker decoder; without
+PyTorch.
 
 The folder decides: a chat template that knows the roles `query` and `document` (as sentence-transformers writes it) has
 the whole prompt. Another chat template is given the question of Qwen/Qwen3-Reranker-0.6B's model card as a chat.
@@ -12,14 +13,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from pydantic import Field
+
 from trainables.core.errors import ConfigError, Problem
+from trainables.rankers import RankerKind
 from trainables.rankers.folder import ModelFolder, read_folder
 from trainables.rankers.hub import cached_file_of, unusable
-from trainables.rankers.settings import DECODERS, DecoderSettings
+from trainables.rankers.settings import FILES, Checkpointing, Freeze, Keep, LayerDecay, LoraSettings, RankerSettings
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+DECODERS = f"the folder of a decoder that says yes or no {FILES} or its hub name, e.g. Qwen/Qwen3-Reranker-0.6B"
 TOKENIZER = "tokenizer.json"
 INSTRUCTION = "Given a web search query, retrieve relevant passages that answer the query"
 JUDGE = (
@@ -30,6 +35,46 @@ ANSWERS = ("yes", "no")
 CHAT = "<|im_start|>"  # the mark of a chat that Qwen's vocabulary has
 QUERY, DOCUMENT = "tuneclquery", "tunecldocument"  # stand for the texts while a template is rendered
 ANCHOR = "\n"  # behind it a text is tokenised as within a prompt, where a tokenizer marks the start of each text
+
+
+class DecoderSettings(RankerSettings):
+    default_lr = 2e-5
+    classifies = False
+    models = DECODERS
+    text_side = "decoder"
+    text_keys = frozenset({"model", "instruction", "keep"})
+
+    name: str = "decoder"
+    model: str = Field(
+        "Qwen/Qwen3-Reranker-0.6B",
+        min_length=1,
+        description="the name or folder of a language model that says yes or no, or gives one logit",
+    )
+    instruction: str | None = Field(
+        None,
+        min_length=1,
+        description="what the prompt says that documents are asked for; null: the model's own, else that of "
+        "Qwen3-Reranker's card",
+    )
+    head_lr: float | None = Field(None, gt=0, description="the learning rate of the scoring layer; null: training.lr")
+    lora: LoraSettings = LoraSettings()
+    layer_decay: LayerDecay = 1.0
+    freeze: Freeze = None
+    keep: Keep = "latest"
+    checkpointing: Checkpointing = False
+
+    def require_length(self, most: int) -> None:
+        """`require_room`, for a language model whose tokenizer is on this machine."""
+        folder = read_folder(self.model)
+        if (file := cached_file_of(folder.at, TOKENIZER)) is not None:
+            from tokenizers import Tokenizer  # here: commands read the prompt's words without it
+
+            tokenizer = Tokenizer.from_file(str(file))
+            if (prompt := prompt_of(folder, tokenizer, self.instruction)) is not None:
+                require_room(sum(map(len, prompt.tokens(tokenizer))), most)
+
+
+KIND = RankerKind(DecoderSettings, "trainables.extras.decoder:Decoder")
 
 
 @dataclass(frozen=True)
@@ -208,14 +253,3 @@ def require_room(length: int, max_length: int) -> None:
     if max_length <= length:
         wrong = f"{max_length} tokens, and the prompt alone has {length}"
         raise ConfigError(Problem("training.max_length", wrong, f"at least {length + 1}"))
-
-
-def require_room_for(settings: DecoderSettings, max_length: int) -> None:
-    """`require_room` before any data is read, for a language model whose tokenizer is on this machine."""
-    folder = read_folder(settings.model)
-    if (file := cached_file_of(folder.at, TOKENIZER)) is not None:
-        from tokenizers import Tokenizer  # here: commands read the prompt's words without it
-
-        tokenizer = Tokenizer.from_file(str(file))
-        if (prompt := prompt_of(folder, tokenizer, settings.instruction)) is not None:
-            require_room(sum(map(len, prompt.tokens(tokenizer))), max_length)

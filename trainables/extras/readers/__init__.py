@@ -1,0 +1,1 @@
+"""Readers of published forms of data."""

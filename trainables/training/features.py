@@ -1,0 +1,103 @@
+"""Rankers over features: what a training of one defines, and the trained ranker."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Protocol, Self
+
+import numpy as np
+
+from trainables.config.keys import TrainingRun
+from trainables.core.errors import DataError, Problem
+from trainables.core.registry import loaded
+from trainables.data.columns import RankingData, require_features
+from trainables.evaluation.metrics import dev_key
+from trainables.training.prepared import PreparedData
+from trainables.training.progress import RankerProgress
+
+
+class FeatureRanker(Protocol):
+    """Scores feature vectors. `width`: how many features it learned."""
+
+    @property
+    def width(self) -> int: ...
+
+    def score(self, features: np.ndarray) -> np.ndarray:
+        """Scores, float32 [N], of features, float32 [N, width]."""
+        ...
+
+
+class FeatureTraining(RankerProgress):
+    """The training of a ranker over features, in one process; `RankerProgress` has what else it defines."""
+
+    def __init__(self, run: TrainingRun, prepared: PreparedData):
+        super().__init__(run, prepared)
+        self.features = require_features(prepared.data, run.ranker["name"])
+
+    def end_iteration(
+        self, started: float, scores: np.ndarray, train_loss: float, speed: float, available_share: float = 1.0
+    ) -> dict[str, float]:
+        """Evaluates an iteration and adds it to the history; returns its metrics, as `iterate` does.
+
+        started          when it began, by `time.perf_counter`
+        scores           of the dev candidates, float32 [C]
+        speed            query-document pairs that were trained on a second
+        available_share  of the training data
+        """
+        metrics = {
+            "train_loss": train_loss,
+            "available_share": available_share,
+            "mean_weight": 1.0,
+            "samples_per_second": speed,
+            dev_key(self.run.metric): self.evaluate(scores),
+            "seconds": time.perf_counter() - started,
+        }
+        if metrics[dev_key(self.run.metric)] > self.best_value:
+            self.best_iteration, self.best_scores = self.iteration + 1, scores
+        self.history.append(metrics)
+        return metrics
+
+    @classmethod
+    def notes_on(cls, run: TrainingRun, data: RankingData) -> tuple[str, ...]:
+        """What the user should know before the training. Raises DataError for data that it cannot use."""
+        require_features(data, run.ranker["name"])
+        return ()
+
+    @classmethod
+    def to_measure(cls, run: TrainingRun, prepared: PreparedData) -> Self:
+        """A training whose iterations take as long as those of any other, whatever the cache holds."""
+        return cls(run, prepared)
+
+    @classmethod
+    @abstractmethod
+    def read_ranker(cls, run: TrainingRun, folder: Path) -> FeatureRanker:
+        """What `save_ranker` wrote. Raises OSError, ValueError, KeyError or TypeError for files that are damaged."""
+
+
+def training_over_features(run: TrainingRun) -> type[FeatureTraining]:
+    """How a run's ranker over features is trained and read."""
+    training = run.kind.training
+    if training is None:
+        raise TypeError(f"{run.ranker['name']} is not a ranker over features")
+    return loaded(training) if isinstance(training, str) else training
+
+
+@dataclass(frozen=True)
+class SavedFeatureRanker:
+    """A trained ranker that scores feature vectors, without its training data."""
+
+    run: TrainingRun
+    ranker: FeatureRanker
+    classes: ClassVar[tuple[str, ...]] = ()  # it ranks
+
+    def score_split(self, data: RankingData, name: str, precision: str | None = None) -> np.ndarray:
+        """Scores of the candidates of the named split, float32 [C]; `precision` is for networks. Raises DataError for
+        texts, or for another number of features."""
+        features = require_features(data, self.run.ranker["name"])
+        if features.shape[1] != self.ranker.width:
+            wrong = f"'{data.name}' has {features.shape[1]} features, the ranker learned {self.ranker.width}"
+            raise DataError(Problem("--data", wrong, "data with the same features"))
+        return self.ranker.score(features[data.splits[name].document])
