@@ -14,7 +14,8 @@ import pytest
 from tests.support.confirm_cases import Confirmed, confirmed, confirmed_folder, data
 from tests.support.report_cases import HOSTILE, Case, whole
 from trainables.core.registry import REGISTRIES
-from tune_cl.api.search import Search, open_search
+from tune_cl.api.search import Search
+from tune_cl.api.start import open_search
 from tune_cl.cli import main
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.report.paper import ENTRY, REFERENCES, write_paper

@@ -112,7 +112,7 @@ def test_data_without_a_test_split_is_refused_before_the_training_if_test_is_ask
     console.refused(["data.source: 'my data' test"], f"{TRAIN} --output b --test")
 
 
-@pytest.mark.parametrize("space", ["", " quickstart"])
+@pytest.mark.parametrize("space", ["", " negatives"])
 def test_a_stopped_training_says_how_to_go_on(space: str, console: Console) -> None:
     def stop(told: str) -> None:
         if LINE.fullmatch(told):

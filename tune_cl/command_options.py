@@ -7,10 +7,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from shlex import quote
-from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_type_hints
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
+from typing import Any, ClassVar, get_args, get_type_hints
 
 
 @dataclass(frozen=True)
@@ -94,7 +91,7 @@ def _absent(value: Any) -> bool:
     return value is None or value is False or value is REQUIRED or value == ()
 
 
-def _options(cls: type[DataclassInstance]) -> list[Field[Any]]:
+def _options(cls: type[Options]) -> list[Field[Any]]:
     return [one for one in fields(cls) if "option" in one.metadata]
 
 
