@@ -27,7 +27,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICA
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.files import read_text
 from trainables.extras.prompt import DECODERS, DecoderSettings, Prompt, anchor_of, prompt_of, require_room, word_ids
-from trainables.rankers.adapters import AdaptedModule, decayed_groups, require_changes
+from trainables.rankers.adapters import decayed_groups, require_changes
 from trainables.rankers.bert import save_activations
 from trainables.rankers.classifier_folder import WEIGHTS, config_of, saved, tensors_of, write_json, write_parts
 from trainables.rankers.encoders import (
@@ -39,7 +39,6 @@ from trainables.rankers.encoders import (
     read_model,
 )
 from trainables.rankers.fast.cpu import speed_up
-from trainables.rankers.fast.packing import unpacked
 from trainables.rankers.folder import (
     CONFIG,
     TEMPLATE,
@@ -49,7 +48,14 @@ from trainables.rankers.folder import (
     require_reads_pairs,
 )
 from trainables.rankers.hub import unusable
-from trainables.rankers.pretrained import PAIRS, TOKENIZER, PretrainedRanker, config_file, require_positions
+from trainables.rankers.pretrained import (
+    PAIRS,
+    TOKENIZER,
+    PretrainedRanker,
+    PromptedModule,
+    config_file,
+    require_positions,
+)
 from trainables.rankers.ranker import RankerModule, TextSide, Tokens
 from trainables.rankers.text_pairs import PairTemplate
 
@@ -59,7 +65,7 @@ CLOSE = 1e-3  # between the words' logits and their products with the last layer
 OLD = Prompt("", (" ", "\n"), "", (" ", ""), "")  # what an earlier version's rankers put around the texts
 
 
-class DecoderModule(AdaptedModule):
+class DecoderModule(PromptedModule):
     """Scores [B] of pairs. `model`: a transformers decoder, without its language model's layer, which `score` stands
     for; `bias`: whether that layer has one."""
 
@@ -81,18 +87,6 @@ class DecoderModule(AdaptedModule):
         speed_up(model)
         if settings.checkpointing:
             save_activations(model, settings.model)
-
-    def collate(
-        self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
-    ) -> dict[str, Any]:
-        inputs = self.template.assemble(queries, documents, query_rows, document_rows, self.max_length)
-        return unpacked({name: inputs[name] for name in ("input_ids", "attention_mask")})
-
-    def costs(
-        self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
-    ) -> np.ndarray:
-        """Tokens of the truncated pair, those of the prompt included."""
-        return self.template.pair_lengths(queries, documents, query_rows, document_rows, self.max_length)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         # A decoder's token reads no later one, so padding on the right changes nothing before it.

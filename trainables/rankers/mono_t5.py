@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
@@ -17,15 +16,13 @@ from torch import Tensor
 from transformers import AutoModelForSeq2SeqLM, PreTrainedModel
 
 from trainables.core.errors import ConfigError, Problem
-from trainables.rankers.adapters import AdaptedModule, decayed_groups
+from trainables.rankers.adapters import decayed_groups
 from trainables.rankers.classifier_folder import WEIGHTS, saved, tokenizer_config, write_json
 from trainables.rankers.encoders import new_encoder, pretrained_encoder, read_model
 from trainables.rankers.fast.cpu import speed_up
-from trainables.rankers.fast.packing import unpacked
 from trainables.rankers.folder import CONFIG, OURS, TOKENIZER_CONFIG, ModelFolder
 from trainables.rankers.hub import unusable
-from trainables.rankers.pretrained import ENDLESS, PAIRS, TOKENIZER, config_file
-from trainables.rankers.ranker import Tokens
+from trainables.rankers.pretrained import ENDLESS, PAIRS, TOKENIZER, PromptedModule, config_file
 from trainables.rankers.settings import BertSettings
 from trainables.rankers.text_pairs import PairTemplate
 
@@ -71,7 +68,7 @@ def mono_t5(
     return MonoT5Module(model, files, settings, max_length)
 
 
-class MonoT5Module(AdaptedModule):
+class MonoT5Module(PromptedModule):
     """Scores [B] of pairs. In bf16, the logits of two words would have 8 bits and tie."""
 
     def __init__(self, model: PreTrainedModel, files: Mapping[str, str], settings: BertSettings, max_length: int):
@@ -84,17 +81,6 @@ class MonoT5Module(AdaptedModule):
     def encoder(self) -> PreTrainedModel:
         """What adapters are added to: the encoder and the decoder."""
         return self.model
-
-    def collate(
-        self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
-    ) -> dict[str, Any]:
-        inputs = self.template.assemble(queries, documents, query_rows, document_rows, self.max_length)
-        return unpacked({name: inputs[name] for name in ("input_ids", "attention_mask")})
-
-    def costs(
-        self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
-    ) -> np.ndarray:
-        return self.template.pair_lengths(queries, documents, query_rows, document_rows, self.max_length)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         start = torch.full_like(input_ids[:, :1], self.model.config.decoder_start_token_id)

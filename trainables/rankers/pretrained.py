@@ -1,5 +1,5 @@
-"""What rankers over a model of transformers share: the text files that they make of its folder, and the tokens of whole
-texts."""
+"""What rankers over a model of transformers share: the text files that they make of its folder, the tokens of whole
+texts, and pairs as one text in a prompt."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 from tokenizers import Tokenizer
 from transformers import PretrainedConfig
 
 from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, Problem
 from trainables.data.columns import RankingData
+from trainables.rankers.adapters import AdaptedModule
 from trainables.rankers.encoders import (
     PAD,
     WHOLE_ATTENTION,
@@ -27,8 +29,9 @@ from trainables.rankers.encoders import (
     train_wordpiece,
     training_texts,
 )
+from trainables.rankers.fast.packing import unpacked
 from trainables.rankers.folder import CONFIG, OURS, ModelFolder, read_folder
-from trainables.rankers.ranker import Ranker, TextSide
+from trainables.rankers.ranker import Ranker, TextSide, Tokens
 from trainables.rankers.settings import TINY
 from trainables.rankers.text_pairs import PairTemplate, cached_text_side, keeps_latest
 
@@ -144,3 +147,22 @@ def require_positions(model: str, longest: int, max_length: int) -> None:
     if max_length > longest:
         wrong = f"{max_length} tokens, but {model} reads {longest}"
         raise ConfigError(Problem("training.max_length", wrong, f"at most {longest}"))
+
+
+class PromptedModule(AdaptedModule):
+    """A language model that reads a pair as one text, between the tokens of a prompt."""
+
+    template: PairTemplate
+    max_length: int
+
+    def collate(
+        self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
+    ) -> dict[str, Any]:
+        inputs = self.template.assemble(queries, documents, query_rows, document_rows, self.max_length)
+        return unpacked({name: inputs[name] for name in ("input_ids", "attention_mask")})
+
+    def costs(
+        self, queries: Tokens, documents: Tokens, query_rows: np.ndarray, document_rows: np.ndarray
+    ) -> np.ndarray:
+        """Tokens of the truncated pair, those of the prompt included."""
+        return self.template.pair_lengths(queries, documents, query_rows, document_rows, self.max_length)

@@ -83,10 +83,6 @@ def folds_in(data: Any) -> list[Path]:
     return [numbers[number] for number in sorted(numbers) if READERS["letor"].recognises(numbers[number])]
 
 
-def name_of_fold(name: str, fold: Path) -> str:
-    return f"{name}-{fold.name}"
-
-
 def searches_of_folds(storage: str, name: str) -> list[str]:
     """The searches NAME-Fold1, ..., by number; none if there is a search of the name itself."""
     if search_folder_of(storage, name).exists():

@@ -9,7 +9,7 @@ from trainables.config.function import Function, Objective, objective_of
 from trainables.core.plugins import Names, load_plugins
 from trainables.core.prose import say
 from trainables.data.tables_in_memory import Data, as_source
-from tune_cl.api.folds import FoldSearches, folds_in, name_of_fold, searches_of_folds
+from tune_cl.api.folds import FoldSearches, folds_in, searches_of_folds
 from tune_cl.api.search import Search
 from tune_cl.api.session import working
 from tune_cl.experiment.load import Overrides, Source, read_source, requested_experiment
@@ -88,9 +88,10 @@ def _sources(space: Source, data: Data, name: str | None, storage: str) -> tuple
     if not folds:
         return "", {name: data}
     every = name or read_source(space)[0]
-    for fold in folds:
-        new_search_folder(storage, name_of_fold(every, fold), every)
-    return every, {name_of_fold(every, fold): fold for fold in folds}
+    sources: dict[str | None, Data] = {f"{every}-{fold.name}": fold for fold in folds}
+    for one in sources:
+        new_search_folder(storage, one, every)
+    return every, sources
 
 
 def open_search(
