@@ -261,6 +261,47 @@ def table_of_controls(own: Sequence[Row]) -> Iterator[str]:
             yield line(name, change, f"{one.found:.0%}", duels, str(len(row["seeds"])))
 
 
+# -- duels ---------------------------------------------------------------------------------------------------------
+
+
+def duels_found(rows: Sequence[Row]) -> str:
+    """What searches as users run them said."""
+    ended = [row for row in rows if "verdict" in row and not row["swapped"]]
+    again = {row["name"]: row for row in rows if row["swapped"]}
+    if not ended:
+        return "None has been run yet."
+    verdicts = Counter(row["verdict"] for row in ended)
+    same = sum(again.get(f"{row['name']}-swapped", {}).get("verdict") == row["verdict"] for row in ended)
+    text = (
+        f"Of {len(ended)} searches, each confirmed with {ended[0]['seeds']} seeds, the best curriculum was better "
+        f"than all its plain opponents in {verdicts['better']}, worse in {verdicts['worse']} and not significantly "
+        f"different in {verdicts[NO_DIFFERENCE]} (minimum detectable difference {median(row['detectable'] for row in ended):.3f} "
+        f"at the median). On other queries (dev and test swapped), {same} of {len(again)} had the same verdict again."
+    )
+    return "\n".join([text, "", *table_of_duels(rows)])
+
+
+def table_of_duels(rows: Iterable[Row]) -> Iterator[str]:
+    """A row for each duel: the curriculum and its least favourable opponent."""
+    yield line("", "curriculum", "opponent", "", "difference [95 %]", "p", "detectable", "")
+    yield "|---|---:|---:|---|---|---:|---:|---|"
+    for row in rows:
+        if "failed" in row:
+            yield line(row["name"], *[""] * 6, f"failed: {row['failed']}")
+            continue
+        against = next(one for one in row["opponents"] if one["least"])
+        yield line(
+            row["name"],
+            f"{row['mean']:.4f}",
+            f"{against['mean']:.4f}",
+            " and ".join(against["roles"]),
+            f"{signed(against['difference'])} {interval_words(against['ci95'])}",
+            p_value(against["p"]),
+            f"{row['detectable']:.4f}",
+            VERDICTS[row["verdict"]],
+        )
+
+
 # -- the first round -----------------------------------------------------------------------------------------------
 
 
@@ -365,12 +406,13 @@ def point(axes: Axes, at: int, middle: float, interval: Sequence[float], colour:
 # -- the page ------------------------------------------------------------------------------------------------------
 
 
-def parts(rows: Sequence[Row], own: Sequence[Row], first: Sequence[Row]) -> dict[str, str]:
+def parts(rows: Sequence[Row], own: Sequence[Row], duels: Sequence[Row], first: Sequence[Row]) -> dict[str, str]:
     """What stands between the marks of the page, by name."""
     cells = cells_of(rows)
     return {
         "answer": answer(rows),
         "controls": controls(rows, own),
+        "duels": duels_found(duels),
         "cells": "\n".join(table_of_cells(cells)),
         "checks": "\n".join(table_of_checks(cells)),
         "values": "\n".join(table_of_values(cells)),
@@ -379,15 +421,14 @@ def parts(rows: Sequence[Row], own: Sequence[Row], first: Sequence[Row]) -> dict
     }
 
 
-def stored() -> tuple[list[Row], list[Row], list[Row]]:
-    """The rows of the study, of its controls and of the first round."""
-    study, own, first = (read_rows(FOLDER / f"{name}.jsonl") for name in ("effects", "controls", "first_round"))
-    return list(study), list(own), list(first)
+def stored() -> list[list[dict[str, Any]]]:
+    """The rows of the study, of its controls, of the duels and of the first round."""
+    return [read_rows(FOLDER / f"{name}.jsonl") for name in ("effects", "controls", "duels", "first_round")]
 
 
 def write_page() -> None:
-    rows, own, first = stored()
-    for name, text in parts(rows, own, first).items():
+    rows, own, duels, first = stored()
+    for name, text in parts(rows, own, duels, first).items():
         put(PAGE, BEGIN.format(name), END, text)
     put(README, BEGIN.format("counts"), END, summary(cells_of(rows)))
     COUNTS.write_text(json.dumps(verdicts(first)) + "\n")

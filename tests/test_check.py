@@ -15,8 +15,9 @@ from tests.support.device_state import device_state
 from tests.support.report_cases import Case
 from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun
+from tune_cl.check_space import SpaceCheck
 from tune_cl.cli import command_of
-from tune_cl.experiment.forecast import forecast_of
+from tune_cl.experiment.forecast import ArmPlan, forecast_of
 from tune_cl.experiment.load import load_experiment
 from tune_cl.ray import concurrency
 
@@ -79,7 +80,8 @@ def check(console: Console, monkeypatch: pytest.MonkeyPatch) -> Check:
 
 def rows(told: dict[str, Any]) -> dict[str, str]:
     """What `check` prints, by the row's name."""
-    lines = [re.split(r"  +", line.strip(), maxsplit=1) for line in command_of("check").render(told).splitlines()[2:]]
+    found = SpaceCheck(**told | {"arms": {arm: ArmPlan(**plan) for arm, plan in told["arms"].items()}})
+    lines = [re.split(r"  +", line.strip(), maxsplit=1) for line in command_of("check").render(found).splitlines()[2:]]
     return {line[0]: line[-1] for line in lines}
 
 

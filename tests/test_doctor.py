@@ -43,7 +43,7 @@ def test_a_storage_that_cannot_be_written_to_fails(console: Console) -> None:
     rows = console.document("doctor --storage /proc/none/runs", status=FAILED)
     [storage] = [row for row in rows if row["name"] == "storage"]
     assert not storage["ok"] and "/proc" in storage["fix"]
-    shown = command_of("doctor").render(rows)
+    shown = command_of("doctor").render([Check(**row) for row in rows])
     assert "FAILED   storage" in shown and storage["fix"] in shown
 
 

@@ -23,9 +23,10 @@ from trainables.curriculum.pacing import PACINGS
 from trainables.curriculum.scoring import SCORINGS
 from trainables.curriculum.weighting import WEIGHTINGS
 from trainables.training.prepared import PreparedData, prepare, prepared_for, prepared_key
+from tune_cl.check_space import unmeasured
 from tune_cl.cli import DONE, main
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.forecast import describe
+from tune_cl.experiment.forecast import ArmPlan
 from tune_cl.experiment.load import build, from_yaml, load_experiment, load_training_run, parse_overrides
 from tune_cl.experiment.paths import in_any_folder
 from tune_cl.samplers import SEARCHERS
@@ -47,28 +48,17 @@ def test_shipped_spaces(name: str) -> None:
     assert len(experiment.distinct_rankers()) >= 1
     baseline = experiment.training_run(experiment.baseline_values())
     assert (baseline.curriculum.pacing, baseline.curriculum.weighting) == ("none", "none")
-    forecast = describe(experiment)
-    assert forecast["trials"] == experiment.search.trials
-    assert 0 < forecast["iterations_expected"] <= forecast["iterations_at_most"]
+    check = unmeasured(experiment)
+    assert check.trials == experiment.search.trials
+    assert 0 < check.iterations_expected <= check.iterations_at_most
 
 
 def test_forecasts_of_the_papers_grids() -> None:
-    assert describe(load_experiment("penha2020_pacing")) == {
-        "parameters": 2,
-        "conditional": 1,
-        "combinations": 8,
-        "steps": [],
-        "trials": 9,
-        "iterations_at_most": 144,
-        "iterations_expected": 144,
-        "priors": [],
-        "points": 1,
-        "arms": {
-            "plain": {"trials": 1, "opened": []},
-            "curriculum": {"trials": 8, "opened": ["curriculum.pacing", "curriculum.n"]},
-        },
-    }
-    assert describe(load_experiment("macavaney2020_curricula"))["combinations"] == 3 * 7 * 2
+    check = unmeasured(load_experiment("penha2020_pacing"))
+    assert (check.parameters, check.conditional, check.combinations, check.steps, check.priors) == (2, 1, 8, [], [])
+    assert (check.trials, check.iterations_at_most, check.iterations_expected, check.points) == (9, 144, 144, 1)
+    assert check.arms == {"plain": ArmPlan(1, ()), "curriculum": ArmPlan(8, ("curriculum.pacing", "curriculum.n"))}
+    assert unmeasured(load_experiment("macavaney2020_curricula")).combinations == 3 * 7 * 2
 
 
 def test_nested_dotted_and_short_forms_are_one(write: Write) -> None:
@@ -241,7 +231,7 @@ def test_values_that_do_not_go_together_are_found_before_the_search(monkeypatch:
 
 def test_a_grid_tries_all_unless_told_how_many() -> None:
     assert load_experiment("penha2020_pacing").trials == 9
-    assert describe(load_experiment("penha2020_pacing", ["search.trials=3"]))["trials"] == 3
+    assert load_experiment("penha2020_pacing", ["search.trials=3"]).trials == 3
     assert load_experiment("penha2020_pacing", ["search.searcher=random", "search.trials=99"]).trials == 9
     opened = "curriculum.delta={uniform: [0.2, 0.6]}"
     assert "continuous" in problems("quickstart", "search.searcher=grid", opened)["curriculum.delta"]
@@ -251,9 +241,9 @@ def test_every_searcher_takes_the_quickstart() -> None:
     for name in SEARCHERS:
         experiment = load_experiment("quickstart", [f"search.searcher={name}"])
         assert experiment.trials == 24 and experiment.sampler().ask(1) is not None
-    described = describe(load_experiment("quickstart"))
-    assert described["combinations"] == (4 * 6 + 1) * 5 * 2 * 7 * 3 * 3
-    assert described["steps"] == ["curriculum.delta: 0.2 to 0.6 by 0.1"]
+    check = unmeasured(load_experiment("quickstart"))
+    assert check.combinations == (4 * 6 + 1) * 5 * 2 * 7 * 3 * 3
+    assert check.steps == ["curriculum.delta: 0.2 to 0.6 by 0.1"]
 
 
 def test_steps_that_do_not_fit() -> None:

@@ -61,10 +61,10 @@ print(json.dumps([name for name in sys.modules if name.startswith(tuple(prefixes
 """
 READ_SPACES = """
 import json, sys
-from tune_cl.experiment.forecast import describe
+from tune_cl.experiment.forecast import forecast_of
 from tune_cl.experiment.load import load_experiment
 heavy, spaces = json.loads(sys.argv[1])
-assert all(describe(load_experiment(space))["trials"] for space in spaces)
+assert all(forecast_of(load_experiment(space))["trials"] for space in spaces)
 print(json.dumps([name for name in heavy if name in sys.modules]))
 """
 

@@ -18,7 +18,7 @@ from tune_cl.confirmation.compare import compare
 from tune_cl.confirmation.decisions import Corrected
 from tune_cl.confirmation.intersection import Opposed, corrected_over, leader_of, verdict_on
 from tune_cl.confirmation.verdict import Role
-from tune_cl.experiment.forecast import arms_of
+from tune_cl.experiment.forecast import recorded_arms
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
@@ -153,7 +153,7 @@ def ended(folder: Path, data: Path, choices: list[dict[str, Any]], space: str = 
     with Journal(search_folder.folder) as journal:
         for event in searched(experiment, digest, search_folder, every):
             arm = "plain" if event.get("trial") in ("t0000", "t0001") else "curriculum"
-            more = {"trial": {"arm": arm}, "search": {"arms": arms_of(experiment)}}.get(event["event"], {})
+            more = {"trial": {"arm": arm}, "search": {"arms": recorded_arms(experiment)}}.get(event["event"], {})
             journal.append(event | more)
     return search_folder
 

@@ -14,8 +14,8 @@ import pytest
 from tests.support.report_cases import Case
 from trainables.core.errors import ConfigError
 from trainables.core.randomness import generator
+from tune_cl.check_space import unmeasured
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.forecast import describe
 from tune_cl.experiment.load import from_yaml, load_experiment
 from tune_cl.samplers import GridSampler, RandomSampler, tried_first
 from tune_cl.search.warm_start import warm_start_event
@@ -99,7 +99,7 @@ def test_the_most_likely_configuration_is_tried_first_and_shown(tmp_path: Path) 
     first = toy.sampler().ask(1)
     assert first is not None
     assert (first["curriculum.pacing"], first["curriculum.delta"]) == ("root", 0.33)
-    assert describe(toy)["priors"] == ["curriculum.pacing: root", "curriculum.delta: 0.33"]
+    assert unmeasured(toy).priors == ["curriculum.pacing: root", "curriculum.delta: 0.33"]
     assert from_yaml(toy.to_yaml()).space == toy.space
 
 

@@ -22,7 +22,7 @@ from tune_cl import run_trainings
 from tune_cl.confirmation.lineup import Lineup
 from tune_cl.confirmation.readings import earlier_readings, record_reading, split_digest
 from tune_cl.confirmation.request import Configuration, Request, plain_label
-from tune_cl.experiment.forecast import arms_of
+from tune_cl.experiment.forecast import recorded_arms
 from tune_cl.experiment.load import from_yaml, load_experiment
 from tune_cl.experiment.paths import in_any_folder
 from tune_cl.history.journal import Journal
@@ -61,7 +61,7 @@ def two_armed(folder: Path, data: Path, *options: str) -> SearchFolder:
     with Journal(search_folder.folder) as journal:
         for event in searched(experiment, digest, search_folder, choices):
             arm = "plain" if event.get("trial") in ("t0000", "t0002") else "curriculum"
-            begun = {"arms": arms_of(experiment), "time": float(sum(map(ord, str(folder))))}  # another search
+            begun = {"arms": recorded_arms(experiment), "time": float(sum(map(ord, str(folder))))}  # another search
             more = {"trial": {"arm": arm}, "search": begun}.get(event["event"], {})
             journal.append(event | more)
     return search_folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ import pytest
 
 from trainables.training import saves
 from tune_cl import run_training as train
-from tune_cl.process import SIGNALS, stop_if_asked, stoppable
+from tune_cl.process import SIGNALS, at_terminal, stop_if_asked, stoppable
 from tune_cl.ray import concurrency as places
 from tune_cl.ray import session
 from tune_cl.ray.again import Again
@@ -48,6 +49,20 @@ def test_a_signal_raises_and_is_remembered(number: int) -> None:
         swallowed(number)
         with pytest.raises(KeyboardInterrupt):
             stop_if_asked()
+
+
+def test_what_is_said_to_a_closed_terminal_goes_nowhere() -> None:
+    """Before SIGHUP is heard, too: an error there would look like a fault of the disk."""
+    outside, inside = os.openpty()
+    with os.fdopen(inside, "w") as stream:
+        shown = at_terminal(stream)
+        print("seen", file=shown)
+        assert os.read(outside, 100).rstrip() == b"seen"
+        os.close(outside)
+        with pytest.raises(OSError, match="Input/output"):
+            os.write(inside, b"lost")
+        print("lost", file=shown)
+        shown.flush()
 
 
 def test_a_signal_that_is_ignored_stays_so() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import logging
 import os
 import shutil
@@ -13,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from pathlib import Path
 from shlex import quote
 from types import FrameType
-from typing import Any
+from typing import Any, TextIO
 
 from trainables.core.machine import usable_cpus
 from trainables.core.prose import phase, say
@@ -89,18 +91,28 @@ def _heeded(number: signal.Signals) -> bool:
 def _stop(number: int, frame: FrameType | None) -> None:
     global _asked
     _asked = True
-    if number == signal.SIGHUP:
-        _leave_terminal()
     signal.default_int_handler(number, frame)
 
 
-def _leave_terminal() -> None:
-    """Sends what is yet to be said nowhere if the terminal is gone, where each write is an error."""
-    for stream in (1, 2):
+class Terminal(io.FileIO):
+    """A terminal to write to. Once it is closed, what is yet to be said goes nowhere: each write would be an error, in
+    any thread, and one before SIGHUP is heard would look like a fault of the disk."""
+
+    def write(self, data: Any, /) -> int:
         try:
-            os.write(stream, b"")
-        except OSError:
-            silence(stream)
+            return super().write(data)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            return memoryview(data).nbytes
+
+
+def at_terminal(stream: TextIO) -> TextIO:
+    """The stream, written through a `Terminal` if it is one."""
+    if not (isinstance(stream, io.TextIOWrapper) and stream.isatty()):  # there is none where it was closed
+        return stream
+    raw = Terminal(stream.fileno(), "w", closefd=False)
+    return io.TextIOWrapper(io.BufferedWriter(raw), stream.encoding, stream.errors, line_buffering=True)
 
 
 @contextmanager

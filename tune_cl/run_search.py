@@ -18,7 +18,7 @@ from trainables.core.plugins import plugins_of, require_sendable
 from trainables.core.prose import say
 from trainables.data import form_of
 from tune_cl.experiment.experiment import ARMS, Experiment
-from tune_cl.experiment.forecast import arms_of, forecast_of
+from tune_cl.experiment.forecast import forecast_of, recorded_arms
 from tune_cl.experiment.plain_tuning import leaves_to_tune
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import TRIALS, SearchFolder, has_event, name_exists, stopped, stops
@@ -286,7 +286,7 @@ def _search_event(
         "ranker": run.ranker["name"],
         "rankers": experiment.rankers,
         "opened": list(experiment.space.leaves),
-        "arms": arms_of(experiment),
+        "arms": recorded_arms(experiment),
         "compares": experiment.compares,
         "metric": experiment.metric,
         "mode": "max",

@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 
 from trainables.core.errors import Interrupted, Problem, UserError, WorkFailed, nearest
 from trainables.core.prose import VisibleLog, visible
-from tune_cl.process import SIGNALS, program, set_command, silence, stoppable
+from tune_cl.process import SIGNALS, at_terminal, program, set_command, silence, stoppable
 
 COMMANDS = {
     "run": "search a space of curricula and rankers",
@@ -105,6 +105,7 @@ def console() -> NoReturn:
     Ctrl-C would end in a traceback and status 1. Garbage is not collected any more: at its end, Python would look
     through all that Ray, PyTorch and MLflow have loaded, for two seconds."""
     set_command()
+    sys.stdout, sys.stderr = at_terminal(sys.stdout), at_terminal(sys.stderr)
     status = main()
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)

@@ -11,33 +11,28 @@ import tempfile
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import partial
 from importlib.metadata import metadata, requires, version
 from pathlib import Path
-from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from trainables.config.keys import TrainingRun
 from trainables.core.cache import cache_root
 from trainables.core.errors import WorkFailed, last_line
 from trainables.core.machine import usable_cpus, usable_memory
-from trainables.core.prose import counted, say
-from trainables.curriculum.scoring import EARLY_ITERATIONS, EARLY_TEACHERS, FOLDS
+from trainables.core.prose import counted
+from tune_cl.check_space import SpaceCheck, check_space
 from tune_cl.cli import Command
 from tune_cl.cli.options import add_experiment, add_objective, add_overrides, experiment_options, objective_option
 from tune_cl.cli.tables import short, table
-from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.forecast import describe
+from tune_cl.experiment.experiment import PLAIN
+from tune_cl.experiment.forecast import ArmPlan
 from tune_cl.experiment.load import requested_experiment
-from tune_cl.experiment.search_keys import SearchConfig
-from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, search_folder_of
+from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP
 from tune_cl.process import NOT_IN_TIME, load, versions
 from tune_cl.ray.access import AUTH_MODE, is_open
 from tune_cl.samplers import SEARCHERS
 from tune_cl.schedulers import SCHEDULERS
-from tune_cl.search.throughput import span_of, speed_note
 from tune_cl.space.space_files import on_a_line
 from tune_cl.space.wording import DEFAULT, OF_CURRICULUM, PLAIN_TRAINING
 
@@ -56,214 +51,73 @@ class CheckCommand(Command):
         add_overrides(parser)
         add_objective(parser)
 
-    def execute(self, options: Namespace) -> dict[str, Any]:
+    def execute(self, options: Namespace) -> SpaceCheck:
         experiment = requested_experiment(**experiment_options(options), objective=objective_option(options))
-        return _of_function(experiment) if experiment.objective else _of_rankers(experiment, options.storage)
+        return check_space(experiment, options.storage)
 
-    def render(self, document: dict[str, Any]) -> str:
+    def document(self, result: SpaceCheck) -> object:
+        return asdict(result)
+
+    def render(self, document: SpaceCheck) -> str:
         rows = {topic: text for topic, text in _by_topic(document).items() if text}
-        return table([f"space {document['space']}", ""], rows.items())
+        return table([f"space {document.space}", ""], rows.items())
 
 
-def _of_function(experiment: Experiment) -> dict[str, Any]:
-    """What `_of_rankers` returns, without seconds: only the user's function itself could tell."""
-    for note in experiment.notes:
-        say(f"note: {note}")
-    unmeasured = dict.fromkeys(("hours_forecast", "gpu_hours_forecast", "seconds_per_iteration"))
-    return (
-        describe(experiment, _at_a_time(experiment.search))
-        | _in_short(experiment)
-        | {"pretraining_iterations": 0, "teacher_iterations": 0, "ends_by": None}
-        | {"budgets": experiment.search.budgets}
-        | unmeasured
-    )
-
-
-def _of_rankers(experiment: Experiment, storage: str) -> dict[str, Any]:
-    from trainables.baselines.doubts import doubts
-    from trainables.training.device import best_device  # imports torch: input errors come first
-    from trainables.training.factory import seconds_per_iteration
-    from trainables.training.prepared import prepared_key
-    from trainables.training.pretrained import prepare_teacher, teacher_run
-    from tune_cl.ray.concurrency import lacking
-    from tune_cl.ray.shared_data import untrained
-
-    run, resources = experiment.base_ranker, experiment.search.resources
-    device = str(best_device()) if resources.gpu else "cpu"  # a trial that reserves no GPU trains on none
-    pace = partial(seconds_per_iteration, threads=min(resources.threads, usable_cpus()), device=device)
-    by_key = untrained(experiment)
-    prepared = by_key[prepared_key(run)]
-    warmed = _warm_start(experiment, prepared.data.digest, storage)
-    seconds = pace(run, prepared) / resources.workers
-    teacher = teacher_run(run, prepared.data.task)
-    missing = [need for need in experiment.teachers if need not in prepared.teachers]
-    teaching_iterations = sum(_teacher_iterations(need, teacher.training.max_iterations) for need in missing)
-    notes = [*experiment.notes, *warmed, *speed_note(experiment)]  # printed only now that the data is known to fit
-    if resources.gpu and device == "cpu" and not run.on_cpu:
-        notes.append("a trial reserves a GPU, but this machine has none: a step is measured on its CPU")
-    if resources.workers > 1:
-        notes.append(
-            f"search.resources.workers: a step is measured in one process, and {resources.workers} are taken to be "
-            f"{resources.workers} times as fast; what they send each other comes on top"
-        )
-    notes += [f"{problem.location}: {problem.wrong}" for problem in lacking(resources)]  # nodes may have them
-    for note in notes:
-        say(f"note: {note}")
-    for doubt in doubts(prepared.data, run.data, run.evaluation.relevance_level):
-        say(f"warning: {doubt}")
-    document = describe(experiment, _at_a_time(experiment.search))
-    starts = _pretrained(experiment)
-    teaching = teaching_iterations * pace(*prepare_teacher(run, prepared.data)) if teaching_iterations else 0.0
-    starting = sum(start.training.pretrain_iterations for start in starts) * seconds * resources.workers
-    before = starting + teaching  # by one process
-    return document | {
-        **_in_short(experiment),
-        "pretraining_iterations": sum(start.training.pretrain_iterations for start in starts),
-        "teacher_iterations": teaching_iterations,
-        **_spent(experiment, document["iterations_expected"], seconds, before / 3600),
-    }
-
-
-def _teacher_iterations(need: str, most: int) -> int:
-    """Iterations of the teachers that trials read; each makes `most`, if it is a whole training."""
-    if need == "early_teachers":
-        return EARLY_TEACHERS * min(EARLY_ITERATIONS, most)
-    return most * (FOLDS if need == "cross_fitted" else 1)
-
-
-def _spent(experiment: Experiment, iterations: int, seconds: float, before: float) -> dict[str, Any]:
-    """The cost of a search whose trials make so many iterations, and the budget that ends it. `before`: hours before
-    the first trial, which no budget counts."""
-    search = experiment.search
-    span, within = span_of(seconds, experiment, iterations, _at_a_time(search))
-    used_up = search.iterations is not None and iterations >= search.iterations
+def _by_topic(check: SpaceCheck) -> dict[str, str]:
+    """What was found in words, by topic."""
+    most, expected = check.iterations_at_most, check.iterations_expected
+    some = [f"{check.conditional} conditional"] if check.conditional else []
+    some += ["continuous"] if check.combinations is None else [f"{check.combinations:,} combinations"]
+    shown = {key: value for key, value in check.baseline.items() if not _tells_nothing(check, key)}
+    baseline = ", ".join(f"{key} {_value(value)}" for key, value in shown.items())
     return {
-        "iterations_expected": within,
-        "seconds_per_iteration": seconds,
-        "hours_forecast": before + span.hours,
-        "gpu_hours_forecast": before * search.resources.gpu + span.training * search.resources.gpus,
-        "budgets": search.budgets,
-        "ends_by": span.ends or ("search.iterations" if used_up else None),
+        "trains": f"{', '.join(check.rankers)} on {check.data or 'its own data'}, for {check.metric} on dev",
+        "searches": f"{counted(check.parameters, 'key')} ({', '.join(some)})",
+        "steps": "; ".join(check.steps),
+        "priors": "; ".join(check.priors),
+        "searcher": f"{check.searcher}: {SEARCHERS.entries[check.searcher].summary}",
+        "tries first": counted(check.points, "configuration") + " of search.points" if check.points else "",
+        "trials": f"{check.trials}, of at most {counted(check.max_iterations, 'iteration')} each",
+        "plain trials": _plain(check.arms[PLAIN], check.plain),
+        DEFAULT: f"{baseline or 'as the configuration is by default'}; the first trial, never stopped early",
+        "scheduler": _scheduler(check),
+        "iterations": f"{most:,} at most" + (f", about {expected:,} expected" if expected < most else ""),
+        "teacher": _before(check.teacher_iterations, ": one more training, which a scoring needs"),
+        "pre-training": _before(check.pretraining_iterations),
+        "time here": _time_here(check),
+        "budgets": _budgets(check),
+        "GPU": f"{check.gpu_hours_forecast:.3g} hours" if check.gpu_hours_forecast else "",
     }
 
 
-def _warm_start(experiment: Experiment, digest: str, storage: str) -> list[str]:
-    """Notes on what the searches in `search.warm_start` contribute. Raises ConfigError for one that does not exist."""
-    if not experiment.search.warm_start:
-        return []
-    from tune_cl.search.warm_start import notes_of, warm_start
-
-    event = warm_start(experiment, digest, search_folder_of(storage, experiment.name))
-    return notes_of(event) if event else []
-
-
-def _pretrained(experiment: Experiment) -> list[TrainingRun]:
-    """A training for each pre-training; pre-trainings run one after another before the first trial."""
-    from trainables.training.prepared import prepared_key
-
-    runs = {prepared_key(run): run for run in experiment.distinct_rankers()}
-    return [run for run in runs.values() if run.training.pretrain_data is not None]
-
-
-def _at_a_time(search: SearchConfig) -> int:
-    from tune_cl.ray.concurrency import at_a_time  # imports Ray
-
-    return at_a_time(search)
-
-
-def _in_short(experiment: Experiment) -> dict[str, Any]:
-    """What a search of the space does, without its size and cost."""
-    search = experiment.search
-    return {
-        "space": experiment.name,
-        "data": experiment.value("data.source"),
-        "rankers": experiment.rankers,
-        "metric": experiment.metric,
-        "max_iterations": experiment.max_iterations,
-        "searcher": search.searcher,
-        "scheduler": search.scheduler,
-        "judged": _compared_when(experiment),
-        "reduction_factor": search.reduction_factor,
-        "rungs": experiment.rungs if SCHEDULERS[search.scheduler].has_rungs else [],
-        "baseline": experiment.baseline_values(),
-        "over_curricula": experiment.varies_curricula,
-        "plain": experiment.plain_words,
-        "at_a_time": _at_a_time(search),
-    }
-
-
-def _compared_when(experiment: Experiment) -> str | None:
-    """When the scheduler compares trials, in words; None if it never does."""
-    search = experiment.search
-    if search.scheduler == "none":
-        return None
-    if experiment.compares_inside_curricula:
-        return "after every iteration" + ", inside its curriculum too" * experiment.varies_curricula
-    if isinstance(search.grace, int):
-        return f"not before iteration {search.grace}"
-    if not experiment.varies_curricula:
-        return "from the first iteration on"
-    return "only after its own curriculum" if search.grace == "curriculum" else "whether or not its curriculum is over"
-
-
-def _plain(arm: dict[str, Any], plain: str) -> str:
+def _plain(arm: ArmPlan, plain: str) -> str:
     """How the opponent is tuned. `plain`: what it is."""
-    if arm["trials"] < 2:
+    if arm.trials < 2:
         return f"{DEFAULT}, alone: {plain} is not tuned"
     named = "" if plain == PLAIN_TRAINING else f" with {plain}"
-    return f"{arm['trials']} of them{named}, over {', '.join(arm['opened'])}"
+    return f"{arm.trials} of them{named}, over {', '.join(arm.opened)}"
 
 
-def _by_topic(document: dict[str, Any]) -> dict[str, str]:
-    """The document in words, by topic."""
-    trials, most = document["trials"], document["iterations_at_most"]
-    expected, combinations = document["iterations_expected"], document["combinations"]
-    some = [f"{document['conditional']} conditional"] if document["conditional"] else []
-    some += ["continuous"] if combinations is None else [f"{combinations:,} combinations"]
-    shown = {key: value for key, value in document["baseline"].items() if not _tells_nothing(document, key)}
-    baseline = ", ".join(f"{key} {_value(value)}" for key, value in shown.items())
-    before = document["pretraining_iterations"]
-    trained = f"{', '.join(document['rankers'])} on {document['data'] or 'its own data'}"
-    return {
-        "trains": f"{trained}, for {document['metric']} on dev",
-        "searches": f"{counted(document['parameters'], 'key')} ({', '.join(some)})",
-        "steps": "; ".join(document["steps"]),
-        "priors": "; ".join(document["priors"]),
-        "searcher": f"{document['searcher']}: {SEARCHERS.entries[document['searcher']].summary}",
-        "tries first": counted(document["points"], "configuration") + " of search.points" if document["points"] else "",
-        "trials": f"{trials}, of at most {counted(document['max_iterations'], 'iteration')} each",
-        "plain trials": _plain(document["arms"]["plain"], document["plain"]),
-        DEFAULT: f"{baseline or 'as the configuration is by default'}; the first trial, never stopped early",
-        "scheduler": _scheduler(document),
-        "iterations": f"{most:,} at most" + (f", about {expected:,} expected" if expected < most else ""),
-        "teacher": _before(document["teacher_iterations"], ": one more training, which a scoring needs"),
-        "pre-training": _before(before),
-        "time here": _time_here(document),
-        "budgets": _budgets(document),
-        "GPU": f"{document['gpu_hours_forecast']:.3g} hours" if document["gpu_hours_forecast"] else "",
-    }
-
-
-def _tells_nothing(document: dict[str, Any], key: str) -> bool:
+def _tells_nothing(check: SpaceCheck, key: str) -> bool:
     """Whether a key only turns off curricula that no trial has."""
-    return key.startswith(OF_CURRICULUM) and not document["over_curricula"]
+    return key.startswith(OF_CURRICULUM) and not check.over_curricula
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     return short(value) if isinstance(value, float) else on_a_line(value)
 
 
-def _scheduler(document: dict[str, Any]) -> str:
-    summary = SCHEDULERS.entries[document["scheduler"]].summary
-    text = f"{document['scheduler']}: {summary.replace('reduction_factor', format(document['reduction_factor'], 'g'))}"
-    if rungs := document["rungs"]:
+def _scheduler(check: SpaceCheck) -> str:
+    summary = SCHEDULERS.entries[check.scheduler].summary
+    text = f"{check.scheduler}: {summary.replace('reduction_factor', format(check.reduction_factor, 'g'))}"
+    if rungs := check.rungs:
         text += f"; {'rungs at iterations' if len(rungs) > 1 else 'a rung at iteration'} {', '.join(map(str, rungs))}"
-    return text + (f"; each trial is compared {document['judged']}" if document["judged"] else "")
+    return text + (f"; each trial is compared {check.judged}" if check.judged else "")
 
 
-def _budgets(document: dict[str, Any]) -> str:
-    limits = ", ".join(f"{key} {_value(limit)}" for key, limit in document["budgets"].items())
-    ends = document["ends_by"] or "none is"
+def _budgets(check: SpaceCheck) -> str:
+    limits = ", ".join(f"{key} {_value(limit)}" for key, limit in check.budgets.items())
+    ends = check.ends_by or "none is"
     return f"{limits}: the first that is reached ends the search; by this forecast {ends}" if limits else ""
 
 
@@ -271,11 +125,11 @@ def _before(iterations: int, what: str = "") -> str:
     return f"at most {counted(iterations, 'iteration')} before the first trial{what}" if iterations else ""
 
 
-def _time_here(document: dict[str, Any]) -> str:
-    together, seconds = f"{document['at_a_time']} at a time", document["seconds_per_iteration"]
-    if seconds is None:
+def _time_here(check: SpaceCheck) -> str:
+    together, seconds = f"{check.at_a_time} at a time", check.seconds_per_iteration
+    if seconds is None or check.hours_forecast is None:
         return f"not measured, {together}"
-    return f"{_time(document['hours_forecast'])} without start-up, {together}, {seconds:.3g} s an iteration"
+    return f"{_time(check.hours_forecast)} without start-up, {together}, {seconds:.3g} s an iteration"
 
 
 def _time(hours: float) -> str:
@@ -301,23 +155,24 @@ class DoctorCommand(Command):
             "--storage", type=Path, default=Path(DEFAULT_STORAGE), help="the folder of searches to check"
         )
 
-    def execute(self, options: Namespace) -> list[dict[str, Any]]:
+    def execute(self, options: Namespace) -> list[Check]:
         folders = {"storage": options.storage, "cache": cache_root(), "temporary files": Path(tempfile.gettempdir())}
         checks: dict[str, Callable[[], Check]] = {"Python": python, "packages": packages}
         checks |= {name: folder(name, path) for name, path in folders.items()}
         checks |= {"memory": memory, "GPU": gpu, "Java": java, "Ray": ray, "hub": hub}
-        return [asdict(_done(name, check)) for name, check in checks.items()]
+        return [_done(name, check) for name, check in checks.items()]
 
-    def render(self, document: list[dict[str, Any]]) -> str:
-        rows = [
-            ("ok" if row["ok"] else "FAILED" if row["needed"] else "-", row["name"], row["found"]) for row in document
-        ]
-        fixes = [f"{row['name']}: {row['fix']}" for row in document if row["fix"]]
+    def document(self, result: list[Check]) -> object:
+        return [asdict(check) for check in result]
+
+    def render(self, document: list[Check]) -> str:
+        rows = [("ok" if each.ok else "FAILED" if each.needed else "-", each.name, each.found) for each in document]
+        fixes = [f"{each.name}: {each.fix}" for each in document if each.fix]
         return "\n".join([table(["", "", "found"], rows), *(["", "To fix:", *fixes] if fixes else [])])
 
-    def failed(self, document: list[dict[str, Any]]) -> bool:
+    def failed(self, document: list[Check]) -> bool:
         """Whether something is broken that every search needs."""
-        return any(row["needed"] and not row["ok"] for row in document)
+        return any(each.needed and not each.ok for each in document)
 
 
 @dataclass(frozen=True)

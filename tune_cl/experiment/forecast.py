@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import mean
 from typing import Any
 
@@ -11,11 +11,10 @@ from trainables.config.keys import NEEDS, flatten, without_effect
 from trainables.core.prose import counted
 from trainables.core.randomness import generator
 from trainables.core.validation import with_needs
-from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Experiment, TrialConfig
+from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Arm, Experiment, TrialConfig
 from tune_cl.experiment.search_keys import BY_CHANCE, SEARCH_NEEDS, SearchConfig, idle
 from tune_cl.schedulers import SCHEDULERS
 from tune_cl.schedulers.scheduler import curriculum_ends
-from tune_cl.space.space_files import on_a_line
 
 DRAWS = 256
 
@@ -48,26 +47,24 @@ def forecast_of(experiment: Experiment, concurrent: int | None = None) -> dict[s
     }
 
 
-def describe(experiment: Experiment, concurrent: int | None = None) -> dict[str, Any]:
-    """Size of the space and cost of the search, as `tune-cl check` reports them."""
-    space = experiment.space
-    return {
-        "parameters": len(space.leaves),
-        "conditional": sum(bool(leaf.when) for leaf in space.leaves.values()),
-        "combinations": space.combinations(),
-        "steps": [f"{key}: {steps}" for key, steps in space.steps.items()],
-        "priors": [f"{key}: {on_a_line(prior)}" for key, prior in space.priors.items()],
-        "points": len(experiment.search.first),
-        "arms": arms_of(experiment),
-        **forecast_of(experiment, concurrent),
-    }
+@dataclass(frozen=True)
+class ArmPlan:
+    """How many trials an arm gets, and the keys that they search."""
+
+    trials: int
+    opened: tuple[str, ...]
 
 
-def arms_of(experiment: Experiment) -> dict[str, dict[str, Any]]:
-    """Of each arm: how many trials it gets, and the keys that they search."""
+def arms_of(experiment: Experiment) -> dict[Arm, ArmPlan]:
+    """What each arm gets."""
     opened = {PLAIN: experiment.plain_space.leaves if experiment.arm_trials[PLAIN] > 1 else {}}
     opened[CURRICULUM] = experiment.space.leaves
-    return {arm: {"trials": experiment.arm_trials[arm], "opened": list(opened[arm])} for arm in ARMS}
+    return {arm: ArmPlan(experiment.arm_trials[arm], tuple(opened[arm])) for arm in ARMS}
+
+
+def recorded_arms(experiment: Experiment) -> dict[str, Any]:
+    """`arms_of` as the journal has it."""
+    return {arm: asdict(plan) for arm, plan in arms_of(experiment).items()}
 
 
 def _iterations_at_most(experiment: Experiment, concurrent: int | None) -> int:

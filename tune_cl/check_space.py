@@ -1,0 +1,208 @@
+"""What a search space holds and will cost, before a search: `tune-cl check`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from trainables.config.keys import TrainingRun
+from trainables.core.machine import usable_cpus
+from trainables.core.prose import say
+from trainables.curriculum.scoring import EARLY_ITERATIONS, EARLY_TEACHERS, FOLDS
+from tune_cl.experiment.experiment import Arm, Experiment
+from tune_cl.experiment.forecast import ArmPlan, arms_of, forecast_of
+from tune_cl.experiment.search_keys import SearchConfig
+from tune_cl.history.search_folder import search_folder_of
+from tune_cl.schedulers import SCHEDULERS
+from tune_cl.search.throughput import span_of, speed_note
+from tune_cl.space.space import Flat
+from tune_cl.space.space_files import on_a_line
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpaceCheck:
+    """The fields of `tune-cl check --json`.
+
+    parameters, conditional, combinations   searched keys, those that depend on others, and points; None if continuous
+    steps, priors                           of keys that have them, in words
+    points                                  configurations of `search.points`
+    iterations_at_most, iterations_expected of all trials
+    judged                                  when the scheduler compares trials, in words; None if it never does
+    baseline, plain                         the default's values; what curricula are compared with, in words
+    pretraining_iterations, teacher_iterations  before the first trial
+    seconds_per_iteration, hours_forecast, gpu_hours_forecast  None where they cannot be measured
+    budgets, ends_by                        what may end the search early, and what will by this forecast
+    """
+
+    space: str
+    data: str | None
+    rankers: list[str]
+    metric: str
+    max_iterations: int
+    parameters: int
+    conditional: int
+    combinations: int | None
+    steps: list[str]
+    priors: list[str]
+    points: int
+    arms: Mapping[Arm, ArmPlan]
+    trials: int
+    iterations_at_most: int
+    iterations_expected: int
+    searcher: str
+    scheduler: str
+    judged: str | None
+    reduction_factor: float
+    rungs: list[int]
+    baseline: Flat
+    over_curricula: bool
+    plain: str
+    at_a_time: int
+    budgets: Mapping[str, float]
+    pretraining_iterations: int = 0
+    teacher_iterations: int = 0
+    seconds_per_iteration: float | None = None
+    hours_forecast: float | None = None
+    gpu_hours_forecast: float | None = None
+    ends_by: str | None = None
+
+
+def check_space(experiment: Experiment, storage: str) -> SpaceCheck:
+    """Checks a space against its data and forecasts its cost from a few steps, measured on this machine; without
+    seconds where it trains by a user's function, which alone could tell. `storage`: of `search.warm_start`."""
+    if experiment.objective:
+        for note in experiment.notes:
+            say(f"note: {note}")
+        return unmeasured(experiment)
+    return _measured(experiment, storage)
+
+
+def unmeasured(experiment: Experiment) -> SpaceCheck:
+    """What a search of the space does, without its data and seconds."""
+    space, search, at_a_time = experiment.space, experiment.search, _at_a_time(experiment.search)
+    return SpaceCheck(
+        space=experiment.name,
+        data=experiment.value("data.source"),
+        rankers=experiment.rankers,
+        metric=experiment.metric,
+        max_iterations=experiment.max_iterations,
+        parameters=len(space.leaves),
+        conditional=sum(bool(leaf.when) for leaf in space.leaves.values()),
+        combinations=space.combinations(),
+        steps=[f"{key}: {steps}" for key, steps in space.steps.items()],
+        priors=[f"{key}: {on_a_line(prior)}" for key, prior in space.priors.items()],
+        points=len(search.first),
+        arms=arms_of(experiment),
+        searcher=search.searcher,
+        scheduler=search.scheduler,
+        judged=_compared_when(experiment),
+        reduction_factor=search.reduction_factor,
+        rungs=experiment.rungs if SCHEDULERS[search.scheduler].has_rungs else [],
+        baseline=experiment.baseline_values(),
+        over_curricula=experiment.varies_curricula,
+        plain=experiment.plain_words,
+        at_a_time=at_a_time,
+        budgets=search.budgets,
+        **forecast_of(experiment, at_a_time),
+    )
+
+
+def _measured(experiment: Experiment, storage: str) -> SpaceCheck:
+    from trainables.baselines.doubts import doubts
+    from trainables.training.device import best_device  # imports torch: input errors come first
+    from trainables.training.factory import seconds_per_iteration
+    from trainables.training.prepared import prepared_key
+    from trainables.training.pretrained import prepare_teacher, teacher_run
+    from tune_cl.ray.concurrency import lacking
+    from tune_cl.ray.shared_data import untrained
+
+    run, resources = experiment.base_ranker, experiment.search.resources
+    device = str(best_device()) if resources.gpu else "cpu"  # a trial that reserves no GPU trains on none
+    pace = partial(seconds_per_iteration, threads=min(resources.threads, usable_cpus()), device=device)
+    by_key = untrained(experiment)
+    prepared = by_key[prepared_key(run)]
+    warmed = _warm_start(experiment, prepared.data.digest, storage)
+    seconds = pace(run, prepared) / resources.workers
+    teacher = teacher_run(run, prepared.data.task)
+    missing = [need for need in experiment.teachers if need not in prepared.teachers]
+    teaching = sum(_teacher_iterations(need, teacher.training.max_iterations) for need in missing)
+    notes = [*experiment.notes, *warmed, *speed_note(experiment)]  # printed only now that the data is known to fit
+    if resources.gpu and device == "cpu" and not run.on_cpu:
+        notes.append("a trial reserves a GPU, but this machine has none: a step is measured on its CPU")
+    if resources.workers > 1:
+        notes.append(
+            f"search.resources.workers: a step is measured in one process, and {resources.workers} are taken to be "
+            f"{resources.workers} times as fast; what they send each other comes on top"
+        )
+    notes += [f"{problem.location}: {problem.wrong}" for problem in lacking(resources)]  # nodes may have them
+    for note in notes:
+        say(f"note: {note}")
+    for doubt in doubts(prepared.data, run.data, run.evaluation.relevance_level):
+        say(f"warning: {doubt}")
+    pretraining = sum(start.training.pretrain_iterations for start in _pretrained(experiment))
+    taught = teaching * pace(*prepare_teacher(run, prepared.data)) if teaching else 0.0
+    before = pretraining * seconds * resources.workers + taught  # by one process
+    check = replace(unmeasured(experiment), pretraining_iterations=pretraining, teacher_iterations=teaching)
+    return _with_cost(check, experiment, seconds, before / 3600)
+
+
+def _teacher_iterations(need: str, most: int) -> int:
+    """Iterations of the teachers that trials read; each makes `most`, if it is a whole training."""
+    if need == "early_teachers":
+        return EARLY_TEACHERS * min(EARLY_ITERATIONS, most)
+    return most * (FOLDS if need == "cross_fitted" else 1)
+
+
+def _with_cost(check: SpaceCheck, experiment: Experiment, seconds: float, before: float) -> SpaceCheck:
+    """With the cost of the search, and the budget that ends it. `before`: hours before the first trial, which no budget
+    counts."""
+    search, iterations = experiment.search, check.iterations_expected
+    span, within = span_of(seconds, experiment, iterations, check.at_a_time)
+    used_up = search.iterations is not None and iterations >= search.iterations
+    return replace(
+        check,
+        iterations_expected=within,
+        seconds_per_iteration=seconds,
+        hours_forecast=before + span.hours,
+        gpu_hours_forecast=before * search.resources.gpu + span.training * search.resources.gpus,
+        ends_by=span.ends or ("search.iterations" if used_up else None),
+    )
+
+
+def _warm_start(experiment: Experiment, digest: str, storage: str) -> list[str]:
+    """Notes on what the searches in `search.warm_start` contribute. Raises ConfigError for one that does not exist."""
+    if not experiment.search.warm_start:
+        return []
+    from tune_cl.search.warm_start import notes_of, warm_start
+
+    event = warm_start(experiment, digest, search_folder_of(storage, experiment.name))
+    return notes_of(event) if event else []
+
+
+def _pretrained(experiment: Experiment) -> list[TrainingRun]:
+    """A training for each pre-training; pre-trainings run one after another before the first trial."""
+    from trainables.training.prepared import prepared_key
+
+    runs = {prepared_key(run): run for run in experiment.distinct_rankers()}
+    return [run for run in runs.values() if run.training.pretrain_data is not None]
+
+
+def _at_a_time(search: SearchConfig) -> int:
+    from tune_cl.ray.concurrency import at_a_time  # imports Ray
+
+    return at_a_time(search)
+
+
+def _compared_when(experiment: Experiment) -> str | None:
+    """When the scheduler compares trials, in words; None if it never does."""
+    search = experiment.search
+    if search.scheduler == "none":
+        return None
+    if experiment.compares_inside_curricula:
+        return "after every iteration" + ", inside its curriculum too" * experiment.varies_curricula
+    if isinstance(search.grace, int):
+        return f"not before iteration {search.grace}"
+    if not experiment.varies_curricula:
+        return "from the first iteration on"
+    return "only after its own curriculum" if search.grace == "curriculum" else "whether or not its curriculum is over"
