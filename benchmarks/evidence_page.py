@@ -271,12 +271,13 @@ def duels_found(rows: Sequence[Row]) -> str:
     if not ended:
         return "None has been run yet."
     verdicts = Counter(row["verdict"] for row in ended)
+    detectable = median(row["detectable"] for row in ended)
     same = sum(again.get(f"{row['name']}-swapped", {}).get("verdict") == row["verdict"] for row in ended)
     text = (
         f"Of {len(ended)} searches, each confirmed with {ended[0]['seeds']} seeds, the best curriculum was better "
         f"than all its plain opponents in {verdicts['better']}, worse in {verdicts['worse']} and not significantly "
-        f"different in {verdicts[NO_DIFFERENCE]} (minimum detectable difference {median(row['detectable'] for row in ended):.3f} "
-        f"at the median). On other queries (dev and test swapped), {same} of {len(again)} had the same verdict again."
+        f"different in {verdicts[NO_DIFFERENCE]} (minimum detectable difference {detectable:.3f} at the median). On "
+        f"other queries (dev and test swapped), {same} of {len(again)} had the same verdict again."
     )
     return "\n".join([text, "", *table_of_duels(rows)])
 

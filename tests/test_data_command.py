@@ -37,7 +37,7 @@ from trainables.data.combine import drawn_queries, some_queries
 from trainables.data.label_check import MOST_QUERIES, LabelCheck, agreements, check_labels
 from trainables.data.settings import DataConfig
 from trainables.evaluation.significance import detectable
-from tune_cl.cli import look as data_command
+from tune_cl import data_facts
 
 
 def graded_files() -> dict[str, str]:
@@ -347,9 +347,9 @@ def test_the_command_names_the_space_to_try_and_what_the_studies_found(
     noise: str, finding: str, space: str, shared: Path, console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counts = {"searches": 7, "better": 4, "worse": 1}
-    evidence = json.loads(data_command.EVIDENCE.read_text()) | {finding: counts}
+    evidence = json.loads(data_facts.EVIDENCE.read_text()) | {finding: counts}
     (console.folder / "evidence.json").write_text(json.dumps(evidence))
-    monkeypatch.setattr(data_command, "EVIDENCE", console.folder / "evidence.json")
+    monkeypatch.setattr(data_facts, "EVIDENCE", console.folder / "evidence.json")
     source = shared / "answers" / "wikiqa"
     command = f"data {source} --set data.label_noise.share={noise} --set data.label_noise.kind=hard"
     told = console.document(command)

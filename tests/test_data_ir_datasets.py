@@ -17,7 +17,7 @@ from tests.support.loading import candidates
 from trainables.core.errors import DataError, WorkFailed
 from trainables.data import load_data
 from trainables.data.columns import MAX_GRADE, RankingData
-from trainables.data.hygiene import hygiene
+from trainables.data.hygiene import described
 from trainables.data.readers.ir_datasets_source import Source, parse_source
 from trainables.data.settings import DataConfig
 from tune_cl.testing.readers import check_data
@@ -249,4 +249,4 @@ def test_repeated_and_unknown_documents_of_a_run_are_left_out(register: Register
     register("none", Dataset(parts.docs(), queries, qrels, parts.run("a Q0 gone 0 1 x\n", "gone")))
     data = load("none", candidates="run")
     assert candidates(data, "test", 0) == []
-    assert hygiene(data)["splits"]["test"]["judged_share"] == 0.0
+    assert vars(described(data)["test"])["judged_share"] == 0.0

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.loading import load
 from trainables.data.columns import RankingData
-from trainables.data.hygiene import hygiene
+from trainables.data.hygiene import shared_parts
 from trainables.evaluation.metrics import Evaluator
 
 pytestmark = pytest.mark.slow
@@ -103,4 +103,4 @@ def test_every_answer_is_in_a_sentence(shared: Path) -> None:
     [("nfcorpus", "queries", [4, 4, 1]), ("mediqa", "queries", [1, 0, 0]), ("mediqa", "document_texts", [15, 94, 18])],
 )
 def test_what_splits_share(shared: Path, name: str, kind: str, counts: list[int]) -> None:
-    assert [pair[kind] for pair in hygiene(load(shared / "trec" / name))["shared"]] == counts
+    assert [getattr(pair, kind) for pair in shared_parts(load(shared / "trec" / name))] == counts

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -154,9 +155,10 @@ def per_query_of(home: Path, metric: str, level: int) -> np.ndarray:
 
 
 def test_missing_queries_count_zero_and_are_told(files: dict[str, str]) -> None:
-    document = evaluate(files["qrels"], [files["short"]], ["map"]).document
-    assert document["runs"] == [{"run": files["short"], "metrics": {"map": pytest.approx(0.6)}, "queries_missing": 2}]
-    assert re.search(r"short\.run .*2 judged queries", command_of("evaluate").render(document).replace("\n", ""))
+    found = evaluate(files["qrels"], [files["short"]], ["map"])
+    [run] = found.document["runs"]
+    assert run == {"run": files["short"], "metrics": {"map": pytest.approx(0.6)}, "queries_missing": 2}
+    assert re.search(r"short\.run .*2 judged queries", command_of("evaluate").render(found).replace("\n", ""))
 
 
 @pytest.mark.parametrize("grade", [-1, -2])
@@ -185,14 +187,14 @@ def test_per_query_values_follow_the_qrels(shared: Path) -> None:
 
 
 def test_render_shows_means_and_comparisons(files: dict[str, str]) -> None:
-    document = evaluate(files["qrels"], [files["a"], files["b"]], ["map", "p@1"]).document
-    text = command_of("evaluate").render(document)
+    found = evaluate(files["qrels"], [files["a"], files["b"]], ["map", "p@1"])
+    text = command_of("evaluate").render(found)
     assert all(word in text for word in ("0.8000", "-0.2000", f"{files['b']} against {files['a']}"))
     for p, shown in ((0.00009, "<0.0001"), (0.0001, "0.0001"), (0.05, "0.0500"), (1.0, "1.0000")):
-        document["runs"][1]["vs_first"]["map"] |= {"p": p, "p_adjusted": p}
-        [row] = [
-            line.split() for line in command_of("evaluate").render(document).splitlines() if line.startswith("map")
-        ]
+        first, second = found.runs
+        tests = {"map": replace((second.vs_first or {})["map"], p=p, p_adjusted=p)}
+        text = command_of("evaluate").render(replace(found, runs=(first, replace(second, vs_first=tests))))
+        [row] = [line.split() for line in text.splitlines() if line.startswith("map")]
         assert row[-2:] == [shown, shown]
 
 

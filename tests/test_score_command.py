@@ -14,7 +14,6 @@ from tests.support.data_folders import letor_files, trec_files, write_folder
 from trainables.config.keys import TrainingRun
 from trainables.data.instances import make_instances
 from trainables.loops.instances import SplitInstances
-from tune_cl.cli import command_of
 from tune_cl.cli.training import NOT_FIXED, SHOWN, extremes
 
 ALL = "--set training.negatives=all"
@@ -55,10 +54,10 @@ def test_values_that_give_no_order_are_noted(scoring: str, word: str, console: C
 
 def test_a_pair_is_written_with_its_relevant_document_first(console: Console) -> None:
     """Query a wants d1 and b wants d2, each out of three judged documents."""
-    told, rows = score(console, trec_files(runs=False), f"bm25_std {ALL}")
+    _, rows = score(console, trec_files(runs=False), f"bm25_std {ALL}")
     pairs = {(query, documents) for query, documents, _ in rows}
     assert pairs == {("train-a", "d1 d2"), ("train-a", "d1 d3"), ("train-b", "d2 d1"), ("train-b", "d2 d3")}
-    shown, value = command_of("score").render(told), float(rows[0][2])
+    shown, value = console.call(f"score data bm25_std {ALL} --output d.tsv").out, float(rows[0][2])
     assert f"{value:.4g}  {rows[0][0]}\n" in shown and f"{value:.4g}" != f"{value:.3g}"
     assert all(text in shown for text in ("easiest:", "hardest:", "query: dog running", "relevant: the dog ran"))
 
@@ -74,8 +73,8 @@ def test_examples_are_of_different_queries() -> None:
     split = data.splits["train"]
     instances = make_instances(split, True, "all", 1)
     found = extremes(SplitInstances(TrainingRun(), data, split, instances), np.arange(len(instances), dtype=np.float64))
-    assert all(len({example["query_id"] for example in examples}) == SHOWN for examples in found.values())
-    assert found["easiest"][0]["value"] == 0 and found["hardest"][0]["value"] == len(instances) - 1
+    assert all(len({example.query_id for example in examples}) == SHOWN for examples in found.values())
+    assert found["easiest"][0].value == 0 and found["hardest"][0].value == len(instances) - 1
 
 
 def test_a_negative_that_is_drawn_anew_has_no_document(console: Console) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
 from shlex import quote
 from statistics import fmean
@@ -35,10 +36,39 @@ RANKER = "ranker"  # likewise, of the trained ranker
 CONFIG = "config.yaml"  # the complete configuration, in the output
 
 
-def train_and_rank(run: TrainingRun, output: Path, overrides: Flat, test: bool) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class TrainingFacts:
+    """The fields of `tune-cl train --json`.
+
+    dev, dev_best       the metric on dev after each iteration, and its best value
+    best_iteration      the iteration (from 1) that reached it
+    test                all metrics on test; None if the training was not asked to read it
+    run_file            the ranking of dev, or of test if that was asked for, as a TREC run; of classes, predictions
+    checkpoint          the folder of the ranker with the best weights
+    samples_per_second  mean over the iterations
+    """
+
+    metric: str
+    dev: list[float]
+    dev_best: float
+    best_iteration: int
+    test: dict[str, float] | None
+    run_file: Path
+    checkpoint: Path
+    samples_per_second: float
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """For --json."""
+        facts = {one.name: getattr(self, one.name) for one in fields(TrainingFacts)}
+        facts |= {"run_file": str(self.run_file), "checkpoint": str(self.checkpoint)}
+        return {name: value for name, value in facts.items() if name != "test" or value is not None}
+
+
+def train_and_rank(run: TrainingRun, output: Path, overrides: Flat, test: bool) -> TrainingFacts:
     """Trains, or goes on from the last saved iteration, then ranks dev by the best weights or, with `test`, the test
-    split, and evaluates that. Returns the document of `tune-cl train`; `overrides`: the keys that the user gave one by
-    one, for a note on those without effect."""
+    split, and evaluates that. `overrides`: the keys that the user gave one by one, for a note on those without
+    effect."""
     from trainables.training.factory import training_notes  # imports torch: input first
     from trainables.training.prepared import prepare
 
@@ -135,7 +165,7 @@ def _progress(training: RankerTraining, metrics: dict[str, float]) -> str:
     )
 
 
-def _finish(training: RankerTraining, output: Path, name: str) -> dict[str, Any]:
+def _finish(training: RankerTraining, output: Path, name: str) -> TrainingFacts:
     """Ranks the split `name` by the best weights, once, and saves the run and the ranker."""
     from trainables.evaluation.per_query import evaluator_of, scores_file, write_scores
     from trainables.training.trainer import test_metrics
@@ -146,21 +176,21 @@ def _finish(training: RankerTraining, output: Path, name: str) -> dict[str, Any]
     split = data.splits[name]
     run_file = scores_file(output, name, data)
     write_scores(run_file, split, data, scores, run.ranker["name"])
-    tested = {"test": test_metrics(run, training.prepared, split, scores)} if name == "test" else {}
+    tested = test_metrics(run, training.prepared, split, scores) if name == "test" else None
     command = f"tune-cl train {quote(str(output / CONFIG))}"
     write_text(output / CONFIG, yaml.safe_dump(run.model_dump(), sort_keys=False))
     dev = training.best_value
     if not training.has_best:  # it was not trained
         ranked, of_dev = training.ranked("dev")
         dev = training.evaluate(of_dev, evaluator_of(ranked, ranked.splits["dev"], run.evaluation.relevance_level))
-    write_card(output / RANKER, Facts(run, data, dev, training.best_iteration, command, tested.get("test")))
-    return {
-        "dev": [row[dev_key(run.metric)] for row in training.history],
-        "best_iteration": training.best_iteration,
-        "dev_best": dev,
-        **tested,
-        "run_file": str(run_file),
-        "checkpoint": str(output / RANKER),
-        "samples_per_second": fmean(row["samples_per_second"] for row in training.history) if training.history else 0.0,
-        "metric": run.metric,
-    }
+    write_card(output / RANKER, Facts(run, data, dev, training.best_iteration, command, tested))
+    return TrainingFacts(
+        metric=run.metric,
+        dev=[row[dev_key(run.metric)] for row in training.history],
+        dev_best=dev,
+        best_iteration=training.best_iteration,
+        test=tested,
+        run_file=run_file,
+        checkpoint=output / RANKER,
+        samples_per_second=fmean(row["samples_per_second"] for row in training.history) if training.history else 0.0,
+    )

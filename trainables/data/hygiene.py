@@ -2,55 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
 from trainables.data.columns import RankingData, Split
 
 
-def hygiene(data: RankingData, relevance_level: int = 1) -> dict[str, Any]:
-    """`{"splits": {name: ...}, "shared": [{splits, queries, documents, document_texts}, ...]}`.
+@dataclass(frozen=True)
+class GroupSizes:
+    """How many candidates a query has."""
 
-    Per split: queries, candidates, group_sizes {min, median, mean, max}, judged_share of the candidates,
-    positives_per_query (judged, candidates or not), queries_without_positive and positives_not_candidates; for
-    classification, classes {name: pairs} instead of all but the first two.
-    Shared by two splits: query texts, candidate documents (by id) and their texts. Texts are equal if they differ only
-    in case and white space; if documents have no text, only ids are compared.
+    min: int
+    median: float
+    mean: float
+    max: int
+
+
+@dataclass(frozen=True)
+class RankingSplit:
+    """What a split to rank holds.
+
+    judged_share              of its candidates
+    positives_per_query       judged, candidates or not
+    queries_without_positive  those with no judged relevant document
+    positives_not_candidates  relevant documents that no ranking can contain
     """
-    return {
-        "splits": {name: _describe(data, split, relevance_level) for name, split in data.splits.items()},
-        "shared": _shared(data),
-    }
+
+    queries: int
+    candidates: int
+    group_sizes: GroupSizes
+    judged_share: float
+    positives_per_query: float
+    queries_without_positive: int
+    positives_not_candidates: int
 
 
-def _describe(data: RankingData, split: Split, relevance_level: int) -> dict[str, Any]:
+@dataclass(frozen=True)
+class ClassSplit:
+    """What a split to classify holds. classes: pairs of each."""
+
+    queries: int
+    candidates: int
+    classes: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class SharedParts:
+    """What two splits have in common: query texts, candidate documents (by id) and their texts. Texts are equal if they
+    differ only in case and white space; of documents without texts, only ids are compared."""
+
+    splits: tuple[str, str]
+    queries: int
+    documents: int
+    document_texts: int
+
+
+def described(data: RankingData, relevance_level: int = 1) -> dict[str, RankingSplit | ClassSplit]:
+    """What each split holds."""
+    return {name: _describe(data, split, relevance_level) for name, split in data.splits.items()}
+
+
+def _describe(data: RankingData, split: Split, relevance_level: int) -> RankingSplit | ClassSplit:
     sizes = split.sizes
-    described: dict[str, Any] = {"queries": len(split), "candidates": len(split.document)}
     if data.task == "classification":
-        counts = np.bincount(split.grade, minlength=len(data.classes))
-        return described | {"classes": dict(zip(data.classes, counts.tolist(), strict=True))}
+        counts = np.bincount(split.grade, minlength=len(data.classes)).tolist()
+        return ClassSplit(len(split), len(split.document), dict(zip(data.classes, counts, strict=True)))
     owner = np.repeat(np.arange(len(split)), np.diff(split.judged_offsets))
     positives = np.bincount(owner[split.judged_grade >= relevance_level], minlength=len(split))
     candidates = int((split.grade >= relevance_level).sum())
-    return described | {
-        "group_sizes": {
-            "min": int(sizes.min()),
-            "median": float(np.median(sizes)),
-            "mean": float(sizes.mean()),
-            "max": int(sizes.max()),
-        },
-        "judged_share": float((split.grade >= 0).mean()) if len(split.grade) else 0.0,
-        "positives_per_query": float(positives.mean()),
-        "queries_without_positive": int((positives == 0).sum()),
-        "positives_not_candidates": int(positives.sum()) - candidates,
-    }
+    return RankingSplit(
+        queries=len(split),
+        candidates=len(split.document),
+        group_sizes=GroupSizes(int(sizes.min()), float(np.median(sizes)), float(sizes.mean()), int(sizes.max())),
+        judged_share=float((split.grade >= 0).mean()) if len(split.grade) else 0.0,
+        positives_per_query=float(positives.mean()),
+        queries_without_positive=int((positives == 0).sum()),
+        positives_not_candidates=int(positives.sum()) - candidates,
+    )
 
 
-def _shared(data: RankingData) -> list[dict[str, Any]]:
+def shared_parts(data: RankingData) -> list[SharedParts]:
+    """What each two splits share."""
     has_texts = data.features is None
     queries, documents, texts = {}, {}, {}
     for name, split in data.splits.items():
@@ -58,12 +94,7 @@ def _shared(data: RankingData) -> list[dict[str, Any]]:
         queries[name] = query_keys(data, split)
         texts[name] = _keys(data.documents[row] for row in documents[name] if has_texts)
     return [
-        {
-            "splits": [one, two],
-            "queries": _common(queries[one], queries[two]),
-            "documents": _common(documents[one], documents[two]),
-            "document_texts": _common(texts[one], texts[two]),
-        }
+        SharedParts((one, two), *(_common(part[one], part[two]) for part in (queries, documents, texts)))
         for one, two in combinations(data.splits, 2)
     ]
 

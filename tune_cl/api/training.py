@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from trainables.config.task_fit import require_usable
 from trainables.core.errors import Interrupted
@@ -17,45 +16,20 @@ from tune_cl.api.rankers import Ranker, load_ranker
 from tune_cl.api.session import working
 from tune_cl.experiment.load import Overrides, Source, load_training_run, parse_overrides
 from tune_cl.experiment.paths import absolute
-from tune_cl.run_training import default_output, train_and_rank
+from tune_cl.run_training import TrainingFacts, default_output, train_and_rank
 
 
-@dataclass(frozen=True)
-class TrainedRun:
-    """A training that has ended. `folder` holds its ranker, run and state; `document` is that of `tune-cl train
-    --json`."""
+@dataclass(frozen=True, kw_only=True)
+class TrainedRun(TrainingFacts):
+    """A training that has ended, with a field for each of `tune-cl train --json`, which `document` is. `folder` holds
+    its ranker, run and state."""
 
     folder: Path
-    document: dict[str, Any]
 
     @cached_property
     def ranker(self) -> Ranker:
         """The ranker with the weights that were best on dev."""
-        return load_ranker(self.document["checkpoint"])
-
-    @property
-    def metric(self) -> str:
-        return self.document["metric"]
-
-    @property
-    def dev(self) -> list[float]:
-        """The metric on dev after each iteration."""
-        return self.document["dev"]
-
-    @property
-    def best_iteration(self) -> int:
-        """The iteration (from 1) with the highest value on dev."""
-        return self.document["best_iteration"]
-
-    @property
-    def test(self) -> dict[str, float] | None:
-        """All metrics on test; None if the training was not asked to read it."""
-        return self.document.get("test")
-
-    @property
-    def run_file(self) -> Path:
-        """The ranking of dev, or of test if that was asked for, as a TREC run; for classes, their predictions."""
-        return Path(self.document["run_file"])
+        return load_ranker(self.checkpoint)
 
 
 def train(
@@ -93,7 +67,7 @@ def train(
         run = run.model_copy(update={"data": run.data.model_copy(update={"source": source})})
         require_folder("--output", folder)
         try:
-            return TrainedRun(folder, train_and_rank(run, folder, overrides, test))
+            return TrainedRun(folder=folder, **vars(train_and_rank(run, folder, overrides, test)))
         except KeyboardInterrupt:
             message = "stopped; saved iterations are kept. The same call of tune_cl.train goes on"
             raise Interrupted(message) from None

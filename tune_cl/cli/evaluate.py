@@ -5,15 +5,18 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from trainables.core.prose import say
 from trainables.evaluation.metrics import METRIC_FORMS
-from trainables.evaluation.runs import CORRECTION, USUAL, evaluate
+from trainables.evaluation.runs import CORRECTION, USUAL, Comparison, Evaluation, evaluate
 from trainables.evaluation.significance import CORRECTIONS
 from tune_cl.cli import Command
 from tune_cl.cli.options import DATA_HELP, add_overrides, add_split
 from tune_cl.cli.tables import table
+
+if TYPE_CHECKING:
+    from tune_cl.run_baseline import BaselineRun
 
 
 class EvaluateCommand(Command):
@@ -33,30 +36,34 @@ class EvaluateCommand(Command):
         )
         parser.add_argument("--correction", help=f"{', '.join(CORRECTIONS)} (default {CORRECTION})")
 
-    def execute(self, options: Namespace) -> dict[str, Any]:
+    def execute(self, options: Namespace) -> Evaluation:
         correction = options.correction or CORRECTION
         found = evaluate(options.qrels, options.runs, options.metrics, options.relevance_level, correction)
         if options.correction and len(options.runs) == 1:
             say("note: without effect on one run: --correction")
-        return found.document
+        return found
 
-    def render(self, document: Mapping[str, Any]) -> str:
-        """The document for people: the means, then each comparison with the first run."""
-        runs = document["runs"]
-        parts = [table(["run", *runs[0]["metrics"]], ([entry["run"], *entry["metrics"].values()] for entry in runs))]
-        for entry in runs:
-            if entry["queries_missing"]:
-                parts.append(f"{entry['run']} lacks {entry['queries_missing']} judged queries; they count 0.")
-        for entry in runs[1:]:
-            parts.append(f"{entry['run']} against {runs[0]['run']}, paired t-test over queries:\n{_comparison(entry)}")
+    def render(self, document: Evaluation) -> str:
+        """The means, then each comparison with the first run."""
+        first, runs = document.runs[0], document.runs
+        parts = [table(["run", *first.metrics], ([one.run, *one.metrics.values()] for one in runs))]
+        parts += [
+            f"{one.run} lacks {one.queries_missing} judged queries; they count 0."
+            for one in runs
+            if one.queries_missing
+        ]
+        parts += [
+            f"{one.run} against {first.run}, paired t-test over queries:\n{_comparison(one.vs_first)}"
+            for one in runs
+            if one.vs_first is not None
+        ]
         return "\n\n".join(parts)
 
 
-def _comparison(entry: Mapping[str, Any]) -> str:
+def _comparison(tests: Mapping[str, Comparison]) -> str:
     columns = ["metric", "difference", "95 % from", "to", "t", "p", "p adjusted"]
     rows = (
-        [name, test["difference"], *test["ci95"], test["t"], _p(test["p"]), _p(test["p_adjusted"])]
-        for name, test in entry["vs_first"].items()
+        [name, test.difference, *test.ci95, test.t, _p(test.p), _p(test.p_adjusted)] for name, test in tests.items()
     )
     return table(columns, rows)
 
@@ -87,21 +94,19 @@ class BaselineCommand(Command):
         parser.add_argument("--output", type=Path, help="run file (default: BASELINE.SETTING.SPLIT.run.txt)")
         add_overrides(parser)
 
-    def execute(self, options: Namespace) -> dict[str, Any]:
+    def execute(self, options: Namespace) -> BaselineRun:
         from tune_cl.run_baseline import BaselineRequest, rank_baseline
 
         request = BaselineRequest(
             options.baseline, options.split, options.tune, options.optimize_on_test, options.retrieve
         )
-        return rank_baseline(request, options.data, options.overrides, options.output, writes=True).document
+        return rank_baseline(request, options.data, options.overrides, options.output, writes=True)
 
-    def render(self, document: dict[str, Any]) -> str:
-        params = ", ".join(f"{key} {value}" for key, value in document["params"].items())
-        tuned = document["chosen"]
-        how = f"{document['setting']}: {params}"
-        if tuned:
-            where = "dev" if document["setting"] == "tuned" else "test itself: a bound, not a fair baseline"
-            how += f" (best {tuned['metric']} {tuned['value']:.4f} of {tuned['points']} settings on {where})"
-        head = f"{document['queries']} {document['split']} queries, ranked: {document['ranked']}"
-        metrics = table(["metric", document["split"]], document["metrics"].items())
-        return "\n\n".join([f"{head}\n{how}", metrics, f"run written to {document['run_file']}"])
+    def render(self, document: BaselineRun) -> str:
+        how = f"{document.setting}: {', '.join(f'{key} {value}' for key, value in document.params.items())}"
+        if tuned := document.chosen:
+            where = "dev" if document.setting == "tuned" else "test itself: a bound, not a fair baseline"
+            how += f" (best {tuned.metric} {tuned.value:.4f} of {tuned.points} settings on {where})"
+        head = f"{document.queries} {document.split} queries, ranked: {document.ranked}"
+        metrics = table(["metric", document.split], document.metrics.items())
+        return "\n\n".join([f"{head}\n{how}", metrics, f"run written to {document.run_file}"])

@@ -7,7 +7,7 @@ import math
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from shlex import quote
 from textwrap import shorten, wrap
@@ -36,6 +36,7 @@ COLOURS = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"  # of
 if TYPE_CHECKING:
     from trainables.loops.instances import SplitInstances
     from tune_cl.api.rankers import Ranker
+    from tune_cl.api.training import TrainedRun
 
 
 class TrainCommand(Command):
@@ -60,25 +61,21 @@ class TrainCommand(Command):
         parser.add_argument("--test", action="store_true", help=help_of_test)
         add_overrides(parser)
 
-    def execute(self, options: Namespace) -> dict[str, Any]:
+    def execute(self, options: Namespace) -> TrainedRun:
         from tune_cl.api.training import train
 
         try:
             given = options.space, options.data, options.ranker, options.overrides, options.output
-            return train(*given, test=options.test).document
+            return train(*given, test=options.test)
         except KeyboardInterrupt:
             raise Interrupted(f"stopped; saved iterations are kept. Go on with: {same_again(options)}") from None
 
-    def render(self, document: dict[str, Any]) -> str:
-        lines = [
-            f"best dev {document['metric']} {document['dev_best']:.4f} "
-            f"at iteration {document['best_iteration']} of {len(document['dev'])}",
-            "",
-        ]
-        if "test" in document:
-            lines += [table(["metric", "test"], document["test"].items()), ""]
-        lines += [f"run     {document['run_file']}", f"ranker  {document['checkpoint']}"]
-        return "\n".join(lines)
+    def render(self, document: TrainedRun) -> str:
+        at = f"at iteration {document.best_iteration} of {len(document.dev)}"
+        lines = [f"best dev {document.metric} {document.dev_best:.4f} {at}", ""]
+        if document.test:
+            lines += [table(["metric", "test"], document.test.items()), ""]
+        return "\n".join([*lines, f"run     {document.run_file}", f"ranker  {document.checkpoint}"])
 
 
 def same_again(options: Namespace) -> str:
@@ -280,7 +277,7 @@ class ScoreCommand(Command):
         parser.add_argument("--output", type=Path, help="TSV file (default: SCORING.SPLIT.tsv)")
         add_overrides(parser)
 
-    def execute(self, options: Namespace) -> dict[str, Any]:
+    def execute(self, options: Namespace) -> Difficulties:
         from trainables.loops.instances import difficulties, instances_of
         from tune_cl.experiment.load import load_training_run
 
@@ -291,35 +288,61 @@ class ScoreCommand(Command):
         values = scored.values
         with output_file(output) as file:
             write_text(file, "".join(_lines(part, values)))
-        return {
-            "count": len(values),
-            "min": float(values.min()),
-            "max": float(values.max()),
-            "mean": float(values.mean()),
-            "seconds": scored.seconds,
-            "cached": scored.cached,
-            "output": str(output),
-            "examples": extremes(part, values),
-        }
+        return Difficulties(
+            count=len(values),
+            min=float(values.min()),
+            max=float(values.max()),
+            mean=float(values.mean()),
+            seconds=scored.seconds,
+            cached=scored.cached,
+            output=str(output),
+            examples=extremes(part, values),
+        )
 
-    def render(self, document: dict[str, Any]) -> str:
-        examples = document["examples"]
-        values = {key: value for key, value in document.items() if key != "examples"}
-        return table(["", "value"], values.items()) + "\n" + as_text(examples)
+    def document(self, result: Difficulties) -> object:
+        return asdict(result)
+
+    def render(self, document: Difficulties) -> str:
+        values = {name: value for name, value in vars(document).items() if name != "examples"}
+        return table(["", "value"], values.items()) + "\n" + as_text(document.examples)
 
 
-def extremes(part: SplitInstances, values: np.ndarray) -> dict[str, list[dict[str, Any]]]:
+@dataclass(frozen=True)
+class ScoredExample:
+    """An instance with its difficulty, its texts cut to LETTERS. `label`: relevant, other, or a pair's class."""
+
+    value: float
+    query_id: str
+    query: str
+    document: str
+    label: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difficulties:
+    """The fields of `tune-cl score --json`. cached: whether they were computed before."""
+
+    count: int
+    min: float
+    max: float
+    mean: float
+    seconds: float
+    cached: bool
+    output: str
+    examples: Mapping[str, list[ScoredExample]]
+
+
+def extremes(part: SplitInstances, values: np.ndarray) -> dict[str, list[ScoredExample]]:
     """The SHOWN easiest and hardest instances, on each side of different queries, most extreme first."""
     examples = {}
     for name, order in (("easiest", easy_first(values)), ("hardest", easy_first(values, anti=True))):
         _, first = np.unique(part.instances.query[order], return_index=True)
         rows = order[np.sort(first)[:SHOWN]].tolist()
-        examples[name] = [{"value": float(values[row])} | _example(part, row) for row in rows]
+        examples[name] = [_example(part, row, float(values[row])) for row in rows]
     return examples
 
 
-def _example(part: SplitInstances, row: int) -> dict[str, Any]:
-    """An instance, its texts cut to LETTERS. `label`: relevant, other, or a pair's class."""
+def _example(part: SplitInstances, row: int, value: float) -> ScoredExample:
     data, split, instances = part.data, part.split, part.instances
     query = int(part.query[row])
     positive = int(instances.fixed_positive[row])
@@ -327,17 +350,17 @@ def _example(part: SplitInstances, row: int) -> dict[str, Any]:
     document = NOT_FIXED if shown == DRAWN else data.documents[int(split.document[shown])]
     texts = [shorten(text, LETTERS, placeholder=" ...") for text in (data.query_text(query), document)]
     label = "other" if positive == NONE else data.classes[split.grade[positive]] if data.classes else "relevant"
-    return {"query_id": data.query_ids[query], "query": texts[0], "document": texts[1], "label": label}
+    return ScoredExample(value, data.query_ids[query], *texts, label)
 
 
-def as_text(document: Mapping[str, list[dict[str, Any]]]) -> str:
-    """The examples of a document, a block each."""
+def as_text(examples: Mapping[str, list[ScoredExample]]) -> str:
+    """The examples of either end, a block each."""
     blocks = []
-    for name, examples in document.items():
+    for name, of_end in examples.items():
         blocks.append(f"\n{name}:")
-        for example in examples:
-            lines = [f"  {example['value']:.4g}  {example['query_id']}"]
-            lines += _indented("query: ", example["query"]) + _indented(f"{example['label']}: ", example["document"])
+        for example in of_end:
+            lines = [f"  {example.value:.4g}  {example.query_id}"]
+            lines += _indented("query: ", example.query) + _indented(f"{example.label}: ", example.document)
             blocks.append("\n".join(lines))
     return "\n".join(blocks)
 
