@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from typing import Any
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import wrapped
+from tune_cl.api.effects import SearchEffects
 from tune_cl.api.search import Search
 from tune_cl.cli import Command
 from tune_cl.cli.options import add_name, add_objective, add_session, training_options
@@ -32,16 +32,15 @@ class EffectsCommand(Command):
         add_objective(parser)
         add_session(parser)
 
-    def execute(self, options: Namespace) -> dict[str, Any]:
+    def execute(self, options: Namespace) -> SearchEffects:
         given = EffectsRequest.given(options)
         if "split" in given and "seeds" not in given:
             raise ConfigError(Problem("--split", "without --seeds", "--seeds 2 --split test; or neither"))
         search = Search.recorded(options.name, options.storage, options.tracking_uri)
-        found = search.effects(**given, **training_options(options))
-        return found.document
+        return search.effects(**given, **training_options(options))
 
-    def render(self, document: dict[str, Any]) -> str:
-        return text_of(FamilyEffects.of_document(document))
+    def render(self, document: SearchEffects) -> str:
+        return text_of(document.family)
 
 
 def text_of(found: FamilyEffects) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tune_cl.cli import COMMANDS, Command, command_of, parser_of
 from tune_cl.cli.options import DATA_HELP, add_overrides, keys
@@ -167,12 +167,22 @@ class ListCommand(Command):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("kind", choices=kinds(), help=", ".join(kinds()))
 
-    def execute(self, options: Namespace) -> list[dict[str, Any]]:
-        entries = kinds()[options.kind].entries.values()
-        return [{"name": entry.name, "summary": entry.summary, "source": _source(entry)} for entry in entries]
+    def execute(self, options: Namespace) -> list[Listed]:
+        return [Listed(one.name, one.summary, _source(one)) for one in kinds()[options.kind].entries.values()]
 
-    def render(self, document: list[dict[str, Any]]) -> str:
-        return table(["name", "summary", "source"], ([row["name"], row["summary"], row["source"]] for row in document))
+    def document(self, result: list[Listed]) -> object:
+        return [one._asdict() for one in result]
+
+    def render(self, document: list[Listed]) -> str:
+        return table(Listed._fields, document)
+
+
+class Listed(NamedTuple):
+    """A part that can be named in a configuration."""
+
+    name: str
+    summary: str
+    source: str
 
 
 def _source(entry: Entry[Any]) -> str:

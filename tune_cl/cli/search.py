@@ -13,7 +13,7 @@ import webbrowser
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryFile
@@ -213,7 +213,15 @@ class ReportCommand(Command):
         )
 
 
-COLUMNS = ("name", "data", "trials", "state", "verdict")
+@dataclass(frozen=True)
+class SearchEntry:
+    """A search in one line. trials, verdict: None of one that is damaged; without a verdict before `tune-cl confirm`."""
+
+    name: str
+    data: str | None
+    trials: int | None
+    state: str
+    verdict: str | None
 
 
 class SearchesCommand(Command):
@@ -222,35 +230,34 @@ class SearchesCommand(Command):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--storage", default=DEFAULT_STORAGE, help=STORAGE_HELP)
 
-    def execute(self, options: Namespace) -> list[dict[str, Any]]:
+    def execute(self, options: Namespace) -> list[SearchEntry]:
         """Raises ConfigError for a storage that cannot be used."""
         names = search_folder_of(options.storage, "").search_names()
         return [_entry(options.storage, name) for name in sorted(names)]
 
-    def render(self, document: list[dict[str, Any]]) -> str:
+    def document(self, result: list[SearchEntry]) -> object:
+        return [asdict(entry) for entry in result]
+
+    def render(self, document: list[SearchEntry]) -> str:
         if not document:
             return "no searches here yet; tune-cl run starts one"
-        return table(COLUMNS, ([row[name] for name in COLUMNS] for row in document))
+        return table([one.name for one in fields(SearchEntry)], (vars(entry).values() for entry in document))
 
 
-def _entry(storage: str, name: str) -> dict[str, Any]:
-    """A search in one line; of one that is damaged, what is wrong is said."""
+def _entry(storage: str, name: str) -> SearchEntry:
+    """A search; of one that is damaged, what is wrong is said."""
     try:
         return _described(existing_search_folder(storage, name))
     except DataError as error:
         say("\n".join(error.lines()))
-        return {"name": name, "data": None, "trials": None, "state": "damaged", "verdict": None}
+        return SearchEntry(name, None, None, "damaged", None)
 
 
-def _described(search_folder: SearchFolder) -> dict[str, Any]:
+def _described(search_folder: SearchFolder) -> SearchEntry:
     state, verdict = replay(read_events(search_folder.journal)), Search(search_folder).verdict
-    return {
-        "name": search_folder.name,
-        "data": state.data["name"],
-        "trials": len(state.trials),
-        "state": "finished" if state.end else "not finished",
-        "verdict": verdict.verdict if verdict else None,
-    }
+    ended = "finished" if state.end else "not finished"
+    answer = verdict.verdict if verdict else None
+    return SearchEntry(search_folder.name, state.data["name"], len(state.trials), ended, answer)
 
 
 HOST = "127.0.0.1"

@@ -7,7 +7,7 @@ import math
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from shlex import quote
 from textwrap import shorten, wrap
@@ -123,7 +123,7 @@ class RerankCommand(Command):
         parser.add_argument("--query", help="rank documents for this text")
         parser.add_argument("--documents", type=Path, help="file with one document a line")
 
-    def execute(self, options: Namespace) -> dict[str, Any]:
+    def execute(self, options: Namespace) -> Reranked:
         if (options.data is None) == (options.query is None) or (options.query is None) != (options.documents is None):
             raise UserError(
                 Problem("rerank", "needs one task", "either --data DATA, or --query TEXT with --documents FILE")
@@ -134,23 +134,61 @@ class RerankCommand(Command):
 
         with _of_checkpoint():
             ranker = load_ranker(options.checkpoint, precision=options.precision)
-        scored = {"precision": ranker.arithmetic} if ranker.arithmetic else {}
-        if options.query is None:
-            return {"run_file": str(ranker.rerank(options.data, options.split or SPLIT, options.output))} | scored
-        return _rank_texts(ranker, options) | scored
+        if options.query is not None:
+            return _rank_texts(ranker, options)
+        run_file = ranker.rerank(options.data, options.split or SPLIT, options.output)
+        return Reranked(precision=ranker.arithmetic, run_file=str(run_file))
 
-    def render(self, document: dict[str, Any]) -> str:
-        precision = f" ({document['precision']})" if "precision" in document else ""
-        if "run_file" in document:
-            return f"written to {document['run_file']}{precision}"
-        if "ranking" in document:
-            rows = [[row["doc"], row["score"], _start(row["text"])] for row in document["ranking"]]
+    def render(self, document: Reranked) -> str:
+        precision = f" ({document.precision})" if document.precision else ""
+        if document.run_file:
+            return f"written to {document.run_file}{precision}"
+        if document.ranking:
+            rows = [[row.doc, row.score, _start(row.text)] for row in document.ranking]
             return table(["doc", f"score{precision}", "text"], rows)
         rows = [
-            [row["doc"], row["class"], max(row["probabilities"].values()), _start(row["text"])]
-            for row in document["predictions"]
+            [row.doc, row.likeliest, max(row.probabilities.values()), _start(row.text)] for row in document.predictions
         ]
         return table(["doc", "class", "probability", "text"], rows)
+
+
+@dataclass(frozen=True)
+class RankedText:
+    """A document for a query."""
+
+    doc: str
+    score: float
+    text: str
+
+
+@dataclass(frozen=True)
+class ClassifiedText:
+    """A document with its likeliest class (`class` in JSON) and the probability of each."""
+
+    doc: str
+    likeliest: str
+    probabilities: Mapping[str, float]
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reranked:
+    """What `tune-cl rerank` made: a file of a split's ranking, or for one query a ranking or predictions of documents.
+    precision: of the scores; None of trees."""
+
+    precision: str | None
+    run_file: str | None = None
+    ranking: list[RankedText] = field(default_factory=list)
+    predictions: list[ClassifiedText] = field(default_factory=list)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """For --json: what was made."""
+        return {name: value for name, value in asdict(self, dict_factory=_in_json).items() if value}
+
+
+def _in_json(facts: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {"class" if name == "likeliest" else name: value for name, value in facts}
 
 
 @contextmanager
@@ -178,7 +216,7 @@ def _require_none_of_data(options: Namespace) -> None:
         raise UserError(Problem(f"--{key}", wrong[key], f"--data DATA, or no --{key}") for key in given)
 
 
-def _rank_texts(ranker: Ranker, options: Namespace) -> dict[str, Any]:
+def _rank_texts(ranker: Ranker, options: Namespace) -> Reranked:
     if not options.query.strip():
         raise UserError(Problem("--query", "is empty", "the words to rank documents for"))
     if not ranker.reads_texts:
@@ -186,23 +224,19 @@ def _rank_texts(ranker: Ranker, options: Namespace) -> dict[str, Any]:
     ids, texts = _documents(options.documents)
     if ranker.classes:
         logits = ranker.predict([(options.query, text) for text in texts])
-        return {"predictions": _predictions(ids, texts, ranker.classes, logits)}
-    ranked = ranker.rank(options.query, texts)
-    return {"ranking": [{"doc": ids[row], "score": score, "text": texts[row]} for row, score in ranked]}
+        predicted = _predictions(ids, texts, ranker.classes, logits)
+        return Reranked(precision=ranker.arithmetic, predictions=predicted)
+    ranked = [RankedText(ids[row], score, texts[row]) for row, score in ranker.rank(options.query, texts)]
+    return Reranked(precision=ranker.arithmetic, ranking=ranked)
 
 
 def _predictions(
     ids: list[str], texts: list[str], classes: tuple[str, ...], logits: np.ndarray
-) -> list[dict[str, Any]]:
+) -> list[ClassifiedText]:
     """The likeliest class of each document, and the probabilities of all classes, from logits [N, K]."""
     rows = probabilities(logits).tolist()
     return [
-        {
-            "doc": name,
-            "class": classes[row.index(max(row))],
-            "probabilities": dict(zip(classes, row, strict=True)),
-            "text": text,
-        }
+        ClassifiedText(name, classes[row.index(max(row))], dict(zip(classes, row, strict=True)), text)
         for name, text, row in zip(ids, texts, rows, strict=True)
     ]
 
