@@ -215,7 +215,7 @@ class ReportCommand(Command):
 
 @dataclass(frozen=True)
 class SearchEntry:
-    """A search in one line. trials, verdict: None of one that is damaged; without a verdict before `tune-cl confirm`."""
+    """A search in one line; of one that is damaged, name and state alone. verdict: None before `tune-cl confirm`."""
 
     name: str
     data: str | None
@@ -241,7 +241,7 @@ class SearchesCommand(Command):
     def render(self, document: list[SearchEntry]) -> str:
         if not document:
             return "no searches here yet; tune-cl run starts one"
-        return table([one.name for one in fields(SearchEntry)], (vars(entry).values() for entry in document))
+        return table([one.name for one in fields(SearchEntry)], ([*vars(entry).values()] for entry in document))
 
 
 def _entry(storage: str, name: str) -> SearchEntry:
