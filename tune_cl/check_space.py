@@ -81,6 +81,7 @@ def check_space(experiment: Experiment, storage: str) -> SpaceCheck:
 def unmeasured(experiment: Experiment) -> SpaceCheck:
     """What a search of the space does, without its data and seconds."""
     space, search, at_a_time = experiment.space, experiment.search, _at_a_time(experiment.search)
+    forecast = forecast_of(experiment, at_a_time)
     return SpaceCheck(
         space=experiment.name,
         data=experiment.value("data.source"),
@@ -104,7 +105,9 @@ def unmeasured(experiment: Experiment) -> SpaceCheck:
         plain=experiment.plain_words,
         at_a_time=at_a_time,
         budgets=search.budgets,
-        **forecast_of(experiment, at_a_time),
+        trials=forecast["trials"],
+        iterations_at_most=forecast["iterations_at_most"],
+        iterations_expected=forecast["iterations_expected"],
     )
 
 

@@ -382,9 +382,10 @@ def _example(part: SplitInstances, row: int, value: float) -> ScoredExample:
     positive = int(instances.fixed_positive[row])
     shown = positive if positive != NONE else int(instances.negative[row])
     document = NOT_FIXED if shown == DRAWN else data.documents[int(split.document[shown])]
-    texts = [shorten(text, LETTERS, placeholder=" ...") for text in (data.query_text(query), document)]
+    texts = data.query_text(query), document
+    asked, answer = (shorten(text, LETTERS, placeholder=" ...") for text in texts)
     label = "other" if positive == NONE else data.classes[split.grade[positive]] if data.classes else "relevant"
-    return ScoredExample(value, data.query_ids[query], *texts, label)
+    return ScoredExample(value, data.query_ids[query], asked, answer, label)
 
 
 def as_text(examples: Mapping[str, list[ScoredExample]]) -> str:
