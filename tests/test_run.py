@@ -35,7 +35,8 @@ from tune_cl.history.tracking_uri import resolve_tracking_uri
 pytestmark = pytest.mark.slow
 
 AT_A_TERMINAL = """
-import fcntl, sys, termios
+import fcntl, signal, sys, termios
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under `nohup` it is ignored
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 from tune_cl.cli import console
 console()
