@@ -97,9 +97,9 @@ def summary(cells: Sequence[CellEffects]) -> str:
     return (
         f"Over {len(cells)} combinations of data, ranker and training labels ({trainings:,} trainings), a curriculum "
         f"changes MAP (nDCG@10 of LambdaMART) by {effect(pool)} on average against the same training without it; over "
-        f"the {sets.cells} data sets, by {effect(sets)}. The interval lies above 0 in {sides[1]} combinations, and below "
-        f"in {sides[-1]}. But curricula differ among themselves by more than seeds and queries explain in {differ} of "
-        f"{len(cells)}."
+        f"the {sets.cells} data sets, by {effect(sets)}. The interval lies above 0 in {sides[1]} combinations, and "
+        f"below in {sides[-1]}. But curricula differ among themselves by more than seeds and queries explain in "
+        f"{differ} of {len(cells)}."
     )
 
 
