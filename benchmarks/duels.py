@@ -56,12 +56,11 @@ def fought(duel: Mapping[str, Any], swapped: bool, data: Path, memory: Path) -> 
     name, began = name_of(duel, swapped), time.monotonic()
     try:
         search = tune_cl.open_search(name, memory)
-        assert isinstance(search, tune_cl.Search)
-        search.resume()
     except ConfigError:
         source = source_of(duel, swapped, data, memory)
         search = tune_cl.run(duel["space"], source, name=name, storage=memory, overrides=duel.get("set", {}))
-        assert isinstance(search, tune_cl.Search)
+    assert isinstance(search, tune_cl.Search)
+    search.resume()  # if it was killed
     noisy = any(key.startswith(NOISE) for key in duel.get("set", {})) or duel["space"] == "noisy_labels"
     verdict = search.confirm(seeds=PLAN["seeds"], new_noise=noisy)
     return row_of(verdict) | {"seconds": round(time.monotonic() - began)}

@@ -16,6 +16,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, is_dataclass
 from importlib import import_module
 from inspect import cleandoc
 from itertools import pairwise
@@ -74,8 +75,12 @@ class Command:
         raise NotImplementedError
 
     def document(self, result: Any) -> Any:
-        """What --json prints of a result."""
-        return getattr(result, "document", result)
+        """What --json prints of a result, or of each of several: its `document`, else its fields."""
+        if isinstance(result, list):
+            return [self.document(each) for each in result]
+        if hasattr(result, "document"):
+            return result.document
+        return asdict(result) if is_dataclass(result) and not isinstance(result, type) else result
 
     def render(self, document: Any) -> str:
         """The result as text."""

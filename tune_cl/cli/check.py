@@ -10,7 +10,7 @@ import sys
 import tempfile
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import metadata, requires, version
 from pathlib import Path
 
@@ -54,9 +54,6 @@ class CheckCommand(Command):
     def execute(self, options: Namespace) -> SpaceCheck:
         experiment = requested_experiment(**experiment_options(options), objective=objective_option(options))
         return check_space(experiment, options.storage)
-
-    def document(self, result: SpaceCheck) -> object:
-        return asdict(result)
 
     def render(self, document: SpaceCheck) -> str:
         rows = {topic: text for topic, text in _by_topic(document).items() if text}
@@ -161,9 +158,6 @@ class DoctorCommand(Command):
         checks |= {name: folder(name, path) for name, path in folders.items()}
         checks |= {"memory": memory, "GPU": gpu, "Java": java, "Ray": ray, "hub": hub}
         return [_done(name, check) for name, check in checks.items()]
-
-    def document(self, result: list[Check]) -> object:
-        return [asdict(check) for check in result]
 
     def render(self, document: list[Check]) -> str:
         rows = [("ok" if each.ok else "FAILED" if each.needed else "-", each.name, each.found) for each in document]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from tune_cl.cli import COMMANDS, Command, command_of, parser_of
 from tune_cl.cli.options import DATA_HELP, add_overrides, keys
@@ -170,14 +171,12 @@ class ListCommand(Command):
     def execute(self, options: Namespace) -> list[Listed]:
         return [Listed(one.name, one.summary, _source(one)) for one in kinds()[options.kind].entries.values()]
 
-    def document(self, result: list[Listed]) -> object:
-        return [one._asdict() for one in result]
-
     def render(self, document: list[Listed]) -> str:
-        return table(Listed._fields, document)
+        return table(["name", "summary", "source"], ([one.name, one.summary, one.source] for one in document))
 
 
-class Listed(NamedTuple):
+@dataclass(frozen=True)
+class Listed:
     """A part that can be named in a configuration."""
 
     name: str

@@ -13,7 +13,7 @@ import webbrowser
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryFile
@@ -234,9 +234,6 @@ class SearchesCommand(Command):
         """Raises ConfigError for a storage that cannot be used."""
         names = search_folder_of(options.storage, "").search_names()
         return [_entry(options.storage, name) for name in sorted(names)]
-
-    def document(self, result: list[SearchEntry]) -> object:
-        return [asdict(entry) for entry in result]
 
     def render(self, document: list[SearchEntry]) -> str:
         if not document:

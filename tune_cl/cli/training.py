@@ -333,9 +333,6 @@ class ScoreCommand(Command):
             examples=extremes(part, values),
         )
 
-    def document(self, result: Difficulties) -> object:
-        return asdict(result)
-
     def render(self, document: Difficulties) -> str:
         values = {name: value for name, value in vars(document).items() if name != "examples"}
         return table(["", "value"], values.items()) + "\n" + as_text(document.examples)
