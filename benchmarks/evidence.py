@@ -69,6 +69,11 @@ class Cell:
         return STUDY["cells"].index([self.data, self.ranker, self.labels])
 
     @property
+    def plan(self) -> Mapping[str, Any]:
+        """The study, with the numbers of curricula and seeds of this cell."""
+        return {**STUDY, **STUDY["smaller"].get(self.ranker, {})}
+
+    @property
     def keys(self) -> Flat:
         """What it sets beside its space."""
         keys: Flat = {"ranker.name": self.ranker}
@@ -90,16 +95,16 @@ class Cell:
 # -- curricula -----------------------------------------------------------------------------------------------------
 
 
-def curricula(experiment: Experiment, number: int) -> list[Flat]:
-    """The curricula of cell `number`: those that all cells of its space have, then its own."""
+def curricula(experiment: Experiment, cell: Cell) -> list[Flat]:
+    """The curricula of a cell: those that all cells of its space have, then its own."""
     leaves = list(experiment.space.leaves)
     places = qmc.Sobol(len(leaves), seed=0).random(DRAWS)  # pyright: ignore[reportCallIssue]
     known = [fixed for point in published() if (fixed := projected(experiment, point)) is not None]
-    first = FIRST_OWN * (number + 1)
+    first, common = FIRST_OWN * (cell.number + 1), cell.plan["common"]
     shared = chain(zip(known, places, strict=False), (({}, place) for place in places[len(known) : FIRST_OWN]))
     own = (({}, place) for place in places[first : first + FIRST_OWN])
     found: dict[str, Flat] = {}
-    for most, draws in ((STUDY["common"], shared), (STUDY["common"] + STUDY["own"], own)):
+    for most, draws in ((common, shared), (common + cell.plan["own"], own)):
         for fixed, place in draws:
             at = dict(zip(leaves, place.tolist(), strict=True))
             point = experiment.space.decide(lambda key, leaf, at=at: leaf.at(at[key]), given=fixed)
@@ -127,7 +132,7 @@ class Work:
 
     @cached_property
     def points(self) -> list[Flat]:
-        return curricula(self.experiment(0), self.cell.number)
+        return curricula(self.experiment(0), self.cell)
 
     def experiment(self, seed: int) -> Experiment:
         return self.cell.experiment(self.data, seed)
@@ -297,7 +302,7 @@ def row_of(cell: Cell, options: argparse.Namespace, known: Sequence[Mapping[str,
     if found is None:
         return start | {"dropped": True}
     work, began = Work(found, options.data, options.memory), time.perf_counter()
-    pairs, seeds = list(range(len(work.points))), STUDY["seeds"]
+    pairs, seeds = list(range(len(work.points))), cell.plan["seeds"]
     work.train(pairs, seeds)
     done = work.done()
     failed = {pair: row["failed"] for (pair, _, _), row in done.items() if "failed" in row}

@@ -93,7 +93,9 @@ class CellEffects:
     @cached_property
     def fractions(self) -> list[tuple[float, float, float]]:
         """For each of GAINS the fraction of curricula with a larger true gain, and its interval; last, the fraction
-        that loses more than LOSS."""
+        that loses more than LOSS. Empty for one seed, which does not tell true gains from noise."""
+        if self.main.seeds == 1:
+            return []
         cube = clustered_cube(self.differences(self.row["metric"]), self.stored["clusters"])
         *gains, (kept, low, high) = fractions_above(cube, (*GAINS, -LOSS))
         return [*gains, (abs(1 - kept), abs(1 - high), abs(1 - low))]  # no negative zero

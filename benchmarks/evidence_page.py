@@ -34,6 +34,7 @@ from benchmarks.evidence_effects import (
     recorded_effects,
 )
 from benchmarks.pages import put
+from trainables.evaluation.effects import Effects
 from trainables.evaluation.significance import LEVEL, adjust
 from tune_cl.effects.words import value_name
 from tune_cl.report.wording import interval_words, p_value, signed
@@ -93,14 +94,19 @@ def summary(cells: Sequence[CellEffects]) -> str:
     """The pooled answer."""
     pool, sets = pooled_effects(cells), by_data_set(cells)
     sides, differ = Counter(direction(cell.main.mean_ci95) for cell in cells), len(differing(cells))
-    trainings = sum(2 * len(cell.row["pairs"]) * len(STUDY["seeds"]) for cell in cells)
+    trainings = sum(2 * cell.main.pairs * cell.main.seeds for cell in cells)
     return (
         f"Over {len(cells)} combinations of data, ranker and training labels ({trainings:,} trainings), a curriculum "
         f"changes MAP (nDCG@10 of LambdaMART) by {effect(pool)} on average against the same training without it; over "
         f"the {sets.cells} data sets, by {effect(sets)}. The interval lies above 0 in {sides[1]} combinations, and "
         f"below in {sides[-1]}. But curricula differ among themselves by more than seeds and queries explain in "
-        f"{differ} of {len(cells)}."
+        f"{differ} of {len(told_apart(cells))}."
     )
+
+
+def told_apart(cells: Sequence[CellEffects]) -> list[CellEffects]:
+    """The cells with more than one seed, which show how much curricula differ."""
+    return [cell for cell in cells if cell.fractions]
 
 
 def differing(cells: Sequence[CellEffects]) -> list[str]:
@@ -113,9 +119,9 @@ def answer(rows: Sequence[Row]) -> str:
     cells = cells_of(rows)
     tested = [(cell.best["difference"], p) for cell, p in zip(cells, adjust(p_values(cells)), strict=True)]
     better, worse = (sum(p <= 1 - LEVEL and sign * found > 0 for found, p in tested) for sign in (1, -1))
-    most, *others = sorted(cells, key=lambda cell: -cell.fractions[1][0])
+    most, *others = sorted(told_apart(cells), key=lambda cell: -cell.fractions[1][0])
     large, least, largest = most.fractions[1]
-    lost = np.mean([cell.fractions[2][0] for cell in cells])
+    lost = np.mean([cell.fractions[2][0] for cell in told_apart(cells)])
     return "\n\n".join([
         summary(cells),
         f"They differ in {'; '.join(differing(cells)) or 'none'}. In {where(most.row)}, {large:.0%} [{least:.0%}, "
@@ -133,11 +139,10 @@ def answer(rows: Sequence[Row]) -> str:
 def of_recorded(study: str) -> str:
     """What all curricula of a small space change that was trained for `search_quality.py`."""
     found = recorded_effects(study)
-    low, high = found.sd_true_ci95 or (0.0, 0.0)
     return (
         f"All {found.pairs} curricula of a small space on {RECORDED[study]}, {found.seeds} seeds each, change MAP by "
-        f"{signed(found.mean)} {interval_words(found.mean_ci95)} on these test queries (true SD {found.sd_true:.4f} "
-        f"[{low:.4f}, {high:.4f}])."
+        f"{signed(found.mean)} {interval_words(found.mean_ci95)} on these test queries (true SD "
+        f"{true_sd(found)})."
     )
 
 
@@ -193,18 +198,25 @@ def table_of_cells(cells: Sequence[CellEffects]) -> Iterator[str]:
     yield line("**all, pooled**", "", f"**{pools[0]}**", "", pools[1], *[""] * 6)
     for cell in cells:
         main, ndcg, best = cell.main, cell.effects("ndcg@10"), cell.best
-        low, high = main.sd_true_ci95 or (0.0, 0.0)
+        fractions = [f"{one:.0%} [{least:.0%}, {most:.0%}]" for one, least, most in cell.fractions]
         yield line(
             where(cell.row) + " + BM25" * cell.row["checks"][-1]["first_stage"],
             f"{cell.plain:.4f}",
             f"{signed(main.mean)} {interval_words(main.mean_ci95)}",
             signed(cell.median),
             f"{signed(ndcg.mean)} {interval_words(ndcg.mean_ci95)}",
-            f"{main.sd_true:.4f} [{low:.4f}, {high:.4f}]",
-            *(f"{one:.0%} [{least:.0%}, {most:.0%}]" for one, least, most in cell.fractions),
+            true_sd(main),
+            *(fractions or [""] * 3),
             f"{signed(best['difference'])} {interval_words(best['ci95_new'])}",
             p_value(best["p_new"]),
         )
+
+
+def true_sd(found: Effects) -> str:
+    """Of the curricula's true effects, with its interval; empty for one seed."""
+    if found.sd_true is None or found.sd_true_ci95 is None:
+        return ""
+    return "{:.4f} [{:.4f}, {:.4f}]".format(found.sd_true, *found.sd_true_ci95)
 
 
 def pooled_ndcg(cells: Sequence[CellEffects]) -> Pooled:
@@ -384,10 +396,10 @@ def draw(cells: Sequence[CellEffects]) -> None:
     means, spreads = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
     point(means, 0, pool.mean, pool.ci95, "black", "D")
     for at, cell in enumerate(cells, 1):
-        assert cell.main.sd_true is not None and cell.main.sd_true_ci95
         point(means, at, cell.main.mean, cell.main.mean_ci95, "C0", "o")
         means.plot(cell.median, at, color="C3", marker="|", ms=12, mew=2)
-        point(spreads, at, cell.main.sd_true, cell.main.sd_true_ci95, "C1", "s")
+        if cell.main.sd_true is not None and cell.main.sd_true_ci95:
+            point(spreads, at, cell.main.sd_true, cell.main.sd_true_ci95, "C1", "s")
     names = [f"all {len(cells)}, pooled", *(where(cell.row) for cell in cells)]
     means.set_yticks(range(len(names)), names, fontsize=9)
     means.invert_yaxis()

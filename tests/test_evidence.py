@@ -34,7 +34,7 @@ def test_each_row_is_a_planned_cell_with_its_planned_curricula() -> None:
     for row in rows:
         cell = evidence.Cell(row["data"], row["ranker"], row["labels"])
         experiment = cell.experiment(DATA, 0)
-        points = evidence.curricula(experiment, cell.number)
+        points = evidence.curricula(experiment, cell)
         names = [int(pair[1:]) for pair in row.get("pairs", ())]
         planned = json.dumps([evidence.settings(experiment, points[pair]) for pair in names])
         assert json.dumps(row.get("settings", [])) == planned
@@ -42,11 +42,22 @@ def test_each_row_is_a_planned_cell_with_its_planned_curricula() -> None:
 
 def test_cells_share_most_of_their_curricula() -> None:
     first, other = (evidence.Cell("docstrings", "knrm", labels) for labels in ("clean", "hard"))
-    own, others = (evidence.curricula(cell.experiment(DATA, 0), cell.number) for cell in (first, other))
+    own, others = (evidence.curricula(cell.experiment(DATA, 0), cell) for cell in (first, other))
     assert len(own) == len(others) == 32
     assert [one == another for one, another in zip(own, others, strict=True)] == [True] * 24 + [False] * 8
     experiment = first.experiment(DATA, 0)
     assert not any(experiment.config(point).is_plain for point in own)
+
+
+def test_one_seed_does_not_say_how_much_curricula_differ() -> None:
+    whole, *others = evidence_page.cells_of(evidence_page.stored()[0])
+    once = evidence_effects.CellEffects(whole.row)
+    stored = {name: values[:, :, :1] if values.ndim == 4 and "fresh" not in name else values
+              for name, values in whole.stored.items()}  # fmt: skip
+    vars(once)["stored"] = stored
+    line = list(evidence_page.table_of_cells([once, *others]))[3]
+    assert line.split("|")[6:10] == ["  "] * 4
+    assert f" of {len(others)}." in evidence_page.summary([once, *others])
 
 
 def test_pooled_is_that_of_dersimonian_laird_and_hartung_knapp() -> None:
