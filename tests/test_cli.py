@@ -24,8 +24,7 @@ from tests.support.trec_folder import write_trec_folder
 from trainables.core.errors import DataError, Interrupted, Problem, WorkFailed
 from tune_cl.cli import COMMANDS, DONE, Parser, command_of, parser_of
 from tune_cl.cli.look import kinds
-from tune_cl.cli.options import experiment_options
-from tune_cl.experiment.load import requested_experiment
+from tune_cl.experiment.load import SpaceOptions, requested_experiment
 
 
 def raising(error: BaseException) -> Callable[[object], Any]:
@@ -99,7 +98,7 @@ def test_the_help_of_a_command_is_whole(name: str) -> None:
 def test_options_are_keys_of_the_experiment() -> None:
     def experiment(*given: str) -> Any:
         options = parser_of("check", command_of("check")).parse_args(["quickstart", *given])
-        return requested_experiment(**experiment_options(options))
+        return requested_experiment(options.space, SpaceOptions(**SpaceOptions.given(options)), options.overrides)
 
     made = experiment("--trials", "7", "--max-iterations", "3", "--seed", "5", "--ranker", "knrm")
     run = made.base_run

@@ -19,7 +19,7 @@ from tests.support.tracking_cases import fresh_database
 from tests.support.trec_folder import write_trec_folder
 from tune_cl.cli import main
 from tune_cl.ray import access as module
-from tune_cl.ray.access import LOCK, LONGEST_SOCKET, OPEN, PREFIX, protected_token, ray_folder, require_ray
+from tune_cl.ray.access import LOCK, LONGEST_SOCKET, OPEN, PREFIX, RayOptions, protected_token, ray_folder
 from tune_cl.ray.session import ray_session
 
 NOBODY = 65534
@@ -193,10 +193,10 @@ def test_a_ray_that_lets_anybody_in_is_refused_unless_it_is_wanted(
         assert main(["run", "quickstart", *empty, "--allow-open-ray"]) == 2
         warning, *_, error = capsys.readouterr().err.splitlines()
         assert warning == f"warning: RAY_AUTH_MODE: '{mode}' {OPENS}" and error.startswith(f"error: {home}: ")
-        require_ray("ray://127.0.0.1:1")
+        RayOptions(address="ray://127.0.0.1:1").require()
         with protected_token(tmp_path / "ray"):
             assert "RAY_AUTH_TOKEN_PATH" not in os.environ
     for mode in ("token", "Token"):
         monkeypatch.setenv("RAY_AUTH_MODE", mode)
-        require_ray(None)
+        RayOptions().require()
     assert not (home / ".ray").exists()

@@ -6,6 +6,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
+from pathlib import Path
 from shlex import quote
 from typing import Any, ClassVar, get_args, get_type_hints
 
@@ -22,6 +23,7 @@ class Option:
 
 
 REQUIRED = MISSING
+DATA_HELP = "docstrings, ir_datasets:NAME, or a folder in one of the formats of tune-cl list data"
 
 
 def option(
@@ -57,7 +59,8 @@ class Options:
                 parser.add_argument(flag_of(one.name), dest=one.name, action="store_true", help=said.help)
                 continue
             action = "append" if one.default == () and not said.joined else "store"
-            kind = next((each for each in (int, float) if each in (types[one.name], *get_args(types[one.name]))), str)
+            kinds = types[one.name], *get_args(types[one.name])
+            kind = next((each for each in (str, int, float, Path) if each in kinds), str)
             parser.add_argument(
                 flag_of(one.name),
                 dest=one.name,

@@ -23,22 +23,24 @@ from trainables.data.columns import RankingData, Split, required_split
 from trainables.evaluation.metrics import ACCURACY, Evaluator
 from trainables.evaluation.per_query import Accuracy, write_predictions
 from trainables.evaluation.trec_files import write_run
+from tune_cl.command_options import Options, option
 from tune_cl.experiment.load import Overrides, load_training_run, parse_overrides
 
 Setting = Literal["default", "tuned", "optimized_on_test"]
+SPLITS = ("train", "dev", "test")
 CHOSEN_ON = {"tuned": "dev", "optimized_on_test": "test"}
 
 
-@dataclass(frozen=True)
-class BaselineRequest:
-    """The options of `tune-cl baseline`. `tune`: by the best of a grid on dev; `optimize_on_test`: on test, a bound and
-    no fair baseline; `retrieve`: ranks the whole collection in place of the candidates."""
+@dataclass(frozen=True, kw_only=True)
+class BaselineRequest(Options):
+    """The options of `tune-cl baseline`, of the baseline of a name."""
 
     name: str
-    split: str = "test"
-    tune: bool = False
-    optimize_on_test: bool = False
-    retrieve: bool = False
+    split: str = option("test", "whose queries are ranked", choices=SPLITS)
+    tune: bool = option(False, "the best parameters of a grid on dev")
+    optimize_on_test: bool = option(False, "the best parameters of the grid on test: an upper bound, no fair baseline")
+    retrieve: bool = option(False, "rank the whole collection in place of the candidates")
+    output: Path | None = option(None, "run file (default: BASELINE.SETTING.SPLIT.run.txt)")
 
     def setting(self, kind: type[Baseline]) -> Setting:
         """Raises ConfigError for options that exclude each other."""
@@ -115,14 +117,12 @@ class BaselineRun:
         }
 
 
-def rank_baseline(
-    request: BaselineRequest, data: str | Path | None, overrides: Overrides, output: Path | None, writes: bool
-) -> BaselineRun:
+def rank_baseline(request: BaselineRequest, data: str | Path | None, overrides: Overrides, writes: bool) -> BaselineRun:
     """Ranks a split of the data, or classifies its pairs. `writes`: whether to write the run, to `output` or a file
     that is named after the baseline. Raises ConfigError or DataError for what cannot be done."""
     kind = load_baseline(request.name)
     setting = request.setting(kind)
-    ranking = _output(output, f"{request.name}.{setting}.{request.split}.run.txt", writes)
+    ranking = _output(request.output, f"{request.name}.{setting}.{request.split}.run.txt", writes)
     run = load_training_run(None, overrides, data, kind.ranker)
     started = time.perf_counter()
     baseline = _prepared(kind, run, request, setting)
@@ -130,7 +130,7 @@ def rank_baseline(
         say(f"note: nothing to tune: {request.name} has no parameters to tune")
     _note_idle(kind, setting, overrides)
     if baseline.data.task == "classification":
-        predictions = _output(output, f"{request.name}.tuned.{request.split}.predictions.tsv", writes)
+        predictions = _output(request.output, f"{request.name}.tuned.{request.split}.predictions.tsv", writes)
         return _classified(baseline, request, predictions, started)
     return _ranked(baseline, request, setting, ranking, started)
 

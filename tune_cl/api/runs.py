@@ -33,7 +33,9 @@ def baseline(
 
     Its `run` is what `tune_cl.evaluate` takes. Raises ConfigError or DataError for what cannot be done.
     """
-    request = BaselineRequest(name, split, tune, optimize_on_test, retrieve)
+    request = BaselineRequest(
+        name=name, split=split, tune=tune, optimize_on_test=optimize_on_test, retrieve=retrieve,
+        output=None if output is None else Path(output),
+    )  # fmt: skip
     with working(progress):
-        path = None if output is None else Path(output)
-        return rank_baseline(request, as_source(data), overrides or {}, path, writes=path is not None)
+        return rank_baseline(request, as_source(data), overrides or {}, writes=output is not None)

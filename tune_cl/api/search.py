@@ -19,13 +19,12 @@ from tune_cl.history.search_folder import (
     DEFAULT_STORAGE,
     TRIALS,
     SearchFolder,
-    existing_search_folder,
-    with_tracking,
+    StorageOptions,
 )
 from tune_cl.history.state import SearchState, TrialState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.process import loading
-from tune_cl.ray.access import require_ray
+from tune_cl.ray.access import RayOptions
 from tune_cl.search.progress_panel import PanelKind, trial_status
 from tune_cl.search.remarks import Remark, remarks
 from tune_cl.search_document import BEST_RANKER, SearchResult, Trial, best_of, is_complete, recorded_result
@@ -50,7 +49,7 @@ class Search:
     def recorded(cls, name: str, storage: str | Path = DEFAULT_STORAGE, tracking_uri: str | None = None) -> Search:
         """One that ran before. Raises ConfigError if there is none of this name in the storage, DataError if its
         journal is damaged."""
-        return cls(with_tracking(existing_search_folder(str(storage), name), tracking_uri))
+        return cls(StorageOptions(storage=str(storage), tracking_uri=tracking_uri).existing(name))
 
     @property
     def name(self) -> str:
@@ -191,7 +190,7 @@ class Search:
         """Like `working`, for trainings by this function, which is kept, on the Ray at this address."""
         with working(progress) as panel:
             self._objective = objective_of(objective) if objective is not None else self._objective
-            require_ray(address, allow_open_ray)
+            RayOptions(address=address, allow_open_ray=allow_open_ray).require()
             self._result = None
             yield panel
 

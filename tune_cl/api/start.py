@@ -12,12 +12,12 @@ from trainables.data.tables_in_memory import Data, as_source
 from tune_cl.api.folds import FoldSearches, folds_in, searches_of_folds
 from tune_cl.api.search import Search
 from tune_cl.api.session import working
-from tune_cl.experiment.load import Overrides, Source, read_source, requested_experiment
+from tune_cl.experiment.load import Overrides, Source, SpaceOptions, read_source, requested_experiment
 from tune_cl.experiment.paths import in_any_folder
 from tune_cl.history.search_folder import DEFAULT_STORAGE, new_search_folder
 from tune_cl.history.tracking_uri import resolve_tracking_uri
 from tune_cl.process import loading
-from tune_cl.ray.access import require_ray
+from tune_cl.ray.access import RayOptions
 
 
 def run(
@@ -61,18 +61,20 @@ def run(
     """
     load_plugins(plugins)
     function = objective_of(objective) if objective else None
+    asked = SpaceOptions(ranker=ranker, trials=trials, max_iterations=max_iterations, seed=seed)
+    cluster = RayOptions(address=address, allow_open_ray=allow_open_ray)
     every, sources = _sources(space, data, name, str(storage))
     searches = []
     for one, source in sources.items():
         with working(progress) as panel:
             if every:
                 say(f"search {one}")
-            given = as_source(source), ranker, trials, max_iterations, seed, overrides or {}, function
-            experiment = in_any_folder(requested_experiment(space, *given))
+            options = replace(asked, data=as_source(source))
+            experiment = in_any_folder(requested_experiment(space, options, overrides or {}, function))
             search_folder = new_search_folder(str(storage), one, experiment.name)
             uri = resolve_tracking_uri(search_folder.storage, tracking_uri)
             search_folder = replace(search_folder, tracking_uri=uri, objective=function.option if function else "")
-            require_ray(address, allow_open_ray)
+            cluster.require()
             with loading():  # only after the input is checked
                 from tune_cl.run_search import start_search
 

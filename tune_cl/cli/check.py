@@ -23,11 +23,11 @@ from trainables.core.machine import usable_cpus, usable_memory
 from trainables.core.prose import counted
 from tune_cl.check_space import SpaceCheck, check_space
 from tune_cl.cli import Command
-from tune_cl.cli.options import add_experiment, add_objective, add_overrides, experiment_options, objective_option
+from tune_cl.cli.options import add_objective, add_overrides, add_space, objective_option
 from tune_cl.cli.tables import short, table
 from tune_cl.experiment.experiment import PLAIN
 from tune_cl.experiment.forecast import ArmPlan
-from tune_cl.experiment.load import requested_experiment
+from tune_cl.experiment.load import SpaceOptions, requested_experiment
 from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP
 from tune_cl.process import NOT_IN_TIME, load, versions
 from tune_cl.ray.access import AUTH_MODE, is_open
@@ -46,13 +46,14 @@ class CheckCommand(Command):
     of a training function of your own are not measured."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        add_experiment(parser)
+        add_space(parser)
         parser.add_argument("--storage", default=DEFAULT_STORAGE, help=f"of search.warm_start: {STORAGE_HELP}")
         add_overrides(parser)
         add_objective(parser)
 
     def execute(self, options: Namespace) -> SpaceCheck:
-        experiment = requested_experiment(**experiment_options(options), objective=objective_option(options))
+        given = SpaceOptions(**SpaceOptions.given(options))
+        experiment = requested_experiment(options.space, given, options.overrides, objective_option(options))
         return check_space(experiment, options.storage)
 
     def render(self, document: SpaceCheck) -> str:

@@ -12,7 +12,7 @@ from trainables.evaluation.metrics import in_words as in_metric_words
 from tune_cl.api.search import Search
 from tune_cl.api.start import open_search
 from tune_cl.cli import Command
-from tune_cl.cli.options import add_name, add_objective, add_session, training_options
+from tune_cl.cli.options import add_name, add_objective, add_session, storage_of, training_options
 from tune_cl.cli.tables import table, text
 from tune_cl.confirmation.request import PlanRequest, Request
 from tune_cl.confirmation.verdict import VerdictFacts
@@ -47,7 +47,8 @@ class ConfirmCommand(Command):
 
     def execute(self, options: Namespace) -> VerdictFacts:
         request = Request.of_command_line(options)
-        searches = open_search(options.name, options.storage, options.tracking_uri)
+        given = storage_of(options)
+        searches = open_search(options.name, given.storage, given.tracking_uri)
         return searches.confirm(**request.changed, **training_options(options))
 
     def render(self, document: VerdictFacts) -> str:

@@ -7,9 +7,8 @@ from argparse import ArgumentParser, Namespace
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import wrapped
 from tune_cl.api.effects import SearchEffects
-from tune_cl.api.search import Search
 from tune_cl.cli import Command
-from tune_cl.cli.options import add_name, add_objective, add_session, training_options
+from tune_cl.cli.options import add_name, add_objective, add_session, recorded, training_options
 from tune_cl.cli.tables import table
 from tune_cl.confirmation.request import EffectsRequest
 from tune_cl.effects.pairs import FamilyEffects
@@ -36,8 +35,7 @@ class EffectsCommand(Command):
         given = EffectsRequest.given(options)
         if "split" in given and "seeds" not in given:
             raise ConfigError(Problem("--split", "without --seeds", "--seeds 2 --split test; or neither"))
-        search = Search.recorded(options.name, options.storage, options.tracking_uri)
-        return search.effects(**given, **training_options(options))
+        return recorded(options).effects(**given, **training_options(options))
 
     def render(self, document: SearchEffects) -> str:
         return text_of(document.family)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainables.core.prose import say
@@ -12,11 +12,21 @@ from trainables.evaluation.metrics import METRIC_FORMS
 from trainables.evaluation.runs import CORRECTION, USUAL, Comparison, Evaluation, evaluate
 from trainables.evaluation.significance import CORRECTIONS
 from tune_cl.cli import Command
-from tune_cl.cli.options import DATA_HELP, add_overrides, add_split
+from tune_cl.cli.options import add_overrides
 from tune_cl.cli.tables import table
+from tune_cl.command_options import DATA_HELP, Options, option
 
 if TYPE_CHECKING:
     from tune_cl.run_baseline import BaselineRun
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions(Options):
+    """Options of `tune-cl evaluate`, arguments of `tune_cl.evaluate`."""
+
+    metrics: str = option(",".join(USUAL), f"separated by commas; {METRIC_FORMS}")
+    relevance_level: int = option(1, "lowest relevant grade", "N")
+    correction: str = option(CORRECTION, f"{', '.join(CORRECTIONS)}")
 
 
 class EvaluateCommand(Command):
@@ -28,17 +38,10 @@ class EvaluateCommand(Command):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("qrels", metavar="QRELS", help="TREC qrels file, plain or .gz")
         parser.add_argument("runs", metavar="RUN", nargs="+", help="TREC run files; the first is the reference")
-        parser.add_argument(
-            "--metrics", default=",".join(USUAL), help=f"separated by commas; {METRIC_FORMS} (default %(default)s)"
-        )
-        parser.add_argument(
-            "--relevance-level", type=int, default=1, metavar="N", help="lowest relevant grade (default 1)"
-        )
-        parser.add_argument("--correction", help=f"{', '.join(CORRECTIONS)} (default {CORRECTION})")
+        EvaluateOptions.add_to(parser)
 
     def execute(self, options: Namespace) -> Evaluation:
-        correction = options.correction or CORRECTION
-        found = evaluate(options.qrels, options.runs, options.metrics, options.relevance_level, correction)
+        found = evaluate(options.qrels, options.runs, **EvaluateOptions.given(options))
         if options.correction and len(options.runs) == 1:
             say("note: without effect on one run: --correction")
         return found
@@ -86,21 +89,16 @@ class BaselineCommand(Command):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("data", metavar="DATA", help=DATA_HELP)
         parser.add_argument("baseline", metavar="BASELINE", help="bm25, sdm, embedding or oracle")
-        add_split(parser, "test", "queries are ranked")
-        setting = parser.add_mutually_exclusive_group()
-        setting.add_argument("--tune", action="store_true", help="the best parameters of a grid on dev")
-        setting.add_argument("--optimize-on-test", action="store_true", help="the best parameters of the grid on test")
-        parser.add_argument("--retrieve", action="store_true", help="rank the whole collection")
-        parser.add_argument("--output", type=Path, help="run file (default: BASELINE.SETTING.SPLIT.run.txt)")
+        from tune_cl.run_baseline import BaselineRequest
+
+        BaselineRequest.add_to(parser)
         add_overrides(parser)
 
     def execute(self, options: Namespace) -> BaselineRun:
         from tune_cl.run_baseline import BaselineRequest, rank_baseline
 
-        request = BaselineRequest(
-            options.baseline, options.split, options.tune, options.optimize_on_test, options.retrieve
-        )
-        return rank_baseline(request, options.data, options.overrides, options.output, writes=True)
+        request = BaselineRequest(name=options.baseline, **BaselineRequest.given(options))
+        return rank_baseline(request, options.data, options.overrides, writes=True)
 
     def render(self, document: BaselineRun) -> str:
         how = f"{document.setting}: {', '.join(f'{key} {value}' for key, value in document.params.items())}"

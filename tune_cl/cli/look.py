@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tune_cl.cli import COMMANDS, Command, command_of, parser_of
-from tune_cl.cli.options import DATA_HELP, add_overrides, keys
+from tune_cl.cli.options import add_overrides, keys
 from tune_cl.cli.tables import table
+from tune_cl.command_options import DATA_HELP
 from tune_cl.history.journal import FILE
 from tune_cl.history.search_folder import DEFAULT_STORAGE
 from tune_cl.report.wording import cut

@@ -9,13 +9,13 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from trainables.core.errors import Problem
-from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP
+from tune_cl.history.search_folder import StorageOptions
 
 if TYPE_CHECKING:
     from trainables.config.function import Objective
+    from tune_cl.api.search import Search
 
 LONG = re.compile(r"--[^\s=]+")
-DATA_HELP = "docstrings, ir_datasets:NAME, or a folder in one of the formats of tune-cl list data"
 
 
 def keys() -> list[str]:
@@ -49,14 +49,12 @@ def _meant(option: str, known: Collection[str], command: str) -> str:
     return f"{short} VALUE" if short in known else f"--set {key}=VALUE"
 
 
-def add_experiment(parser: ArgumentParser) -> None:
-    """Options for what is searched, and how much."""
+def add_space(parser: ArgumentParser) -> None:
+    """The argument that says what is searched, and its options."""
+    from tune_cl.experiment.load import SpaceOptions
+
     parser.add_argument("space", metavar="SPACE", help="a shipped space (tune-cl list spaces) or a YAML file")
-    parser.add_argument("--data", help=DATA_HELP)
-    parser.add_argument("--ranker", help="see tune-cl list rankers")
-    parser.add_argument("--trials", type=int, help="trials, of both arms")
-    parser.add_argument("--max-iterations", type=int, help="iterations a trial at most")
-    parser.add_argument("--seed", type=int, help="of sampling and of every training")
+    SpaceOptions.add_to(parser)
 
 
 def add_name(parser: ArgumentParser) -> None:
@@ -96,32 +94,29 @@ def add_overrides(parser: ArgumentParser) -> None:
     )
 
 
-def add_storage(parser: ArgumentParser) -> None:
-    """Options for where a search's state and MLflow's runs are."""
-    parser.add_argument("--storage", default=DEFAULT_STORAGE, help=STORAGE_HELP)
-    parser.add_argument(
-        "--tracking-uri", help="MLflow (default: $MLFLOW_TRACKING_URI, else a SQLite file in the storage)"
-    )
-
-
 def add_session(parser: ArgumentParser) -> None:
-    """Options for where a search runs and stores its state."""
-    add_storage(parser)
-    parser.add_argument("--address", help="of a Ray cluster: auto, or host:port (default: a local Ray)")
-    parser.add_argument(
-        "--allow-open-ray", action="store_true", help="start a local Ray even if RAY_AUTH_MODE opens it to everybody"
-    )
+    """Options for where a search trains and stores its state."""
+    from tune_cl.ray.access import RayOptions
+
+    StorageOptions.add_to(parser)
+    RayOptions.add_to(parser)
 
 
-def experiment_options(options: Namespace) -> dict[str, Any]:
-    """The values of `add_experiment` and `add_overrides`, as `tune_cl.run` takes them."""
-    from tune_cl.experiment.load import parse_overrides
+def storage_of(options: Namespace) -> StorageOptions:
+    """What the options of `StorageOptions` say."""
+    return StorageOptions(**StorageOptions.given(options))
 
-    names = ("space", "data", "ranker", "trials", "max_iterations", "seed")
-    return {name: getattr(options, name) for name in names} | {"overrides": parse_overrides(options.overrides)}
+
+def recorded(options: Namespace) -> Search:
+    """The search of `add_name` in the storage of `StorageOptions`. Raises ConfigError if there is none, DataError if
+    its journal is damaged."""
+    from tune_cl.api.search import Search
+
+    return Search(storage_of(options).existing(options.name))
 
 
 def training_options(options: Namespace) -> dict[str, Any]:
     """The values of `add_objective`, and where Ray runs, of `add_session`, as the methods of a search take them."""
-    session = {"address": options.address, "allow_open_ray": options.allow_open_ray}
-    return session | {"objective": objective_option(options)}
+    from tune_cl.ray.access import RayOptions
+
+    return RayOptions.given(options) | {"objective": objective_option(options)}

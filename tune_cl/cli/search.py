@@ -29,24 +29,25 @@ from tune_cl.api.search import Search
 from tune_cl.api.start import run
 from tune_cl.cli import Command
 from tune_cl.cli.options import (
-    add_experiment,
     add_name,
     add_objective,
     add_overrides,
     add_session,
-    add_storage,
-    experiment_options,
+    add_space,
+    recorded,
+    storage_of,
     training_options,
 )
 from tune_cl.cli.tables import table, text
+from tune_cl.experiment.load import SpaceOptions
 from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import (
     DEFAULT_STORAGE,
     STORAGE_HELP,
     SearchFolder,
+    StorageOptions,
     existing_search_folder,
     search_folder_of,
-    with_tracking,
 )
 from tune_cl.history.state import replay
 from tune_cl.history.tracking_uri import DATABASES, SQLITE, masked, resolve_tracking_uri
@@ -115,16 +116,15 @@ class RunCommand(ResultCommand):
     collection with Fold1, Fold2, ... it runs a search a fold, NAME-Fold1, ..., which tune-cl confirm NAME joins."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        add_experiment(parser)
+        add_space(parser)
         parser.add_argument("--name", help="of the search (default: the space's name, numbered where it is taken)")
         add_objective(parser)
         add_session(parser)
         add_overrides(parser)
 
     def execute(self, options: Namespace) -> SearchResult | FoldSearches:
-        given = experiment_options(options) | training_options(options)
-        given |= {name: getattr(options, name) for name in ("name", "storage", "tracking_uri")}
-        found = run(**given)
+        given = SpaceOptions.given(options) | StorageOptions.given(options) | training_options(options)
+        found = run(options.space, name=options.name, overrides=options.overrides, **given)
         return found if isinstance(found, FoldSearches) else found.result
 
     def render(self, document: SearchResult | FoldSearches) -> str:
@@ -151,8 +151,7 @@ class ResumeCommand(ResultCommand):
         parser.add_argument("--retry-failed", action="store_true", help="train failed trials again")
 
     def execute(self, options: Namespace) -> SearchResult:
-        search = Search.recorded(options.name, options.storage, options.tracking_uri)
-        return search.resume(retry_failed=options.retry_failed, **training_options(options)).result
+        return recorded(options).resume(retry_failed=options.retry_failed, **training_options(options)).result
 
 
 class TunePlainCommand(ResultCommand):
@@ -169,8 +168,7 @@ class TunePlainCommand(ResultCommand):
         add_session(parser)
 
     def execute(self, options: Namespace) -> SearchResult:
-        search = Search.recorded(options.name, options.storage, options.tracking_uri)
-        return search.tune_plain(options.trials, **training_options(options)).result
+        return recorded(options).tune_plain(options.trials, **training_options(options)).result
 
 
 FORMATS = ("html", "latex", "csv", "parquet")  # of a report
@@ -193,10 +191,10 @@ class ReportCommand(Command):
         parser.add_argument("--format", choices=FORMATS, help="default: by the suffix of FILE, else html")
         paper = "methods.tex, table.tex, figure.pdf and references.bib instead (default folder: STORAGE/NAME/paper)"
         parser.add_argument("--paper", type=Path, nargs="?", const=Path(), metavar="FOLDER", help=paper)
-        add_storage(parser)
+        StorageOptions.add_to(parser)
 
     def execute(self, options: Namespace) -> dict[str, Any]:
-        search_folder = Search.recorded(options.name, options.storage, options.tracking_uri).search_folder
+        search_folder = recorded(options).search_folder
         if options.paper is not None and (options.output or options.format):
             raise ConfigError(Problem("--paper", "not together with --output or --format", "one of them a command"))
         # These import SciPy: a name that is none is told before.
@@ -271,7 +269,7 @@ class UiCommand(Command):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", metavar="NAME", nargs="?", help="of a search (default: all in the storage)")
-        add_storage(parser)
+        StorageOptions.add_to(parser)
 
     def execute(self, options: Namespace) -> dict[str, str]:
         """Until Ctrl-C. Raises ConfigError if there is nothing to show, WorkFailed if MLflow ends itself."""
@@ -298,9 +296,10 @@ class UiCommand(Command):
 
 def _shown(options: Namespace) -> tuple[str, str]:
     """The tracking address, and the page below that of its server."""
+    given = storage_of(options)
     if options.name is None:
-        return resolve_tracking_uri(search_folder_of(options.storage, "").storage, options.tracking_uri), ""
-    search_folder = with_tracking(existing_search_folder(options.storage, options.name), options.tracking_uri)
+        return resolve_tracking_uri(search_folder_of(given.storage, "").storage, given.tracking_uri), ""
+    search_folder = given.existing(options.name)
     return search_folder.tracking_uri, recorded_view(search_folder)[1] or ""
 
 

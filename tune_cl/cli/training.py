@@ -27,8 +27,9 @@ from trainables.data.readers.contents import IDS, TEXTS, id_of, text_of
 from trainables.data.readers.rows import Wrong, read_whole
 from trainables.evaluation.per_query import probabilities
 from tune_cl.cli import Command
-from tune_cl.cli.options import DATA_HELP, add_overrides, add_split
+from tune_cl.cli.options import add_overrides, add_split
 from tune_cl.cli.tables import table
+from tune_cl.command_options import DATA_HELP
 from tune_cl.process import program
 
 COLOURS = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"  # of heuristics in a picture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from trainables.core.errors import ConfigError, Problem, gathering
 from trainables.core.files import LONGEST_NAME, names_folder
 from trainables.core.randomness import generator
 from trainables.data import require_source, task_of
+from tune_cl.command_options import DATA_HELP, Options, option
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import ends_no_trial, never_models, unused
 from tune_cl.experiment.known_points import known_points
@@ -51,21 +52,30 @@ def load_experiment(
     return experiment
 
 
+@dataclass(frozen=True, kw_only=True)
+class SpaceOptions(Options):
+    """Options for what is searched, and how much. None: as the space says."""
+
+    data: str | Path | None = option(None, DATA_HELP)
+    ranker: str | None = option(None, "see tune-cl list rankers")
+    trials: int | None = option(None, "trials, of both arms")
+    max_iterations: int | None = option(None, "iterations a trial at most")
+    seed: int | None = option(None, "of sampling and of every training")
+
+    @property
+    def keys(self) -> Mapping[str, int]:
+        """Configuration keys with the values that are given."""
+        keys = {"search.trials": self.trials, "training.max_iterations": self.max_iterations, "seed": self.seed}
+        return {key: value for key, value in keys.items() if value is not None}
+
+
 def requested_experiment(
-    space: Source,
-    data: str | Path | None,
-    ranker: str | None,
-    trials: int | None,
-    max_iterations: int | None,
-    seed: int | None,
-    overrides: Overrides,
-    objective: Objective | None = None,
+    space: Source, options: SpaceOptions, overrides: Overrides = (), objective: Objective | None = None
 ) -> Experiment:
-    """The experiment that a user asks for with the options of `tune_cl.run`. Raises ConfigError if it is invalid,
-    DataError if its data does not exist."""
-    options = {"search.trials": trials, "training.max_iterations": max_iterations, "seed": seed}
-    given = {key: value for key, value in options.items() if value is not None} | parse_overrides(overrides)
-    experiment = load_experiment(space, given, data, ranker, objective)
+    """The experiment that a user asks for. Raises ConfigError if it is invalid, DataError if its data does not
+    exist."""
+    given = {**options.keys, **parse_overrides(overrides)}
+    experiment = load_experiment(space, given, options.data, options.ranker, objective)
     if experiment.objective is None:
         base = experiment.base_ranker
         require_source(base.data.source)

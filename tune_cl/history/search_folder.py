@@ -19,6 +19,7 @@ from trainables.core.errors import ConfigError, DataError, Interrupted, Problem,
 from trainables.core.files import folder_on_the_way, lines_of, names_folder, opened, require_folder, unwritable
 from trainables.core.plugins import LOADED, plugin_options
 from trainables.core.storage import exists, fault_of, folders_in, is_remote, joined, size
+from tune_cl.command_options import Options, option
 from tune_cl.history.journal import FILE, Journal, read_events
 from tune_cl.history.s3_mirror import WATCH_SECONDS, MirroredJournal, pull
 from tune_cl.history.tracking_uri import ARTIFACTS, DATABASE, is_users, masked, moved, resolve_tracking_uri
@@ -28,6 +29,7 @@ WITH_OBJECTIVE = ("resume", "tune-plain", "confirm", "effects", "plan")  # comma
 TRIALS = "trials"  # the folder of all trials' files, in that of a search
 DEFAULT_STORAGE = "./tune_cl_runs"
 STORAGE_HELP = f"where state lives: a folder or s3://BUCKET/FOLDER (default {DEFAULT_STORAGE})"
+TRACKING_HELP = "MLflow (default: $MLFLOW_TRACKING_URI, else a SQLite file in the storage)"
 REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}  # errors of writing to a folder of others
 
 
@@ -226,6 +228,19 @@ def with_tracking(search_folder: SearchFolder, given: str | None) -> SearchFolde
     named = moved(first["tracking_uri"], first["storage"], search_folder.storage)
     uri = resolve_tracking_uri(search_folder.storage, given, named)
     return replace(search_folder, tracking_uri=uri, objective=option_of(first.get(OBJECTIVE)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StorageOptions(Options):
+    """Options for where a search's state and MLflow's runs are."""
+
+    storage: str = option(DEFAULT_STORAGE, STORAGE_HELP)
+    tracking_uri: str | None = option(None, TRACKING_HELP)
+
+    def existing(self, name: str) -> SearchFolder:
+        """The folder of an existing search, with its tracking address. Raises ConfigError if there is none of this
+        name, DataError if its journal is damaged."""
+        return with_tracking(existing_search_folder(self.storage, name), self.tracking_uri)
 
 
 def local(storage: str) -> Path:

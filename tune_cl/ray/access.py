@@ -13,11 +13,13 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import say
+from tune_cl.command_options import Options, option
 from tune_cl.process import environment
 from tune_cl.ray.address import require_cluster
 
@@ -78,16 +80,23 @@ def is_open() -> bool:
     return os.environ.get(AUTH_MODE, "token").lower() != "token"
 
 
-def require_ray(address: str | None, allow_open: bool = False) -> None:
-    """Raises ConfigError if the cluster does not answer, or if the environment opens a local Ray to everybody and the
-    user has not allowed it."""
-    require_cluster(address)
-    if address is None and is_open():
-        mode = repr(os.environ[AUTH_MODE])
-        wrong = f"{mode} opens the local Ray: whoever reaches this machine over the network can run code as you"
-        if not allow_open:
-            raise ConfigError(Problem(AUTH_MODE, wrong, "unset it, or add --allow-open-ray"))
-        say(f"warning: {AUTH_MODE}: {wrong}")
+@dataclass(frozen=True, kw_only=True)
+class RayOptions(Options):
+    """Options for where a search trains."""
+
+    address: str | None = option(None, "of a Ray cluster: auto, or host:port (default: a local Ray)")
+    allow_open_ray: bool = option(False, "start a local Ray even if RAY_AUTH_MODE opens it to everybody")
+
+    def require(self) -> None:
+        """Raises ConfigError if the cluster does not answer, or if the environment opens a local Ray to everybody and
+        the user has not allowed it."""
+        require_cluster(self.address)
+        if self.address is None and is_open():
+            mode = repr(os.environ[AUTH_MODE])
+            wrong = f"{mode} opens the local Ray: whoever reaches this machine over the network can run code as you"
+            if not self.allow_open_ray:
+                raise ConfigError(Problem(AUTH_MODE, wrong, "unset it, or add --allow-open-ray"))
+            say(f"warning: {AUTH_MODE}: {wrong}")
 
 
 @cache
