@@ -117,7 +117,7 @@ def test_the_search_s_own_pairs_are_compared_on_dev(search: SearchFolder) -> Non
     assert "-0.0167" in str(found) and "unknown" in str(found)
     assert FamilyEffects.of_document(json.loads(json.dumps(told))) == found.family
     drawn = effects_facts(found.family)
-    assert drawn and len(drawn["by_value"]) == len(found.by_value) and "pacing linear" in effects_html(found.family)
+    assert drawn and len(drawn.by_value) == len(found.by_value) and "pacing linear" in effects_html(found.family)
 
 
 def test_every_pair_is_trained_once_with_each_new_seed(search: SearchFolder, trainer: type[LocalTrainer]) -> None:

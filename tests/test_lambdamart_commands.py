@@ -19,6 +19,7 @@ from tune_cl.confirmation.training import result_of
 from tune_cl.experiment.load import load_experiment
 from tune_cl.inputs import RankerArtifacts as Artifacts
 from tune_cl.ray.shared_data import untrained
+from tune_cl.report.document import TreesRow
 from tune_cl.report.facts import needed
 from tune_cl.schedulers.scheduler import curriculum_grace
 
@@ -151,11 +152,11 @@ def test_trees_that_plain_training_needs() -> None:
     curriculum = {20: 0.5003, 40: 0.5080, 60: 0.5144, 80: 0.5160, 100: 0.5187}
     plain = {17: 0.49, 34: 0.5003, 51: 0.5080, 80: 0.5144, 100: 0.5159}
     rows = needed(curriculum, plain, trees=5, plain_trees=5)
-    assert [(row["trees"], row["dev"], row["plain"]) for row in rows[:3]] == (
+    assert [(row.trees, row.dev, row.plain) for row in rows[:3]] == (
         [(100, 0.5003, 170), (200, 0.5080, 255), (300, 0.5144, 400)]
     )
-    assert [row["ratio"] for row in rows[:3]] == [1.7, 1.275, pytest.approx(4 / 3)]
-    assert rows[-1] == {"trees": 500, "dev": 0.5187, "plain": None, "ratio": None}
+    assert [row.ratio for row in rows[:3]] == [1.7, 1.275, pytest.approx(4 / 3)]
+    assert rows[-1] == TreesRow(500, 0.5187, None, None)
 
 
 def test_learning_rate_has_a_default_of_its_own() -> None:

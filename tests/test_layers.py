@@ -28,6 +28,7 @@ LAYERS = (  # lowest first; a module belongs to the longest prefix of its name
     "tune_cl.testing",
     "tune_cl.process",
     "tune_cl.command_options",
+    "tune_cl.documents",
     "tune_cl.space",
     "tune_cl.samplers",
     "tune_cl.schedulers",

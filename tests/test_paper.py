@@ -131,7 +131,7 @@ def test_labels_stay_text(label: str, tmp_path: Path) -> None:
     case.confirm()
     path = case.search_folder.folder / "confirmation" / "test.json"
     path.write_text(path.read_text().replace(json.dumps("root n=2, turns"), json.dumps(label)))
-    texts = texts_of(Path(write_paper(case.write())["output"]))
+    texts = texts_of(write_paper(case.write()).output)
     require_latex(texts)
     assert "\\input" not in texts["methods.tex"] + texts["table.tex"]
     assert "$+0.1000$" in texts["table.tex"] and "not tuned)" in texts["table.tex"]

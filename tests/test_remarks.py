@@ -143,7 +143,7 @@ def test_remarks_reach_terminal_document_and_report(tmp_path: Path) -> None:
     assert "BM25" in shown.splitlines()[1] and "0.7000" in shown.splitlines()[1], "what matters most comes first"
     assert shown.count("became nan") == 1 and "8 of 8" in shown
     told = facts(gather(folder))
-    assert "0.7000" in told["on_dev"][0] and len(told["failures"]) == 1 and told["failures"][0]["count"] == 3
+    assert "0.7000" in told.on_dev[0] and len(told.failures) == 1 and told.failures[0].count == 3
     assert "8 of 8" in page(told)
 
 

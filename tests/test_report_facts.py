@@ -20,6 +20,7 @@ from tune_cl.confirmation.verdict import VerdictFacts, last_verdict
 from tune_cl.history.journal import read_events
 from tune_cl.report import facts as module
 from tune_cl.report.charts import learning_chart
+from tune_cl.report.document import MainFacts, ReportFacts, TwinRow
 from tune_cl.report.facts import facts, main_facts
 from tune_cl.report.findings import Findings, gather, mean_interval
 from tune_cl.report.output import latex, latex_table, trials_csv
@@ -48,7 +49,7 @@ def searched(case: Case) -> Findings:
 
 
 @pytest.fixture(scope="module")
-def before(searched: Findings) -> dict[str, Any]:
+def before(searched: Findings) -> ReportFacts:
     return facts(searched)
 
 
@@ -59,7 +60,7 @@ def verdict(case: Case) -> VerdictFacts:
     return found
 
 
-def made(folder: Path, *trials: tuple[list[float], str | None], ended: bool = False) -> dict[str, Any]:
+def made(folder: Path, *trials: tuple[list[float], str | None], ended: bool = False) -> ReportFacts:
     """A small search: dev values and outcomes, the baseline first."""
     case = Case(folder)
     for dev, outcome in trials:
@@ -69,44 +70,42 @@ def made(folder: Path, *trials: tuple[list[float], str | None], ended: bool = Fa
     return facts(gather(case.write()))
 
 
-def after(searched: Findings, verdict: VerdictFacts) -> dict[str, Any]:
+def after(searched: Findings, verdict: VerdictFacts) -> MainFacts:
     """The facts once confirmed; a page can be drawn from them."""
     found = main_facts(replace(searched, confirmation=verdict))
-    assert found["verdict"]["badge"] in page(facts(searched) | found)
+    assert found.verdict.badge in page(replace(facts(searched), **vars(found)))
     return found
 
 
 # -- before a confirmation -----------------------------------------------------------------------------------------
 
 
-def test_before_a_confirmation_the_best_on_dev_is_named_and_no_verdict(
-    searched: Findings, before: dict[str, Any]
-) -> None:
-    assert before["verdict"] is None and searched.result and before["on_dev"] == on_dev(searched.result)
-    tune, confirm = before["next"]
-    assert "as hard" in tune["why"] and "tune-cl tune-plain toy" in tune["do"]
-    assert f"confirm toy --storage {searched.search_folder.storage}" in confirm["do"]
+def test_before_a_confirmation_the_best_on_dev_is_named_and_no_verdict(searched: Findings, before: ReportFacts) -> None:
+    assert before.verdict is None and searched.result and before.on_dev == on_dev(searched.result)
+    tune, confirm = before.next
+    assert "as hard" in tune.why and "tune-cl tune-plain toy" in tune.do
+    assert f"confirm toy --storage {searched.search_folder.storage}" in confirm.do
 
 
 @pytest.mark.parametrize("ended", [True, False])
 def test_a_baseline_alone_has_nothing_to_confirm(tmp_path: Path, ended: bool) -> None:
-    steps = [step["do"] for step in made(tmp_path, ([0.3, 0.4], "baseline"), ended=ended)["next"]]
+    steps = [step.do for step in made(tmp_path, ([0.3, 0.4], "baseline"), ended=ended).next]
     assert not steps if ended else ["resume toy" in step for step in steps] == [True]
 
 
 def test_failed_trials_and_values_that_are_no_numbers_do_not_count(tmp_path: Path) -> None:
     found = made(tmp_path, ([0.5], "baseline"), ([0.99], "failed"), ([math.nan, 0.4], "completed"))
-    assert [(row["trial_id"], row["mean"]) for row in found["configurations"]] == [("t0000", 0.5), ("t0002", 0.4)]
+    assert [(row.trial_id, row.mean) for row in found.configurations] == [("t0000", 0.5), ("t0002", 0.4)]
 
 
 def test_without_a_baseline_ten_trials_stand_alone(tmp_path: Path) -> None:
     trials = [([0.9], "failed"), *(([0.3 + place / 100], "completed") for place in range(11))]
-    rows = made(tmp_path, *trials)["configurations"]
-    assert len(rows) == 10 and all(row["difference"] is None for row in rows)
+    rows = made(tmp_path, *trials).configurations
+    assert len(rows) == 10 and all(row.difference is None for row in rows)
 
 
-def test_trials_are_named_as_on_the_terminal_and_in_mlflow(searched: Findings, before: dict[str, Any]) -> None:
-    names = {curve["trial"]: curve["name"] for curve in before["curves"]}
+def test_trials_are_named_as_on_the_terminal_and_in_mlflow(searched: Findings, before: ReportFacts) -> None:
+    names = {curve.trial: curve.name for curve in before.curves}
     for event in (event for event in read_events(searched.search_folder.journal) if event["event"] == "trial"):
         assert names.get(event["trial"], trial_name(event)) == trial_name(event)
 
@@ -121,12 +120,10 @@ def test_a_curriculum_stands_beside_its_twin(tmp_path: Path) -> None:
     begun["t0003"] |= {"twins": [failed], "led_by": "plain"}
     findings = gather(case.write())
     shown = facts(findings)
-    twins = {row["trial_id"]: row.get("twin") for row in shown["configurations"]}
-    assert twins["t0000"] is None and twins[curriculum] == {
-        "trial_id": "t0000", "mean": 0.5, "difference": pytest.approx(0.02), "ended": None,
-    }  # fmt: skip
-    assert twins[failed] == {"trial_id": "t0003", "mean": None, "difference": None, "ended": "failed"}
-    assert {curve["trial"]: curve["twin"] for curve in shown["curves"]}[failed] == "t0003"
+    twins = {row.trial_id: row.twin for row in shown.configurations}
+    assert twins["t0000"] is None and twins[curriculum] == TwinRow("t0000", 0.5, pytest.approx(0.02), None)
+    assert twins[failed] == TwinRow("t0003", None, None, "failed")
+    assert {curve.trial: curve.twin for curve in shown.curves}[failed] == "t0003"
     assert 'data-twin="t0003"' in learning_chart(shown)
     assert failed_twins(findings.state) == (FailedTwin("t0003", (failed,), "no memory"),)
 
@@ -141,22 +138,22 @@ def test_trials_are_shown_by_arm_and_tuning_apart_from_the_curriculum(tmp_path: 
         case.add([0.2 + lr, 0.60 - lr], "completed")
     findings = gather(case.write())
     found = facts(findings)
-    tuning, best = found["on_dev"]
+    tuning, best = found.on_dev
     assert "(3 trials over lr) gained 0.0600 MAP on dev" in tuning and "0.0700 MAP above tuned plain" in best
-    assert ["confirm" in step["do"] for step in found["next"]] == [True]
-    rows = found["configurations"]
-    assert [row["trial_id"] for row in rows] == ["t0003", "t0001", "t0000", "t0002", "t0004"]
-    assert [row["difference"] for row in rows] == pytest.approx([None, -0.01, -0.06, 0.07, 0.06])
-    roles = {curve["trial"]: curve["role"] for curve in found["curves"]}
+    assert ["confirm" in step.do for step in found.next] == [True]
+    rows = found.configurations
+    assert [row.trial_id for row in rows] == ["t0003", "t0001", "t0000", "t0002", "t0004"]
+    assert [row.difference for row in rows] == pytest.approx([None, -0.01, -0.06, 0.07, 0.06])
+    roles = {curve.trial: curve.role for curve in found.curves}
     assert [roles[f"t000{number}"] for number in range(5)] == ["plain", "plain", "best", "baseline", "trial"]
-    assert found["plain_is_tuned"] and all(word in page(found) for word in ("other plain trials", "best curriculum"))
+    assert found.plain_is_tuned and all(word in page(found) for word in ("other plain trials", "best curriculum"))
     arms = [row["arm"] for row in csv.DictReader(io.StringIO(trials_csv(findings)))]
     assert arms == ["plain", "plain", "curriculum", "plain", "curriculum"]
 
 
 def test_dev_curves_of_what_was_confirmed_are_means_over_seeds(searched: Findings, verdict: VerdictFacts) -> None:
     """Up to the iteration that every seed has reached."""
-    assert after(searched, verdict)["verdict"]["curves"] == []
+    assert after(searched, verdict).verdict.curves == []
 
     def with_curves(row: Any) -> Any:
         runs = [
@@ -167,16 +164,16 @@ def test_dev_curves_of_what_was_confirmed_are_means_over_seeds(searched: Finding
 
     rows = [replace(row, opponents=tuple(map(with_curves, row.opponents))) for row in verdict.configurations]
     found = replace(verdict, configurations=tuple(map(with_curves, rows)))
-    curves = after(searched, found)["verdict"]["curves"]
-    assert [curve["role"] for curve in curves] == ["baseline", "best", "best"]
-    assert all(curve["dev"] == pytest.approx({1: 0.2, 2: 0.3}) for curve in curves)
+    curves = after(searched, found).verdict.curves
+    assert [curve.role for curve in curves] == ["baseline", "best", "best"]
+    assert all(curve.dev == pytest.approx({1: 0.2, 2: 0.3}) for curve in curves)
 
 
 # -- the verdict ---------------------------------------------------------------------------------------------------
 
 
 def test_the_page_tells_the_parts_of_the_verdict_each_once(searched: Findings, verdict: VerdictFacts) -> None:
-    drawn = page(facts(searched) | after(searched, verdict))
+    drawn = page(replace(facts(searched), **vars(after(searched, verdict))))
     for part in of_verdict(verdict):
         assert f">{escape(part.title)}<" in drawn
         assert [text for text in part.sentences if drawn.count(f">{escape(text)}<") != 1] == []
@@ -192,8 +189,8 @@ def test_a_search_over_other_keys_alone_speaks_of_no_curriculum(tmp_path: Path) 
             event["chosen"] |= {"curriculum.pacing": "none"} if event["baseline"] else {}
     case.confirm(plain="with lr=0.001")
     found = main_facts(gather(case.write()))
-    assert found["verdict"]["badge"] == "The change helps"
-    assert "curricul" not in " ".join([*found["on_dev"], *found["verdict"]["in_short"]])
+    assert found.verdict.badge == "The change helps"
+    assert "curricul" not in " ".join([*found.on_dev, *found.verdict.in_short])
 
 
 def test_a_report_gives_no_verdict_on_dev_and_prefers_that_on_test(tmp_path: Path) -> None:
@@ -201,13 +198,13 @@ def test_a_report_gives_no_verdict_on_dev_and_prefers_that_on_test(tmp_path: Pat
     case.confirm(split="dev", p_new=0.001)
     folder = case.search_folder.folder / "confirmation"
     on_dev = (folder / "test.json").rename(folder / "dev.json")
-    found = main_facts(gather(search_folder := case.write()))["verdict"]
-    assert found["badge"].startswith("No verdict: ") and not found["colour"]
+    found = main_facts(gather(search_folder := case.write())).verdict
+    assert found.badge.startswith("No verdict: ") and not found.colour
     case.confirm(p_new=0.001)
     os.utime(folder / "test.json", (1000, 1000))
     os.utime(on_dev, (2000, 2000))
-    found = main_facts(gather(search_folder))["verdict"]
-    assert found["badge"] == "The curriculum helps" and found["colour"] == "better"
+    found = main_facts(gather(search_folder)).verdict
+    assert found.badge == "The curriculum helps" and found.colour == "better"
 
 
 # -- tables of a confirmation --------------------------------------------------------------------------------------
@@ -216,11 +213,11 @@ def test_a_report_gives_no_verdict_on_dev_and_prefers_that_on_test(tmp_path: Pat
 def test_what_needs_no_labels_stands_above_the_baseline(searched: Findings, verdict: VerdictFacts) -> None:
     label_free = {"first_stage": {"label": "BM25", "mean": 0.7}, "label_free": {"label": "BM25", "mean": 0.7}}
     found = after(searched, replace(verdict, first_stage=LabelFree("BM25", 0.7), label_free=LabelFree("BM25", 0.7)))
-    assert [row["name"] for row in found["configurations"]][:2] == ["BM25", "t0000 champion, default: baseline"]
-    assert found["configurations"][0]["best"] and "BM25 & " in latex_table(found)
+    assert [row.name for row in found.configurations][:2] == ["BM25", "t0000 champion, default: baseline"]
+    assert found.configurations[0].best and "BM25 & " in latex_table(found)
     on_dev = main_facts(replace(searched, state=replace(searched.state, label_free=label_free)))
-    first, second, *_ = on_dev["configurations"]
-    assert (first["name"], first["mean"], first["best"], second["trial_id"]) == ("BM25", 0.7, False, "t0000")
+    first, second, *_ = on_dev.configurations
+    assert (first.name, first.mean, first.best, second.trial_id) == ("BM25", 0.7, False, "t0000")
 
 
 @pytest.mark.parametrize(("correction", "column", "head"), [("none", "p", "$p$"), ("holm", "p adjusted", "(adjusted)")])
@@ -228,31 +225,33 @@ def test_p_values_that_were_not_corrected_are_not_called_adjusted(
     searched: Findings, verdict: VerdictFacts, correction: str, column: str, head: str
 ) -> None:
     found = after(searched, replace(verdict, correction=correction))
-    assert f'<th class="n">{column}</th>' in page(facts(searched) | found) and head in latex_table(found)
+    assert f'<th class="n">{column}</th>' in page(replace(facts(searched), **vars(found))) and head in latex_table(
+        found
+    )
 
 
 # -- trials --------------------------------------------------------------------------------------------------------
 
 
-def test_curves_mark_the_end_of_each_curriculum_and_early_stops(searched: Findings, before: dict[str, Any]) -> None:
-    drawn, curves = page(before), before["curves"]
-    past = [curve for curve in curves if curve["curriculum_over"] in curve["dev"]]
-    assert {curve["trial"] for curve in past} == {trial.trial for trial, _ in searched.ranked if trial.iterations >= 4}
+def test_curves_mark_the_end_of_each_curriculum_and_early_stops(searched: Findings, before: ReportFacts) -> None:
+    drawn, curves = page(before), before.curves
+    past = [curve for curve in curves if curve.curriculum_over in curve.dev]
+    assert {curve.trial for curve in past} == {trial.trial for trial, _ in searched.ranked if trial.iterations >= 4}
     assert drawn.count("curriculum over at iteration 4") == len(past)
-    stopped = [curve for curve in curves if curve["outcome"] == "stopped_early"]
+    stopped = [curve for curve in curves if curve.outcome == "stopped_early"]
     assert stopped and drawn.count(": stopped early") == len(stopped)
-    assert HOSTILE in before["failures"][0]["reason"]
+    assert HOSTILE in before.failures[0].reason
 
 
 def test_of_many_trials_only_the_best_are_drawn(
-    searched: Findings, before: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    searched: Findings, before: ReportFacts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert {curve["role"] for curve in before["curves"]} == {"baseline", "best", "failed", "trial"}
+    assert {curve.role for curve in before.curves} == {"baseline", "best", "failed", "trial"}
     monkeypatch.setattr(module, "MOST_LINES", 10)
     found = facts(searched)
     best = [trial.trial for trial, _ in searched.ranked[:10]]
-    assert [curve["trial"] for curve in found["curves"]] == ["t0000", *best]
-    assert f"Not drawn: {found['trials'] - 11} of {found['trials']} trials." in page(found)
+    assert [curve.trial for curve in found.curves] == ["t0000", *best]
+    assert f"Not drawn: {found.trials - 11} of {found.trials} trials." in page(found)
 
 
 TREES = """
@@ -274,17 +273,17 @@ def test_a_report_on_trees_speaks_of_no_batches(tmp_path: Path) -> None:
     for outcome in ("baseline", "completed"):
         case.add([0.4] * 8, outcome)
     found = facts(gather(case.write()))
-    assert found["reads_features"] and [row["trees"] for row in found["trees"]] == [20, 30, 50, 60, 80]
+    assert found.reads_features and [row.trees for row in found.trees] == [20, 30, 50, 60, 80]
     assert "Batches" not in page(found) and "(switch)" in page(found)
 
 
 @pytest.mark.parametrize(("name", "new"), [("toy", "again"), ("again", "once-more")])
 def test_how_to_do_it_again_takes_a_name_that_is_free(name: str, new: str, tmp_path: Path) -> None:
     case = Case(tmp_path, name)
-    again = facts(gather(case.write()))["again"]
-    run, confirm, _ = again["commands"]
+    again = facts(gather(case.write())).again
+    run, confirm, _ = again.commands
     assert f"tune-cl run search.yaml --name {new} " in run and f"confirm {new} " in confirm
-    assert f"(digest {case.events[0]['data']['digest'][:16]})" in again["with"]["data"]
+    assert f"(digest {case.events[0]['data']['digest'][:16]})" in again.with_["data"]
 
 
 # -- other formats -------------------------------------------------------------------------------------------------
@@ -323,9 +322,9 @@ def test_numbers_for_reading() -> None:
 
 def test_intervals_are_students() -> None:
     found = mean_interval(np.array([1.0, 2.0, 3.0]))
-    assert found == pytest.approx({"mean": 2, "low": 2 - 2.4841, "high": 2 + 2.4841}, abs=1e-3)
-    assert math.isnan(mean_interval(np.array([1.0]))["low"])
-    assert mean_interval(np.array([1.0, 3.0]))["high"] == pytest.approx(2 + 12.7062, abs=1e-3), "two are enough"
+    assert (found.mean, found.low, found.high) == pytest.approx((2, 2 - 2.4841, 2 + 2.4841), abs=1e-3)
+    assert math.isnan(mean_interval(np.array([1.0])).low)
+    assert mean_interval(np.array([1.0, 3.0])).high == pytest.approx(2 + 12.7062, abs=1e-3), "two are enough"
 
 
 def test_the_interval_of_tau_is_that_of_fieller_hartley_and_pearson() -> None:

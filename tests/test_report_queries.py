@@ -19,6 +19,7 @@ from trainables.core.randomness import generator
 from trainables.evaluation.trec_files import write_per_query
 from tune_cl.report import queries
 from tune_cl.report.charts import MOST_BARS, Line, Mark, Scale, bars, frame, line_chart, path, scale, strip_chart
+from tune_cl.report.document import QueriesPart
 from tune_cl.report.findings import Findings, gather
 from tune_cl.report.page import TEMPLATES
 from tune_cl.report.queries import Groups, PerQuery, by_domain, by_length, by_turns, per_query, single_queries
@@ -67,16 +68,17 @@ def test_lengths_are_mean_words_of_an_utterance_in_thirds() -> None:
     assert members(same) == {"to 2": [0, 1, 2]}, "no empty groups"
 
 
-def queries_of(values: PerQuery, level: int = 1) -> dict[str, Any]:
-    """The facts of single queries; a page can be drawn from them."""
+def queries_of(values: PerQuery, level: int = 1) -> tuple[QueriesPart, str]:
+    """The facts of single queries, and the sections that are drawn from them."""
     run = SimpleNamespace(evaluation=SimpleNamespace(relevance_level=level))
     findings = SimpleNamespace(experiment=SimpleNamespace(base_ranker=run))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(queries, "values_of", lambda findings: values)
         found = single_queries(cast(Findings, findings))
+    assert isinstance(found, QueriesPart)
     drawn = sections("groups", "queries", queries=found, metric="map", over_curricula=True)
-    assert all(one["id"] in drawn for one in (*found["gained"], *found["lost"]))
-    return found | {"drawn": drawn}
+    assert all(one.id in drawn for one in (*found.gained, *found.lost))
+    return found, drawn
 
 
 def sections(*names: str, **facts: Any) -> str:
@@ -85,14 +87,14 @@ def sections(*names: str, **facts: Any) -> str:
 
 
 def test_groups_show_the_best_beside_plain_training() -> None:
-    found = queries_of(values_of([["a"], ["a"], ["a", "b"]], [0.5, 0.7, 0.9], [0.1, 0.3, 0.2]))
-    one, two = found["kinds"][0]["groups"]
-    assert (one["name"], one["queries"], one["best"]["mean"], one["baseline"]["mean"]) == (
+    found, drawn = queries_of(values_of([["a"], ["a"], ["a", "b"]], [0.5, 0.7, 0.9], [0.1, 0.3, 0.2]))
+    one, two = found.kinds[0].groups
+    assert (one.name, one.queries, one.best.mean, one.baseline.mean) == (
         "1 turn", 2, pytest.approx(0.6), pytest.approx(0.2),
     )  # fmt: skip
-    assert (two["name"], two["best"]["mean"]) == ("2 turns", 0.9) and [len(kind["groups"]) for kind in found["kinds"]]
-    assert found["drawn"].count("<figcaption>By") == 1, "a chart of turns, the only kind with two groups"
-    assert "3 queries of train" in found["drawn"]
+    assert (two.name, two.best.mean) == ("2 turns", 0.9) and [len(kind.groups) for kind in found.kinds]
+    assert drawn.count("<figcaption>By") == 1, "a chart of turns, the only kind with two groups"
+    assert "3 queries of train" in drawn
 
 
 # -- single queries ------------------------------------------------------------------------------------------------
@@ -100,22 +102,22 @@ def test_groups_show_the_best_beside_plain_training() -> None:
 
 def test_the_five_that_gained_and_lost_most_are_told_and_none_that_did_not() -> None:
     best = [0.9, 0.8, 0.7, 0.6, 0.55, 0.52, 0.5, 0.4, 0.2]
-    found = queries_of(values_of([["text"]] * 9, best, [0.5] * 9))
-    assert [one["id"] for one in found["gained"]] == ["q0", "q1", "q2", "q3", "q4"]
-    assert [one["id"] for one in found["lost"]] == ["q8", "q7"]
-    first, last = found["gained"][0], found["lost"][0]
-    assert (first["difference"], first["baseline"], first["best"]) == (pytest.approx(0.4), 0.5, 0.9)
-    assert last["difference"] == pytest.approx(-0.3) and "(0.500 → 0.900)" in found["drawn"]
-    few = queries_of(values_of([["text"]] * 3, [0.6, 0.5, 0.4], [0.5] * 3))
-    assert [one["id"] for one in few["gained"] + few["lost"]] == ["q0", "q2"], "one that gained, one that lost"
-    many = queries_of(values_of([["text"]] * 40, [0.9, 0.6] * 20, [0.5] * 40))
-    assert [one["id"] for one in many["gained"]] == ["q0", "q2", "q4", "q6", "q8"], "equal ones in the data's order"
+    found, drawn = queries_of(values_of([["text"]] * 9, best, [0.5] * 9))
+    assert [one.id for one in found.gained] == ["q0", "q1", "q2", "q3", "q4"]
+    assert [one.id for one in found.lost] == ["q8", "q7"]
+    first, last = found.gained[0], found.lost[0]
+    assert (first.difference, first.baseline, first.best) == (pytest.approx(0.4), 0.5, 0.9)
+    assert last.difference == pytest.approx(-0.3) and "(0.500 → 0.900)" in drawn
+    few, _ = queries_of(values_of([["text"]] * 3, [0.6, 0.5, 0.4], [0.5] * 3))
+    assert [one.id for one in (*few.gained, *few.lost)] == ["q0", "q2"], "one that gained, one that lost"
+    many, _ = queries_of(values_of([["text"]] * 40, [0.9, 0.6] * 20, [0.5] * 40))
+    assert [one.id for one in many.gained] == ["q0", "q2", "q4", "q6", "q8"], "equal ones in the data's order"
 
 
 @pytest.mark.parametrize(("level", "shown"), [(1, "one"), (2, "two"), (3, "no candidate of this query is relevant")])
 def test_the_relevant_text_is_the_first_of_the_configured_level(level: int, shown: str) -> None:
-    [one] = queries_of(values_of([["text"]], [0.6], [0.5]), level)["gained"]
-    assert (one["answer_is"], one["answer"]) == ("Relevant", shown)
+    [one] = queries_of(values_of([["text"]], [0.6], [0.5]), level)[0].gained
+    assert (one.answer_is, one.answer) == ("Relevant", shown)
 
 
 def test_values_and_texts_are_those_of_the_query_though_not_every_one_has_values() -> None:
@@ -125,7 +127,7 @@ def test_values_and_texts_are_those_of_the_query_though_not_every_one_has_values
     data = make_data(contexts, candidates)
     split = replace(data.splits["train"], query=np.array([3, 2, 1, 0], np.int32))
     values = PerQuery(replace(data, splits={"train": split}), "train", "", np.array([1, 3]), np.ones(2), np.zeros(2))
-    assert [(one["id"], one["turns"], one["text"], one["answer"]) for one in queries_of(values)["gained"]] == [
+    assert [(one.id, one.turns, one.text, one.answer) for one in queries_of(values)[0].gained] == [
         ("q2", 3, "third third third", f"right 1 {'x' * 90}"), ("q0", 1, "first", f"right 3 {'x' * 90}"),
     ]  # fmt: skip
 
@@ -133,8 +135,8 @@ def test_values_and_texts_are_those_of_the_query_though_not_every_one_has_values
 def test_a_pair_is_told_by_its_class_and_its_second_sentence() -> None:
     data = make_data([["one"], ["two"]], [[("like one", 1)], [("unlike two", 0)]])
     data = replace(data, task="classification", classes=("different", "duplicate"))
-    found = queries_of(PerQuery(data, "train", "", np.arange(2), np.array([0.9, 0.8]), np.zeros(2)))
-    assert [(one["answer_is"], one["answer"]) for one in found["gained"]] == (
+    found, _ = queries_of(PerQuery(data, "train", "", np.arange(2), np.array([0.9, 0.8]), np.zeros(2)))
+    assert [(one.answer_is, one.answer) for one in found.gained] == (
         [("Duplicate", "like one"), ("Different", "unlike two")]
     )
 
@@ -142,9 +144,9 @@ def test_a_pair_is_told_by_its_class_and_its_second_sentence() -> None:
 def test_many_queries_share_bars_and_the_title_says_how_many() -> None:
     count = MOST_BARS + 1
     many = values_of([["text"]] * count, [0.6] * count, [0.5] * count)
-    assert "mean of 2 neighbouring" in queries_of(many)["drawn"]
+    assert "mean of 2 neighbouring" in queries_of(many)[1]
     few = replace(many, row=many.row[:9], best=many.best[:9], baseline=many.baseline[:9])
-    assert "neighbouring" not in queries_of(few)["drawn"], "as many as have values"
+    assert "neighbouring" not in queries_of(few)[1], "as many as have values"
     heights = bars(np.arange(1.0, count + 1))
     assert (len(heights), heights[0], heights[-1]) == (MOST_BARS // 2 + 1, MOST_BARS + 0.5, 1), "one in the last"
     assert bars(np.array([1.0, -2.0, 4.0, 0.0, 3.0])) == [4, 3, 1, 0, -2], "the largest gain first"
@@ -257,7 +259,8 @@ def trials(
 
 
 def rungs(found: Findings, of: str = "rungs") -> list[tuple[Any, ...]]:
-    return [tuple(row[key] for key in ("with", "rung", "trials", "tau") if key in row) for row in stopping(found)[of]]
+    rows = getattr(stopping(found), of)
+    return [(*([row.with_] if row.with_ else []), row.rung, row.trials, row.tau) for row in rows]
 
 
 def test_a_rung_knows_the_best_value_up_to_it_and_none_behind_it() -> None:
@@ -269,11 +272,11 @@ def test_the_table_of_rungs_counts_trials_with_a_value_and_their_tau() -> None:
     """At 1 two of ten pairs are in the wrong order; the sixth trial has no value until 2."""
     early = [[0.2], [0.1], [0.3], [0.5], [0.4], [math.nan]]
     found = stopping(trials(*([*each, 0.6 + place / 10] for place, each in enumerate(early))))
-    first, second, _ = found["rungs"]
-    assert (first["trials"], first["tau"]) == (5, pytest.approx(0.6)) and (second["trials"], second["tau"]) == (
+    first, second, _ = found.rungs
+    assert (first.trials, first.tau) == (5, pytest.approx(0.6)) and (second.trials, second.tau) == (
         6, pytest.approx(1),
     )  # fmt: skip
-    assert first["ci95"][0] < 0.6 < first["ci95"][1]
+    assert first.ci95[0] < 0.6 < first.ci95[1]
     few = trials(*([*each, 0.6 + place / 10] for place, each in enumerate([*early[1:], [math.nan]])))
     assert rungs(few)[0] == (1, 4, None) and "too few, or all equal" in sections("stopping", stopping=stopping(few))
 
@@ -287,7 +290,7 @@ def test_groups_of_five_and_more_are_split_by_pacing_and_by_m() -> None:
     found.ended[0][0].arm = "plain"  # plain training is in no group
     assert [row[0] for row in rungs(found, "splits")] == ["m 4"] * 3
     few = stopping(trials(*([place / 10] for place in range(5)), objective_switch=["mse"] * 4 + ["pointwise"]))
-    assert few["splits"] == [] and "No split by objective_switch" in sections("stopping", stopping=few)
+    assert few.splits == [] and "No split by objective_switch" in sections("stopping", stopping=few)
 
 
 @pytest.mark.parametrize(
@@ -308,13 +311,13 @@ def test_slow_curricula_are_compared_at_the_first_rung(
     curves = [[value, 1 + place / 10] for place, value in enumerate(early)]
     found = trials(*curves, past=[1] * 4 + [8] * 4, scheduler=scheduler, grace=grace)
     told = stopping(found)
-    assert "At iteration 1 the 4 trials" in told["slow"] and re.search(shown, told["slow"])
+    assert "At iteration 1 the 4 trials" in told.slow and re.search(shown, told.slow)
     assert ("is not known" in sections("stopping", stopping=told)) == (scheduler != "none")
 
 
 def test_a_bias_for_slow_curricula_is_none_against_them() -> None:
     curves = [[value, 1 - place / 10] for place, value in enumerate([0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9])]
-    told = stopping(trials(*curves, past=[1] * 4 + [8] * 4))["slow"]
+    told = stopping(trials(*curves, past=[1] * 4 + [8] * 4)).slow
     assert "ranks better" in told and "p 0.0" in told and "no bias" in told
 
 
@@ -334,7 +337,7 @@ def test_it_says_when_trials_were_compared_and_budgets_are_not_the_scheduler(
     found = trials([0.5], scheduler=scheduler, grace=grace, reasons=reasons)
     inside = promotion and SCHEDULERS[scheduler].knows_graces
     found.experiment.compares_inside_curricula = inside  # type: ignore[misc]
-    shown = stopping(found)["stopped"]
+    shown = stopping(found).stopped
     assert "stopped 4 of 6" in shown and "1 more ended" in shown and told in shown
 
 

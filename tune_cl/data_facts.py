@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -17,6 +17,7 @@ from trainables.data.clusters import cluster_notes
 from trainables.data.columns import RankingData, Split
 from trainables.data.hygiene import ClassSplit, RankingSplit, SharedParts, described, shared_parts
 from trainables.data.label_check import LabelCheck, check_labels
+from tune_cl.documents import document_of
 
 EXAMPLES = 2  # of each split
 SHOWN = 2  # candidates of an example
@@ -38,12 +39,18 @@ ADVICE = {  # by what BM25 says of the labels: the space to try first, overrides
 
 @dataclass(frozen=True)
 class Candidate:
-    """A candidate of an example. class_name: of data to classify; `class` in JSON."""
+    """A candidate of an example."""
 
     document: str
     grade: int
-    class_name: str | None
     text: str
+
+
+@dataclass(frozen=True)
+class ClassCandidate(Candidate):
+    """One of data to classify."""
+
+    class_: str
 
 
 @dataclass(frozen=True)
@@ -107,15 +114,10 @@ class DataFacts:
     @property
     def document(self) -> dict[str, Any]:
         """For --json."""
-        written = asdict(self, dict_factory=_in_json)
+        written = document_of(self)
         if self.label_check:
             written["label_check"]["finding"] = self.label_check.finding
         return written
-
-
-def _in_json(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    named = {"class" if name == "class_name" else name: value for name, value in fields}
-    return {name: value for name, value in named.items() if name != "class" or value is not None}
 
 
 def facts_of(run: TrainingRun) -> DataFacts:
@@ -170,8 +172,8 @@ def _examples(data: RankingData, split: Split) -> list[Example]:
 
 
 def _candidate(data: RankingData, document: int, grade: int) -> Candidate:
-    name = data.classes[grade] if data.classes else None
-    return Candidate(data.document_ids[document], grade, name, data.documents[document])
+    shown = data.document_ids[document], grade, data.documents[document]
+    return ClassCandidate(*shown, data.classes[grade]) if data.classes else Candidate(*shown)
 
 
 def _advice(source: str, finding: str) -> Advice | None:

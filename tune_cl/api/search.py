@@ -280,7 +280,7 @@ class Search:
         from tune_cl.report.output import write_output  # imports SciPy
 
         with working(progress):
-            return Path(write_output(self.search_folder, None if output is None else Path(output), format)["output"])
+            return write_output(self.search_folder, None if output is None else Path(output), format).output
 
     def paper(self, folder: str | Path | None = None, progress: bool = True) -> Path:
         """Writes what a paper says of the search to a folder (by default `paper` in the search's folder) and returns
@@ -290,7 +290,7 @@ class Search:
         from tune_cl.report.paper import write_paper  # imports SciPy
 
         with working(progress):
-            return Path(write_paper(self.search_folder, None if folder is None else Path(folder))["output"])
+            return write_paper(self.search_folder, None if folder is None else Path(folder)).output
 
     def plan(
         self,

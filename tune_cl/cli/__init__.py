@@ -16,7 +16,6 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, is_dataclass
 from importlib import import_module
 from inspect import cleandoc
 from itertools import pairwise
@@ -25,6 +24,7 @@ from typing import Any, NoReturn
 
 from trainables.core.errors import Interrupted, Problem, UserError, WorkFailed, nearest
 from trainables.core.prose import VisibleLog, visible
+from tune_cl.documents import document_of
 from tune_cl.process import SIGNALS, at_terminal, program, set_command, silence, stoppable
 
 COMMANDS = {
@@ -78,9 +78,7 @@ class Command:
         """What --json prints of a result, or of each of several: its `document`, else its fields."""
         if isinstance(result, list):
             return [self.document(each) for each in result]
-        if hasattr(result, "document"):
-            return result.document
-        return asdict(result) if is_dataclass(result) and not isinstance(result, type) else result
+        return result.document if hasattr(result, "document") else document_of(result)
 
     def render(self, document: Any) -> str:
         """The result as text."""

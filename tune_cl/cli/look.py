@@ -124,7 +124,8 @@ def _example_lines(split: str, example: Example) -> list[str]:
     turns = f" ({len(utterances)} turns, the last shown)" if len(utterances) > 1 else ""
     lines = [f"{split} {example.query}{turns}: {cut(utterances[-1], WIDTH)}"]
     return lines + [
-        f"  {each.class_name or each.grade:>2}  {each.document}: {cut(each.text, WIDTH)}" for each in example.candidates
+        f"  {getattr(each, 'class_', each.grade):>2}  {each.document}: {cut(each.text, WIDTH)}"
+        for each in example.candidates
     ]
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import IO
 
 from trainables.core.errors import ConfigError, DataError, Problem, WorkFailed
 from trainables.core.plugins import plugin_options
@@ -52,6 +52,7 @@ from tune_cl.history.search_folder import (
 from tune_cl.history.state import replay
 from tune_cl.history.tracking_uri import DATABASES, SQLITE, masked, resolve_tracking_uri
 from tune_cl.process import program
+from tune_cl.report.document import Written
 from tune_cl.report.story import could_be_tuned, of_search
 from tune_cl.search_document import SearchResult, recorded_view
 from tune_cl.space.wording import PLAIN_TRAINING
@@ -193,7 +194,7 @@ class ReportCommand(Command):
         parser.add_argument("--paper", type=Path, nargs="?", const=Path(), metavar="FOLDER", help=paper)
         StorageOptions.add_to(parser)
 
-    def execute(self, options: Namespace) -> dict[str, Any]:
+    def execute(self, options: Namespace) -> Written:
         search_folder = recorded(options).search_folder
         if options.paper is not None and (options.output or options.format):
             raise ConfigError(Problem("--paper", "not together with --output or --format", "one of them a command"))
@@ -205,10 +206,8 @@ class ReportCommand(Command):
             return write_paper(search_folder, None if options.paper == Path() else options.paper)
         return write_output(search_folder, options.output, options.format)
 
-    def render(self, document: dict[str, Any]) -> str:
-        return "\n".join(
-            f"{name}  {path}" for name, path in document.get("files", {"report": document["output"]}).items()
-        )
+    def render(self, document: Written) -> str:
+        return "\n".join(f"{name}  {path}" for name, path in (document.files or {"report": document.output}).items())
 
 
 @dataclass(frozen=True)

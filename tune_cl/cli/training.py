@@ -7,7 +7,7 @@ import math
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
 from textwrap import shorten, wrap
@@ -30,6 +30,7 @@ from tune_cl.cli import Command
 from tune_cl.cli.options import add_overrides, add_split
 from tune_cl.cli.tables import table
 from tune_cl.command_options import DATA_HELP
+from tune_cl.documents import document_of
 from tune_cl.process import program
 
 COLOURS = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"  # of heuristics in a picture
@@ -148,7 +149,7 @@ class RerankCommand(Command):
             rows = [[row.doc, row.score, _start(row.text)] for row in document.ranking]
             return table(["doc", f"score{precision}", "text"], rows)
         rows = [
-            [row.doc, row.likeliest, max(row.probabilities.values()), _start(row.text)] for row in document.predictions
+            [row.doc, row.class_, max(row.probabilities.values()), _start(row.text)] for row in document.predictions
         ]
         return table(["doc", "class", "probability", "text"], rows)
 
@@ -164,10 +165,10 @@ class RankedText:
 
 @dataclass(frozen=True)
 class ClassifiedText:
-    """A document with its likeliest class (`class` in JSON) and the probability of each."""
+    """A document with its likeliest class and the probability of each."""
 
     doc: str
-    likeliest: str
+    class_: str
     probabilities: Mapping[str, float]
     text: str
 
@@ -185,11 +186,7 @@ class Reranked:
     @property
     def document(self) -> dict[str, Any]:
         """For --json: what was made."""
-        return {name: value for name, value in asdict(self, dict_factory=_in_json).items() if value}
-
-
-def _in_json(facts: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {"class" if name == "likeliest" else name: value for name, value in facts}
+        return {name: value for name, value in document_of(self).items() if value}
 
 
 @contextmanager

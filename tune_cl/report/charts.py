@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 
 from trainables.core.prose import counted
 from trainables.evaluation.metrics import in_words
-from tune_cl.report.findings import Document
+from tune_cl.report.document import EffectsPart, GroupRow, MainFacts, ReportedVerdict, SeedRow, TrialCurve
 from tune_cl.report.wording import cut, interval_words, number, signed
 
 WIDTH = 480.0
@@ -132,7 +132,7 @@ class Mark:
 class Line:
     """One trial's values; `role` is one of ORDER."""
 
-    trial: str
+    trial: str | None
     role: str
     tip: str
     points: Sequence[Point]
@@ -168,59 +168,58 @@ def _mark(mark: Mark, x: float, y: float) -> Markup:
     return tag("circle", cx=x, cy=y, r=4.0, class_=mark.role, data_tip=mark.tip)
 
 
-def interval_chart(groups: Sequence[Document], x_label: str) -> Markup:
+def interval_chart(groups: Sequence[GroupRow], x_label: str) -> Markup:
     """A row for each group of queries, with the means of `best` and `baseline` and their intervals."""
     bottom = 12 + ROW * len(groups)
-    x = scale([end for group in groups for role in ("best", "baseline") for end in group[role].values()], NAMES, RIGHT)
+    both = [each for group in groups for each in (group.best, group.baseline)]
+    x = scale([end for each in both for end in (each.mean, each.low, each.high)], NAMES, RIGHT)
     parts = _row_grid(x, x_label, bottom)
     for row, group in enumerate(groups):
-        name, middle = f"{group['name']} ({group['queries']})", 12 + ROW * (row + 0.5)
+        name, middle = f"{group.name} ({group.queries})", 12 + ROW * (row + 0.5)
         parts.append(tag("g", text(NAMES - 10, middle + 4, cut(name, 18), "name", "end"), data_tip=name))
-        for role, offset in (("best", -6), ("baseline", 6)):
-            mean, low, high = (group[role][end] for end in ("mean", "low", "high"))
-            tip = f"{name}, {role}: {number(mean)} [{number(low)}, {number(high)}]"
-            bar = None if math.isnan(low) else rule(x(low), middle + offset, x(high), middle + offset, "bar")
-            dot = tag("circle", cx=x(mean), cy=middle + offset, r=4.5, class_="dot")
+        for role, one, offset in (("best", group.best, -6), ("baseline", group.baseline, 6)):
+            tip = f"{name}, {role}: {number(one.mean)} [{number(one.low)}, {number(one.high)}]"
+            known = not math.isnan(one.low)
+            bar = rule(x(one.low), middle + offset, x(one.high), middle + offset, "bar") if known else None
+            dot = tag("circle", cx=x(one.mean), cy=middle + offset, r=4.5, class_="dot")
             parts.append(tag("g", bar, dot, class_=f"interval {role}", data_tip=tip))
     return drawing(bottom + 44, f"{x_label} by group", *parts)
 
 
-def seed_chart(rows: Sequence[Document], level: float, x_label: str) -> Markup:
+def seed_chart(rows: Sequence[SeedRow], level: float, x_label: str) -> Markup:
     """A row for each configuration: a dot for each seed, the mean and its interval. `level`: a dashed line."""
-    names = [wrap(row["name"], NAME_LENGTH) for row in rows]
+    names = [wrap(row.name, NAME_LENGTH) for row in rows]
     heights = [NAME_LINE * len(lines) + SEED_ROW for lines in names]
     bottom = 12 + sum(heights)
-    x = scale(
-        [level, *(end for row in rows for end in (row["low"], row["high"], *row["values"].values()))], 16.0, RIGHT
-    )
+    x = scale([level, *(end for row in rows for end in (row.low, row.high, *row.values.values()))], 16.0, RIGHT)
     parts = [*_row_grid(x, x_label, bottom), rule(x(level), 8.0, x(level), bottom, "level")]
     for row, lines, top in zip(rows, names, accumulate(heights, initial=12.0), strict=False):
-        at, mean, low = top + NAME_LINE * len(lines), row["mean"], row["low"]
+        at = top + NAME_LINE * len(lines)
         name = [text(4.0, top + NAME_LINE * (i + 0.8), line, "name halo", "start") for i, line in enumerate(lines)]
-        bar = None if math.isnan(low) else rule(x(low), at + 22, x(row["high"]), at + 22, "bar")
+        bar = None if math.isnan(row.low) else rule(x(row.low), at + 22, x(row.high), at + 22, "bar")
         dots = [
             tag("circle", cx=x(value), cy=at + 8, r=3.0, class_="dot seed", data_tip=f"seed {seed}: {number(value)}")
-            for seed, value in row["values"].items()
+            for seed, value in row.values.items()
         ]
-        dots += [bar, tag("circle", cx=x(mean), cy=at + 22, r=4.5, class_="dot")]
-        tip = f"{row['name']}: mean {number(mean)}"
-        parts += [tag("g", *dots, class_=f"interval {row['role']}", data_tip=tip), *name]
+        dots += [bar, tag("circle", cx=x(row.mean), cy=at + 22, r=4.5, class_="dot")]
+        tip = f"{row.name}: mean {number(row.mean)}"
+        parts += [tag("g", *dots, class_=f"interval {row.role}", data_tip=tip), *name]
     return drawing(bottom + 44, f"{x_label} by configuration and seed", *parts)
 
 
-def forest_chart(effects: Document, x_label: str) -> Markup:
+def forest_chart(effects: EffectsPart, x_label: str) -> Markup:
     """A row for each value of a key: its mean effect and interval. A dashed line: the mean over all pairs."""
-    rows, mean = effects["by_value"], effects["mean"]
+    rows, mean = effects.by_value, effects.mean
     bottom = 12 + FOREST_ROW * len(rows)
-    x = scale([0.0, mean, *(end for row in rows for end in row["ci95"])], FOREST_NAMES, RIGHT)
+    x = scale([0.0, mean, *(end for row in rows for end in row.ci95)], FOREST_NAMES, RIGHT)
     parts = _row_grid(x, x_label, bottom)
     parts += [rule(x(0.0), 8.0, x(0.0), bottom, "zero"), rule(x(mean), 8.0, x(mean), bottom, "level")]
     for place, row in enumerate(rows):
-        middle, (low, high) = 12 + FOREST_ROW * (place + 0.5), row["ci95"]
-        name = f"{row['name']} ({row['pairs']})"
-        tip = f"{row['name']}, {counted(row['pairs'], 'pair')}: {signed(row['effect'])} {interval_words(row['ci95'])}"
+        middle, (low, high) = 12 + FOREST_ROW * (place + 0.5), row.ci95
+        name = f"{row.name} ({row.pairs})"
+        tip = f"{row.name}, {counted(row.pairs, 'pair')}: {signed(row.effect)} {interval_words(row.ci95)}"
         bar = rule(x(low), middle, x(high), middle, "bar")
-        dot = tag("circle", cx=x(row["effect"]), cy=middle, r=4.5, class_="dot")
+        dot = tag("circle", cx=x(row.effect), cy=middle, r=4.5, class_="dot")
         label = text(FOREST_NAMES - 10, middle + 4, cut(name, 32), "name", "end")
         parts.append(tag("g", label, bar, dot, class_="interval best", data_tip=tip))
     return drawing(bottom + 44, f"{x_label} by value", *parts)
@@ -271,42 +270,41 @@ def _queries(values: np.ndarray) -> str:
 # -- lines of trials -----------------------------------------------------------------------------------------------
 
 
-def learning_chart(facts: Document) -> Markup:
+def learning_chart(facts: MainFacts) -> Markup:
     """The dev metric over iterations, with a line for each trial."""
-    lines = [_line_of(curve, curve["dev"], [*_marks(curve)]) for curve in facts["curves"] if curve["dev"]]
-    return line_chart(lines, "iteration", f"dev {in_words(facts['metric'])}")
+    lines = [_line_of(curve, curve.dev, [*_marks(curve)]) for curve in facts.curves if curve.dev]
+    return line_chart(lines, "iteration", f"dev {in_words(facts.metric)}")
 
 
-def _marks(curve: Document) -> Iterator[Mark]:
+def _marks(curve: TrialCurve) -> Iterator[Mark]:
     """Where the curriculum is over, and where the trial was stopped."""
-    dev, past = curve["dev"], curve["curriculum_over"]
+    dev, past = curve.dev, curve.curriculum_over
     if past in dev:
-        yield Mark((past, dev[past]), "curriculum", f"{curve['name']}: curriculum over at iteration {past}")
-    if curve["outcome"] == "stopped_early" and dev:
-        yield Mark((max(dev), dev[max(dev)]), "stopped", f"{curve['name']}: {curve['reason'] or 'stopped early'}")
+        yield Mark((past, dev[past]), "curriculum", f"{curve.name}: curriculum over at iteration {past}")
+    if curve.outcome == "stopped_early" and dev:
+        yield Mark((max(dev), dev[max(dev)]), "stopped", f"{curve.name}: {curve.reason or 'stopped early'}")
 
 
-def _line_of(curve: Document, values: Mapping[int, float], marks: Sequence[Mark] = ()) -> Line:
-    best, ended = curve["best"], curve["outcome"].replace("_", " ")
-    reached = f"best {number(best['dev'])} at iteration {best['iteration']}" if best else "no dev value"
-    tip = f"{curve['name']}: {reached}; {ended}"
-    return Line(curve["trial"], curve["role"], tip, list(values.items()), marks, curve["twin"])
+def _line_of(curve: TrialCurve, values: Mapping[int, float], marks: Sequence[Mark] = ()) -> Line:
+    best, ended = curve.best, curve.outcome.replace("_", " ")
+    reached = f"best {number(best.dev)} at iteration {best.iteration}" if best else "no dev value"
+    tip = f"{curve.name}: {reached}; {ended}"
+    return Line(curve.trial, curve.role, tip, list(values.items()), marks, curve.twin)
 
 
-def confirmed_chart(facts: Document) -> Markup:
+def confirmed_chart(verdict: ReportedVerdict, metric: str) -> Markup:
     """The dev metric over iterations of what was confirmed, means over its seeds."""
     lines = []
-    for curve in facts["verdict"]["curves"]:
-        past = curve["curriculum_over"]
-        points = list(curve["dev"].items())
+    for curve in verdict.curves:
+        past = curve.curriculum_over
+        points = list(curve.dev.items())
         marks = [Mark(at, "curriculum", f"curriculum over at iteration {past}") for at in points if at[0] == past]
-        lines.append(Line(curve["trial"], curve["role"], curve["name"], points, marks))
-    seeds = counted(len(facts["verdict"]["seeds"]), "seed")
-    return line_chart(lines, "iteration", f"dev {in_words(facts['metric'])}, mean over {seeds}")
+        lines.append(Line(curve.trial, curve.role, curve.name, points, marks))
+    seeds = counted(len(verdict.seeds), "seed")
+    return line_chart(lines, "iteration", f"dev {in_words(metric)}, mean over {seeds}")
 
 
-def pacing_chart(facts: Document) -> Markup:
+def pacing_chart(facts: MainFacts) -> Markup:
     """The share of the training data that was open, as reported by the trials."""
-    shares = [(curve, curve["available_share"]) for curve in facts["curves"]]
-    lines = [_line_of(curve, share) for curve, share in shares if share]
+    lines = [_line_of(curve, curve.available_share) for curve in facts.curves if curve.available_share]
     return line_chart(lines, "iteration", "fraction of the training data available")

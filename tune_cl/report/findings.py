@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
@@ -24,9 +23,8 @@ from tune_cl.history.state import (
     over_curricula,
     replay,
 )
+from tune_cl.report.document import MeanInterval
 from tune_cl.search_document import SearchResult, search_result
-
-Document = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -102,9 +100,9 @@ def gather(search_folder: SearchFolder) -> Findings:
     return Findings(search_folder, experiment_of(state), state, next(filter(None, verdicts), None))
 
 
-def mean_interval(values: np.ndarray) -> dict[str, float]:
+def mean_interval(values: np.ndarray) -> MeanInterval:
     """Mean of [Q] values with its 95 % interval by Student's t, NaN for fewer than two."""
     count = len(values)
     mean = float(values.mean()) if count else math.nan
     half = float(stdtrit(count - 1, 0.975) * values.std(ddof=1) / math.sqrt(count)) if count > 1 else math.nan
-    return {"mean": mean, "low": mean - half, "high": mean + half}
+    return MeanInterval(mean, mean - half, mean + half)

@@ -13,8 +13,9 @@ from trainables.core.files import output_file, require_file, write_text
 from trainables.core.prose import say
 from trainables.evaluation.metrics import in_words
 from tune_cl.history.search_folder import SearchFolder
+from tune_cl.report.document import ConfigurationRow, MainFacts, ReportedVerdict, ReportFacts, Written
 from tune_cl.report.facts import facts, main_facts
-from tune_cl.report.findings import Document, Findings, gather
+from tune_cl.report.findings import Findings, gather
 from tune_cl.report.page import artifact_event, page
 from tune_cl.report.wording import number, p_value, plain, signed, spread
 from tune_cl.tracking.writer import MlflowWriter, finish
@@ -30,9 +31,9 @@ def form_of(output: Path | None) -> str:
     return next((form for form, own in FORMATS.items() if own == suffix), "html")
 
 
-def write_output(search_folder: SearchFolder, output: Path | None, form: str | None = None) -> Document:
+def write_output(search_folder: SearchFolder, output: Path | None, form: str | None = None) -> Written:
     """Writes the report (`form`: one of FORMATS, by default that of the file's suffix) to a file, by default in the
-    search's folder; returns the file as `output` and what the report tells. Raises ConfigError for another format or a
+    search's folder. Raises ConfigError for another format or a
     file that cannot be written, DataError for a damaged search."""
     form = form or form_of(output)
     if form not in FORMATS:
@@ -40,18 +41,18 @@ def write_output(search_folder: SearchFolder, output: Path | None, form: str | N
     output = output or search_folder.folder / f"report{FORMATS[form]}"
     require_file("--output", output)
     findings = gather(search_folder)
-    document = facts(findings) if form == "html" else main_facts(findings)
-    text = _text(form, findings, document)
+    told = facts(findings) if form == "html" else main_facts(findings)
+    text = _text(form, findings, told)
     with output_file(output) as file:
         write_text(file, text)
     tracked(search_folder, output, text)
-    return {"output": str(output)} | document
+    return Written(output, told)
 
 
-def _text(form: str, findings: Findings, document: Document) -> str | bytes:
+def _text(form: str, findings: Findings, told: MainFacts) -> str | bytes:
     if form in ("csv", "parquet"):
         return trials_csv(findings) if form == "csv" else trials_parquet(findings)
-    return page(document) if form == "html" else latex_table(document)
+    return page(told) if isinstance(told, ReportFacts) else latex_table(told)
 
 
 def tracked(search_folder: SearchFolder, output: Path, text: str | bytes) -> None:
@@ -93,23 +94,23 @@ def latex(text: str) -> str:
     return "".join(LATEX.get(character, character) for character in " ".join(text.split()))
 
 
-def latex_table(document: Document) -> str:
+def latex_table(told: MainFacts) -> str:
     """The table of configurations for a paper; needs the package booktabs."""
-    confirmed = document["verdict"]
-    rows = [row for row in document["configurations"] if confirmed or row["trial_id"]]
-    value, p = f"{in_words(document['metric'])} ({confirmed['split'] if confirmed else 'dev'})", _p(confirmed)
-    over = f"seeds {', '.join(map(str, confirmed['seeds']))}" if confirmed else "one seed, no test: not confirmed"
+    confirmed = told.verdict
+    rows = [row for row in told.configurations if confirmed or row.trial_id]
+    value, p = f"{in_words(told.metric)} ({confirmed.split if confirmed else 'dev'})", _p(confirmed)
+    over = f"seeds {', '.join(map(str, confirmed.seeds))}" if confirmed else "one seed, no test: not confirmed"
     heads = ["configuration", value, "difference", *([p] if confirmed else [])]
     lines = [
-        f"% search {latex(document['search'])}; {over}",
+        f"% search {latex(told.search)}; {over}",
         r"% \usepackage{booktabs}",
         _tabular(heads, 1, [_latex_row(row, bool(confirmed)) for row in rows]),
     ]
     if confirmed:
         tests = [
-            [latex(row["name"]), latex(row["opponent"]), f"${signed(row['difference'])}${_raised(row['marks'])}",
-             f"${p_value(row['p'])}$"]
-            for row in confirmed["tests"]
+            [latex(row.name), latex(row.opponent), f"${signed(row.difference)}${_raised(row.marks)}",
+             f"${p_value(row.p)}$"]
+            for row in confirmed.tests
         ]  # fmt: skip
         lines += ["% each configuration against each of its opponents"]
         lines += [_tabular(["configuration", "opponent", "difference", p], 2, tests)]
@@ -129,17 +130,16 @@ def _raised(marks: str) -> str:
     return rf"\textsuperscript{{{latex(marks)}}}" if marks else ""
 
 
-def _p(confirmed: Document | None) -> str:
-    return "$p$ (adjusted)" if confirmed and confirmed["corrected"] else "$p$"
+def _p(confirmed: ReportedVerdict | None) -> str:
+    return "$p$ (adjusted)" if confirmed and confirmed.corrected else "$p$"
 
 
-def _latex_row(row: Document, confirmed: bool) -> list[str]:
-    mean = rf"\textbf{{{number(row['mean'])}}}" if row["best"] else number(row["mean"])
-    compared = row["difference"] is not None
-    name, difference = row["label" if confirmed else "name"], f"${signed(row['difference'])}$" if compared else ""
-    cells = [latex(name), mean + _raised(row["marks"]) + spread(row["sd"]), difference]
+def _latex_row(row: ConfigurationRow, confirmed: bool) -> list[str]:
+    mean = rf"\textbf{{{number(row.mean)}}}" if row.best else number(row.mean)
+    difference = "" if row.difference is None else f"${signed(row.difference)}$"
+    cells = [latex(row.label if confirmed else row.name), mean + _raised(row.marks) + spread(row.sd), difference]
     if confirmed:
-        cells.append(f"${p_value(row['p'])}$" if compared else "")
+        cells.append("" if row.difference is None else f"${p_value(row.p)}$")
     return cells
 
 

@@ -20,8 +20,9 @@ from tune_cl.effects.pairs import FamilyEffects
 from tune_cl.history.journal import Event, Journal
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.report import charts, wording
+from tune_cl.report.document import EffectsSection, ReportFacts
 from tune_cl.report.facts import effects_facts, facts, main_facts
-from tune_cl.report.findings import Document, gather
+from tune_cl.report.findings import gather
 from tune_cl.space.wording import CAUTION, DEFAULT
 
 FILES = Path(__file__).parent / "templates"
@@ -71,11 +72,11 @@ TEMPLATES.filters |= {
 TEMPLATES.tests["holds_back"] = lambda share: any(value < 1 for value in share.values())
 
 
-def page(document: Document) -> str:
+def page(told: ReportFacts) -> str:
     """The report as an HTML document."""
     return TEMPLATES.get_template("page.html").render(
-        f=document,
-        titles=TITLES if document["over_curricula"] else TITLES | {"effects": "What the settings change"},
+        f=told,
+        titles=TITLES if told.over_curricula else TITLES | {"effects": "What the settings change"},
         unfolded=UNFOLDED,
         style=Markup(STYLE),
         script=Markup(SCRIPT),
@@ -91,8 +92,8 @@ def search_html(search_folder: SearchFolder) -> str:
 
 def effects_html(found: FamilyEffects) -> str:
     """For a notebook: what curricula change."""
-    facts = {"metric": found.metric, "over_curricula": found.of_curricula, "effects": effects_facts(found)}
-    return _fragment(facts, "effects")
+    told = EffectsSection(metric=found.metric, over_curricula=found.of_curricula, effects=effects_facts(found))
+    return _fragment(told, "effects")
 
 
 def verdict_html(search_folder: SearchFolder, confirmation: VerdictFacts) -> str:
@@ -101,12 +102,12 @@ def verdict_html(search_folder: SearchFolder, confirmation: VerdictFacts) -> str
     return _fragment(main_facts(findings), "verdict", "configurations")
 
 
-def _fragment(document: Document, *sections: str) -> str:
+def _fragment(told: EffectsSection, *sections: str) -> str:
     """Sections with the report's style: its rules for the page apply to the element around them."""
     drawn: Any = TEMPLATES.get_template("sections.html").module
     rules = STYLE.replace(":root {", "& {").replace("body {", "& {")
     style = Markup(f".{CLASS} {{ {rules} svg {{ max-width: {MOST}px; }} }}")
-    parts = [getattr(drawn, name)(document) for name in sections]
+    parts = [getattr(drawn, name)(told) for name in sections]
     return str(charts.tag("div", charts.tag("style", style), *parts, class_=CLASS))
 
 

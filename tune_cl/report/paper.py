@@ -19,8 +19,9 @@ from tune_cl.confirmation.verdict import ConfigurationResult, VerdictFacts
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import TrialState
 from tune_cl.process import versions
+from tune_cl.report.document import MainFacts, Written
 from tune_cl.report.facts import main_facts
-from tune_cl.report.findings import Document, Findings, gather
+from tune_cl.report.findings import Findings, gather
 from tune_cl.report.output import latex
 from tune_cl.report.story import (
     CORRECTED,
@@ -50,9 +51,9 @@ NAME_LENGTH = 60  # characters in a figure
 NOT_CONFIRMED = "The search was not confirmed: there is no result on test queries."
 
 
-def write_paper(search_folder: SearchFolder, folder: Path | None = None) -> Document:
-    """Writes methods.tex, table.tex, figure.pdf and references.bib to a folder, by default `paper` in the search's;
-    returns the folder as `output`, the `files`, and what the report tells. Raises ConfigError for a folder that cannot
+def write_paper(search_folder: SearchFolder, folder: Path | None = None) -> Written:
+    """Writes methods.tex, table.tex, figure.pdf and references.bib to a folder, by default `paper` in the search's.
+    Raises ConfigError for a folder that cannot
     be written to or a search without values, DataError for a damaged search."""
     folder = folder or search_folder.folder / FOLDER
     require_folder("--paper", folder)
@@ -60,19 +61,19 @@ def write_paper(search_folder: SearchFolder, folder: Path | None = None) -> Docu
     if not findings.plain and not findings.ranked:
         wrong, right = f"no trial of '{findings.state.name}' has a dev value yet", search_folder.command("resume")
         raise ConfigError(Problem("NAME", wrong, right))
-    document = main_facts(findings)
+    told = main_facts(findings)
     cited = _Cited()
     texts: dict[str, str | bytes] = {
         "methods": _methods(findings, cited),
-        "table": _table(findings, document),
-        "figure": _figure(findings, document),
+        "table": _table(findings, told),
+        "figure": _figure(findings, told),
     }
     texts["references"] = cited.bibtex()
     suffixes = {"methods": ".tex", "table": ".tex", "figure": ".pdf", "references": ".bib"}
     files = {name: folder / f"{name}{suffix}" for name, suffix in suffixes.items()}
     for name, path in files.items():
         write_text(path, texts[name])
-    return {"output": str(folder), "files": {name: str(path) for name, path in files.items()}} | document
+    return Written(folder, told, files)
 
 
 # -- references ----------------------------------------------------------------------------------------------------
@@ -240,18 +241,18 @@ def _listed(words: Sequence[str]) -> str:
 # -- the table -----------------------------------------------------------------------------------------------------
 
 
-def _table(findings: Findings, document: Document) -> str:
+def _table(findings: Findings, told: MainFacts) -> str:
     """A table with caption and label; needs booktabs."""
     confirmed = findings.confirmation
-    body = [*(_dev_rows(document) if confirmed is None else _test_rows(confirmed))]
-    metric, split = latex(in_words(document["metric"])), confirmed.split if confirmed else "dev"
+    body = [*(_dev_rows(told) if confirmed is None else _test_rows(confirmed))]
+    metric, split = latex(in_words(told.metric)), confirmed.split if confirmed else "dev"
     p = "$p$ (adjusted)" if confirmed and _over_several(confirmed) else "$p$"
     lines = [
         r"% needs \usepackage{booktabs}",
         r"\begin{table}",
         r"  \centering",
         rf"  \caption{{{_caption(findings, metric)}}}",
-        rf"  \label{{tab:{re.sub('[^A-Za-z0-9]+', '-', document['search'])}}}",
+        rf"  \label{{tab:{re.sub('[^A-Za-z0-9]+', '-', told.search)}}}",
         r"  \footnotesize\setlength{\tabcolsep}{4pt}",
         r"  \begin{tabular}{p{0.28\linewidth}rrrr}",
         r"    \toprule",
@@ -291,17 +292,17 @@ def _test_rows(confirmed: VerdictFacts) -> Iterator[list[str]]:
             yield [name, f"{number(one.mean)}{spread(one.sd)}", f"${signed(one.size)}${marks}", ends, f"${p}$"]
 
 
-def _dev_rows(document: Document) -> Iterator[list[str]]:
+def _dev_rows(told: MainFacts) -> Iterator[list[str]]:
     """The best trials on dev, without tests."""
-    for row in document["configurations"]:
-        difference = "" if row["difference"] is None else f"${signed(row['difference'])}$"
-        yield [latex(row["name"]), number(row["mean"]), difference, "", ""]
+    for row in told.configurations:
+        difference = "" if row.difference is None else f"${signed(row.difference)}$"
+        yield [latex(row.name), number(row.mean), difference, "", ""]
 
 
 # -- the figure ----------------------------------------------------------------------------------------------------
 
 
-def _figure(findings: Findings, document: Document) -> bytes:
+def _figure(findings: Findings, told: MainFacts) -> bytes:
     """A PDF: the champion's difference from each opponent with its interval; without a confirmation, dev over
     iterations of the best trial of each arm."""
     import matplotlib
@@ -311,7 +312,7 @@ def _figure(findings: Findings, document: Document) -> bytes:
         figure = Figure(figsize=(6.3, 2.4), layout="constrained")
         axes = figure.add_subplot()
         if findings.confirmation is None:
-            _draw_curves(axes, document)
+            _draw_curves(axes, told)
         else:
             _draw_differences(axes, findings.confirmation)
         axes.spines[["top", "right"]].set_visible(False)
@@ -333,11 +334,11 @@ def _draw_differences(axes: Any, confirmed: VerdictFacts) -> None:
     axes.set_xlabel(f"{in_words(confirmed.metric)} on {confirmed.split}: difference from each opponent, 95 % CI")
 
 
-def _draw_curves(axes: Any, document: Document) -> None:
+def _draw_curves(axes: Any, told: MainFacts) -> None:
     styles = {"best": "-", "baseline": "--"}
-    for curve in document["curves"]:
-        if style := styles.get(curve["role"]):
-            axes.plot([*curve["dev"]], [*curve["dev"].values()], style, label=cut(curve["name"], NAME_LENGTH))
+    for curve in told.curves:
+        if style := styles.get(curve.role):
+            axes.plot([*curve.dev], [*curve.dev.values()], style, label=cut(curve.name, NAME_LENGTH))
     axes.legend(frameon=False)
     axes.set_xlabel("iteration (dev, one seed, not confirmed)")
-    axes.set_ylabel(f"dev {in_words(document['metric'])}")
+    axes.set_ylabel(f"dev {in_words(told.metric)}")

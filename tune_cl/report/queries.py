@@ -16,7 +16,8 @@ from trainables.data.columns import RankingData, required_split
 from trainables.evaluation.trec_files import read_per_query
 from tune_cl.confirmation.verdict import Trained
 from tune_cl.history.search_folder import resolve_recorded
-from tune_cl.report.findings import Document, Findings, mean_interval
+from tune_cl.report.document import GroupRow, NoQueries, QueriesPart, QueryKinds, QueryRow
+from tune_cl.report.findings import Findings, mean_interval
 from tune_cl.report.wording import cut
 
 MOST_TURNS = 8  # queries with so many or more share a group
@@ -165,54 +166,52 @@ def values_of(findings: Findings) -> PerQuery | str:
     return f"There are no per-query values to show: {why}."
 
 
-def single_queries(findings: Findings) -> Document:
-    """The best against the baseline by kind of query, and query by query; `none`: why there is nothing to compare."""
+def single_queries(findings: Findings) -> QueriesPart | NoQueries:
+    """The best against the baseline by kind of query, and query by query."""
     values = values_of(findings)
     if isinstance(values, str):
-        return {"none": values}
+        return NoQueries(values)
     order = np.argsort(-values.differences, kind="stable")
     gained = [int(at) for at in order[:SHOWN] if values.differences[at] > 0]
     lost = [int(at) for at in order[::-1][:SHOWN] if values.differences[at] < 0]
     level = findings.experiment.base_ranker.evaluation.relevance_level
-    return {
-        "label": values.label,
-        "split": values.split,
-        "kinds": kinds_of(values),
-        "differences": values.differences[order].tolist(),
-        "gained": [query_facts(at, values, level) for at in gained],
-        "lost": [query_facts(at, values, level) for at in lost],
-    }
+    return QueriesPart(
+        label=values.label,
+        split=values.split,
+        kinds=kinds_of(values),
+        differences=values.differences[order].tolist(),
+        gained=[query_facts(at, values, level) for at in gained],
+        lost=[query_facts(at, values, level) for at in lost],
+    )
 
 
-def kinds_of(values: PerQuery) -> list[Document]:
+def kinds_of(values: PerQuery) -> list[QueryKinds]:
     """The means of both, with their intervals, in each group of each kind."""
     kinds = {"By number of turns": by_turns(values), "By domain": by_domain(values),
              "By difficulty: mean words of an utterance": by_length(values)}  # fmt: skip
-    return [{"kind": kind, "groups": [_group(name, member, values) for name, member in groups]}
+    return [QueryKinds(kind, [_group(name, member, values) for name, member in groups])
             for kind, groups in kinds.items()]  # fmt: skip
 
 
-def _group(name: str, member: np.ndarray, values: PerQuery) -> Document:
-    both = {"best": values.best, "baseline": values.baseline}
-    return {"name": name, "queries": int(member.sum())} | {
-        role: mean_interval(column[member]) for role, column in both.items()
-    }
+def _group(name: str, member: np.ndarray, values: PerQuery) -> GroupRow:
+    best, baseline = (mean_interval(column[member]) for column in (values.best, values.baseline))
+    return GroupRow(name, int(member.sum()), best, baseline)
 
 
-def query_facts(index: int, values: PerQuery, relevance_level: int) -> Document:
-    """A query's values and text, and its first relevant candidate; for a pair, its class and its second sentence."""
+def query_facts(index: int, values: PerQuery, relevance_level: int) -> QueryRow:
+    """What is told of a query."""
     data, query = values.data, int(values.query[index])
     label, answer = _answer(int(values.row[index]), values, relevance_level)
-    return {
-        "id": data.query_ids[query],
-        "turns": int(data.turns[query]),
-        "difference": float(values.differences[index]),
-        "baseline": float(values.baseline[index]),
-        "best": float(values.best[index]),
-        "text": cut(data.query_text(query), TEXT),
-        "answer_is": label,
-        "answer": answer,
-    }
+    return QueryRow(
+        id=data.query_ids[query],
+        turns=int(data.turns[query]),
+        difference=float(values.differences[index]),
+        baseline=float(values.baseline[index]),
+        best=float(values.best[index]),
+        text=cut(data.query_text(query), TEXT),
+        answer_is=label,
+        answer=answer,
+    )
 
 
 def _answer(row: int, values: PerQuery, relevance_level: int) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from dataclasses import replace
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -12,7 +13,8 @@ from scipy.stats import kendalltau, mannwhitneyu, rankdata
 
 from tune_cl.experiment.experiment import CURRICULUM
 from tune_cl.history.state import Dev, TrialState
-from tune_cl.report.findings import Document, Findings
+from tune_cl.report.document import RungRow, StoppingPart
+from tune_cl.report.findings import Findings
 from tune_cl.report.wording import p_value, plain
 
 FEWEST_ENDED = 5
@@ -21,22 +23,22 @@ SPLITS = ("curriculum.pacing", "curriculum.m", "curriculum.objective_switch", "c
 Ended = list[tuple[TrialState, Dev]]
 
 
-def stopping(findings: Findings) -> Document:
+def stopping(findings: Findings) -> StoppingPart:
     """Rank correlation of the best value up to each rung with the final one, over the trials that ran to the end:
     `rungs`, and `splits` within trials that have a value of an opened key in common; empty below FEWEST_ENDED.
     """
     enough = len(findings.ended) >= FEWEST_ENDED
     keys = [key for key in SPLITS if key in findings.experiment.space.leaves]
-    return {
-        "stopped": _stopping(findings),
-        "ended": len(findings.ended),
-        "fewest": FEWEST_ENDED,
-        "rungs": _rungs(findings, findings.ended) if enough else [],
-        "lets_through": findings.experiment.search.scheduler != "none",
-        "split_by": [key.removeprefix("curriculum.") for key in keys],
-        "splits": _splits(findings, keys) if enough else [],
-        "slow": _slow(findings) if enough else "",
-    }
+    return StoppingPart(
+        stopped=_stopping(findings),
+        ended=len(findings.ended),
+        fewest=FEWEST_ENDED,
+        rungs=_rungs(findings, findings.ended) if enough else [],
+        lets_through=findings.experiment.search.scheduler != "none",
+        split_by=[key.removeprefix("curriculum.") for key in keys],
+        splits=_splits(findings, keys) if enough else [],
+        slow=_slow(findings) if enough else "",
+    )
 
 
 def _stopping(findings: Findings) -> str:
@@ -69,17 +71,17 @@ def _early_and_final(findings: Findings, ended: Ended, rung: int) -> tuple[np.nd
     return early[valid], final[valid], past[valid]
 
 
-def _rungs(findings: Findings, ended: Ended) -> list[Document]:
-    """At each rung the number of trials, τ and its interval; None for too few trials, or where all are equal."""
+def _rungs(findings: Findings, ended: Ended) -> list[RungRow]:
+    """At each rung the number of trials, τ and its interval."""
     found = []
     for rung in findings.experiment.rungs:
         early, final, _ = _early_and_final(findings, ended, rung)
         one = rank_agreement(early, final)
-        found.append({"rung": rung, "trials": len(final), "tau": one and one.tau, "ci95": one and (one.low, one.high)})
+        found.append(RungRow(rung, len(final), one and one.tau, one and (one.low, one.high)))
     return found
 
 
-def _splits(findings: Findings, keys: list[str]) -> list[Document]:
+def _splits(findings: Findings, keys: list[str]) -> list[RungRow]:
     """The same within trials that have a value in common, for keys that divide curricula by kind."""
     groups: dict[tuple[str, str], Ended] = defaultdict(list)
     for trial, at in findings.ended:
@@ -87,7 +89,7 @@ def _splits(findings: Findings, keys: list[str]) -> list[Document]:
             if key in trial.params and trial.arm == CURRICULUM:
                 groups[key.removeprefix("curriculum."), plain(trial.params[key])].append((trial, at))
     large = {f"{key} {value}": ended for (key, value), ended in sorted(groups.items()) if len(ended) >= FEWEST_ENDED}
-    return [{"with": name} | row for name, ended in large.items() for row in _rungs(findings, ended)]
+    return [replace(row, with_=name) for name, ended in large.items() for row in _rungs(findings, ended)]
 
 
 def _slow(findings: Findings) -> str:
