@@ -38,10 +38,10 @@ def test_the_table_is_what_the_test_can_show() -> None:
     trained = [{"metrics": {"seconds": 36.0}}]
     state: Any = SimpleNamespace(name="toy", metric="map", confirmations=trained, by_number=list)
     plan = plan_of(state, Variances(KNOWN, 100, "a test"), PlanRequest(top=2))
-    row = next(row for row in plan["table"] if (row["seeds"], row["queries"]) == (10, 200))
-    assert row["detectable"] == pytest.approx(detectable(KNOWN, 10, 200))
-    assert row["hours"] == pytest.approx((10 * 2 + 2 * 2) * 36 / 3600), "after the selection"
-    by_seeds = [row["detectable"] for row in plan["table"] if row["queries"] == 100]
+    row = next(row for row in plan.table if (row.seeds, row.queries) == (10, 200))
+    assert row.detectable == pytest.approx(detectable(KNOWN, 10, 200))
+    assert row.hours == pytest.approx((10 * 2 + 2 * 2) * 36 / 3600), "after the selection"
+    by_seeds = [row.detectable for row in plan.table if row.queries == 100]
     assert by_seeds == sorted(by_seeds, reverse=True), "more seeds show smaller differences"
 
 

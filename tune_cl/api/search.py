@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from tune_cl.api.effects import SearchEffects
+    from tune_cl.confirmation.plan import Plan
 
 
 class Search:
@@ -302,28 +304,28 @@ class Search:
         progress: bool = True,
         allow_open_ray: bool = False,
         objective: Function | Objective | None = None,
-    ) -> dict[str, Any]:
-        """How many seeds `confirm` needs: the document of `tune-cl plan --json`, whose `table` has the smallest
-        difference that each number of seeds and queries would show with probability `power`; `seeds_needed` is for
-        `difference`. How much seeds and queries vary comes from the last confirmation, else from `pilot`
-        trainings of the baseline (2 or more; `objective` as in `confirm`). Raises ConfigError without either."""
+    ) -> Plan:
+        """How many seeds `confirm` needs: its `table` has the smallest difference that each number of seeds and queries
+        would show with probability `power`; `seeds_needed` is for `difference`. How much seeds and queries vary comes
+        from the last confirmation, else from `pilot` trainings of the baseline (2 or more; `objective` as in
+        `confirm`). Raises ConfigError without either."""
         request = PlanRequest(difference=difference, power=power, top=top, pilot=pilot)
         from tune_cl.confirmation import plan  # imports SciPy's statistics
 
         if pilot is None:
-            variances = plan.recorded(self.search_folder.folder)
-            return plan.plan_of(self._state, variances, request) | self._pairs_so_far()
+            return self._beside_pairs(plan.plan_of(self._state, plan.recorded(self.search_folder.folder), request))
         with self._working(progress, objective, address, allow_open_ray) as panel:
             with loading():
                 from tune_cl import run_confirmation
 
             values = run_confirmation.pilot(self.search_folder, pilot, address, self._objective, panel)
-        return plan.plan_of(self._state, plan.of_pilot(*values), request) | self._pairs_so_far()
+        return self._beside_pairs(plan.plan_of(self._state, plan.of_pilot(*values), request))
 
-    def _pairs_so_far(self) -> dict[str, Any]:
-        """How much there is to find, by the pairs of the search: the effects of its document."""
-        names = "over_curricula", "effects"
-        return {name: self.document.get(name) for name in names} if best_of(self._state) else {"effects": None}
+    def _beside_pairs(self, found: Plan) -> Plan:
+        """The plan with how much there is to find, by the pairs of the search."""
+        if not best_of(self._state):
+            return found
+        return replace(found, over_curricula=self.result.over_curricula, effects=self.result.effects)
 
     def _repr_html_(self) -> str:
         from tune_cl.report.page import search_html  # imports SciPy

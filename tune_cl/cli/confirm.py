@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from trainables.core.prose import counted, wrapped
-from trainables.evaluation.effects import Effects
 from trainables.evaluation.metrics import in_words as in_metric_words
 from tune_cl.api.search import Search
 from tune_cl.api.start import open_search
@@ -19,6 +18,9 @@ from tune_cl.confirmation.verdict import VerdictFacts
 from tune_cl.effects.words import sentences_of_search
 from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP, search_folder_of
 from tune_cl.report.story import of_verdict
+
+if TYPE_CHECKING:
+    from tune_cl.confirmation.plan import Plan, PlanRow
 
 
 class ConfirmCommand(Command):
@@ -73,35 +75,32 @@ class PlanCommand(Command):
         add_objective(parser)
         parser.add_argument("--allow-open-ray", action="store_true", help="as in tune-cl run; for --pilot")
 
-    def execute(self, options: Namespace) -> dict[str, Any]:
+    def execute(self, options: Namespace) -> Plan:
         search = Search.recorded(options.name, options.storage)
         return search.plan(**PlanRequest.given(options), **training_options(options))
 
-    def render(self, document: dict[str, Any]) -> str:
-        queries = sorted({row["queries"] for row in document["table"]})
-        by_seeds: dict[int, list[dict[str, Any]]] = {}
-        for row in document["table"]:
-            by_seeds.setdefault(row["seeds"], []).append(row)
-        timed = document["table"][0]["hours"] is not None
+    def render(self, document: Plan) -> str:
+        queries = sorted({row.queries for row in document.table})
+        by_seeds: dict[int, list[PlanRow]] = {}
+        for row in document.table:
+            by_seeds.setdefault(row.seeds, []).append(row)
+        timed = document.table[0].hours is not None
         rows = [
-            (str(seeds), *(f"{row['detectable']:.4f}" for row in sorted(of_seeds, key=lambda row: row["queries"])),
-             *([f"{of_seeds[0]['hours']:.2g}"] if timed else []))
+            (str(seeds), *(f"{row.detectable:.4f}" for row in sorted(of_seeds, key=lambda row: row.queries)),
+             *([f"{of_seeds[0].hours:.2g}"] if timed else []))
             for seeds, of_seeds in sorted(by_seeds.items())
         ]  # fmt: skip
         headings = ["seeds", *(counted(one, "query") for one in queries), *(["hours"] if timed else [])]
         question = (
-            f"Minimum detectable difference in {in_metric_words(document['metric'])} between two configurations "
-            f"(power {document['power']:g}). Variances from {document['source']}."
+            f"Minimum detectable difference in {in_metric_words(document.metric)} between two configurations "
+            f"(power {document.power:g}). Variances from {document.source}."
         )
         lines = [wrapped(question), "", table(headings, rows), ""]
-        if asked := document["difference"]:
-            needed = document["seeds_needed"]
+        if document.difference:
+            needed = document.seeds_needed
             seeds = counted(needed, "seed") if needed else "more than 100 seeds, or more queries"
-            lines.append(f"To show {asked:g} on {counted(document['queries'], 'query')}: {seeds}.")
-        effects = document["effects"] and Effects.of_document(document["effects"])
-        said = sentences_of_search(
-            document["search"], document["metric"], effects, document.get("over_curricula", True)
-        )
+            lines.append(f"To show {document.difference:g} on {counted(document.queries, 'query')}: {seeds}.")
+        said = sentences_of_search(document.search, document.metric, document.effects, document.over_curricula)
         lines += [wrapped(" ".join(said))]
-        lines += [wrapped(f"Note: {note}.") for note in document["notes"]]
+        lines += [wrapped(f"Note: {note}.") for note in document.notes]
         return "\n".join(lines).rstrip()

@@ -13,10 +13,12 @@ import numpy as np
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import counted
+from trainables.evaluation.effects import Effects
 from trainables.evaluation.significance import Components, detectable, mean_squares, seeds_needed
 from tune_cl.confirmation.request import PlanRequest
 from tune_cl.confirmation.selection import SEEDS as SEEDS_OF_SELECTION
 from tune_cl.confirmation.verdict import LEVEL, last_verdict
+from tune_cl.documents import document_of
 from tune_cl.history.state import SearchState
 
 SEEDS = (3, 5, 10, 20, 50)
@@ -39,6 +41,47 @@ class Variances:
     seed_freedom: float = 1.0
     lent: float = 0.0
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PlanRow:
+    """The smallest difference that so many seeds and queries show. hours: of all trainings; None if none is timed."""
+
+    seeds: int
+    queries: int
+    detectable: float
+    hours: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How many seeds a confirmation needs.
+
+    difference, power, top  what was asked for
+    components, source      how much seeds and queries vary, and where that is from
+    queries                 of the split
+    seeds_needed            the fewest seeds that show `difference`; None for more than 100, or if none was asked for
+    over_curricula, effects what the pairs of the search say so far, as in its result
+    """
+
+    search: str
+    metric: str
+    difference: float | None
+    components: Components
+    source: str
+    queries: int
+    power: float
+    top: int
+    table: tuple[PlanRow, ...]
+    notes: tuple[str, ...]
+    seeds_needed: int | None
+    over_curricula: bool = True
+    effects: Effects | None = None
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """For `tune-cl plan --json`."""
+        return document_of(self)
 
 
 def recorded(folder: Path) -> Variances:
@@ -74,10 +117,10 @@ def seconds_of(state: SearchState) -> float | None:
     return float(np.mean(trained)) if trained else None
 
 
-def plan_of(state: SearchState, variances: Variances, asked: PlanRequest) -> dict[str, Any]:
-    """The document of `tune-cl plan`: what the test of two champions can show with probability `power`, the hours that
-    it takes after a selection among `top` configurations of each arm, and the fewest seeds, up to 100, that would show
-    `difference`. Raises ConfigError if nothing varies."""
+def plan_of(state: SearchState, variances: Variances, asked: PlanRequest) -> Plan:
+    """What the test of two champions can show with probability `power`, the hours that it takes after a selection among
+    `top` configurations of each arm, and the fewest seeds, up to 100, that would show `difference`. Raises ConfigError
+    if nothing varies."""
     difference, power, top = asked.difference, asked.power, asked.top
     components, seconds = variances.components, seconds_of(state)
     freedom, lent = variances.seed_freedom, variances.lent
@@ -91,18 +134,20 @@ def plan_of(state: SearchState, variances: Variances, asked: PlanRequest) -> dic
         for seeds in SEEDS:
             smallest = detectable(components, seeds, queries, freedom, LEVEL, power, lent)
             hours = None if seconds is None else (selecting + 2 * seeds) * seconds / 3600
-            table.append({"seeds": seeds, "queries": queries, "detectable": smallest, "hours": hours})
-    needed = difference and seeds_needed(difference, components, variances.queries, freedom, LEVEL, power, lent)
-    return {
-        "search": state.name,
-        "metric": state.metric,
-        "difference": difference,
-        "components": asdict(components),
-        "source": variances.source,
-        "queries": variances.queries,
-        "power": power,
-        "top": top,
-        "table": table,
-        "notes": list(variances.notes),
-        "seeds_needed": needed,
-    }
+            table.append(PlanRow(seeds, queries, smallest, hours))
+    needed = None
+    if difference is not None:
+        needed = seeds_needed(difference, components, variances.queries, freedom, LEVEL, power, lent)
+    return Plan(
+        search=state.name,
+        metric=state.metric,
+        difference=difference,
+        components=components,
+        source=variances.source,
+        queries=variances.queries,
+        power=power,
+        top=top,
+        table=tuple(table),
+        notes=variances.notes,
+        seeds_needed=needed,
+    )
