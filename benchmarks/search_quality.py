@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from itertools import permutations, product
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 import numpy as np
@@ -44,7 +44,8 @@ from tune_cl.experiment import known_points
 from tune_cl.experiment.experiment import ARMS, Experiment
 from tune_cl.experiment.forecast import arms_of
 from tune_cl.experiment.load import build, with_points
-from tune_cl.history.journal import Event, Journal
+from tune_cl.history.events import Event
+from tune_cl.history.journal import Journal
 from tune_cl.schedulers import Decision, Setup
 from tune_cl.schedulers.asha import Asha
 from tune_cl.search.driver import BASELINE_TRIAL, Search
@@ -204,7 +205,7 @@ def first_event(experiment: Experiment) -> Event:
     texts = dict.fromkeys(("space", "yaml"), "")
     about = {"name": experiment.name, "data": {}, "ranker": "knrm", "rankers": ["knrm"], "arms": arms_of(experiment)}
     about |= {"compares": experiment.compares, "metric": experiment.metric, "seed": experiment.seed}
-    return {"event": "search", "baseline": BASELINE_TRIAL, "time": 0.0, **texts, **about}
+    return cast(Event, {"event": "search", "baseline": BASELINE_TRIAL, "time": 0.0, **texts, **about})
 
 
 @dataclass(frozen=True)

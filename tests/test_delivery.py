@@ -12,8 +12,17 @@ from typing import Any
 import pytest
 from mlflow.entities import Metric
 
-from tests.support.tracking_cases import SECRET, end_event, result_event, root, search_event, trial_event
-from tune_cl.history.journal import CURSOR, Event, Journal
+from tests.support.tracking_cases import (
+    MORE_OF_FORECAST,
+    SECRET,
+    end_event,
+    result_event,
+    root,
+    search_event,
+    trial_event,
+)
+from tune_cl.history.events import Event
+from tune_cl.history.journal import CURSOR, Journal
 from tune_cl.tracking import delivery as module
 from tune_cl.tracking import layout
 from tune_cl.tracking.cursor import load
@@ -423,7 +432,7 @@ def test_the_end_of_a_search_tells_the_best_trial_and_the_cost(begun: Delivery, 
     best = {"trial_id": "t0001", "params": root(2), "dev": 0.0, "iteration": 2}
     closing = {"event": "search_end", "best": best, "cost": {"gpu_hours": 2.5}, "seconds": 100.0, "time": 1200.0,
                "checkpoint": str(begun.folder)}  # fmt: skip
-    forecast = {"event": "forecast", "hours_forecast": 0.5, "time": 1015.0}
+    forecast = {"event": "forecast", "hours_forecast": 0.5, **MORE_OF_FORECAST, "time": 1015.0}
     ended = end_event(1, "failed", {"iteration": 2, "dev": 0.0})
     store.copied.clear()
     sent(begun, forecast, trial_event(1, root(2)), ended, closing)
@@ -462,7 +471,7 @@ def test_a_confirmation_has_its_parameters_and_its_values_at_step_zero(begun: De
 
 def test_a_look_is_a_point_of_the_search_at_as_many_steps_as_seeds(begun: Delivery, store: Memory) -> None:
     look = {"event": "look", "split": "test", "seeds": 3, "difference": 0.5, "p_new": 0.25, "boundary": 0.125}
-    sent(begun, look | {"time": 1300.0})
+    sent(begun, look | {"max_seeds": 9, "label": "root", "decision": "continue", "time": 1300.0})
     assert {point[:3] for point in store.named("pacing").points} == {
         ("confirm_test_difference", 3, 0.5), ("confirm_test_p_new", 3, 0.25), ("confirm_test_boundary", 3, 0.125)
     }  # fmt: skip

@@ -21,7 +21,8 @@ from tests.support.toys_behind import Behind
 from trainables.core.errors import WorkFailed
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
-from tune_cl.history.journal import FILE, Event, Journal, read_events
+from tune_cl.history.events import Event
+from tune_cl.history.journal import FILE, Journal, read_events
 from tune_cl.history.search_folder import stops
 from tune_cl.history.state import TrialState, replay
 from tune_cl.ray import nodes as nodes_module

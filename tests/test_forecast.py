@@ -11,7 +11,7 @@ from tests.support.toy_search import ToyTrainer
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import Span, forecast_of, within_budgets
 from tune_cl.experiment.load import load_experiment
-from tune_cl.history.journal import Event
+from tune_cl.history.events import Event
 from tune_cl.history.state import SearchState, replay
 from tune_cl.search.driver import BASELINE_TRIAL
 from tune_cl.search.throughput import MEASURED, forecast_event

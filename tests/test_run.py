@@ -28,7 +28,8 @@ from tests.support.kills import interrupt_the_job, kill_the_job, stopped
 from tests.support.tracking_cases import fresh_database
 from tests.support.trec_folder import write_trec_folder
 from tune_cl.cli import main
-from tune_cl.history.journal import Event, read_events
+from tune_cl.history.events import Event
+from tune_cl.history.journal import read_events
 from tune_cl.history.state import SearchState, replay
 from tune_cl.history.tracking_uri import resolve_tracking_uri
 

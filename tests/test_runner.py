@@ -18,7 +18,8 @@ from tests.support.unsent_events import LeftBehind
 from trainables.core.errors import ConfigError, Interrupted
 from tune_cl import run_search as runner
 from tune_cl.experiment.load import load_experiment
-from tune_cl.history.journal import Event, Journal, read_events
+from tune_cl.history.events import Event
+from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import SearchFolder, new_search_folder
 from tune_cl.history.state import SearchState, replay
 from tune_cl.process import versions

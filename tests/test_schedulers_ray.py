@@ -15,7 +15,8 @@ from trainables.ranker_trainable import RankerTrainable
 from trainables.training import saves
 from trainables.training.prepared import PreparedData
 from tune_cl.experiment.load import load_experiment
-from tune_cl.history.journal import FILE, Event, Journal, read_events
+from tune_cl.history.events import Event
+from tune_cl.history.journal import FILE, Journal, read_events
 from tune_cl.history.state import SearchState, TrialState, replay
 from tune_cl.inputs import RankerArtifacts as Artifacts
 from tune_cl.ray import tuner as ray_tune
@@ -70,7 +71,7 @@ def prepared(folder: Path) -> dict[str, PreparedData]:
 def searched(folder: Path, prepared: dict[str, PreparedData], name: str) -> SearchState:
     experiment = load_experiment(str(folder / "toy.yaml"), data=str(folder / "data"))
     begun = {"event": "search", "name": name, "space": "toy", "data": {"name": "data", "digest": ""}, "metric": "map"}
-    begun |= {"ranker": "conv_knrm", "rankers": ["conv_knrm"]}
+    begun |= {"ranker": "conv_knrm", "rankers": ["conv_knrm"], "tracking_uri": "", "versions": {}}
     begun |= {"seed": 0, "baseline": BASELINE_TRIAL, "yaml": experiment.to_yaml(), "storage": str(folder), "time": 0.0}
     with Journal(folder / name) as journal:
         journal.append(begun)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.journal_events import SEARCH, end, result, trial
 from trainables.core.errors import DataError
-from tune_cl.history.journal import Event
+from tune_cl.history.events import Event
 from tune_cl.history.state import Dev, SearchState, replay
 
 

@@ -12,7 +12,8 @@ from tests.support.report_cases import Case
 from tests.support.tracking_cases import fresh_database
 from trainables.core.errors import DataError
 from tune_cl.cli import main
-from tune_cl.history.journal import Event, Journal
+from tune_cl.history.events import Event
+from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder, own_checkpoint
 from tune_cl.history.state import replay
 from tune_cl.history.tracking_uri import resolve_tracking_uri

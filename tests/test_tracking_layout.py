@@ -12,7 +12,7 @@ import pytest
 from tests.support.tracking_cases import root, search_event, trial_event
 from tune_cl import run_search as runner
 from tune_cl.experiment.load import load_experiment
-from tune_cl.history.journal import Event
+from tune_cl.history.events import Event
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import replay
 from tune_cl.space.wording import trial_words

@@ -71,7 +71,7 @@ def test_seeds_of_earlier_searches_are_known_along_a_chain(tmp_path: Path) -> No
     """A confirmation must not train with a seed whose trainings had a say in the choice of configurations."""
     case = earlier(tmp_path, 0.3, 0.4)
     sources = [{"search": "first", "seeds": [3]}, {"search": "older"}]
-    told = [{"event": "warm_start", "sources": sources, "observations": []}]
+    told = [{"event": "warm_start", "sources": sources, "observations": [], "time": 0.0}]
     with Journal(case.search_folder.folder) as journal:
         journal.append(told[0])
     event = warm_start_event(later(case), case.events[0]["data"]["digest"], case.search_folder.storage)

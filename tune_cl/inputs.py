@@ -39,6 +39,7 @@ from trainables.training.saves import DAMAGED
 from tune_cl.confirmation.against import Existing, values_of
 from tune_cl.confirmation.readings import split_digest
 from tune_cl.experiment.experiment import Experiment
+from tune_cl.history.events import Fingerprint
 from tune_cl.history.state import Dev
 from tune_cl.model_card import Facts, write_card
 from tune_cl.ray.functions import require_sendable
@@ -183,11 +184,11 @@ class Inputs(ABC):
         """Of the data; '' if it is not known."""
 
     @abstractmethod
-    def fingerprint(self) -> dict[str, Any]:
-        """What the journal records: the data's `name` and `digest`, and more that `require_unchanged` compares."""
+    def fingerprint(self) -> Fingerprint:
+        """What the journal records, and `require_unchanged` compares."""
 
     @abstractmethod
-    def require_unchanged(self, recorded: Mapping[str, Any]) -> None:
+    def require_unchanged(self, recorded: Fingerprint) -> None:
         """Raises DataError if anything has changed since the search began. `recorded`: its fingerprint then."""
 
     @abstractmethod
@@ -259,10 +260,10 @@ class RankerInputs(Inputs):
     def digest(self) -> str:
         return self.first.data.digest
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> Fingerprint:
         return fingerprint(self.experiment, self.by_key)
 
-    def require_unchanged(self, recorded: Mapping[str, Any]) -> None:
+    def require_unchanged(self, recorded: Fingerprint) -> None:
         require_unchanged(self.experiment, self.by_key, recorded)
 
     def artifacts(self, folder: Path) -> Artifacts:
@@ -349,10 +350,10 @@ class ObjectiveInputs(Inputs):
     def digest(self) -> str:
         return self.prepared.data_digest
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> Fingerprint:
         return {"name": self.source or "its own data", "digest": self.digest}
 
-    def require_unchanged(self, recorded: Mapping[str, Any]) -> None:
+    def require_unchanged(self, recorded: Fingerprint) -> None:
         if recorded.get("digest") != self.digest:
             right = "the data that the search began with, or a new search"
             raise DataError(Problem("data.source", "the data has changed since the search began", right))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -40,6 +40,7 @@ from tune_cl.confirmation.verdict import (
     verdict_file,
 )
 from tune_cl.experiment.experiment import ARMS, PLAIN
+from tune_cl.history.events import LookEvent
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import TRIALS, SearchFolder, stopped, stops
 from tune_cl.history.state import experiment_of, replay
@@ -178,7 +179,7 @@ class Confirmation:
         result = {"split": self.request.split, "max_seeds": self.request.max_seeds, **as_json(look.result)}
         event = {"event": "look", **result}
         if text_of(event) not in self.recorded_looks:  # by an earlier attempt
-            journal.append(event | {"time": time.time()})
+            journal.append(cast(LookEvent, event | {"time": time.time()}))
         if look.decision == "continue":
             self.dropped |= dict.fromkeys(sorted(look.hopeless), seen)
         return look.decision != "continue"

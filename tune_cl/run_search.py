@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import yaml
 
@@ -20,6 +20,7 @@ from trainables.data import form_of
 from tune_cl.experiment.experiment import ARMS, Experiment
 from tune_cl.experiment.forecast import forecast_of, recorded_arms
 from tune_cl.experiment.plain_tuning import leaves_to_tune
+from tune_cl.history.events import LabelFreeEvent, SearchEvent, TunePlainEvent
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import TRIALS, SearchFolder, has_event, name_exists, stopped, stops
 from tune_cl.history.state import SearchState, experiment_of, replay, training_key
@@ -67,7 +68,7 @@ def start_search(
             journal.append(_search_event(experiment, search_folder, inputs, address))
             if warm:
                 say("\n".join(f"note: {note}" for note in notes_of(warm)))
-                journal.append(warm | {"time": time.time()})
+                journal.append(warm)
             return _session(experiment, search_folder, journal, inputs, address, panel)
     except Interrupted:
         raise
@@ -133,7 +134,7 @@ def is_repeated(state: SearchState, trials: int | None) -> bool:
     return bool(state.tuning) and not state.end and trials in (None, state.tuning[-1]["trials"])
 
 
-def tune_plain_event(experiment: Experiment, state: SearchState, trials: int | None) -> dict[str, Any]:
+def tune_plain_event(experiment: Experiment, state: SearchState, trials: int | None) -> TunePlainEvent:
     """The event that asks for plain trials; raises ConfigError if there is nothing for them to search."""
     leaves = leaves_to_tune(experiment)
     begun, planned = ({arm: len(state.trials_of(arm)) for arm in ARMS}, experiment.arm_trials)
@@ -214,7 +215,7 @@ def _run(
         label_free = ThreadPoolExecutor(1).submit(inputs.label_free, "dev")
     with ray_session(address, search_folder.command("resume", address)):
         if label_free:
-            journal.append({"event": "label_free", **label_free.result(), "time": time.time()})
+            journal.append(cast(LabelFreeEvent, {"event": "label_free", **label_free.result(), "time": time.time()}))
         trials, iterations = experiment.trials, experiment.base_run.training.max_iterations
         with panel(trials, iterations, before) as progress:
             on_cpu = experiment.base_run.on_cpu
@@ -268,14 +269,14 @@ def _close(search: Search, artifacts: Artifacts) -> None:
     hours = state.training_seconds / 3600
     cost = {"iterations": state.iterations, "cpu_hours": hours * resources.cpus, "gpu_hours": hours * resources.gpus}
     best = best_of(state)
-    event = {"event": "search_end", "best": best and asdict(best), "cost": cost, "time": time.time()}
-    seconds = state.seconds_until(event["time"])
-    search.record(event | {"seconds": seconds, "ended_by": search.ended_by, "checkpoint": ranker})
+    now = time.time()
+    event = {"event": "search_end", "best": best and asdict(best), "cost": cost, "seconds": state.seconds_until(now)}
+    search.record(event | {"ended_by": search.ended_by, "checkpoint": ranker, "time": now})
 
 
 def _search_event(
     experiment: Experiment, search_folder: SearchFolder, inputs: Inputs, address: str | None
-) -> dict[str, Any]:
+) -> SearchEvent:
     concurrent = None if address else at_a_time(experiment.search)  # a cluster may grow
     run = experiment.base_run
     return {
@@ -293,7 +294,7 @@ def _search_event(
         "seed": experiment.seed,
         "baseline": BASELINE_TRIAL,
         "yaml": experiment.to_yaml(),
-        **({"objective": experiment.objective.record} if experiment.objective else {}),
+        "objective": experiment.objective and experiment.objective.record,
         "plugins": [plugin.record for plugin in plugins_of(parts_of(experiment))],
         "versions": {name: number for name, number in versions((*PACKAGES, *OF_DRIVER)).items() if number},
         "git_commit": _git_commit(),

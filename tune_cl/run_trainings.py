@@ -147,7 +147,14 @@ class SeedTrainings:
         recorded = self.reported.setdefault((run.configuration.label, run.seed), set())
         if news := {name: value for name, value in metrics.items() if name not in recorded}:
             recorded |= news.keys()
-            event = {"event": "confirmation", "label": run.configuration.label, "trial": run.configuration.trial}
-            event |= {"params": run.run.in_force(), "seed": run.seed, "metrics": news, "time": time.time()}
-            self.journal.append(event | {"artifacts": str(run.folder / run.split)})
+            self.journal.append({
+                "event": "confirmation",
+                "label": run.configuration.label,
+                "trial": run.configuration.trial,
+                "params": run.run.in_force(),
+                "seed": run.seed,
+                "metrics": news,
+                "time": time.time(),
+                "artifacts": str(run.folder / run.split),
+            })  # fmt: skip
         return result

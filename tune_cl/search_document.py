@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from trainables.config.function import option_of
 from trainables.core.errors import ConfigError, WorkFailed
 from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Arm
-from tune_cl.history.journal import Event, read_events
+from tune_cl.history.events import SearchEvent
+from tune_cl.history.journal import first_event, read_events
 from tune_cl.history.search_folder import TRIALS, SearchFolder
 from tune_cl.history.state import Dev, SearchState, TrialState, experiment_of, over_curricula, replay
 from tune_cl.history.tracking_uri import SQLITE, masked
@@ -242,9 +243,9 @@ def recorded_view(search_folder: SearchFolder) -> tuple[str | None, str | None]:
     return sent.runs.get(PARENT), view
 
 
-def _sent(search_folder: SearchFolder) -> tuple[Event, Cursor]:
+def _sent(search_folder: SearchFolder) -> tuple[SearchEvent, Cursor]:
     """The search's first event, and how far its journal has been sent to MLflow."""
-    search = next(read_events(search_folder.journal))
+    search = first_event(search_folder.journal)
     return search, load(search_folder.journal, target(search, search_folder.tracking_uri))
 
 

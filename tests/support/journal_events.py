@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tune_cl.history.journal import Event
+from tune_cl.history.events import Event
 
 SEARCH: Event = {
     "event": "search", "name": "s", "space": "quickstart", "data": {"name": "docstrings", "digest": "abc"},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tune_cl.history.journal import Event
+from tune_cl.history.events import Event
 from tune_cl.history.state import SearchState, replay
 
 

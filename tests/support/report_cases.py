@@ -19,7 +19,8 @@ from tune_cl.confirmation.verdict import ConfigurationResult, Fair, OpponentResu
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import forecast_of
 from tune_cl.experiment.load import load_experiment
-from tune_cl.history.journal import Event, Journal
+from tune_cl.history.events import Event
+from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.search.driver import trial_id
 

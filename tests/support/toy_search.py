@@ -56,6 +56,8 @@ def open_journal(folder: Path, experiment: Experiment) -> Journal:
                 "baseline": BASELINE_TRIAL,
                 "yaml": experiment.to_yaml(),
                 "storage": str(folder),
+                "tracking_uri": "",
+                "versions": {},
                 "time": 0.0,
             }
         )

@@ -31,7 +31,7 @@ def search_event(experiment: Experiment, folder: Path) -> dict[str, Any]:
         "event": "search", "name": folder.name, "space": "toy", "data": {"name": "none", "digest": ""},
         "ranker": "conv_knrm", "rankers": ["conv_knrm"], "metric": "map", "seed": 0,
         "baseline": BASELINE_TRIAL, "yaml": experiment.to_yaml(),
-        "storage": str(folder.parent), "time": time.time(),
+        "storage": str(folder.parent), "tracking_uri": "", "versions": {}, "time": time.time(),
     }  # fmt: skip
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from mlflow.tracking import MlflowClient
 
-from tune_cl.history.journal import Event, Journal
+from tune_cl.history.events import Event
+from tune_cl.history.journal import Journal
 from tune_cl.history.state import SearchState
 from tune_cl.history.tracking_uri import artifact_location, resolve_tracking_uri
 from tune_cl.tracking.delivery import Delivery
@@ -39,6 +40,11 @@ def fresh_database(folder: Path) -> Path:
     return folder
 
 
+MORE_OF_FORECAST = {
+    "iterations_expected": 8, "seconds_per_iteration": 1.0, "cpu_hours_forecast": 0.5, "gpu_hours_forecast": 0.0,
+}  # fmt: skip
+
+
 def search_event(space: str, **other: Any) -> Event:
     return {
         "event": "search", "name": "pacing", "space": space, "data": {"name": "docstrings", "digest": "sha-1"},
@@ -49,7 +55,7 @@ def search_event(space: str, **other: Any) -> Event:
     } | other  # fmt: skip
 
 
-def trial_event(number: int, params: Event) -> Event:
+def trial_event(number: int, params: dict[str, Any]) -> Event:
     trial = f"t{number:04d}"
     return {"event": "trial", "trial": trial, "number": number, "params": params, "seed": 7, "baseline": number == 0,
             "time": 1001.0 + number}  # fmt: skip
@@ -86,8 +92,8 @@ def events(space: str, folder: Path) -> list[Event]:
         search_event(space), {"event": "session", "number": 1, "time": 1000.5},
         trial_event(0, {"curriculum.pacing": "none", "training.lr": 0.001}), trial_event(1, root(2)),
         result_event(0, 1, 0.25), result_event(1, 1, 0.5), result_event(1, 2, 0.75),
-        {"event": "checkpoint", "trial": "t0001", "iteration": 2, "path": "p"},
-        {"event": "forecast", "hours_forecast": 0.5, "time": 1015.0},
+        {"event": "checkpoint", "trial": "t0001", "iteration": 2, "path": "p", "time": 1012.0},
+        {"event": "forecast", "hours_forecast": 0.5, **MORE_OF_FORECAST, "time": 1015.0},
         {"event": "interrupted", "time": 1020.0}, {"event": "session", "number": 2, "time": 1030.0},
         trial_event(1, root(2)), result_event(1, 2, 0.99), result_event(1, 3, 0.5),
         end_event(0, "baseline", {"iteration": 1, "dev": 0.25}),

@@ -15,7 +15,7 @@ from tune_cl.api.verdict import Verdict
 from tune_cl.confirmation.request import EffectsRequest, PlanRequest, Request
 from tune_cl.confirmation.verdict import last_verdict
 from tune_cl.experiment.experiment import PLAIN
-from tune_cl.history.journal import read_events
+from tune_cl.history.journal import first_event, read_events
 from tune_cl.history.search_folder import (
     DEFAULT_STORAGE,
     TRIALS,
@@ -98,7 +98,7 @@ class Search:
         import pandas as pd
 
         state = self._state
-        recorded = next(read_events(self.search_folder.journal)).get("opened", ())
+        recorded = first_event(self.search_folder.journal).get("opened", ())
         opened = dict.fromkeys([*recorded, *(key for trial in state.by_number() for key in trial.point)])
         return pd.DataFrame([_trial_row(state, trial, opened) for trial in state.by_number()])
 

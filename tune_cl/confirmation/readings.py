@@ -21,7 +21,7 @@ from trainables.core.files import MOST_TEXT, no_link, too_long
 from trainables.core.prose import say
 from trainables.data.columns import RankingData
 from trainables.data.words import normalised
-from tune_cl.history.journal import read_events
+from tune_cl.history.journal import first_event
 from tune_cl.history.search_folder import SearchFolder
 
 FILE = "readings.jsonl"
@@ -147,5 +147,5 @@ def _reading(line: bytes) -> Reading | None:
 
 def reader_of(search_folder: SearchFolder) -> str:
     """Identifies a search, wherever its folder is moved: its name and when it began."""
-    begun = next(read_events(search_folder.journal))
-    return f"search {begun['name']} of {begun.get('time')}"
+    begun = first_event(search_folder.journal)
+    return f"search {begun['name']} of {begun['time']}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from trainables.core.prose import say
 from trainables.core.storage import is_there
@@ -13,6 +13,7 @@ from trainables.training.conclusion import Conclusion
 from tune_cl.confirmation.request import SeedRun
 from tune_cl.experiment.experiment import CURRICULUM
 from tune_cl.experiment.search_keys import Resources
+from tune_cl.history.events import TrainingCheckpointEvent
 from tune_cl.history.journal import Journal
 from tune_cl.history.state import SearchState, TrialState
 from tune_cl.search.remarks import grouped, in_count
@@ -94,8 +95,8 @@ class Trainings:
             self.reasons[trial] = reason_of(metrics, self.running[trial].folder)
             return False
         if "seconds" in metrics:  # an iteration; a training that is only applied to another split reports none
-            event = {"event": "result", "trial": trial, "iteration": metrics["iteration"], "metrics": metrics}
-            self.shown.apply(event)
+            now, at = time.time(), metrics["iteration"]
+            self.shown.apply({"event": "result", "trial": trial, "iteration": at, "metrics": metrics, "time": now})
             self.update(self.shown)
         return True
 
@@ -106,8 +107,8 @@ class Trainings:
         """What a training computes with is known from the search."""
 
     def checkpoint(self, trial: str, iteration: int, path: str) -> None:
-        event = {"event": CHECKPOINT, "training": trial, "iteration": iteration, "path": path}
-        self.journal.append(event | {"time": time.time()})
+        saved = {"training": trial, "iteration": iteration, "path": path}
+        self.journal.append(cast(TrainingCheckpointEvent, {"event": CHECKPOINT, **saved, "time": time.time()}))
 
     def ended(self, trial: str) -> None:
         self._end(trial, self.reasons.pop(trial, None))
@@ -119,7 +120,8 @@ class Trainings:
     def _end(self, trial: str, reason: str | None) -> None:
         self.just_ended.append(trial)
         self.ended_with(self.running.pop(trial), reason)
-        self.shown.apply({"event": "end", "trial": trial, "outcome": "failed" if reason else "completed"})
+        outcome = "failed" if reason else "completed"
+        self.shown.apply({"event": "end", "trial": trial, "outcome": outcome, "time": time.time()})
         self.update(self.shown)
 
     def recorded(self) -> Mapping[str, list[str]]:

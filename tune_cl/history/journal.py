@@ -1,27 +1,6 @@
 """The journal of a search: an append-only file of JSON lines, the source of its state and the spool of its tracking.
 
-One line is one event, its kind under the key `event`; times are unix seconds. The kinds, and what they hold:
-    search        name space data{name,digest} ranker rankers opened metric mode seed baseline yaml versions
-                  git_commit tracking_uri storage forecast time
-    session       number time                                      each start or resume that has work to do
-    warm_start    sources observations time                        results of earlier searches (`search.warm_start`)
-    forecast      iterations_expected seconds_per_iteration hours_forecast cpu_hours_forecast gpu_hours_forecast
-                  time
-    trial         trial number params chosen seed baseline time    again: the trial goes on; chosen: opened keys only
-                  [anew]                                           it begins again: `resume --retry-failed`
-    result        trial iteration metrics time [queries] [done]    iteration from 1
-    pause         trial iteration reason time                      it waits and may go on later
-    checkpoint    trial iteration path
-    machine       trial text time                                  what it computes with: precision, device, threads
-    note          trial text time                                  what the user should know, such as a lost checkpoint
-    end           trial outcome reason best{iteration,dev} artifacts time
-    interrupted   time                                             stopped, may be resumed
-    search_end    best cost seconds ended_by time [checkpoint]
-    confirmation  label params seed metrics time [trial artifacts] one training of `confirm`
-    training_checkpoint  training iteration path time              of such a training, while it is under way
-    look          split max_seeds seeds label difference p_new     of `confirm --until-settled`
-                  boundary decision time
-    artifact      path [folder]                                    a file or folder for the parent run
+One line is one event; `events.py` has their kinds.
 
 Numbers that are not finite are written as NaN, Infinity and -Infinity, Python's extension of JSON, so that every value
 reads back as it was written. Each line ends with the CRC-32 of what stands before it, under the key `crc`, which
@@ -40,15 +19,14 @@ import time
 from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, Self, cast
 from zlib import crc32
 
 from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.core.files import full_disk_named, lines_of, no_link, opened
 from trainables.core.storage import retry_on_fault
-from tune_cl.history.event_schema import misfit
+from tune_cl.history.events import Event, SearchEvent, misfit
 
-Event = dict[str, Any]
 FILE = "journal.jsonl"
 CHECK = b', "crc": "%08x"}\n'  # the end of a line
 LOCK = "journal.lock"
@@ -153,6 +131,15 @@ def read_events(path: Path) -> Iterator[Event]:
             yield event
 
 
+def first_event(path: Path) -> SearchEvent:
+    """What the search is. Raises DataError for a journal that is damaged, or begins with something else."""
+    event = next(read_events(path), None)
+    if event is None or event["event"] != "search":
+        right = "a journal that begins with the event 'search'"
+        raise DataError(Problem(f"{path}:1", "holds no search", right))
+    return event
+
+
 def _whole_events(file: BinaryIO, path: Path) -> Iterator[tuple[int, Event]]:
     """Each event and the length of its line in bytes, up to a last line that was written only in part: without its end,
     or with pages that never reached the disk. Raises DataError if a line before the last is damaged."""
@@ -182,6 +169,7 @@ def _fitting(event: Event, location: str) -> Event:
 
 
 def _parsed(line: bytes, location: str) -> Event:
+    event: Any
     try:
         event = json.loads(line)
     except (ValueError, RecursionError):
@@ -193,7 +181,7 @@ def _parsed(line: bytes, location: str) -> Event:
         if not line.endswith(CHECK % crc32(content)):
             wrong = f"the event is not as it was written (its checksum is {check}, not {crc32(content):08x})"
             raise DataError(Problem(location, wrong, "a journal as tune-cl wrote it"))
-    return event
+    return cast(Event, event)
 
 
 def cut_torn_line(path: Path) -> str | None:

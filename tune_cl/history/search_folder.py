@@ -20,7 +20,7 @@ from trainables.core.files import folder_on_the_way, lines_of, names_folder, ope
 from trainables.core.plugins import LOADED, plugin_options
 from trainables.core.storage import exists, fault_of, folders_in, is_remote, joined, size
 from tune_cl.command_options import Options, option
-from tune_cl.history.journal import FILE, Journal, read_events
+from tune_cl.history.journal import FILE, Journal, first_event
 from tune_cl.history.s3_mirror import WATCH_SECONDS, MirroredJournal, pull
 from tune_cl.history.tracking_uri import ARTIFACTS, DATABASE, is_users, masked, moved, resolve_tracking_uri
 from tune_cl.process import program
@@ -224,7 +224,7 @@ def existing_search_folder(storage: str, name: str) -> SearchFolder:
 
 def with_tracking(search_folder: SearchFolder, given: str | None) -> SearchFolder:
     """An existing search with its tracking address: the given one, else that of its first event."""
-    first = next(read_events(search_folder.journal))
+    first = first_event(search_folder.journal)
     named = moved(first["tracking_uri"], first["storage"], search_folder.storage)
     uri = resolve_tracking_uri(search_folder.storage, given, named)
     return replace(search_folder, tracking_uri=uri, objective=option_of(first.get(OBJECTIVE)))

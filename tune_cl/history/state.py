@@ -17,7 +17,16 @@ from trainables.evaluation.metrics import dev_key
 from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Arm, Experiment
 from tune_cl.experiment.load import from_yaml
 from tune_cl.experiment.plain_tuning import with_tuning
-from tune_cl.history.journal import Event
+from tune_cl.history.events import (
+    ConfirmationEvent,
+    Event,
+    Fingerprint,
+    LookEvent,
+    ResultEvent,
+    SearchEndEvent,
+    TrialEvent,
+    TunePlainEvent,
+)
 from tune_cl.space.space import Flat, identity
 from tune_cl.space.wording import OF_CURRICULUM, trial_words
 
@@ -105,7 +114,7 @@ class SearchState:
     """One search; the fields up to `forecast` are those of its `search` event, `end` is its `search_end` event."""
 
     name: str
-    data: dict[str, Any]
+    data: Fingerprint
     ranker: str  # the baseline's
     rankers: list[str]  # all that trials may have
     metric: str
@@ -129,12 +138,12 @@ class SearchState:
     machines: dict[str, list[str]] = field(default_factory=dict)  # by ranker: what its trials computed with, each once
     iterations: int = 0  # of all trials
     training_seconds: float = 0.0  # of all iterations; both are kept as sums, for budgets need them at every result
-    end: Event | None = None
-    confirmations: list[Event] = field(default_factory=list)
-    looks: list[Event] = field(default_factory=list)
+    end: SearchEndEvent | None = None
+    confirmations: list[ConfirmationEvent] = field(default_factory=list)
+    looks: list[LookEvent] = field(default_factory=list)
     training_checkpoints: dict[str, list[str]] = field(default_factory=dict)  # by training of a confirmation
     artifacts: set[str] = field(default_factory=set)  # paths of files for the parent run, since its end
-    tuning: list[Event] = field(default_factory=list)  # what `tune-cl tune-plain` added
+    tuning: list[TunePlainEvent] = field(default_factory=list)  # what `tune-cl tune-plain` added
     label_free: dict[str, Any] = field(default_factory=dict)  # `first_stage` and `label_free` on dev, once computed
     notes: dict[str, list[str]] = field(default_factory=dict)  # on trials, by trial
     warm_seeds: set[int] = field(default_factory=set)  # of the searches that it was warm-started from, as far as told
@@ -264,14 +273,14 @@ class SearchState:
             case "artifact":
                 self.artifacts.add(event["path"])
 
-    def _add_result(self, results: dict[int, dict[str, float]], event: Event) -> None:
+    def _add_result(self, results: dict[int, dict[str, float]], event: ResultEvent) -> None:
         """Takes in a trial's result."""
         if event["iteration"] not in results:
             results[event["iteration"]] = shared(event["metrics"])
             self.iterations += 1
             self.training_seconds += event["metrics"]["seconds"]
 
-    def _begin(self, event: Event) -> None:
+    def _begin(self, event: TrialEvent) -> None:
         point, params = as_point(event.get("chosen", {})), shared(event["params"])
         if trial := self.trials.get(event["trial"]):
             trial.outcome = trial.reason = None
@@ -282,20 +291,27 @@ class SearchState:
             return
         if not names_folder(event["trial"]):  # its files would lie elsewhere
             raise TypeError(f"trial {event['trial']!r} is not a valid folder name")
-        values = {key: event[key] for key in ("trial", "number", "seed", "baseline")}
         twins = [self.trials[name] for name in event.get("twins", ())]
         twin = event.get("twin")
         if twin is not None and twin not in self.trials:
             raise KeyError(twin)
         trial = TrialState(
-            **values, arm=arm_of(event), twin=twin, led_by=event.get("led_by"), params=params, point=point
+            trial=event["trial"],
+            number=event["number"],
+            seed=event["seed"],
+            baseline=event["baseline"],
+            arm=arm_of(event),
+            twin=twin,
+            led_by=event.get("led_by"),
+            params=params,
+            point=point,
         )
         for curriculum in twins:
             curriculum.twin, trial.twin = trial.trial, twins[0].trial
         self.trials[trial.trial] = trial
 
 
-def arm_of(trial: Event) -> Arm:
+def arm_of(trial: TrialEvent) -> Arm:
     """The arm of an event `trial`; 0.1 had one plain trial and named no arm."""
     return trial.get("arm", PLAIN if trial["baseline"] else CURRICULUM)
 
@@ -343,7 +359,8 @@ def initial_state(event: Event) -> SearchState:
     if event["event"] != "search":
         raise KeyError("a journal begins with the event 'search'")
     names = {entry.name for entry in fields(SearchState)}
-    return SearchState(**{key: value for key, value in event.items() if key in names})
+    values: dict[str, Any] = {key: value for key, value in event.items() if key in names}
+    return SearchState(**values)
 
 
 def experiment_of(state: SearchState, same: bool = False, objective: Objective | None = None) -> Experiment:

@@ -25,6 +25,7 @@ from trainables.training.pretrained import with_start
 from trainables.training.trainer import training_instances
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.search_keys import Resources
+from tune_cl.history.events import Fingerprint
 from tune_cl.ray.concurrency import Capacity, first_ended
 from tune_cl.ray.session import ray_session
 
@@ -133,20 +134,20 @@ def _require_vectors(experiment: Experiment) -> None:
         raise ConfigError(problems)
 
 
-def fingerprint(experiment: Experiment, prepared: Mapping[str, PreparedData]) -> dict[str, Any]:
-    """What the journal records of a search's inputs: the data's name, and the digests that `require_unchanged`
-    compares."""
-    first = next(iter(prepared.values()))
-    pretraining = {"pretrain_digest": first.pretrain_digest} if first.pretrain_digest else {}
-    readers = experiment.file_readers()
-    read = {"files": files_of(readers), "encoders": encoders_of(readers)}
-    data = {"name": first.data.name, "digest": first.data.digest, **pretraining}
-    return data | {key: digests for key, digests in read.items() if digests}
+def fingerprint(experiment: Experiment, prepared: Mapping[str, PreparedData]) -> Fingerprint:
+    """What the journal records of a search's inputs, and `require_unchanged` compares."""
+    first, readers = next(iter(prepared.values())), experiment.file_readers()
+    found: Fingerprint = {"name": first.data.name, "digest": first.data.digest}
+    if first.pretrain_digest:
+        found["pretrain_digest"] = first.pretrain_digest
+    if files := files_of(readers):
+        found["files"] = files
+    if encoders := encoders_of(readers):
+        found["encoders"] = encoders
+    return found
 
 
-def require_unchanged(
-    experiment: Experiment, prepared: Mapping[str, PreparedData], recorded: Mapping[str, Any]
-) -> None:
+def require_unchanged(experiment: Experiment, prepared: Mapping[str, PreparedData], recorded: Fingerprint) -> None:
     """Raises DataError if the data, a file of word vectors or an encoder has changed since the search began.
 
     `recorded`: its fingerprint then. What that lacks, or what cannot be told of an encoder any more, is no

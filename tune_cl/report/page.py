@@ -17,7 +17,8 @@ from trainables.core.prose import counted, say
 from trainables.evaluation.metrics import in_words
 from tune_cl.confirmation.verdict import VerdictFacts
 from tune_cl.effects.pairs import FamilyEffects
-from tune_cl.history.journal import Event, Journal
+from tune_cl.history.events import ArtifactEvent
+from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.report import charts, wording
 from tune_cl.report.document import EffectsSection, ReportFacts
@@ -123,5 +124,5 @@ def write_report(search_folder: SearchFolder, journal: Journal) -> None:
     journal.append(artifact_event(path))
 
 
-def artifact_event(path: Path) -> Event:
+def artifact_event(path: Path) -> ArtifactEvent:
     return {"event": "artifact", "path": str(path.resolve())}

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from trainables.config.objective import AnyRun
 from trainables.core.errors import DamagedCheckpoint
 from trainables.core.storage import is_there, retry_on_fault
 from trainables.evaluation.metrics import dev_key
 from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Arm, Experiment, TrialConfig
-from tune_cl.history.journal import Event, Journal
+from tune_cl.history.events import Event, ResultEvent
+from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import TRIALS
 from tune_cl.history.state import SearchState, TrialState, as_point, initial_state
 from tune_cl.samplers import Outcome, Sampler
@@ -81,29 +82,29 @@ class SearchProgress:
 
     def apply(self, event: Event) -> None:
         """Updates everything with one more event."""
-        kind, trial = event["event"], event.get("trial", BASELINE_TRIAL)
-        before = self.state.trials.get(trial)
+        before = self.state.trials.get(event["trial"] or "") if "trial" in event else None
         was_paused = before is not None and before.paused
-        known = kind == "result" and before is not None and event["iteration"] in before.results
+        known = event["event"] == "result" and before is not None and event["iteration"] in before.results
         self.state.apply(event)
-        if kind == "warm_start":
-            for arm in ARMS:
-                seen = [recorded for recorded in event["observations"] if recorded.get("arm", CURRICULUM) == arm]
-                self.arms[arm].sampler.warm_up([observation_of(recorded) for recorded in seen])
-        elif kind == "trial" and before is None:
-            self._trial_started(self.state.trials[trial])
-        elif kind == "trial" and event.get("anew"):
-            if trial in self.graces:  # all but the baseline
-                self._schedule(self.state.trials[trial])
-        elif kind == "trial" and was_paused:
-            self.stops.pop(trial, None)
-            self.scheduler_of(trial).resumed(trial)
-        elif kind == "result" and not known and trial != BASELINE_TRIAL:
-            self._ask_scheduler(trial, event)
-        elif kind == "pause":
-            self._tell(trial, "stopped_early")  # provisional, until the trial ends
-        elif kind == "end":
-            self._trial_ended(self.state.trials[trial])
+        match event["event"]:
+            case "warm_start":
+                for arm in ARMS:
+                    seen = [one for one in event["observations"] if one.get("arm", CURRICULUM) == arm]
+                    self.arms[arm].sampler.warm_up([observation_of(one) for one in seen])
+            case "trial" if before is None:
+                self._trial_started(self.state.trials[event["trial"]])
+            case "trial" if event.get("anew"):
+                if event["trial"] in self.graces:  # all but the baseline
+                    self._schedule(self.state.trials[event["trial"]])
+            case "trial" if was_paused:
+                self.stops.pop(event["trial"], None)
+                self.scheduler_of(event["trial"]).resumed(event["trial"])
+            case "result" if not known and event["trial"] != BASELINE_TRIAL:
+                self._ask_scheduler(event["trial"], event)
+            case "pause":
+                self._tell(event["trial"], "stopped_early")  # provisional, until the trial ends
+            case "end":
+                self._trial_ended(self.state.trials[event["trial"]])
 
     @property
     def next_number(self) -> int:
@@ -193,7 +194,7 @@ class SearchProgress:
             if trial in (pair.curriculum, pair.twin) and ended and (best := pair.twin.best(self.metric)):
                 arm.sampler.compare(arm.numbers[pair.curriculum.trial], best.dev)
 
-    def _ask_scheduler(self, trial: str, event: Event) -> None:
+    def _ask_scheduler(self, trial: str, event: ResultEvent) -> None:
         """Decides what a new result means for its trial."""
         at, value = event["iteration"], event["metrics"][dev_key(self.metric)]
         decision = self.scheduler_of(trial).on_result(trial, at, value)
@@ -453,9 +454,9 @@ class Search:
         )
         self.just_ended.append(trial)
 
-    def record(self, event: Event) -> None:
+    def record(self, fields: Mapping[str, Any]) -> None:
         """Appends an event to the journal, of now if it has no `time`, and updates the state with it."""
-        event = {"time": time.time(), **event}
+        event = cast(Event, {"time": time.time(), **fields})
         self.journal.append(event)
         self.progress.apply(event)
         self.watch(self.state)

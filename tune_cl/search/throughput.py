@@ -3,9 +3,10 @@ iterations."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import Span, forecast_of, within_budgets
-from tune_cl.history.journal import Event
 from tune_cl.history.state import SearchState
 
 DECIDING = (  # keys of which each value has a speed of its own
@@ -35,7 +36,7 @@ def speed_note(experiment: Experiment) -> list[str]:
     return [f"{', '.join(opened)}: {what}"] if opened else []
 
 
-def forecast_event(experiment: Experiment, state: SearchState, trial: str, concurrent: int) -> Event | None:
+def forecast_event(experiment: Experiment, state: SearchState, trial: str, concurrent: int) -> dict[str, Any] | None:
     """The journal's event once the default has made its measured iteration; None after any other result. `concurrent`:
     trials at a time."""
     results, resources = state.trials[trial].results, experiment.search.resources

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,20 +11,21 @@ from typing import Any
 
 from trainables.core.errors import ConfigError, Problem, nearest
 from tune_cl.experiment.experiment import PLAIN, Arm, Experiment
-from tune_cl.history.journal import FILE, Event, read_events
+from tune_cl.history.events import WarmStartEvent
+from tune_cl.history.journal import FILE, read_events
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import RAN_TO_THE_END, SearchState, as_point, experiment_of, replay
 from tune_cl.samplers import Observation
 
 
-def warm_start(experiment: Experiment, digest: str, search_folder: SearchFolder) -> Event | None:
+def warm_start(experiment: Experiment, digest: str, search_folder: SearchFolder) -> WarmStartEvent | None:
     """`warm_start_event` from the storage of a search folder; in S3, after updating this machine's copies."""
     for earlier in experiment.search.warm_start:
         replace(search_folder, name=earlier).pull()
     return warm_start_event(experiment, digest, search_folder.storage)
 
 
-def warm_start_event(experiment: Experiment, digest: str, storage: Path) -> Event | None:
+def warm_start_event(experiment: Experiment, digest: str, storage: Path) -> WarmStartEvent | None:
     """The journal's event for the searches in `search.warm_start`; None if it names none.
 
     `digest`: that of the new search's data. Raises ConfigError for a search that does not exist, DataError for a
@@ -41,7 +43,7 @@ def warm_start_event(experiment: Experiment, digest: str, storage: Path) -> Even
         counts = {"observations": len(seen), "dropped": finished - len(seen)}
         sources.append({"search": state.name, "seeds": sorted(state.search_seeds), **counts})
         observations += [{"arm": arm, **_recorded(observation)} for arm, observation in seen]
-    return {"event": "warm_start", "sources": sources, "observations": observations}
+    return {"event": "warm_start", "sources": sources, "observations": observations, "time": time.time()}
 
 
 def _recorded(observation: Observation) -> dict[str, Any]:
@@ -53,7 +55,7 @@ def observation_of(recorded: Mapping[str, Any]) -> Observation:
     return Observation(as_point(recorded["chosen"]), recorded["value"], recorded["comparable"])
 
 
-def notes_of(event: Event) -> list[str]:
+def notes_of(event: WarmStartEvent) -> list[str]:
     """What came of each earlier search, in words."""
     return [
         f"{source['search']}: {source['observations']} finished trials warm the search up"

@@ -9,17 +9,31 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from mlflow.entities import Metric
 
 from trainables.core.errors import DataError
 from trainables.core.files import write_text
 from trainables.evaluation.metrics import dev_key
-from tune_cl.history.journal import Event, Journal, parse
+from tune_cl.history.events import (
+    ConfirmationEvent,
+    DevReached,
+    EndEvent,
+    Event,
+    ForecastEvent,
+    LookEvent,
+    ResultEvent,
+    SearchEndEvent,
+    SearchEvent,
+    TextEvent,
+    TrialEvent,
+)
+from tune_cl.history.journal import Journal, first_event, parse
 from tune_cl.history.search_folder import foreign, resolve_recorded
 from tune_cl.history.tracking_uri import masked
 from tune_cl.tracking import layout
@@ -45,15 +59,14 @@ class Delivery:
         self.journal, self.clock = journal, clock
         self.folder = journal.path.parent
         self.store = store
-        self.search = next(journal.events())
+        self.search = first_event(journal.path)
         target = layout.target(self.search, uri)
         self.cursor = load(journal.path, target)
         if PARENT in self.cursor.runs and not store.exists(self.cursor.runs[PARENT]):
             self.cursor = Cursor(target)  # there is another database at the old address
         self.lacked: dict[str, int] = {}  # how often points of a trial were sent, and were not there
-        self.batch: list[Event] = []
+        self.batch: list[Event] = []  # of the present step
         self.renamed = False  # whether a metric's other name has been told
-        """The events of the present step."""
 
     def step(self) -> bool:
         """Sends the next events, or without any the next artifact; returns whether there was anything to send."""
@@ -96,7 +109,8 @@ class Delivery:
     def send(self, event: Event) -> None:
         handler = HANDLERS.get(event["event"])
         if handler is not None:
-            with self.skip_refused(f"event '{event['event']}' of {event.get('trial', self.search['name'])}"):
+            of = event["trial"] if "trial" in event else self.search["name"]
+            with self.skip_refused(f"event '{event['event']}' of {of}"):
                 handler(self, event)
 
     @contextmanager
@@ -145,7 +159,7 @@ class Delivery:
             raise Refused("its run could not be made")
         return self.cursor.runs[key]
 
-    def begin_search(self, event: Event) -> None:
+    def begin_search(self, event: SearchEvent) -> None:
         self.log_data(self.parent())
         path = self.folder / "search.yaml"
         if not path.exists():
@@ -163,7 +177,7 @@ class Delivery:
             with self.skip_refused(f"status of {key}"):
                 self.store.set_status(self.run_of(key), status)
 
-    def begin_trial(self, event: Event) -> None:
+    def begin_trial(self, event: TrialEvent) -> None:
         key = event["trial"]
         resumed = key in self.cursor.runs
         run = self.child(key, layout.trial_name(event), layout.trial_tags(self.search, event), event["time"])
@@ -176,20 +190,20 @@ class Delivery:
             self.log_data(run)
             self.cursor.open.append(key)
 
-    def log_machine(self, event: Event) -> None:
+    def log_machine(self, event: TextEvent) -> None:
         self.store.log_tags(self.run_of(event["trial"]), layout.tags({"machine": event["text"]}))
 
-    def log_results(self, event: Event) -> None:
+    def log_results(self, event: ResultEvent) -> None:
         """Sends a trial's results of this step in one request. Of an iteration that is reported again after a kill, the
         first result counts."""
         key, reached = event["trial"], self.cursor.reached.get(event["trial"], 0)
         if event["iteration"] <= reached:
             return
-        results: dict[int, Event] = {}
+        results: dict[int, ResultEvent] = {}
         for other in self.batch:
             if other["event"] == "result" and other["trial"] == key and other["iteration"] > reached:
                 results.setdefault(other["iteration"], other)
-        metrics = [point for result in results.values() for point in points(result["metrics"], result)]
+        metrics = [point for result in results.values() for point in _points_of(result)]
         names = layout.renamed({name for result in results.values() for name in result["metrics"]})
         if names and not self.renamed:
             self.renamed = True
@@ -198,7 +212,7 @@ class Delivery:
             self.store.log_metrics(self.run_of(key), metrics)
         self.cursor.reached[key] = max(results)
 
-    def end_trial(self, event: Event) -> None:
+    def end_trial(self, event: EndEvent) -> None:
         key = event["trial"]
         if key in self.cursor.open:  # whether or not MLflow accepts the rest
             self.cursor.open.remove(key)
@@ -206,8 +220,8 @@ class Delivery:
         self.complete(key, run)
         self.store.log_metrics(run, self.best(event.get("best"), event["time"]))
         self.store.log_tags(run, layout.tags({"outcome": event["outcome"], "reason": event.get("reason")}))
-        if event.get("artifacts"):
-            self.queue_artifact(key, event["artifacts"], None)
+        if artifacts := event.get("artifacts"):
+            self.queue_artifact(key, artifacts, None)
         self.store.finish(run, layout.STATUS.get(event["outcome"], "FINISHED"), milliseconds(event["time"]))
 
     def complete(self, key: str, run: str) -> None:
@@ -216,50 +230,51 @@ class Delivery:
         name = layout.metric_name(dev_key(self.search["metric"]))
         if not self.store.remote or len(self.store.steps(run, name)) >= self.cursor.reached.get(key, 0):
             return
-        results: dict[int, Event] = {}
+        results: dict[int, ResultEvent] = {}
         for event in self.journal.events():
             if event["event"] == "result" and event["trial"] == key and event["iteration"] <= self.cursor.reached[key]:
                 results.setdefault(event["iteration"], event)
-        self.store.log_metrics(run, [one for event in results.values() for one in points(event["metrics"], event)])
+        self.store.log_metrics(run, [one for event in results.values() for one in _points_of(event)])
         if lacking := results.keys() - self.store.steps(run, name):
             self.lacked[key] = self.lacked.get(key, 0) + 1
             if self.lacked[key] < ATTEMPTS:
                 raise ConnectionError(f"MLflow lacks {len(lacking)} points of {key} that it took")
             log.warning("MLflow lacks %d points of %s that it took %d times", len(lacking), key, ATTEMPTS)
 
-    def end_search(self, event: Event) -> None:
-        run, best = self.run_of(PARENT), event["best"] or {}
+    def end_search(self, event: SearchEndEvent) -> None:
+        run, best = self.run_of(PARENT), event["best"]
         self.store.log_metrics(run, self.best(best, event["time"]))
-        values = {"best_trial": best.get("trial_id"), "cost": event["cost"] | {"seconds": event["seconds"]}}
+        cost = event["cost"] | {"seconds": event["seconds"]}
+        values = {"best_trial": best and best["trial_id"], "cost": cost}
         self.store.log_tags(run, layout.tags(values) | {"mlflow.note.content": layout.summary(self.search, event)})
-        if event.get("checkpoint"):
-            self.queue_artifact(PARENT, event["checkpoint"], BEST_CHECKPOINT)
+        if checkpoint := event.get("checkpoint"):
+            self.queue_artifact(PARENT, checkpoint, BEST_CHECKPOINT)
         self.store.finish(run, "FINISHED", milliseconds(event["time"]))
         self.delete_duplicates()
 
-    def best(self, best: Event | None, when: float) -> list[Metric]:
+    def best(self, best: DevReached | None, when: float) -> list[Metric]:
         """The single value by which whole runs are compared, if there is one."""
         if not best:
             return []
         return [Metric(layout.best_name(self.search), best["dev"], milliseconds(when), best["iteration"])]
 
-    def confirm(self, event: Event) -> None:
+    def confirm(self, event: ConfirmationEvent) -> None:
         key = layout.confirmation_key(event)
         start = event["time"] - event["metrics"].get("seconds", 0)
         run = self.child(key, layout.confirmation_name(event), layout.confirmation_tags(self.search, event), start)
         self.store.log_params(run, layout.parameters(event["params"]))
-        self.store.log_metrics(run, points(event["metrics"], event | {"iteration": 0}))
-        if event.get("artifacts"):
-            self.queue_artifact(key, event["artifacts"], None)
+        self.store.log_metrics(run, points(event["metrics"], event["time"], 0))
+        if artifacts := event.get("artifacts"):
+            self.queue_artifact(key, artifacts, None)
         self.store.finish(run, "FINISHED", milliseconds(event["time"]))
 
-    def log_look(self, event: Event) -> None:
+    def log_look(self, event: LookEvent) -> None:
         """A point of the parent run at as many steps as there were seeds."""
-        names = ("difference", "p_new", "boundary")
-        values = {f"confirm_{event['split']}_{name}": event[name] for name in names}
-        self.store.log_metrics(self.run_of(PARENT), points(values, event | {"iteration": event["seeds"]}))
+        seen = {"difference": event["difference"], "p_new": event["p_new"], "boundary": event["boundary"]}
+        values = {f"confirm_{event['split']}_{name}": value for name, value in seen.items()}
+        self.store.log_metrics(self.run_of(PARENT), points(values, event["time"], event["seeds"]))
 
-    def log_forecast(self, event: Event) -> None:
+    def log_forecast(self, event: ForecastEvent) -> None:
         forecast = {key: value for key, value in event.items() if key not in ("event", "time")}
         self.store.log_tags(self.run_of(PARENT), layout.tags({"forecast": forecast}))
 
@@ -308,13 +323,16 @@ class Delivery:
                 self.store.delete(run.info.run_id)
 
 
-def points(metrics: dict[str, float], event: Event) -> list[Metric]:
-    """The metrics of one event at its iteration. They have the event's time: sent again, they are the same."""
-    when, step = milliseconds(event["time"]), event["iteration"]
-    return [Metric(layout.metric_name(name), value, when, step) for name, value in metrics.items()]
+def points(metrics: Mapping[str, float], when: float, step: int) -> list[Metric]:
+    """The metrics of an event at a step. They have the event's time: sent again, they are the same."""
+    return [Metric(layout.metric_name(name), value, milliseconds(when), step) for name, value in metrics.items()]
 
 
-HANDLERS: dict[str, Callable[[Delivery, Event], None]] = {
+def _points_of(result: ResultEvent) -> list[Metric]:
+    return points(result["metrics"], result["time"], result["iteration"])
+
+
+HANDLERS: dict[str, Callable[[Delivery, Any], None]] = {
     "search": Delivery.begin_search,
     "session": lambda delivery, _: delivery.set_status("RUNNING"),
     "interrupted": lambda delivery, _: delivery.set_status("KILLED"),

@@ -14,7 +14,7 @@ import yaml
 from trainables.config.keys import flatten
 from trainables.evaluation.metrics import dev_key
 from tune_cl.experiment.experiment import PLAIN
-from tune_cl.history.journal import Event
+from tune_cl.history.events import ConfirmationEvent, SearchEndEvent, SearchEvent, TrialEvent
 from tune_cl.history.state import arm_of
 from tune_cl.history.tracking_uri import masked
 from tune_cl.space.wording import in_order, rankers, trial_words
@@ -30,12 +30,12 @@ FEWEST_COLUMNS, MOST_COLUMNS = 3, 24  # of the prepared view: with fewer opened 
 STATUS = {"failed": "FAILED"}  # by a trial's outcome; for any other it is FINISHED
 
 
-def search_id(search: Event) -> str:
+def search_id(search: SearchEvent) -> str:
     """An id that tells this search from any other of the same name, on any server."""
     return sha256(json.dumps([search["name"], search["storage"], search["time"]]).encode()).hexdigest()[:16]
 
 
-def target(search: Event, uri: str) -> str:
+def target(search: SearchEvent, uri: str) -> str:
     """What a cursor is of: the search, and the address without secrets."""
     return f"{search_id(search)} {masked(uri)}"
 
@@ -85,24 +85,25 @@ def tags(values: Mapping[str, Any]) -> dict[str, str]:
     return {f"tune_cl.{key}": cut(masked(text(value)), TAG_LENGTH) for key, value in flat.items()}
 
 
-def run_key(search: Event, key: str) -> str:
+def run_key(search: SearchEvent, key: str) -> str:
     """The value of the tag `tune_cl.key`, which identifies a run."""
     return f"{search_id(search)}/{key}"
 
 
-def search_tags(search: Event) -> dict[str, str]:
+def search_tags(search: SearchEvent) -> dict[str, str]:
     """Tags of the parent run from the event `search`."""
     keys = ("metric", "seed", "baseline", "yaml", "git_commit", "forecast")
     versions = ", ".join(f"{package} {version}" for package, version in search["versions"].items())
     values = {"kind": "search", "search": search["name"], "search_id": search_id(search), "versions": versions}
     values |= {"key": run_key(search, PARENT), "ranker": rankers(search)}
     values |= {"data": search["data"]["name"], "data_digest": search["data"]["digest"]}
-    commit = {"mlflow.source.git.commit": search["git_commit"]} if search.get("git_commit") else {}
+    git_commit = search.get("git_commit")
+    commit = {"mlflow.source.git.commit": git_commit} if git_commit else {}
     source = {"mlflow.source.name": f"tune-cl run {search['space']}", "mlflow.source.type": "LOCAL"}
     return tags(values | {key: search.get(key) for key in keys}) | commit | source
 
 
-def data_set(search: Event) -> dict[str, str]:
+def data_set(search: SearchEvent) -> dict[str, str]:
     """The search's data as MLflow's data set: name, digest (at most as long as MLflow stores) and source."""
     given = (yaml.safe_load(search["yaml"]) or {}).get("data", "docstrings")
     source = str(given.get("source", "docstrings") if isinstance(given, Mapping) else given)
@@ -111,7 +112,7 @@ def data_set(search: Event) -> dict[str, str]:
     return fields | {"source_type": "local", "source": json.dumps({"uri": masked(source)})}
 
 
-def trial_tags(search: Event, trial: Event) -> dict[str, str]:
+def trial_tags(search: SearchEvent, trial: TrialEvent) -> dict[str, str]:
     """Tags of a child run from the event `trial`."""
     cut_keys = cut_parameters(trial["params"])
     values = {"kind": "trial", "trial_id": trial["trial"], "seed": trial["seed"], "baseline": trial["baseline"]}
@@ -125,33 +126,33 @@ def trial_tags(search: Event, trial: Event) -> dict[str, str]:
     return tags(values) | child_tags(search, trial["trial"])
 
 
-def confirmation_tags(search: Event, confirmation: Event) -> dict[str, str]:
+def confirmation_tags(search: SearchEvent, confirmation: ConfirmationEvent) -> dict[str, str]:
     """Tags of a child run from the event `confirmation`."""
     values = {"kind": "confirmation", "label": confirmation["label"], "seed": confirmation["seed"]}
     return tags(values | {"trial_id": confirmation.get("trial")}) | child_tags(search, confirmation_key(confirmation))
 
 
-def child_tags(search: Event, key: str) -> dict[str, str]:
+def child_tags(search: SearchEvent, key: str) -> dict[str, str]:
     return tags({"search": search["name"], "search_id": search_id(search), "key": run_key(search, key)})
 
 
-def confirmation_key(confirmation: Event) -> str:
+def confirmation_key(confirmation: ConfirmationEvent) -> str:
     digest = sha256(json.dumps([confirmation["label"], confirmation["seed"]]).encode()).hexdigest()[:16]
     return f"confirmation-{digest}"
 
 
-def trial_name(trial: Event) -> str:
+def trial_name(trial: TrialEvent) -> str:
     """Run name: the trial id and the trial's words as on the terminal, e.g. `t0003 plain ranker=knrm lr=0.0005`."""
     words = trial_words(trial.get("chosen", {}), trial["params"], arm_of(trial) == PLAIN, trial["baseline"])
     return f"{trial['trial']} {words}"
 
 
-def confirmation_name(confirmation: Event) -> str:
+def confirmation_name(confirmation: ConfirmationEvent) -> str:
     """Run name, e.g. `t0003 seed 2 pacing=root n=2 scoring=turns`: lists cut names off at the end."""
     return f"{confirmation.get('trial') or 'confirm'} seed {confirmation['seed']} {confirmation['label']}"
 
 
-def view(search: Event) -> tuple[str, str]:
+def view(search: SearchEvent) -> tuple[str, str]:
     """The experiment's tag, and its value, that MLflow 3's pages read as a shared view: trials by arm, best first."""
     best = f"metrics.`{best_name(search)}`"
     columns = [best, *(f"params.`{key}`" for key in _columns(search)), "tags.`tune_cl.outcome`"]
@@ -171,26 +172,26 @@ def view(search: Event) -> tuple[str, str]:
     return f"mlflow.sharedViewState.{search_id(search)}", json.dumps(state)
 
 
-def _columns(search: Event) -> list[str]:
+def _columns(search: SearchEvent) -> list[str]:
     """The parameters in the view: the keys that the search opens; if these are few, COLUMNS as well."""
     opened = in_order(search.get("opened", []))
     usual = [] if len(opened) >= FEWEST_COLUMNS else [key for key in COLUMNS if key not in opened]
     return [*opened, *usual][:MOST_COLUMNS]
 
 
-def view_path(search: Event, experiment: str) -> str:
+def view_path(search: SearchEvent, experiment: str) -> str:
     """The path of that view below the address of an MLflow server."""
     return f"#/experiments/{experiment}/runs?viewStateShareKey={search_id(search)}&workflowType=machine_learning"
 
 
-def best_name(search: Event) -> str:
+def best_name(search: SearchEvent) -> str:
     """Name of the metric that holds one value for a whole run."""
     return metric_name(f"best_{dev_key(search['metric'])}")
 
 
-def summary(search: Event, end: Event) -> str:
+def summary(search: SearchEvent, end: SearchEndEvent) -> str:
     """The parent run's description (Markdown): the best trial, its parameters, and the time taken."""
-    best = end["best"] or {}
+    best = end["best"]
     lines = [f"Search of `{search['space']}` over {search['data']['name']} with {rankers(search)}."]
     if best:
         reached = f"dev {search['metric']} {best['dev']:.4f} at iteration {best['iteration']}"
