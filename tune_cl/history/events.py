@@ -13,6 +13,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 DEEPEST, LARGEST = 20, 2**53  # levels of a value; a number of which floats hold every digit
+NESTED = (dict, list)
 Whole = Annotated[int, Field(ge=-LARGEST, le=LARGEST)]
 Arm = Literal["plain", "curriculum"]
 Point = dict[str, bool | int | float | str | list[Any] | None]  # values of configuration keys
@@ -273,7 +274,7 @@ def _adapter(kind: str) -> TypeAdapter[Any]:
 def misfit(event: Mapping[str, Any]) -> str | None:
     """What is wrong with an event, or None. Of a kind that is not known, only its depth is looked at."""
     for key, value in event.items():
-        if _depth(value) > DEEPEST:
+        if isinstance(value, NESTED) and _is_deeper(value, DEEPEST):
             return f"'{key}' is nested more than {DEEPEST} levels deep"
     if event["event"] not in KINDS:
         return None
@@ -285,6 +286,7 @@ def misfit(event: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _depth(value: Any) -> int:
-    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return 1 + max(map(_depth, inside), default=0)
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Whether an object or a list of JSON has more levels, its own included."""
+    inside = value.values() if isinstance(value, dict) else value
+    return levels < 1 or any(isinstance(one, NESTED) and _is_deeper(one, levels - 1) for one in inside)
