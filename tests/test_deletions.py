@@ -93,7 +93,7 @@ def test_a_checkpoint_is_let_go_of_though_another_one_of_its_iteration_was_writt
     root = "/runs/toy/ray"
     first = [storage.joined(root, "session-1", "t1-a", f"checkpoint_{number:06d}") for number in range(8)]
     again = storage.joined(root, "session-2", "t1-b", "checkpoint_000000")
-    state = SearchState("toy", {}, "knrm", ["knrm"], "map", 1, "t0", "", 0.0)
+    state = SearchState("toy", {}, "knrm", ["knrm"], "map", 1, "t0", "", {}, True, 0.0)
     state.trials["t1"] = TrialState("t1", 1, {}, 1, False, "curriculum")
     for iteration, path in [*enumerate(first, 1), (8, again)]:
         state.apply({"event": "checkpoint", "trial": "t1", "iteration": iteration, "path": path, "time": 0.0})

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.journal_events import ARMS
 from tests.support.toy_search import SPACE as TOY
 from tests.support.toy_search import ToyTrainer
 from tune_cl.experiment.experiment import Experiment
@@ -43,10 +44,17 @@ def test_others_than_the_baseline_stop_at_rungs(tmp_path: Path) -> None:
 def measured(experiment: Experiment, trials: list[tuple[Flat, float]]) -> SearchState:
     """A search whose trials (without choices: the baseline) have made the iterations that are measured."""
     names = {"name": "s", "data": {}, "ranker": "conv_knrm", "rankers": [], "metric": "map", "seed": 0, "yaml": ""}
-    events: list[Event] = [{"event": "search", "baseline": "t0", "time": 0.0, **names}]
+    events: list[Event] = [{"event": "search", "baseline": "t0", "time": 0.0, **names, **ARMS}]
     for number, (chosen, seconds) in enumerate(trials):
         trial = {"trial": f"t{number}", "time": 1.0}
-        told = {"number": number, "params": {}, "chosen": chosen, "seed": 0, "baseline": not chosen}
+        told = {
+            "number": number,
+            "params": {},
+            "chosen": chosen,
+            "seed": 0,
+            "baseline": not chosen,
+            "arm": "curriculum" if chosen else "plain",
+        }
         metrics = {"dev_map": 0.5, "seconds": seconds}
         events += [{"event": "trial"} | trial | told]
         events += [

@@ -18,10 +18,10 @@ from tune_cl.confirmation.compare import compare
 from tune_cl.confirmation.decisions import Corrected
 from tune_cl.confirmation.intersection import Opposed, corrected_over, leader_of, verdict_on
 from tune_cl.confirmation.verdict import Role
-from tune_cl.experiment.forecast import recorded_arms
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
+from tune_cl.run_search import recorded_arms
 
 __all__ = ["data", "trainer"]  # fixtures
 NOTHING = "no difference shown"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.builders import tiny_data
+from tests.support.journal_events import ARMS
 from tests.support.trec_folder import write_trec_folder
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training import saves
@@ -71,7 +72,7 @@ def prepared(folder: Path) -> dict[str, PreparedData]:
 def searched(folder: Path, prepared: dict[str, PreparedData], name: str) -> SearchState:
     experiment = load_experiment(str(folder / "toy.yaml"), data=str(folder / "data"))
     begun = {"event": "search", "name": name, "space": "toy", "data": {"name": "data", "digest": ""}, "metric": "map"}
-    begun |= {"ranker": "conv_knrm", "rankers": ["conv_knrm"], "tracking_uri": "", "versions": {}}
+    begun |= {"ranker": "conv_knrm", "rankers": ["conv_knrm"], "tracking_uri": "", "versions": {}, **ARMS}
     begun |= {"seed": 0, "baseline": BASELINE_TRIAL, "yaml": experiment.to_yaml(), "storage": str(folder), "time": 0.0}
     with Journal(folder / name) as journal:
         journal.append(begun)

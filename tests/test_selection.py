@@ -22,11 +22,11 @@ from tune_cl import run_trainings
 from tune_cl.confirmation.lineup import Lineup
 from tune_cl.confirmation.readings import earlier_readings, record_reading, split_digest
 from tune_cl.confirmation.request import Configuration, Request, plain_label
-from tune_cl.experiment.forecast import recorded_arms
 from tune_cl.experiment.load import from_yaml, load_experiment
 from tune_cl.experiment.paths import in_any_folder
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
+from tune_cl.run_search import recorded_arms
 
 __all__ = ["data", "search_folder", "trainer"]  # fixtures
 SPACE = """

@@ -12,7 +12,7 @@ from tune_cl.history.events import Event
 from tune_cl.history.state import Dev, SearchState, replay
 
 
-def note(at: float, kind: str = "note", **other: Any) -> Event:
+def note(at: float, kind: str = "interrupted", **other: Any) -> Event:
     return {"event": kind, "time": at} | other
 
 

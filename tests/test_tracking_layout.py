@@ -22,17 +22,17 @@ ROOT = "pacing=root n=2 scoring=turns anti=true"  # of `root`
 
 
 def test_the_view_has_a_column_for_each_key_that_the_search_opens() -> None:
-    def columns(opened: list[str] | None) -> list[str]:
-        told = search_event("view") | ({} if opened is None else {"opened": opened})
+    def columns(opened: list[str]) -> list[str]:
+        told = search_event("view", opened=opened)
         shown: list[str] = json.loads(layout.view(told)[1])["selectedColumns"]
         assert (shown[0], shown[-1]) == ("metrics.`best_dev_mrr_at_10`", "tags.`tune_cl.outcome`")
         return [column.removeprefix("params.`").rstrip("`") for column in shown[1:-1]]
 
-    assert "groupByKeys" not in layout.view(search_event("of an older version"))[1]
-    grouped = json.loads(layout.view(search_event("v", compares=True))[1])["groupBy"]["groupByKeys"]
+    assert "groupByKeys" not in layout.view(search_event("of one arm", compares=False))[1]
+    grouped = json.loads(layout.view(search_event("v"))[1])["groupBy"]["groupByKeys"]
     assert grouped == [{"mode": "tag", "groupByData": "tune_cl.arm"}]
     usual = [f"curriculum.{key}" for key in ("pacing", "n", "scoring", "delta", "T", "weighting", "m")]
-    assert columns(None) == usual, "the journal of an older version"
+    assert columns([]) == usual
     opened = ["training.lr", "curriculum.scoring", "ranker.filters", "ranker.name"]
     assert columns(opened) == ["ranker.name", "curriculum.scoring", "training.lr", "ranker.filters"]
     assert columns(["training.lr"]) == ["training.lr", *usual]
@@ -43,7 +43,7 @@ def test_the_view_has_a_column_for_each_key_that_the_search_opens() -> None:
 
 
 def test_the_name_of_a_trial_tells_what_the_terminal_tells_of_it() -> None:
-    def named(chosen: Event, number: int = 1, arm: str = "curriculum") -> str:
+    def named(chosen: dict[str, Any], number: int = 1, arm: str = "curriculum") -> str:
         """The name of a trial with these values of opened keys."""
         params = root(2) | {key: value for key, value in chosen.items() if key != "curriculum.m"}
         event = trial_event(number, params) | {"chosen": chosen, "arm": arm}

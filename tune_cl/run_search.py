@@ -17,10 +17,10 @@ from trainables.core.errors import ConfigError, Interrupted, Problem, WorkFailed
 from trainables.core.plugins import plugins_of, require_sendable
 from trainables.core.prose import say
 from trainables.data import form_of
-from tune_cl.experiment.experiment import ARMS, Experiment
-from tune_cl.experiment.forecast import forecast_of, recorded_arms
+from tune_cl.experiment.experiment import ARMS, Arm, Experiment
+from tune_cl.experiment.forecast import arms_of, forecast_of
 from tune_cl.experiment.plain_tuning import leaves_to_tune
-from tune_cl.history.events import LabelFreeEvent, SearchEvent, TunePlainEvent
+from tune_cl.history.events import ArmPlanned, LabelFreeEvent, SearchEvent, TunePlainEvent
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import TRIALS, SearchFolder, has_event, name_exists, stopped, stops
 from tune_cl.history.state import SearchState, experiment_of, replay, training_key
@@ -290,7 +290,6 @@ def _search_event(
         "arms": recorded_arms(experiment),
         "compares": experiment.compares,
         "metric": experiment.metric,
-        "mode": "max",
         "seed": experiment.seed,
         "baseline": BASELINE_TRIAL,
         "yaml": experiment.to_yaml(),
@@ -303,6 +302,11 @@ def _search_event(
         "forecast": forecast_of(experiment, concurrent),
         "time": time.time(),
     }
+
+
+def recorded_arms(experiment: Experiment) -> dict[Arm, ArmPlanned]:
+    """What each arm gets, as the journal has it."""
+    return {arm: {"trials": plan.trials, "opened": [*plan.opened]} for arm, plan in arms_of(experiment).items()}
 
 
 def parts_of(experiment: Experiment) -> list[object]:

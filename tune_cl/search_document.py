@@ -170,7 +170,7 @@ def search_result(
         best_curriculum=best_of(state, CURRICULUM),
         opened=tuple(dict.fromkeys(key for trial in state.by_number() for key in trial.point)),
         over_curricula=over_curricula(state),
-        compares=over_curricula(state) if state.compares is None else state.compares,
+        compares=state.compares,
         selection_bias=selection_bias({trial.trial: [*trial.dev(state.metric).values()] for trial in sound}),
         baseline=best_of(state, PLAIN),
         default=default_result(state),

@@ -31,6 +31,7 @@ from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState, replay
 from tune_cl.history.tracking_uri import resolve_tracking_uri
 from tune_cl.run_confirmation import confirm_search
+from tune_cl.run_search import recorded_arms
 from tune_cl.search.trials import Plan, Trials
 from tune_cl.space.space import Flat
 
@@ -81,12 +82,13 @@ def searched(
            "ranker": "conv_knrm", "rankers": ["conv_knrm"],
            "seed": 2, "baseline": "t0000", "yaml": experiment.to_yaml(), "versions": {},
            "git_commit": None, "tracking_uri": "", "storage": str(search_folder.storage), "forecast": {},
+           "arms": recorded_arms(experiment), "compares": experiment.compares, "opened": [*experiment.space.leaves],
            "time": 1000.0}  # fmt: skip
     choices = choices or [experiment.baseline_values(), LINEAR, ROOT, BROKEN, ROOT]
     for number, (choice, dev) in enumerate(zip(choices, [0.5, 0.55, 0.6, 0.9, 0.6], strict=False)):
         params, trial, time = experiment.training_run(choice).in_force(), f"t{number:04d}", 1000.0 + number
         yield {"event": "trial", "trial": trial, "number": number, "params": params, "chosen": choice, "seed": 2,
-               "baseline": number == 0, "time": time}  # fmt: skip
+               "baseline": number == 0, "arm": "curriculum" if number else "plain", "time": time}  # fmt: skip
         yield {
             "event": "result",
             "trial": trial,

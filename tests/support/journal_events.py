@@ -6,16 +6,23 @@ from typing import Any
 
 from tune_cl.history.events import Event
 
+ARMS: dict[str, Any] = {  # what a search tells of its arms
+    "opened": [],
+    "compares": True,
+    "arms": {arm: {"trials": trials, "opened": []} for arm, trials in (("plain", 1), ("curriculum", 4))},
+}
 SEARCH: Event = {
     "event": "search", "name": "s", "space": "quickstart", "data": {"name": "docstrings", "digest": "abc"},
     "ranker": "knrm", "rankers": ["knrm"], "metric": "mrr@10", "mode": "max", "seed": 7, "baseline": "t0000",
     "yaml": "seed: 7\n",
     "versions": {"ray": "2.60"}, "git_commit": None, "tracking_uri": "", "storage": "runs", "forecast": {}, "time": 1.0,
+    **ARMS,
 }  # fmt: skip
 
 
 def trial(number: int, **params: Any) -> Event:
-    base = {"number": number, "params": params, "seed": 7, "baseline": number == 0, "time": 2.0}
+    base = {"number": number, "params": params, "chosen": {}, "seed": 7, "baseline": number == 0, "time": 2.0}
+    base["arm"] = "plain" if number == 0 else "curriculum"
     return {"event": "trial", "trial": f"t{number:04d}", **base}
 
 

@@ -22,6 +22,7 @@ from tune_cl.experiment.load import load_experiment
 from tune_cl.history.events import Event
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
+from tune_cl.run_search import recorded_arms
 from tune_cl.search.driver import trial_id
 
 QUERIES = 12
@@ -70,6 +71,8 @@ class Case:
             "data": {"name": data.name, "digest": data.digest}, "mode": "max", "seed": 0, "baseline": "t0000",
             "yaml": self.experiment.to_yaml(), "versions": {"torch": "2.13.0"}, "git_commit": None,
             "tracking_uri": "", "storage": str(self.search_folder.storage),
+            "arms": recorded_arms(self.experiment), "compares": self.experiment.compares,
+            "opened": [*self.experiment.space.leaves],
             "forecast": forecast_of(self.experiment), "time": 0.0,
         }  # fmt: skip
 

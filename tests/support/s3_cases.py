@@ -59,7 +59,7 @@ def on_another_machine(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
 
 
 def events(count: int) -> list[dict]:
-    return [{"event": "note", "trial": "t0001", "text": f"äöü {number}"} for number in range(count)]
+    return [{"event": "note", "trial": "t0001", "text": f"äöü {number}", "time": 0.0} for number in range(count)]
 
 
 def opened(search_folder: SearchFolder, every: float = NEVER, watch: float = 0.0) -> MirroredJournal:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.journal_events import ARMS
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Journal
@@ -58,6 +59,7 @@ def open_journal(folder: Path, experiment: Experiment) -> Journal:
                 "storage": str(folder),
                 "tracking_uri": "",
                 "versions": {},
+                **ARMS,
                 "time": 0.0,
             }
         )

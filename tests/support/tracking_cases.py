@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from mlflow.tracking import MlflowClient
 
+from tests.support.journal_events import ARMS
 from tune_cl.history.events import Event
 from tune_cl.history.journal import Journal
 from tune_cl.history.state import SearchState
@@ -51,14 +52,14 @@ def search_event(space: str, **other: Any) -> Event:
         "ranker": "knrm", "rankers": ["knrm"], "metric": "mrr@10", "mode": "max", "seed": 7, "baseline": "t0000",
         "yaml": "seed: 7\n",
         "versions": {"ray": "2.60.0", "torch": "2.13.0"}, "git_commit": "c0ffee", "tracking_uri": "", "storage": space,
-        "forecast": {"gpu_hours": 1.5}, "time": 1000.0,
+        "forecast": {"gpu_hours": 1.5}, "time": 1000.0, **ARMS,
     } | other  # fmt: skip
 
 
 def trial_event(number: int, params: dict[str, Any]) -> Event:
     trial = f"t{number:04d}"
     return {"event": "trial", "trial": trial, "number": number, "params": params, "seed": 7, "baseline": number == 0,
-            "time": 1001.0 + number}  # fmt: skip
+            "arm": "curriculum" if number else "plain", "chosen": {}, "time": 1001.0 + number}  # fmt: skip
 
 
 def result_event(number: int, iteration: int, dev: float) -> Event:

@@ -98,7 +98,7 @@ class Search:
         import pandas as pd
 
         state = self._state
-        recorded = first_event(self.search_folder.journal).get("opened", ())
+        recorded = first_event(self.search_folder.journal)["opened"]
         opened = dict.fromkeys([*recorded, *(key for trial in state.by_number() for key in trial.point)])
         return pd.DataFrame([_trial_row(state, trial, opened) for trial in state.by_number()])
 

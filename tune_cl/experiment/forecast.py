@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import mean
-from typing import Any
 
 from trainables.config.keys import NEEDS, flatten, without_effect
 from trainables.core.prose import counted
@@ -60,11 +59,6 @@ def arms_of(experiment: Experiment) -> dict[Arm, ArmPlan]:
     opened = {PLAIN: experiment.plain_space.leaves if experiment.arm_trials[PLAIN] > 1 else {}}
     opened[CURRICULUM] = experiment.space.leaves
     return {arm: ArmPlan(experiment.arm_trials[arm], tuple(opened[arm])) for arm in ARMS}
-
-
-def recorded_arms(experiment: Experiment) -> dict[str, Any]:
-    """`arms_of` as the journal has it."""
-    return {arm: asdict(plan) for arm, plan in arms_of(experiment).items()}
 
 
 def _iterations_at_most(experiment: Experiment, concurrent: int | None) -> int:

@@ -50,8 +50,15 @@ class LabelFreeMean(TypedDict):
     mean: float
 
 
+class ArmPlanned(TypedDict):
+    """The trials of an arm, and the keys that they search."""
+
+    trials: Whole
+    opened: list[str]
+
+
 class SearchEvent(Timed):
-    """The first one: what is searched."""
+    """The first one: what is searched. compares: whether the baseline sets the arms apart."""
 
     event: Literal["search"]
     name: str
@@ -66,10 +73,9 @@ class SearchEvent(Timed):
     storage: str
     tracking_uri: str
     versions: dict[str, str | None]
-    opened: NotRequired[list[str]]
-    arms: NotRequired[dict[str, Any]]
-    mode: NotRequired[str]
-    compares: NotRequired[bool | None]
+    opened: list[str]
+    arms: dict[Arm, ArmPlanned]
+    compares: bool
     git_commit: NotRequired[str | None]
     forecast: NotRequired[dict[str, Any]]
     plugins: NotRequired[list[dict[str, Any]]]
@@ -117,8 +123,8 @@ class TrialEvent(Timed):
     params: Point
     seed: Whole
     baseline: bool
-    chosen: NotRequired[Point]
-    arm: NotRequired[Arm]
+    chosen: Point
+    arm: Arm
     twin: NotRequired[str | None]
     twins: NotRequired[list[str]]
     led_by: NotRequired[Arm | None]

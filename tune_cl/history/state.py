@@ -18,6 +18,7 @@ from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Arm, Experiment
 from tune_cl.experiment.load import from_yaml
 from tune_cl.experiment.plain_tuning import with_tuning
 from tune_cl.history.events import (
+    ArmPlanned,
     ConfirmationEvent,
     Event,
     Fingerprint,
@@ -121,12 +122,11 @@ class SearchState:
     seed: int
     baseline: str
     yaml: str
+    arms: Mapping[Arm, ArmPlanned]
+    compares: bool  # whether its baseline sets the arms apart
     time: float  # of the newest event
     objective: dict[str, Any] | None = None
     """The record of the function, for a search that trains by a user's."""
-    arms: dict[str, Any] = field(default_factory=dict)  # trials and opened keys; of 0.1: none
-    compares: bool | None = None
-    """Whether its baseline sets the arms apart; of 0.1: not told."""
     tracking_uri: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     git_commit: str | None = None
@@ -193,11 +193,7 @@ class SearchState:
         """The keys that the trials of an arm search."""
         if arm == PLAIN and self.tuning:
             return list(self.tuning[0]["leaves"])
-        if self.arms:
-            return self.arms[arm]["opened"]
-        if arm == PLAIN:  # of 0.1: one trial
-            return []
-        return list(dict.fromkeys(key for trial in self.trials_of(arm) for key in trial.point))
+        return self.arms[arm]["opened"]
 
     def finished(self) -> list[tuple[TrialState, Dev]]:
         """The trials that ran to their end, in their order, with their best dev value."""
@@ -247,7 +243,7 @@ class SearchState:
                 machines = self.machines.setdefault(ranker, [])
                 if event["text"] not in machines:
                     machines.append(event["text"])
-            case "note" if "trial" in event:
+            case "note":
                 self.notes.setdefault(event["trial"], []).append(event["text"])
             case "pause":
                 self.trials[event["trial"]].paused = True
@@ -281,7 +277,7 @@ class SearchState:
             self.training_seconds += event["metrics"]["seconds"]
 
     def _begin(self, event: TrialEvent) -> None:
-        point, params = as_point(event.get("chosen", {})), shared(event["params"])
+        point, params = as_point(event["chosen"]), shared(event["params"])
         if trial := self.trials.get(event["trial"]):
             trial.outcome = trial.reason = None
             trial.paused = False
@@ -300,7 +296,7 @@ class SearchState:
             number=event["number"],
             seed=event["seed"],
             baseline=event["baseline"],
-            arm=arm_of(event),
+            arm=event["arm"],
             twin=twin,
             led_by=event.get("led_by"),
             params=params,
@@ -309,11 +305,6 @@ class SearchState:
         for curriculum in twins:
             curriculum.twin, trial.twin = trial.trial, twins[0].trial
         self.trials[trial.trial] = trial
-
-
-def arm_of(trial: TrialEvent) -> Arm:
-    """The arm of an event `trial`; 0.1 had one plain trial and named no arm."""
-    return trial.get("arm", PLAIN if trial["baseline"] else CURRICULUM)
 
 
 def _number(trial: TrialState) -> int:

@@ -15,7 +15,6 @@ from trainables.config.keys import flatten
 from trainables.evaluation.metrics import dev_key
 from tune_cl.experiment.experiment import PLAIN
 from tune_cl.history.events import ConfirmationEvent, SearchEndEvent, SearchEvent, TrialEvent
-from tune_cl.history.state import arm_of
 from tune_cl.history.tracking_uri import masked
 from tune_cl.space.wording import in_order, rankers, trial_words
 
@@ -118,7 +117,7 @@ def trial_tags(search: SearchEvent, trial: TrialEvent) -> dict[str, str]:
     values = {"kind": "trial", "trial_id": trial["trial"], "seed": trial["seed"], "baseline": trial["baseline"]}
     twin = next(iter(trial.get("twins", ())), trial.get("twin"))
     values |= {
-        "arm": arm_of(trial),
+        "arm": trial["arm"],
         "twin": twin,
         "led_by": trial.get("led_by"),
         "cut_parameters": ", ".join(cut_keys) if cut_keys else None,
@@ -143,7 +142,7 @@ def confirmation_key(confirmation: ConfirmationEvent) -> str:
 
 def trial_name(trial: TrialEvent) -> str:
     """Run name: the trial id and the trial's words as on the terminal, e.g. `t0003 plain ranker=knrm lr=0.0005`."""
-    words = trial_words(trial.get("chosen", {}), trial["params"], arm_of(trial) == PLAIN, trial["baseline"])
+    words = trial_words(trial["chosen"], trial["params"], trial["arm"] == PLAIN, trial["baseline"])
     return f"{trial['trial']} {words}"
 
 
@@ -167,14 +166,14 @@ def view(search: SearchEvent) -> tuple[str, str]:
         "modelVersionFilter": "All Runs",
         "datasetsFilter": [],
         "selectedColumns": columns,
-        "groupBy": by_arm if search.get("compares") else None,
+        "groupBy": by_arm if search["compares"] else None,
     }
     return f"mlflow.sharedViewState.{search_id(search)}", json.dumps(state)
 
 
 def _columns(search: SearchEvent) -> list[str]:
     """The parameters in the view: the keys that the search opens; if these are few, COLUMNS as well."""
-    opened = in_order(search.get("opened", []))
+    opened = in_order(search["opened"])
     usual = [] if len(opened) >= FEWEST_COLUMNS else [key for key in COLUMNS if key not in opened]
     return [*opened, *usual][:MOST_COLUMNS]
 
