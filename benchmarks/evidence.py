@@ -311,8 +311,8 @@ def row_of(cell: Cell, options: argparse.Namespace, known: Sequence[Mapping[str,
     values = work.values(pairs, seeds)
     clusters = clusters_of(experiment)
     chosen = best_pair(values[experiment.metric], clusters)
-    work.train([pairs[chosen]], STUDY["fresh"])
-    fresh = {f"fresh {name}": array[:, 0] for name, array in work.values([pairs[chosen]], STUDY["fresh"]).items()}
+    work.train([pairs[chosen]], cell.plan["fresh"])
+    fresh = {f"fresh {name}": array[:, 0] for name, array in work.values([pairs[chosen]], cell.plan["fresh"]).items()}
     file = values_file(cell.name)
     file.parent.mkdir(exist_ok=True)
     np.savez_compressed(file, **values, **fresh, clusters=clusters)  # pyright: ignore[reportArgumentType]
@@ -384,7 +384,7 @@ def run_controls(options: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of data sets")
-    parser.add_argument("--memory", type=Path, default=Path("evidence_runs"), help="folder for what has been trained")
+    parser.add_argument("--memory", type=Path, default=FOLDER / "unfinished", help="folder for what has been trained")
     parser.add_argument("cells", nargs="*", metavar="CELL", help="such as docstrings-knrm-clean; default: all")
     parser.add_argument("--controls", action="store_true", help="train the positive controls alone")
     parser.add_argument("--page", action="store_true", help="train nothing")

@@ -1,4 +1,4 @@
-"""What a report tells, typed. docs/reference/report.md describes its JSON. None is what is missing."""
+"""The facts that a report tells, as types; docs/reference/report.md describes their JSON. What is missing is None."""
 
 from __future__ import annotations
 
@@ -54,10 +54,8 @@ class ConfigurationRow:
 
 
 @dataclass(frozen=True)
-class TestRow:
+class ComparisonRow:
     """A configuration against an opponent (empty: another configuration, in `name`)."""
-
-    __test__ = False  # a row, and no test
 
     name: str
     opponent: str
@@ -106,11 +104,11 @@ class ReportedVerdict:
     corrected: bool
     by_seed: Sequence[SeedRow]
     level: float
-    tests: Sequence[TestRow]
+    tests: Sequence[ComparisonRow]
     curves: Sequence[MeanCurve]
     against: Sequence[Any]
     looks: Sequence[Any]
-    among: Sequence[TestRow]
+    among: Sequence[ComparisonRow]
 
 
 @dataclass(frozen=True)

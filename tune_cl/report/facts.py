@@ -21,6 +21,7 @@ from tune_cl.experiment.experiment import PLAIN
 from tune_cl.history.state import RAN_TO_THE_END, RUNNING, Dev, SearchState, TrialState
 from tune_cl.report.document import (
     AgainPart,
+    ComparisonRow,
     ConfigurationRow,
     CostRow,
     EffectsPart,
@@ -31,7 +32,6 @@ from tune_cl.report.document import (
     ReportFacts,
     SeedRow,
     Step,
-    TestRow,
     TreesRow,
     TrialCurve,
     TwinRow,
@@ -135,15 +135,15 @@ def _verdict(findings: Findings, confirmed: VerdictFacts) -> ReportedVerdict:
     )
 
 
-def _tests(confirmed: VerdictFacts) -> Iterator[TestRow]:
+def _tests(confirmed: VerdictFacts) -> Iterator[ComparisonRow]:
     """A row for each configuration and opponent of its."""
     for row in confirmed.configurations:
         for one in row.opponents:
             yield _test(_name(row), _opponent_name(one), one)
 
 
-def _test(name: str, opponent: str, row: Difference) -> TestRow:
-    return TestRow(name, opponent, row.marks, row.size, row.interval, row.p)
+def _test(name: str, opponent: str, row: Difference) -> ComparisonRow:
+    return ComparisonRow(name, opponent, row.marks, row.size, row.interval, row.p)
 
 
 def _name(row: ComparedResult) -> str:
