@@ -38,7 +38,9 @@ class BaselineRequest(Options):
     name: str
     split: str = option("test", "whose queries are ranked", choices=SPLITS)
     tune: bool = option(False, "the best parameters of a grid on dev")
-    optimize_on_test: bool = option(False, "the best parameters of the grid on test: an upper bound, no fair baseline")
+    optimize_on_test: bool = option(
+        False, "the best parameters of the grid on test: an upper bound, not a fair baseline"
+    )
     retrieve: bool = option(False, "rank the whole collection in place of the candidates")
     output: Path | None = option(None, "run file (default: BASELINE.SETTING.SPLIT.run.txt)")
 

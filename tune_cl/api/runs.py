@@ -26,7 +26,7 @@ def baseline(
 
     data              a folder, a name or tables, as for `tune_cl.run`
     tune              takes the parameters that are best on dev
-    optimize_on_test  takes those that are best on test: a bound, no fair baseline
+    optimize_on_test  takes those that are best on test: a bound, not a fair baseline
     retrieve          ranks the whole collection in place of the candidates
     output            where the TREC run is written; None: nowhere
     overrides         dotted keys with their values, e.g. {"data.bm25.k1": 1.2}
