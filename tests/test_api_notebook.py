@@ -108,7 +108,8 @@ def test_an_interrupted_search_goes_on_and_leaves_nothing_behind(tmp_path: Path)
     write_trec_folder(tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1), tmp_path / "data")
     (tmp_path / "toy.yaml").write_text(SPACE.replace("trials: 5", "trials: 2"))
     storage = repr(str(fresh_database(tmp_path / "runs").resolve()))
-    environment = os.environ | {"PYTHONPATH": on_path(str(ROOT)), "OMP_NUM_THREADS": "1"}
+    (tmp_path / "home").mkdir()  # without a token of Ray
+    environment = os.environ | {"PYTHONPATH": on_path(str(ROOT)), "OMP_NUM_THREADS": "1", "HOME": f"{tmp_path}/home"}
     command = [sys.executable, "-c", PROGRAM]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -28,6 +28,7 @@ from tune_cl.ray.workarounds import (
     fewer_processes,
     no_garbage_collection,
     own_process_groups,
+    reread_token,
     restored_sigterm,
 )
 
@@ -112,7 +113,9 @@ def ray_session(address: str | None, goes_on: str = "") -> Iterator[None]:
         options: dict[str, Any] = {}
         if not address:
             folder = local.enter_context(ray_folder())
+            local.callback(reread_token)
             local.enter_context(protected_token(folder))
+            reread_token()
             options = local_options(folder)
             local.enter_context(fewer_processes())
         doing = "connecting to Ray" if address else "starting Ray"

@@ -14,6 +14,7 @@ from typing import Any
 from ray._private import services
 from ray._private import utils as ray_utils
 from ray._private.node import Node
+from ray._raylet import AuthenticationTokenLoader
 from ray.air.execution._internal.actor_manager import RayActorManager
 from ray.exceptions import OutOfMemoryError, RayActorError
 from ray.tune.execution import class_cache
@@ -59,6 +60,16 @@ def deferred_signals() -> Iterator[list[int]]:
         ray_utils.set_sigterm_handler = set_by_ray
         for number, handler in handlers.items():
             signal.signal(number, handler or signal.SIG_DFL)  # None: the handler was not set from Python
+
+
+def reread_token() -> None:
+    """Around a local Ray with a token of its own: Ray reads its token again.
+
+    Defect: it keeps the token that it has once read. If the home holds none, a later `ray.init` of the user takes that
+    for one which its processes will find, writes none, and they die. A token that has changed is not seen either.
+    Test: test_an_interrupted_search_goes_on_and_leaves_nothing_behind.
+    """
+    AuthenticationTokenLoader.instance().reset_cache()
 
 
 @contextmanager
