@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -40,8 +41,8 @@ def test_what_answers_must_be_a_ray(host: str, monkeypatch: pytest.MonkeyPatch) 
         assert f"'{address}'" in str(refused.value)
 
 
-def test_what_answers_must_be_a_ray_that_knows_us(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray itself would ask a cluster that refuses its token for 20 seconds."""
+def test_what_answers_must_be_a_ray_that_knows_us(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Ray itself would ask a cluster that refuses its token for 20 seconds, and abort where it finds none."""
     locked = os.environ | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "a" * 64}
     cluster = [sys.executable, "-c", CLUSTER]
     with subprocess.Popen(cluster, env=locked, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as head:
@@ -49,9 +50,11 @@ def test_what_answers_must_be_a_ray_that_knows_us(monkeypatch: pytest.MonkeyPatc
         address = head.stdout.readline().strip()
         for name in ("ANSWER_SECONDS", "CONNECT_SECONDS"):
             monkeypatch.setattr(module, name, 60.0)
-        with pytest.raises(ConfigError, match=f"'{address}' .* token"):
-            require_cluster(address)
-        monkeypatch.setenv("RAY_AUTH_MODE", "token")
+        monkeypatch.setenv("HOME", str(tmp_path))
+        for mode in ("disabled", "token"):
+            monkeypatch.setenv("RAY_AUTH_MODE", mode)
+            with pytest.raises(ConfigError, match=f"'{address}' .* token"):
+                require_cluster(address)
         monkeypatch.setenv("RAY_AUTH_TOKEN", "a" * 64)
         require_cluster(address)
         head.stdin.close()

@@ -18,9 +18,11 @@ ANSWER_SECONDS = 30.0  # for it to answer, including the import of Ray
 REFUSED = 3
 ASK = f"""
 import sys
+from ray._private.authentication.authentication_token_setup import ensure_token_if_auth_enabled
 from ray._raylet import GcsClient
 from ray.exceptions import AuthenticationError
 try:
+    ensure_token_if_auth_enabled(create_token_if_missing=False)  # without one, the client would abort
     GcsClient(address=sys.argv[1])
 except AuthenticationError:
     sys.exit({REFUSED})

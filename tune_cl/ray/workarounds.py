@@ -14,7 +14,7 @@ from typing import Any
 from ray._private import services
 from ray._private import utils as ray_utils
 from ray._private.node import Node
-from ray._raylet import AuthenticationTokenLoader
+from ray._raylet import AuthenticationTokenLoader  # pyright: ignore[reportAttributeAccessIssue] - compiled
 from ray.air.execution._internal.actor_manager import RayActorManager
 from ray.exceptions import OutOfMemoryError, RayActorError
 from ray.tune.execution import class_cache
