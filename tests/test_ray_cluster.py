@@ -65,15 +65,17 @@ def experiment(space: Path) -> Experiment:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """A head that holds no trial, and a worker. Before it this process had a local Ray, which keeps its token mode in
-    RAY_AUTH_MODE for the life of the process: without it no actor would start."""
-    with ray_session(None):
-        ray.get(ray.remote(lambda: None).remote())
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    made.add_node(num_cpus=1)
-    try:
-        yield made
-    finally:
-        made.shutdown()
+    RAY_AUTH_MODE for the life of the process: without it no actor would start. The home may hold no token."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_TOKEN", "a" * 64)
+        with ray_session(None):
+            ray.get(ray.remote(lambda: None).remote())
+        made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+        made.add_node(num_cpus=1)
+        try:
+            yield made
+        finally:
+            made.shutdown()
 
 
 @contextmanager

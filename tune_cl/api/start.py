@@ -12,9 +12,10 @@ from trainables.data.tables_in_memory import Data, as_source
 from tune_cl.api.folds import FoldSearches, folds_in, searches_of_folds
 from tune_cl.api.search import Search
 from tune_cl.api.session import working
+from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import Overrides, Source, SpaceOptions, read_source, requested_experiment
 from tune_cl.experiment.paths import in_any_folder
-from tune_cl.history.search_folder import DEFAULT_STORAGE, new_search_folder
+from tune_cl.history.search_folder import DEFAULT_STORAGE, SearchFolder, new_search_folder
 from tune_cl.history.tracking_uri import resolve_tracking_uri
 from tune_cl.process import loading
 from tune_cl.ray.access import RayOptions
@@ -71,9 +72,7 @@ def run(
                 say(f"search {one}")
             options = replace(asked, data=as_source(source))
             experiment = in_any_folder(requested_experiment(space, options, overrides or {}, function))
-            search_folder = new_search_folder(str(storage), one, experiment.name)
-            uri = resolve_tracking_uri(search_folder.storage, tracking_uri)
-            search_folder = replace(search_folder, tracking_uri=uri, objective=function.option if function else "")
+            search_folder = _new_folder(str(storage), one, experiment, tracking_uri)
             cluster.require()
             with loading():  # only after the input is checked
                 from tune_cl.run_search import start_search
@@ -81,6 +80,13 @@ def run(
             result = start_search(experiment, search_folder, address, panel)
         searches.append(Search(search_folder, result, function))
     return FoldSearches(every, searches) if every else searches[0]
+
+
+def _new_folder(storage: str, name: str | None, experiment: Experiment, tracking_uri: str | None) -> SearchFolder:
+    """Of a search of this name, with its tracking address and its function's."""
+    search_folder = new_search_folder(storage, name, experiment.name)
+    uri, function = resolve_tracking_uri(search_folder.storage, tracking_uri), experiment.objective
+    return replace(search_folder, tracking_uri=uri, objective=function.option if function else "")
 
 
 def _sources(space: Source, data: Data, name: str | None, storage: str) -> tuple[str, dict[str | None, Data]]:
