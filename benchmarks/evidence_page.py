@@ -124,7 +124,8 @@ def answer(rows: Sequence[Row]) -> str:
     lost = np.mean([cell.fractions[2][0] for cell in told_apart(cells)])
     return "\n\n".join([
         summary(cells),
-        f"They differ in {'; '.join(differing(cells)) or 'none'}. In {where(most.row)}, {large:.0%} [{least:.0%}, "
+        f"By nDCG@10, the mean over all combinations is {effect(pooled_ndcg(cells))}. Curricula differ in "
+        f"{'; '.join(differing(cells)) or 'none'}. In {where(most.row)}, {large:.0%} [{least:.0%}, "
         f"{largest:.0%}] of the curricula have a true gain above .01; in each other combination at most "
         f"{max((cell.fractions[1][0] for cell in others), default=0.0):.0%}. On average over combinations, {lost:.0%} "
         f"lose more than .01. The best curriculum of each "
