@@ -46,7 +46,7 @@ class ConfigurationRow:
     difference: float | None = None
     ci95: Interval | None = None
     p: float | None = None
-    against: str = ""
+    against: str | None = None
     iterations: int | None = None
     ended: str | None = None
     twin: TwinRow | None = None

@@ -225,7 +225,7 @@ def _confirmed_row(row: ComparedResult) -> ConfigurationRow:
     mean: dict[str, Any] = {"trial_id": row.trial_id, "label": row.label, "mean": row.mean, "sd": row.sd}
     if isinstance(row, OpponentResult):
         return ConfigurationRow(**mean, name=_opponent_name(row))
-    against = row.against if isinstance(row, ConfigurationResult) else ""
+    against = row.against if isinstance(row, ConfigurationResult) else None
     tested = {"difference": row.size, "ci95": row.interval, "p": row.p, "marks": row.marks}
     return ConfigurationRow(**mean, name=_name(row), **tested, against=against)
 
