@@ -106,7 +106,7 @@ def summary(cells: Sequence[CellEffects]) -> str:
 
 def told_apart(cells: Sequence[CellEffects]) -> list[CellEffects]:
     """The cells with more than one seed, which show how much curricula differ."""
-    return [cell for cell in cells if cell.fractions]
+    return [cell for cell in cells if cell.main.seeds > 1]
 
 
 def differing(cells: Sequence[CellEffects]) -> list[str]:

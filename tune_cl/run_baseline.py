@@ -19,7 +19,7 @@ from trainables.core.errors import ConfigError, Problem
 from trainables.core.files import output_file, require_file
 from trainables.core.prose import say
 from trainables.data import load_data
-from trainables.data.columns import RankingData, Split, required_split
+from trainables.data.columns import SPLITS, RankingData, Split, required_split
 from trainables.evaluation.metrics import ACCURACY, Evaluator
 from trainables.evaluation.per_query import Accuracy, write_predictions
 from trainables.evaluation.trec_files import write_run
@@ -27,7 +27,6 @@ from tune_cl.command_options import Options, option
 from tune_cl.experiment.load import Overrides, load_training_run, parse_overrides
 
 Setting = Literal["default", "tuned", "optimized_on_test"]
-SPLITS = ("train", "dev", "test")
 CHOSEN_ON = {"tuned": "dev", "optimized_on_test": "test"}
 
 

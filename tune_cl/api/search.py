@@ -325,7 +325,8 @@ class Search:
         """The plan with how much there is to find, by the pairs of the search."""
         if not best_of(self._state):
             return found
-        return replace(found, over_curricula=self.result.over_curricula, effects=self.result.effects)
+        result = self.result
+        return replace(found, over_curricula=result.over_curricula, effects=result.effects)
 
     def _repr_html_(self) -> str:
         from tune_cl.report.page import search_html  # imports SciPy

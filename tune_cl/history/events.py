@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 DEEPEST, LARGEST = 20, 2**53  # levels of a value; a number of which floats hold every digit
 NESTED = (dict, list)
 Whole = Annotated[int, Field(ge=-LARGEST, le=LARGEST)]
-Arm = Literal["plain", "curriculum"]
+Arm = Literal["plain", "curriculum"]  # that of experiment.py, which a reader of journals need not load
 Point = dict[str, bool | int | float | str | list[Any] | None]  # values of configuration keys
 Numbers = dict[str, float]
 

@@ -101,7 +101,7 @@ class RayOptions(Options):
 
 @cache
 def _token() -> str:
-    """The token of this process's local Rays, which Ray reads only once: that of the home, if there is one, which Ray
+    """The token of this process's local Rays, all alike: that of the home, if there is one, which Ray
     itself wrote for all to read."""
     token = Path.home() / ".ray" / "auth_token"
     with suppress(PermissionError):

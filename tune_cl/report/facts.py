@@ -69,7 +69,7 @@ def main_facts(findings: Findings, in_python: bool = False) -> MainFacts:
     return MainFacts(
         search=state.name,
         description=search.description,
-        data=state.data.get("name", "its data"),
+        data=state.data["name"],
         rankers=search.rankers,
         metric=findings.metric,
         trials=len(state.trials),
@@ -361,7 +361,7 @@ def _again(findings: Findings) -> AgainPart:
         ],
         yaml=state.yaml,
         with_={
-            "data": f"{state.data.get('name', '–')} (digest {str(state.data.get('digest', '–'))[:16]})",
+            "data": f"{state.data['name']} (digest {state.data['digest'][:16]})",
             "rankers" if len(rankers) > 1 else "ranker": rankers,
             "metric": state.metric,
             "seed of the search": state.seed,

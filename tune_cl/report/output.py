@@ -33,8 +33,8 @@ def form_of(output: Path | None) -> str:
 
 def write_output(search_folder: SearchFolder, output: Path | None, form: str | None = None) -> Written:
     """Writes the report (`form`: one of FORMATS, by default that of the file's suffix) to a file, by default in the
-    search's folder. Raises ConfigError for another format or a
-    file that cannot be written, DataError for a damaged search."""
+    search's folder. Raises ConfigError for another format or a file that cannot be written, DataError for a damaged
+    search."""
     form = form or form_of(output)
     if form not in FORMATS:
         raise ConfigError(Problem("format", f"unknown format '{form}'", nearest(form, FORMATS)))

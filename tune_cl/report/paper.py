@@ -139,7 +139,7 @@ def _searched(findings: Findings, cited: _Cited) -> Iterator[str]:
     rankers = ", ".join(latex(name) + cited(_source("ranker.name", name)) for name in findings.experiment.rankers)
     what = "training curricula" if findings.over_curricula else "training settings"
     with_tool = f"with tune\\_cl~\\cite{{tune_cl}} (version {latex(_version())})"
-    yield f"We searched {what} for {rankers} on {latex(state.data.get('name', 'our data'))} {with_tool}."
+    yield f"We searched {what} for {rankers} on {latex(state.data['name'])} {with_tool}."
     plainly = "were plain training" if findings.over_curricula else f"had {latex(findings.experiment.plain_words)}"
     trials = f"Of {counted(len(state.trials), 'trial')}, {len(state.trials_of('plain'))} {plainly}"
     twins = "; each of the others has one of these as its twin, with equal other settings and seed"
@@ -267,7 +267,7 @@ def _table(findings: Findings, told: MainFacts) -> str:
 
 
 def _caption(findings: Findings, metric: str) -> str:
-    confirmed, data = findings.confirmation, latex(findings.state.data.get("name", "our data"))
+    confirmed, data = findings.confirmation, latex(findings.state.data["name"])
     if confirmed is None:
         return f"{metric} on the dev split of {data}, one seed. {NOT_CONFIRMED} {latex(CAUTION)}"
     seeds, queries = counted(len(confirmed.seeds), "seed"), counted(confirmed.queries, "query")

@@ -75,7 +75,7 @@ def per_query(findings: Findings) -> PerQuery:
 
 
 def _check(data: RankingData, findings: Findings) -> None:
-    digest = findings.state.data.get("digest")
+    digest = findings.state.data["digest"]
     if digest and digest != data.digest:
         wrong, right = "has changed since the search", "it takes the data that the search read"
         raise DataError(Problem("data.source", f"'{data.name}' {wrong}", right))
