@@ -60,6 +60,12 @@ def test_one_seed_does_not_say_how_much_curricula_differ() -> None:
     assert f" of {len(others)}." in evidence_page.summary([once, *others])
 
 
+def test_the_best_of_one_seed_has_the_largest_difference() -> None:
+    values = np.full((2, 3, 1, 8), evidence_effects.SCALE // 2)
+    values[0, 1] += 1000
+    assert evidence_effects.best_pair(values, np.arange(8)) == 1
+
+
 def test_pooled_is_that_of_dersimonian_laird_and_hartung_knapp() -> None:
     """Two means 0 and 2 with standard error 1: Q = 2, so tau^2 = 1; the mean has variance 1 and one degree of
     freedom."""
