@@ -48,7 +48,7 @@ from tune_cl.history.events import Event
 from tune_cl.history.journal import Journal
 from tune_cl.schedulers import Decision, Setup
 from tune_cl.schedulers.asha import Asha
-from tune_cl.search.driver import BASELINE_TRIAL, Search
+from tune_cl.search.driver import BASELINE_TRIAL, SearchDriver
 from tune_cl.search.trials import Plan
 from tune_cl.space.space import Flat, identity
 
@@ -89,7 +89,7 @@ class Memory(Journal):
         return iter([*self.recorded])
 
 
-class Replay(Search):
+class Replay(SearchDriver):
     """A search whose trainings are rows of a table. `seed`: the place of its seed there."""
 
     def run(self, table: Recorded, seed: int) -> None:
@@ -184,7 +184,7 @@ class Ours:
         candidates = sum(min(Request().candidates(trials), experiment.arm_trials[arm]) for arm in ARMS)
         return candidates * min(seeds_of(Request(), candidates, trials), most)
 
-    def champion(self, search: Search, table: Recorded, seeds: Seeds) -> Found:
+    def champion(self, search: SearchDriver, table: Recorded, seeds: Seeds) -> Found:
         """The better of both arms' champions."""
         state, experiment = search.state, search.experiment
         made = len(state.trials)

@@ -18,7 +18,7 @@ from trainables.core.errors import DataError, WorkFailed
 from trainables.data import load_data
 from trainables.data.columns import MAX_GRADE, RankingData
 from trainables.data.hygiene import described
-from trainables.data.readers.ir_datasets_source import Source, parse_source
+from trainables.data.readers.ir_datasets_source import DatasetNames, parse_source
 from trainables.data.settings import DataConfig
 from tune_cl.testing.readers import check_data
 
@@ -135,7 +135,7 @@ def test_usual_parts_are_those_that_are_judged_and_the_first_of_each_split(
     for name, dataset in kinds.items():
         register(f"usual/{name}", dataset)
     assert parse_source("ir_datasets:usual").splits == {"dev": "usual/validation"}
-    assert parse_source("ir_datasets:/x/?dev=/a/b/&test=c") == Source("x", {"dev": "x/a/b", "test": "x/c"})
+    assert parse_source("ir_datasets:/x/?dev=/a/b/&test=c") == DatasetNames("x", {"dev": "x/a/b", "test": "x/c"})
 
 
 @pytest.mark.parametrize(

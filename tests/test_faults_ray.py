@@ -28,7 +28,7 @@ from tune_cl.history.state import TrialState, replay
 from tune_cl.ray import nodes as nodes_module
 from tune_cl.ray import tuner as ray_tune
 from tune_cl.ray.nodes import NodeCheck
-from tune_cl.search.driver import Search
+from tune_cl.search.driver import SearchDriver
 
 pytestmark = pytest.mark.slow
 
@@ -116,10 +116,10 @@ def refusing(patch: pytest.MonkeyPatch, kind: str, of: str) -> None:
             raise OSError(errno.ENOSPC, "the disk is full")
         append(journal, event)
 
-    def write(search: Search, trial: TrialState, _: object) -> str:
+    def write(search: SearchDriver, trial: TrialState, _: object) -> str:
         raise OSError(errno.ENOSPC, f"no space for the files of {trial.trial}")
 
-    patch.setattr(*((Search, "from_sound_checkpoint", write) if kind == "files" else (Journal, "append", full)))
+    patch.setattr(*((SearchDriver, "from_sound_checkpoint", write) if kind == "files" else (Journal, "append", full)))
 
 
 def test_an_event_that_cannot_be_taken_in_ends_the_search_and_a_resumed_one_has_it(

@@ -15,7 +15,7 @@ from trainables.core.errors import WorkFailed
 from tune_cl.ray.again import Again
 from tune_cl.ray.later import Later
 from tune_cl.ray.tuner import CHECKPOINTS_PER_TRIAL, Deletions, _folder, _Recorder, _Rungs, _Suggestions
-from tune_cl.search.driver import Search
+from tune_cl.search.driver import SearchDriver
 from tune_cl.search.trials import FINISHED, Plan
 
 pytestmark = pytest.mark.slow
@@ -112,7 +112,7 @@ class Told:
 def test_a_trial_keeps_two_checkpoints_and_the_others_are_to_be_deleted(rungs: _Rungs, tmp_path: Path) -> None:
     one, old, search = trial(0), Deletions(), Told()
     rungs.on_trial_add(None, one)
-    recorder = _Recorder.beside(_Rungs.of(cast("Search", search), []), str(tmp_path), old, Again())
+    recorder = _Recorder.beside(_Rungs.of(cast("SearchDriver", search), []), str(tmp_path), old, Again())
     for number in range(1, 6):
         one.update_last_result({"training_iteration": number, "iteration": number, "trial_id": one.trial_id})
         saved = Checkpoint(str(tmp_path / str(number)))
@@ -128,7 +128,7 @@ def test_a_killed_trial_is_tried_once_more_while_no_other_runs() -> None:
     """Also as the last one, when the search has no more."""
     plans = [f"t{number:04d}" for number in range(3)]
     again, killed = Again(), RayActorError()
-    suggestions = _Suggestions.within(cast("Search", Plans(plans)), [], lambda: 2, again)
+    suggestions = _Suggestions.within(cast("SearchDriver", Plans(plans)), [], lambda: 2, again)
     begun = [suggestions.suggest(ray_trial) for ray_trial in ("a", "b")]
     assert [config and config["trial"] for config in begun] == ["t0000", "t0001"]
     suggestions.on_trial_complete("a", error=True)
@@ -148,7 +148,9 @@ def test_a_killed_trial_is_tried_once_more_while_no_other_runs() -> None:
 def test_trials_whose_data_is_not_there_wait_and_the_others_begin() -> None:
     names = [f"t{number:04d}" for number in range(5)]
     later, broken = LaterOf({"t0001", "t0003"}), list[Exception]()
-    suggestions = _Suggestions.within(cast("Search", Plans(names)), broken, lambda: 2, Again(), cast("Later", later))
+    suggestions = _Suggestions.within(
+        cast("SearchDriver", Plans(names)), broken, lambda: 2, Again(), cast("Later", later)
+    )
     begun = [suggestions.suggest(ray_trial) for ray_trial in "abc"]
     assert [config and config["trial"] for config in begun] == ["t0000", "t0002", "t0004"]
     assert suggestions.suggest("d") is None and len(later.held) == 2, "it must not end before those that wait"
@@ -164,7 +166,7 @@ def test_trials_whose_data_is_not_there_wait_and_the_others_begin() -> None:
 def test_of_a_trial_that_goes_on_the_checkpoint_of_the_pause_is_kept_too(rungs: _Rungs, tmp_path: Path) -> None:
     """A process that takes the trial over after a failure begins with it."""
     old, number, left = Deletions(), 0, []
-    recorder = _Recorder.beside(_Rungs.of(cast("Search", Told()), []), str(tmp_path), old, Again())
+    recorder = _Recorder.beside(_Rungs.of(cast("SearchDriver", Told()), []), str(tmp_path), old, Again())
     for _ in range(3):  # each time as a new trial of Ray's
         one = trial(0)
         rungs.on_trial_add(None, one)

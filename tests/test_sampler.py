@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from trainables.curriculum.pacing import Schedule
-from trainables.curriculum.sampler import Sampler, easy_first
+from trainables.curriculum.sampler import BatchSampler, easy_first
 
 
 def sampler(
     size: int = 1000, pacing: str = "linear", delta: float = 0.1, horizon: float = 100, seed: int = 3
-) -> Sampler:
-    return Sampler(np.arange(size), Schedule(pacing, horizon, delta), seed)
+) -> BatchSampler:
+    return BatchSampler(np.arange(size), Schedule(pacing, horizon, delta), seed)
 
 
 def test_batches_come_from_the_open_pool_without_repeats() -> None:
@@ -51,7 +51,9 @@ def test_independent_draws_depend_on_seed_and_step_alone() -> None:
 
 
 def test_the_order_decides_nothing_once_everything_is_open() -> None:
-    backwards, plain = (Sampler(order, Schedule("step", 10, 0.5), 3) for order in (np.arange(60)[::-1], np.arange(60)))
+    backwards, plain = (
+        BatchSampler(order, Schedule("step", 10, 0.5), 3) for order in (np.arange(60)[::-1], np.arange(60))
+    )
     assert (backwards.draw(0, 1, 8) >= 30).all() and (plain.draw(0, 1, 8) < 30).all()
     assert (backwards.draw(10, 3, 8) == plain.draw(10, 3, 8)).all()
 
@@ -76,7 +78,7 @@ def test_anti_twice_is_the_order_itself(values: list[float]) -> None:
 
 
 def test_one_pass_draws_from_its_stage_alone() -> None:
-    one = Sampler(np.arange(100), Schedule("one_pass", 50, stages=5), 3)
+    one = BatchSampler(np.arange(100), Schedule("one_pass", 50, stages=5), 3)
     drawn = [one.draw(step, 1, 4)[0] for step in range(60)]
     assert all((batch // 20 == step // 10).all() for step, batch in enumerate(drawn[:50]))
     assert min(np.concatenate(drawn[50:])) < 20, "everything is open from T on"

@@ -23,7 +23,7 @@ from tune_cl.inputs import RankerArtifacts as Artifacts
 from tune_cl.ray import tuner as ray_tune
 from tune_cl.ray.shared_data import untrained
 from tune_cl.ray.tuner import run_trials
-from tune_cl.search.driver import BASELINE_TRIAL, Search
+from tune_cl.search.driver import BASELINE_TRIAL, SearchDriver
 
 pytestmark = pytest.mark.slow
 
@@ -76,7 +76,7 @@ def searched(folder: Path, prepared: dict[str, PreparedData], name: str) -> Sear
     begun |= {"seed": 0, "baseline": BASELINE_TRIAL, "yaml": experiment.to_yaml(), "storage": str(folder), "time": 0.0}
     with Journal(folder / name) as journal:
         journal.append(begun)
-        search = Search(experiment, journal, 1, Artifacts(folder / name / "trials", prepared))
+        search = SearchDriver(experiment, journal, 1, Artifacts(folder / name / "trials", prepared))
         resources, place = experiment.search.resources, str(folder / name)
         run_trials(search, experiment.trials, prepared, resources, place, "session-1", concurrency=lambda: 1)
         state = replay(journal.events())

@@ -30,7 +30,7 @@ from tune_cl.experiment.search_keys import Resources
 from tune_cl.history.journal import FILE, Journal, read_events
 from tune_cl.history.state import SearchState
 from tune_cl.ray import tuner as ray_tune
-from tune_cl.search.driver import Search
+from tune_cl.search.driver import SearchDriver
 
 pytestmark = pytest.mark.slow
 CPUS = 2  # of the local Ray: a training takes two
@@ -165,7 +165,7 @@ def test_a_search_with_trials_of_two_processes_survives_the_loss_of_one_and_of_i
         with Journal(folder) as journal:
             if not journal.path.stat().st_size:
                 journal.append(search_event(experiment, folder))
-            search = Search(experiment, journal, 1, lambda trial, checkpoint, run: Path(checkpoint), watch)
+            search = SearchDriver(experiment, journal, 1, lambda trial, checkpoint, run: Path(checkpoint), watch)
             resources = experiment.search.resources
             ray_tune.run_trials(
                 search,

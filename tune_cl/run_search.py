@@ -34,7 +34,7 @@ from tune_cl.ray.session import ray_session
 from tune_cl.ray.tuner import drop_foreign_checkpoints, run_trials
 from tune_cl.report.page import write_report
 from tune_cl.run_trainings import SeedTrainings, replicates_of
-from tune_cl.search.driver import BASELINE_TRIAL, Search
+from tune_cl.search.driver import BASELINE_TRIAL, SearchDriver
 from tune_cl.search.pairs import without_twin
 from tune_cl.search.progress_panel import Panel, PanelKind
 from tune_cl.search.warm_start import notes_of, warm_start
@@ -222,7 +222,7 @@ def _run(
             concurrency = Concurrency(
                 limits.resources, limits.max_concurrent, address is not None, progress.say, on_cpu
             )
-            search = Search(experiment, journal, concurrency(), artifacts, progress.update)
+            search = SearchDriver(experiment, journal, concurrency(), artifacts, progress.update)
             if retry_failed:
                 search.retry_failed()
             for foreign in drop_foreign_checkpoints(search.state, search_folder):
@@ -237,7 +237,7 @@ def _run(
 
 
 def _replicate(
-    search: Search,
+    search: SearchDriver,
     search_folder: SearchFolder,
     journal: Journal,
     inputs: Inputs,
@@ -257,7 +257,7 @@ def _replicate(
     trainings.train([runs], inputs.by_key, f"seeds of {state.name}", len(runs))
 
 
-def _close(search: Search, artifacts: Artifacts) -> None:
+def _close(search: SearchDriver, artifacts: Artifacts) -> None:
     """Saves the best trial's ranker; records the closing event, with the search's cost."""
     state, resources = search.state, search.experiment.search.resources
     ranker = None

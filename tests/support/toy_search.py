@@ -14,7 +14,7 @@ from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Journal
 from tune_cl.history.state import replay
-from tune_cl.search.driver import BASELINE_TRIAL, Search
+from tune_cl.search.driver import BASELINE_TRIAL, SearchDriver
 from tune_cl.search.trials import FINISHED, WAIT, Plan
 
 SPACE = """
@@ -78,7 +78,7 @@ class ToyTrainer:
         retry_failed: bool = False,
     ):
         self.folder, self.journal = folder, open_journal(folder, experiment)
-        self.search = Search(experiment, self.journal, concurrent, self.artifacts)
+        self.search = SearchDriver(experiment, self.journal, concurrent, self.artifacts)
         if retry_failed:
             self.search.retry_failed()
         self.kill_after, self.events, self.iterated = kill_after, 0, 0

@@ -15,7 +15,7 @@ from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.journal import Journal
 from tune_cl.history.state import SearchState
 from tune_cl.ray import tuner as ray_tune
-from tune_cl.search.driver import BASELINE_TRIAL, Search
+from tune_cl.search.driver import BASELINE_TRIAL, SearchDriver
 
 __all__ = ["BALLAST", "steps_of", "toy_search"]
 SPACE = """
@@ -50,7 +50,7 @@ def toy_search(
         if not journal.path.stat().st_size:
             journal.append(search_event(experiment, folder))
         patch.setattr(ray_tune, "RankerTrainable", toy)
-        search = Search(experiment, journal, places(), lambda trial, checkpoint, run: folder / trial, watch)
+        search = SearchDriver(experiment, journal, places(), lambda trial, checkpoint, run: folder / trial, watch)
         resources = experiment.search.resources
         ray_tune.run_trials(search, experiment.trials, made, resources, made["storage"], "session-1", places)
         return search.state

@@ -11,7 +11,7 @@ from trainables.curriculum.pacing import Schedule
 
 
 @dataclass
-class Sampler:
+class BatchSampler:
     """Draws batches from the open part of an order.
 
     order  int64 [I]: instance rows, easiest first (hardest first if anti)

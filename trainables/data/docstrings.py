@@ -148,9 +148,9 @@ def make_data(docstrings: Sequence[Docstring], bm25: Bm25Config) -> RankingData:
     contexts = {split: draw_contexts(split, parted[split]) for split in SPLITS}
     pool = Pool(parted, bm25)
     splits, start = {}, 0
-    for split, mine in contexts.items():
-        splits[split] = pool.candidates(split, mine, start)
-        start += len(mine)
+    for split, drawn in contexts.items():
+        splits[split] = pool.candidates(split, drawn, start)
+        start += len(drawn)
     everything = list(chain.from_iterable(contexts.values()))
     packages = {package: number for number, package in enumerate(PACKAGES)}
     return RankingData(
@@ -175,9 +175,9 @@ def split_by_module(docstrings: Sequence[Docstring]) -> dict[str, list[Docstring
     parts of a property) the last counts.
     """
     modules: dict[str, list[Docstring]] = {}
-    for each in {each.name: each for each in docstrings}.values():
-        if len(each.parts) >= FEWEST_PARTS:
-            modules.setdefault(each.module, []).append(each)
+    for docstring in {one.name: one for one in docstrings}.values():
+        if len(docstring.parts) >= FEWEST_PARTS:
+            modules.setdefault(docstring.module, []).append(docstring)
     names = sorted(modules)
     generator(_SEED, "docstring modules").shuffle(names)
     splits: dict[str, list[Docstring]] = {split: [] for split in SPLITS}
@@ -189,11 +189,16 @@ def split_by_module(docstrings: Sequence[Docstring]) -> dict[str, list[Docstring
 
 def without_shared_parts(splits: Mapping[str, list[Docstring]]) -> dict[str, list[Docstring]]:
     """Drops parts whose text occurs in several splits (shared boilerplate), and repeats within one string."""
-    keys = {split: {normalised(part) for each in mine for part in each.parts} for split, mine in splits.items()}
+    keys = {
+        split: {normalised(part) for docstring in docstrings for part in docstring.parts}
+        for split, docstrings in splits.items()
+    }
     splits_with = Counter(chain.from_iterable(keys.values()))
     return {
-        split: [own for each in mine if len((own := _own_parts(each, splits_with)).parts) >= FEWEST_PARTS]
-        for split, mine in splits.items()
+        split: [
+            own for docstring in docstrings if len((own := _own_parts(docstring, splits_with)).parts) >= FEWEST_PARTS
+        ]
+        for split, docstrings in splits.items()
     }
 
 

@@ -16,7 +16,7 @@ from trainables.data.columns import RankingData, require_features
 from trainables.rankers import RankerKind
 from trainables.rankers.settings import RankerSettings
 
-Objective = Literal["regression", "lambdarank"]
+TreeObjective = Literal["regression", "lambdarank"]
 HIGHEST_LABEL = 30  # the highest whose gain 2^label - 1 LightGBM can hold
 LARGEST_QUERY = 10_000  # most documents per query that LightGBM's lambdarank takes
 
@@ -79,7 +79,7 @@ KIND = RankerKind(
 )
 
 
-def parameters(settings: LambdaMartSettings, lr: float, objective: Objective, highest_label: int) -> dict[str, Any]:
+def parameters(settings: LambdaMartSettings, lr: float, objective: TreeObjective, highest_label: int) -> dict[str, Any]:
     """LightGBM's parameters for a stage, except those that depend on machine or moment (threads, seed).
 
     `deterministic` with `force_col_wise` makes trees the same for any number of threads. The rows that bins are found

@@ -24,7 +24,7 @@ from trainables.curriculum.subset import SUBSETS, Labelled
 from trainables.data.columns import RankingData, Split, required_split
 from trainables.data.combine import some_queries
 from trainables.evaluation.metrics import Evaluator
-from trainables.extras.lambdamart import LambdaMartSettings, Objective, learnable_features, parameters
+from trainables.extras.lambdamart import LambdaMartSettings, TreeObjective, learnable_features, parameters
 from trainables.rankers import ranker_settings
 from trainables.training import checkpoint
 from trainables.training.features import FeatureTraining
@@ -105,7 +105,7 @@ LOSS_QUERIES = 50  # training queries, drawn once, for the loss: scoring all wou
 class Stage:
     """Rounds first + 1 to last, grown under one objective on some candidate rows of the training split, int64 [N]."""
 
-    objective: Objective
+    objective: TreeObjective
     rows: np.ndarray
     first: int
     last: int
@@ -126,7 +126,7 @@ def stages(run: TrainingRun, data: RankingData, split: Split) -> list[Stage]:
     """
     curriculum, everything = run.curriculum, np.arange(len(split.document))
     total = run.training.max_iterations * settings_of(run).trees_per_iteration
-    objective: Objective = "regression" if curriculum.objective_switch == "mse" else "lambdarank"
+    objective: TreeObjective = "regression" if curriculum.objective_switch == "mse" else "lambdarank"
     if objective == "lambdarank" and curriculum.subset == "none":
         return [Stage("lambdarank", everything, 0, total)]
     labelled = Labelled(
@@ -398,8 +398,8 @@ class TreeTraining(FeatureTraining):
         """Restores what `save` wrote for the same configuration. Raises DataError for another one."""
         self.restore_progress(folder)
         self.trees, self._growing = read_state(folder)["trees"], None
-        there = any(self.trees) or (folder / MODEL).is_file()
-        self.booster = read_trees(folder / MODEL) if there else None
+        grown = any(self.trees) or (folder / MODEL).is_file()
+        self.booster = read_trees(folder / MODEL) if grown else None
         for scores in (self._dev_scores, self._seen_scores):
             scores[:] = 0
         for iteration in range(self.iteration):

@@ -12,7 +12,7 @@ from trainables.config.keys import CurriculumConfig
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.validation import problems_of
 from trainables.curriculum.pacing import PACINGS
-from trainables.curriculum.sampler import Sampler, easy_first
+from trainables.curriculum.sampler import BatchSampler, easy_first
 from trainables.curriculum.weighting import SELF_PACED_WEIGHTS, WEIGHTINGS, ease_of, turned, weights
 
 if TYPE_CHECKING:  # numbers and weights need no PyTorch
@@ -73,7 +73,7 @@ class Curriculum:
             raise ConfigError(problems)
         keys = _Keys(**given)
         self.total_steps, self.m = keys.total_steps, keys.m
-        self._sampler = Sampler(easy_first(values, keys.anti), keys.schedule(keys.total_steps), keys.seed)
+        self._sampler = BatchSampler(easy_first(values, keys.anti), keys.schedule(keys.total_steps), keys.seed)
         if weighting != "none":
             eases = ease_of(values)
         self.ease = np.ones(len(values)) if eases is None else turned(eases, keys.anti)

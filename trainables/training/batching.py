@@ -11,7 +11,7 @@ import torch
 from trainables.config.keys import TrainingRun
 from trainables.core.randomness import generator
 from trainables.curriculum.negatives import Negatives
-from trainables.curriculum.sampler import Sampler, easy_first
+from trainables.curriculum.sampler import BatchSampler, easy_first
 from trainables.curriculum.scoring import CONSTANT, Scored, difficulty
 from trainables.curriculum.weighting import (
     CODE_EPSILON,
@@ -34,11 +34,11 @@ WINDOW = 8  # batches that are drawn together and sorted by length
 
 
 @dataclass
-class Curriculum:
+class TrainingCurriculum:
     """Sampler, weigher and negatives of one training. `refreshed`: difficulty float64 [I] that replaced the first one,
     which a resumed training cannot compute anew; or None."""
 
-    sampler: Sampler
+    sampler: BatchSampler
     weigher: Weigher
     negatives: Negatives
     refreshed: np.ndarray | None = None
@@ -61,7 +61,7 @@ class Curriculum:
         self.weigher = self.weigher.with_difficulty(difficulty)
 
 
-def make_curriculum(run: TrainingRun, prepared: PreparedData, split: Split, negatives: Negatives) -> Curriculum:
+def make_curriculum(run: TrainingRun, prepared: PreparedData, split: Split, negatives: Negatives) -> TrainingCurriculum:
     """The configured curriculum over the training instances. Orders and weights are those of the last negatives."""
     instances, settings = negatives.instances, run.curriculum
     hardness = np.zeros(len(instances))
@@ -71,8 +71,8 @@ def make_curriculum(run: TrainingRun, prepared: PreparedData, split: Split, nega
         hardness = difficulty(settings.scoring, scored)[0]
         if len(hardness) > 1 and np.ptp(hardness) == 0:
             notes = (f"{CONSTANT} (scoring {settings.scoring}: {hardness[0]:g}), so their order means nothing",)
-    sampler = Sampler(easy_first(hardness, settings.anti), settings.schedule(total_steps(run)), run.seed)
-    return Curriculum(sampler, make_weigher(run, split, instances, hardness), negatives, notes=notes)
+    sampler = BatchSampler(easy_first(hardness, settings.anti), settings.schedule(total_steps(run)), run.seed)
+    return TrainingCurriculum(sampler, make_weigher(run, split, instances, hardness), negatives, notes=notes)
 
 
 def scored_of(
@@ -134,7 +134,7 @@ class Batcher:
         self,
         prepared: PreparedData,
         split: Split,
-        curriculum: Curriculum,
+        curriculum: TrainingCurriculum,
         module: RankerModule,
         batch_size: int,
     ):

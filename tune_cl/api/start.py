@@ -13,7 +13,7 @@ from tune_cl.api.folds import FoldSearches, folds_in, searches_of_folds
 from tune_cl.api.search import Search
 from tune_cl.api.session import working
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.load import Overrides, Source, SpaceOptions, read_source, requested_experiment
+from tune_cl.experiment.load import Overrides, SpaceOptions, SpaceSource, read_source, requested_experiment
 from tune_cl.experiment.paths import in_any_folder
 from tune_cl.history.search_folder import DEFAULT_STORAGE, SearchFolder, new_search_folder
 from tune_cl.history.tracking_uri import resolve_tracking_uri
@@ -22,7 +22,7 @@ from tune_cl.ray.access import RayOptions
 
 
 def run(
-    space: Source,
+    space: SpaceSource,
     data: Data = None,
     ranker: str | None = None,
     name: str | None = None,
@@ -89,7 +89,7 @@ def _new_folder(storage: str, name: str | None, experiment: Experiment, tracking
     return replace(search_folder, tracking_uri=uri, objective=function.option if function else "")
 
 
-def _sources(space: Source, data: Data, name: str | None, storage: str) -> tuple[str, dict[str | None, Data]]:
+def _sources(space: SpaceSource, data: Data, name: str | None, storage: str) -> tuple[str, dict[str | None, Data]]:
     """The name of the searches of all folds, empty without folds; the data of each search by its name. Raises
     ConfigError if there is one of these names, before anything is written."""
     folds = folds_in(data)

@@ -14,7 +14,7 @@ from trainables.data import require_source
 from trainables.data.tables_in_memory import Data, as_source
 from tune_cl.api.rankers import Ranker, load_ranker
 from tune_cl.api.session import working
-from tune_cl.experiment.load import Overrides, Source, load_training_run, parse_overrides
+from tune_cl.experiment.load import Overrides, SpaceSource, load_training_run, parse_overrides
 from tune_cl.experiment.paths import absolute
 from tune_cl.run_training import TrainingFacts, default_output, train_and_rank
 
@@ -33,7 +33,7 @@ class TrainedRun(TrainingFacts):
 
 
 def train(
-    space: Source | None = None,
+    space: SpaceSource | None = None,
     data: Data = None,
     ranker: str | None = None,
     overrides: Overrides | None = None,

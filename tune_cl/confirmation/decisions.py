@@ -73,8 +73,8 @@ def collapses(values: Mapping[str, np.ndarray], seeds: Sequence[int]) -> tuple[C
     return tuple(
         Collapsed(label, seed, float(value))
         for label, of_label in means.items()
-        for seed, value, fell in zip(seeds, of_label, collapsed(of_label), strict=True)
-        if fell
+        for seed, value, is_collapsed in zip(seeds, of_label, collapsed(of_label), strict=True)
+        if is_collapsed
     )
 
 

@@ -401,8 +401,8 @@ class VerdictFacts(Decision):
     @property
     def too_few_seeds(self) -> bool:
         """Whether trainings collapse, and too few seeds are without a collapse to tell how often."""
-        fell = {one.seed for one in self.collapsed}
-        return bool(fell) and len({*self.seeds} - fell) < FEW_SOUND
+        unsound = {one.seed for one in self.collapsed}
+        return bool(unsound) and len({*self.seeds} - unsound) < FEW_SOUND
 
     @property
     def document(self) -> dict[str, Any]:

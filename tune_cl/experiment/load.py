@@ -29,13 +29,13 @@ from tune_cl.space.space import Flat, Points, points_of
 from tune_cl.space.space_files import as_yaml_reads, find_space, parse_yaml, read_space
 
 CHECKED_DRAWS = 16
-Source = str | Path | Mapping[str, Any]  # of a space: a shipped name, a YAML file, or the mapping itself
+SpaceSource = str | Path | Mapping[str, Any]  # of a space: a shipped name, a YAML file, or the mapping itself
 Overrides = Sequence[str] | Mapping[str, Any]  # KEY=VALUE texts, or dotted keys with their values
 OWN_SPACE, DEFAULTS = "search", "defaults"  # names of a mapping without one, and of no space at all
 
 
 def load_experiment(
-    space: Source,
+    space: SpaceSource,
     overrides: Overrides = (),
     data: str | Path | None = None,
     ranker: str | None = None,
@@ -70,7 +70,7 @@ class SpaceOptions(Options):
 
 
 def requested_experiment(
-    space: Source, options: SpaceOptions, overrides: Overrides = (), objective: Objective | None = None
+    space: SpaceSource, options: SpaceOptions, overrides: Overrides = (), objective: Objective | None = None
 ) -> Experiment:
     """The experiment that a user asks for. Raises ConfigError if it is invalid, DataError if its data does not
     exist."""
@@ -83,7 +83,7 @@ def requested_experiment(
     return experiment
 
 
-def read_source(space: Source | None) -> tuple[str, Mapping[str, Any], list[Problem]]:
+def read_source(space: SpaceSource | None) -> tuple[str, Mapping[str, Any], list[Problem]]:
     """The name and the mapping of a space (None: the defaults), and the problems of keys given twice."""
     if space is None:
         return DEFAULTS, {}, []
@@ -94,7 +94,7 @@ def read_source(space: Source | None) -> tuple[str, Mapping[str, Any], list[Prob
 
 
 def load_training_run(
-    space: Source | None, overrides: Overrides = (), data: str | Path | None = None, ranker: str | None = None
+    space: SpaceSource | None, overrides: Overrides = (), data: str | Path | None = None, ranker: str | None = None
 ) -> TrainingRun:
     """One training: what a space fixes (None: the defaults), with what overrides it. A key that the space opens has the
     baseline's value. Raises ConfigError with every problem found."""

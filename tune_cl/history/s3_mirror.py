@@ -260,10 +260,10 @@ def pull_into(journal: Journal, remote: str) -> int:
     Raises ConfigError if each has events that the other lacks.
     """
     folder = journal.path.parent
-    here, there = journal.content(), storage.read(storage.joined(remote, FILE)) or b""
-    if here.startswith(there):
-        return len(there)
-    if not there.startswith(here):
+    local, stored = journal.content(), storage.read(storage.joined(remote, FILE)) or b""
+    if local.startswith(stored):
+        return len(stored)
+    if not stored.startswith(local):
         wrong = f"the copy {folder} and {remote} have diverged: two drivers worked at once"
         raise ConfigError(Problem("--storage", wrong, "remove the copy to go on from the storage"))
     objects = storage.states_below(remote)
@@ -275,8 +275,8 @@ def pull_into(journal: Journal, remote: str) -> int:
     now = {name: state for name, state in changed(folder, {}).items() if name in listed}
     settled = {name: (*state, *listed[name]) for name, state in now.items() if listed[name][1] < young}
     _write_states(folder, now | settled)
-    journal.extend(there[len(here) :])
-    return len(there)
+    journal.extend(stored[len(local) :])
+    return len(stored)
 
 
 def _read_states(folder: Path) -> dict[str, State]:

@@ -61,19 +61,19 @@ def write_paper(search_folder: SearchFolder, folder: Path | None = None) -> Writ
     if not findings.plain and not findings.ranked:
         wrong, right = f"no trial of '{findings.state.name}' has a dev value yet", search_folder.command("resume")
         raise ConfigError(Problem("NAME", wrong, right))
-    told = main_facts(findings)
+    facts = main_facts(findings)
     cited = _Cited()
     texts: dict[str, str | bytes] = {
         "methods": _methods(findings, cited),
-        "table": _table(findings, told),
-        "figure": _figure(findings, told),
+        "table": _table(findings, facts),
+        "figure": _figure(findings, facts),
     }
     texts["references"] = cited.bibtex()
     suffixes = {"methods": ".tex", "table": ".tex", "figure": ".pdf", "references": ".bib"}
     files = {name: folder / f"{name}{suffix}" for name, suffix in suffixes.items()}
     for name, path in files.items():
         write_text(path, texts[name])
-    return Written(folder, told, files)
+    return Written(folder, facts, files)
 
 
 # -- references ----------------------------------------------------------------------------------------------------
@@ -241,18 +241,18 @@ def _listed(words: Sequence[str]) -> str:
 # -- the table -----------------------------------------------------------------------------------------------------
 
 
-def _table(findings: Findings, told: MainFacts) -> str:
+def _table(findings: Findings, facts: MainFacts) -> str:
     """A table with caption and label; needs booktabs."""
     confirmed = findings.confirmation
-    body = [*(_dev_rows(told) if confirmed is None else _test_rows(confirmed))]
-    metric, split = latex(in_words(told.metric)), confirmed.split if confirmed else "dev"
+    body = [*(_dev_rows(facts) if confirmed is None else _test_rows(confirmed))]
+    metric, split = latex(in_words(facts.metric)), confirmed.split if confirmed else "dev"
     p = "$p$ (adjusted)" if confirmed and _over_several(confirmed) else "$p$"
     lines = [
         r"% needs \usepackage{booktabs}",
         r"\begin{table}",
         r"  \centering",
         rf"  \caption{{{_caption(findings, metric)}}}",
-        rf"  \label{{tab:{re.sub('[^A-Za-z0-9]+', '-', told.search)}}}",
+        rf"  \label{{tab:{re.sub('[^A-Za-z0-9]+', '-', facts.search)}}}",
         r"  \footnotesize\setlength{\tabcolsep}{4pt}",
         r"  \begin{tabular}{p{0.28\linewidth}rrrr}",
         r"    \toprule",
@@ -292,9 +292,9 @@ def _test_rows(confirmed: VerdictFacts) -> Iterator[list[str]]:
             yield [name, f"{number(one.mean)}{spread(one.sd)}", f"${signed(one.size)}${marks}", ends, f"${p}$"]
 
 
-def _dev_rows(told: MainFacts) -> Iterator[list[str]]:
+def _dev_rows(facts: MainFacts) -> Iterator[list[str]]:
     """The best trials on dev, without tests."""
-    for row in told.configurations:
+    for row in facts.configurations:
         difference = "" if row.difference is None else f"${signed(row.difference)}$"
         yield [latex(row.name), number(row.mean), difference, "", ""]
 
@@ -302,7 +302,7 @@ def _dev_rows(told: MainFacts) -> Iterator[list[str]]:
 # -- the figure ----------------------------------------------------------------------------------------------------
 
 
-def _figure(findings: Findings, told: MainFacts) -> bytes:
+def _figure(findings: Findings, facts: MainFacts) -> bytes:
     """A PDF: the champion's difference from each opponent with its interval; without a confirmation, dev over
     iterations of the best trial of each arm."""
     import matplotlib
@@ -312,7 +312,7 @@ def _figure(findings: Findings, told: MainFacts) -> bytes:
         figure = Figure(figsize=(6.3, 2.4), layout="constrained")
         axes = figure.add_subplot()
         if findings.confirmation is None:
-            _draw_curves(axes, told)
+            _draw_curves(axes, facts)
         else:
             _draw_differences(axes, findings.confirmation)
         axes.spines[["top", "right"]].set_visible(False)
@@ -334,11 +334,11 @@ def _draw_differences(axes: Any, confirmed: VerdictFacts) -> None:
     axes.set_xlabel(f"{in_words(confirmed.metric)} on {confirmed.split}: difference from each opponent, 95 % CI")
 
 
-def _draw_curves(axes: Any, told: MainFacts) -> None:
+def _draw_curves(axes: Any, facts: MainFacts) -> None:
     styles = {"best": "-", "baseline": "--"}
-    for curve in told.curves:
+    for curve in facts.curves:
         if style := styles.get(curve.role):
             axes.plot([*curve.dev], [*curve.dev.values()], style, label=cut(curve.name, NAME_LENGTH))
     axes.legend(frameon=False)
     axes.set_xlabel("iteration (dev, one seed, not confirmed)")
-    axes.set_ylabel(f"dev {in_words(told.metric)}")
+    axes.set_ylabel(f"dev {in_words(facts.metric)}")

@@ -213,7 +213,7 @@ class SearchProgress:
 
 
 @dataclass
-class Search:
+class SearchDriver:
     """`artifacts(trial, checkpoint folder, run)` writes a finished trial's files and returns their folder, or raises
     DamagedCheckpoint; `watch(state)` is called after every event."""
 

@@ -31,7 +31,7 @@ class RawSplit:
     run      candidates with first-stage scores
     pool     candidates that the data gives without scores; the judgments may name other documents
     teacher  a teacher's scores, of candidates and other documents
-    bared    rows of queries with a given negative that was left out
+    dropped  rows of queries with a given negative that was left out
     """
 
     query_ids: Sequence[str]
@@ -40,7 +40,7 @@ class RawSplit:
     run: Rated | None = None
     pool: Rated | None = None
     teacher: Rated | None = None
-    bared: Sequence[int] = ()
+    dropped: Sequence[int] = ()
 
     @property
     def query_texts(self) -> Iterator[str]:
@@ -77,7 +77,7 @@ def _by_judgments(splits: Sequence[RawSplit]) -> str:
     judged = rejected = 0
     for split in splits:
         judged += len(np.unique(split.qrels.query))
-        rejected += len(np.unique([*split.qrels.query[split.qrels.value <= 0], *split.bared]))
+        rejected += len(np.unique([*split.qrels.query[split.qrels.value <= 0], *split.dropped]))
     return "qrels" if judged and rejected >= NEARLY_ALL * judged else "bm25"
 
 
@@ -225,9 +225,9 @@ def _with_scores(raw: Raw, sources: Mapping[str, str], config: DataConfig, besid
     config = config.model_copy(update={"top_k": config.depth() + beside})
     splits = dict(raw.splits)
     for source, scored in (("qrels", _scored_qrels), ("bm25", _retrieved)):
-        if mine := {name: split for name, split in raw.splits.items() if sources[name] == source}:
-            runs = scored(replace(raw, splits=mine), config, cut)
-            splits |= {name: replace(split, run=runs[name]) for name, split in mine.items()}
+        if chosen := {name: split for name, split in raw.splits.items() if sources[name] == source}:
+            runs = scored(replace(raw, splits=chosen), config, cut)
+            splits |= {name: replace(split, run=runs[name]) for name, split in chosen.items()}
     return replace(raw, splits=splits)
 
 

@@ -30,14 +30,14 @@ _USUAL = {"train": ("train",), "dev": ("dev", "validation", "valid", "val"), "te
 
 
 @dataclass(frozen=True)
-class Source:
+class DatasetNames:
     """What a source string names: the library's dataset ids by split."""
 
     name: str
     splits: dict[str, str]
 
 
-def parse_source(source: str) -> Source:
+def parse_source(source: str) -> DatasetNames:
     """`ir_datasets:NAME?train=A&dev=B&test=C`: the splits are the datasets NAME/A, NAME/B, NAME/C.
 
     Without parts, they are those of NAME/train, NAME/dev (or validation, valid, val) and NAME/test that exist and are
@@ -49,12 +49,12 @@ def parse_source(source: str) -> Source:
     if not name:
         raise DataError(Problem(LOCATION, f"'{source}' names no dataset", FORM))
     if not mark:
-        return Source(name, _usual_splits(name))
+        return DatasetNames(name, _usual_splits(name))
     parts = parse_qsl(query, keep_blank_values=True)
     given = dict(parts)
     if not given or len(given) < len(parts) or not set(given) <= set(SPLITS) or not all(given.values()):
         raise DataError(Problem(LOCATION, f"'{query}' does not give each split once", FORM))
-    return Source(name, {split: f"{name}/{given[split].strip('/')}" for split in SPLITS if split in given})
+    return DatasetNames(name, {split: f"{name}/{given[split].strip('/')}" for split in SPLITS if split in given})
 
 
 def _usual_splits(name: str) -> dict[str, str]:
@@ -87,7 +87,7 @@ def _judged(name: str) -> Any:
     return dataset
 
 
-def read_source(source: Source, config: DataConfig, workspace: Path) -> RankingData:
+def read_source(source: DatasetNames, config: DataConfig, workspace: Path) -> RankingData:
     """The data without a digest. Documents are streamed into the workspace.
 
     Only judged queries are kept. Documents without text, judged queries without text and repeated judgments are left

@@ -75,7 +75,7 @@ def run_of(path: Path, problems: list[Problem]) -> Rows:
     return Rows(path, RUN, None, problems, also=SHORT_RUN)
 
 
-def run_rows(rows: Rows, ranks: Ranks | None = None) -> Iterator[tuple[int, str, str, str]]:
+def run_rows(rows: Rows, ranks: RunRanks | None = None) -> Iterator[tuple[int, str, str, str]]:
     """The rows of a run, and to `ranks` their RANK beside their SCORE. Three columns are QUERY DOCUMENT SCORE, or MS
     MARCO's QUERY DOCUMENT RANK if the third numbers the documents of each query; then the rank decides."""
     short: list[tuple[int, list[str]]] = []
@@ -112,7 +112,7 @@ def _are_ranks(rows: Iterable[Sequence[str]]) -> bool:
     return whole or all(each)
 
 
-class Ranks:
+class RunRanks:
     """RANK and SCORE of a run's rows, which should say the same."""
 
     def __init__(self) -> None:
@@ -181,7 +181,7 @@ class JudgmentReader:
 
     def run(self, split: str, queries: Mapping[str, int]) -> Rated | None:
         """The first-stage run, if `data.candidates` reads one; a run that it asks for must be there."""
-        rows, ranks = run_of(run_file(self.folder, split), self.problems), Ranks()
+        rows, ranks = run_of(run_file(self.folder, split), self.problems), RunRanks()
         if self.candidates == "run" and not rows.path.exists():
             rows.file_problem("missing file", "give the file, or set data.candidates auto, qrels or bm25")
         if not self.has_run(split):
@@ -266,10 +266,10 @@ def without_repeats(
     note; a value that is NaN is a problem already. `repeats`: what `repeats_of` gives; `line`: where a row stands."""
     said, (later, first) = Repeats(lines, notes), repeats
     for row, earlier in zip(later.tolist(), first.tolist(), strict=True):
-        here, there = rated.value[row], rated.value[earlier]
-        if not math.isnan(here + there):
-            wrong = f"{what} {here:g} for a query and document that have {what} {there:g} in"
-            said.add(line(row), line(earlier), None if here == there else wrong)
+        value, first_value = rated.value[row], rated.value[earlier]
+        if not math.isnan(value + first_value):
+            wrong = f"{what} {value:g} for a query and document that have {what} {first_value:g} in"
+            said.add(line(row), line(earlier), None if value == first_value else wrong)
     said.note()
     once = np.ones(len(rated), bool)
     once[later] = False

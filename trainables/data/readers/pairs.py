@@ -281,7 +281,7 @@ class _Judgments:
         self._texts = TextWriter(scratch, split)
         self.queries = TextTable(self._texts.extend)
         self._query, self._document, self._grade, self._row = array("i"), array("i"), array("h"), array("I")
-        self._score, self._bared = array("d"), array("i")
+        self._score, self._dropped = array("d"), array("i")
         self.labelled, self.strict = False, False
 
     def read(self, table: Table, columns: Columns, strict: bool, notes: list[str]) -> None:
@@ -294,7 +294,7 @@ class _Judgments:
             cells = [cell for _, judged in batch for cell in judged.cells]
             sizes = [len(judged.cells) for _, judged in batch]
             asked = self.queries.rows([judged.query for _, judged in batch])
-            self._bared.extend(query for query, (_, judged) in zip(asked.tolist(), batch, strict=True) if judged.own)
+            self._dropped.extend(query for query, (_, judged) in zip(asked.tolist(), batch, strict=True) if judged.own)
             query = np.repeat(asked, sizes)
             row = np.repeat([number for number, _ in batch], sizes)
             document = self.documents.rows([text for text, _, _ in cells])
@@ -313,7 +313,7 @@ class _Judgments:
         grade, key = np.array(self._grade), query * max(1, len(self.documents)) + document
         if not self.labelled:
             wrong = _positives_elsewhere(table, row, grade, key, self.strict, notes)
-            self._bared.extend(np.unique(query[wrong]).tolist())
+            self._dropped.extend(np.unique(query[wrong]).tolist())
             query, document, row, grade, key = (each[~wrong] for each in (query, document, row, grade, key))
             self._score = array("d", np.array(self._score)[~wrong])
         later, first = repeats_of(key)
@@ -328,7 +328,7 @@ class _Judgments:
             _Singles(texts),
             Rated(query[once], document[once], grade[once].astype(np.float64)),
             teacher=self._teacher(scores, problems, notes) if scores.exists() else teacher if len(teacher) else None,
-            bared=self._bared,
+            dropped=self._dropped,
         )
 
     def _teacher(self, path: Path, problems: list[Problem], notes: list[str]) -> Rated:
@@ -407,8 +407,8 @@ def _note_repeated_rows(table: Table, row: np.ndarray, key: np.ndarray, grade: n
     hashes = hash_array(key * 2 + (grade > 0))  # pyright: ignore[reportCallIssue]
     later, first = repeats_of(np.add.reduceat(hashes, begins))
     if len(later):
-        here, there = (Path(table.location(int(row[begins[index]]))).name for index in (later[0], first[0]))
-        notes.append(repeat_note(table.label, len(later), f"{here} repeats {there}"))
+        row_file, first_file = (Path(table.location(int(row[begins[index]]))).name for index in (later[0], first[0]))
+        notes.append(repeat_note(table.label, len(later), f"{row_file} repeats {first_file}"))
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,10 @@ FORM = "LABEL TAB UTTERANCE [TAB UTTERANCE ...] TAB RESPONSE"
 def recognises(folder: Path) -> bool:
     """By valid.tsv; without it, by train.tsv or test.tsv, unless a dev.tsv makes them sentence pairs. A header makes
     them pairs or triples."""
-    there = existing(folder, FILES)
-    if any(map(is_table, there.values())):
+    found = existing(folder, FILES)
+    if any(map(is_table, found.values())):
         return False
-    return "dev" in there or (bool(there) and not plain_or_packed(folder, "dev.tsv").exists())
+    return "dev" in found or (bool(found) and not plain_or_packed(folder, "dev.tsv").exists())
 
 
 def files(folder: Path) -> list[Path]:

@@ -86,8 +86,8 @@ def read(folder: Path, config: DataConfig, workspace: Path) -> RankingData:
 
 def _first_of_splits(folder: Path) -> list[_File]:
     """The first question file of each split that there is, in version 1."""
-    there = {file.split: file for file in reversed(V1) if plain_or_packed(folder, file.name).exists()}
-    return list(reversed(there.values()))
+    found = {file.split: file for file in reversed(V1) if plain_or_packed(folder, file.name).exists()}
+    return list(reversed(found.values()))
 
 
 def _pools(folder: Path, top_k: int) -> list[_File]:

@@ -75,8 +75,8 @@ def _classification(name: str, pairs: Sequence[Pair], classes: tuple[str, ...], 
     labels, splits = np.array([pair.label for pair in pairs]), np.array([pair.split for pair in pairs])
     columns = {}
     for split in dict.fromkeys(splits.tolist()):
-        mine = np.flatnonzero(splits == split)
-        columns[split] = Split.listed(int(mine[0]), np.ones(len(mine), int), documents[mine], labels[mine])
+        chosen = np.flatnonzero(splits == split)
+        columns[split] = Split.listed(int(chosen[0]), np.ones(len(chosen), int), documents[chosen], labels[chosen])
     return RankingData(
         name=name,
         digest="",
