@@ -30,4 +30,10 @@ VARIANTS = {
 }
 
 
-CASES = {name: {"name": name} for name in NETWORKS} | VARIANTS
+CASES = {
+    **{name: {"name": name} for name in NETWORKS},
+    **VARIANTS,
+    "bert, passages": {"name": "bert", "passages": "average"},
+    "bert, checkpointing": {"name": "bert", "checkpointing": True},
+    "knrm, vectors": {"name": "knrm", "train_vectors": True},
+}
