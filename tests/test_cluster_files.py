@@ -64,6 +64,7 @@ def test_data_in_the_checkout_is_not_sent_along_with_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["cluster.yaml", "cluster.local.yaml"])
 def test_every_node_asks_for_the_token_and_listens_on_loopback(name: str) -> None:
     config = read(name)
+    validate_config(prepare_config(config))
     assert config["file_mounts"]["~/.ray/auth_token"] == "~/.ray/auth_token"
     starts = [*config["head_start_ray_commands"], *config["worker_start_ray_commands"]]
     starts = [command for command in starts if "ray start" in command]
@@ -72,21 +73,13 @@ def test_every_node_asks_for_the_token_and_listens_on_loopback(name: str) -> Non
     assert any("-c ~/tune_cl/constraints.txt ~/tune_cl" in command for command in config["setup_commands"])
 
 
-def test_the_local_file_is_valid() -> None:
-    ready = prepare_config(read("cluster.local.yaml"))
-    validate_config(ready)
-    (kind,) = ready["available_node_types"].values()
-    assert kind["min_workers"] == kind["max_workers"] == 2
-    head = ready["provider"]["head_ip"]
-    assert f"--node-ip-address={head} " in ready["head_start_ray_commands"][-1]
-
-
-@pytest.mark.parametrize("kind", ["head", "worker"])
-def test_ray_s_folder_lies_in_one_that_nobody_else_can_enter(kind: str, tmp_path: Path) -> None:
+def test_ray_s_folder_lies_in_one_that_nobody_else_can_enter(tmp_path: Path) -> None:
     """Ray makes its own folder 0777. Who has taken the name first could read and change all that is in it."""
-    first, *_, start = read("cluster.local.yaml")[f"{kind}_start_ray_commands"]
+    config = read("cluster.local.yaml")
+    [first] = {config[f"{kind}_start_ray_commands"][0] for kind in ("head", "worker")}
+    for kind in ("head", "worker"):
+        assert "--temp-dir=/tmp/tune_cl_ray_$(id -u)/ray " in config[f"{kind}_start_ray_commands"][-1]
     folder = tmp_path / f"tune_cl_ray_{os.getuid()}"
-    assert "--temp-dir=/tmp/tune_cl_ray_$(id -u)/ray " in start
 
     def made() -> bool:
         command = first.replace("/tmp/", f"{tmp_path}/")
@@ -95,18 +88,14 @@ def test_ray_s_folder_lies_in_one_that_nobody_else_can_enter(kind: str, tmp_path
         assert (done.returncode, done.stderr) in {(0, ""), (1, refused)}
         return done.returncode == 0
 
-    for mode in (0o700, 0o777):
+    for _ in range(2):
         assert made() and folder.stat().st_mode & 0o777 == 0o700
-        folder.chmod(mode)
-    assert made() and folder.stat().st_mode & 0o777 == 0o700
+        folder.chmod(0o777)
     if os.geteuid() == 0:  # only root can give a folder away
         os.chown(folder, 65534, 65534)
         assert not made()
     folder.rmdir()
     folder.symlink_to(tmp_path)
-    assert not made()
-    folder.unlink()
-    folder.touch()
     assert not made()
 
 
@@ -124,14 +113,9 @@ PODS = {
 
 
 def test_kubernetes_knows_all_that_it_is_asked_for() -> None:
-    ray_pods = [
-        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}} | one["template"] for one in (HEAD, WORKERS)
-    ]
-    for one in (CLAIM, SERVICE, SERVER, *ray_pods):
+    pods = [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}} | one["template"] for one in (HEAD, WORKERS)]
+    for one in (CLAIM, SERVICE, SERVER, *pods):
         kubernetes_validate.validate(one, KUBERNETES, strict=True)
-    wrong = ray_pods[0] | {"spec": {"containers": [{"name": "ray", "volumeMount": []}]}}
-    with pytest.raises(kubernetes_validate.ValidationError, match="volumeMount"):
-        kubernetes_validate.validate(wrong, KUBERNETES, strict=True)
 
 
 def test_the_rayjob_goes_on_after_a_loss_and_asks_for_every_worker() -> None:
@@ -143,17 +127,13 @@ def test_the_rayjob_goes_on_after_a_loss_and_asks_for_every_worker() -> None:
     assert f"--set search.max_concurrent={WORKERS['maxReplicas']}" in spec["entrypoint"]
 
 
-def test_every_pod_may_write_to_the_volume_and_a_worker_fits_on_a_gpu_node() -> None:
-    """Kubernetes itself takes some of 8 CPUs and 32 GiB; GPU nodes often accept only pods that tolerate their taint."""
+def test_every_pod_may_write_to_the_volume() -> None:
     assert CLAIM["spec"]["accessModes"] == ["ReadWriteMany"]
-    for name, pod in PODS.items():
+    for pod in PODS.values():
         ((container,), (volume,)) = pod["containers"], pod["volumes"]
-        assert container["image"] == "REPLACE" and container["volumeMounts"] == [{"name": "runs", "mountPath": "/runs"}]
-        assert volume["persistentVolumeClaim"]["claimName"] == CLAIM["metadata"]["name"], name
-        assert pod["securityContext"] == {"fsGroup": 100}, name
-    asked = PODS["gpu"]["containers"][0]["resources"]
-    assert asked["requests"] == asked["limits"] == {"cpu": "6", "memory": "24Gi", "nvidia.com/gpu": "1"}
-    assert PODS["gpu"]["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+        assert [mount["name"] for mount in container["volumeMounts"]] == [volume["name"]]
+        assert volume["persistentVolumeClaim"]["claimName"] == CLAIM["metadata"]["name"]
+        assert pod["securityContext"] == {"fsGroup": 100}
 
 
 def test_the_driver_and_a_forwarded_port_reach_mlflow() -> None:
@@ -162,10 +142,8 @@ def test_the_driver_and_a_forwarded_port_reach_mlflow() -> None:
     assert SERVICE["spec"]["selector"] == SERVER["spec"]["template"]["metadata"]["labels"]
     command = PODS["mlflow"]["containers"][0]["command"]
     (hosts,) = (option.removeprefix("--allowed-hosts=").split(",") for option in command if "allowed-hosts" in option)
-    allowed = [
-        is_allowed_host_header(hosts, host) for host in (urlsplit(uri).netloc, "127.0.0.1:5000", "elsewhere:5000")
-    ]
-    assert allowed == [True, True, False]
+    here, there = ("127.0.0.1:5000", urlsplit(uri).netloc), "elsewhere:5000"
+    assert all(is_allowed_host_header(hosts, host) for host in here) and not is_allowed_host_header(hosts, there)
     assert SERVER["spec"]["replicas"] == 1 and SERVER["spec"]["strategy"] == {"type": "Recreate"}
     assert not PODS["mlflow"]["enableServiceLinks"]  # else MLFLOW_PORT would be tcp://...
 
@@ -180,8 +158,3 @@ def test_every_image_holds_the_ray_of_the_constraints(name: str) -> None:
 def test_cluster_prints_the_file(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cluster", kind]) == 0
     assert capsys.readouterr().out == TEMPLATES[kind].read_text(encoding="utf-8")
-
-
-def test_an_unknown_kind_of_cluster_names_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["cluster", "asw"]) == 2
-    assert capsys.readouterr().err == "error: KIND: unknown value 'asw'; did you mean aws?\n"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
-import torch
 
 from tests.support import linear_trainer
 from trainables.config.function import objective_of
@@ -13,7 +13,7 @@ from trainables.core.errors import ConfigError
 from tune_cl.experiment.load import load_experiment
 from tune_cl.experiment.search_keys import Resources
 from tune_cl.ray import concurrency as module
-from tune_cl.ray.concurrency import READ_SECONDS, Capacity, Concurrency, capacity_of, first_ended, lacking, require_room
+from tune_cl.ray.concurrency import READ_SECONDS, Concurrency, capacity_of, require_room
 
 HEAD = {"CPU": 0.0}
 WORKER = {"CPU": 8.0, "GPU": 2.0}
@@ -56,11 +56,6 @@ def test_trials_of_a_cluster(nodes: Nodes, cpu: float, gpu: float, expected: int
     assert capacity_of(nodes.nodes(), Resources(cpu=cpu, gpu=gpu)) == expected
 
 
-def test_resources_of_several_nodes_are_not_one_pool(nodes: Nodes) -> None:
-    nodes.alive = [{"CPU": 3.0}, {"CPU": 3.0}]
-    assert capacity_of(nodes.nodes(), Resources(cpu=2)) == 2
-
-
 def test_nodes_that_come_and_go_are_seen_while_the_search_runs(nodes: Nodes) -> None:
     places = Concurrency(Resources(gpu=0.5), None, cluster=True)
     assert places() == 4
@@ -95,71 +90,38 @@ def test_a_trial_of_several_gpus_waits_for_a_node_that_has_them(nodes: Nodes) ->
     nodes.alive.pop()
     nodes.now += READ_SECONDS
     assert places() == 1 and len(said) == 2
-    Concurrency(Resources(cpu=16), 5, cluster=True, say=said.append)()
-    assert said[2] == "note: waiting for a node that holds a trial (16 CPU): none of the cluster does"
+    Concurrency(Resources(gpu=1, workers=3), None, cluster=True, say=said.append)()
+    assert said[2] == "note: waiting for nodes that hold a trial (3 times 1 CPU, 1 GPU): those of the cluster do not"
 
 
-def test_tasks_that_no_node_holds_are_told_as_trials_are(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once while they wait, and again after a node came and went."""
+@pytest.mark.parametrize(
+    ("gpu", "on_cpu", "told"),
+    [
+        (0, False, "there are GPUs, but a trial reserves none and trains on the CPU; search.resources.gpu=1"),
+        (0, True, None),
+        (0.25, False, None),
+        (0.25, True, "this ranker trains on the CPU: the GPU that a trial reserves stays idle"),
+        (0.25, None, None),
+    ],
+)
+def test_gpus_that_stay_idle_are_told_of_once(gpu: float, on_cpu: bool | None, told: str | None, nodes: Nodes) -> None:
+    """Trees train on the CPU wherever they are."""
     said: list[str] = []
-    room = Capacity(Resources(gpu=4), said.append)
-    note = "note: waiting for a node that holds a trial (1 CPU, 4 GPU): none of the cluster does"
-    big = {"CPU": 16.0, "GPU": 8.0}
-    waits: list[tuple[list[str], list[dict[str, float]]]] = [  # what has ended, and the nodes then
-        ([], [WORKER]), ([], [WORKER]), (["one"], [WORKER]), ([], [WORKER, big]), ([], [WORKER]), (["two"], [WORKER])
-    ]  # fmt: skip
-
-    def wait(tasks: list[str], num_returns: int, timeout: float) -> tuple[list[str], list[str]]:
-        assert (num_returns, timeout) == (1, READ_SECONDS)
-        ended, nodes.alive = waits.pop(0)
-        return ended, []
-
-    monkeypatch.setattr(module.ray, "wait", wait)
-    assert first_ended(["one", "two"], room) == "one" and said == [note]
-    assert first_ended(["two"], room) == "two" and said == [note, note]
+    places = Concurrency(Resources(gpu=gpu), None, cluster=True, say=said.append, on_cpu=on_cpu)
+    for _ in range(2):
+        places()
+        nodes.now += READ_SECONDS
+    assert [line.startswith(f"note: {told}") for line in said] == ([True] if told else [])
 
 
-def test_gpus_that_no_trial_reserves_are_told_once(nodes: Nodes) -> None:
-    said: list[str] = []
-    kinds = [(Resources(), True), (Resources(gpu=0.25), False), (Resources(), False)]  # trees, a share, networks
-    for need, on_cpu in kinds:
-        places = Concurrency(need, None, cluster=True, say=said.append, on_cpu=on_cpu)
-        for _ in range(2):
-            places()
-            nodes.now += READ_SECONDS
-    [note] = said
-    assert note.startswith(
-        "note: there are GPUs, but a trial reserves none and trains on the CPU; search.resources.gpu"
-    )
+def test_no_gpus_are_told_of_where_there_are_none(nodes: Nodes) -> None:
     nodes.alive = [{"CPU": 8.0}]
-    Concurrency(Resources(), None, cluster=True, say=said.append, on_cpu=False)()
-    assert said == [note]
-
-
-def test_gpus_that_trees_reserve_are_told_once(nodes: Nodes) -> None:
-    said: list[str] = []
-    for on_cpu in (None, False, True):
-        places = Concurrency(Resources(gpu=0.5), None, cluster=True, say=said.append, on_cpu=on_cpu)
-        for _ in range(2):
-            places()
-            nodes.now += READ_SECONDS
-    assert said == ["note: this ranker trains on the CPU: the GPU that a trial reserves stays idle"]
-
-
-def test_a_machine_that_holds_no_trial_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    require_room(Resources(cpu=1, gpu=1))
-    with pytest.raises(ConfigError, match=r"search.resources.gpu: a trial takes 2, this machine has 1; ") as caught:
-        require_room(Resources(cpu=10_000, gpu=2))
-    assert [problem.location for problem in caught.value.problems] == ["search.resources.cpu", "search.resources.gpu"]
+    Concurrency(Resources(), None, cluster=True, say=pytest.fail, on_cpu=False)()
 
 
 def test_more_gpus_than_a_training_uses_are_told() -> None:
     [note] = load_experiment("quickstart", ["search.resources.gpu=4"]).notes
-    assert note == (
-        "search.resources.gpu: a process computes on one GPU, so 3 of the 4 GPUs that it reserves stay idle; "
-        "search.resources.workers is the number of processes of a trial"
-    )
+    assert note.startswith("search.resources.gpu: a process computes on one GPU, so 3 of the 4 GPUs")
     assert not load_experiment("quickstart", ["search.resources.gpu=0.5"]).notes
     with pytest.raises(ConfigError, match=r"search.resources.gpu: 1.5 is more than one GPU and not a whole number"):
         load_experiment("quickstart", ["search.resources.gpu=1.5"])
@@ -170,30 +132,29 @@ def test_the_processes_of_a_trial_may_lie_on_several_nodes() -> None:
     at_once = {workers: capacity_of(two, Resources(gpu=1, workers=workers)) for workers in (1, 2, 3, 4, 8, 9)}
     assert at_once == {1: 8, 2: 4, 3: 2, 4: 2, 8: 1, 9: 0}
     assert capacity_of(two, Resources(cpu=12, workers=2)) == 1  # one process a node
-
-
-def test_a_trial_whose_processes_the_nodes_do_not_hold_is_told(nodes: Nodes) -> None:
-    said: list[str] = []
-    assert Concurrency(Resources(gpu=1, workers=3), None, cluster=True, say=said.append)() == 1
-    assert said == ["note: waiting for nodes that hold a trial (3 times 1 CPU, 1 GPU): those of the cluster do not"]
+    assert capacity_of(two, Resources(cpu=10)) == 2, "their CPUs are not one pool"
 
 
 @pytest.mark.parametrize(
-    ("cores", "need", "told"),
+    ("need", "told"),
     [
-        (4, Resources(workers=4), None),
-        (4, Resources(workers=5), "workers: 5 processes take 5 times 1 CPU, and this machine holds 4 of them; at most"),
-        (4, Resources(cpu=3, workers=2), "workers: 2 processes take 2 times 3 CPU, and this machine holds 1 of them"),
-        (4, Resources(cpu=8, workers=2), "cpu: a process takes 8, this machine has 4"),
-        (4, Resources(gpu=1, workers=3), "workers: 3 processes take 3 times 1 CPU, 1 GPU, and this machine holds 2 of"),
+        (Resources(cpu=4, gpu=2), []),
+        (Resources(cpu=10_000, gpu=3), ["cpu: a trial takes 10000, this", "gpu: a trial takes 3, this machine has 2"]),
+        (Resources(workers=4), []),
+        (Resources(workers=5), ["workers: 5 processes take 5 times 1 CPU, and this machine holds 4 of them; at most"]),
+        (Resources(cpu=3, workers=2), ["workers: 2 processes take 2 times 3 CPU, and this machine holds 1 of them"]),
+        (Resources(cpu=8, workers=2), ["cpu: a process takes 8, this machine has 4"]),
+        (Resources(gpu=1, workers=3), ["workers: 3 processes take 3 times 1 CPU, 1 GPU, and this machine holds 2 of"]),
     ],
 )
-def test_a_machine_without_the_cores_for_all_processes_is_refused(
-    cores: int, need: Resources, told: str | None, monkeypatch: pytest.MonkeyPatch
+def test_a_machine_that_does_not_hold_a_trial_is_refused(
+    need: Resources, told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "this_machine", lambda: {"CPU": cores, "GPU": 2})
-    lacks = lacking(need)
-    assert [f"search.resources.{told}" in str(problem) for problem in lacks] == ([True] if told else [])
+    monkeypatch.setattr(module, "this_machine", lambda: {"CPU": 4, "GPU": 2})
+    with pytest.raises(ConfigError) if told else nullcontext() as refused:
+        require_room(need)
+    problems = map(str, refused.value.problems) if refused else []
+    assert all(f"search.resources.{text}" in problem for text, problem in zip(told, problems, strict=True))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ray.exceptions import OutOfMemoryError, RayActorError
+from ray.exceptions import OutOfMemoryError
 
 from trainables.core.errors import MachineFault, last_line
 from trainables.core.memory_kill import MemoryKill
@@ -91,8 +91,3 @@ def test_a_trial_that_is_killed_again_is_tried_once_alone(others: int) -> None:
     running.again.running.clear()
     assert running.begun() == ["a"] and not running.again.has_room
     assert running.killed("a", said(22.2, 9.0)) is None and running.again.has_room
-
-
-def test_a_process_that_dies_without_a_word_lowers_nothing() -> None:
-    again = Again(running={"a", "b"})
-    assert "alone" in str(again.takes({"trial": "c"}, RayActorError())) and again.at_most > 2
