@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import time
+import threading
 from pathlib import Path
 
 import pytest
@@ -32,8 +32,11 @@ def started(folder: Path, watch: Watch, name: str = "raylet", seconds: str = "60
 
 
 def wait(process: subprocess.Popen[bytes]) -> None:
+    """Until it has ended and all is said of it."""
     process.wait()
-    time.sleep(1.0)
+    for thread in threading.enumerate():
+        if thread.name == "watch of Ray":
+            thread.join()
 
 
 def test_a_process_that_is_killed_is_named_with_the_command_to_go_on(tmp_path: Path, said: list[str]) -> None:
@@ -53,7 +56,7 @@ def test_while_ray_starts_it_tells_itself_of_processes_that_end_by_themselves(tm
 
 def test_once_ray_has_started_it_needs_all_of_them(tmp_path: Path, said: list[str]) -> None:
     watch = Watch()
-    process = started(tmp_path, watch, "gcs_server", seconds="0.5")
+    process = started(tmp_path, watch, "gcs_server", seconds="0.1")
     watch.started()
     wait(process)
     assert len(said) == 1 and "gcs_server" in said[0]
