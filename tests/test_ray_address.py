@@ -28,7 +28,7 @@ sys.stdin.read()
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
 def test_what_answers_must_be_a_ray(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray itself would ask a dashboard's port for ever. A host in brackets is an IPv6 address."""
-    monkeypatch.setattr(module, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(module, "ANSWER_SECONDS", 0.1)
     family = socket.AF_INET6 if host == "[::1]" else socket.AF_INET
     try:
         server = socket.create_server((host.strip("[]"), 0), family=family)
@@ -58,11 +58,6 @@ def test_what_answers_must_be_a_ray_that_knows_us(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setenv("RAY_AUTH_TOKEN", "a" * 64)
         require_cluster(address)
         head.stdin.close()
-
-
-def test_a_local_ray_and_ray_s_own_client_are_asked_nothing() -> None:
-    require_cluster(None)
-    require_cluster("ray://127.0.0.1:1")
 
 
 def test_where_no_ray_runs_auto_finds_none(monkeypatch: pytest.MonkeyPatch) -> None:

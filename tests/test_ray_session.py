@@ -16,7 +16,6 @@ from types import FrameType
 import psutil
 import pytest
 import ray
-from ray._private import services
 from ray._private import utils as ray_utils
 
 from trainables.core.errors import WorkFailed
@@ -60,15 +59,6 @@ def test_a_first_signal_is_held_and_a_second_one_heard_at_once(heard: list[int])
     assert heard == [signal.SIGINT, signal.SIGTERM, signal.SIGINT]
 
 
-def test_a_second_signal_that_is_ignored_stays_so(heard: list[int]) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    with workarounds.deferred_signals() as pending:
-        signal.raise_signal(signal.SIGINT)
-        signal.raise_signal(signal.SIGTERM)
-    assert pending == [signal.SIGINT, signal.SIGTERM] and heard == []
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
-
-
 def test_rays_own_handler_and_alarm_are_kept_out_until_it_has_started(heard: list[int]) -> None:
     of_ray = ray_utils.set_sigterm_handler
     with workarounds.deferred_signals():
@@ -76,19 +66,6 @@ def test_rays_own_handler_and_alarm_are_kept_out_until_it_has_started(heard: lis
         signal.raise_signal(signal.SIGTERM)
         signal.alarm(1000)  # as Ray's C++ core does
     assert signal.alarm(0) == 0 and ray_utils.set_sigterm_handler is of_ray
-
-
-def test_all_is_as_before_where_ray_cannot_start(heard: list[int]) -> None:
-    plain, of_ray, before = services.ConsolePopen, ray_utils.set_sigterm_handler, signal.getsignal(signal.SIGTERM)
-    with (
-        pytest.raises(ConnectionError),
-        workarounds.deferred_signals(),
-        workarounds.own_process_groups(lambda process, command: None),
-    ):
-        assert services.ConsolePopen is not plain
-        raise ConnectionError
-    assert services.ConsolePopen is plain and ray_utils.set_sigterm_handler is of_ray
-    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_what_sigterm_does_outlives_the_end_of_ray(heard: list[int]) -> None:
@@ -114,24 +91,6 @@ def test_only_the_main_thread_sets_handlers(heard: list[int]) -> None:
     thread.start()
     thread.join()
     assert raised == [] and heard == [signal.SIGTERM]
-
-
-def test_garbage_is_collected_before_and_after_but_not_meanwhile() -> None:
-    class Cycle:
-        def __init__(self) -> None:
-            self.itself = self
-
-        def __del__(self) -> None:
-            freed.append(gc.isenabled())
-
-    freed: list[bool] = []
-    gc.disable()
-    Cycle()
-    gc.enable()
-    with pytest.raises(KeyboardInterrupt), workarounds.no_garbage_collection():
-        assert len(freed) == 1 and not gc.isenabled()
-        raise KeyboardInterrupt
-    assert gc.isenabled()
 
 
 @pytest.mark.slow
@@ -165,23 +124,19 @@ def test_a_ray_of_this_machine_is_its_own_and_ends_with_the_session(
     assert heard == [signal.SIGTERM]
 
 
-@pytest.mark.parametrize("slow", [1, 2])
 def test_a_start_that_takes_too_long_is_tried_once_more(
-    slow: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    begun: list[int] = []
+    in_time = iter([False, True, False, False])
 
     def init(**options: object) -> None:
-        begun.append(1)
-        if len(begun) <= slow:
+        if not next(in_time):
             raise Exception("The current node timed out during startup. This could happen because")
 
     monkeypatch.setattr(ray, "init", init)
-    said = r"Ray did not start in its time \(a load of [\d.]+ on \d+ CPU cores\)"
-    if slow == 1:
-        with ray_session(None):
-            pass
-    else:
-        with pytest.raises(WorkFailed, match=rf"^{said}, twice: start again when"), ray_session(None):
-            pass
-    assert len(begun) == 2 and re.search(rf"note: {said}; it is tried once more", capsys.readouterr().err)
+    with ray_session(None):
+        pass
+    assert "it is tried once more" in capsys.readouterr().err
+    with pytest.raises(WorkFailed, match="twice: start again when"), ray_session(None):
+        pass
+    assert list(in_time) == []
