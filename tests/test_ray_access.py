@@ -143,18 +143,6 @@ def test_nobody_else_reads_the_token(before: int | None, home: Path, tmp_path: P
     assert token.stat().st_mode & 0o777 == 0o600 if before else not token.parent.exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-def test_the_token_of_another_stays_as_it_is(home: Path, tmp_path: Path) -> None:
-    token = home / ".ray" / "auth_token"
-    token.parent.mkdir()
-    token.write_text("0" * 64)
-    os.chown(token, NOBODY, NOBODY)
-    token.chmod(0o644)
-    with protected_token(tmp_path / "ray"):
-        assert Path(os.environ["RAY_AUTH_TOKEN_PATH"]).read_text() != "0" * 64
-    assert token.stat().st_mode & 0o777 == 0o644
-
-
 OPENS = "opens the local Ray: whoever reaches this machine over the network can run code as you"
 
 

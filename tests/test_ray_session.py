@@ -6,7 +6,6 @@ import gc
 import os
 import re
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,7 +15,6 @@ from types import FrameType
 import psutil
 import pytest
 import ray
-from ray._private import utils as ray_utils
 
 from trainables.core.errors import WorkFailed
 from tune_cl.ray import session as module
@@ -57,15 +55,6 @@ def test_a_first_signal_is_held_and_a_second_one_heard_at_once(heard: list[int])
     signal.raise_signal(signal.SIGTERM)
     signal.raise_signal(signal.SIGINT)
     assert heard == [signal.SIGINT, signal.SIGTERM, signal.SIGINT]
-
-
-def test_rays_own_handler_and_alarm_are_kept_out_until_it_has_started(heard: list[int]) -> None:
-    of_ray = ray_utils.set_sigterm_handler
-    with workarounds.deferred_signals():
-        ray_utils.set_sigterm_handler(lambda *_: sys.exit(1))
-        signal.raise_signal(signal.SIGTERM)
-        signal.alarm(1000)  # as Ray's C++ core does
-    assert signal.alarm(0) == 0 and ray_utils.set_sigterm_handler is of_ray
 
 
 def test_what_sigterm_does_outlives_the_end_of_ray(heard: list[int]) -> None:
