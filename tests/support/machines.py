@@ -78,8 +78,7 @@ def tools() -> Iterator[None]:
 
 
 def installed_packages() -> set[str]:
-    command = ["dpkg-query", "--show", "--showformat", "${db:Status-Abbrev} ${Package}\n"]
-    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    listed = run("dpkg-query", "--show", "--showformat", "${db:Status-Abbrev} ${Package}\n").splitlines()
     return {line.split()[-1] for line in listed if line.startswith("ii ")}
 
 
@@ -134,10 +133,8 @@ class Machine:
         for part in ("tmp", "home"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
         (self.folder / "home" / ".profile").write_text(self.profile)
-        if not (host_key := self.folder / "host_key").exists():
-            run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(host_key))
         (self.folder / "sshd_config").write_text(
-            f"HostKey {host_key}\nAuthorizedKeysFile {self.key}.pub\nListenAddress {self.address}\n"
+            f"HostKey {self.key}\nAuthorizedKeysFile {self.key}.pub\nListenAddress {self.address}\n"
             "PermitRootLogin prohibit-password\nStrictModes no\nUsePAM no\nPidFile none\n"
         )
         environment = {"PATH": os.environ["PATH"], "MACHINE": str(self.folder), "SSHD": str(shutil.which("sshd"))}
