@@ -18,14 +18,13 @@ from tests.support.unsent_events import LeftBehind
 from trainables.core.errors import ConfigError, Interrupted
 from tune_cl import run_search as runner
 from tune_cl.experiment.load import load_experiment
-from tune_cl.history.events import Event
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import SearchFolder, new_search_folder
 from tune_cl.history.state import SearchState, replay
 from tune_cl.process import versions
 from tune_cl.ray import nodes
 
-LATER = ("search_end", "confirmation")  # events of a search that is done
+*SO_FAR, THE_END = one_trial("toy")
 
 
 def test_a_name_that_was_taken_while_the_data_was_read_is_refused(
@@ -88,13 +87,8 @@ def search_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SearchFold
     """A search whose trial has ended, while MLflow is away."""
     monkeypatch.setattr(runner, "MlflowWriter", LeftBehind)
     found = SearchFolder(tmp_path, "toy")
-    found.folder.mkdir()
-    journal_of(found.folder, [event for event in one_trial("toy", found.folder) if event["event"] not in LATER])
+    journal_of(found.folder, SO_FAR)
     return found
-
-
-def the_end(search_folder: SearchFolder) -> Event:
-    return next(event for event in one_trial("toy", search_folder.folder) if event["event"] == "search_end")
 
 
 def sit(search_folder: SearchFolder, ended: bool = True) -> dict[str, Any]:
@@ -117,7 +111,7 @@ def test_a_search_that_is_interrupted_is_told_to_be_so_unless_it_has_ended(
     other one reads its journal."""
 
     def run(experiment: Any, search_folder: SearchFolder, journal: Journal, *_: Any) -> SearchState:
-        journal.append(the_end(search_folder))
+        journal.append(THE_END)
         raise KeyboardInterrupt
 
     def once(_: Any) -> SearchState:
@@ -144,7 +138,7 @@ def test_a_report_of_before_the_end_is_not_the_search_s(
     report = search_folder.folder / "report.html"
     report.write_text("so far")
     made = {"event": "artifact", "path": str(report)}
-    journal_of(search_folder.folder, [made, the_end(search_folder)])
+    journal_of(search_folder.folder, [made, THE_END])
 
     def leave(search_folder: SearchFolder, journal: Journal) -> None:
         report.write_text("at the end")

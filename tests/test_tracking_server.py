@@ -9,30 +9,29 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
-from itertools import chain, cycle, repeat
+from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.support.builders import tiny_data
 from tests.support.commands import SPACE, finish, start, wait_for_events
-from tests.support.faulty_proxy import LOGIN, Fault, Handler, Proxy, answering, hang, in_turn, proxy_before, reset
+from tests.support.faulty_proxy import Fault, Handler, Proxy, answering, break_off, hang
 from tests.support.tiny_ranker import save_tiny_bert
 from tests.support.tracking_cases import (
     SECRET,
-    Snapshot,
     assert_complete,
     caught_up,
-    database,
-    events,
-    expected,
     fresh_database,
+    in_mlflow,
     journal_of,
-    snapshot,
+    promised,
+    recorded,
+    search_event,
 )
 from tests.support.trec_folder import write_trec_folder
 from tune_cl.api.rankers import load_ranker
@@ -40,11 +39,8 @@ from tune_cl.cli import main
 from tune_cl.history.journal import FILE, read_events
 from tune_cl.history.state import replay
 from tune_cl.tracking import writer as mlflow_writer
-from tune_cl.tracking.layout import search_id
 
 pytestmark = pytest.mark.slow
-
-__all__ = ["database", "expected"]  # fixtures
 
 
 def healthy(uri: str) -> bool:
@@ -59,8 +55,7 @@ def healthy(uri: str) -> bool:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
     """A proxy before a tracking server on this machine that has its own database."""
     folder = fresh_database(tmp_path_factory.mktemp("server"))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
+    with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     options = ["--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--workers", "1", "--host", "127.0.0.1"]
     options += ["--artifacts-destination", str(folder / "artifacts"), "--port", str(port)]
@@ -75,50 +70,59 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
         while not healthy(uri):
             assert process.poll() is None and time.monotonic() < deadline, "the server did not start"
             time.sleep(0.2)
-        with proxy_before(uri) as proxy:
+        with Proxy(uri) as proxy:
+            threading.Thread(target=proxy.serve_forever, args=(0.05,), daemon=True).start()
             yield proxy
+            proxy.shutdown()
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
 @pytest.fixture
-def proxy(made: Proxy, monkeypatch: pytest.MonkeyPatch) -> Proxy:
+def proxy(made: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
     """A healthy one at first."""
-    made.fault = None
     made.healed.clear()
     monkeypatch.setattr(mlflow_writer, "LONGEST_WAIT", 0.2)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
-    return made
+    yield made
+    made.heal()
 
 
 # -- outages --------------------------------------------------------------------------------------------------------
 
+LOGIN = answering(200, b"<html><body><form action=/login>Please sign in</form></body></html>")
+EMPTY = answering(200, b"")  # MLflow's client reads a run without an id
 ODD: list[Fault] = [
-    reset,
+    break_off,
     answering(500, b'{"error_code": "INTERNAL_ERROR", "message": "no"}', "application/json"),
     answering(503, b"<html>try later</html>"),
-    answering(200, LOGIN),
+    LOGIN,
     answering(200, b'{"run": {"inf', "application/json"),
 ]
 
 
-def passing() -> Fault:
-    """Requests for files go another way than the others, first to a login."""
-    empty = [answering(200, b"")] * 8  # MLflow's client reads a run without an id
-    others = in_turn(chain(empty, cycle(chain.from_iterable([*[None] * 7, fault] for fault in ODD))))
-    files = in_turn(chain([answering(200, LOGIN)] * 3, repeat(others)))
-    return lambda handler: (files if handler.command == "PUT" else others)(handler)
+def in_trouble() -> Fault:
+    """Requests for files go another way than the others, first to a login. Later, each eighth request fails."""
+    files, others = count(), count()
+
+    def fault(handler: Handler) -> None:
+        if handler.command == "PUT" and next(files) < 3:
+            return LOGIN(handler)
+        number = next(others)
+        if number < 8:
+            return EMPTY(handler)
+        return handler.forward() if number % 8 else ODD[number // 8 % len(ODD)](handler)
+
+    return fault
 
 
-def test_whatever_a_server_answers_it_gets_all_and_once(
-    proxy: Proxy, database: Path, expected: Snapshot, tmp_path: Path
-) -> None:
-    journal = journal_of(tmp_path / "pacing", events("passing", database))
-    proxy.fault = passing()
-    assert caught_up(journal, proxy.uri, timeout=120) == 0
+def test_whatever_a_server_answers_it_gets_all_and_once(proxy: Proxy, tmp_path: Path) -> None:
+    journal = journal_of(tmp_path / "pacing", recorded("passing"))
+    proxy.fault = in_trouble()
+    assert caught_up(journal, proxy.uri, timeout=120) == 0 and proxy.faulty > 8 * len(ODD)
     proxy.heal()
-    assert snapshot(proxy.uri, "passing") == expected
+    assert in_mlflow(proxy.uri, "passing") == promised(tmp_path)
 
 
 def test_a_search_before_a_frozen_server_ends_and_resume_completes_mlflow(
@@ -128,13 +132,12 @@ def test_a_search_before_a_frozen_server_ends_and_resume_completes_mlflow(
     data = tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1)
     write_trec_folder(data, tmp_path / "data")
     (tmp_path / "frozen.yaml").write_text(SPACE)
-    proxy.fault = hang
-    answered, journal = proxy.answered, tmp_path / "runs" / "frozen" / FILE
+    proxy.fault, before, journal = hang, proxy.faulty, tmp_path / "runs" / "frozen" / FILE
     address = ["--storage", "runs", "--tracking-uri", proxy.uri, "--json"]
     limits = ["--trials", "2", "--max-iterations", "4"]
     running = start(tmp_path, "run", "frozen.yaml", "--data", "data", *limits, *address)
     wait_for_events(running, journal, "artifact", 1)  # the last event: the report
-    assert proxy.answered == answered and proxy.faulty > 0
+    assert proxy.faulty > before
     running.send_signal(signal.SIGTERM)  # or it would wait half a minute for MLflow
     _, said = finish(running, status=130)
     assert "tune-cl resume frozen" in said.splitlines()[-1]
@@ -163,8 +166,6 @@ def behind_a_login(handler: Handler) -> None:
 
 def test_a_server_behind_a_login_gets_everything_and_the_password_stays_out(
     proxy: Proxy,
-    expected: Snapshot,
-    database: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -172,11 +173,11 @@ def test_a_server_behind_a_login_gets_everything_and_the_password_stays_out(
 ) -> None:
     """It stands in MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or in the address, which MLflow's client
     prints with each run that ends."""
-    proxy.fault, answered = behind_a_login, proxy.answered
-    told = events("secured", database)
+    proxy.fault = behind_a_login
+    told = recorded("secured")
     half = next(number for number, event in enumerate(told) if event["event"] == "interrupted")
     journal = journal_of(tmp_path / "runs" / "pacing", told[:half])
-    assert caught_up(journal, proxy.uri, timeout=3) > 0 and proxy.answered == answered
+    assert caught_up(journal, proxy.uri, timeout=3) == half
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "60")
     with monkeypatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_USERNAME", "me")
@@ -185,45 +186,13 @@ def test_a_server_behind_a_login_gets_everything_and_the_password_stays_out(
     journal_of(journal.parent, told[half:])
     assert caught_up(journal, proxy.uri.replace("//", f"//me:{SECRET}@")) == 0
     proxy.heal()
-    assert snapshot(proxy.uri, "secured") == expected
+    assert in_mlflow(proxy.uri, "secured") == promised(tmp_path)
     files = [path for path in (tmp_path / "runs").rglob("*") if path.is_file()]
     assert len(files) > 3 and [path for path in files if SECRET.encode() in path.read_bytes()] == []
     assert SECRET not in "".join(capfd.readouterr()) + caplog.text
 
 
-# -- what a server shows --------------------------------------------------------------------------------------------
-
-
-def test_the_promised_names_are_there(expected: Snapshot) -> None:
-    """Tags, metrics and artifacts of what every server above holds, too."""
-    runs = expected
-    root, kde = "t0001 pacing=root n=2 scoring=turns anti=true", "t0002 weighting=kde m=inf"
-    assert set(runs) == {"pacing", "t0000 plain, default", root, kde,
-                         "t0003 no curriculum", "t0001 seed 8 root 2"}  # fmt: skip
-    parent, best, stopped = runs["pacing"], runs[root], runs[kde]
-    failed, confirmed = runs["t0003 no curriculum"], runs["t0001 seed 8 root 2"]
-    assert parent["status"] == "FINISHED" and parent["times"] == (1000_000, 1200_000) and parent["parent"] is None
-    assert parent["artifacts"] == ["best_checkpoint", "search.yaml"]
-    assert parent["metrics"] == {"best_dev_mrr_at_10": [(2, "0.75")]}
-    assert tags_of(parent).items() >= {
-        "kind": "search", "yaml": "seed: 7\n", "data_digest": "sha-1", "versions": "ray 2.60.0, torch 2.13.0",
-        "git_commit": "c0ffee", "forecast.gpu_hours": "1.5", "forecast.hours_forecast": "0.5", "cost.gpu_hours": "2.5",
-        "best_trial": "t0001",
-    }.items()  # fmt: skip
-    assert best["parent"] == "pacing" and best["status"] == "FINISHED" and best["artifacts"] == ["run.dev.txt"]
-    assert best["params"] == {"curriculum.pacing": "root", "curriculum.n": "2", "curriculum.scoring": "turns",
-                              "curriculum.anti": "true"}  # fmt: skip
-    assert best["metrics"]["dev_mrr_at_10"] == [(1, "0.5"), (2, "0.75"), (3, "0.5")]
-    assert best["metrics"]["best_dev_mrr_at_10"] == [(2, "0.75")]
-    told = {"kind": "trial", "search": "pacing", "trial_id": "t0001", "seed": "7", "outcome": "completed"}
-    assert tags_of(best).items() >= told.items()
-    assert stopped["metrics"]["dev_mrr_at_10"] == [(1, "nan")] and stopped["params"]["curriculum.m"] == "inf"
-    assert failed["status"] == "FAILED" and tags_of(failed)["reason"] == "it broke"
-    assert tags_of(confirmed)["kind"] == "confirmation" and confirmed["times"] == (1297_000, 1300_000)
-
-
-def tags_of(run: dict[str, Any]) -> dict[str, str]:
-    return {key.removeprefix("tune_cl."): value for key, value in run["tags"].items()}
+# -- the model ------------------------------------------------------------------------------------------------------
 
 
 def test_the_best_ranker_is_a_model_that_can_be_registered(
@@ -235,17 +204,11 @@ def test_the_best_ranker_is_a_model_that_can_be_registered(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", proxy.uri)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "60")
-    journal = journal_of(tmp_path / "pacing", events("model", tmp_path / "pacing"))
     folder = save_tiny_bert(tmp_path / "pacing" / "best-ranker")
     best = {"trial_id": "t0001", "params": {}, "dev": 0.75, "iteration": 2}
     end = {"event": "search_end", "best": best, "cost": {}, "seconds": 1.0, "time": 1300.0, "checkpoint": str(folder)}
-    journal_of(tmp_path / "pacing", [end])
-    assert caught_up(journal, proxy.uri) == 0
-    identity = search_id(next(read_events(journal)))
-    own = f"tags.`tune_cl.kind` = 'search' and tags.`tune_cl.search_id` = '{identity}'"
-    [run] = mlflow.search_runs(search_all_experiments=True, filter_string=own, output_format="list")
-    [data] = run.inputs.dataset_inputs
-    assert (data.dataset.name, data.dataset.digest) == ("docstrings", "sha-1")
+    assert caught_up(journal_of(tmp_path / "pacing", [search_event("model"), end]), proxy.uri) == 0
+    [run] = mlflow.search_runs(experiment_names=["model"], output_format="list")
     model = mlflow.pyfunc.load_model(f"runs:/{run.info.run_id}/best_checkpoint")
     pairs = pd.DataFrame({"query": ["w1 w2", "w3"], "document": ["w1", "w3 w4"]})
     expected = load_ranker(folder).predict(list(pairs.itertuples(index=False, name=None)))

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import http.client
-import socket
-import struct
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
 HOP = {"connection", "keep-alive", "transfer-encoding", "content-length"}  # headers of one connection, not forwarded
-RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER with no time: closing sends RST
-LOGIN = b"<html><body><form action=/login>Please sign in</form></body></html>"
 Fault = Callable[["Handler"], None]
 
 
 class Proxy(ThreadingHTTPServer):
-    """Forwards requests to the server at `uri`, but answers each with `fault` where there is one.
-
-    `answered` counts the answers that were those of the server, `faulty` the others.
-    """
+    """Forwards requests to the server at `uri`, but answers each with `fault` where there is one. `faulty` counts
+    these."""
 
     daemon_threads = True
 
@@ -31,7 +24,7 @@ class Proxy(ThreadingHTTPServer):
         self.uri = f"http://127.0.0.1:{self.server_port}"
         self.fault: Fault | None = None
         self.healed = threading.Event()
-        self.answered = self.faulty = 0
+        self.faulty = 0
 
     def heal(self) -> None:
         """From now on it answers as the server does; what hangs gets no answer any more."""
@@ -54,27 +47,21 @@ class Handler(BaseHTTPRequestHandler):
             fault(self)
         else:
             self.forward()
-            self.server.answered += 1
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_request
 
-    def fetch(self) -> tuple[int, list[tuple[str, str]], bytes]:
-        """The server's answer."""
+    def forward(self, lacking: int = 0) -> None:
+        """Answers as the server does; with `lacking`, as if so many bytes more were to come."""
         there = http.client.HTTPConnection(self.server.target, timeout=60)
-        try:
-            there.request(self.command, self.path, self.sent, {**self.headers, "Host": self.server.target})
-            answer = there.getresponse()
-            return answer.status, answer.getheaders(), answer.read()
-        finally:
-            there.close()
+        there.request(self.command, self.path, self.sent, {**self.headers, "Host": self.server.target})
+        answer = there.getresponse()
+        headers = [pair for pair in answer.getheaders() if pair[0].lower() not in HOP]
+        self.answer(answer.status, answer.read(), headers, lacking)
+        there.close()
 
-    def forward(self) -> None:
-        status, headers, body = self.fetch()
-        self.answer(status, body, [pair for pair in headers if pair[0].lower() not in HOP])
-
-    def answer(self, status: int, body: bytes, headers: list[tuple[str, str]]) -> None:
+    def answer(self, status: int, body: bytes, headers: list[tuple[str, str]], lacking: int = 0) -> None:
         self.send_response_only(status)
-        for pair in [*headers, ("Content-Length", str(len(body)))]:
+        for pair in [*headers, ("Content-Length", str(len(body) + lacking))]:
             self.send_header(*pair)
         self.end_headers()
         self.wfile.write(body)
@@ -94,39 +81,7 @@ def hang(handler: Handler) -> None:
     handler.close_connection = True
 
 
-def reset(handler: Handler) -> None:
+def break_off(handler: Handler) -> None:
     """The server gets the request and answers it; the connection breaks amid the answer."""
-    status, _, body = handler.fetch()
-    handler.send_response_only(status)
-    handler.send_header("Content-Length", str(len(body) + 1000))
-    handler.end_headers()
-    handler.wfile.write(body)
-    handler.wfile.flush()
-    handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
-    handler.connection.shutdown(socket.SHUT_RD)
+    handler.forward(lacking=1000)
     handler.close_connection = True
-
-
-def in_turn(faults: Iterable[Fault | None]) -> Fault:
-    """One fault for each request; None, and the end of `faults`, stand for the server's own answer."""
-    lock, left = threading.Lock(), iter(faults)
-
-    def next_one(handler: Handler) -> None:
-        with lock:
-            fault = next(left, None)
-        (fault or Handler.forward)(handler)
-
-    return next_one
-
-
-@contextmanager
-def proxy_before(uri: str) -> Iterator[Proxy]:
-    with Proxy(uri) as proxy:
-        thread = threading.Thread(target=proxy.serve_forever, args=(0.05,), daemon=True)
-        thread.start()
-        try:
-            yield proxy
-        finally:
-            proxy.heal()
-            proxy.shutdown()
-            thread.join()
