@@ -12,7 +12,6 @@ from typing import Any
 from mlflow.tracking import MlflowClient
 
 from tests.support.memory_store import Memory, Run, by_name
-from tune_cl.history.events import Event
 from tune_cl.history.journal import FILE, Journal, read_events
 from tune_cl.history.state import SearchState
 from tune_cl.history.tracking_uri import artifact_location, resolve_tracking_uri
@@ -24,23 +23,23 @@ SECRET = "hunter2"
 PACING = Path(__file__).parents[1] / "files" / "pacing"
 
 
-def recorded(space: str = "quickstart", **other: Any) -> list[Event]:
+def recorded(space: str = "quickstart", **other: Any) -> list[Any]:
     """A small search: a baseline, a completed, a stopped and a failed trial, an interruption, and a confirmation."""
     search, *rest = read_events(PACING / FILE)
     return [search | {"space": space} | other, *rest]
 
 
-def search_event(space: str, **other: Any) -> Event:
+def search_event(space: str, **other: Any) -> Any:
     return recorded(space, **other)[0]
 
 
-def one_trial(space: str) -> list[Event]:
+def one_trial(space: str) -> list[Any]:
     """The search up to its end, as if t0001 were its only trial."""
     to_its_end = takewhile(lambda event: event["event"] != "artifact", recorded(space))
     return [event for event in to_its_end if event.get("trial", "t0001") == "t0001"]
 
 
-def journal_of(folder: Path, told: list[Event]) -> Path:
+def journal_of(folder: Path, told: list[Any]) -> Path:
     """A search's journal, beside the files that the recorded one names."""
     copytree(PACING, folder, ignore=ignore_patterns(FILE), dirs_exist_ok=True)
     with Journal(folder) as journal:
