@@ -1,17 +1,19 @@
 """Data as it comes: inputs in the shape in which people publish and export them are read with the right values, or
-refused at the right place. The first tables need the folder of such inputs beside the checkout; the others are inputs
-of the same kinds, made here."""
+refused in a line that says what to do. The first tables need the folders of such inputs beside the checkout; the others
+are inputs of the same kinds, made here."""
 
 from __future__ import annotations
 
+import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow
 import pytest
+from pyarrow import parquet
 
 from tests.support.field import (
     ALL,
@@ -36,20 +38,23 @@ from tests.support.field import (
     write,
 )
 from tests.support.loading import load, problems
+from tests.support.trec_cases import columns
+from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError, DataError
 from trainables.data import recognised
+from trainables.data.columns import UNJUDGED
 from trainables.data.readers import assembly
 from trainables.data.words import for_lucene, words
+from trainables.evaluation.metrics import Evaluator
 from trainables.evaluation.runs import evaluate
 from tune_cl.space.space_files import parse_yaml
 
 
 @pytest.fixture
 def field(shared: Path) -> Path:
-    folder = shared.parent / "field"
-    if not folder.is_dir():
-        pytest.skip(f"inputs from the field not found at {folder}")
-    return folder
+    if not (shared.parent / "field_november").is_dir():
+        pytest.skip(f"inputs from the field not found in {shared.parent}")
+    return shared.parent
 
 
 @pytest.fixture(autouse=True)
@@ -57,85 +62,163 @@ def no_lucene(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assembly, "retrieve", all_by_row)
 
 
+def sized(query: int, relevant: int = 1, judged: int = 0) -> dict[str, tuple[int, int, int]]:
+    """(queries, candidates, relevant) of splits of 40, 12 and 12 queries."""
+    return {s: (n, n * query - judged, n * relevant) for s, n in (("train", 40), ("dev", 12), ("test", 12))}
+
+
 JUDGED, PAIRS, LISTS, LETOR = same(4, 12, 4), same(6, 12, 6), same(6, 18, 6), same(8, 40, 16)
-RIGHT: dict[str, Read] = {
-    "beir_empty_doc": Read(JUDGED, "1 document without text left out"),
-    "beir_float_scores": Read(JUDGED),
-    "beir_int_ids": Read(JUDGED, document="4"),
-    "beir_missing_doc": Read(JUDGED, "1 judged document outside the collection, counted among the judged"),
-    "beir_missing_query": Read(JUDGED, "1 row of an unknown query left out"),
-    "beir_no_dev": Read({"train": (3, 9, 3), "dev": (1, 3, 1), "test": (4, 12, 4)}, "drawn with a fixed seed"),
-    "beir_validation": Read(JUDGED),
-    "csv_bz2": Read(PAIRS),
-    "distance_run": Read(same(4, 24, 4), "SCORE rises with RANK", grades=(-1, 1)),
-    "hf_shards": Read(PAIRS),
-    "hf_shards_flat": Read(PAIRS),
-    "label_float_csv": Read(same(4, 8, 4)),
-    "label_float_tsv": Read(same(4, 8, 4)),
-    "label_str_json": Read(same(4, 8, 4)),
-    "letor_docno": Read(LETOR, grades=(0, 1, 2), document="DOC-200-0"),
-    "letor_floatlabel": Read(LETOR, grades=(0, 1, 2)),
-    "letor_istella": Read(LETOR, "8 features beyond the range of float32", grades=(0, 1, 2)),
-    "letor_null": Read(LETOR, "8 features NULL", grades=(0, 1, 2), document="200:GX3"),
-    "letor_scattered": Read(LETOR, "stand apart", grades=(0, 1, 2)),
-    "letor_semi": Read(LETOR, "8 rows of label -1, not judged", grades=(-1, 0, 1, 2)),
-    "letor_yahoo": Read(LETOR, grades=(0, 1, 2)),
-    "letor_zero_based": Read(LETOR, grades=(0, 1, 2)),
-    "msmarco_folder": Read(
-        same(6, 72, 6, "train", "dev"), "not read, though named like data: queries.dev.tsv", grades=(-1, 1)
-    ),
-    "pairs_flagembedding": Read(LISTS),
-    "pairs_flagembedding_scores": Read(LISTS, "a teacher's scores from pos_scores and neg_scores", teacher=True),
-    "pairs_headerless": Read(PAIRS),
-    "pairs_headerless_grade": Read(PAIRS, grades=(0, 4)),
-    "pairs_json_ext": Read(PAIRS),
-    "pairs_labeled_list": Read(LISTS, "grade from labels"),
-    "pairs_mteb_lists": Read(LISTS),
-    "pairs_neg_is_pos": Read(same(6, 11, 6), "1 negative that is its row's positive left out"),
-    "pairs_query_answer_neg": Read(LISTS),
-    "pairs_question_answer": Read(same(6, 72, 6), grades=(-1, 1)),
-    "pairs_semicolon": Read(PAIRS),
-    "pairs_tevatron": Read(LISTS),
-    "run_other_name": Read(same(4, 48, 4), "run.test.trec", grades=(-1, 1)),
-    "squad2": Read({"train": (8, 24, 8), "dev": (6, 18, 6)}, "questions without an answer dropped"),
-}
+TWOS, FOURS = sized(2), sized(4)
+WITH_UNJUDGED = (UNJUDGED, 0, 1)
+RIGHT: dict[str, dict[str, Read]] = {
+    "field": {
+        "beir_empty_doc": Read(JUDGED, "1 document without text left out"),
+        "beir_float_scores": Read(JUDGED),
+        "beir_int_ids": Read(JUDGED, document="4"),
+        "beir_missing_doc": Read(JUDGED, "1 judged document outside the collection, counted among the judged"),
+        "beir_missing_query": Read(JUDGED, "1 row of an unknown query left out"),
+        "beir_no_dev": Read({"train": (3, 9, 3), "dev": (1, 3, 1), "test": (4, 12, 4)}, "drawn with a fixed seed"),
+        "beir_validation": Read(JUDGED),
+        "csv_bz2": Read(PAIRS),
+        "distance_run": Read(same(4, 24, 4), "SCORE rises with RANK", grades=(-1, 1)),
+        "hf_shards": Read(PAIRS),
+        "hf_shards_flat": Read(PAIRS),
+        "label_float_csv": Read(same(4, 8, 4)),
+        "label_float_tsv": Read(same(4, 8, 4)),
+        "label_str_json": Read(same(4, 8, 4)),
+        "letor_docno": Read(LETOR, grades=(0, 1, 2), document="DOC-200-0"),
+        "letor_floatlabel": Read(LETOR, grades=(0, 1, 2)),
+        "letor_istella": Read(LETOR, "8 features beyond the range of float32", grades=(0, 1, 2)),
+        "letor_null": Read(LETOR, "8 features NULL", grades=(0, 1, 2), document="200:GX3"),
+        "letor_scattered": Read(LETOR, "stand apart", grades=(0, 1, 2)),
+        "letor_semi": Read(LETOR, "8 rows of label -1, not judged", grades=(-1, 0, 1, 2)),
+        "letor_yahoo": Read(LETOR, grades=(0, 1, 2)),
+        "letor_zero_based": Read(LETOR, grades=(0, 1, 2)),
+        "msmarco_folder": Read(
+            same(6, 72, 6, "train", "dev"), "not read, though named like data: queries.dev.tsv", grades=(-1, 1)
+        ),
+        "pairs_flagembedding": Read(LISTS),
+        "pairs_flagembedding_scores": Read(LISTS, "a teacher's scores from pos_scores and neg_scores", teacher=True),
+        "pairs_headerless": Read(PAIRS),
+        "pairs_headerless_grade": Read(PAIRS, grades=(0, 4)),
+        "pairs_json_ext": Read(PAIRS),
+        "pairs_labeled_list": Read(LISTS, "grade from labels"),
+        "pairs_mteb_lists": Read(LISTS),
+        "pairs_neg_is_pos": Read(same(6, 11, 6), "1 negative that is its row's positive left out"),
+        "pairs_query_answer_neg": Read(LISTS),
+        "pairs_question_answer": Read(same(6, 72, 6), grades=(-1, 1)),
+        "pairs_semicolon": Read(PAIRS),
+        "pairs_tevatron": Read(LISTS),
+        "run_other_name": Read(same(4, 48, 4), "run.test.trec", grades=(-1, 1)),
+        "squad2": Read({"train": (8, 24, 8), "dev": (6, 18, 6)}, "questions without an answer dropped"),
+    },
+    "field_november": {
+        "beir_float_ids": Read(TWOS, "a document's id was read as one that it resembles: '1.0' is '1'", document="17"),
+        "beir_id_spaces": Read(TWOS, document="d1"),
+        "beir_surrogate": Read(TWOS, "1 document without text left out (corpus.jsonl:11)"),
+        "csv_bool": Read(sized(3)),
+        "csv_comma_in_header": Read(TWOS, "not read: source, year"),
+        "csv_cr": Read(TWOS),
+        "csv_index": Read(TWOS, "not read: a column without a name"),
+        "csv_sep": Read(TWOS),
+        "gz_noext": Read(TWOS),
+        "json_columns": Read(TWOS),
+        "hf_msmarco": Read(FOURS, "documents and their grades from passages"),
+        "jsonl_nan_neg": Read({"train": (40, 100, 40), "dev": (12, 30, 12), "test": (12, 30, 12)}),
+        "jsonl_number_text": Read(TWOS),
+        "letor_nan": Read({"train": (20, 240, 104), "dev": (8, 96, 34), "test": (8, 96, 38)}, "features NULL or nan",
+            grades=(0, 1, 2)),
+        "msmarco_docs": Read(FOURS, "rows DOCUMENT TAB URL TAB TITLE TAB TEXT", grades=WITH_UNJUDGED),
+        "neg_other_row": Read(sized(4, 2, judged=1), "1 negative that another row of the query has as its positive"),
+        "neg_other_row_many": Read({"train": (40, 150, 80), "dev": (12, 48, 24), "test": (12, 48, 24)},
+            "10 negatives that another row of the query has as its positive left out (train.jsonl:2, "),
+        "parquet_types": Read(sized(4, judged=1), "1 row without a text or label left out (train.parquet:8)"),
+        "pyserini": Read(TWOS),
+        "single_dataset": Read({"train": (36, 144, 36), "dev": (4, 16, 4)}, "dev: 4 of the 40 training queries"),
+        "st_triplet_scores": Read(FOURS, "a teacher's scores from positive_score and negative_score", teacher=True),
+        "trec_collection_title": Read(FOURS, "the title stands before the text", grades=WITH_UNJUDGED),
+        "trec_cr": Read(FOURS, grades=WITH_UNJUDGED),
+        "trec_xml_topics": Read(FOURS, grades=WITH_UNJUDGED),
+        "trec_half_lost": Read(FOURS, "in 28 of 80 rows a document's id was read as one", grades=WITH_UNJUDGED),
+        "trec_lost_zeros": Read(FOURS, "but for leading zeros", grades=WITH_UNJUDGED),
+        "trec_nfd": Read(FOURS, "but for Unicode normalisation (NFC and NFD)", grades=WITH_UNJUDGED),
+        "tsv_long_cut": Read(TWOS),
+        "tsv_two_columns": Read({"train": (40, 2560, 40), "dev": (12, 768, 12), "test": (12, 768, 12)},
+            "relevant document from positive", grades=(UNJUDGED, 1)),
+        **{f"tsv_triples_{mark}": Read(TWOS) for mark in ("ff", "fs", "ls", "nel")},
+    },
+}  # fmt: skip
 REFUSED = {
-    "const_run": ("run.train.txt", "equal"),
-    "csv_utf16": ("train.csv:1", "UTF-16"),
-    "pairs_positive_score": ("train.jsonl:1", "teacher's score"),
+    "field": {
+        "const_run": ("run.train.txt", "equal"),
+        "csv_utf16": ("train.csv:1", "UTF-16"),
+        "pairs_positive_score": ("train.jsonl:1", "teacher's score"),
+    },
+    "field_november": {
+        "json_by_id": ("train.json:1", "objects by their ids"),
+        "json_data_key": ("train.json:1", "under 'data'"),
+        "letor_csv": ("train.csv:1", "features and labels in columns"),
+        "lfs_jsonl": ("train.jsonl", "Git LFS pointer"),
+        "lfs_parquet": ("train.parquet", "Git LFS pointer"),
+        "lfs_trec": ("collection.tsv", "Git LFS pointer"),
+        "nested": ("", "no known form"),
+        "st_pair_class": ("train.jsonl:1", "premise, hypothesis, label"),
+        "st_pair_score": ("train.jsonl:1", "score is a teacher's score"),
+        "tsv_header_spaces": ("train.tsv:1", "search query, relevant passage, other passage"),
+        "tsv_prob": ("train.tsv:1", "column 3 holds numbers"),
+        "tsv_sts": ("train.tsv:1", "column 3 holds numbers"),
+        "zip": ("", "no known form"),
+    },
+}
+ELSEWHERE = {  # inputs of other tests
+    "field": {"api_none_text", "bert_no_types", "eval"},
+    "field_november": {"stars", "difficulty", "eval", "models", "own"},
 }
 
 
-@pytest.mark.parametrize("name", RIGHT)
-def test_an_input_from_the_field_is_read(name: str, field: Path) -> None:
-    check(load(field / name), RIGHT[name])
+def inputs(table: Mapping[str, Mapping[str, object]]) -> list[tuple[str, str]]:
+    return [(folder, name) for folder, rows in table.items() for name in rows]
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_an_input_from_the_field_is_refused(name: str, field: Path) -> None:
-    place, word = REFUSED[name]
-    assert all(place.rpartition(".")[0] and word in each for each in problems(field / name)[:1])
-    assert problems(field / name)[0].startswith(place)
+@pytest.mark.parametrize(("folder", "name"), inputs(RIGHT))
+def test_an_input_from_the_field_is_read(folder: str, name: str, field: Path) -> None:
+    check(load(field / folder / name), RIGHT[folder][name])
 
 
-def test_every_input_from_the_field_has_a_test(field: Path) -> None:
-    elsewhere = {"api_none_text", "bert_no_types", "eval"}
-    assert {path.name for path in field.iterdir() if path.is_dir()} == {*RIGHT, *REFUSED, *elsewhere}
+@pytest.mark.parametrize(("folder", "name"), inputs(REFUSED))
+def test_an_input_from_the_field_is_refused(folder: str, name: str, field: Path) -> None:
+    place, word = REFUSED[folder][name]
+    found = problems(field / folder / name)[0]
+    assert found.startswith(f"{place}: " if place else "") and word in found
 
 
-def test_types_of_a_tokenizer_that_has_none(field: Path) -> None:
-    import torch
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+@pytest.mark.parametrize("folder", RIGHT)
+def test_every_input_from_the_field_has_a_test(folder: str, field: Path) -> None:
+    found = {path.name for path in (field / folder).iterdir() if path.is_dir()}
+    assert found == {*RIGHT[folder], *REFUSED[folder], *ELSEWHERE[folder]}
 
-    import tune_cl
 
-    folder, query = str(field / "bert_no_types" / "model"), "where does the otter live"
-    documents = ["The otter lives along rivers and lakes.", "A kestrel hovers.", "Otters eat fish; they live in holts."]
-    inputs = AutoTokenizer.from_pretrained(folder)([query] * 3, documents, padding=True, return_tensors="pt")
-    with torch.no_grad():
-        logits = AutoModelForSequenceClassification.from_pretrained(folder).eval()(**inputs).logits[:, 0]
-    scores = tune_cl.load_ranker(folder).predict([(query, document) for document in documents])
-    np.testing.assert_allclose(scores, logits.sigmoid().numpy(), atol=1e-4)
+@pytest.mark.parametrize(
+    ("name", "right"),
+    [
+        ("nested", "nested/scifact has the files of: BEIR folder"),
+        ("zip", "unpack beir.zip"),
+        ("json_by_id", "orient='records'"),
+        ("lfs_jsonl", "git lfs pull"),
+        ("tsv_sts", "data.columns"),
+        ("tsv_header_spaces", "data.columns"),
+        ("letor_csv", "LABEL qid:N INDEX:VALUE"),
+    ],
+)
+def test_a_refusal_says_what_to_do(name: str, right: str, field: Path) -> None:
+    with pytest.raises(DataError) as refused:
+        load(field / "field_november" / name)
+    assert right in refused.value.problems[0].right
+
+
+def test_stars_are_told_of(field: Path) -> None:
+    notes = load(field / "field_november" / "stars").notes
+    assert any("every judged document is relevant (grades 1, 2, 5, none 0)" in note for note in notes)
 
 
 # Inputs of our own, of the same kinds. {file: rows}; rows are objects (JSON lines), or a text.
@@ -159,6 +242,55 @@ def run_of(score: Callable[[int], object], columns: str = "{q} Q0 d{n} {n} {s} x
     return {**TREC, **rows}
 
 
+WORDS = ["how to mend a kettle", "a kettle is mended with tin", "a bridge is built", "rain falls in spring"]
+TEXTS = [f"{text} number {n}" for n in range(30) for text in WORDS]
+
+
+def bare(third: str) -> str:
+    """Rows without a header; `third`: what the third column holds in turn, separated by commas."""
+    values = third.split(",")
+    return "".join(f"{TEXTS[n]}\t{TEXTS[n + 1]}\t{values[n % len(values)]}\n" for n in range(24))
+
+
+def classes(names: list[str], labels: tuple[int, int] = (0, 1)) -> dict[str, Any]:
+    """A Parquet file with a column of classes, as the datasets library writes it: of each query's two documents the
+    first has the first label."""
+    rows = [{"query": f"q {n}", "document": f"d {n} {k}", "label": labels[k]} for n in range(4) for k in (0, 1)]
+    feature = {"features": {"label": {"names": names, "_type": "ClassLabel"}}}
+    table = pyarrow.Table.from_pylist(rows).replace_schema_metadata({"huggingface": json.dumps({"info": feature})})
+    sink = pyarrow.BufferOutputStream()
+    parquet.write_table(table, sink)
+    return {f"{split}.parquet": sink.getvalue().to_pybytes() for split in ALL}
+
+
+MANY = [{"query": f"q {n}", "positive": f"p {n}", "negative": f"n {n}"} for n in range(40)]
+
+
+def spoiled(*rows: dict[str, Any]) -> Files:
+    """Forty rows, the first of which have other values."""
+    return of_splits("jsonl", [*({**MANY[n], **row} for n, row in enumerate(rows)), *MANY[len(rows) :]])
+
+
+def renamed(name: str, spelled: str) -> dict[str, Any]:
+    """The BEIR folder whose corpus has a document `name` and whose judgments call it `spelled`."""
+    corpus = [row | ({"_id": name} if row["_id"] == "d1" else {}) for row in CORPUS]
+    qrels = {f"qrels__{s}_DOT_tsv": QRELS[f"qrels/{s}.tsv"].replace("\td1\t", f"\t{spelled}\t") for s in ALL}
+    return changed(BEIR, corpus_DOT_jsonl=corpus, **qrels)
+
+
+def topics(name: str, topic: str, head: str = "", foot: str = "") -> dict[str, Any]:
+    """The TREC folder with topics in place of its queries; `topic` with {} for id and text."""
+    files = {file: text for file, text in TREC.items() if not file.startswith("queries")}
+    for split in ALL:
+        each = "".join(topic.format(f"{split}-{n}", f"query {word} &amp; more") for n, word in ((1, "one"), (2, "two")))
+        files[name.format(split)] = head + each + foot
+    return files
+
+
+CR = {name: text.replace("\n", "\r") for name, text in TREC.items()}
+COLUMNS = {name: [row[name] for row in TRIPLES] for name in TRIPLES[0]}
+BY_NUMBER = {name: {str(n): value for n, value in enumerate(values)} for name, values in COLUMNS.items()}
+OLD_TOPIC = "<top>\n<num> Number: {}\n<title> Topic: {}\n\n<desc> Description:\nWhat is meant.\n\n</top>\n"
 OURS: dict[str, tuple[Files, Read]] = {
     # a column that changes what a row means
     "label beside positive": (of_splits("jsonl", LABELLED), Read(FOUR, "grade from label")),
@@ -183,7 +315,7 @@ OURS: dict[str, tuple[Files, Read]] = {
         Read(EIGHT, grades=(-1, 1))),
     "ids of queries that are numbers": (
         changed(BEIR, queries_DOT_jsonl=[{"_id": n, "text": f"query {n}"} for n in range(4)],
-        **{f"qrels__{s}_DOT_tsv": QRELS[f"qrels/{s}.tsv"].replace(f"{s}-", "") for s in ALL}), Read(same(4, 8, 4))),
+        **{f"qrels__{s}_DOT_tsv": QRELS[f"qrels/{s}.tsv"].replace(f"{s}-", "") for s in ALL}), Read(FOUR)),
     # lists and other names
     "lists in Parquet": ({f"{s}.parquet": as_parquet([{"query": "q", "pos": ["a", "b"], "neg": ["c"]}]) for s in ALL},
         Read(same(1, 3, 2))),
@@ -203,7 +335,7 @@ OURS: dict[str, tuple[Files, Read]] = {
     "an empty positive": (of_splits("jsonl", [*TRIPLES, {"query": "q", "positive": "", "negative": "n"}]),
         Read(FOUR, "1 row without a text or label left out")),
     "an empty query of BEIR": (changed(BEIR, queries_DOT_jsonl=[*QUERIES, {"_id": "x", "text": " "}]),
-        Read(same(4, 8, 4), "1 query without text left out")),
+        Read(FOUR, "1 query without text left out")),
     "four rows of one unknown query": (
         TREC | {"qrels.dev.txt": TREC["qrels.dev.txt"] * 5 + "".join(f"nobody 0 d{n} 1\n" for n in range(4))},
         Read(EIGHT, "4 rows of an unknown query left out", grades=(-1, 1))),
@@ -213,7 +345,7 @@ OURS: dict[str, tuple[Files, Read]] = {
         Read(EIGHT, "1 document without text", grades=(-1, 1))),
     # names of files
     "val": ({("val" if s == "dev" else s) + ".jsonl": TRIPLES for s in ALL}, Read(FOUR)),
-    "qrels/val": ({name.replace("dev.tsv", "val.tsv"): rows for name, rows in BEIR.items()}, Read(same(4, 8, 4))),
+    "qrels/val": ({name.replace("dev.tsv", "val.tsv"): rows for name, rows in BEIR.items()}, Read(FOUR)),
     "valid of a TREC folder": ({name.replace(".dev.", ".valid."): rows for name, rows in TREC.items()},
         Read(EIGHT, grades=(-1, 1))),
     "pieces of JSON lines": ({f"{s}-{n:05}-of-00002.jsonl": TRIPLES[2 * n : 2 * n + 2] for s in ALL for n in (0, 1)},
@@ -223,10 +355,10 @@ OURS: dict[str, tuple[Files, Read]] = {
     "xz": ({f"{s}.csv.xz": CSV for s in ALL}, Read(FOUR)),
     "zst": ({f"{s}.jsonl.zst": zstd(lines(TRIPLES)) for s in ALL}, Read(FOUR)),
     "BEIR in bz2": ({f"{name}.bz2" if "jsonl" in name else name: rows for name, rows in BEIR.items()},
-        Read(same(4, 8, 4))),
+        Read(FOUR)),
     "triples.train.small.tsv": ({f"triples.{s}.small.tsv": ROWS for s in ALL}, Read(FOUR)),
     "two names of one split": (changed(BEIR, qrels__validation_DOT_tsv=QRELS["qrels/dev.tsv"]),
-        Read(same(4, 8, 4), "not read, though named like data: qrels/validation.tsv")),
+        Read(FOUR, "not read, though named like data: qrels/validation.tsv")),
     "a run of another name": (TREC | {"run.test.run": "x"}, Read(EIGHT, "run.test.run", grades=(-1, 1))),
     "train.json beside a TREC folder": (TREC | {"train.json": TRIPLES}, Read(EIGHT, "train.json", grades=(-1, 1))),
     "quadruples without a header": ({f"triples.{s}.small.tsv": ROWS.replace("\n", "\tanother one\n") for s in ALL},
@@ -261,6 +393,54 @@ OURS: dict[str, tuple[Files, Read]] = {
         "qrels.dev.small.tsv": TREC["qrels.dev.txt"].replace(" ", "\t"),
         "top1000.dev": "".join(f"dev-{q}\td{n}\tquery one\tdocument {n}\n" for q in (1, 2) for n in (1, 2, 5))},
         Read(same(2, 6, 2, "dev"), grades=(-1, 1))),
+    # what a column holds
+    "graded rows without a header": (of_splits("tsv", bare("0,1,2")), Read(same(24, 576, 16),
+        grades=(UNJUDGED, 0, 1, 2))),
+    "one word is not few": (of_splits("jsonl", [row | {"negative": "n"} for row in TRIPLES]), Read(FOUR)),
+    "the row number of R": (of_splits("csv", '"",' + CSV.replace("\nq", "\n1,q")), Read(FOUR)),
+    "bars": (of_splits("csv", CSV.replace(",", "|")), Read(FOUR)),
+    "booleans in capitals": (of_splits("csv", "query,document,label\nq,a,TRUE\nq,b,FALSE\n"), Read(same(1, 2, 1))),
+    "objects with grades": (of_splits("jsonl",
+        [{"query": "q", "docs": [{"text": "a", "label": 1}, {"text": "b", "label": 0}]}]), Read(same(1, 2, 1))),
+    # classes
+    "relevant comes first": (classes(["relevant", "not_relevant"], (0, 1)), Read(FOUR)),
+    "relevant comes last": (classes(["irrelevant", "relevant"], (1, 0)), Read(FOUR)),
+    "classes that are numbers": (classes(["2", "0", "1"]), Read(FOUR, grades=(0, 2))),
+    "three classes that rise": (classes(["not relevant", "related", "relevant"], (2, 0)), Read(FOUR, grades=(0, 2))),
+    # ids
+    "a lost zero": (renamed("007", "7"), Read(FOUR, "leading zeros")),
+    "NFD in the corpus": (renamed("cafe\u0301", "caf\u00e9"), Read(FOUR, "Unicode")),
+    "ids of two kinds of numbers": (renamed("12", "12.0"), Read(FOUR, "the .0 of a number")),
+    "an id that is both": (changed(BEIR, corpus_DOT_jsonl=[*CORPUS, {"_id": "5", "text": "x"}, {"_id": "05",
+        "text": "y"}]), Read(FOUR)),
+    "a query that lost its zeros": (changed(BEIR, queries_DOT_jsonl=[*BEIR["queries.jsonl"], {"_id": "001",
+        "text": "x"}], qrels__dev_DOT_tsv=QRELS["qrels/dev.tsv"].replace("dev-0\t", "1\t")),
+        Read(FOUR, "a query's id")),
+    # bad rows
+    "a missing text": (spoiled({"positive": None}), Read(same(39, 78, 39), "1 row without a text or label")),
+    "half a surrogate": (spoiled({"positive": "x \ud83d"}), Read(same(39, 78, 39), "(train.jsonl:1)")),
+    "its own negative, three times": (spoiled(*[{"negative": f"p {n}"} for n in range(3)]),
+        Read(same(40, 77, 40), "3 negatives that is its row's positive left out")),
+    "NaN": (of_splits("jsonl", '{"query": "q", "positive": "p", "negative_1": "n", "negative_2": NaN}\n'),
+        Read(same(1, 2, 1))),
+    # the file
+    "gzip without its ending": (of_splits("jsonl", gzip.compress(lines(TRIPLES))), Read(FOUR)),
+    "CR alone": (CR, Read(EIGHT, grades=(UNJUDGED, 1))),
+    "CR alone in JSON lines": (of_splits("jsonl", "\r".join(map(json.dumps, TRIPLES)) + "\r"), Read(FOUR)),
+    "CR alone, compressed": (of_splits("csv.gz", CSV.replace("\n", "\r")), Read(FOUR)),
+    "columns as lists": (of_splits("json", json.dumps(COLUMNS)), Read(FOUR)),
+    "columns by row number": (of_splits("json", json.dumps(BY_NUMBER, indent=1)), Read(FOUR)),
+    "topics with an attribute": (topics("topics.{}.xml", '<topic number="{}" type="faceted">\n<query>{}</query>\n'
+        "<description>What is meant.</description></topic>\n", '<?xml version="1.0"?>\n<webtrack2009>\n',
+        "</webtrack2009>\n"), Read(EIGHT, grades=(UNJUDGED, 1))),
+    "topics of text alone": (topics("topics.{}.xml", '<topic number="{}">\n{}\n</topic>', "<topics>", "</topics>"),
+        Read(EIGHT, grades=(UNJUDGED, 1))),
+    "topics of old": (topics("topics.{}.txt", OLD_TOPIC), Read(EIGHT, grades=(UNJUDGED, 1))),
+    "topics that are not closed": (topics("topics.{}.txt", OLD_TOPIC.replace("</top>\n", "")), Read(EIGHT,
+        grades=(UNJUDGED, 1))),
+    "topics by another name": (topics("queries.{}.tsv", "<topic><number>{}</number><title>{}</title></topic>"),
+        Read(EIGHT, grades=(UNJUDGED, 1))),
+    "one file": ({"data.csv": CSV}, Read({"train": (3, 6, 3), "dev": (1, 2, 1)})),
 }  # fmt: skip
 
 
@@ -271,6 +451,7 @@ def test_an_input_of_ours_is_read(name: str, tmp_path: Path) -> None:
 
 
 POSITIVE_AND_LABEL = [{"query": "q", "positive": "a", "negative": "b", "label": 1}]
+FREE = "erste frage\tgute antwort\tandere antwort\n"
 WRONG: dict[str, tuple[Files, str, str]] = {
     "two readings": (of_splits("jsonl", POSITIVE_AND_LABEL), "train.jsonl:1", "could be read as"),
     "two queries": (of_splits("jsonl", [{"query": "q", "question": "r", "answer": "a"}]), "train.jsonl:1",
@@ -295,9 +476,34 @@ WRONG: dict[str, tuple[Files, str, str]] = {
         "triples.train.small.tsv:1", "column 4 holds numbers"),
     "ids before a triple": ({f"triples.{s}.small.tsv": "7\t" + ROWS.replace("\nq", "\n7\tq") for s in ALL},
         "triples.train.small.tsv:1", "no header"),
-    "an array that is cut off": (of_splits("json", json.dumps(TRIPLES, indent=1)[:-20]), "train.json:1", "JSON"),
+    "an array that is cut off": (of_splits("json", json.dumps(TRIPLES, indent=1)[:-20]), "train.json:17", "JSON"),
     "two sets of Yahoo": ({f"set{k}.train.txt": LETOR_ROWS for k in (1, 2)}, "", "set1.train.txt and set2.train.txt"),
     "broken Zstandard": (of_splits("csv.zst", b"no"), "train.csv.zst:1", "Zstandard data is broken"),
+    "similarities": (of_splits("tsv", bare("3.8,0.0,5.0")), "train.tsv:1", "column 3 holds numbers"),
+    "probabilities": (of_splits("tsv", bare(".91,.02")), "train.tsv:1", "column 3 holds numbers"),
+    "words": (of_splits("tsv", bare("relevant,irrelevant")), "train.tsv:1", "column 3 holds few short values"),
+    "two words": (of_splits("tsv", bare("relevant,not relevant")), "train.tsv:1", "column 3 holds few short values"),
+    "percent": (of_splits("tsv", bare(",".join(map(str, range(70, 94))))), "train.tsv:1", "column 3 holds numbers"),
+    "a header of no known word": (
+        {f"{s}.tsv": FREE + bare("one other text here,some more words").replace("how to", f"{s} to") for s in ALL},
+        "train.tsv:1", "erste frage, gute antwort, andere antwort"),
+    "ids in place of texts": (of_splits("tsv", "".join(f"q{n}\td{n}\n" for n in range(9))), "train.tsv:1",
+        "no form of pairs has the columns q0, d0"),
+    "numbers named positive": (of_splits("jsonl", [{"query": f"q {n}", "positive": n / 7} for n in range(9)]),
+        "train.jsonl:1", "'positive' holds numbers"),
+    "words named document": (of_splits("jsonl",
+        [{"query": f"q {n}", "positive": ("yes", "no")[n % 2]} for n in range(30)]), "train.jsonl:1", "holds yes, no"),
+    "classes without grades": (classes(["entailment", "neutral", "contradiction"]), "train.parquet:1", "not grades"),
+    "judged documents that are not there": (changed(BEIR, corpus_DOT_jsonl=[row | {"_id": f"x{row['_id']}"}
+        for row in CORPUS]), "qrels/train.tsv:2", "document 'd0' is not in the collection"),
+    "topics without numbers": (topics("topics.{}.xml", "<topic><query>{} {}</query></topic>"), "topics.train.xml:1",
+        "a topic without a number"),
+    "a page in place of topics": (topics("topics.{}.xml", "<html><p>{} {}</p></html>"), "topics.train.xml:1",
+        "XML or HTML without topics"),
+    "many bad rows": (spoiled(*[{"positive": ""}] * 9), "train.jsonl:1", "empty 'positive'"),
+    "tables behind a zip": ({"train.jsonl": b"PK\x03\x04 and more"}, "train.jsonl", "a zip file"),
+    "a run of a folder that is not there": (TREC | {f"run.{s}.txt": f"{s}-1 Q0 gone 1 1 x\n" for s in ALL},
+        "run.train.txt:1", "not in the collection"),
 }  # fmt: skip
 
 
@@ -305,7 +511,7 @@ WRONG: dict[str, tuple[Files, str, str]] = {
 def test_an_input_of_ours_is_refused(name: str, tmp_path: Path) -> None:
     files, place, word = WRONG[name]
     found = problems(write(tmp_path, files))[0]
-    assert found.startswith(place) and word in found
+    assert found.startswith(f"{place}: " if place else "") and word in found
 
 
 class TestAQueryThatIsADocument:
@@ -332,6 +538,28 @@ class TestAQueryThatIsADocument:
         assert any("identical_ids" in note for note in data.notes) != kept
         assert (data.digest == all_of_it.digest) is False or kept
 
+    @pytest.mark.parametrize(("grade", "kept"), [(1, True), (0, False)])
+    def test_stays_a_candidate_where_it_is_judged_relevant(self, grade: int, kept: bool, tmp_path: Path) -> None:
+        corpus = [*CORPUS, {"_id": "faq-a", "text": "with tin"}]
+        qrels = f"query-id\tcorpus-id\tscore\nfaq-a\tfaq-a\t{grade}\nfaq-a\td1\t1\nfaq-a\td2\t0\n"
+        queries = [*BEIR["queries.jsonl"], {"_id": "faq-a", "text": "how is it mended"}]
+        files = changed(BEIR, corpus_DOT_jsonl=corpus, queries_DOT_jsonl=queries,
+            qrels__dev_DOT_tsv=qrels)  # fmt: skip
+        data = load(write(tmp_path, files))
+        row = list(data.document_ids).index("faq-a")
+        assert (row in data.splits["dev"].document) == kept
+        assert (data.own is None) == kept and (kept or row in np.asarray(data.own))
+
+
+def test_named_columns_are_read_whatever_they_hold(tmp_path: Path) -> None:
+    rows = [{"query": f"q {n}", "positive": ("yes", "no")[n % 2], "negative": "no yes"} for n in range(30)]
+    names = {"query": "query", "positive": "positive", "negative": "negative"}
+    check(load(write(tmp_path, of_splits("jsonl", rows)), columns=names), Read(same(30, 60, 30)))
+
+
+def test_strict_refuses_ids_that_are_spelled_otherwise(tmp_path: Path) -> None:
+    assert "leading zeros" in problems(write(tmp_path, renamed("007", "7")), strict=True)[0]
+
 
 @pytest.mark.parametrize(
     ("text", "cut"),
@@ -350,18 +578,8 @@ def test_scripts_without_spaces_are_cut_into_bigrams(text: str, cut: list[str]) 
     assert all(word.isascii() for word in coded) or text == "수달은 어디"
 
 
-@pytest.mark.parametrize(
-    "texts",
-    [
-        [("水獭住在哪里", "水獭住在河边", "红隼在田野上空盘旋"), ("狼吃什么", "狼吃鹿和兔子", "水獭住在河边")],
-        [
-            ("カワウソはどこに住む", "カワウソは川に住む", "タカは空を飛ぶ"),
-            ("オオカミは何を食べる", "オオカミは鹿を食べる", "タカは空を飛ぶ"),
-        ],
-        [("นากอยู่ที่ไหน", "นากอยู่ริมแม่น้ำ", "เหยี่ยวบินบนฟ้า"), ("หมาป่ากินอะไร", "หมาป่ากินกวาง", "เหยี่ยวบินบนฟ้า")],
-    ],
-)
-def test_their_first_stage_finds_what_is_relevant(texts: list[tuple[str, str, str]], tmp_path: Path) -> None:
+def test_their_first_stage_finds_what_is_relevant(tmp_path: Path) -> None:
+    texts = [("水獭住在哪里", "水獭住在河边", "红隼在田野上空盘旋"), ("狼吃什么", "狼吃鹿和兔子", "水獭住在河边")]
     rows = [dict(zip(("query", "positive", "negative"), row, strict=True)) for row in texts]
     data = load(write(tmp_path / "auto", of_splits("jsonl", rows)))
     split = data.splits["dev"]
@@ -437,15 +655,17 @@ class TestYaml:
             parse_yaml(text, "file")
 
 
+def values_of(qrels: Path, run: Path, *metrics: str) -> Mapping[str, float]:
+    return evaluate(qrels, run, list(metrics or ("map",))).runs[0].metrics
+
+
 class TestEvaluate:
     QRELS, RUN = "q1 0 a 2\nq1 0 b 0\nq2 0 c 1\n", "q1 Q0 b 1 2.0 x\nq1 Q0 a 2 1.0 x\nq2 Q0 c 1 1.0 x\n"
 
-    def values(self, folder: Path, qrels: str, run: str, *metrics: str) -> dict[str, float]:
+    def values(self, folder: Path, qrels: str, run: str, *metrics: str) -> Mapping[str, float]:
         (folder / "qrels").write_text(qrels)
         (folder / "run").write_text(run)
-        return evaluate(str(folder / "qrels"), [str(folder / "run")], list(metrics or ("map",))).document["runs"][0][
-            "metrics"
-        ]
+        return values_of(folder / "qrels", folder / "run", *metrics)
 
     @pytest.mark.parametrize(
         ("qrels", "run"),
@@ -478,16 +698,73 @@ class TestEvaluate:
     def test_names_of_others(self, name: str, value: float, tmp_path: Path) -> None:
         assert self.values(tmp_path, self.QRELS, self.RUN, name)[name] == pytest.approx(value, abs=1e-4)
 
-    @pytest.mark.parametrize("name", ["bpref", "infAP", "IPrec@0.1", "num_ret", "SetP"])
-    def test_what_ir_measures_knows(self, name: str, tmp_path: Path) -> None:
-        pytest.importorskip("ir_measures")
-        assert list(self.values(tmp_path, self.QRELS, self.RUN, name, "map")) == [name, "map"]
-
     def test_utf_16_is_told_as_such(self, tmp_path: Path) -> None:
         (tmp_path / "qrels").write_text(self.QRELS)
         (tmp_path / "run").write_bytes(self.RUN.encode("utf-16"))
         with pytest.raises(DataError, match="run:1: UTF-16"):
-            evaluate(str(tmp_path / "qrels"), [str(tmp_path / "run")], ["map"])
+            values_of(tmp_path / "qrels", tmp_path / "run")
+
+    RUNS: ClassVar = {
+        "three_int.run": 0.8333,
+        "three_rank.run": 1.0,
+        "run.json": 0.7361,
+        "gzhidden.run": 0.7361,
+        "a.run": 0.7361,
+    }
+
+    @pytest.mark.parametrize("run", RUNS)
+    @pytest.mark.parametrize("qrels", ["qrels", "qrels.json"])
+    def test_runs_from_the_field(self, run: str, qrels: str, field: Path) -> None:
+        folder = field / "field_november" / "eval"
+        assert values_of(folder / qrels, folder / run)["map"] == pytest.approx(self.RUNS[run], abs=1e-4)
+
+    @pytest.mark.parametrize(
+        ("rows", "value"),
+        [
+            ("q b 1\nq a 2\nq c 3\n", 0.5),  # ranks
+            ("q b 0\nq a 1\nq c 2\n", 0.5),  # ranks from 0
+            ("q b 3\nq a 2\nq c 1\n", 0.5),  # they fall: scores
+            ("q b 10\nq a 20\nq c 5\n", 1.0),  # scores
+            ("q a 1.5\nq b 1.25\n", 1.0),
+        ],
+    )
+    def test_three_columns_are_scores_unless_they_number_the_documents(
+        self, rows: str, value: float, tmp_path: Path
+    ) -> None:
+        assert self.values(tmp_path, "q 0 a 1\n", rows)["map"] == value
+
+    @pytest.mark.parametrize(
+        ("text", "told"),
+        [('{"q": {"a": "x"}}', "score 'x'"), ('{"q": ["a"]}', "JSON of another form"), ('{"q": ', "not JSON")],
+    )
+    def test_json_of_another_form_is_refused(self, text: str, told: str, tmp_path: Path) -> None:
+        (tmp_path / "qrels").write_text("q 0 a 1\n")
+        (tmp_path / "run.json").write_text(text)
+        with pytest.raises(DataError, match=rf"run.json:1: {told}"):
+            values_of(tmp_path / "qrels", tmp_path / "run.json")
+
+
+class TestMeasures:
+    """Any measure of trec_eval or ir_measures, where metrics are named."""
+
+    @pytest.mark.parametrize(
+        "name", ["ndcg@5", "mrr@100", "recall@100", "bpref", "infAP", "Judged@2", "judged@2", "set_F"]
+    )
+    def test_the_library_and_the_command_agree(self, name: str, tmp_path: Path) -> None:
+        qrels = {"1": {"d1": 2, "d2": 0, "D3": 1}, "2": {"d1": 1, "d10": 0}}
+        run = {"1": {"d2": 3.0, "d1": 2.0, "_9": 1.5, "D3": 1.0}, "2": {"d10": 2.0, "d1": 1.0}}
+        data, scores = columns(qrels, run)
+        evaluator = Evaluator(data.splits["test"], data.document_ids, metric=name)
+        (tmp_path / "qrels.json").write_text(json.dumps(qrels))
+        (tmp_path / "run.json").write_text(json.dumps(run))
+        theirs = values_of(tmp_path / "qrels.json", tmp_path / "run.json", name)
+        assert evaluator(scores)[name].mean() == pytest.approx(theirs[name], abs=1e-6)
+        assert TrainingRun.model_validate({"metric": name}).metric == name
+
+    @pytest.mark.parametrize("name", ["num_ret", "gm_map", "ndgc@5", "p@0", "ndcg@x"])
+    def test_a_training_takes_no_other(self, name: str) -> None:
+        with pytest.raises(ValueError, match=f"'{name}'"):
+            TrainingRun.model_validate({"metric": name})
 
 
 class TestTablesFromPython:
@@ -496,20 +773,11 @@ class TestTablesFromPython:
         pandas = pytest.importorskip("pandas")
         return pandas.DataFrame([row | {"split": s} for s in ("train", "validation", "test") for row in TRIPLES])
 
-    @pytest.mark.parametrize("kind", ["frame", "mapping", "DatasetDict"])
-    def test_are_read_as_a_folder_is(self, kind: str, tmp_path: Path) -> None:
+    def test_are_read_as_a_folder_is(self, tmp_path: Path) -> None:
         import tune_cl
 
-        frame = self.frame()
-        parts = {split: part.drop(columns="split") for split, part in frame.groupby("split")}
-        given: Any = {"frame": frame, "mapping": parts}.get(kind)
-        if kind == "DatasetDict":
-            datasets = pytest.importorskip("datasets")
-            given = datasets.DatasetDict(
-                {s: datasets.Dataset.from_pandas(p, preserve_index=False) for s, p in parts.items()}
-            )
         expected = tune_cl.instances(write(tmp_path, of_splits("jsonl", TRIPLES)), "dev")
-        assert tune_cl.instances(given, "dev").equals(expected)
+        assert tune_cl.instances(self.frame(), "dev").equals(expected)
 
     def test_a_value_that_is_none_is_refused(self) -> None:
         import tune_cl

@@ -54,7 +54,7 @@ def check(data: RankingData, right: Read) -> None:
 def lines(rows: Any) -> bytes:
     if isinstance(rows, bytes):
         return rows
-    text = rows if isinstance(rows, str) else "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    text = rows if isinstance(rows, str) else "".join(json.dumps(row) + "\n" for row in rows)
     return text.encode()
 
 
@@ -78,37 +78,21 @@ def of_splits(ending: str, rows: Any, *splits: str) -> dict[str, Any]:
 
 
 TRIPLES = [{"query": f"q {n}", "positive": f"p {n}", "negative": f"n {n}"} for n in range(4)]
-
-
 LABELLED = [
     {"anchor": f"q {n}", "positive": text, "label": label}
     for n in range(4)
     for text, label in (("a", 1), (f"b {n}", 0))
 ]
-
-
 ROWS = "".join(f"{row['query']}\t{row['positive']}\t{row['negative']}\n" for row in TRIPLES)
-
-
 CSV = "query,positive,negative\n" + ROWS.replace("\t", ",")
-
-
 CORPUS = [{"_id": f"d{n}", "text": f"document {n}"} for n in range(400)]
-
-
 QUERIES = [{"_id": f"{split}-{n}", "text": f"query {n}"} for split in ALL for n in range(4)]
-
-
 QRELS = {
     f"qrels/{split}.tsv": "query-id\tcorpus-id\tscore\n"
     + "".join(f"{split}-{n}\td{n + k}\t{int(not k)}\n" for n in range(4) for k in (0, 1))
     for split in ALL
 }
-
-
 BEIR = {"corpus.jsonl": CORPUS, "queries.jsonl": QUERIES, **QRELS}
-
-
 TREC = {"collection.tsv": "".join(f"d{n}\tdocument {n}\n" for n in range(9))} | {
     name: text
     for split in ALL
