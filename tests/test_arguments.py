@@ -97,6 +97,7 @@ SOURCES: dict[str, Any] = {
     "columns": {name: [row[name] for row in ROWS] for name in ROWS[0]},
     "a table of Arrow": pyarrow.Table.from_pylist(ROWS),
     "splits of mappings": {"train": ROWS},
+    "splits of frames": {"train": pd.DataFrame(ROWS)},
 }
 
 
@@ -110,7 +111,8 @@ def test_datasets_are_data() -> None:
     datasets = pytest.importorskip("datasets")
     expected = tune_cl.instances(pd.DataFrame(ROWS))
     given = datasets.Dataset.from_list(ROWS)
-    assert tune_cl.instances(given).equals(expected) and tune_cl.instances(given.to_iterable_dataset()).equals(expected)
+    for form in (given, given.to_iterable_dataset(), datasets.DatasetDict({"train": given})):
+        assert tune_cl.instances(form).equals(expected)
 
 
 def test_classes_of_a_dataset_say_what_is_relevant() -> None:

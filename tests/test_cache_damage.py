@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.builders import tiny_data
 from tests.support.faults import flip_the_last_bit
-from tests.support.letor_data import letor_data, letor_text
+from tests.support.letor_data import letor_data
 from tests.support.trec_folder import write_trec_folder
 from tests.support.tree_training import prepared_of, tree_run
 from trainables.config.keys import DataConfig
@@ -87,14 +87,6 @@ def trec(folder: Path) -> Results:
     return lambda: columns(load_data(DataConfig(source=str(source))))
 
 
-def letor(folder: Path) -> Results:
-    folder.mkdir()
-    made = letor_data()
-    for split, name in (("train", "train.txt"), ("dev", "vali.txt"), ("test", "test.txt")):
-        (folder / name).write_text(letor_text(made, split))
-    return lambda: columns(load_data(DataConfig(source=str(folder))))
-
-
 def text_side(_: Path) -> Results:
     made = tiny_data(queries=6, candidates=3)
     run = validated({"ranker": RANKER, "training": KEYS})
@@ -140,7 +132,7 @@ def trees(_: Path) -> Results:
     return result
 
 
-KINDS = (trec, letor, text_side, difficulties, teacher, pretraining, trees)
+KINDS = (trec, text_side, difficulties, teacher, pretraining, trees)
 
 
 @pytest.mark.parametrize("kind", KINDS)

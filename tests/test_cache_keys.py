@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +17,7 @@ from trainables.core.errors import DataError
 from trainables.data import load_data
 from trainables.data.columns import NO_RANK, Split
 from trainables.data.instances import make_instances
-from trainables.rankers.encoders import training_texts
-from trainables.rankers.word_vectors import train_vectors
-from trainables.training.checkpoint import latest_iteration, save_iteration
+from trainables.training.checkpoint import save_iteration
 from trainables.training.prepared import files_of, prepare
 from trainables.training.pretrained import teacher_scores
 from tune_cl.cli import main
@@ -71,15 +68,6 @@ def test_a_teacher_is_trained_anew_when_its_encoder_changes(
     assert trained == [True, False, True]
 
 
-def test_vectors_and_vocabulary_need_a_training_split(folder: Path) -> None:
-    data = load_data(TrainingRun.model_validate({"data": str(folder)}).data)
-    without = replace(data, splits={"test": data.splits["test"]})
-    with pytest.raises(DataError, match="no train split"):
-        train_vectors(without, 4, 0)
-    with pytest.raises(DataError, match="no train split"):
-        next(training_texts(without))
-
-
 def split_of(grades: list[int], ranks: list[int]) -> Split:
     """One query and its candidates."""
     ends = np.array([0, len(grades)], np.int64)
@@ -96,13 +84,6 @@ def test_negatives_come_from_the_run() -> None:
     """A document of a lower grade that is a candidate only because it is relevant is not a negative."""
     made = make_instances(split_of([2, 0, 1], [1, 2, NO_RANK]), True, "all", 2)
     assert made.negative.tolist() == [1]
-
-
-def test_iterations_of_six_digits_are_newer_than_those_of_five(tmp_path: Path) -> None:
-    for iteration in (99_999, 100_000):
-        save_iteration(tmp_path, iteration, lambda folder: None)
-    assert [path.name for path in tmp_path.iterdir()] == ["iteration-100000"]
-    assert latest_iteration(tmp_path) == tmp_path / "iteration-100000"
 
 
 def test_what_a_kill_left_of_a_save_goes_with_the_next(tmp_path: Path) -> None:

@@ -145,15 +145,6 @@ def test_ties_go_to_the_earlier_document_and_a_part_keeps_the_weights() -> None:
     assert part.top(query, 1)[1][1] == bm25.top(query, 1)[1][1]
 
 
-def test_no_documents_and_empty_documents_score_nothing() -> None:
-    for corpus in ([], ["", "?"]):
-        rows = index_words(corpus)
-        for variant in ("lucene", "okapi"):
-            found, scores = Bm25(rows, variant).top(look_up(["a"], rows.vocabulary), 3)
-            assert found.shape == (1, len(corpus))
-            assert not scores.any()
-
-
 def test_terms_are_stemmed_words_without_stop_words() -> None:
     assert terms("The cats were running, and ran on relational mats!") == [
         "cat", "were", "run", "ran", "relat", "mat",

@@ -15,9 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.builders import tiny_data
-from tests.support.data_folders import letor_files, write_folder
-from tests.support.loading import load
-from trainables.core.cache import cache_root, cached, digest_of, load_arrays, save_arrays
+from trainables.core.cache import cache_root, cached, digest_of
 from trainables.data import data_cache
 from trainables.data.columns import RankingData, Split, TextColumn
 from trainables.data.data_cache import ArrayWriter, TextWriter, cached_data, load_data_folder, save_data
@@ -114,16 +112,6 @@ def test_two_builders_at_once_get_one_whole_entry() -> None:
     assert one == two and len(list((cache_root() / "race").iterdir())) == 1
 
 
-def test_arrays_come_back_mapped(tmp_path: Path) -> None:
-    arrays = {"ids": np.arange(5, dtype=np.int32), "none": np.empty((0, 3)), "a.b": np.array([np.nan, 1.5])}
-    save_arrays(tmp_path / "arrays", arrays)
-    loaded = load_arrays(tmp_path / "arrays")
-    assert loaded.keys() == arrays.keys() and isinstance(loaded["ids"].base, np.memmap)
-    for name, values in arrays.items():
-        np.testing.assert_array_equal(loaded[name], values)
-        assert loaded[name].dtype == values.dtype and not loaded[name].flags.writeable
-
-
 def test_data_comes_back_as_it_was(tmp_path: Path) -> None:
     data = tiny_data()
     save_data(data, tmp_path)
@@ -138,18 +126,6 @@ def test_data_comes_back_as_it_was(tmp_path: Path) -> None:
     for name, split in data.splits.items():
         for field in fields(Split):
             np.testing.assert_array_equal(getattr(loaded.splits[name], field.name), getattr(split, field.name))
-
-
-def test_columns_written_while_reading_are_not_written_again(tmp_path: Path) -> None:
-    data = load(write_folder(tmp_path / "data", letor_files()))
-    writer = TextWriter(tmp_path / "entry", "documents")
-    for text in data.documents:
-        writer.append(text)
-    grown = type(data)(**{**vars(data), "documents": writer.finish()})
-    before = (tmp_path / "entry" / "documents.offsets.npy").stat().st_mtime_ns
-    save_data(grown, tmp_path / "entry")
-    assert (tmp_path / "entry" / "documents.offsets.npy").stat().st_mtime_ns == before
-    np.testing.assert_array_equal(load_data_folder(tmp_path / "entry").features, data.features)
 
 
 @pytest.mark.parametrize("times", [1, 10_000])

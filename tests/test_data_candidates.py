@@ -186,20 +186,6 @@ def ratings(rows: Iterable[tuple[int, int, str]]) -> Ratings:
     return gathered
 
 
-def test_a_document_comes_twice_for_one_query_alone() -> None:
-    gathered = ratings([(1, 0, "a"), (2, 1, "b"), (3, 0, "a"), (4, 1, "a"), (5, 0, "a"), (6, 2, "a")])
-    gathered.finish()
-    pairs = zip(*gathered.repeats(), strict=True)
-    assert [(gathered.line(row), gathered.line(first)) for row, first in pairs] == [(3, 1), (5, 1)]
-
-
-def test_a_rating_that_is_left_out_is_not_looked_for_among_other_spellings() -> None:
-    """Which takes a pass over the whole collection."""
-    gathered = ratings([(1, 0, "a"), (2, -1, "x")])
-    assert gathered.finish().document.tolist() == [0] and gathered.missing == []
-    assert "_alike" not in vars(gathered.index)
-
-
 @hypothesis.given(
     rows=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 2))), ordered=st.booleans()
 )

@@ -12,6 +12,8 @@ from tests.support.builders import tiny_data
 from trainables.data.columns import Split
 from trainables.data.combine import joined, one_split, some_queries, with_training_share
 
+DATA = tiny_data(queries={"train": 30, "dev": 6, "test": 6})
+
 
 def with_order(split: Split) -> Split:
     """The split as if read from a file that lists its candidates last to first."""
@@ -42,11 +44,10 @@ def test_the_digest_says_which_data_and_which_queries_are_trained_on() -> None:
 
 @given(st.floats(0.01, 0.99), st.floats(0.01, 0.99))
 def test_a_larger_share_of_the_training_queries_has_all_of_a_smaller_one(one: float, other: float) -> None:
-    data = tiny_data(queries={"train": 30, "dev": 6, "test": 6})
-    low, high = (with_training_share(data, share) for share in sorted((one, other)))
+    low, high = (with_training_share(DATA, share) for share in sorted((one, other)))
     few, more = low.splits["train"], high.splits["train"]
     assert (len(few), len(more)) == (max(1, round(min(one, other) * 30)), max(1, round(max(one, other) * 30)))
     assert np.isin(few.query, more.query).all()
-    assert low.splits["dev"] is data.splits["dev"] and low.splits["test"] is data.splits["test"]
-    assert low.digest != data.digest and f"{len(few)} of 30" in low.notes[-1]
-    assert with_training_share(data, 1) is data
+    assert low.splits["dev"] is DATA.splits["dev"] and low.splits["test"] is DATA.splits["test"]
+    assert low.digest != DATA.digest and f"{len(few)} of 30" in low.notes[-1]
+    assert with_training_share(DATA, 1) is DATA

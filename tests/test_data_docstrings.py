@@ -168,8 +168,3 @@ def test_queries_of_one_module_are_near_duplicates(small: RankingData) -> None:
 
 def test_the_same_strings_give_the_same_data(small: RankingData) -> None:
     assert_equal(make_data(made_up(), BM25), small)
-
-
-def test_no_strings_give_empty_splits() -> None:
-    data = make_data([], BM25)
-    assert [len(split) for split in data.splits.values()] == [0, 0, 0] and len(data.documents) == 0

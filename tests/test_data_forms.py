@@ -29,13 +29,12 @@ from tests.support.data_folders import (
     squad_files,
     trec_files,
     triple_files,
-    triple_rows,
     wikiqa_files,
     write_folder,
 )
 from tests.support.loading import candidates, load, problems
 from trainables.core.errors import DataError
-from trainables.data.columns import RankingData, TextColumn, require_texts_to_rank
+from trainables.data.columns import RankingData, require_texts_to_rank
 from trainables.data.combine import one_split, some_queries
 from trainables.data.readers.collection import TextTable
 from trainables.extras.readers.letor import MAX_FEATURE
@@ -137,22 +136,6 @@ class TestTrec:
         assert noted(data, "train, test:", "run") and noted(data, "of dev:", "judged") and not data.retrieved
         assert problems(tmp_path, candidates="run") == ["run.dev.txt: missing file"]
 
-    def test_they_are_retrieved_where_judgments_are_sparse(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def search(documents: TextColumn, queries: dict[str, list[str]], *_: object) -> dict:
-            assert list(queries) == ["train"]
-            return {"train": (np.array([0, 1]), np.array([0, 1]), np.array([1.0, 1.0]))}
-
-        monkeypatch.setattr("trainables.data.readers.assembly.retrieve", search)
-        files = trec_files() | {"qrels.train.txt": "train-a 0 d1 1\ntrain-b 0 d2 1\n"}
-        del files["run.train.txt"]
-        files["qrels.dev.txt"] += "dev-a 0 gone 1\n"  # allowed if there is a run
-        data = of(tmp_path, files)
-        assert candidates(data, "train", 0) == [("d1", 1, 1)]
-        assert candidates(data, "test", 1) == [("d4", -1, 1), ("d2", 1, 2), ("d3", 0, 3)]
-        assert noted(data, "of train:", "BM25") and not data.retrieved
-
 
 def test_a_title_and_a_text_are_one_document_of_beir(tmp_path: Path) -> None:
     files = beir_files()
@@ -251,14 +234,6 @@ class TestInsuranceQA:
         assert documents(data, "train", 0) == {"1", "2", "3"}, "the right answer 2 is not in the pool"
         assert documents(data, "test", 0) == {"1", "3"}
 
-    def test_the_second_test_split_is_read_where_the_first_is_not(self, tmp_path: Path) -> None:
-        files = insurance_v1_files()
-        first, second = (f"question.test{number}.label.token_idx.pool" for number in (1, 2))
-        files[second] = files[first].replace("3 4", "4")
-        assert documents(of(tmp_path / "both", files), "test", 0) == {"1", "3", "4"}
-        del files[first]
-        assert documents(of(tmp_path / "second", files), "test", 0) == {"1", "4"}
-
     def test_version_2_reads_the_pool_size_that_fits_or_the_largest(self, tmp_path: Path) -> None:
         files = insurance_v2_files()
         large = {name.replace(".100.", ".500."): text.replace("3 1", "3 4") for name, text in files.items()}
@@ -284,11 +259,6 @@ class TestSquad:
         data = self.read(tmp_path, {"text": text, "answer_start": start}, " Who\n is   it ? ")
         assert [name for name, grade, _ in candidates(data, "train", 1) if grade] == [f"train-1-1-{right}"]
         assert data.query_text(1) == "Who is it ?"
-
-    @pytest.mark.parametrize(("text", "start"), [("flew.", -5), ("", 3)])
-    def test_an_answer_that_is_nowhere_is_left_out(self, text: str, start: int, tmp_path: Path) -> None:
-        data = self.read(tmp_path, {"text": text, "answer_start": start})
-        assert len(data.query_ids) == 1 and noted(data, "train: 1 answer", "offset")
 
     def test_sentences_cover_the_text(self, tmp_path: Path) -> None:
         assert list(of(tmp_path, squad_files()).documents)[1] == "Dr. A. Dog ran 2.5 miles!"
@@ -341,24 +311,12 @@ class TestPairsToClassify:
 
 
 class TestPairsAndTriples:
-    def test_documents_of_a_query_are_those_of_all_its_rows(self, tmp_path: Path) -> None:
-        data = of(tmp_path, triple_files("jsonl"))
-        assert list(data.documents) == ["the cat sat", "a bird flew", "a cat and a dog", "the dog ran"]
-        assert data.query_text(0) == "train cat"
-
     def test_white_space_is_squeezed_and_quoted_fields_may_hold_lines(self, tmp_path: Path) -> None:
         rows = 'anchor,positive,negative,source\n" a\n\n  cat","one, two",three,web\n"a cat",x,"say ""no""",web\n'
         data = of(tmp_path, {"train.csv": rows})
         assert list(data.utterances) == ["a cat"]
         assert list(data.documents) == ["one, two", "three", "x", 'say "no"']
         assert noted(data, "not read: source")
-
-    def test_negatives_may_be_fewer_in_some_rows(self, tmp_path: Path) -> None:
-        rows = triple_rows("train")
-        del rows[0]["negative_2"]
-        lines = [json.dumps(row) for row in (rows[1], rows[0], rows[2] | {"negative_2": None})]  # the first has all
-        data = of(tmp_path, {"train.jsonl": "\n".join(lines)})
-        assert (data.splits["train"].sizes.tolist(), len(data.documents)) == ([3, 2], 3)
 
     @pytest.mark.parametrize(("label", "grade"), [("3", 3), ("2.0", 2), ("true", 1), ('"1"', 1)])
     def test_whole_numbers_are_grades(self, label: str, grade: int, tmp_path: Path) -> None:
@@ -400,15 +358,6 @@ def test_a_row_that_comes_twice_counts_once(
         ]
         assert told == [line, rows[0]], note
         assert str(tmp_path) not in note, "the cache serves other folders too"
-
-
-def test_rows_of_two_arrow_files_that_contradict_each_other(tmp_path: Path) -> None:
-    files = saved_dataset_files()
-    one, two = (f"train/data-0000{number}-of-00002.arrow" for number in (0, 1))
-    swapped = files[one].replace(b"a bird flew", b"-" * 11).replace(b"the cat sat", b"a bird flew")
-    swapped = swapped.replace(b"-" * 11, b"the cat sat")
-    wrong = problems(write_folder(tmp_path, files | {two: swapped}))
-    assert any(line.startswith(f"{two}:1: a negative") and line.endswith(f"{one}:1") for line in wrong)
 
 
 # -- a teacher's scores --------------------------------------------------------------------------------------------

@@ -9,14 +9,14 @@ from pathlib import Path
 import ir_datasets
 import pytest
 from ir_datasets.datasets.base import Dataset
-from ir_datasets.formats import BaseQrels, TrecQrel, TrecQrels, TrecScoredDocs, TsvDocPairs, TsvDocs, TsvQueries
+from ir_datasets.formats import TrecQrels, TrecScoredDocs, TsvDocPairs, TsvDocs, TsvQueries
 from ir_datasets.util import LocalDownload
 
 from tests.support.data_folders import COLLECTION
 from tests.support.loading import candidates
 from trainables.core.errors import DataError, WorkFailed
 from trainables.data import load_data
-from trainables.data.columns import MAX_GRADE, RankingData
+from trainables.data.columns import RankingData
 from trainables.data.hygiene import described
 from trainables.data.readers.ir_datasets_source import DatasetNames, parse_source
 from trainables.data.settings import DataConfig
@@ -116,11 +116,6 @@ def test_document_pairs_are_training_judgments_after_those_of_the_qrels(register
     assert not any("repeated" in note for note in data.notes)
 
 
-def test_data_without_flaws_has_no_notes_of_them(register: Register, parts: Parts) -> None:
-    register("sound", Dataset(parts.docs(), parts.queries(), parts.qrels()))
-    assert [note.partition(":")[0] for note in load("sound", candidates="qrels").notes] == ["candidates"]
-
-
 def test_usual_parts_are_those_that_are_judged_and_the_first_of_each_split(
     registered: str, register: Register, parts: Parts
 ) -> None:
@@ -209,24 +204,6 @@ def test_errors_of_the_library_are_of_its_network_or_of_its_files(
     register("broken", Dataset(docs, parts.queries(), parts.qrels()))
     with pytest.raises(told, match=f"'broken'.*{error}"):
         load("broken")
-
-
-class Judged(BaseQrels):
-    def __init__(self, *rows: tuple[str, str, int]):
-        self.rows = rows
-
-    def qrels_iter(self) -> Iterator[TrecQrel]:
-        return (TrecQrel(query, document, grade, "0") for query, document, grade in self.rows)
-
-
-def test_queries_that_cannot_be_used_are_left_out_and_grades_fit(register: Register, parts: Parts) -> None:
-    queries = parts.queries("a\t the  cat \nb c\tdog\nd\t  \n")
-    qrels = Judged(("a", "d1", 10**6), ("b c", "d1", 1), ("d", "d1", 1))
-    register("odd", Dataset(parts.docs(), queries, qrels))
-    data = load("odd", candidates="qrels")
-    assert [*data.query_ids] == ["a"] and data.query_text(0) == "the cat"
-    assert data.splits["test"].grade.tolist() == [MAX_GRADE]
-    assert any(note.startswith("test: 2 judged queries") for note in data.notes)
 
 
 @pytest.mark.parametrize("run", ["a Q0 d1 0 1 x\na Q0 d2 0 1 x\n", "a Q0 d1 0 1 x\na Q0 d2 0 nan x\n", None])

@@ -21,7 +21,7 @@ from tests.support.data_folders import (
 )
 from tests.support.loading import candidates, load, problems
 from trainables.data.columns import SPLITS, RankingData
-from trainables.data.readers import READERS
+from trainables.data.readers import READERS, reader_for
 from tune_cl.testing import check_reader
 from tune_cl.testing.readers import check_data
 
@@ -56,6 +56,8 @@ MEANING = {
     "quora": ("quora", "2 2 2", 2, "0 s1:1 | 1 s2:0"),
     "quora as published": ("quora", "8 1 1", 2, HELD),
 }
+# Forms whose files are of the kinds of others': the contract damages each file in many ways, which takes long.
+NOT_DAMAGED = ("trec without runs", "beir without runs", "triples as TSV", "labelled pairs", "labelled pairs as TSV")
 SPLITS_OF = {form: SPLITS[: len(sizes.split())] for form, (_, sizes, *_) in MEANING.items()}
 
 
@@ -75,8 +77,10 @@ def test_every_reader_has_a_form() -> None:
 @pytest.mark.parametrize("form", MEANING)
 def test_a_form_has_its_reader_and_keeps_its_meaning(form: str, tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "form", (FORMS | BINARY_FORMS)[form])
-    check_reader(MEANING[form][0], folder)
+    if form not in NOT_DAMAGED:
+        check_reader(MEANING[form][0], folder)
     data = load(folder)
+    assert reader_for(folder) == MEANING[form][0]
     assert meaning(data) == MEANING[form][1:]
     assert (tuple(data.splits), data.name, len(data.digest)) == (SPLITS_OF[form], "form", 64)
 
@@ -140,21 +144,6 @@ def test_forms_that_say_the_same_are_the_same_data(form: str, tmp_path: Path) ->
     one, other = (load(write_folder(tmp_path / str(place), files)) for place, files in enumerate(TWINS[form]))
     check_data(other)
     assert_equal(one, other)
-
-
-def test_triples_are_the_judgments_of_a_trec_folder(tmp_path: Path) -> None:
-    data = load(write_folder(tmp_path / "a", FORMS["triples"]))
-    documents = zip(data.document_ids, data.documents, strict=True)
-    files = {"collection.tsv": "".join(f"{name}\t{text}\n" for name, text in documents)}
-    for name, split in data.splits.items():
-        queries = [(data.query_ids[row], data.query_text(row)) for row in split.query]
-        files[f"queries.{name}.tsv"] = "".join(f"{query}\t{text}\n" for query, text in queries)
-        assert split.given is not None
-        cells = sorted(zip(split.owner, split.given, split.document, split.grade, strict=True))
-        files[f"qrels.{name}.txt"] = "".join(
-            f"{queries[owner][0]} 0 {data.document_ids[document]} {grade}\n" for owner, _, document, grade in cells
-        )
-    assert_equal(data, load(write_folder(tmp_path / "b", files)))
 
 
 def test_what_the_datasets_library_itself_saves_is_read(tmp_path: Path) -> None:

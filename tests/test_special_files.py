@@ -14,7 +14,7 @@ from trainables.core.cache import cached, cached_resumable, load_array
 from trainables.core.errors import ConfigError, DataError
 from trainables.core.files import no_link, opened, read_text, write_text
 from trainables.extras.trees import read_trees
-from trainables.training.checkpoint import load_tensors, require_whole
+from trainables.training.checkpoint import load_tensors
 from tune_cl.cli import main
 from tune_cl.history.journal import read_events
 
@@ -76,13 +76,6 @@ def test_of_every_reader(read, tmp_path: Path) -> None:
     path = pipe(tmp_path / "x.npy")
     with pytest.raises(DataError, match="not a regular file"):
         read(path)
-
-
-def test_of_a_seal(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    pipe(tmp_path / "a" / "checksums.json")
-    with pytest.raises(DataError, match="not a regular file"):
-        require_whole(tmp_path / "a")
 
 
 def test_a_pipe_in_the_cache_holds_up_no_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

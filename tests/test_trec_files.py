@@ -12,27 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from tests.support.trec_cases import Qrels, Run, columns, rankings, write_qrels
 from trainables.core.errors import DataError, WorkFailed
 from trainables.data.columns import TextColumn
-from trainables.evaluation import trec_files as trec
-from trainables.evaluation.metrics import METRICS, Evaluator, parse_metrics
-from trainables.evaluation.per_query import evaluator_of, write_evaluated
-from trainables.evaluation.runs import per_query
 from trainables.evaluation.trec_files import read_per_query, read_qrels, read_run, write_per_query, write_run
 
 same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-@same_folder
-@given(rankings())
-def test_a_written_run_is_judged_as_the_scores_were(tmp_path: Path, case: tuple[Qrels, Run]) -> None:
-    qrels, run = case
-    data, scores = columns(qrels, run)
-    split = data.splits["test"]
-    if not len(scores):
-        return
-    write_run(tmp_path / "run.txt", split, data, scores, "tag")
-    judged = per_query(qrels, read_run(tmp_path / "run.txt"), parse_metrics(METRICS))
-    for name, values in Evaluator(split, data.document_ids)(scores).items():
-        assert values == pytest.approx(judged[name], abs=1e-12), name
 
 
 @same_folder
@@ -59,22 +41,6 @@ def test_run_columns(tmp_path: Path) -> None:
         "q0 Q0 d2 1 2 knrm\nq0 Q0 d10 2 2 knrm\nq0 Q0 d1 3 0.5 knrm\nq1 Q0 é 1 0.100000001 knrm\n"
     )
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["run.txt"]
-
-
-def test_the_files_of_trials_share_one_order_of_ties(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is slow to find, and the search waits for a trial's files."""
-    run = {"q0": {"d1": 2.0, "d10": 2.0, "d2": 2.0}, "q1": {"d2": 0.1, "é": 0.1}}
-    data, scores = columns({"q0": {"d1": 1}, "q1": {"d2": 1}}, run)
-    judge = evaluator_of(data, data.splits["test"], 1)
-    monkeypatch.setattr(trec, "TrecOrder", lambda *_: pytest.fail("the order was made again"))
-    values = write_evaluated(tmp_path / "shared", "test", data, scores, "knrm", judge)
-    monkeypatch.undo()
-    write_run(tmp_path / "test.run.txt", data.splits["test"], data, scores, "knrm")
-    fresh = evaluator_of(data, data.splits["test"], 1)(scores)
-    write_per_query(tmp_path / "test.per_query.tsv", ["q0", "q1"], fresh)
-    assert values.keys() == fresh.keys()
-    for name in ("test.run.txt", "test.per_query.tsv"):
-        assert (tmp_path / "shared" / name).read_bytes() == (tmp_path / name).read_bytes()
 
 
 def test_a_run_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
