@@ -150,11 +150,6 @@ def test_a_training_of_adapters_resumes_exactly_and_is_saved_without_them(traine
         assert float(model(**inputs).logits) == pytest.approx(float(whole.score(dev)[0]), abs=1e-4)
 
 
-def test_the_same_seed_gives_the_same_adapters(trained: Encoder) -> None:
-    one, other = (trained.build(lora=LORA)[0].state_dict() for _ in range(2))
-    assert all(torch.equal(one[name], other[name]) for name in one)
-
-
 def test_targets_that_name_no_layer_are_an_error_that_lists_the_names(encoder: Encoder) -> None:
     run = encoder.run(lora={"rank": 2, "targets": ["q_proj", "nothing"]})
     linear = {
@@ -172,13 +167,6 @@ def test_targets_that_name_no_layer_are_an_error_that_lists_the_names(encoder: E
     module, _ = encoder.build(lora={"rank": 2, "targets": [target]})
     adapted = {name.split(".lora_")[0].rpartition(".")[2] for name, _ in module.named_parameters() if "lora_" in name}
     assert adapted == {target}
-
-
-def test_without_decay_the_groups_are_the_encoder_and_the_new_layers(encoder: Encoder) -> None:
-    module, _ = encoder.build()
-    groups = module.parameter_groups(0.5)
-    assert [len(group["params"]) for group in groups] == [len(list(module.encoder.parameters())), 2]
-    assert all(a is b for a, b in zip(groups[0]["params"], module.encoder.parameters(), strict=True))
 
 
 def test_rates_fall_from_the_last_layer_to_the_embeddings(encoder: Encoder) -> None:
@@ -202,10 +190,7 @@ def test_rates_fall_from_the_last_layer_to_the_embeddings(encoder: Encoder) -> N
     assert {*found.values()} == {0.25, 0.5, 1.0, 3.0}
 
 
-FROZEN = (0, 1, 2)
-
-
-@pytest.mark.parametrize("count", FROZEN)
+@pytest.mark.parametrize("count", [0, 1])
 def test_embeddings_and_the_first_layers_are_not_trained(count: int, encoder: Encoder) -> None:
     run = encoder.run(freeze=count)
     if encoder.kind == "albert":
@@ -232,7 +217,6 @@ def test_embeddings_and_the_first_layers_are_not_trained(count: int, encoder: En
 
 def test_what_frozen_layers_gave_is_not_computed_again_on_dev(trained: Encoder, tmp_path: Path) -> None:
     run, prepared = trained.run(freeze=1, passages="truncate"), trained.prepared()
-    layers: list[Any] = []
 
     def new() -> Training:
         training = make_training(run, prepared, device="cpu")
@@ -257,12 +241,9 @@ def test_what_frozen_layers_gave_is_not_computed_again_on_dev(trained: Encoder, 
 
 
 def test_freezing_more_than_there_is_is_an_error(trained: Encoder) -> None:
-    for name, count, told in (
-        ("bert", 3, "ranker.freeze: 3, and the model has 2 layers; at most 2"),
-        ("bi_encoder", 3, "ranker.freeze: 3, and the model has 2 layers; at most 2"),
-    ):
-        run = trained.run(name=name, freeze=count)
-        with pytest.raises(ConfigError, match=told):
+    for name in ("bert", "bi_encoder"):
+        run = trained.run(name=name, freeze=3)
+        with pytest.raises(ConfigError, match=r"ranker\.freeze: 3, and the model has 2 layers; at most 2"):
             training_notes(run, prepare(run, DATA))
     run = trained.run(name="bi_encoder", freeze=2)
     if trained.kind == "bert":

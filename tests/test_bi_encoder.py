@@ -1,4 +1,5 @@
-"""Bi-encoders: equal to sentence-transformers' both ways, each text encoded once, and trained by every loss."""
+"""Bi-encoders: saved for sentence-transformers, begun from its folders, each text encoded once. tests/test_zoo.py has
+the scores of every kind."""
 
 from __future__ import annotations
 
@@ -19,7 +20,6 @@ from trainables.core.errors import ConfigError
 from trainables.rankers import load_ranker, ranker_settings
 from trainables.rankers.ranker import DualEncoder, TextSide, Tokens
 from trainables.training.factory import load_saved
-from trainables.training.losses import LOSSES
 from trainables.training.prepared import prepare
 from trainables.training.saved_ranker import SavedRanker, write_ranker
 from trainables.training.trainer import Training
@@ -70,31 +70,6 @@ def our_vectors(ranker: SavedRanker, texts: list[str]) -> np.ndarray:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "pooling", "similarity"),
-    [
-        ("bert", "mean", "cosine"),
-        ("bert", "cls", "dot"),
-        ("roberta", "mean", "dot"),
-        ("modernbert", "mean", "cosine"),
-        ("distilbert", "cls", "cosine"),
-        ("deberta-v2", "mean", "cosine"),
-    ],
-)
-def test_sentence_transformers_gives_equal_vectors(kind: str, pooling: str, similarity: str, tmp_path: Path) -> None:
-    from sentence_transformers import SentenceTransformer
-
-    ranker = saved_ranker(tmp_path, kind, pooling=pooling, similarity=similarity)
-    theirs = SentenceTransformer(str(tmp_path / "ranker"))
-    texts = [*QUERIES, *TEXTS[:5]]
-    vectors = theirs.encode(texts)
-    assert our_vectors(ranker, texts) == pytest.approx(vectors, abs=1e-4)
-    scores = theirs.similarity(vectors[:3], vectors[3:]).numpy()
-    assert ranker.score(QUERIES, TEXTS[:5], *EVERY, precision="fp32").reshape(3, 5) == pytest.approx(scores, abs=1e-4)
-    assert scores.std() > 0.01
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("more", [{}, {"in_batch_negatives": True, "loss": "softmax"}, {"micro_batch": 2}])
 def test_prompts_lengths_dimensions_and_adapters_are_trained_and_saved(more: dict[str, Any], tmp_path: Path) -> None:
     from sentence_transformers import SentenceTransformer
@@ -134,32 +109,6 @@ def test_more_dimensions_than_a_vector_has_are_an_error(tmp_path: Path) -> None:
         saved_ranker(tmp_path, "bert", dimensions=33)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("normalised", [True, False])
-def test_a_sentence_transformer_of_others_is_loaded_and_trained_further(normalised: bool, tmp_path: Path) -> None:
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer import modules
-
-    save_encoder("bert", tmp_path / "encoder")
-    transformer = modules.Transformer(str(tmp_path / "encoder"), max_seq_length=MAX_LENGTH)
-    parts = [transformer, modules.Pooling(32, "cls"), *([modules.Normalize()] if normalised else [])]
-    theirs = SentenceTransformer(modules=parts, similarity_fn_name=None if normalised else "dot")
-    theirs.save_pretrained(str(tmp_path / "theirs"))
-    ranker = load(tmp_path / "theirs")
-    assert ranker.run.training.max_length == MAX_LENGTH
-    assert our_vectors(ranker, QUERIES) == pytest.approx(theirs.encode(QUERIES), abs=1e-4)
-    keys = {"name": "bi_encoder", "model": str(tmp_path / "theirs"), "pooling": "cls"}
-    run = TrainingRun.model_validate({"ranker": keys, "training": {"max_length": MAX_LENGTH}})
-    training = Training(run, prepare(run, tiny_data(queries=4)), device="cpu")
-    started = dict(training.module.named_parameters())
-    assert all(torch.equal(weight, started[name]) for name, weight in ranker.module.named_parameters())
-    with pytest.raises(
-        ConfigError, match=r"ranker\.pooling: 'mean', but .* was trained with cls; cls, or leave it out"
-    ):
-        wrong = TrainingRun.model_validate({"ranker": keys | {"pooling": "mean"}, "training": {"max_length": 16}})
-        Training(wrong, prepare(wrong, tiny_data(queries=4)), device="cpu")
-
-
 def test_an_encoder_in_a_folder_of_its_own_is_found(tmp_path: Path) -> None:
     """As versions of sentence-transformers before 2 wrote it."""
     ranker = saved_ranker(tmp_path, "bert")
@@ -197,20 +146,6 @@ def test_models_with_other_parts_are_refused(name: str, change: dict[str, Any], 
         load_saved(folder)
 
 
-def test_pairs_to_classify_are_refused() -> None:
-    bi_encoder, settings = load_ranker("bi_encoder"), ranker_settings({"name": "bi_encoder", "vocabulary_size": 300})
-    text = bi_encoder.prepare(tiny_data(queries=4), settings, seed=0)
-    with pytest.raises(ConfigError, match=r"ranker\.name: .* pairs to classify; bert"):
-        bi_encoder.build(text, settings, MAX_LENGTH, outputs=3)
-
-
-def test_settings_of_other_rankers_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"ranker\.similarity: .*unknown"):
-        validated({"ranker": {"name": "bert", "similarity": "dot"}})
-    with pytest.raises(ConfigError, match=r"ranker\.head: .*unknown"):
-        validated({"ranker": {"name": "bi_encoder", "head": "cls"}})
-
-
 def test_evaluation_encodes_each_text_once(data, monkeypatch: pytest.MonkeyPatch) -> None:
     training = start(make_run("bi_encoder", training={"precision": "fp32"}), data)
     module, dev = training.module, data.splits["dev"]
@@ -229,21 +164,6 @@ def test_evaluation_encodes_each_text_once(data, monkeypatch: pytest.MonkeyPatch
     with torch.no_grad():
         inputs = module.collate(text.queries, text.documents, dev.query[dev.owner], dev.document)
         assert scores == pytest.approx(module(**inputs).numpy(), abs=1e-5)
-
-
-@pytest.mark.parametrize("loss", [name for name, loss in LOSSES.items() if loss.kind != "classification"])
-def test_it_trains_with_every_loss(loss: str, data) -> None:
-    ranker = {"name": "bi_encoder", "vocabulary_size": 300, "similarity": "dot" if loss == "mse" else "cosine"}
-    keys = {"loss": loss, "negatives": 2, "max_iterations": 1, "batches_per_iteration": 2}
-    run = make_run("bi_encoder", training=keys).model_copy(update={"ranker": ranker_settings(ranker).model_dump()})
-    prepared = prepare(run, data)
-    if run.training.reads_teacher:
-        train = data.splits["train"]
-        prepared = type(prepared)(data, prepared.text, {"teacher": train.grade.astype(np.float32)})
-    training = Training(run, prepared, device="cpu")
-    before = [parameter.detach().clone() for parameter in training.module.parameters()]
-    assert np.isfinite(training.iterate()["train_loss"])
-    assert not all(map(torch.equal, before, training.module.parameters()))
 
 
 @pytest.mark.parametrize(("loss", "tempered"), [("softmax", True), ("pairwise", False)])

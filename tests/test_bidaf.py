@@ -1,4 +1,4 @@
-"""BiDAF-T: shapes, characters, and the parts against their definitions."""
+"""BiDAF-T: its size, its characters, and what its two references learn. tests/test_rankers.py has its scores."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from trainables.extras.bidaf_t import (
     UNKNOWN_CHARACTER,
     BidafT,
     BidafTModule,
-    BiLstm,
-    CharacterWords,
     alphabet_of,
     word_characters,
 )
@@ -77,37 +75,6 @@ def test_a_large_alphabet_fits() -> None:
     assert rows.tolist() == [FIRST_CHARACTER + 36 + number for number in range(300)]
 
 
-def test_padded_characters_change_no_vector_of_a_word() -> None:
-    torch.manual_seed(0)
-    words = CharacterWords(alphabet=36)
-    characters = torch.tensor([[5, 6, 7, 0, 0, 0, 0, 0, 0], [5, 6, 7, 8, 9, 10, 11, 12, 13]])
-    both = words(characters)
-    assert both.shape == (2, 100) and (both >= 0).all()
-    torch.testing.assert_close(words(characters[:1, :3]), both[:1])
-    assert not words(torch.zeros(1, 4, dtype=torch.long)).any()
-
-
-def test_states_are_those_of_a_bidirectional_lstm_over_the_bare_sequences() -> None:
-    torch.manual_seed(0)
-    ours, lengths = BiLstm(6, 4), [5, 2, 1]
-    theirs = torch.nn.LSTM(6, 4, batch_first=True, bidirectional=True)
-    theirs.load_state_dict(
-        dict(ours.forwards.state_dict())
-        | {f"{name}_reverse": value for name, value in ours.backwards.state_dict().items()}
-    )
-    x, mask = torch.randn(3, 5, 6), torch.arange(5) < torch.tensor(lengths)[:, None]
-    states = ours(x, mask)
-    for row, length in enumerate(lengths):
-        torch.testing.assert_close(states[row, :length], theirs(x[row : row + 1, :length])[0][0])
-        assert not states[row, length:].any()
-
-
-def test_the_references_differ_in_scores_and_in_nothing_trained() -> None:
-    (paper, inputs), (study, _) = made(), made("study")
-    assert {name: p.shape for name, p in paper.named_parameters()} == {n: p.shape for n, p in study.named_parameters()}
-    assert not torch.allclose(paper(**inputs), study(**inputs))
-
-
 def test_in_the_study_s_way_the_document_s_own_weights_learn_nothing() -> None:
     """Softmax over the query cancels what is the same for all its words: the first third of Eq. 1's vector."""
     cases: list[tuple[Literal["paper", "study"], bool]] = [("paper", True), ("study", False)]
@@ -117,19 +84,3 @@ def test_in_the_study_s_way_the_document_s_own_weights_learn_nothing() -> None:
         gradient = module.attention.weight.grad
         assert gradient is not None and gradient[1:].abs().max() > 1e-6
         assert (gradient[0].abs().max() > 1e-6) == learns
-
-
-def test_a_batch_holds_every_word_and_query_once() -> None:
-    module, inputs = made()
-    assert len(inputs["words"].unique()) == len(inputs["words"])
-    assert inputs["query"].shape[0] == 4 and inputs["query_of"].shape == inputs["document"].shape[:1]
-    assert inputs["characters"].shape[0] == len(inputs["words"])
-    assert module(**inputs).shape == inputs["query_of"].shape
-
-
-def test_class_logits_come_from_the_same_layers() -> None:
-    ranker, data = BidafT(), tiny_data(queries=3)
-    text = ranker.prepare(data, SMALL, seed=0)
-    module = ranker.build(text, SMALL, 32, outputs=3)
-    rows = np.arange(3), np.arange(3)
-    assert module(**module.collate(text.queries, text.documents, *rows)).shape == (3, 3)

@@ -93,10 +93,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield path
 
 
-def make_run(folder: Path, max_length: int = MAX_LENGTH, **ranker: Any) -> TrainingRun:
+def make_run(folder: Path, **ranker: Any) -> TrainingRun:
     training = {"max_iterations": 2, "batches_per_iteration": 2, "batch_size": 4, "lr": 0.01, "precision": "fp32"}
     ranker = {"name": "decoder", "model": str(folder), **ranker}
-    return validated({"ranker": ranker, "training": training | {"max_length": max_length}})
+    return validated({"ranker": ranker, "training": training | {"max_length": MAX_LENGTH}})
 
 
 def prepared_of(folder: Path) -> PreparedData:
@@ -192,23 +192,6 @@ def seq_cls_scores(folder: Path, split: Any) -> np.ndarray:
         return model(**tokenizer(texts, padding=True, return_tensors="pt")).logits[:, 0].numpy()
 
 
-@pytest.mark.slow
-def test_sentence_transformers_gives_equal_scores_to_pairs(folder: Path, tmp_path: Path) -> None:
-    from sentence_transformers import CrossEncoder
-
-    training = make_training(make_run(folder), prepared_of(folder), device="cpu")
-    assert isinstance(training, Training)
-    training.iterate()
-    training.save_ranker(tmp_path / "ranker")
-    cross_encoder = CrossEncoder(str(tmp_path / "ranker"), device="cpu")
-    split = training.dev
-    pairs = [
-        (DATA.query_text(int(query)), DATA.documents[int(document)])
-        for query, document in zip(split.query[split.owner], split.document, strict=True)
-    ]
-    np.testing.assert_allclose(cross_encoder.predict(pairs), training.score(split), atol=1e-4)
-
-
 def test_rates_fall_from_layer_to_layer(folder: Path) -> None:
     module, _ = build(folder, layer_decay=0.5, head_lr=3.0)
     rates = {id(p): group["lr"] for group in module.parameter_groups(1.0) for p in group["params"]}
@@ -242,8 +225,6 @@ def test_what_does_not_fit_is_known_before_data_is_read(folder: Path, console: C
 
 
 def test_what_does_not_fit_is_an_error(folder: Path) -> None:
-    with pytest.raises(ConfigError, match=r"training\.max_length: 64 tokens, and the prompt alone has \d+; at least"):
-        make_training(make_run(folder, max_length=64), prepared_of(folder), device="cpu")
     with pytest.raises(ConfigError, match=r"ranker\.name: decoder says yes or no, and the data has classes"):
         DECODER.build(prepared_of(folder).text, ranker_settings(make_run(folder).ranker), MAX_LENGTH, 3)
     run = make_run(folder, lora={"rank": 2, "targets": ["query"]})

@@ -1,4 +1,5 @@
-"""Encoders of all kinds under the bert ranker: each reads its own pair format and scores as its plain model does."""
+"""Encoders of all kinds under the bert ranker: each scores as its plain model does. tests/test_classifier_folder.py has
+pairs as their tokenizers lay them out, tests/test_zoo.py padding and batches."""
 
 from __future__ import annotations
 
@@ -56,19 +57,6 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         return Folder(request.param, path, tokenizer, settings, BERT.prepare(DATA, settings, seed=0))
 
 
-def test_pairs_are_laid_out_as_the_tokenizer_does(folder: Folder) -> None:
-    inputs = folder.build().padded(*folder.rows)
-    texts = [[DATA.query_text(int(q)) for q in QUERIES], [DATA.documents[int(d)] for d in DOCUMENTS]]
-    options = {"padding": True, "truncation": "longest_first", "max_length": MAX_LENGTH, "return_tensors": "pt"}
-    expected = folder.tokenizer(*texts, **options)
-    assert torch.equal(inputs["input_ids"], expected["input_ids"])
-    assert torch.equal(inputs["attention_mask"], expected["attention_mask"].bool())
-    if "token_type_ids" in inputs:
-        segments = expected.get("token_type_ids", torch.zeros_like(expected["input_ids"]))  # not all give them
-        segments = segments * expected["attention_mask"]  # those of padding do not matter
-        assert torch.equal(inputs["token_type_ids"], segments)
-
-
 def test_scores_and_gradients_are_those_of_the_plain_model(folder: Folder) -> None:
     module = folder.build(dropout=0.0).double().eval()
     plain = transformers.AutoModel.from_pretrained(folder.path, dtype=torch.float64).eval()
@@ -91,16 +79,6 @@ def test_the_last_layer_computes_cls_alone_where_it_can(folder: Folder) -> None:
     found = module.encoder(**inputs).last_hidden_state.shape[:2]
     assert module.packs is (places is not None) is (folder.kind in PACKED)
     assert found == ((1, len(QUERIES)) if folder.kind in CLS_ALONE else inputs["input_ids"].shape)
-
-
-def test_neither_padding_nor_the_batch_changes_a_score(folder: Folder) -> None:
-    module = folder.build().eval()
-    rows = folder.rows[:2]
-    assert len(np.unique(folder.text.documents.lengths)) > 1
-    with torch.no_grad():
-        together = module(**module.collate(*rows, QUERIES, DOCUMENTS))
-        alone = [module(**module.collate(*rows, QUERIES[[i]], DOCUMENTS[[i]])) for i in range(len(QUERIES))]
-    torch.testing.assert_close(together, torch.cat(alone), rtol=1e-4, atol=1e-5)
 
 
 def test_bf16_changes_scores_little(folder: Folder) -> None:

@@ -11,8 +11,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from transformers import BertConfig, BertModel
 
 from tests.support.gradients import with_gradients
 from trainables.rankers.fast import packing
@@ -141,45 +139,3 @@ def test_in_a_sliding_window_padding_spreads_nothing(
 
 def test_a_batch_of_one_length_is_one_group_without_padding() -> None:
     assert pack(padded([6, 6, 6]), group_cost=32, first_position=0)["groups"] == (Group(3, 6, padded=False),)
-
-
-VIEWS = {"view", "_unsafe_view", "transpose", "t", "split_with_sizes", "select", "expand", "detach", "alias"}
-VIEWS |= {"squeeze", "unsqueeze", "slice"}
-
-
-class Operations(TorchDispatchMode):
-    """Counts the operations that a device would be asked for: all but mere views."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.count += func.overloadpacket.__name__ not in VIEWS
-        return func(*args, **(kwargs or {}))
-
-
-def operations(lengths: list[int], packed: bool) -> int:
-    """Of a forward and backward pass of a small BERT on the meta device."""
-    config = BertConfig(vocab_size=1000, hidden_size=16, num_hidden_layers=3, num_attention_heads=2)
-    with torch.device("meta"):
-        encoder = BertModel(config, add_pooling_layer=False).train()
-    inputs: dict[str, Any] = padded(lengths)
-    if packed:
-        packing.pack_encoder(encoder)
-        inputs = pack(inputs, group_cost=10**6, first_position=0)
-        del inputs["packed_index"]
-    else:
-        encoder.set_attn_implementation("sdpa")
-        inputs["attention_mask"] = inputs["attention_mask"][:, None, None].expand(-1, 1, max(lengths), -1)
-    there = {name: value.to("meta") if torch.is_tensor(value) else value for name, value in inputs.items()}
-    with Operations() as counted:
-        encoder(**there).last_hidden_state.sum().backward()
-    return counted.count
-
-
-@pytest.mark.parametrize("lengths", [[7, 7, 7], [3, 7, 5]])
-def test_one_group_asks_a_device_for_no_more_than_padding_does(lengths: list[int]) -> None:
-    """On a GPU, the time of small batches is the time it takes to launch operations."""
-    packed, plain = operations(lengths, packed=True), operations(lengths, packed=False)
-    assert packed <= 1.05 * plain
