@@ -1,4 +1,5 @@
-"""LambdaMART and the curricula of Ferro et al. (2018): trees against LightGBM's own, subsets, resuming."""
+"""LambdaMART and the curricula of Ferro et al. (2018): trees against LightGBM's own, resuming, first stages that are
+grown once, subsets."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import lightgbm as lgb
 import numpy as np
 import pytest
 import torch
@@ -134,19 +136,6 @@ def test_the_loss_is_told_of_some_queries_of_large_data(data: RankingData) -> No
     split = data.splits["train"]
     some = drawn_queries(split, 10)
     assert len(some) == 10 and drawn_queries(split, 40) is split
-    for place, query in enumerate(some.query):
-        at = int(np.flatnonzero(split.query == query)[0])
-        of, own = slice(*split.offsets[at : at + 2]), slice(*some.offsets[place : place + 2])
-        np.testing.assert_array_equal(some.document[own], split.document[of])
-        judged, kept = slice(*split.judged_offsets[at : at + 2]), slice(*some.judged_offsets[place : place + 2])
-        np.testing.assert_array_equal(some.judged_grade[kept], split.judged_grade[judged])
-
-
-def test_the_ranker_learns(data: RankingData) -> None:
-    training = trained(tree_run(10), data)
-    dev = data.splits["dev"]
-    chance = Evaluator(dev, data.document_ids)(np.zeros(len(dev.document), np.float32), ["ndcg@10"])["ndcg@10"].mean()
-    assert training.best_value > chance + 0.2
 
 
 # -- going on --------------------------------------------------------------------------------------------------------
@@ -259,14 +248,81 @@ def test_trees_behind_a_stage_that_could_split_no_further_are_scored(tmp_path: P
     assert best == max(values) == training.best_value
 
 
+# -- what trainings that begin alike share ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+@pytest.fixture
+def grown(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many rounds each call asks LightGBM for."""
+    asked: list[int] = []
+    train, update = lgb.train, lgb.Booster.update
+
+    def counted_train(params: Any, data: Any, rounds: int, **keys: Any) -> lgb.Booster:
+        asked.append(rounds)
+        with monkeypatch.context() as inside:
+            inside.setattr(lgb.Booster, "update", update)
+            return train(params, data, rounds, **keys)
+
+    def counted_update(booster: lgb.Booster) -> bool:
+        asked.append(1)
+        return update(booster)
+
+    monkeypatch.setattr("lightgbm.train", counted_train)
+    monkeypatch.setattr(lgb.Booster, "update", counted_update)
+    return asked
+
+
+def test_switch_points_share_one_first_stage(own_cache: None, grown: list[int], data: RankingData) -> None:
+    order = (12, 16, 8)  # one that goes on, and one that is there
+    runs = [tree_run(objective_switch="mse", switch=switch) for switch in order]
+    shared = [trained(run, data, share=True) for run in runs]
+    assert sum(grown) == max(order) + sum(TREES * ITERATIONS - switch for switch in order)
+    for run, training in zip(runs, shared, strict=True):
+        assert_same_trees(training, trained(run, data).booster, data)
+
+
+def test_a_subset_and_plain_training_are_shared_too(own_cache: None, grown: list[int], data: RankingData) -> None:
+    for switch in (8, 12):
+        trained(tree_run(subset="relevant_count", switch=switch), data, share=True)
+    assert sum(grown) == 12 + 12 + 8
+    grown.clear()
+    plain = trained(tree_run(), data, share=True)
+    longer = trained(tree_run(ITERATIONS + 1), data, share=True)
+    assert sum(grown) == TREES * (ITERATIONS + 1)
+    assert_same_trees(longer, trained(tree_run(ITERATIONS + 1), data).booster, data)
+    assert_same_trees(trained(tree_run(), data, share=True), plain.booster, data)
+
+
+def test_other_trees_are_not_shared(own_cache: None, grown: list[int], data: RankingData) -> None:
+    first = {"objective_switch": "mse", "switch": 8}
+    trained(tree_run(2, **first), data, share=True)
+    grown.clear()
+    others = [
+        (tree_run(2, {"leaves": 5}, **first), data),
+        (tree_run(2, **first | {"subset": "label_extremes"}), data),
+        (tree_run(2, subset="label_extremes", switch=8), data),
+        (tree_run(2, **first), letor_data(seed=1)),
+    ]
+    for run, other in others:
+        trained(run, other, share=True)
+    assert sum(grown) == len(others) * 8
+
+
+def test_seeds_share_trees_that_are_not_sampled_alone(data: RankingData) -> None:
+    def key(seed: int, trees: int = TREES, **ranker: float) -> str:
+        run = tree_run(ranker={"trees_per_iteration": trees} | ranker, objective_switch="mse", switch=4)
+        return TreeTraining(run.model_copy(update={"seed": seed}), prepared_of(data))._prefix_key()
+
+    assert key(1) == key(2) == key(1, trees=2)
+    assert len({key(1, bagging_fraction=0.6), key(2, bagging_fraction=0.6), key(1, 2, bagging_fraction=0.6)}) == 3
+
+
 # -- subsets ---------------------------------------------------------------------------------------------------------
-
-
-def test_label_extremes_keeps_the_lowest_and_the_highest(data: RankingData) -> None:
-    split = data.splits["train"]
-    rows = stages(tree_run(subset="label_extremes", switch=4), data, split)[0].rows
-    assert set(split.grade[rows]) == {0, 4}
-    assert len(rows) == ((split.grade == 0) | (split.grade == 4)).sum()
 
 
 def test_relevant_count_keeps_the_queries_with_most(data: RankingData) -> None:
