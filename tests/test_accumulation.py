@@ -14,7 +14,6 @@ from torch import Tensor
 from tests.support.builders import tiny_data
 from tests.support.training_runs import start_without_dropout
 from trainables.config.keys import TrainingRun
-from trainables.core.cache import digest_of
 from trainables.core.errors import WorkFailed
 from trainables.ranker_trainable import RankerTrainable
 from trainables.rankers.bert import Bert
@@ -22,7 +21,6 @@ from trainables.rankers.ranker import RankerModule
 from trainables.training.accumulation import Accumulation
 from trainables.training.memory import Lack, attempt, enough_memory
 from trainables.training.prepared import PreparedData, prepare
-from trainables.training.pretrained import trained_once
 from trainables.training.trainer import Training
 from tune_cl.run_training import _train
 
@@ -154,15 +152,6 @@ def test_a_single_training_says_that_memory_lacks(
     assert capsys.readouterr().err.count(f"note: {TOLD}") == 1
 
 
-def test_a_teacher_or_a_pretraining_says_that_memory_lacks(
-    prepared: PreparedData, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    training, _ = on_small_device(make_run(), prepared, room=4)
-    monkeypatch.setattr("trainables.training.saves.resumed_or_new", lambda make, state, tell: training)
-    trained_once("teacher", digest_of("small"), "training", make_run(), prepared, lambda training, folder: None)
-    assert training.finished and capsys.readouterr().err.count(f"note: {TOLD}") == 1
-
-
 def test_where_not_even_one_sample_fits_the_work_fails(prepared: PreparedData) -> None:
     training, _ = on_small_device(make_run(), prepared, room=1)
     told = r"one sample's gradient does not fit in the memory of cpu \(tried to allocate 1 PiB\); a smaller train"
@@ -239,10 +228,3 @@ def test_where_the_ranker_or_its_moments_do_not_fit_the_work_fails(
     monkeypatch.setattr(Bert, "build", lambda *_: SmallDevice(training.module, 1))
     with pytest.raises(WorkFailed, match=message):
         Training(make_run(), prepared, device="cpu")
-
-
-def test_nothing_to_score_is_no_work(prepared: PreparedData) -> None:
-    training = Training(make_run(), prepared, device="cpu")
-    none = np.empty(0, np.int64)
-    scores = training.scorer.pairs(prepared.text.queries, prepared.text.documents, none, none)
-    assert scores.shape == (0,) and scores.dtype == np.float32

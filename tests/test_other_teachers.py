@@ -133,28 +133,6 @@ def test_early_teachers_are_the_beginnings_of_whole_trainings_with_seeds_in_a_ro
     assert np.array_equal(scores, np.stack(expected))
 
 
-def test_early_teachers_score_no_iteration_that_nothing_reads(
-    data: RankingData, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also after a kill between the last iteration and its scores."""
-    write, scored = other_teachers._score, []
-
-    def killed(training: Training, *rest: Any) -> None:
-        scored.append(training.iteration)
-        if len(scored) == 1:
-            raise KeyboardInterrupt
-        write(training, *rest)
-
-    monkeypatch.setattr(other_teachers, "_score", killed)
-    monkeypatch.setattr(other_teachers, "EARLY_TEACHERS", 1)
-    monkeypatch.setattr(other_teachers, "EARLY_ITERATIONS", 3)
-    run, train = make_run(), required_split(data, "train")
-    with pytest.raises(KeyboardInterrupt):
-        early_teachers(run, data, train)
-    scores = early_teachers(run, data, train)
-    assert scored == [3, 3] and np.array_equal(scores, np.stack([list(by_hand(data))[2]]))
-
-
 def test_a_killed_teacher_goes_on_with_the_scores_that_it_had(
     data: RankingData, monkeypatch: pytest.MonkeyPatch
 ) -> None:

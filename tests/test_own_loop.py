@@ -17,9 +17,6 @@ import tune_cl
 from tests.support.builders import tiny_data
 from tests.support.encoder_folders import save_encoder
 from tests.support.trec_folder import write_trec_folder
-from trainables.training.prepared import prepare
-from trainables.training.trainer import Training
-from tune_cl.experiment.load import load_training_run
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/how-to/own-loop.md"
 BLOCK = re.compile(r'^```python title="([\w-]+)"\n(.*?)^```', re.MULTILINE | re.DOTALL)
@@ -48,13 +45,6 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     names["difficulty"] = names["difficulty"] + np.arange(len(names["rows"])) / 1000
     exec(block("curriculum"), names)
     return names
-
-
-def test_a_loop_takes_ten_lines_at_most_beside_the_users_own() -> None:
-    own = {"pytorch": 4, "transformers": 1, "cross-encoder": 1, "sentence-transformer": 1}  # loss, optimiser, trainer
-    for title, users in own.items():
-        lines = [line for line in BLOCKS[title].splitlines() if line.strip()]
-        assert len(lines) - users + 1 <= 10 + (title == "transformers"), title  # 1: the curriculum itself
 
 
 def test_instances_and_their_difficulty_belong_together(page: dict[str, Any]) -> None:
@@ -197,49 +187,3 @@ def test_a_trainer_gets_the_batches_of_the_curriculum_also_after_a_stop(
     theirs = dict(resumed.model.named_parameters())
     for name, weight in trainer.model.named_parameters():
         assert torch.allclose(weight, theirs[name], atol=1e-6), name
-
-
-@pytest.mark.slow
-def test_their_cross_encoder_sees_the_samples_of_ours_in_the_same_order(
-    page: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names = page | cross_encoder(page, tmp_path / "model")
-    names["difficulty"] = tune_cl.difficulty("mydata", "bm25_std", overrides=names["every"])
-    exec(block("curriculum"), names)
-    exec(block("cross-encoder"), names)
-    theirs: list[Any] = []
-    names["loss"].register_forward_pre_hook(lambda _, args: theirs.append(list(zip(*args[0], strict=True))))
-    their_weights = noted(names["loss"], "weigh", monkeypatch)
-    names["trainer"].train()
-
-    curriculum = {"scoring": "bm25_std", "pacing": "root", "n": 2, "T": 0.5, "weighting": "difficulty", "m": 4}
-    training = {"batch_size": BATCH, "max_iterations": STEPS // 2, "batches_per_iteration": 2}
-    training |= {"max_length": 48}
-    keys = {f"curriculum.{key}": value for key, value in curriculum.items()}
-    keys |= {f"training.{key}": value for key, value in training.items()} | {"ranker.model": str(tmp_path / "model")}
-    run = load_training_run(None, names["every"] | keys, "mydata", "bert")
-    ours = Training(run, prepare(run), device="cpu")
-    ours.batcher.window = 1
-    our_weights = noted(ours.curriculum, "weigher", monkeypatch)
-    steps: list[Any] = []
-    step = ours._step
-    monkeypatch.setattr(ours, "_step", lambda at, batch: (steps.append(batch.instance), step(at, batch))[1])
-    for _ in range(STEPS // 2):
-        ours.iterate()
-
-    texts = [tuple(row) for row in page["rows"][["query", "document"]].to_numpy().tolist()]
-    assert theirs == [[texts[row] for row in rows] for rows in steps] and len(theirs) == STEPS
-    assert np.allclose(their_weights, our_weights, atol=1e-6) and np.min(our_weights) < 0.5
-
-
-def noted(owner: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
-    """What a callable attribute returns from now on."""
-    results: list[np.ndarray] = []
-    function = getattr(owner, name)
-
-    def call(*arguments: Any) -> np.ndarray:
-        results.append(function(*arguments))
-        return results[-1]
-
-    monkeypatch.setattr(owner, name, call)
-    return results

@@ -45,12 +45,6 @@ __all__ = ["unload"]
 # -- the examples ------------------------------------------------------------------------------------------------------
 
 
-def test_examples_are_short_and_complete() -> None:
-    files = sorted(EXAMPLES.glob("*.py"))
-    assert len(files) == 6
-    assert [path.name for path in files if len(path.read_text().splitlines()) > 40] == []
-
-
 def test_the_examples_keep_the_contracts(tmp_path: Path) -> None:
     load_plugins(map(str, EXAMPLES.glob("*.py")))
     check_scoring("unshared_words")

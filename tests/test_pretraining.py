@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from tests.support.builders import tiny_data
-from tests.support.data_folders import squad_files, wikiqa_files, write_folder
+from tests.support.data_folders import wikiqa_files, write_folder
+from tests.support.resumed import resumes_exactly
 from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun
 from trainables.config.rules import validated
@@ -22,12 +23,11 @@ from trainables.data.columns import RankingData
 from trainables.data.combine import joined, some_queries
 from trainables.data.settings import DataConfig
 from trainables.evaluation.per_query import evaluator_of
-from trainables.training import checkpoint
 from trainables.training import pretrained as once
 from trainables.training.checkpoint import trained_state
 from trainables.training.factory import make_training
 from trainables.training.prepared import PreparedData, joint_text, load_pretrain_data, prepare, prepared_key, ranker_of
-from trainables.training.pretrained import WEIGHTS, pretraining_run, with_start
+from trainables.training.pretrained import pretraining_run
 from trainables.training.trainer import Training
 from tune_cl.experiment.load import build
 from tune_cl.ray.shared_data import completed, untrained
@@ -123,16 +123,12 @@ def test_the_pretraining_is_plain_and_has_keys_of_its_own(source: Path) -> None:
     assert pretraining_run(make_run(source, pretrain_lr=5e-3)) == pretraining_run(make_run(source))
 
 
-@pytest.mark.parametrize("ranker", sorted(SMALL))
 def test_a_training_starts_from_what_was_learned_on_related_data(
-    ranker: str, data: RankingData, source: Path, trained: list[TrainingRun]
+    data: RankingData, source: Path, trained: list[TrainingRun]
 ) -> None:
-    lr = {"bert": 1e-3, "bidaf_t": 3e-3}.get(ranker, 1e-2)
-    iterations = {"bidaf_t": 12}.get(ranker, 6)
-    keys = {"pretrain_lr": lr, "pretrain_iterations": iterations, "batches_per_iteration": 24, "patience": 20}
-    run = make_run(source, ranker, **keys)
+    run = make_run(source, pretrain_lr=1e-2, pretrain_iterations=6, batches_per_iteration=24, patience=20)
     started = training_of(run, data)
-    fresh = Training(validated(make_run(None, ranker).model_dump()), started.prepared, device="cpu")
+    fresh = Training(make_run(None), started.prepared, device="cpu")
     before, after = trained_state(fresh.module), trained_state(started.module)
     assert before.keys() == after.keys()
     assert any(not torch.equal(before[name], after[name]) for name in before)
@@ -166,38 +162,11 @@ def test_equal_settings_train_once_and_other_seeds_of_trials_share_the_start(
     assert not torch.equal(trained_state(first.module)["score.weight"], trained_state(other.module)["score.weight"])
 
 
-def test_the_weights_are_written_once_where_they_are_trained(
-    data: RankingData, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A BERT-base's are 440 MB."""
-    written: list[Path] = []
-
-    def save_arrays(arrays: dict[str, np.ndarray], path: Path) -> None:
-        written.append(path)
-        save(arrays, path)
-
-    save = checkpoint.save_arrays
-    monkeypatch.setattr(checkpoint, "save_arrays", save_arrays)
-    training_of(make_run(source, pretrain_seed=12), data)
-    assert [path.name for path in written].count(WEIGHTS) == 1
-
-
 def test_a_resumed_training_gives_the_numbers_of_an_unbroken_one(
     data: RankingData, source: Path, tmp_path: Path
 ) -> None:
-    run = make_run(source, max_iterations=3)
-    whole = training_of(run, data)
-    whole.iterate()
-    whole.save(tmp_path)
-    rest = [whole.iterate() for _ in range(2)]
-    resumed = training_of(run, data)
-    assert resumed.same_run(tmp_path)
-    resumed.load(tmp_path)
-    for expected in rest:
-        got = resumed.iterate()
-        assert {k: v for k, v in got.items() if k in ("train_loss", "dev_map")} == {
-            k: v for k, v in expected.items() if k in ("train_loss", "dev_map")
-        }
+    run = make_run(source)
+    resumes_exactly(lambda: training_of(run, data), tmp_path / "state")
 
 
 def test_a_state_with_other_pretraining_data_is_another_training(
@@ -240,15 +209,6 @@ def test_the_trials_of_a_search_share_one_start_a_ranker(
     assert len(trained) == 1
 
 
-def test_a_start_is_trained_under_the_keys_of_the_baseline(
-    data: RankingData, source: Path, trained: list[TrainingRun]
-) -> None:
-    baseline, trial = make_run(source, lr=2e-3), make_run(source, lr=3e-3)
-    made = with_start(baseline, trial, PreparedData(data, prepare(trial, data).text))
-    assert [run.training.lr for run in trained] == [2e-3]
-    assert made.start is not None and set(made.start) == set(trained_state(Training(trial, made, "cpu").module))
-
-
 def test_keys_are_in_force_with_data_to_pretrain_on_only(source: Path) -> None:
     keys = {"data", "iterations", "lr", "relevance_level", "seed"}
     names = {f"training.pretrain_{key}" for key in keys}
@@ -277,15 +237,6 @@ def test_data_without_a_training_split_is_divided(data: RankingData, tmp_path: P
     other = load_pretrain_data(make_run(folder), data)
     assert {name: len(split) for name, split in other.splits.items()} == {"train": 18, "dev": 2}
     assert sorted([*other.splits["train"].query, *other.splits["dev"].query]) == list(range(20))
-
-
-def test_given_splits_are_kept(data: RankingData, tmp_path: Path) -> None:
-    folder = write_folder(tmp_path, squad_files())
-    whole = load_data(DataConfig(source=str(folder)))
-    other = load_pretrain_data(make_run(folder), data)
-    for name, split in other.splits.items():
-        np.testing.assert_array_equal(split.query, whole.splits[name].query)
-    assert set(other.splits) == {"train", "dev"}
 
 
 @pytest.mark.parametrize(

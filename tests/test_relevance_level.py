@@ -29,7 +29,6 @@ from trainables.curriculum.subset import SUBSETS, Labelled
 from trainables.data.columns import RankingData
 from trainables.data.instances import make_instances
 from trainables.evaluation.metrics import Evaluator
-from trainables.evaluation.per_query import evaluator_of
 from trainables.evaluation.runs import evaluate
 from trainables.evaluation.trec_files import read_per_query
 from trainables.extras.trees import TreeTraining, stages
@@ -70,13 +69,6 @@ def mean_at(level: int, data: RankingData, scores: np.ndarray) -> float:
 
 
 # -- judging ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_split_is_judged_by_the_level(graded: RankingData) -> None:
-    split = graded.splits["dev"]
-    scores = np.arange(len(split.grade), dtype=np.float32)
-    means = [float(evaluator_of(graded, split, level)(scores, ["map"])["map"].mean()) for level in (1, 2)]
-    assert means == [mean_at(level, graded, scores) for level in (1, 2)] and means[0] != means[1]
 
 
 def test_a_training_is_judged_by_the_level_on_dev_and_on_test(graded: RankingData) -> None:

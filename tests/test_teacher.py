@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.support.builders import tiny_data
+from tests.support.resumed import resumes_exactly
 from trainables.config.keys import CurriculumConfig, TrainingRun
 from trainables.config.rules import validated
 from trainables.core.errors import ConfigError, DataError
@@ -182,14 +183,7 @@ def test_every_loss_of_lists_trains_and_resumes_exactly(loss: str, data, trained
         return training
 
     run = by_teacher(loss)
-    whole, first, second = new(), new(), new()
-    numbers = [whole.iterate()["train_loss"] for _ in range(2)]
-    assert first.iterate()["train_loss"] == numbers[0]
-    state = tmp_path / "state"
-    state.mkdir()
-    first.save(state)
-    second.load(state)
-    assert second.iterate()["train_loss"] == numbers[1]
+    resumes_exactly(new, tmp_path / "state")
     reads = LOSSES[loss].reads_teacher
     assert len(trained) == reads and (not reads or not trained[0].training.reads_teacher)
 
