@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,11 @@ import pytest
 
 from tests.support.builders import tiny_data
 from tests.support.encoder_folders import save_encoder
+from tests.support.scored_data import split_of
 from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import DataError
 from trainables.data import load_data
-from trainables.data.columns import NO_RANK, Split
 from trainables.data.instances import make_instances
 from trainables.training.checkpoint import save_iteration
 from trainables.training.prepared import files_of, prepare
@@ -68,22 +69,9 @@ def test_a_teacher_is_trained_anew_when_its_encoder_changes(
     assert trained == [True, False, True]
 
 
-def split_of(grades: list[int], ranks: list[int]) -> Split:
-    """One query and its candidates."""
-    ends = np.array([0, len(grades)], np.int64)
-    grade, rows = np.array(grades, np.int16), np.arange(len(grades), dtype=np.int32)
-    return Split(rows[:1], ends, rows, grade, np.array(ranks, np.int32), rows.astype(float), grade, ends)
-
-
 def test_the_highest_grade_is_not_its_own_negative() -> None:
-    made = make_instances(split_of([32767, 0, -1, 0], [1, 2, 3, 4]), True, "all", 1)
-    assert sorted(made.negative.tolist()) == [1, 2, 3]
-
-
-def test_negatives_come_from_the_run() -> None:
-    """A document of a lower grade that is a candidate only because it is relevant is not a negative."""
-    made = make_instances(split_of([2, 0, 1], [1, 2, NO_RANK]), True, "all", 2)
-    assert made.negative.tolist() == [1]
+    split = replace(split_of([4.0, 3.0, 2.0, 1.0]), grade=np.array([32767, 0, -1, 0], np.int16))
+    assert sorted(make_instances(split, True, "all", 1).negative.tolist()) == [1, 2, 3]
 
 
 def test_what_a_kill_left_of_a_save_goes_with_the_next(tmp_path: Path) -> None:
@@ -207,9 +195,3 @@ def test_a_training_does_not_go_on_with_another_file_of_vectors(
     capsys.readouterr()
     assert main(command) == 2
     assert capsys.readouterr().err.splitlines()[-1].startswith("error: --output: ")
-
-
-@pytest.mark.parametrize("negatives", [1, "all"])
-def test_negatives_of_single_documents_come_from_the_run(negatives: int | str) -> None:
-    made = make_instances(split_of([2, 0, 1], [1, 2, NO_RANK]), False, negatives, 2)
-    assert set(made.draw(np.arange(len(made)), np.random.default_rng(0))[1].tolist()) == {-1, 1}

@@ -7,7 +7,6 @@ import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +16,7 @@ import transformers
 from tests.support.builders import tiny_data
 from tests.support.encoder_folders import KINDS, save_encoder
 from tests.support.faults import flip_the_last_bit
+from tests.support.zoo import classifier
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError
 from trainables.rankers import load_ranker
@@ -157,26 +157,13 @@ def test_a_head_that_cannot_be_taken_is_the_users_to_mend(tmp_path: Path) -> Non
         module_of(Encoder("bert", tmp_path).run(head="pretrained"))
 
 
-def save_cross_encoder(kind: str, folder: Path, labels: int, **config: object) -> None:
-    """A cross-encoder as other programs write it."""
-    save_encoder(kind, folder)
-    fields = transformers.AutoConfig.from_pretrained(folder, num_labels=labels)
-    for key, value in config.items():
-        setattr(fields, key, value)
-    torch.manual_seed(5)
-    transformers.AutoModelForSequenceClassification.from_config(fields).save_pretrained(folder)
-
-
 @pytest.mark.parametrize(
-    ("labels", "config", "wrong"),
-    [
-        (3, {}, "has 3 labels, not 1 or 2"),
-        (1, {"sentence_transformers": {"activation_fn": "evil.Code"}}, "asks for the activation 'evil.Code'"),
-    ],
+    ("labels", "activation", "wrong"),
+    [(3, None, "has 3 labels, not 1 or 2"), (1, "evil.Code", "asks for the activation 'evil.Code'")],
 )
 def test_cross_encoders_that_cannot_rank_are_refused(
-    labels: int, config: dict[str, Any], wrong: str, tmp_path: Path
+    labels: int, activation: str | None, wrong: str, tmp_path: Path
 ) -> None:
-    save_cross_encoder("bert", tmp_path, labels, **config)
+    classifier("bert", labels, activation)(tmp_path)
     with pytest.raises(ConfigError, match=wrong):
         load_saved(tmp_path)
