@@ -179,20 +179,6 @@ def test_damage_of_every_kind_is_noticed_in_a_file_and_in_the_checksums(
         assert len(built) == number and np.load(entry / "a.npy").tolist() == list(range(100))
 
 
-def test_an_entry_is_checked_once_a_process(own_cache: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = cached("once", digest_of("once"), lambda folder: np.save(folder / "a.npy", np.arange(3)))
-    in_a_new_process(monkeypatch)
-    read: list[Path] = []
-    monkeypatch.setattr(cache, "digest_of", lambda path: read.append(path) or digest_of(path))
-    for _ in range(3):
-        assert cached("once", digest_of("once"), no_build) == entry
-    assert read == [entry / "a.npy"]
-
-
-def no_build(folder: Path) -> None:
-    raise AssertionError(f"{folder} is built")
-
-
 def test_many_that_find_one_damage_get_one_whole_entry(own_cache: None, monkeypatch: pytest.MonkeyPatch) -> None:
     def build(folder: Path) -> None:
         np.save(folder / "a.npy", np.arange(100_000))

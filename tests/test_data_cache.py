@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 from array import array
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from pathlib import Path
-from threading import Barrier
 
 import numpy as np
 import pytest
@@ -95,21 +93,6 @@ def test_what_killed_builds_left_is_removed() -> None:
         assert sorted(kind.iterdir()) == sorted([folder, young, entry])
 
     cached("killed", digest_of("whole"), build)
-
-
-def test_two_builders_at_once_get_one_whole_entry() -> None:
-    together = Barrier(2, timeout=30)
-
-    def get(name: str) -> str:
-        def build(folder: Path) -> None:
-            (folder / "by").write_text(name)
-            together.wait()
-
-        return (cached("race", digest_of("race"), build) / "by").read_text()
-
-    with ThreadPoolExecutor(2) as threads:
-        one, two = threads.map(get, ["first", "second"])
-    assert one == two and len(list((cache_root() / "race").iterdir())) == 1
 
 
 def test_data_comes_back_as_it_was(tmp_path: Path) -> None:
