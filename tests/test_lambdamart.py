@@ -34,7 +34,7 @@ from trainables.evaluation.metrics import Evaluator
 from trainables.extras import trees
 from trainables.extras.lambdamart import parameters
 from trainables.extras.subsets import best_queries
-from trainables.extras.trees import TreeTraining, drawn_queries, settings_of, stages
+from trainables.extras.trees import TreeTraining, settings_of, stages
 from trainables.training.factory import load_saved, make_training, training_notes
 from trainables.training.features import SavedFeatureRanker
 from trainables.training.prepared import prepare
@@ -130,12 +130,6 @@ def test_what_is_unjudged_has_the_label_0(data: RankingData) -> None:
         [(row["dev_ndcg@10"], row["train_loss"]) for row in trained(run, one).history[:2]] for one in (unjudged, data)
     )
     assert ours == theirs
-
-
-def test_the_loss_is_told_of_some_queries_of_large_data(data: RankingData) -> None:
-    split = data.splits["train"]
-    some = drawn_queries(split, 10)
-    assert len(some) == 10 and drawn_queries(split, 40) is split
 
 
 # -- going on --------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from trainables.core.files import read_text
 from trainables.core.randomness import generator
 from trainables.curriculum.subset import SUBSETS, Labelled
 from trainables.data.columns import RankingData, Split, required_split
-from trainables.data.combine import some_queries
+from trainables.data.combine import drawn_queries
 from trainables.evaluation.metrics import Evaluator
 from trainables.extras.lambdamart import LambdaMartSettings, TreeObjective, learnable_features, parameters
 from trainables.rankers import ranker_settings
@@ -142,13 +142,6 @@ def stages(run: TrainingRun, data: RankingData, split: Split) -> list[Stage]:
     return [stage for stage in both if stage.first < stage.last]
 
 
-def drawn_queries(split: Split, count: int) -> Split:
-    """The split with at most `count` of its queries, always the same ones."""
-    if len(split) <= count:
-        return split
-    return some_queries(split, np.sort(generator(0, "training loss").permutation(len(split))[:count]))
-
-
 def add_scores(
     scores: np.ndarray, booster: lgb.Booster, features: np.ndarray, first: int, last: int, step: int
 ) -> None:
@@ -198,7 +191,7 @@ class TreeTraining(FeatureTraining):
         self._growing: tuple[Stage, lgb.Booster] | None = None  # a booster that can go on without being rebuilt
         self._dataset: tuple[np.ndarray, lgb.Dataset] | None = None  # rows of the training split, and their data
         self._dev_features = self.features[self.dev.document]
-        self._seen = drawn_queries(self.train, LOSS_QUERIES)
+        self._seen = drawn_queries(self.train, LOSS_QUERIES, "training loss")
         self._seen_features = self.features[self._seen.document]
         self._seen_evaluator = Evaluator(self._seen, prepared.data.document_ids, run.evaluation.relevance_level)
         self._dev_scores = np.zeros(len(self.dev.document))
