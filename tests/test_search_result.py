@@ -31,9 +31,9 @@ def commands(shown: str) -> dict[str, list[str]]:
     return {split(line)[0]: split(line)[1:] for line in lines}
 
 
-def test_where_plain_training_was_not_tuned_the_result_says_so_and_how() -> None:
+def test_where_plain_training_was_not_tuned_the_result_says_how() -> None:
     shown = render(result(0.5, 0.4))
-    assert "was not tuned" in shown and commands(shown)["tune-plain"] == ["x", "--storage", "/tmp/runs", *TRACKING]
+    assert commands(shown)["tune-plain"] == ["x", "--storage", "/tmp/runs", *TRACKING]
     assert "tune-plain" not in commands(render(result(0.5, 0.4, compares=False, over_curricula=False)))
 
 
@@ -92,8 +92,7 @@ def test_the_document_of_a_search_names_the_best_of_all_and_the_best_curriculum(
     document = found.document
     assert (document["best"]["trial_id"], document["best_curriculum"]["trial_id"]) == ("t0000", "t0002")
     assert set(document["opened"]) >= {"curriculum.pacing", "curriculum.delta"}
-    shown = render(found)
-    assert "0.1000 MAP below" in shown and commands(shown)["plan"][0] == "toy"
+    assert commands(render(found))["plan"][0] == "toy"
 
 
 # -- a search that is done, called again ---------------------------------------------------------------------------

@@ -12,7 +12,6 @@ import pytest
 
 from tests.support.builders import tiny_data
 from tests.support.confirm_cases import confirm, data, search_folder, searched, state_of, trainer
-from tests.support.confirm_documents import said, shown
 from trainables.core.errors import ConfigError, DataError, Interrupted
 from trainables.data import load_data
 from trainables.data.clusters import query_clusters
@@ -91,7 +90,6 @@ def test_the_champions_of_both_arms_meet_on_test_with_seeds_that_no_selection_us
     default = document["default"]
     if (champion := document["opponents"][0])["trial_id"] == "t0002":
         assert default["difference"] == pytest.approx(default["mean"] - champion["mean"])
-        assert "Tuning alone was worth" in said(document)
     else:
         assert default is None
 
@@ -102,9 +100,7 @@ def test_each_tests_all_curricula_against_the_plain_champion(tmp_path: Path, dat
     assert {row["arm"] for row in document["selection"] if row["devs"]} == {"plain"}
 
 
-def test_trials_and_the_best_of_each_value_are_tested_by_name(
-    tmp_path: Path, data: Path, trainer: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_trials_and_the_best_of_each_value_are_tested_by_name(tmp_path: Path, data: Path, trainer: Any) -> None:
     search = two_armed(tmp_path, data)
     named = confirm(search, top=1, seeds=2, trials=("t0001", "t0003"))
     assert [row["trial_id"] for row in named["configurations"]] == ["t0003", "t0001"], "the best on dev first"
@@ -116,13 +112,9 @@ def test_trials_and_the_best_of_each_value_are_tested_by_name(
     values = [[run["value"] for run in row["runs"]] for row in rows]
     assert all(max(run["dev_by_iteration"]) == run["dev"] for row in rows for run in row["runs"])
     assert np.mean(values[0]) - np.mean(values[1]) == pytest.approx(pair["difference"])
-    assert f"{pair['label']} - {pair['other']}" in shown(of_each)
-    page = SearchFolder(search.storage, "toy").folder / "report.html"
-    assert "One against another" in page.read_text()
     against = confirm(search, seeds=2, trials=("t0001",), against_trial="t0003")
     assert (against["baseline"]["trial_id"], against["default"]) == ("t0003", None)
     assert {row["arm"] for row in against["selection"]} == {"curriculum"}
-    assert f" '{against['baseline']['label']}'" in said(against) and "plain" not in said(against)
     assert [row["trial_id"] for row in confirm(search, seeds=2, against_trial="t0003")["configurations"]] == ["t0001"]
 
 
@@ -146,7 +138,7 @@ def test_trials_that_cannot_be_tested_are_named(
 
 
 def test_a_trial_that_failed_is_not_tested(search_folder: SearchFolder, trainer: Any) -> None:
-    with pytest.raises(ConfigError, match="--trials: trial 't0003' failed, or has no dev value"):
+    with pytest.raises(ConfigError, match=r"--trials: .*'t0003'"):
         confirm(search_folder, trials=("t0003",))
 
 
@@ -191,7 +183,7 @@ def strip(value: Any) -> Any:
 
 
 def test_a_selection_wants_seeds_for_its_champions(tmp_path: Path, data: Path, trainer: Any) -> None:
-    with pytest.raises(ConfigError, match=r"--seeds: 1 cannot test .*; 2 or more, or --top 1"):
+    with pytest.raises(ConfigError, match=r"--seeds: 1 .*--top 1"):
         confirm(two_armed(tmp_path, data), top=2, seeds=1)
     assert confirm(two_armed(tmp_path / "one", data), top=1, seeds=1)["selection"][0]["devs"] == []
 
@@ -212,28 +204,24 @@ def test_each_seed_has_a_teacher_that_its_configurations_share(
     document = confirm(two_armed(tmp_path, data), top=2, seeds=2, each=True)
     by_seed = dict(read)
     assert len(set(by_seed.values())) == len(by_seed) == 2, "another one for each seed"
-    assert document["teachers"] == "anew" and "teacher" not in said(document | {"verdict": "no difference shown"})
-    row = document["configurations"][0] | {"marks": "†", "difference": 0.1, "size": 0.1}
-    better = document | {"verdict": "better", "configurations": [row]}
-    assert "for new queries, new trainings and new teachers" in said(better)
+    assert document["teachers"] == "anew"
     fixed = confirm(two_armed(tmp_path / "fixed", data, "curriculum.teacher.seed=5"), top=1, seeds=2)
-    assert fixed["teachers"] == "once" and "with this one teacher" in said(fixed)
+    assert fixed["teachers"] == "once"
 
 
 def test_label_noise_is_drawn_anew_if_asked_for(tmp_path: Path, data: Path, trainer: Any) -> None:
     noisy = "data.label_noise.share=.5", "training.loss=pointwise"
     once = confirm(two_armed(tmp_path / "once", data, *noisy), top=1, seeds=2)
-    assert once["noise"] == "once" and "with this draw of the label noise" in said(once)
     anew = confirm(two_armed(tmp_path / "anew", data, *noisy), top=1, seeds=2, new_noise=True)
-    assert anew["noise"] == "anew" and "label noise" not in said(anew)
+    assert (once["noise"], anew["noise"]) == ("once", "anew")
     values = [[run["value"] for run in document["baseline"]["runs"]] for document in (once, anew)]
     assert values[0] != values[1]
-    with pytest.raises(ConfigError, match="--new-noise: the data has no label noise"):
+    with pytest.raises(ConfigError, match="--new-noise: "):
         confirm(two_armed(tmp_path / "clean", data), top=1, new_noise=True)
     search_folder = SearchFolder(tmp_path / "once/runs", "toy")
     for new_noise, seeds in ((True, 2), (False, 2), (True, 4)):
         again = confirm(search_folder, top=1, seeds=seeds, new_noise=new_noise)
-        assert any("test was read" in note for note in again["notes"]), "with the other draws of the noise"
+        assert again["earlier"], "with the other draws of the noise"
         assert again["readings_of_seeds"] == ([2] if seeds == 4 else [])
 
 
@@ -275,7 +263,7 @@ def test_readings_of_a_split_are_remembered_over_searches_and_storages(
     record_reading(split_digest(read, "test"), "a training", "a training", None)
     again = confirm(two_armed(tmp_path / "again", data), top=1, seeds=2)
     assert len(again["readings"]) == 3
-    assert any("read 3 times before" in note and "of 4 verdicts" in note and "19%" in note for note in again["notes"])
+    assert any("3 times" in note and "19%" in note for note in again["notes"])
     same = confirm(SearchFolder(tmp_path / "first/runs", "toy"), top=1, seeds=2)
     assert len(same["readings"]) == 3, "its own are told by `earlier`"
 
@@ -316,7 +304,6 @@ def test_a_second_reading_with_more_seeds_is_judged_as_the_second(tmp_path: Path
     assert (
         fresh["readings_of_seeds"] == [] and fresh["configurations"][0]["p_new"] < again["configurations"][0]["p_new"]
     )
-    assert any("p and intervals take account of it" in note for note in again["notes"])
 
 
 def test_plain_configurations_with_like_values_have_labels_of_their_own() -> None:

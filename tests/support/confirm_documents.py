@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tune_cl.cli import command_of
 from tune_cl.confirmation.request import Request
 from tune_cl.confirmation.verdict import (
     WITHOUT_CURRICULUM,
@@ -14,9 +13,7 @@ from tune_cl.confirmation.verdict import (
     Role,
     TrainingResult,
     VerdictFacts,
-    verdict_of,
 )
-from tune_cl.report.story import of_verdict
 
 FIGURES = "p_per_seed", "difference", "size", "p_value", "p_adjusted", "p_new", "p_new_adjusted", "ci95", "ci95_new"
 FIGURES += "marks", "seed_matters"
@@ -65,12 +62,3 @@ def made_verdict(
     told |= dict.fromkeys(("readings_of_seeds", "collapsed", "two_groups"), ())
     fair = Fair(True, ("training.lr",), {"plain": 6, "curriculum": 6})
     return VerdictFacts(**{"configurations": rows, "fair": fair, **told, **other})
-
-
-def said(document: dict[str, Any]) -> str:
-    """What the document of a confirmation says first, as it does on the terminal."""
-    return " ".join(of_verdict(verdict_of(document))[0].sentences)
-
-
-def shown(document: dict[str, Any]) -> str:
-    return command_of("confirm").render(verdict_of(document))
