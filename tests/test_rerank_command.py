@@ -64,7 +64,7 @@ def test_a_text_has_the_same_score_beside_others_and_alone(rerank: str, console:
     assert list(together) == sorted(given, key=lambda name: -together[name])
     assert list(ranked(console, rerank, texts("w1\n" * 4))) == ["1", "2", "3", "4"], "ties in the order of the file"
     shown = console.call(f"{rerank} --query w1 --documents {texts('a' + chr(9) + 'w1 ' * 99)}").out.splitlines()
-    assert shown[-1].startswith("a ") and shown[-1].endswith(" w1 w1 ..."), "its start"
+    assert shown[-1].startswith("a ") and shown[-1].endswith(" w1 ..."), "its start"
 
 
 def test_the_precision_is_chosen_and_named(rerank: str, console: Console) -> None:
