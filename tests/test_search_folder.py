@@ -51,10 +51,10 @@ def test_a_space_s_name_gets_the_first_free_number(tmp_path: Path) -> None:
 
 def test_a_file_in_the_place_of_a_search_is_told_before_the_work(tmp_path: Path) -> None:
     (tmp_path / "toy").touch()
-    assert problem(existing_search_folder, str(tmp_path), "toy")[1] == f"no search 'toy' in {tmp_path}"
+    assert problem(existing_search_folder, str(tmp_path), "toy")[0] == "NAME"
     for name in ("toy", None):
-        told = problem(new_search_folder, str(tmp_path), name, "toy")
-        assert told == ("--storage", f"'{tmp_path / 'toy'}' is not a folder", "a path through folders")
+        location, wrong, _ = problem(new_search_folder, str(tmp_path), name, "toy")
+        assert location == "--storage" and f"'{tmp_path / 'toy'}'" in wrong
 
 
 def test_a_storage_behind_a_link_is_the_one_that_it_leads_to(tmp_path: Path) -> None:
@@ -66,9 +66,8 @@ def test_a_storage_behind_a_link_is_the_one_that_it_leads_to(tmp_path: Path) -> 
 
 def test_a_given_name_is_free_or_refused(tmp_path: Path) -> None:
     search(tmp_path, "mine")
-    search_folder, wrong, right = problem(new_search_folder, str(tmp_path), "mine", "toy")
-    assert (search_folder, wrong) == ("--name", f"a search 'mine' exists in {tmp_path}")
-    assert right.endswith(f"resume mine --storage {tmp_path}, or another name")
+    location, wrong, right = problem(new_search_folder, str(tmp_path), "mine", "toy")
+    assert location == "--name" and "'mine' exists" in wrong and f"mine --storage {tmp_path}" in right
 
 
 @pytest.mark.parametrize("bad", ["a/b", "..", ". .", "", "a\tb"])
@@ -85,11 +84,10 @@ def test_a_search_has_a_cache_before_it_has_a_place(tmp_path: Path, monkeypatch:
 
 
 def test_an_unknown_search_names_the_nearest_or_the_command_that_starts_one(tmp_path: Path) -> None:
-    assert problem(existing_search_folder, str(tmp_path), "toy") == (
-        "NAME", f"no search 'toy' in {tmp_path}", "tune-cl run starts one",
-    )  # fmt: skip
+    location, wrong, right = problem(existing_search_folder, str(tmp_path), "toy")
+    assert location == "NAME" and "'toy'" in wrong and str(tmp_path) in wrong and "tune-cl run" in right
     search(tmp_path, "quickstart")
-    assert problem(existing_search_folder, str(tmp_path), "quikstart")[2] == "did you mean quickstart?"
+    assert "mean quickstart?" in problem(existing_search_folder, str(tmp_path), "quikstart")[2]
     assert existing_search_folder(str(tmp_path), "quickstart") == SearchFolder(tmp_path, "quickstart")
 
 
@@ -103,7 +101,7 @@ def test_a_search_has_begun_with_its_first_whole_line(content: str, there: bool,
     journal.write_text(content)
     assert has_event(journal) == there
     if not there:
-        assert problem(existing_search_folder, str(tmp_path), "toy")[1] == f"no search 'toy' in {tmp_path}"
+        assert problem(existing_search_folder, str(tmp_path), "toy")[0] == "NAME"
         assert new_search_folder(str(tmp_path), "toy", "space").name == "toy"
 
 
@@ -124,8 +122,8 @@ def test_what_may_not_be_written_is_the_storage_s_or_the_cache_s_fault(number: i
     ):
         with pytest.raises(ConfigError, match=option), place.writing():
             raise OSError(number, "no")
-        with pytest.raises(OSError, match="disk is full"), place.writing():
-            raise OSError(errno.ENOSPC, "disk is full")
+        with pytest.raises(OSError, match="full"), place.writing():
+            raise OSError(errno.ENOSPC, "full")
 
 
 def test_a_search_that_may_only_be_read_is_refused_where_it_is_written(
@@ -162,8 +160,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_an_address_has_a_bucket_that_exists_and_no_keys_in_it(asked: list[str]) -> None:
     for keys in ("key:secret", "key"):
-        assert problem(search_folder_of, f"s3://{keys}@there/runs", "toy")[:2] == ("--storage", "has a key in it")
-    assert asked == [] and problem(search_folder_of, "s3://gone/runs", "toy")[1] == "there is no bucket 'gone'"
+        location, wrong, _ = problem(search_folder_of, f"s3://{keys}@there/runs", "toy")
+        assert location == "--storage" and "key" in wrong and "secret" not in wrong
+    assert asked == [] and "bucket 'gone'" in problem(search_folder_of, "s3://gone/runs", "toy")[1]
     search_folder_of("s3://there/some/runs?region=x", "toy")
     assert asked[-1] == "s3://there?region=x"
 
@@ -189,11 +188,10 @@ def test_an_address_that_cannot_be_opened_is_told_with_its_reason(monkeypatch: p
         port = closed.getsockname()[1]
     query = {"nonsense=1": "Unexpected query", f"endpoint_override=127.0.0.1:{port}&scheme=http": "NETWORK_CONNECTION"}
     for given, why in query.items():
-        search_folder, wrong, right = problem(search_folder_of, f"s3://there/runs?{given}", "toy")
-        assert (search_folder, right) == ("--storage", "an address in reach")
-        assert wrong.startswith(f"'s3://there/runs?{given}' cannot be opened: ") and why in wrong
-    told = problem(search_folder_of, "s3://key:secret@[there/runs", "toy")
-    assert told == ("--storage", "is not an address", "s3://BUCKET/FOLDER")
+        location, wrong, _ = problem(search_folder_of, f"s3://there/runs?{given}", "toy")
+        assert location == "--storage" and wrong.startswith(f"'s3://there/runs?{given}' ") and why in wrong
+    location, wrong, right = problem(search_folder_of, "s3://key:secret@[there/runs", "toy")
+    assert (location, right) == ("--storage", "s3://BUCKET/FOLDER") and "secret" not in wrong
 
 
 def test_a_database_in_this_machine_s_copy_is_no_other_s(asked: list[str], tmp_path: Path) -> None:
@@ -231,7 +229,7 @@ def test_a_file_is_found_again_below_the_last_folder_of_the_search(tmp_path: Pat
     inside = folder / "runs" / "toy" / "a.tsv"
     assert resolve_recorded("/other/machine/runs/toy/trials/a.tsv", folder) == folder / "trials" / "a.tsv"
     assert resolve_recorded("/runs/toy/runs/toy/a.tsv", folder) == folder / "a.tsv"
-    with pytest.raises(DataError, match=r"^error: /elsewhere/a\.tsv: is not below the search's folder "):
+    with pytest.raises(DataError, match=r"^error: /elsewhere/a\.tsv: "):
         resolve_recorded("/elsewhere/a.tsv", folder)
     inside.parent.mkdir(parents=True)
     (tmp_path / "link").symlink_to(folder)

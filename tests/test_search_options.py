@@ -149,14 +149,12 @@ def test_points_outside_the_space(tmp_path: Path, point: str, wrong: str) -> Non
 
 
 def test_a_point_outside_is_told_the_range_as_it_is_written(tmp_path: Path) -> None:
-    path = tmp_path / "stepped.yaml"
-    path.write_text(SPACE.replace("{uniform: [0.1, 0.9], prior: 0.33}", "{uniform: [0.2, 0.6], step: 0.1, prior: 0.3}"))
+    path, stepped = tmp_path / "stepped.yaml", "{uniform: [0.2, 0.6], step: 0.1}"
+    path.write_text(SPACE.replace("{uniform: [0.1, 0.9], prior: 0.33}", stepped))
     with pytest.raises(ConfigError) as refused:
         load_experiment(str(path), ["search.points=[{curriculum: {delta: 0.35, pacing: step}}]"])
-    assert [str(problem.right) for problem in refused.value.problems] == [
-        "a value of {uniform: [0.2, 0.6], step: 0.1}",
-        "a value of {choice: [linear, root]}",
-    ]
+    ranges = [stepped, "{choice: [linear, root]}"]
+    assert [one in problem.right for one, problem in zip(ranges, refused.value.problems, strict=True)] == [True, True]
 
 
 def test_points_give_way_to_the_command_line(tmp_path: Path) -> None:
@@ -167,13 +165,13 @@ def test_points_give_way_to_the_command_line(tmp_path: Path) -> None:
     ]
     narrowed = experiment(tmp_path, POINTS, "curriculum.delta={uniform: [0.3, 0.4]}")
     assert [point["curriculum.pacing"] for point in narrowed.search.points] == ["linear"]
-    assert any("search.points[0] is passed over" in note for note in narrowed.notes)
+    assert any(note.startswith("search.points[0] ") for note in narrowed.notes)
 
 
 def test_a_point_given_twice_is_tried_once(tmp_path: Path) -> None:
     toy = experiment(tmp_path, "search.points=[{curriculum.pacing: linear}, {curriculum: {pacing: linear}}]")
     assert [point["curriculum.pacing"] for point in toy.search.points] == ["linear"]
-    assert any("search.points[1] is passed over" in note for note in toy.notes)
+    assert any(note.startswith("search.points[1] ") for note in toy.notes)
 
 
 def test_a_grid_begins_with_its_points() -> None:
@@ -231,9 +229,9 @@ def test_a_search_to_learn_from_must_be_there(earlier: Case) -> None:
     space = str(earlier.search_folder.storage.parent / "earlier.yaml")
     new = load_experiment(space, ["search.warm_start=[earlyer]", "search.searcher=gp",
                                   "curriculum.delta={uniform: [0.2, 0.4]}"])  # fmt: skip
-    with pytest.raises(ConfigError, match=r"search.warm_start\[0\]: no search 'earlyer'.*did you mean earlier"):
+    with pytest.raises(ConfigError, match=r"search.warm_start\[0\]: .*'earlyer'.* earlier\?"):
         warm_start_event(new, "", earlier.search_folder.storage)
-    with pytest.raises(ConfigError, match=r"search.warm_start: searcher random learns nothing"):
+    with pytest.raises(ConfigError, match=r"search.warm_start: .*random"):
         load_experiment(space, ["search.warm_start=[earlier]"])
 
 
