@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import math
 import re
 from importlib import import_module
 from pathlib import Path
@@ -133,15 +132,3 @@ def test_what_has_no_other_name_in_a_verdicts_table_is_the_verdicts(case: Case) 
     fixed = ("p_fixed_seeds", "p_fixed_seeds_adjusted", "ci95_fixed_seeds_low", "ci95_fixed_seeds_high")
     assert [row[name] for name in fixed] == [0.001, 0.002, 0.01, 0.2]
     assert not {"p_new", "p_value", "ci95_new_low"} & set(row.index)
-
-
-def test_a_comparison_is_that_of_a_confirmation() -> None:
-    rng = np.random.default_rng(0)
-    baseline = rng.random((4, 30))
-    values = np.stack([baseline + 0.1 + 0.02 * rng.standard_normal((4, 30)), baseline])
-    better, same = tune_cl.compare(values, baseline)
-    keys = {"difference", "p_value", "p_adjusted", "ci95", "p_new", "p_new_adjusted", "ci95_new"}
-    assert better.keys() >= keys and same.keys() >= keys
-    assert better["difference"] == pytest.approx(0.1, abs=0.01) and better["p_new_adjusted"] < 0.01
-    assert same["p_new"] == 1 and same["ci95_new"][0] <= 0 <= same["ci95_new"][1]
-    assert math.isnan(tune_cl.compare(values[:, :1], baseline[:1])[0]["p_new"]), "one seed says nothing of new ones"

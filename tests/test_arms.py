@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.pair_data import pair_folder
 from tests.support.report_cases import Case
-from tests.support.toy_search import SPACE, Killed, ToyTrainer, summary
+from tests.support.toy_search import SPACE, Killed, ToyTrainer, summary, toy
 from trainables.config.function import objective_of
 from trainables.core.errors import ConfigError
 from tune_cl.cli import BAD_INPUT, main
@@ -25,12 +25,6 @@ from tune_cl.search.driver import SearchProgress, pair_fields
 
 LR = "training.lr={loguniform: [1e-4, 1e-1]}"
 SHORT = ["training.max_iterations=4", "search.searcher=random", "search.trials=6"]
-
-
-def opened(folder: Path, *options: str, space: str = SPACE) -> Experiment:
-    path = folder / "toy.yaml"
-    path.write_text(space)
-    return load_experiment(str(path), options)
 
 
 def state_of(folder: Path) -> SearchState:
@@ -50,7 +44,7 @@ def shared(state: SearchState, trial: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("trials", [10, 9, 2, 1])
 def test_a_search_is_the_default_and_then_pairs(tmp_path: Path, trials: int) -> None:
-    experiment = opened(tmp_path, LR, f"search.trials={trials}")
+    experiment = toy(tmp_path, LR, f"search.trials={trials}")
     ToyTrainer(tmp_path / "a", experiment).work()
     state = state_of(tmp_path / "a")
     assert arms_of(tmp_path / "a") == ["plain", *(["curriculum", "plain"] * 5)][: trials - 1 + trials % 2] + (
@@ -75,7 +69,7 @@ FINITE = ["training.lr={choice: [0.1, 0.2]}", "curriculum.delta={choice: [0.2, 0
 @pytest.mark.parametrize("searcher", SEARCHERS)
 def test_a_twin_is_trained_once(tmp_path: Path, searcher: str) -> None:
     """Two learning rates: all but two of the trials are curricula."""
-    experiment = opened(tmp_path, *FINITE, f"search.searcher={searcher}", "search.trials=8")
+    experiment = toy(tmp_path, *FINITE, f"search.searcher={searcher}", "search.trials=8")
     ToyTrainer(tmp_path / "a", experiment).work()
     state = state_of(tmp_path / "a")
     assert (len(state.trials_of("plain")), len(state.trials_of("curriculum"))) == (2, 6)
@@ -86,7 +80,7 @@ def test_a_twin_is_trained_once(tmp_path: Path, searcher: str) -> None:
 
 def test_a_grid_has_all_its_curricula_each_with_its_twin(tmp_path: Path) -> None:
     space = SPACE.replace("trials: 10, ", "").replace("tpe, startup_trials: 3", "grid")
-    experiment = opened(tmp_path, *FINITE, "training.loss={grid: [pairwise, hinge]}", space=space)
+    experiment = toy(tmp_path, *FINITE, "training.loss={grid: [pairwise, hinge]}", space=space)
     ToyTrainer(tmp_path / "a", experiment).work()
     state = state_of(tmp_path / "a")
     points = [trial.point for trial in state.trials_of("curriculum")]
@@ -97,7 +91,7 @@ def test_a_grid_has_all_its_curricula_each_with_its_twin(tmp_path: Path) -> None
 @pytest.mark.parametrize("trials", [7, 20])
 def test_the_first_pairs_try_each_loss_and_rate_before_any_again(tmp_path: Path, trials: int) -> None:
     options = ["training.loss={choice: [pairwise, hinge, cross_entropy]}", "training.lr={choice: [0.1, 0.2, 0.3]}"]
-    experiment = opened(tmp_path, *options, f"search.trials={trials}", "search.startup_trials=9")
+    experiment = toy(tmp_path, *options, f"search.trials={trials}", "search.startup_trials=9")
     for seed in range(4):
         seeded = replace(experiment, fixed={**experiment.fixed, "seed": seed})
         ToyTrainer(tmp_path / str(seed), seeded).work()
@@ -109,25 +103,25 @@ def test_the_first_pairs_try_each_loss_and_rate_before_any_again(tmp_path: Path,
 @pytest.mark.parametrize(("trials", "expected"), [(3, 1), (12, 2), (24, 4), (48, 8), (100, 8)])
 def test_a_third_of_an_arm_is_drawn_at_random_by_default(tmp_path: Path, trials: int, expected: int) -> None:
     space = SPACE.replace("startup_trials: 3, ", "")
-    experiment = opened(tmp_path, LR, f"search.trials={trials}", space=space)
+    experiment = toy(tmp_path, LR, f"search.trials={trials}", space=space)
     assert [experiment.sampler(arm).startup_trials for arm in ("plain", "curriculum")] == [expected] * 2
 
 
 def test_a_curriculum_that_does_nothing_has_a_twin_that_trains_the_same(tmp_path: Path) -> None:
     """Everything is open from the start: no trial of the curriculum arm can differ from its twin."""
     idle = ["curriculum.delta=1", "curriculum.pacing={choice: [linear, root]}", LR, "search.trials=5"]
-    ToyTrainer(tmp_path / "a", opened(tmp_path, *idle)).work()
+    ToyTrainer(tmp_path / "a", toy(tmp_path, *idle)).work()
     assert len(state_of(tmp_path / "a").pairs()) == 2
 
 
 def test_without_pairs_only_the_default_is_plain(tmp_path: Path) -> None:
-    experiment = opened(tmp_path, LR, "search.plain=0", "search.trials=5")
+    experiment = toy(tmp_path, LR, "search.plain=0", "search.trials=5")
     ToyTrainer(tmp_path / "a", experiment).work()
     assert arms_of(tmp_path / "a") == ["plain"] + ["curriculum"] * 4 and not state_of(tmp_path / "a").pairs()
 
 
 def test_a_question_without_shared_keys_has_the_default_as_the_twin_of_all(tmp_path: Path) -> None:
-    ToyTrainer(tmp_path / "a", opened(tmp_path, "search.trials=5")).work()
+    ToyTrainer(tmp_path / "a", toy(tmp_path, "search.trials=5")).work()
     assert [pair.twin.trial for pair in state_of(tmp_path / "a").pairs()] == ["t0000"] * 4
 
 
@@ -143,7 +137,7 @@ training:
 baseline: {training.hard_negatives: random}
 search: {trials: 7}
 """
-    ToyTrainer(tmp_path / "a", opened(tmp_path, space=space)).work()
+    ToyTrainer(tmp_path / "a", toy(tmp_path, space=space)).work()
     state = state_of(tmp_path / "a")
     pairs = [(state.trials[p.curriculum.trial].params, state.trials[p.twin.trial].params) for p in state.pairs()]
     assert len(pairs) == 3 and all(one["training.lr"] == other["training.lr"] for one, other in pairs)
@@ -154,7 +148,7 @@ search: {trials: 7}
 
 def test_a_configuration_of_the_user_keeps_its_values_and_has_its_twin(tmp_path: Path) -> None:
     points = "search.points=[{curriculum.pacing: linear}, {curriculum.pacing: root, training.lr: 0.02}]"
-    ToyTrainer(tmp_path / "a", opened(tmp_path, LR, points, "search.trials=5")).work()
+    ToyTrainer(tmp_path / "a", toy(tmp_path, LR, points, "search.trials=5")).work()
     first, second, *_ = state_of(tmp_path / "a").pairs()
     assert first.twin.trial == "t0000" and first.curriculum.point["curriculum.pacing"] == "linear"
     assert (second.curriculum.point["curriculum.pacing"], second.curriculum.led_by) == ("root", "curriculum")
@@ -163,7 +157,7 @@ def test_a_configuration_of_the_user_keeps_its_values_and_has_its_twin(tmp_path:
 
 def test_a_twin_trains_at_least_as_long_as_its_curriculum_is_protected(tmp_path: Path) -> None:
     pace = "curriculum.T={uniform: [0.1, 0.9]}"
-    experiment = opened(tmp_path, LR, pace, "search.grace=curriculum", "search.searcher=random", "search.trials=20")
+    experiment = toy(tmp_path, LR, pace, "search.grace=curriculum", "search.searcher=random", "search.trials=20")
     ToyTrainer(tmp_path / "a", experiment).work()
     pairs = state_of(tmp_path / "a").pairs()
     own = [pair for pair in pairs if pair.twin.twin == pair.curriculum.trial]
@@ -173,7 +167,7 @@ def test_a_twin_trains_at_least_as_long_as_its_curriculum_is_protected(tmp_path:
 @pytest.mark.parametrize("options", [["search.scheduler=asha"], ["search.scheduler=median"],
                                      ["search.scheduler=model"], ["search.promotion=false"]], ids=str)  # fmt: skip
 def test_killed_at_any_event_it_has_the_same_pairs(tmp_path: Path, options: list[str]) -> None:
-    experiment = opened(tmp_path, LR, *SHORT, "search.searcher=tpe", "search.startup_trials=1", *options)
+    experiment = toy(tmp_path, LR, *SHORT, "search.searcher=tpe", "search.startup_trials=1", *options)
     whole = ToyTrainer(tmp_path / "whole", experiment).work()
     expected = [vars(trial) for trial in state_of(tmp_path / "whole").by_number()]
     for kill_after in range(0, whole.events, 8):
@@ -191,9 +185,7 @@ KEPT = ("trial", "arm", "twin", "led_by", "point", "params", "outcome", "results
 
 @pytest.mark.parametrize("searcher", ["tpe", "random"])
 def test_at_every_prefix_of_the_journal_the_next_trial_is_the_one_that_came(tmp_path: Path, searcher: str) -> None:
-    experiment = opened(
-        tmp_path, LR, *SHORT, "search.trials=11", f"search.searcher={searcher}", "search.startup_trials=1"
-    )
+    experiment = toy(tmp_path, LR, *SHORT, "search.trials=11", f"search.searcher={searcher}", "search.startup_trials=1")
     ToyTrainer(tmp_path / "a", experiment, concurrent=3).work()
     with Journal(tmp_path / "a") as journal:
         events = list(journal.events())
@@ -211,7 +203,7 @@ def test_at_every_prefix_of_the_journal_the_next_trial_is_the_one_that_came(tmp_
 
 
 def test_a_failed_twin_stays_the_twin_and_is_not_trained_again(tmp_path: Path) -> None:
-    experiment = opened(tmp_path, *FINITE, "search.trials=8", "search.scheduler=none")
+    experiment = toy(tmp_path, *FINITE, "search.trials=8", "search.scheduler=none")
     trainer = ToyTrainer(tmp_path / "a", experiment)
     ended = trainer.search.ended
     trainer.search.ended = lambda trial: trainer.search.failed(trial, "none left") if trial == "t0002" else ended(trial)
@@ -233,7 +225,7 @@ def test_a_failed_twin_stays_the_twin_and_is_not_trained_again(tmp_path: Path) -
 )
 def test_no_curriculum_trial_trains_as_a_plain_one(tmp_path: Path, options: list[str]) -> None:
     pacing = "curriculum.pacing={choice: [none, linear]}"
-    experiment = opened(tmp_path, pacing, "curriculum.n=2", "search.searcher=random", *options)
+    experiment = toy(tmp_path, pacing, "curriculum.n=2", "search.searcher=random", *options)
     ToyTrainer(tmp_path / "a", experiment).work()
     trials = state_of(tmp_path / "a").by_number()
     assert {trial.arm for trial in trials if not experiment.config(trial.point).is_plain} == {"curriculum"}
@@ -243,7 +235,7 @@ def test_no_curriculum_trial_trains_as_a_plain_one(tmp_path: Path, options: list
 
 def test_a_search_with_one_plain_trial_is_tuned_afterwards(tmp_path: Path) -> None:
     folder = tmp_path / "a"
-    ToyTrainer(folder, opened(tmp_path, *SHORT, "search.plain=0")).work()
+    ToyTrainer(folder, toy(tmp_path, *SHORT, "search.plain=0")).work()
     experiment = experiment_of(state_of(folder))
     before = summary(folder)
     assert arms_of(folder) == ["plain"] + ["curriculum"] * 5
@@ -275,7 +267,7 @@ def asked(folder: Path, experiment: Experiment, trials: int | None) -> dict[str,
 
 def test_tune_plain_trains_the_missing_twins_first_each_once(tmp_path: Path) -> None:
     folder = tmp_path / "a"
-    experiment = opened(tmp_path, *FINITE, "search.plain=0", "search.trials=7", "search.searcher=random")
+    experiment = toy(tmp_path, *FINITE, "search.plain=0", "search.trials=7", "search.searcher=random")
     ToyTrainer(folder, experiment).work()
     before = summary(folder)
     rates = {trial.params["training.lr"] for trial in state_of(folder).trials_of("curriculum")}
@@ -291,7 +283,7 @@ def test_tune_plain_trains_the_missing_twins_first_each_once(tmp_path: Path) -> 
 
 def test_the_same_call_for_plain_trials_goes_on_and_another_one_adds(tmp_path: Path) -> None:
     folder = tmp_path / "a"
-    experiment = opened(tmp_path, LR, "search.trials=5", "search.searcher=random")
+    experiment = toy(tmp_path, LR, "search.trials=5", "search.searcher=random")
     ToyTrainer(folder, experiment).work()
     assert not is_repeated(state_of(folder), 3), "nothing was asked for"
     asked(folder, experiment, 3)
@@ -312,7 +304,7 @@ def test_trees_are_tuned_by_their_leaves_and_networks_by_losses_that_fit_their_o
     smooth = ["training.loss=cross_entropy", "training.label_smoothing=0.1"]
     assert "training.loss" not in leaves_to_tune(load_experiment("negatives", smooth))
     paced = "{ranker: embedding, curriculum: {scoring: random, pacing: {choice: [none, linear]}}}"
-    of_pairs = opened(tmp_path, f"data.source={pair_folder(tmp_path / 'pairs')}", space=paced)
+    of_pairs = toy(tmp_path, f"data.source={pair_folder(tmp_path / 'pairs')}", space=paced)
     assert leaves_to_tune(of_pairs)["training.loss"].document() == {"choice": ["cross_entropy", "hinge"]}
 
 
@@ -332,7 +324,7 @@ def test_trees_are_tuned_by_their_leaves_and_networks_by_losses_that_fit_their_o
 )  # fmt: skip
 def test_arms_that_make_no_sense_are_refused(tmp_path: Path, options: list[str], wrong: str) -> None:
     with pytest.raises(ConfigError) as error:
-        opened(tmp_path, *options)
+        toy(tmp_path, *options)
     assert [wrong in str(problem) for problem in error.value.problems] == [True]
 
 
@@ -343,7 +335,7 @@ def train(config: dict[str, Any], trial: Any) -> None:
 def test_where_nothing_can_be_tuned_tune_plain_says_so(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    only_lr = opened(tmp_path, LR, space="{data: docstrings, ranker: knrm, search: {trials: 4}}")
+    only_lr = toy(tmp_path, LR, space="{data: docstrings, ranker: knrm, search: {trials: 4}}")
     own = "{parameters: {k: 1}, curriculum: {pacing: {choice: [linear, step]}}, search: {trials: 4}}"
     (tmp_path / "own.yaml").write_text(own)
     of_function = load_experiment(str(tmp_path / "own.yaml"), objective=objective_of(train))

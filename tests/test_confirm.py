@@ -18,10 +18,10 @@ from tests.support.confirm_cases import (
     confirmed,
     confirmed_folder,
     data,
+    ended_search,
     essence,
     read_values,
     search_folder,
-    searched,
     state_of,
     tracked,
     trainer,
@@ -32,7 +32,6 @@ from tests.support.confirm_cases import (
 from tests.support.faults import stopping_after
 from tests.support.letor_data import letor_data, letor_text
 from trainables.core.errors import ConfigError, DataError, Interrupted, WorkFailed
-from trainables.data import load_data
 from trainables.evaluation.runs import evaluate
 from trainables.evaluation.significance import bootstrap_ci, paired_t_test
 from trainables.training.checkpoint import read_json
@@ -42,8 +41,7 @@ from tune_cl.confirmation.compare import compare
 from tune_cl.confirmation.lineup import Lineup
 from tune_cl.confirmation.request import Request
 from tune_cl.confirmation.verdict import NOT_SHOWN, verdict_file, verdict_of
-from tune_cl.experiment.load import from_yaml, load_experiment
-from tune_cl.history.journal import Journal
+from tune_cl.experiment.load import from_yaml
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.report.story import ON_DEV, notes
 from tune_cl.run_confirmation import confirm_search
@@ -152,14 +150,7 @@ def trees(folder: Path, bagging: float) -> SearchFolder:
     (folder / "letor").mkdir()
     for split, name in {"train": "train.txt", "dev": "vali.txt", "test": "test.txt"}.items():
         (folder / "letor" / name).write_text(letor_text(letor_data(), split))
-    (folder / "trees.yaml").write_text(TREES % bagging)
-    experiment = load_experiment(str(folder / "trees.yaml"), data=str(folder / "letor"))
-    search_folder = SearchFolder(folder / "runs", "toy")
-    choices = [experiment.baseline_values(), SQUARED]
-    with Journal(search_folder.folder) as journal:
-        for event in searched(experiment, load_data(experiment.base_run.data).digest, search_folder, choices):
-            journal.append(event)
-    return search_folder
+    return ended_search(folder, folder / "letor", TREES % bagging, [SQUARED])
 
 
 @pytest.mark.parametrize("seeds", [1, 3])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +11,9 @@ import numpy as np
 import pytest
 
 from tests.support import confirm_cases
-from tests.support.confirm_cases import LINEAR, LocalTrainer, NoWriter, confirm, data, read_values, tracked
+from tests.support.confirm_cases import LINEAR, LocalTrainer, NoWriter, confirm, data, read_values, tracked, trainer
 from trainables.core.errors import ConfigError, DataError, Interrupted, WorkFailed
-from trainables.data import load_data
-from tune_cl import run_confirmation, run_effects, run_search, run_trainings
+from tune_cl import run_search, run_trainings
 from tune_cl.api.effects import recorded_effects
 from tune_cl.cli import main
 from tune_cl.confirmation.request import EffectsRequest
@@ -43,7 +40,7 @@ TWINS = {"t0001": "t0000", "t0002": "t0003", "t0004": "t0000"}
 SPACE = confirm_cases.SPACE.replace(
     "baseline: {curriculum.pacing: none, training.lr: 0.01}", "baseline: {curriculum.pacing: none}"
 )
-__all__ = ["data"]  # a fixture
+__all__ = ["data", "trainer"]  # fixtures
 
 
 def searched(folder: Path, data: Path, trials: int = 5) -> SearchFolder:
@@ -51,14 +48,12 @@ def searched(folder: Path, data: Path, trials: int = 5) -> SearchFolder:
     (folder / "toy.yaml").write_text(SPACE)
     experiment = load_experiment(str(folder / "toy.yaml"), data=str(data))
     search_folder = SearchFolder(folder / "runs", "toy")
-    choices = [experiment.baseline_values(), LINEAR, ROOT, TWIN, ROOT_10][:trials]
-    digest = load_data(experiment.base_ranker.data).digest
+    choices = [LINEAR, ROOT, TWIN, ROOT_10][: trials - 1]
     with Journal(search_folder.folder) as journal:
-        for event in confirm_cases.searched(experiment, digest, search_folder, choices):
+        for event in confirm_cases.searched(experiment, search_folder, choices):
             if event["event"] == "trial":
                 name = event["trial"]
                 twin = TWINS.get(name)
-                event |= {"arm": "curriculum" if twin else "plain"}
                 event |= {"twin": "t0000"} if twin == "t0000" else {"twins": ["t0002"]} if name == "t0003" else {}
             if event["event"] == "result":
                 for at, dev in enumerate(DEV[event["trial"]], 1):
@@ -69,30 +64,6 @@ def searched(folder: Path, data: Path, trials: int = 5) -> SearchFolder:
                 event |= {"outcome": "stopped_early", "reason": "rung"} if event["trial"] == "t0003" else {}
             journal.append(event)
     return search_folder
-
-
-@contextmanager
-def trained_here() -> Iterator[type[LocalTrainer]]:
-    """Trains in this process; MLflow is left out."""
-
-    @contextmanager
-    def no_ray(address: str | None, goes_on: str = "") -> Iterator[None]:
-        yield
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_trainings, "run_trials", LocalTrainer.run_trials)
-        patch.setattr(run_trainings, "ray_session", no_ray)
-        for module in (run_effects, run_confirmation):
-            patch.setattr(module, "MlflowWriter", NoWriter)
-        for name, value in (("fails", {}), ("left", 1000), ("trained", [])):
-            patch.setattr(LocalTrainer, name, value)
-        yield LocalTrainer
-
-
-@pytest.fixture
-def trainer() -> Iterator[type[LocalTrainer]]:
-    with trained_here() as own:
-        yield own
 
 
 @pytest.fixture

@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.journal_events import ARMS
-from tests.support.toy_search import SPACE as TOY
-from tests.support.toy_search import ToyTrainer
+from tests.support.toy_search import ToyTrainer, toy
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import Span, forecast_of, within_budgets
-from tune_cl.experiment.load import load_experiment
 from tune_cl.history.events import Event
 from tune_cl.history.state import SearchState, replay
 from tune_cl.search.driver import BASELINE_TRIAL
@@ -28,9 +26,7 @@ search: {searcher: random, scheduler: asha, trials: 21, reduction_factor: 3, gra
 
 
 def forecast(tmp_path: Path, *options: str) -> dict[str, int]:
-    path = tmp_path / "space.yaml"
-    path.write_text(SPACE)
-    return forecast_of(load_experiment(str(path), options))
+    return forecast_of(toy(tmp_path, *options, space=SPACE))
 
 
 def test_others_than_the_baseline_stop_at_rungs(tmp_path: Path) -> None:
@@ -72,9 +68,8 @@ def first_of(experiment: Experiment, trials: list[tuple[Flat, float]], concurren
 
 
 def test_slots_shorten_the_time_and_not_what_is_used(tmp_path: Path) -> None:
-    path = tmp_path / "space.yaml"
-    path.write_text(SPACE)
-    experiment = load_experiment(str(path), ["search.resources={cpu: 2, gpu: 0.5}", "training.max_iterations=1"])
+    resources = "search.resources={cpu: 2, gpu: 0.5}"
+    experiment = toy(tmp_path, resources, "training.max_iterations=1", space=SPACE)
     told = first_of(experiment, [({}, 36.0)], concurrent=4)
     hours = forecast_of(experiment)["iterations_expected"] / 100
     assert told["hours_forecast"] == pytest.approx(hours / 4)
@@ -114,11 +109,6 @@ class LateBaseline(ToyTrainer):
             for trial in [trial for trial in self.running if trial != BASELINE_TRIAL] or list(self.running):
                 if not next(self.running[trial], False):
                     del self.running[trial]
-
-
-def toy(folder: Path, *options: str) -> Experiment:
-    (folder / "toy.yaml").write_text(TOY)
-    return load_experiment(str(folder / "toy.yaml"), options)
 
 
 @pytest.mark.parametrize(

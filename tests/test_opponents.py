@@ -11,17 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.confirm_cases import confirm, data, searched, trainer
-from trainables.data import load_data
+from tests.support.confirm_cases import confirm, data, ended_search, trainer
 from trainables.evaluation.significance import UNKNOWN, SeededTest, adjust, crossed_tests
 from tune_cl.confirmation.compare import compare
 from tune_cl.confirmation.decisions import Corrected
 from tune_cl.confirmation.intersection import Opposed, corrected_over, leader_of, verdict_on
 from tune_cl.confirmation.verdict import Role
 from tune_cl.experiment.load import load_experiment
-from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
-from tune_cl.run_search import recorded_arms
 
 __all__ = ["data", "trainer"]  # fixtures
 NOTHING = "no difference shown"
@@ -142,20 +139,9 @@ seed: 2
 NOTHING_DONE = {"curriculum.pacing": "linear", "curriculum.final_share": 1.0, "training.lr": 0.03}
 
 
-def ended(folder: Path, data: Path, choices: list[dict[str, Any]], space: str = SPACE) -> SearchFolder:
+def ended(folder: Path, data: Path, choices: list[dict[str, Any]]) -> SearchFolder:
     """A search that has ended: t0000 and t0001 are plain, the others curricula with these values."""
-    folder.mkdir(exist_ok=True)
-    (folder / "toy.yaml").write_text(space)
-    experiment = load_experiment(str(folder / "toy.yaml"), data=str(data))
-    search_folder = SearchFolder(folder / "runs", "toy")
-    every = [experiment.baseline_values(), experiment.plain_values({"training.lr": 0.02}), *choices]
-    digest = load_data(experiment.base_ranker.data).digest
-    with Journal(search_folder.folder) as journal:
-        for event in searched(experiment, digest, search_folder, every):
-            arm = "plain" if event.get("trial") in ("t0000", "t0001") else "curriculum"
-            more = {"trial": {"arm": arm}, "search": {"arms": recorded_arms(experiment)}}.get(event["event"], {})
-            journal.append(event | more)
-    return search_folder
+    return ended_search(folder, data, SPACE, [{"curriculum.pacing": "none", "training.lr": 0.02}, *choices])
 
 
 def roles_of(document: dict[str, Any]) -> list[tuple[str, ...]]:

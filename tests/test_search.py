@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.toy_search import SPACE, Killed, ToyTrainer, experiment, open_journal, summary
+from tests.support.toy_search import Killed, ToyTrainer, experiment, open_journal, summary, toy
 from trainables.core.randomness import generator
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import forecast_of
-from tune_cl.experiment.load import load_experiment
 from tune_cl.samplers import TpeSampler
 from tune_cl.schedulers import SCHEDULERS
 from tune_cl.search.driver import BASELINE_TRIAL
@@ -98,9 +97,7 @@ def test_every_scheduler_is_among_the_ways() -> None:
 def test_every_scheduler_ends_its_trials_and_survives_kills_without_the_checkpoints_of_those_that_have_ended(
     tmp_path: Path, options: list[str], concurrent: int
 ) -> None:
-    path = tmp_path / "toy.yaml"
-    path.write_text(SPACE)
-    experiment = load_experiment(str(path), ["search.searcher=random", "search.trials=14", *options])
+    experiment = toy(tmp_path, "search.searcher=random", "search.trials=14", *options)
     whole = ToyTrainer(tmp_path / "whole", experiment, concurrent).work()
     trials = summary(tmp_path / "whole")
     outcomes = [outcome for _, outcome, _, _ in trials.values()]
@@ -188,11 +185,8 @@ def test_a_trial_that_fails_is_recorded_with_its_reason_and_not_done_again(
     assert len(trials) == 10
 
 
-def test_no_trial_starts_when_the_hours_are_used_up(experiment: Experiment, tmp_path: Path) -> None:
-    path = tmp_path / "timed.yaml"
-    path.write_text(SPACE)
-    timed = load_experiment(str(path), ["search.hours=1e-9"])
-    search = ToyTrainer(tmp_path / "a", timed).work().search
+def test_no_trial_starts_when_the_hours_are_used_up(tmp_path: Path) -> None:
+    search = ToyTrainer(tmp_path / "a", toy(tmp_path, "search.hours=1e-9")).work().search
     assert search.ended_by and search.ended_by.startswith("search.hours ")
     assert list(summary(tmp_path / "a")) == [BASELINE_TRIAL] and len(summary(tmp_path / "a")[BASELINE_TRIAL][3]) == 9
 
@@ -242,9 +236,7 @@ def test_a_warm_start_is_read_from_the_journal(experiment: Experiment, tmp_path:
 @pytest.mark.parametrize(("options", "trials"), [([], 10), (["curriculum.delta=0.5"], 5)])
 def test_the_scheduler_hears_when_no_new_configuration_comes(tmp_path: Path, options: list[str], trials: int) -> None:
     """All trials have begun, or all four combinations have."""
-    path = tmp_path / "toy.yaml"
-    path.write_text(SPACE)
-    experiment = load_experiment(str(path), ["search.scheduler=model", *options])
+    experiment = toy(tmp_path, "search.scheduler=model", *options)
     trainer = ToyTrainer(tmp_path / "a", experiment, concurrent=2)
     while not trainer.search.progress.arms["curriculum"].scheduler.all_started:
         trainer.ask()

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.toy_search import SPACE, Killed, ToyTrainer, summary
-from tune_cl.experiment.load import load_experiment
+from tests.support.toy_search import SPACE, Killed, ToyTrainer, summary, toy
 from tune_cl.samplers import TpeSampler
 from tune_cl.search.driver import BASELINE_TRIAL, REPORTED
 from tune_cl.search.trials import Plan
@@ -21,9 +20,8 @@ LISTS = SPACE.replace("ranker: conv_knrm", "ranker: {name: drmm_tks, hidden: {ch
 @pytest.mark.parametrize("searcher", ["random", "tpe", "gp", "cmaes"])
 def test_a_search_over_lists_survives_a_kill(tmp_path: Path, searcher: str) -> None:
     """JSON returns lists for the tuples of resolved choices."""
-    (tmp_path / "toy.yaml").write_text(LISTS)
-    options = [f"search.searcher={searcher}", "search.points=[{ranker.hidden: [64, 32]}]"]
-    experiment = load_experiment(str(tmp_path / "toy.yaml"), options)
+    points = "search.points=[{ranker.hidden: [64, 32]}]"
+    experiment = toy(tmp_path, f"search.searcher={searcher}", points, space=LISTS)
     ToyTrainer(tmp_path / "whole", experiment).work()
     with pytest.raises(Killed):
         ToyTrainer(tmp_path / "cut", experiment, kill_after=60).work()
@@ -32,8 +30,7 @@ def test_a_search_over_lists_survives_a_kill(tmp_path: Path, searcher: str) -> N
 
 
 def test_a_baseline_that_failed_has_no_value_to_compare_with(tmp_path: Path) -> None:
-    (tmp_path / "toy.yaml").write_text(SPACE)
-    trainer = ToyTrainer(tmp_path / "a", load_experiment(str(tmp_path / "toy.yaml")))
+    trainer = ToyTrainer(tmp_path / "a", toy(tmp_path))
     first = trainer.search.next_trial()
     assert isinstance(first, Plan) and first.trial == BASELINE_TRIAL
     trainer.search.result(BASELINE_TRIAL, dict.fromkeys(REPORTED, 1.0) | {"dev_map": 0.5, "iteration": 1})
@@ -44,9 +41,7 @@ def test_a_baseline_that_failed_has_no_value_to_compare_with(tmp_path: Path) -> 
 
 
 def test_a_last_iteration_that_uses_up_a_budget_completes_its_trial(tmp_path: Path) -> None:
-    (tmp_path / "toy.yaml").write_text(SPACE)
-    experiment = load_experiment(str(tmp_path / "toy.yaml"), ["search.iterations=2", "search.scheduler=none"])
-    trainer = ToyTrainer(tmp_path / "a", experiment)
+    trainer = ToyTrainer(tmp_path / "a", toy(tmp_path, "search.iterations=2", "search.scheduler=none"))
     for done in (False, True):
         plan = trainer.search.next_trial()
         assert isinstance(plan, Plan)
@@ -74,9 +69,8 @@ class EndsByItself(ToyTrainer):
 @pytest.mark.parametrize("scheduler", ["asha", "asha, search.promotion=false", "hyperband", "median", "model"])
 def test_a_training_that_has_ended_by_itself_is_not_stopped_early(tmp_path: Path, scheduler: str) -> None:
     """Its last iteration, by budget or patience, may also be one at which it is judged."""
-    (tmp_path / "toy.yaml").write_text(SPACE)
     options = f"search.scheduler={scheduler}".split(", ")
-    search = EndsByItself(tmp_path / scheduler, load_experiment(str(tmp_path / "toy.yaml"), options)).work().search
+    search = EndsByItself(tmp_path / scheduler, toy(tmp_path, *options)).work().search
     assert [(trial.outcome, len(trial.results)) for trial in search.state.by_number()] == [
         ("baseline", 2),
         *[("completed", 2)] * 9,
@@ -98,8 +92,7 @@ class Patient(ToyTrainer):
 @pytest.mark.parametrize("concurrent", [1, 2])
 def test_where_patience_ends_trainings_the_model_lets_the_others_rest(tmp_path: Path, concurrent: int) -> None:
     """A training that has ended by itself is complete: the one that comes to its end in any case."""
-    (tmp_path / "toy.yaml").write_text(SPACE)
-    experiment = load_experiment(str(tmp_path / "toy.yaml"), ["search.scheduler=model", "search.searcher=random"])
+    experiment = toy(tmp_path, "search.scheduler=model", "search.searcher=random")
     Patient(tmp_path / "whole", experiment, concurrent).work()
     outcomes = Counter(outcome for _, outcome, _, _ in summary(tmp_path / "whole").values())
     assert outcomes["completed"] and outcomes["stopped_early"] >= 4

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.support.builders import tiny_data
-from tests.support.confirm_cases import confirm, data, search_folder, searched, state_of, trainer
+from tests.support.confirm_cases import confirm, data, ended_search, search_folder, state_of, trainer
 from trainables.core.errors import ConfigError, DataError, Interrupted
 from trainables.data import load_data
 from trainables.data.clusters import query_clusters
@@ -23,9 +23,7 @@ from tune_cl.confirmation.readings import earlier_readings, record_reading, spli
 from tune_cl.confirmation.request import Configuration, Request, plain_label
 from tune_cl.experiment.load import from_yaml, load_experiment
 from tune_cl.experiment.paths import in_any_folder
-from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
-from tune_cl.run_search import recorded_arms
 
 __all__ = ["data", "search_folder", "trainer"]  # fixtures
 SPACE = """
@@ -48,22 +46,13 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def two_armed(folder: Path, data: Path, *options: str) -> SearchFolder:
     """A search with two plain trials and two curricula, of which one reads a teacher."""
-    folder.mkdir(exist_ok=True)
-    (folder / "toy.yaml").write_text(SPACE)
-    experiment = load_experiment(str(folder / "toy.yaml"), options, data=str(data))
-    choices = [experiment.baseline_values()]
-    choices += [{"curriculum.pacing": "linear", "curriculum.scoring": "model_loss", "training.lr": 0.01}]
-    choices += [experiment.plain_values({"training.lr": 0.02})]
-    choices += [{"curriculum.pacing": "root", "curriculum.scoring": "context_words", "training.lr": 0.02}]
-    search_folder = SearchFolder(folder / "runs", "toy")
-    digest = load_data(experiment.base_ranker.data).digest
-    with Journal(search_folder.folder) as journal:
-        for event in searched(experiment, digest, search_folder, choices):
-            arm = "plain" if event.get("trial") in ("t0000", "t0002") else "curriculum"
-            begun = {"arms": recorded_arms(experiment), "time": float(sum(map(ord, str(folder))))}  # another search
-            more = {"trial": {"arm": arm}, "search": begun}.get(event["event"], {})
-            journal.append(event | more)
-    return search_folder
+    choices = [
+        {"curriculum.pacing": "linear", "curriculum.scoring": "model_loss", "training.lr": 0.01},
+        {"curriculum.pacing": "none", "training.lr": 0.02},
+        {"curriculum.pacing": "root", "curriculum.scoring": "context_words", "training.lr": 0.02},
+    ]
+    began = float(sum(map(ord, str(folder))))  # in another folder it is another search
+    return ended_search(folder, data, SPACE, choices, options, began)
 
 
 def test_the_champions_of_both_arms_meet_on_test_with_seeds_that_no_selection_used(

@@ -19,8 +19,7 @@ from trainables.data import load_data
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training.conclusion import Conclusion
 from trainables.training.prepared import prepared_key
-from tune_cl import run_confirmation as runner
-from tune_cl import run_trainings
+from tune_cl import run_confirmation, run_effects, run_trainings
 from tune_cl.confirmation.request import Request
 from tune_cl.confirmation.training import values_by_query
 from tune_cl.confirmation.trainings import Trainings
@@ -49,6 +48,7 @@ seed: 2
 ROOT = {"curriculum.pacing": "root", "curriculum.n": 2, "training.lr": 0.02}
 LINEAR = {"curriculum.pacing": "linear", "training.lr": 0.01}
 BROKEN = {"curriculum.pacing": "root", "curriculum.n": 10, "training.lr": 0.01}
+OF_SPACE = LINEAR, ROOT, BROKEN, ROOT  # a failed trial has the highest dev value
 LABELS = ["pacing=root n=2 scoring=context_words lr=0.02", "pacing=linear scoring=context_words lr=0.01"]
 
 
@@ -63,32 +63,42 @@ def search_folder(tmp_path: Path, data: Path) -> SearchFolder:
     return ended_search(tmp_path, data)
 
 
-def ended_search(folder: Path, data: Path) -> SearchFolder:
-    """A search that has ended: the baseline, linear, root twice, and a failed trial with the highest dev value."""
-    (folder / "toy.yaml").write_text(SPACE)
-    experiment = load_experiment(str(folder / "toy.yaml"), data=str(data))
+def ended_search(
+    folder: Path,
+    data: Path,
+    space: str = SPACE,
+    choices: Sequence[Flat] = OF_SPACE,
+    options: Sequence[str] = (),
+    began: float = 1000.0,
+) -> SearchFolder:
+    """A search that has ended: the baseline and what else was chosen, four trials at most."""
+    folder.mkdir(exist_ok=True)
+    (folder / "toy.yaml").write_text(space)
+    experiment = load_experiment(str(folder / "toy.yaml"), options, data=str(data))
     search_folder = SearchFolder(folder / "runs", "toy")
     with Journal(search_folder.folder) as journal:
-        for event in searched(experiment, load_data(experiment.base_ranker.data).digest, search_folder):
+        for event in searched(experiment, search_folder, choices, began):
             journal.append(event)
     return search_folder
 
 
 def searched(
-    experiment: Experiment, digest: str, search_folder: SearchFolder, choices: Sequence[Flat] = ()
+    experiment: Experiment, search_folder: SearchFolder, choices: Sequence[Flat], began: float = 1000.0
 ) -> Iterator[dict[str, Any]]:
-    """The journal's events; `choices`: the baseline's and four others at most, else those of SPACE."""
+    """The journal's events, of which the search's own was at `began`."""
+    digest = load_data(experiment.base_ranker.data).digest
     yield {"event": "search", "name": "toy", "space": "toy", "data": {"name": "toy", "digest": digest}, "metric": "map",
            "ranker": "conv_knrm", "rankers": ["conv_knrm"],
            "seed": 2, "baseline": "t0000", "yaml": experiment.to_yaml(), "versions": {},
            "git_commit": None, "tracking_uri": "", "storage": str(search_folder.storage), "forecast": {},
            "arms": recorded_arms(experiment), "compares": experiment.compares, "opened": [*experiment.space.leaves],
-           "time": 1000.0}  # fmt: skip
-    choices = choices or [experiment.baseline_values(), LINEAR, ROOT, BROKEN, ROOT]
-    for number, (choice, dev) in enumerate(zip(choices, [0.5, 0.55, 0.6, 0.9, 0.6], strict=False)):
+           "time": began}  # fmt: skip
+    every = [experiment.baseline_values(), *choices]
+    for number, (choice, dev) in enumerate(zip(every, [0.5, 0.55, 0.6, 0.9, 0.6], strict=False)):
+        arm = "plain" if number == 0 or experiment.config(choice).is_plain else "curriculum"
         params, trial, time = experiment.training_run(choice).in_force(), f"t{number:04d}", 1000.0 + number
         yield {"event": "trial", "trial": trial, "number": number, "params": params, "chosen": choice, "seed": 2,
-               "baseline": number == 0, "arm": "curriculum" if number else "plain", "time": time}  # fmt: skip
+               "baseline": number == 0, "arm": arm, "time": time}  # fmt: skip
         yield {
             "event": "result",
             "trial": trial,
@@ -201,7 +211,8 @@ def local_trainer() -> Iterator[type[LocalTrainer]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_trainings, "run_trials", LocalTrainer.run_trials)
         patch.setattr(run_trainings, "ray_session", no_ray)
-        patch.setattr(runner, "MlflowWriter", NoWriter)
+        for module in (run_confirmation, run_effects):
+            patch.setattr(module, "MlflowWriter", NoWriter)
         for name, value in (("fails", {}), ("left", 1000), ("trained", [])):
             patch.setattr(LocalTrainer, name, value)
         yield LocalTrainer

@@ -34,11 +34,16 @@ class Killed(Exception):
     """The driver died."""
 
 
+def toy(folder: Path, *options: str, space: str = SPACE) -> Experiment:
+    """The experiment of a space's text, with `--set` options."""
+    path = folder / "toy.yaml"
+    path.write_text(space)
+    return load_experiment(str(path), options)
+
+
 @pytest.fixture
 def experiment(tmp_path: Path) -> Experiment:
-    path = tmp_path / "toy.yaml"
-    path.write_text(SPACE)
-    return load_experiment(str(path))
+    return toy(tmp_path)
 
 
 def open_journal(folder: Path, experiment: Experiment) -> Journal:
