@@ -12,7 +12,7 @@ import pytest
 
 from tests.support import confirm_cases
 from tests.support.confirm_cases import LINEAR, LocalTrainer, NoWriter, confirm, data, read_values, tracked, trainer
-from trainables.core.errors import ConfigError, DataError, Interrupted, WorkFailed
+from trainables.core.errors import DataError, Interrupted, WorkFailed
 from tune_cl import run_search, run_trainings
 from tune_cl.api.effects import recorded_effects
 from tune_cl.cli import main
@@ -252,9 +252,3 @@ def test_a_search_ends_with_the_further_seeds(
     told = result.document["effects"]
     assert told["sd_seeds"] > 0 and told == recorded_result(search_folder).document["effects"]
     assert told["pairs"] == 6
-
-
-def test_requests_that_make_no_sense() -> None:
-    with pytest.raises(ConfigError) as raised:
-        EffectsRequest(seeds=0, split="train")
-    assert len(raised.value.problems) == 2

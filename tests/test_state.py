@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.support.journal_events import SEARCH, end, result, trial
-from trainables.core.errors import DataError
 from tune_cl.history.events import Event
 from tune_cl.history.state import Dev, SearchState, replay
 
@@ -114,8 +113,3 @@ def test_each_event_but_the_first_is_seen_with_the_state_after_it() -> None:
 
     replay([SEARCH, trial(0), trial(1)], see)
     assert seen == [("trial", 1), ("trial", 2)]
-
-
-def test_a_search_event_that_lacks_a_key_is_refused() -> None:
-    with pytest.raises(DataError, match=r"journal:1: .*'search'"):
-        replay([{key: value for key, value in SEARCH.items() if key != "metric"}])
