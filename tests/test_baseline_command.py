@@ -67,7 +67,7 @@ def test_pairs_are_classified_by_the_threshold_that_is_best_on_dev(console: Cons
     assert found["metrics"] == {"accuracy": np.mean([row[2] == row[3] for row in rows])} and found["ranked"] == "pairs"
     value = f"{found['chosen']['value']:.4f}"
     assert found["chosen"]["metric"] == "accuracy" and value in console.call("baseline sick embedding").out
-    assert len(console.errors("baseline sick bm25")) == 1
+    assert "classify" in console.errors("baseline sick bm25")[0]
 
 
 def test_the_best_threshold() -> None:

@@ -78,9 +78,9 @@ def test_runs_are_given_as_files_or_in_memory(files: dict[str, str]) -> None:
     assert named.runs[1].values["map"].tolist() == [1, 0.5, 1, 0.5, 1]
     alone = tune_cl.evaluate(qrels, runs["a"])
     assert alone.document["runs"][0]["run"] == "run 1" and alone.runs[0].vs_first is None
-    with pytest.raises(DataError, match="runs: "):
+    with pytest.raises(DataError, match=r"runs: .*none"):
         tune_cl.evaluate(qrels, [])
-    with pytest.raises(DataError, match="run 1: "):
+    with pytest.raises(DataError, match=r"run 1: .*qrels"):
         tune_cl.evaluate(qrels, {"other": {"d1": 1.0}})
 
 

@@ -108,9 +108,9 @@ def test_a_list_is_a_choice_unless_the_key_takes_lists(write: Write) -> None:
 
 def test_nothing_to_search(write: Write) -> None:
     space = write("training.lr: 1e-3\n")
-    assert problems(space).keys() == {space}
+    assert "nothing" in problems(space)[space]
     space = write(OPEN)
-    assert problems(space, "training.lr=1e-3").keys() == {space}
+    assert "nothing" in problems(space, "training.lr=1e-3")[space]
 
 
 def test_one_training_of_a_space() -> None:
@@ -160,7 +160,7 @@ def test_another_ranker_drops_the_keys_of_the_file_s(write: Write) -> None:
     assert experiment.training_run({}).ranker["name"] == "conv_knrm"
     [note] = experiment.notes
     assert note.startswith("ranker.model ") and "conv_knrm" in note
-    assert problems("quickstart", "ranker.model=x").keys() == {"ranker.model"}
+    assert "unknown" in problems("quickstart", "ranker.model=x")["ranker.model"]
 
 
 def test_a_cross_encoder_is_the_ranker_bert(write: Write) -> None:
@@ -210,7 +210,7 @@ def test_baseline_takes_off_values_and_middles(write: Write) -> None:
         "curriculum.anti": False,
         "training.lr": pytest.approx(1e-4),
     }
-    assert problems(write(text + "baseline: [training.lr]\n")).keys() == {"baseline.training.lr"}
+    assert "off" in problems(write(text + "baseline: [training.lr]\n"))["baseline.training.lr"]
 
 
 def test_values_that_do_not_go_together_are_found_before_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,7 +313,7 @@ def test_a_space_is_named_after_its_file_unless_it_says_its_name(write: Write) -
     named = load_experiment(write(f"name: theirs\n{OPEN}"))
     assert named.name == "theirs" and from_yaml(named.to_yaml()).name == "theirs"
     assert "a word" in problems(write(f"name: [a, b]\n{OPEN}"))["name"]
-    assert "description" in problems(write(OPEN), "name=mine", "description=x")
+    assert "file" in problems(write(OPEN), "name=mine", "description=x")["description"]
 
 
 @pytest.mark.parametrize("value", [".inf", ".nan"])

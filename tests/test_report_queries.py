@@ -202,7 +202,8 @@ def test_only_queries_that_both_have_are_compared_by_the_metric_of_the_search(tm
 
 
 def test_files_of_other_queries_are_told(tmp_path: Path) -> None:
-    assert "dev.per_query.tsv: " in str(queries.values_of(one_beside_the_baseline(tmp_path, ["other"])))
+    told = str(queries.values_of(one_beside_the_baseline(tmp_path, ["other"])))
+    assert "dev.per_query.tsv: " in told and "query" in told.partition("tsv: ")[2]
 
 
 @pytest.mark.parametrize(
