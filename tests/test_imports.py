@@ -40,12 +40,12 @@ import json, sys
 from pathlib import Path
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.report.findings import gather
-from tune_cl.report.facts import facts
+from tune_cl.report.facts import report_facts
 from tune_cl.report.output import latex_table, trials_csv
 from tune_cl.report.page import page
 heavy, storage, name = json.loads(sys.argv[1])
 findings = gather(SearchFolder(Path(storage), name))
-assert page(facts(findings)) and latex_table(facts(findings)) and trials_csv(findings)
+assert page(report_facts(findings)) and latex_table(report_facts(findings)) and trials_csv(findings)
 print(json.dumps([name for name in heavy if name in sys.modules]))
 """
 NAME_PARTS = """

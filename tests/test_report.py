@@ -22,7 +22,7 @@ from tune_cl.cli import main
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.report import page as file
-from tune_cl.report.facts import facts
+from tune_cl.report.facts import report_facts
 from tune_cl.report.findings import Findings
 from tune_cl.report.output import form_of, tracked
 from tune_cl.report.page import SCRIPT, STYLE, TITLES, page
@@ -46,7 +46,7 @@ def test_the_page_loads_nothing_and_runs_only_its_own_script(confirmed: tuple[Re
     assert list(found.sections) == ["verdict", *TITLES] and all(len(text) > 80 for text in found.sections.values())
     assert found.loads == [] and len(found.scripts) == 1
     assert not [word for word in ("http", "url(", "@import", "fetch") if word in STYLE + SCRIPT]
-    drawn = page(facts(findings))
+    drawn = page(report_facts(findings))
     assert "default-src 'none'" in drawn[:500] and len(drawn.encode()) < 100_000
 
 

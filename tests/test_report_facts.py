@@ -21,7 +21,7 @@ from tune_cl.history.journal import read_events
 from tune_cl.report import facts as module
 from tune_cl.report.charts import learning_chart
 from tune_cl.report.document import MainFacts, ReportFacts, TwinRow
-from tune_cl.report.facts import facts, main_facts
+from tune_cl.report.facts import main_facts, report_facts
 from tune_cl.report.findings import Findings, gather, mean_interval
 from tune_cl.report.output import latex, latex_table, trials_csv
 from tune_cl.report.page import page
@@ -50,7 +50,7 @@ def searched(case: Case) -> Findings:
 
 @pytest.fixture(scope="module")
 def before(searched: Findings) -> ReportFacts:
-    return facts(searched)
+    return report_facts(searched)
 
 
 @pytest.fixture
@@ -67,13 +67,13 @@ def made(folder: Path, *trials: tuple[list[float], str | None], ended: bool = Fa
         case.add(dev, outcome)
     if ended:
         case.finish()
-    return facts(gather(case.write()))
+    return report_facts(gather(case.write()))
 
 
 def after(searched: Findings, verdict: VerdictFacts) -> MainFacts:
     """The facts once confirmed; a page can be drawn from them."""
     found = main_facts(replace(searched, confirmation=verdict))
-    assert found.verdict.badge in page(replace(facts(searched), **vars(found)))
+    assert found.verdict.badge in page(replace(report_facts(searched), **vars(found)))
     return found
 
 
@@ -119,7 +119,7 @@ def test_a_curriculum_stands_beside_its_twin(tmp_path: Path) -> None:
     begun[curriculum] |= {"twin": "t0000", "led_by": "curriculum"}
     begun["t0003"] |= {"twins": [failed], "led_by": "plain"}
     findings = gather(case.write())
-    shown = facts(findings)
+    shown = report_facts(findings)
     twins = {row.trial_id: row.twin for row in shown.configurations}
     assert twins["t0000"] is None and twins[curriculum] == TwinRow("t0000", 0.5, pytest.approx(0.02), None)
     assert twins[failed] == TwinRow("t0003", None, None, "failed")
@@ -137,7 +137,7 @@ def test_trials_are_shown_by_arm_and_tuning_apart_from_the_curriculum(tmp_path: 
         case.add([0.3 + lr, 0.48 + lr], "completed", lr=lr)
         case.add([0.2 + lr, 0.60 - lr], "completed")
     findings = gather(case.write())
-    found = facts(findings)
+    found = report_facts(findings)
     assert len(found.on_dev) == 2 and ["confirm" in step.do for step in found.next] == [True]
     rows = found.configurations
     assert [row.trial_id for row in rows] == ["t0003", "t0001", "t0000", "t0002", "t0004"]
@@ -171,7 +171,7 @@ def test_dev_curves_of_what_was_confirmed_are_means_over_seeds(searched: Finding
 
 
 def test_the_page_tells_the_parts_of_the_verdict_each_once(searched: Findings, verdict: VerdictFacts) -> None:
-    drawn = page(replace(facts(searched), **vars(after(searched, verdict))))
+    drawn = page(replace(report_facts(searched), **vars(after(searched, verdict))))
     for part in of_verdict(verdict):
         assert f">{escape(part.title)}<" in drawn
         assert [text for text in part.sentences if drawn.count(f">{escape(text)}<") != 1] == []
@@ -222,7 +222,7 @@ def test_of_many_trials_only_the_best_are_drawn(
 ) -> None:
     assert {curve.role for curve in before.curves} == {"baseline", "best", "failed", "trial"}
     monkeypatch.setattr(module, "MOST_LINES", 10)
-    found = facts(searched)
+    found = report_facts(searched)
     best = [trial.trial for trial, _ in searched.ranked[:10]]
     assert [curve.trial for curve in found.curves] == ["t0000", *best]
 
@@ -245,7 +245,7 @@ def test_a_report_on_trees_speaks_of_no_batches(tmp_path: Path) -> None:
     case = Case(tmp_path, space=TREES.replace("FOLDER", str(tmp_path / "letor")))
     for outcome in ("baseline", "completed"):
         case.add([0.4] * 8, outcome)
-    found = facts(gather(case.write()))
+    found = report_facts(gather(case.write()))
     assert found.reads_features and [row.trees for row in found.trees] == [20, 30, 50, 60, 80]
     assert "Batches" not in page(found) and "(switch)" in page(found)
 
@@ -253,7 +253,7 @@ def test_a_report_on_trees_speaks_of_no_batches(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "new"), [("toy", "again"), ("again", "once-more")])
 def test_how_to_do_it_again_takes_a_name_that_is_free(name: str, new: str, tmp_path: Path) -> None:
     case = Case(tmp_path, name)
-    again = facts(gather(case.write())).again
+    again = report_facts(gather(case.write())).again
     run, confirm, _ = again.commands
     assert f"tune-cl run search.yaml --name {new} " in run and f"confirm {new} " in confirm
     assert f"(digest {case.events[0]['data']['digest'][:16]})" in again.with_["data"]

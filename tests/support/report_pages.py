@@ -5,7 +5,7 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 from tests.support.report_cases import Case
-from tune_cl.report.facts import facts
+from tune_cl.report.facts import report_facts
 from tune_cl.report.findings import Findings, gather
 from tune_cl.report.page import page
 
@@ -52,4 +52,4 @@ class Reader(HTMLParser):
 
 def report(case: Case) -> tuple[Reader, Findings]:
     findings = gather(case.write())
-    return Reader(page(facts(findings))), findings
+    return Reader(page(report_facts(findings))), findings

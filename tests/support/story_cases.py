@@ -33,7 +33,7 @@ from tune_cl.confirmation.verdict import (
 from tune_cl.experiment import forecast
 from tune_cl.model_card import BEGIN, CARD, END, write_verdict
 from tune_cl.report import page as file
-from tune_cl.report.facts import facts
+from tune_cl.report.facts import report_facts
 from tune_cl.report.findings import gather
 from tune_cl.report.output import latex_table
 from tune_cl.report.story import notes, of_search, of_verdict
@@ -115,9 +115,9 @@ def report() -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(forecast, "DRAWS", 256)
         case = whole(Path(folder))
-        before = facts(gather(case.write()))
+        before = report_facts(gather(case.write()))
         case.confirm()
-        after = facts(gather(case.search_folder))
+        after = report_facts(gather(case.search_folder))
         drawn = file.page(before).partition('<section id="effects">')[0]
         drawn += file.page(after).partition('<section id="again">')[0]
     told = re.sub(r"<(svg|script|style|nav).*?</\1>", "", drawn, flags=re.DOTALL)

@@ -342,11 +342,11 @@ class Written:
     """A report that was written: the file, or the folder with the `files` for a paper; and what it tells."""
 
     output: Path
-    told: MainFacts
+    facts: MainFacts
     files: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def document(self) -> dict[str, Any]:
         """For `tune-cl report --json`."""
         files = {"files": {name: str(path) for name, path in self.files.items()}} if self.files else {}
-        return {"output": str(self.output), **files, **document_of(self.told)}
+        return {"output": str(self.output), **files, **document_of(self.facts)}

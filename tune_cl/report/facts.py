@@ -51,7 +51,7 @@ PARTS = 5  # equal parts of a training of trees, at whose ends it is compared wi
 TREES = "ranker.trees_per_iteration"
 
 
-def facts(findings: Findings) -> ReportFacts:
+def report_facts(findings: Findings) -> ReportFacts:
     """Everything."""
     return ReportFacts(
         **vars(main_facts(findings)),

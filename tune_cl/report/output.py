@@ -14,7 +14,7 @@ from trainables.core.prose import say
 from trainables.evaluation.metrics import in_words
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.report.document import ConfigurationRow, MainFacts, ReportedVerdict, ReportFacts, Written
-from tune_cl.report.facts import facts, main_facts
+from tune_cl.report.facts import main_facts, report_facts
 from tune_cl.report.findings import Findings, gather
 from tune_cl.report.page import artifact_event, page
 from tune_cl.report.wording import number, p_value, plain, signed, spread
@@ -41,18 +41,18 @@ def write_output(search_folder: SearchFolder, output: Path | None, form: str | N
     output = output or search_folder.folder / f"report{FORMATS[form]}"
     require_file("--output", output)
     findings = gather(search_folder)
-    told = facts(findings) if form == "html" else main_facts(findings)
-    text = _text(form, findings, told)
+    facts = report_facts(findings) if form == "html" else main_facts(findings)
+    text = _text(form, findings, facts)
     with output_file(output) as file:
         write_text(file, text)
     tracked(search_folder, output, text)
-    return Written(output, told)
+    return Written(output, facts)
 
 
-def _text(form: str, findings: Findings, told: MainFacts) -> str | bytes:
+def _text(form: str, findings: Findings, facts: MainFacts) -> str | bytes:
     if form in ("csv", "parquet"):
         return trials_csv(findings) if form == "csv" else trials_parquet(findings)
-    return page(told) if isinstance(told, ReportFacts) else latex_table(told)
+    return page(facts) if isinstance(facts, ReportFacts) else latex_table(facts)
 
 
 def tracked(search_folder: SearchFolder, output: Path, text: str | bytes) -> None:
@@ -94,15 +94,15 @@ def latex(text: str) -> str:
     return "".join(LATEX.get(character, character) for character in " ".join(text.split()))
 
 
-def latex_table(told: MainFacts) -> str:
+def latex_table(facts: MainFacts) -> str:
     """The table of configurations for a paper; needs the package booktabs."""
-    confirmed = told.verdict
-    rows = [row for row in told.configurations if confirmed or row.trial_id]
-    value, p = f"{in_words(told.metric)} ({confirmed.split if confirmed else 'dev'})", _p(confirmed)
+    confirmed = facts.verdict
+    rows = [row for row in facts.configurations if confirmed or row.trial_id]
+    value, p = f"{in_words(facts.metric)} ({confirmed.split if confirmed else 'dev'})", _p(confirmed)
     over = f"seeds {', '.join(map(str, confirmed.seeds))}" if confirmed else "one seed, no test: not confirmed"
     heads = ["configuration", value, "difference", *([p] if confirmed else [])]
     lines = [
-        f"% search {latex(told.search)}; {over}",
+        f"% search {latex(facts.search)}; {over}",
         r"% \usepackage{booktabs}",
         _tabular(heads, 1, [_latex_row(row, bool(confirmed)) for row in rows]),
     ]

@@ -22,7 +22,7 @@ from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.report import charts, wording
 from tune_cl.report.document import EffectsSection, ReportFacts
-from tune_cl.report.facts import effects_facts, facts, main_facts
+from tune_cl.report.facts import effects_facts, main_facts, report_facts
 from tune_cl.report.findings import gather
 from tune_cl.space.wording import CAUTION, DEFAULT
 
@@ -73,11 +73,11 @@ TEMPLATES.filters |= {
 TEMPLATES.tests["holds_back"] = lambda share: any(value < 1 for value in share.values())
 
 
-def page(told: ReportFacts) -> str:
+def page(facts: ReportFacts) -> str:
     """The report as an HTML document."""
     return TEMPLATES.get_template("page.html").render(
-        f=told,
-        titles=TITLES if told.over_curricula else TITLES | {"effects": "What the settings change"},
+        f=facts,
+        titles=TITLES if facts.over_curricula else TITLES | {"effects": "What the settings change"},
         unfolded=UNFOLDED,
         style=Markup(STYLE),
         script=Markup(SCRIPT),
@@ -93,8 +93,8 @@ def search_html(search_folder: SearchFolder) -> str:
 
 def effects_html(found: FamilyEffects) -> str:
     """For a notebook: what curricula change."""
-    told = EffectsSection(metric=found.metric, over_curricula=found.of_curricula, effects=effects_facts(found))
-    return _fragment(told, "effects")
+    section = EffectsSection(metric=found.metric, over_curricula=found.of_curricula, effects=effects_facts(found))
+    return _fragment(section, "effects")
 
 
 def verdict_html(search_folder: SearchFolder, confirmation: VerdictFacts) -> str:
@@ -103,12 +103,12 @@ def verdict_html(search_folder: SearchFolder, confirmation: VerdictFacts) -> str
     return _fragment(main_facts(findings), "verdict", "configurations")
 
 
-def _fragment(told: EffectsSection, *sections: str) -> str:
+def _fragment(facts: EffectsSection, *sections: str) -> str:
     """Sections with the report's style: its rules for the page apply to the element around them."""
     drawn: Any = TEMPLATES.get_template("sections.html").module
     rules = STYLE.replace(":root {", "& {").replace("body {", "& {")
     style = Markup(f".{CLASS} {{ {rules} svg {{ max-width: {MOST}px; }} }}")
-    parts = [getattr(drawn, name)(told) for name in sections]
+    parts = [getattr(drawn, name)(facts) for name in sections]
     return str(charts.tag("div", charts.tag("style", style), *parts, class_=CLASS))
 
 
@@ -117,7 +117,7 @@ def write_report(search_folder: SearchFolder, journal: Journal) -> None:
     printed, because the result stands without a report."""
     path = search_folder.report
     try:
-        write_text(path, page(facts(gather(search_folder))))
+        write_text(path, page(report_facts(gather(search_folder))))
     except Exception as error:  # noqa: BLE001 - a chart that fails must not take the result with it
         say(f"no report: {error}; {search_folder.command('report')} tries again", whole=True)
         return
