@@ -45,11 +45,11 @@ def test_the_example_leads_from_a_folder_to_a_verdict(tmp_path: Path) -> None:
     notebook = nbformat.read(EXAMPLES / "does_a_curriculum_help.ipynb", as_version=4)
     assert any(cell.get("outputs") for cell in notebook.cells), "it ships as it looks once run"
     sizes = {'"batches_per_iteration": 16': '"batches_per_iteration": 4', '"max_iterations": 16': '"max_iterations": 4'}
-    sizes |= {'"trials": 6': '"trials": 6, "max_concurrent": 1'}
+    sizes |= {'"trials": 6': '"trials": 4, "max_concurrent": 1'}
     cells = [cell for cell in executed(notebook, tmp_path, sizes).cells if cell.cell_type == "code"]
     searched, confirmed = (next(cell for cell in cells if call in cell.source) for call in ("run(", "confirm("))
     line = outputs(searched, "text/plain")[0]
-    assert line.startswith("curricula: 6 of 6 trials done, 24 iterations") and line.endswith("done")
+    assert line.startswith("curricula: 4 of 4 trials done, 16 iterations") and line.endswith("done")
     kinds = [output["output_type"] for output in searched["outputs"]]
     assert sorted(kinds) == ["display_data", "execute_result", "stream"], "one line of progress, the result, a note"
     [shown] = outputs(searched, "text/html")
@@ -61,7 +61,8 @@ def test_the_example_leads_from_a_folder_to_a_verdict(tmp_path: Path) -> None:
 
 def test_the_example_on_negatives_speaks_of_no_curriculum(tmp_path: Path) -> None:
     notebook = nbformat.read(EXAMPLES / "do_hard_negatives_help.ipynb", as_version=4)
-    sizes = {"seeds=5": "seeds=2", '"trials": 7': '"trials": 7, "max_concurrent": 1'}
+    sizes = {'"batches_per_iteration": 16': '"batches_per_iteration": 4', '"max_iterations": 12': '"max_iterations": 3'}
+    sizes |= {"seeds=5": "seeds=2", '"trials": 7': '"trials": 4, "max_concurrent": 1'}
     shipped = deepcopy(notebook.cells)
     for cells in (shipped, executed(notebook, tmp_path, sizes).cells):
         told = [one for cell in cells if cell.cell_type == "code" for one in cell["outputs"]]

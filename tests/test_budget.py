@@ -3,6 +3,7 @@ the budget in the same commit and says why."""
 
 from __future__ import annotations
 
+import ast
 import sys
 import threading
 import tokenize
@@ -27,6 +28,8 @@ BUDGET = tomllib.loads((ROOT / "budget.toml").read_text())
 SOURCE = [path for name in ("tune_cl", "trainables", "search_spaces") for path in sorted((ROOT / name).rglob("*.py"))]
 EXTRAS = [path for path in SOURCE if path.is_relative_to(ROOT / "trainables/extras")]
 CORE = [path for path in SOURCE if path not in EXTRAS]
+UNTYPED = ("dict[str, Any]", "Mapping[str, Any]", "Document")
+REBUILDS = ("training_run", "ranker_run")  # a configuration from its keys
 LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING}
 
 
@@ -39,8 +42,39 @@ def tokens_of(path: Path) -> int:
         return sum(token.type not in LAYOUT for token in tokenize.tokenize(file.readline))
 
 
-def spent() -> dict[str, int]:
+def annotations(node: ast.AST) -> list[ast.expr]:
+    match node:
+        case ast.arg(annotation=ast.expr() as found) | ast.AnnAssign(annotation=found):
+            return [found]
+        case ast.FunctionDef(returns=ast.expr() as found):
+            return [found]
+    return []
+
+
+def reads_a_key(node: ast.AST) -> bool:
+    """Whether a node reads `value["key"]` or `value.get("key")`."""
+    match node:
+        case ast.Subscript(slice=ast.Constant(value=str()), ctx=ast.Load()):
+            return True
+        case ast.Call(func=ast.Attribute(attr="get"), args=[ast.Constant(value=str()), *_]):
+            return True
+    return False
+
+
+def untyped() -> dict[str, int]:
+    """What has no type in the source, core and extras: annotations, reads by key, configurations built from keys."""
+    nodes = [node for path in SOURCE for node in ast.walk(ast.parse(path.read_text()))]
+    said = [ast.unparse(one) for node in nodes for one in annotations(node)]
+    called = [node.func.attr for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
     return {
+        "untyped_annotations": sum(any(name in text for name in UNTYPED) for text in said),
+        "string_key_reads": sum(map(reads_a_key, nodes)),
+        "rebuilding_calls": sum(name in REBUILDS for name in called),
+    }
+
+
+def spent() -> dict[str, int]:
+    return untyped() | {
         "source_lines": lines_of(CORE),
         "source_tokens": sum(map(tokens_of, CORE)),
         "extras_lines": lines_of(EXTRAS),

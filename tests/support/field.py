@@ -17,6 +17,7 @@ import pyarrow
 from pyarrow import parquet
 
 from trainables.data.columns import RankingData
+from trainables.evaluation.runs import evaluate
 
 Files = Mapping[str, Any]
 
@@ -116,3 +117,7 @@ def all_by_row(documents: Any, queries: Mapping[str, list[str]], k1: float, b: f
         split: (np.repeat(np.arange(len(rows)), count), np.tile(ranked, len(rows)), -np.tile(ranked, len(rows)) * 1.0)
         for split, rows in queries.items()
     }
+
+
+def values_of(qrels: Path, run: Path, *metrics: str) -> Mapping[str, float]:
+    return evaluate(qrels, run, list(metrics or ("map",))).runs[0].metrics
