@@ -51,7 +51,8 @@ def ended(running: subprocess.Popen[str]) -> str:
     below = psutil.Process(running.pid).children(recursive=True)
     _, said = running.communicate(timeout=40)
     assert running.returncode == 1, said
-    assert not psutil.wait_procs(below, timeout=20)[1], "Ray's other processes stay behind"
+    # an agent of Ray's that is left may wait a minute for the GCS before it ends
+    assert not psutil.wait_procs(below, timeout=90)[1], "Ray's other processes stay behind"
     return said
 
 
