@@ -10,15 +10,16 @@ import pytest
 
 from tests.support.field import (
     Read,
-    all_by_row,
     check,
+    no_lucene,
     same,
     values_of,
 )
 from tests.support.loading import load, problems
 from trainables.core.errors import DataError
 from trainables.data.columns import UNJUDGED
-from trainables.data.readers import assembly
+
+__all__ = ["no_lucene"]  # a fixture
 
 
 @pytest.fixture
@@ -26,11 +27,6 @@ def field(shared: Path) -> Path:
     if not (shared.parent / "field_november").is_dir():
         pytest.skip(f"inputs from the field not found in {shared.parent}")
     return shared.parent
-
-
-@pytest.fixture(autouse=True)
-def no_lucene(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assembly, "retrieve", all_by_row)
 
 
 def sized(query: int, relevant: int = 1, judged: int = 0) -> dict[str, tuple[int, int, int]]:

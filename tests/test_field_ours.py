@@ -27,11 +27,11 @@ from tests.support.field import (
     TRIPLES,
     Files,
     Read,
-    all_by_row,
     as_parquet,
     changed,
     check,
     lines,
+    no_lucene,
     of_splits,
     same,
     values_of,
@@ -43,15 +43,11 @@ from trainables.config.keys import TrainingRun
 from trainables.core.errors import ConfigError, DataError
 from trainables.data import recognised
 from trainables.data.columns import UNJUDGED
-from trainables.data.readers import assembly
 from trainables.data.words import for_lucene, words
 from trainables.evaluation.metrics import Evaluator
 from tune_cl.space.space_files import parse_yaml
 
-
-@pytest.fixture(autouse=True)
-def no_lucene(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assembly, "retrieve", all_by_row)
+__all__ = ["no_lucene"]  # a fixture
 
 
 # {file: rows}; rows are objects (JSON lines), or a text.

@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow
+import pytest
 from pyarrow import parquet
 
 from trainables.data.columns import RankingData
+from trainables.data.readers import assembly
 from trainables.evaluation.runs import evaluate
 
 Files = Mapping[str, Any]
@@ -117,6 +119,12 @@ def all_by_row(documents: Any, queries: Mapping[str, list[str]], k1: float, b: f
         split: (np.repeat(np.arange(len(rows)), count), np.tile(ranked, len(rows)), -np.tile(ranked, len(rows)) * 1.0)
         for split, rows in queries.items()
     }
+
+
+@pytest.fixture(autouse=True)
+def no_lucene(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the tests of a module that imports it."""
+    monkeypatch.setattr(assembly, "retrieve", all_by_row)
 
 
 def values_of(qrels: Path, run: Path, *metrics: str) -> Mapping[str, float]:
