@@ -15,10 +15,10 @@ PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 def usable_cpus() -> int:
     """How many CPUs this process may use, at least 1: those of its affinity, or fewer by a control group's quota."""
     count = os.cpu_count() or 1
-    if hasattr(os, "sched_getaffinity") and (allowed := len(os.sched_getaffinity(0))) < os.sysconf(
-        "SC_NPROCESSORS_ONLN"
-    ):
-        count = min(count, allowed)
+    if hasattr(os, "sched_getaffinity"):
+        allowed = len(os.sched_getaffinity(0))
+        if allowed < os.sysconf("SC_NPROCESSORS_ONLN"):
+            count = min(count, allowed)
     for folder in _groups("cpu"):
         quota = _words(folder / "cpu.max")  # `max 100000`, version 2
         if not quota:
