@@ -19,8 +19,10 @@ from pyarrow import csv
 from side_by_side import compare, tell
 
 from trainables.core.randomness import generator
-from trainables.data.readers import trec
+from trainables.data.arrays import ranking_data
+from trainables.data.forms import trec
 from trainables.data.settings import DataConfig
+from trainables.data.tables import Reading
 
 WORDS = np.array([f"w{number}" for number in range(20_000)])
 DEV = 0.01  # of the queries, and as many for test
@@ -50,7 +52,8 @@ def write(folder: Path, documents: int, queries: int, depth: int) -> None:
 
 def ours(folder: Path) -> None:
     with TemporaryDirectory() as workspace:
-        trec.read(folder, DataConfig(source=str(folder)), Path(workspace))
+        reading = Reading(DataConfig(source=str(folder)))
+        ranking_data(folder.name, trec.read(folder, reading), reading, Path(workspace))
 
 
 def separator(path: Path) -> str:

@@ -39,7 +39,7 @@ HOMES = {  # the module that each public name comes from
     "open_search": "tune_cl.api.start",
     "pacing": "trainables.curriculum.pacing",
     "ranker": "trainables.training.registration",
-    "reader": "trainables.data.readers",
+    "reader": "trainables.data.forms",
     "run": "tune_cl.api.start",
     "scoring": "trainables.curriculum.scoring",
     "train": "tune_cl.api.training",
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from trainables.curriculum.pacing import pacing as pacing
     from trainables.curriculum.scoring import scoring as scoring
     from trainables.curriculum.weighting import weighting as weighting
-    from trainables.data.readers import reader as reader
+    from trainables.data.forms import reader as reader
     from trainables.loops.curriculum import Curriculum as Curriculum
     from trainables.training.calls import TrainingEnded as TrainingEnded
     from trainables.training.losses import loss as loss

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from shlex import quote
 from typing import Any
 
 from trainables.baselines.doubts import doubts
@@ -16,25 +13,10 @@ from trainables.data import load_data, recognised
 from trainables.data.clusters import cluster_notes
 from trainables.data.columns import RankingData, Split
 from trainables.data.hygiene import ClassSplit, RankingSplit, SharedParts, described, shared_parts
-from trainables.data.label_check import LabelCheck, check_labels
 from tune_cl.documents import document_of
 
 EXAMPLES = 2  # of each split
 SHOWN = 2  # candidates of an example
-EVIDENCE = Path(__file__).parent / "evidence.json"  # verdicts of docs/results.md's first round, counted
-ADVICE = {  # by what BM25 says of the labels: the space to try first, overrides, the studies' searches on such data
-    "wrong": (
-        "noisy_labels",
-        "data.label_noise.share=0",
-        "where 40 % or more of the training labels were wrong at random",
-    ),
-    "lexical": (
-        "noisy_labels",
-        "data.label_noise.share=0",
-        "where 40 % or more of the training labels were wrong and matched words of the query",
-    ),
-    "as dev": ("quickstart", "", "with the training labels as published"),
-}
 
 
 @dataclass(frozen=True)
@@ -62,32 +44,12 @@ class Example:
     candidates: list[Candidate]
 
 
-@dataclass(frozen=True)
-class Studies:
-    """Verdicts of our searches on such data, which `where` describes."""
-
-    where: str
-    searches: int
-    better: int
-    worse: int
-
-
-@dataclass(frozen=True)
-class Advice:
-    """The space to try first, as a command, and what our studies found."""
-
-    space: str
-    command: str
-    studies: Studies
-
-
 @dataclass(frozen=True, kw_only=True)
 class DataFacts:
     """The fields of `tune-cl data --json`.
 
     form, recognised_by, files  as what and by what sign the source is read, and from which files
     features                    of a document; None where it has a text
-    label_check, try_first      what BM25 says of the training labels; None where it can say nothing
     given_away                  how well each weighting tells right labels from wrong ones; None without label noise
     """
 
@@ -104,8 +66,6 @@ class DataFacts:
     relevance_level: int
     splits: Mapping[str, RankingSplit | ClassSplit]
     shared: list[SharedParts]
-    label_check: LabelCheck | None
-    try_first: Advice | None
     given_away: Mapping[str, float] | None
     notes: list[str]
     warnings: list[str]
@@ -114,10 +74,7 @@ class DataFacts:
     @property
     def document(self) -> dict[str, Any]:
         """For --json."""
-        written = document_of(self)
-        if self.label_check:
-            written["label_check"]["finding"] = self.label_check.finding
-        return written
+        return document_of(self)
 
 
 def facts_of(run: TrainingRun) -> DataFacts:
@@ -125,7 +82,6 @@ def facts_of(run: TrainingRun) -> DataFacts:
     level = run.evaluation.relevance_level
     data = load_data(run.data, level)
     form, recognised_by, files = recognised(run.data.source)
-    checked = check_labels(data, run.data, level)
     return DataFacts(
         data=data.name,
         source=run.data.source,
@@ -140,8 +96,6 @@ def facts_of(run: TrainingRun) -> DataFacts:
         relevance_level=level,
         splits=described(data, level),
         shared=shared_parts(data),
-        label_check=checked,
-        try_first=None if checked is None else _advice(run.data.source, checked.finding),
         given_away=_given_away(data, run),
         notes=[*data.notes, *cluster_notes(data, run.data.query_clusters)],
         warnings=doubts(data, run.data, level),
@@ -174,13 +128,3 @@ def _examples(data: RankingData, split: Split) -> list[Example]:
 def _candidate(data: RankingData, document: int, grade: int) -> Candidate:
     shown = data.document_ids[document], grade, data.documents[document]
     return ClassCandidate(*shown, data.classes[grade]) if data.classes else Candidate(*shown)
-
-
-def _advice(source: str, finding: str) -> Advice | None:
-    """The command to try first, and what our studies found on such data. None if BM25 says nothing of the labels."""
-    if finding not in ADVICE:
-        return None
-    space, override, where = ADVICE[finding]
-    changes = f" --set {override}" if override else ""
-    studies = Studies(where, **json.loads(EVIDENCE.read_text())[finding])
-    return Advice(space, f"tune-cl run {space} --data {quote(source)}{changes}", studies)

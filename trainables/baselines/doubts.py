@@ -13,11 +13,11 @@ from trainables.data.clusters import PREFIX, alike, grouping_of_ids
 from trainables.data.columns import RankingData, Split
 from trainables.data.combine import drawn_queries
 from trainables.data.hygiene import query_keys
-from trainables.data.label_check import CHANCE, agreements
 from trainables.data.labels import bm25_scores
 from trainables.data.settings import DataConfig
 from trainables.evaluation.significance import Components, detectable
 
+CHANCE = 0.5  # agreement of labels that have nothing to do with BM25
 BELOW, ABOVE = 0.025, 0.1  # about chance, for the upper end of agreement's interval: there labels are as if drawn
 FEWEST = 20  # queries, below which agreement is not judged
 MOST_QUERIES, MOST_PAIRS = 300, 20_000  # for which BM25 is computed, where the first stage is a given run
@@ -44,7 +44,7 @@ def _unrelated(data: RankingData, config: DataConfig, level: int) -> str:
     relevant. Where it does neither, ids may have been mixed up."""
     if data.features is not None:
         return ""
-    changed = config.label_noise.share > 0 or config.weak_labels != "none"  # as the user asked
+    changed = config.label_noise.share > 0  # as the user asked
     splits = {name: split for name, split in data.splits.items() if not (changed and name == "train")}
     values = {name: agreement(data, config, split, level) for name, split in splits.items()}
     about_chance = {name: mean for name, (mean, upper) in values.items() if -BELOW <= upper - CHANCE < ABOVE}
@@ -68,6 +68,19 @@ def agreement(data: RankingData, config: DataConfig, split: Split, level: int) -
         return math.nan, math.nan
     error = float(values.std(ddof=1)) / math.sqrt(count)
     return float(values.mean()), float(values.mean() + stdtrit(count - 1, 0.975) * error)
+
+
+def agreements(split: Split, scores: np.ndarray, level: int) -> np.ndarray:
+    """Area under the ROC curve of the candidates' scores (float [C]) in each query that has both relevant and other
+    candidates, float64 [Q']. Unjudged candidates count as not relevant."""
+    relevant, owner = split.grade >= level, split.owner
+    value = np.unique(scores, return_inverse=True)[1] + owner * len(scores)
+    ends = [np.searchsorted(np.sort(value), value, side) for side in ("left", "right")]
+    rank = (sum(ends) + 1) / 2 - split.offsets[owner]  # from the lowest, of ties the mean
+    count = np.bincount(owner[relevant], minlength=len(split))
+    won = np.bincount(owner[relevant], rank[relevant], minlength=len(split)) - count * (count + 1) / 2
+    pairs = count * (split.sizes - count)
+    return won[pairs > 0] / pairs[pairs > 0]
 
 
 def _mostly_relevant(data: RankingData, level: int) -> str:

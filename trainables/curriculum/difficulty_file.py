@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
 
 from trainables.core.errors import ConfigError, DataError, Problem
+from trainables.data.cells import one_line
 from trainables.data.columns import RankingData, Split
 from trainables.data.instances import Instances
-from trainables.data.readers.collection import hash_of
-from trainables.data.readers.contents import is_number
-from trainables.data.readers.rows import Rows, Wrong, one_line, score_of
 
-COLUMNS = ("QUERY", "DOCUMENT", "VALUE")
 FORM = "QUERY TAB DOCUMENT TAB VALUE"
 LOCATION = "curriculum.file"
 _SHOWN = 3  # instances without a value that the error names
@@ -93,34 +90,37 @@ def _read(path: Path) -> Table:
 
     Raises DataError for wrong rows, and for rows that give a query and document another value than an earlier one.
     """
-    problems: list[Problem] = []
-    rows = Rows(path, COLUMNS, "\t", problems)
-    query, document, value, line = array("Q"), array("Q"), array("d"), array("q")
-    for number, (asked, name, field) in rows:
-        if number == 1 and asked.lower() in ("query", "query_id") and not is_number(field):  # a header
-            continue
-        try:
-            given = score_of(field)
-        except Wrong:
-            rows.problem(number, f"value '{field[:40]}'", "write a finite number, higher = harder")
-            continue
-        for one in _hashes(name):
-            query.append(hash_of(one_line(asked)))
-            document.append(one)
-            value.append(given)
-            line.append(number)
-    keys, values = _joined(np.array(query), np.array(document)), np.array(value)
+    from trainables.data.judgments import without_header
+    from trainables.data.tables import Reading  # here: pandas takes half a second
+
+    reading = Reading()
+    frame = reading.table(path, ("query", "document", "value"))
+    frame = reading.numbers(without_header(frame, "value"), "value")
+    names = frame["document"].map(_hashes)
+    frame = frame.assign(name=names).explode("name").dropna(subset="name")
+    queries = np.array([hash_of(one_line(query)) for query in frame["query"]], np.uint64)
+    keys = _joined(queries, frame["name"].to_numpy(np.uint64))
+    reading.problems += _contradictions(path, frame["line"].to_numpy(), keys, frame["value"].to_numpy())
+    reading.finish()
     order = np.argsort(keys, kind="stable")
-    same = np.flatnonzero(keys[order][1:] == keys[order][:-1])
-    for here, there in zip(order[same + 1].tolist(), order[same].tolist(), strict=True):
-        if values[here] != values[there]:
-            wrong = (
-                f"value {values[here]:g} for a query and document that have {values[there]:g} in {path}:{line[there]}"
-            )
-            rows.problem(line[here], wrong, "keep the row that is right")
-    if problems:
-        raise DataError(problems)
-    return Table(keys[order], values[order])
+    return Table(keys[order], frame["value"].to_numpy()[order])
+
+
+def _contradictions(path: Path, line: np.ndarray, keys: np.ndarray, value: np.ndarray) -> list[Problem]:
+    """The first row that gives a query and document another value than an earlier one."""
+    order = np.argsort(keys, kind="stable")
+    same = (keys[order][1:] == keys[order][:-1]) & (value[order][1:] != value[order][:-1])
+    if not same.any():
+        return []
+    there, here = order[:-1][same][0], order[1:][same][0]
+    more = f" ({same.sum()} rows)" if same.sum() > 1 else ""
+    wrong = f"value {value[here]:g} for a query and document that have {value[there]:g} in {path}:{line[there]}{more}"
+    return [Problem(f"{path}:{line[here]}", wrong, "keep the row that is right")]
+
+
+def hash_of(name: str) -> int:
+    """A 64-bit hash of an id or text."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")
 
 
 def _hashes(document: str) -> list[int]:

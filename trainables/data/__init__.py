@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections import Counter
 from contextlib import suppress
@@ -20,16 +19,14 @@ from trainables.core.registry import Entry, Registry
 from trainables.data.columns import RankingData, Task
 from trainables.data.combine import with_splits, with_training_share
 from trainables.data.data_cache import cached_data
+from trainables.data.files import ARCHIVES, TABLES, ending_of, not_read
+from trainables.data.forms import READERS, reader_for
 from trainables.data.labels import with_training_labels
-from trainables.data.readers import ARCHIVES, READERS, reader_for
-from trainables.data.readers.files import is_named_as_table, not_read
 from trainables.data.settings import DataConfig
-from trainables.data.tables_in_memory import HUB, from_hub
 
-_FORMAT = 5  # raise it when a reader or the store would give other columns for the same files
-DOCSTRINGS = "docstrings"
-_IR_DATASETS = "ir_datasets:"
-_FORMS = f"a folder (tune-cl list data), {DOCSTRINGS}, {_IR_DATASETS}NAME or {HUB}NAME"
+_FORMAT = 6  # raise it when a form or the store would give other columns for the same files
+DOCSTRINGS, IR_DATASETS, HUB = "docstrings", "ir_datasets:", "hf:"
+_FORMS = f"a folder (tune-cl list data), {DOCSTRINGS}, {IR_DATASETS}NAME or {HUB}NAME"
 
 DATA_FORMS: Registry[str] = Registry(
     "data.source",
@@ -63,7 +60,7 @@ DATA_FORMS.add(
 
 def load_data(config: DataConfig, relevance_level: int = 1) -> RankingData:
     """The data that `data.source` names, memory-mapped from the cache; `data.train_share` of its training queries, with
-    labels as `data.weak_labels` and `data.label_noise` say, for which the lowest relevant grade counts.
+    labels as `data.label_noise` says, for which the lowest relevant grade counts.
 
     Raises DataError for a source that is unknown or wrong, WorkFailed if candidates cannot be retrieved.
     """
@@ -77,9 +74,11 @@ def _load(config: DataConfig) -> RankingData:
     source = config.source
     if source == DOCSTRINGS:
         return import_module("trainables.data.docstrings").load_docstrings(config)
-    if source.startswith(_IR_DATASETS):
+    if source.startswith(IR_DATASETS):
         return _load_ir_datasets(source, config)
     if source.startswith(HUB):
+        from trainables.data.forms.frames import from_hub
+
         return replace(_load_folder(from_hub(source), config), name=source.removeprefix(HUB))
     require_source(source)
     return _load_folder(Path(source).expanduser(), config)
@@ -88,14 +87,13 @@ def _load(config: DataConfig) -> RankingData:
 def require_source(source: str) -> None:
     """Raises DataError for a folder or file that is not there. Takes no time, unlike loading."""
     folder = Path(source).expanduser()
-    if _elsewhere(source) is None and not folder.is_dir():
-        if folder.is_file() and is_named_as_table(folder):
-            return
-        wrong = "is not a folder" if folder.exists() else "does not exist"
-        meant = None if folder.exists() else _of_ir_datasets(source.strip("/").lower())
-        if folder.name.endswith(ARCHIVES):
-            meant = "unpack it, and give the folder"
-        raise DataError(Problem("data.source", f"'{source}' {wrong}", meant or _FORMS))
+    if _elsewhere(source) or folder.is_dir() or (folder.is_file() and ending_of(folder) in TABLES):
+        return
+    wrong = "is not a folder" if folder.exists() else "does not exist"
+    right = _FORMS if folder.exists() else _of_ir_datasets(source.strip("/").lower()) or _FORMS
+    if folder.name.endswith(ARCHIVES):
+        right = "unpack it, and give the folder"
+    raise DataError(Problem("data.source", f"'{source}' {wrong}", right))
 
 
 def _of_ir_datasets(name: str) -> str | None:
@@ -107,24 +105,23 @@ def _of_ir_datasets(name: str) -> str | None:
     parts = Counter(one.partition("/")[0] for one in names)
     like = [name] if name in names else [one for one in parts if one.startswith(name)]
     like = like or get_close_matches(name, parts, n=1, cutoff=0.75)
-    return f"did you mean {_IR_DATASETS}{max(like, key=lambda one: parts[one])}?" if like else None
+    return f"did you mean {IR_DATASETS}{max(like, key=lambda one: parts[one])}?" if like else None
 
 
 def _elsewhere(source: str) -> str | None:
     """The name in DATA_FORMS of data that is not a folder; None for a folder."""
     if source == DOCSTRINGS:
         return DOCSTRINGS
-    prefixes = {_IR_DATASETS: "ir_datasets", HUB: "hf"}
+    prefixes = {IR_DATASETS: "ir_datasets", HUB: "hf"}
     return next((name for prefix, name in prefixes.items() if source.startswith(prefix)), None)
 
 
 def task_of(source: str) -> Task:
     """Task of the data in `data.source`, by its form alone; ranking if `load_data` would refuse it."""
     folder = Path(source).expanduser()
-    if source == DOCSTRINGS or not folder.is_dir():
-        return "ranking"
-    with suppress(DataError):
-        return READERS[reader_for(folder)].TASK
+    if source != DOCSTRINGS and folder.is_dir():
+        with suppress(DataError):
+            return READERS[reader_for(folder)].task
     return "ranking"
 
 
@@ -138,64 +135,63 @@ def recognised(source: str) -> tuple[str, str, list[str]]:
     if name := _elsewhere(source):
         return name, DATA_FORMS.entries[name].summary, []
     folder = Path(source).expanduser()
-    name = reader_for(folder)
-    entry = READERS.entries[name]
-    return (
-        name,
-        entry.summary,
-        [str(path.relative_to(folder if folder.is_dir() else folder.parent)) for path in entry.value.files(folder)],
-    )
+    entry = READERS.entries[reader_for(folder)]
+    beside = folder if folder.is_dir() else folder.parent
+    return entry.name, entry.summary, [str(path.relative_to(beside)) for path in entry.value.files_of(folder)]
 
 
 def _load_folder(folder: Path, config: DataConfig) -> RankingData:
-    if os.access(folder, os.R_OK):  # otherwise readers can still find their files by name
+    if os.access(folder, os.R_OK):  # otherwise forms can still find their files by name
         _require_intact_links(folder)
     name = reader_for(folder)
-    reader = READERS[name]
-    files = reader.files(folder)
+    form = READERS[name]
+    files = form.files_of(folder)
     digest = _folder_digest(name + code_digest(READERS.entries[name]), folder, files, config)
     key = digest_of(digest, "strict") if config.strict else digest  # the same content, if it is not refused
-    data = cached_data(key, digest, lambda entry: reader.read(folder, config, entry))
-    passed_over = not_read(folder, files)
+
+    def read(entry: Path) -> RankingData:
+        from trainables.data.arrays import ranking_data  # here: pandas and Arrow take half a second
+        from trainables.data.tables import Reading
+
+        reading = Reading(config)
+        return ranking_data(folder.name, form.read(folder, reading), reading, entry)
+
+    data = cached_data(key, digest, read)
+    passed_over = not_read(folder, files) if folder.is_dir() else []
     notes = (f"not read, though named like data: {', '.join(passed_over)}",) if passed_over else ()
     return replace(data, name=folder.resolve().name, notes=(*data.notes, *notes))
 
 
 def _require_intact_links(folder: Path) -> None:
-    """Raises DataError for broken links: to readers, such a file would look as if it had not been given."""
-    if not folder.is_dir():
-        return
-    named = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]  # not editors' locks
-    problems = []
-    for path in named:
-        if path.is_symlink() and not path.exists():
-            wrong = (
-                "is a link in a loop of links" if _in_loop(path) else f"leads to {path.readlink()}, which is not there"
-            )
-            problems.append(Problem(str(path), wrong, "a link to a file, or none"))
+    """Raises DataError for broken links: to a form, such a file would look as if it had not been given."""
+    named = [path for path in folder.glob("*") if not path.name.startswith(".")]  # not editors' locks
+    problems = [
+        Problem(str(path), f"is a link to {path.readlink()}, which cannot be followed", "a link to a file, or none")
+        for path in sorted(named)
+        if path.is_symlink() and not path.exists()
+    ]
     if problems:
         raise DataError(problems)
 
 
-def _in_loop(path: Path) -> bool:
-    try:
-        path.stat()
-    except OSError as error:
-        return error.errno == errno.ELOOP
-    return False
-
-
 def _load_ir_datasets(source: str, config: DataConfig) -> RankingData:
     """The library checks its files against known hashes, so dataset and library version identify the content."""
-    from trainables.data.readers import ir_datasets_source
+    from trainables.data.arrays import ranking_data
+    from trainables.data.forms.ir_datasets_source import parse_source, read_source
+    from trainables.data.tables import Reading
 
-    named = ir_datasets_source.parse_source(source)
-    digest = digest_of(_FORMAT, _IR_DATASETS, version("ir_datasets"), named.splits, *_candidate_keys(config))
-    return cached_data(digest, digest, lambda entry: ir_datasets_source.read_source(named, config, entry))
+    named = parse_source(source)
+    digest = digest_of(_FORMAT, IR_DATASETS, version("ir_datasets"), named.splits, *_candidate_keys(config))
+
+    def read(entry: Path) -> RankingData:
+        reading = Reading(config)
+        return ranking_data(named.name, read_source(named, reading), reading, entry)
+
+    return cached_data(digest, digest, read)
 
 
 def _candidate_keys(config: DataConfig) -> tuple[str | int | float, ...]:
-    """The settings that determine what a reader makes of its files."""
+    """The settings that determine what a form makes of its files."""
     top_k = config.top_k if isinstance(config.top_k, int) else config.depth_in_words()
     given = (config.candidates, top_k, config.unretrieved_positives, config.bm25.k1, config.bm25.b)
     later = {"identical_ids": config.identical_ids, "words": config.words, **config.columns.named()}

@@ -21,6 +21,7 @@ SPLITS = ("train", "dev", "test")
 ONE_DOMAIN = ("all",)  # `domains` of data that does not say where its queries come from
 UNJUDGED = -1  # grade of a document without a judgment, in columns that also hold such documents
 MAX_GRADE = int(np.iinfo(np.int16).max)
+FLOAT32_END = 2.0**128 - 2.0**103  # smallest number that rounds to an infinite float32, as which trec_eval keeps scores
 NO_RANK = 0  # first-stage rank of a candidate that is not in the run
 Task = Literal["ranking", "classification"]
 _TEXTS_A_BLOCK = 1 << 14  # decoded together
@@ -260,6 +261,24 @@ def grouped_order(query: np.ndarray, *keys: np.ndarray) -> np.ndarray:
             return np.lexsort((*reversed(keys), query))
         settled |= before < after
     return rows
+
+
+def ranks(query: np.ndarray, score: np.ndarray, document: np.ndarray, ids: TextColumn) -> tuple[np.ndarray, np.ndarray]:
+    """(rows sorted by query and rank, their ranks from 1): by score, ties by document id, both descending. Scores are
+    compared as float32, as trec_eval does."""
+    single = -score.astype(np.float32)
+    rows = grouped_order(query, single)
+    same = (query[rows[1:]] == query[rows[:-1]]) & (single[rows[1:]] == single[rows[:-1]])
+    if same.any():  # ids are compared within ties alone
+        tied = np.zeros(len(rows), bool)
+        tied[1:] |= same
+        tied[:-1] |= same
+        tie = np.concatenate([[0], np.cumsum(~same)])[tied]
+        inside = rows[tied]
+        rows[tied] = inside[np.lexsort((-id_ranks(document[inside], ids), tie))]
+    starts = np.flatnonzero(np.diff(query[rows], prepend=-1))
+    first = np.repeat(starts, np.diff(starts, append=len(rows)))
+    return rows, np.arange(len(rows)) - first + 1
 
 
 def _sorted_rows(texts: TextColumn, rows: np.ndarray) -> np.ndarray:

@@ -7,10 +7,9 @@ the folder in which a cache entry is built, and `save_data` leaves those files a
 from __future__ import annotations
 
 import json
-from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
-from itertools import accumulate, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ META = "meta.json"
 _TEXTS = ("document_ids", "documents", "query_ids", "utterances")
 _ARRAYS = ("utterance_offsets", "domain", "features", "group", "own")
 _META = ("name", "digest", "domains", "notes", "task", "classes", "retrieved", "words")
-_BLOCK = 1 << 16  # offsets in memory before they are written
+_BLOCK = 1 << 16  # texts in memory before they are written
 _SPLIT_ARRAYS = tuple(field.name for field in fields(Split))
 
 
@@ -49,9 +48,9 @@ class ArrayWriter:
 
     def append(self, values: bytes | np.ndarray) -> None:
         """Appends bytes as they are, or an array cast to the file's type."""
-        raw = values if isinstance(values, bytes) else np.ascontiguousarray(values, self.dtype).tobytes()
+        raw = values if isinstance(values, bytes) else np.ascontiguousarray(values, self.dtype).data
         self._file.write(raw)
-        self.length += len(raw) // self.dtype.itemsize
+        self.length += memoryview(raw).nbytes // self.dtype.itemsize
 
     def finish(self) -> np.ndarray:
         """Closes the file; returns it memory-mapped."""
@@ -66,38 +65,24 @@ class TextWriter:
     def __init__(self, folder: Path, name: str):
         self._data = ArrayWriter(folder / f"{name}.data.npy", np.uint8)
         self._offsets = ArrayWriter(folder / f"{name}.offsets.npy", np.int64)
-        self._ends = array("q", [0])
+        self._offsets.append(np.zeros(1, np.int64))
 
-    def append(self, text: str) -> None:
-        """Appends one text; it reaches the disk when a block is full, or by `finish`."""
-        self._data.append(text.encode())
-        self._ends.append(self._data.length)
-        if len(self._ends) >= _BLOCK:
-            self._flush()
-
-    def extend(self, texts: Sequence[bytes]) -> None:
-        """Appends texts given as UTF-8."""
-        start = self._data.length
-        self._data.append(b"".join(texts))
-        self._ends.extend(islice(accumulate(map(len, texts), initial=start), 1, None))
-        if len(self._ends) >= _BLOCK:
-            self._flush()
-
-    def _flush(self) -> None:
-        self._offsets.append(np.array(self._ends))
-        del self._ends[:]
+    def extend(self, texts: TextColumn) -> None:
+        """Appends texts."""
+        self._offsets.append(texts.offsets[1:] - texts.offsets[0] + self._data.length)
+        self._data.append(texts.data[texts.offsets[0] : texts.offsets[-1]])
 
     def finish(self) -> TextColumn:
         """Closes the files; returns the column memory-mapped."""
-        self._flush()
         return TextColumn(self._data.finish(), self._offsets.finish())
 
 
 def rewritten(folder: Path, name: str, texts: Iterable[str]) -> TextColumn:
     """A column of a folder with other texts, which may come from the column that is replaced."""
     writer = TextWriter(folder, f"{name}.new")
-    for text in texts:
-        writer.append(text)
+    texts = iter(texts)
+    while part := list(islice(texts, _BLOCK)):
+        writer.extend(TextColumn.of(part))
     writer.finish()
     for part in ("data", "offsets"):
         (folder / f"{name}.new.{part}.npy").replace(folder / f"{name}.{part}.npy")

@@ -18,9 +18,8 @@ from trainables.core.cache import digest_of
 from trainables.core.errors import WorkFailed
 from trainables.core.randomness import generator
 from trainables.data.bm25 import Bm25
-from trainables.data.columns import SPLITS, RankingData, Split, TextColumn
+from trainables.data.columns import SPLITS, RankingData, Split, TextColumn, ranks
 from trainables.data.data_cache import cached_data
-from trainables.data.readers.assembly import ranks
 from trainables.data.settings import Bm25Config, DataConfig
 from trainables.data.words import WordRows, index_words, look_up, normalised, words
 
@@ -234,7 +233,7 @@ class Pool:
         indexed = index_words(self.texts)
         self.vocabulary = indexed.vocabulary
         self.bm25 = Bm25(indexed, "lucene", bm25.k1, bm25.b)
-        self.id_order = np.argsort(np.argsort(np.array(self.ids)))
+        self.names = TextColumn.of(self.ids)
 
     def _add(self, docstring: Docstring) -> None:
         for index, part in enumerate(docstring.parts[1:], 1):
@@ -253,7 +252,7 @@ class Pool:
         owner = np.repeat(np.arange(len(contexts)), sizes)
         document = np.array(list(chain.from_iterable(documents)), np.int64)
         score = self.bm25.pair_scores(queries, owner, document)
-        order, rank = ranks(owner, score, self.id_order[document])
+        order, rank = ranks(owner, score, document, self.names)
         listed = Split.listed(start, sizes, document[order], (document == right[owner])[order])
         return replace(listed, rank=rank.astype(np.int32), score=score[order])
 

@@ -1,4 +1,4 @@
-"""Training labels other than the data's own: exchanged ones (label noise), or those of BM25 (weak supervision).
+"""Training labels of which some are exchanged (label noise).
 
 Dev and test are never touched. All trials and seeds of a search train on the same labels.
 """
@@ -13,58 +13,36 @@ from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.core.randomness import generator
 from trainables.data.bm25 import candidate_scores
-from trainables.data.columns import NO_RANK, UNJUDGED, RankingData, Split, required_split
+from trainables.data.columns import NO_RANK, RankingData, Split, required_split
 from trainables.data.settings import DataConfig, LabelNoise
 
-NOISE, WEAK = "data.label_noise", "data.weak_labels"
+NOISE = "data.label_noise"
 
 
 def with_training_labels(data: RankingData, config: DataConfig, level: int) -> RankingData:
-    """The data with the training labels that `data.weak_labels` and `data.label_noise` ask for, and a note of what was
-    changed; the data itself if they ask for nothing. `level`: the lowest relevant grade.
+    """The data with the training labels that `data.label_noise` asks for, and a note of what was changed; the data
+    itself if it asks for nothing. `level`: the lowest relevant grade.
 
     Raises DataError for data without texts where texts are needed, without documents to rank, or without training
     queries.
     """
-    weak, noise = config.weak_labels == "bm25", config.label_noise
-    if not (weak or noise.share):
+    noise = config.label_noise
+    if not noise.share:
         return data
-    _require(data, weak, noise)
+    _require(data, noise)
     key: list[str | int | float] = [data.digest, "labels", level]
-    if weak:
-        data = _weakly_labelled(data, config, level)
-        key += [WEAK, config.bm25.k1, config.bm25.b]
-    if noise.share:
-        data = _noisy(data, config, level)
-        key += [NOISE, noise.share, noise.kind, noise.seed, config.bm25.k1, config.bm25.b]
-        key += ["in the run"] if noise.kind == "random" else []
-    return replace(data, digest=digest_of(*key))
+    key += [NOISE, noise.share, noise.kind, noise.seed, config.bm25.k1, config.bm25.b]
+    key += ["in the run"] if noise.kind == "random" else []
+    return replace(_noisy(data, config, level), digest=digest_of(*key))
 
 
-def _require(data: RankingData, weak: bool, noise: LabelNoise) -> None:
+def _require(data: RankingData, noise: LabelNoise) -> None:
     required_split(data, "train")
-    key = WEAK if weak else NOISE
     if data.task == "classification":
         wrong = f"'{data.name}' is pairs to classify, and labels are exchanged between the candidates of a query"
-        raise DataError(Problem(key, wrong, "data with several candidates a query"))
-    if data.features is not None and (weak or noise.kind != "swap"):
-        location, right = (WEAK, "none") if weak else (f"{NOISE}.kind", "swap")
-        raise ConfigError(Problem(location, f"'{data.name}' holds features, no texts, which this needs", right))
-
-
-def _weakly_labelled(data: RankingData, config: DataConfig, level: int) -> RankingData:
-    """BM25's best candidate of each training query is the relevant one, and the others are unjudged (Dehghani et al.
-    2017, with a label instead of BM25's score). The judgments of training queries are not used."""
-    split = data.splits["train"]
-    best = np.lexsort((-bm25_scores(data, split, config), split.owner))[split.offsets[:-1][split.sizes > 0]]
-    grade = np.full(len(split.grade), UNJUDGED, split.grade.dtype)
-    grade[best] = level
-    judged = np.full(len(split), level, split.judged_grade.dtype)
-    changed = replace(
-        split, grade=grade, judged_grade=judged, judged_offsets=np.arange(len(split) + 1), judged_document=None
-    )
-    note = f"weak labels: BM25's best candidate is the relevant one of each of {len(best):,} training queries"
-    return _with_train(data, changed, note)
+        raise DataError(Problem(NOISE, wrong, "data with several candidates a query"))
+    if data.features is not None and noise.kind != "swap":
+        raise ConfigError(Problem(f"{NOISE}.kind", f"'{data.name}' holds features, no texts, which this needs", "swap"))
 
 
 def _noisy(data: RankingData, config: DataConfig, level: int) -> RankingData:

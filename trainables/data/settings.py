@@ -122,11 +122,6 @@ class DataConfig(Section):
         le=1,
         description="fraction of the training queries that is used; a larger one has all queries of a smaller one",
     )
-    weak_labels: ForNetworks[Literal["none", "bm25"]] = Field(
-        default="none",
-        description="bm25: of each training query its best candidate by BM25 is relevant and the others are unjudged,"
-        " whatever the judgments say",
-    )
     label_noise: LabelNoise = LabelNoise()
 
     def depth(self, split: str | None = None) -> int:

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 
 from trainables.core.errors import DataError, Problem
 from trainables.core.files import MOST_TEXT, opened, write_text
 from trainables.data.columns import MAX_GRADE, RankingData, Split
-from trainables.data.readers.blocks import plain_run
-from trainables.data.readers.judgments import Triples, qrels_of, qrels_rows, run_of, run_rows
-from trainables.data.readers.rows import Rows, Wrong, first_bytes, grade_of, read_whole, score_of, usable_id
+from trainables.data.cells import Wrong, score_in, usable_id, whole_number
+from trainables.data.files import beginning, parsed_json, whole_text
 from trainables.evaluation.metrics import TrecOrder
-
-T = TypeVar("T")
 
 
 def read_run(path: str | Path, pipes: bool = False) -> dict[str, dict[str, float]]:
@@ -28,75 +24,74 @@ def read_run(path: str | Path, pipes: bool = False) -> dict[str, dict[str, float
     not used; of MS MARCO's runs (QUERY DOCUMENT RANK) it decides, and the score is its negative. `pipes`: a pipe is
     read, too.
 
-    Raises DataError with every wrong line: columns, score not a finite float32, repeated query and document, not UTF-8.
+    Raises DataError: columns, score not a finite float32, repeated query and document, not UTF-8.
     """
-    rows = run_of(Path(path), [])
-    rows.pipes = pipes
-    return _of_json(rows, score_of) or _of_plain(Path(path)) or _by_query(rows, run_rows(rows), score_of)
+    from trainables.data.judgments import ranked
+
+    return _by_query(Path(path), ranked, "score", pipes)
 
 
 def read_qrels(path: str | Path, pipes: bool = False) -> dict[str, dict[str, int]]:
-    """{query: {document: grade}} of a TREC qrels file, or BEIR's with its header, plain or compressed, or of JSON.
-    `pipes`: a pipe is read, too.
+    """{query: {document: grade}} of a TREC qrels file, or BEIR's or one of JSON lines, CSV or TSV with such columns,
+    plain or compressed, or of JSON. `pipes`: a pipe is read, too.
 
-    Raises DataError with every wrong line: columns, grade not an int16, repeated query and document, not UTF-8.
+    Raises DataError: columns, grade not an int16, repeated query and document, not UTF-8.
     """
-    rows, grade = qrels_of(Path(path), []), partial(grade_of, least=-MAX_GRADE)
-    rows.pipes = pipes
-    return _of_json(rows, grade) or _by_query(rows, qrels_rows(rows), grade)
+    from trainables.data.judgments import judged
+
+    return _by_query(Path(path), partial(judged, least=-MAX_GRADE), "label", pipes)
 
 
-def _of_json(rows: Rows, value_of: Callable[[str], T]) -> dict[str, dict[str, T]] | None:
-    """The same of a file of JSON, {query: {document: value}}, as pytrec_eval and ranx have it; None of another file."""
-    if not rows.path.is_file() or not first_bytes(rows.path).lstrip().startswith(b"{"):
-        return None
-    right = "{QUERY: {DOCUMENT: VALUE}}"
-    try:
-        whole = json.loads(read_whole(rows.path, rows.problems) or "{}")
-        return {
-            query: {document: value_of(str(value)) for document, value in values.items()}
-            for query, values in whole.items()
-        }
-    except Wrong as wrong:
-        rows.problem(1, *wrong.args)
-    except (ValueError, RecursionError):
-        rows.problem(1, "not JSON", f"an object {right}, or rows {rows.form}")
-    except AttributeError:
-        rows.problem(1, "JSON of another form", f"an object {right}")
-    raise DataError(rows.problems)
+def _by_query(path: Path, table_of: Callable[..., Any], value: str, pipes: bool) -> dict[str, dict[str, Any]]:
+    from trainables.data.tables import Reading, repeats_of  # here: pandas takes half a second
 
-
-def _of_plain(path: Path) -> dict[str, dict[str, float]] | None:
-    """The same of a run that pyarrow can parse; None of any other, and of one that has a document twice for a query,
-    whose lines the reader of rows names."""
-    if not (run := plain_run(path)):
-        return None
-    order = np.argsort(run.query, kind="stable")
-    documents = np.array(run.documents, object)[run.document[order]].tolist()
-    scores, ends = run.value[order].tolist(), np.bincount(run.query).cumsum().tolist()
-    table = {
-        query: dict(zip(documents[start:end], scores[start:end], strict=True))
-        for query, start, end in zip(run.queries, [0, *ends], ends, strict=False)
+    reading = Reading()
+    if not pipes or path.is_file():
+        start = beginning(path).lstrip()[:1]
+        if start == b"{" and not path.name.endswith(".jsonl"):
+            return _of_json(path, value)
+    frame = table_of(path, reading, pipes=pipes and not path.is_file())
+    reading.finish()
+    query, names = frame["qid"].factorize()
+    later, first = repeats_of(query, frame["docno"].factorize()[0])
+    once = np.ones(len(frame), bool)
+    once[later] = False
+    reading.require(
+        frame, once, "document '{docno}' a second time for query '{qid}'", "keep one row a query and document"
+    )
+    reading.finish()
+    order = np.argsort(query, kind="stable")
+    documents, values = frame["docno"].to_numpy(object)[order].tolist(), frame[value].to_numpy()[order].tolist()
+    ends = np.bincount(query).cumsum().tolist()
+    return {
+        name: dict(zip(documents[start:end], values[start:end], strict=True))
+        for name, start, end in zip(names.tolist(), [0, *ends], ends, strict=False)
     }
-    return table if sum(map(len, table.values())) == len(documents) else None
 
 
-def _by_query(rows: Rows, rated: Triples, value_of: Callable[[str], T]) -> dict[str, dict[str, T]]:
-    table: dict[str, dict[str, T]] = {}
-    for number, query, document, field in rated:
-        values = table.setdefault(query, {})
-        try:
-            if document in values:
-                repeated = f"document '{document}' a second time for query '{query}'"
-                raise Wrong(repeated, "keep one row a query and document")
-            values[document] = value_of(field)
-        except Wrong as wrong:
-            rows.problem(number, *wrong.args)
-    if not table and not rows.problems:
-        rows.file_problem("no rows", f"each row is {rows.form}")
-    if rows.problems:
-        raise DataError(rows.problems)
-    return table
+def _of_json(path: Path, value: str) -> dict[str, dict[str, Any]]:
+    """The same of a file of JSON, {query: {document: value}}, as pytrec_eval and ranx have it."""
+    right = "an object {QUERY: {DOCUMENT: VALUE}}"
+    value_of = grade_given if value == "label" else score_in
+    try:
+        whole = parsed_json(whole_text(path))
+        return {query: {document: value_of(value, given) for document, given in values.items()}
+                for query, values in whole.items()}  # fmt: skip
+    except Wrong as wrong:
+        raise DataError(Problem(f"{path}:1", *wrong.args)) from None
+    except ValueError as error:
+        wrong = str(error) if "twice" in str(error) else "not JSON"
+        raise DataError(Problem(f"{path}:1", wrong, right)) from None
+    except AttributeError:
+        raise DataError(Problem(f"{path}:1", "JSON of another form", right)) from None
+
+
+def grade_given(name: str, value: Any) -> int:
+    """The grade in a file of judgments, which may be negative. Raises Wrong for what is no whole number."""
+    grade = None if isinstance(value, bool) else whole_number(str(value))
+    if grade is None or not abs(grade) <= MAX_GRADE:
+        raise Wrong(f"grade '{value}'", f"write a whole number up to {MAX_GRADE}")
+    return grade
 
 
 def write_run(

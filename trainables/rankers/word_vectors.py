@@ -22,7 +22,7 @@ from trainables.core.cache import digest_of
 from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.core.randomness import generator
 from trainables.data.columns import RankingData, required_split
-from trainables.data.readers.rows import open_bytes
+from trainables.data.files import open_bytes
 from trainables.data.words import WordRows, index_words
 from trainables.rankers.ranker import Ranker, RankerModule, TextSide, Tokens, padded_rows
 from trainables.rankers.settings import TRAINED_VECTORS, Unknown, Word2VecModel, WordSettings

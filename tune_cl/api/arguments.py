@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainables.core.errors import DataError, Problem
-from trainables.data.readers.contents import IDS, ROLES, TEXTS
-from trainables.data.tables_in_memory import columns_in
+from trainables.data.cells import IDS, TEXTS
+from trainables.data.forms.columns import ROLES
+from trainables.data.forms.frames import columns_in
 
 DOCUMENT = (*ROLES["document"], *TEXTS)
 _TEXTS_WANTED = "a list of texts, {id: text}, or a table with a column document (and id)"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import say
-from trainables.data.readers import READERS
+from trainables.data.forms import READERS
 from tune_cl.api.search import Search
 from tune_cl.api.verdict import Verdict
 from tune_cl.confirmation.verdict import VerdictFacts
@@ -80,7 +80,7 @@ def folds_in(data: Any) -> list[Path]:
     """The folds in a folder, by number; none if it is not such a folder."""
     paths = Path(data).glob("Fold*") if isinstance(data, str | Path) else ()
     numbers = {int(found[1]): path for path in paths if (found := FOLD.fullmatch(path.name))}
-    return [numbers[number] for number in sorted(numbers) if READERS["letor"].recognises(numbers[number])]
+    return [numbers[number] for number in sorted(numbers) if READERS["letor"].files(numbers[number])]
 
 
 def searches_of_folds(storage: str, name: str) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainables.core.prose import say
-from trainables.data.tables_in_memory import Data, as_source
+from trainables.data.forms.frames import Data, as_source
 from trainables.loops.instances import difficulties, instances_of
 from tune_cl.experiment.load import Overrides, load_training_run
 

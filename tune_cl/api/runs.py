@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trainables.data.tables_in_memory import Data, as_source
+from trainables.data.forms.frames import Data, as_source
 from trainables.evaluation.runs import evaluate as evaluate
 from tune_cl.api.session import working
 from tune_cl.experiment.load import Overrides

@@ -8,7 +8,7 @@ from pathlib import Path
 from trainables.config.function import Function, Objective, objective_of
 from trainables.core.plugins import Names, load_plugins
 from trainables.core.prose import say
-from trainables.data.tables_in_memory import Data, as_source
+from trainables.data.forms.frames import Data, as_source
 from tune_cl.api.folds import FoldSearches, folds_in, searches_of_folds
 from tune_cl.api.search import Search
 from tune_cl.api.session import working

@@ -11,7 +11,7 @@ from trainables.core.errors import Interrupted
 from trainables.core.files import require_folder
 from trainables.core.plugins import Names, load_plugins
 from trainables.data import require_source
-from trainables.data.tables_in_memory import Data, as_source
+from trainables.data.forms.frames import Data, as_source
 from tune_cl.api.rankers import Ranker, load_ranker
 from tune_cl.api.session import working
 from tune_cl.experiment.load import Overrides, SpaceSource, load_training_run, parse_overrides

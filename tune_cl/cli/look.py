@@ -18,8 +18,7 @@ from tune_cl.templates import TEMPLATES
 
 if TYPE_CHECKING:
     from trainables.core.registry import Entry, Registry
-    from trainables.data.label_check import LabelCheck
-    from tune_cl.data_facts import Advice, DataFacts, Example
+    from tune_cl.data_facts import DataFacts, Example
 
 
 FILES = 12  # named, of those that are read
@@ -56,8 +55,6 @@ class DataCommand(Command):
                 for pair in document.shared
             ]
             parts += [table(["shared by", "queries", "documents", "document texts"], rows), ""]
-        if document.label_check:
-            parts += _label_lines(document.label_check, document.try_first)
         if document.given_away:
             shown = ", ".join(f"{name} {area:.2f}" for name, area in document.given_away.items())
             parts += [f"separation of right from wrong training labels (area under the ROC curve): {shown}"]
@@ -67,32 +64,6 @@ class DataCommand(Command):
             for example in examples:
                 parts += _example_lines(split, example)
         return "\n".join(parts).rstrip("\n")
-
-
-def _label_lines(checked: LabelCheck, advice: Advice | None) -> list[str]:
-    """What BM25 says of the training labels, which space to try first, and what the studies found on such data."""
-    compared = (
-        f"labels: BM25 ranks a relevant document above another one in {checked.train:.0%} of cases in train, "
-        f"{checked.dev:.0%} in dev"
-    )
-    if advice is None or checked.wrong_share is None or checked.ci95 is None:
-        return [f"{compared}; BM25 says nothing about labels here"]
-    if checked.finding == "wrong":
-        share, low, high = (f"{min(value, 1):.0%}" for value in (checked.wrong_share, *checked.ci95))
-        compared += (
-            f", as if {share} [{low}, {high}] of the training labels were wrong (or train and dev differ in kind)"
-        )
-    elif checked.finding == "lexical":
-        compared += ", as if training labels came from matching words"
-    else:
-        compared += "; no sign of wrong labels"
-    lines, studies = [compared, f"try first: {advice.command}"], advice.studies
-    if studies.searches:
-        lines.append(
-            f"(in our studies {studies.where}, a curriculum was better than plain training for new seeds in "
-            f"{studies.better} of {studies.searches} searches, worse in {studies.worse})"
-        )
-    return lines
 
 
 def _splits(facts: DataFacts) -> str:

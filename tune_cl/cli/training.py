@@ -23,8 +23,8 @@ from trainables.curriculum.pacing import PACINGS, Schedule
 from trainables.curriculum.sampler import easy_first
 from trainables.curriculum.weighting import WEIGHTINGS, values_of, weights
 from trainables.data.instances import DRAWN, NONE
-from trainables.data.readers.contents import IDS, TEXTS, id_of, text_of
-from trainables.data.readers.rows import Wrong, read_whole
+from trainables.data.cells import IDS, TEXTS, Wrong, id_of, text_of
+from trainables.data.files import whole_text
 from trainables.evaluation.per_query import probabilities
 from tune_cl.cli import Command
 from tune_cl.cli.options import add_overrides, add_split
@@ -242,9 +242,7 @@ def _predictions(
 def _documents(path: Path) -> tuple[list[str], list[str]]:
     """Ids (as given, or the line number from 1) and texts; the file may be gzipped. Objects of JSON, one a line, have
     an id and a text, as in a corpus."""
-    whole = read_whole(path, problems := [], pipes=True)
-    if whole is None:
-        raise DataError(problems)
+    whole, problems = whole_text(path, pipes=True), list[Problem]()
     texts: dict[str, str] = {}
     line_of: dict[str, int] = {}
     for number, name, text in _objects(whole, path) if whole.lstrip().startswith("{") else _named_lines(whole):

@@ -12,8 +12,10 @@ import numpy as np
 from trainables.core.errors import DataError
 from trainables.data import load_data
 from trainables.data.columns import NO_RANK, RankingData
-from trainables.data.readers import READERS, reader_for
+from trainables.data.arrays import ranking_data
+from trainables.data.forms import READERS, reader_for
 from trainables.data.settings import DataConfig
+from trainables.data.tables import Reading
 from tune_cl.testing.promises import alike, promise
 
 DTYPES = {"query": "int32", "offsets": "int64", "document": "int32", "grade": "int16", "rank": "int32",
@@ -62,7 +64,9 @@ def reads_or_says_what_is_wrong(folder: Path, config: DataConfig) -> None:
     """Any bytes give sound data or a DataError with problems, never another error."""
     try:
         with TemporaryDirectory() as workspace:
-            check_data(READERS[reader_for(folder)].read(folder, config, Path(workspace)))
+            reading = Reading(config)
+            tables = READERS[reader_for(folder)].read(folder, reading)
+            check_data(ranking_data(folder.name, tables, reading, Path(workspace)))
     except DataError as error:
         promise(error.problems, "a DataError names the problems")
 
@@ -70,16 +74,16 @@ def reads_or_says_what_is_wrong(folder: Path, config: DataConfig) -> None:
 def check_reader(reader: str, folder: Path | str) -> None:
     """Checks that a registered reader keeps to what all readers promise. `folder`: small data of its form, with
     training and dev queries. Raises AssertionError saying what does not hold."""
-    folder, part = Path(folder), READERS[reader]
+    folder, form = Path(folder), READERS[reader]
     promise(reader_for(folder) == reader, f"'{reader}' recognises the folder, and no other reader does")
-    files = part.files(folder)
+    files = form.files_of(folder)
     promise(files and all(path.is_file() for path in files), "`files` gives files that are there")
-    promise(files == part.files(folder), "`files` gives the same order each time")
+    promise(files == form.files_of(folder), "`files` gives the same order each time")
     with TemporaryDirectory() as temporary:
-        promise(not part.recognises(Path(temporary)), "an empty folder is not recognised")
+        promise(not form.files_of(Path(temporary)), "an empty folder is not recognised")
         data = load_data(DataConfig(source=str(folder)))
         check_data(data)
-        promise(data.task == part.TASK, f"TASK is the data's task, {data.task}")
+        promise(data.task == form.task, f"`task` is the data's task, {data.task}")
         copy = Path(temporary) / "copy"
         shutil.copytree(folder, copy)
         again = load_data(DataConfig(source=str(copy)))

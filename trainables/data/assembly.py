@@ -1,0 +1,347 @@
+"""Candidates of queries, chosen and ranked; queries that cannot be used are dropped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from trainables.core.errors import DataError, Problem
+from trainables.core.prose import counted
+from trainables.data.bm25 import Statistics, streamed_scores
+from trainables.data.candidates import retrieve, with_positives
+from trainables.data.columns import ONE_DOMAIN, RankingData, Rated, Split, TextColumn, ranks
+from trainables.data.combine import some_queries
+from trainables.data.settings import DataConfig
+from trainables.data.tables import Reading, rows_of
+from trainables.data.words import Cut, cut_of, index_words, look_up, normalised, words
+
+MISSING = -1  # row of a document outside the collection
+NEARLY_ALL = 0.9  # of the queries: so many have a judged non-relevant document where candidates come from the qrels
+LOOKED_AT = 300  # relevant documents of a split, for whether they share words with their queries
+RELATED = re.compile(r"(Q\d+)_R\d+")  # SemEval's CQA: a question's number, and that of a thread found for it
+
+
+@dataclass(frozen=True)
+class Documents:
+    """The collection, on disk. `file`: what messages call it."""
+
+    ids: TextColumn
+    texts: TextColumn
+    file: str = ""
+
+    @property
+    def names(self) -> pa.Array:
+        """The ids as an array of Arrow, without a copy."""
+        return arrow_array(self.ids)
+
+
+def arrow_array(texts: TextColumn) -> pa.Array:
+    """The texts as an array of Arrow, without a copy."""
+    return pa.Array.from_buffers(
+        pa.large_string(), len(texts), [None, pa.py_buffer(texts.offsets), pa.py_buffer(texts.data)]
+    )
+
+
+@dataclass(frozen=True)
+class SplitRows:
+    """One split: its queries, and its judgments and candidates by row.
+
+    run       candidates with first-stage scores
+    pool      candidates that the data gives without scores; the judgments may name other documents
+    teacher   a teacher's scores, of candidates and other documents
+    rejected  rows of queries with a given negative that was left out
+    """
+
+    queries: pd.DataFrame
+    qrels: Rated
+    run: Rated | None = None
+    pool: Rated | None = None
+    teacher: Rated | None = None
+    rejected: Sequence[int] = ()
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def contexts(self) -> Iterator[Sequence[str]]:
+        """The utterances of each query."""
+        if "utterances" in self.queries:
+            return iter(self.queries["utterances"])
+        return ([text] for text in self.queries["text"])
+
+    def texts(self) -> Iterator[str]:
+        """The utterances of each query joined by a space."""
+        return (" ".join(context) for context in self.contexts())
+
+
+Splits = Mapping[str, SplitRows]
+
+
+def assembled(name: str, documents: Documents, splits: Splits, ids_given: bool, reading: Reading) -> RankingData:
+    """RankingData without a digest of the files. `ids_given`: whether a query with a document's id may be that document.
+    Raises DataError if a split cannot be used, WorkFailed if retrieval fails."""
+    config, notes = reading.config, reading.notes
+    sources, cut = candidate_sources(splits, config), config.words
+    if cut == "auto":
+        cut = cut_of(text for split in splits.values() for text in split.texts())
+    own_rows = {}
+    for split, rows in splits.items():
+        own_rows[split] = own_documents(documents, rows, ids_given and config.identical_ids == "drop")
+        own_rows[split], answers = _without_answers(own_rows[split], rows.qrels)
+        notes += _note(split, answers, "query", "whose own document is judged relevant, and so stays a candidate")
+    has_own = any((rows != MISSING).any() for rows in own_rows.values())
+    splits = _with_runs(documents, splits, sources, config, int(has_own), cut)
+    notes += [*_source_notes(sources, config), *_strangers_note(documents, splits, cut)]
+    whole, kept, dropped, start = {}, {}, 0, 0
+    for split, rows in splits.items():
+        if not ids_given:
+            notes += _ungraded_note(split, rows.qrels)  # qrels may hold relevant ones alone
+        rows, count = _without_own(rows, own_rows[split])
+        dropped += count
+        notes += _note(split, count, "query", "with an own document, which is not a candidate (data.identical_ids)")
+        every = _ranked(split, rows, own_rows[split], sources[split], config, documents.ids)
+        kept[split], left_out = _usable(split, every)
+        numbers = np.arange(start, start + len(kept[split]), dtype=np.int32)
+        whole[split] = replace(some_queries(every, kept[split]), query=numbers)
+        start += len(numbers)
+        notes += [*left_out, *_teacher_notes(split, whole[split])]
+    contexts = [list(rows.contexts()) for rows in splits.values()]
+    used = [context[row] for context, rows in zip(contexts, kept.values(), strict=True) for row in rows.tolist()]
+    query_ids = [
+        name for split, rows in kept.items() for name in splits[split].queries["qid"].iloc[rows].tolist()
+    ]  # fmt: skip
+    return RankingData(
+        name=name,
+        digest=" ".join(_beside_files(config, cut, dropped)),
+        document_ids=documents.ids,
+        documents=documents.texts,
+        query_ids=TextColumn.of(query_ids),
+        utterances=TextColumn.of(utterance for context in used for utterance in context),
+        utterance_offsets=np.cumsum(np.fromiter(chain([0], map(len, used)), np.int64, start + 1)),
+        domain=np.zeros(start, np.int16),
+        domains=ONE_DOMAIN,
+        splits=whole,
+        notes=tuple(notes),
+        retrieved=set(sources.values()) == {"bm25"},
+        words=cut,
+        group=_original_questions(query_ids),
+        own=np.concatenate([own_rows[split][kept[split]] for split in kept]).astype(np.int32) if has_own else None,
+    )
+
+
+def _beside_files(config: DataConfig, cut: Cut, dropped: int) -> list[str]:
+    """What decides the content beside the files and the keys, for the digest."""
+    by_script = config.words == "auto" and cut == "script"
+    return [what for what, holds in (("identical ids", dropped), ("by script", by_script)) if holds]
+
+
+def _original_questions(query_ids: Sequence[str]) -> np.ndarray | None:
+    """Which queries are threads that were found for the same question (SemEval's community question answering, whose
+    ids say so), int32 [queries]; None for other data."""
+    found = [RELATED.fullmatch(name) for name in query_ids]
+    if not any(found):
+        return None
+    names = [one[1] if one else name for one, name in zip(found, query_ids, strict=True)]
+    return np.unique(names, return_inverse=True)[1].astype(np.int32)
+
+
+# -- where candidates come from ----------------------------------------------------------------------------------------
+
+
+def candidate_sources(splits: Splits, config: DataConfig) -> dict[str, str]:
+    """Where each split's candidates come from: run, qrels or bm25. Resolves `auto`: splits without a run or a pool
+    share one source, which their judgments decide together."""
+    if config.candidates != "auto":
+        return dict.fromkeys(splits, config.candidates)
+    bare = _by_judgments([split for split in splits.values() if split.run is None and split.pool is None])
+    return {
+        name: "run" if split.run is not None else bare if split.pool is None else "qrels"
+        for name, split in splits.items()
+    }
+
+
+def _by_judgments(splits: Sequence[SplitRows]) -> str:
+    judged = rejected = 0
+    for split in splits:
+        judged += len(np.unique(split.qrels.query))
+        rejected += len(np.unique([*split.qrels.query[split.qrels.value <= 0], *split.rejected]))
+    return "qrels" if judged and rejected >= NEARLY_ALL * judged else "bm25"
+
+
+def own_documents(documents: Documents, split: SplitRows, possible: bool) -> np.ndarray:
+    """For each query the document that is the query itself, as in ArguAna and Quora, MISSING without one, int64 [Q]. It
+    has the same id and, where ids are numbers, which may be equal by chance, the query's text."""
+    if not possible:
+        return np.full(len(split), MISSING, np.int64)
+    rows = rows_of(split.queries["qid"], documents.names)
+    for query in np.flatnonzero(rows != MISSING).tolist():
+        name, text = split.queries["qid"].iloc[query], split.queries["text"].iloc[query]
+        if name.isdigit() and normalised(text) not in normalised(documents.texts[int(rows[query])]):
+            rows[query] = MISSING
+    return rows
+
+
+def _without_answers(own: np.ndarray, qrels: Rated) -> tuple[np.ndarray, int]:
+    """The queries' own documents without those that are judged relevant: these are answers, as in FAQs. How many."""
+    relevant = qrels.where(qrels.value > 0)
+    answers = np.unique(relevant.query[relevant.document == own[relevant.query]])
+    answers = answers[own[answers] != MISSING]
+    own = own.copy()
+    own[answers] = MISSING
+    return own, len(answers)
+
+
+def _without_own(split: SplitRows, own: np.ndarray) -> tuple[SplitRows, int]:
+    """The split without candidates that are their query itself, and how many there were."""
+    if split.run is None or not (own != MISSING).any():
+        return split, 0
+    is_own = own[split.run.query] == split.run.document
+    return replace(split, run=split.run.where(~is_own)), int(is_own.sum())
+
+
+def _with_runs(
+    documents: Documents, splits: Splits, sources: Mapping[str, str], config: DataConfig, beside: int, cut: Cut
+) -> dict[str, SplitRows]:
+    """The splits with a scored row for each candidate in the `run` of each. `beside`: how many more than `data.top_k`
+    are retrieved."""
+    runs = {}
+    if judged := {name: split for name, split in splits.items() if sources[name] == "qrels"}:
+        runs |= _scored_qrels(documents, judged, config, cut)
+    if bare := {name: split for name, split in splits.items() if sources[name] == "bm25"}:
+        asked = {name: list(split.texts()) for name, split in bare.items()}
+        bm25 = config.bm25
+        found = retrieve(documents.texts, asked, bm25.k1, bm25.b, config.depth() + beside, cut)
+        runs |= {name: Rated(*columns) for name, columns in found.items()}
+    return {name: replace(split, run=runs.get(name, split.run)) for name, split in splits.items()}
+
+
+def _scored_qrels(documents: Documents, splits: Splits, config: DataConfig, cut: Cut) -> dict[str, Rated]:
+    """BM25 scores of the documents given or judged. Memory holds words of the queries, not of the collection."""
+    k1, b = config.bm25.k1, config.bm25.b
+    asked = index_words((text for split in splits.values() for text in split.texts()), cut)
+    statistics = Statistics.of(documents.texts, asked.vocabulary, asked.cut)
+    runs = {}
+    for name, split in splits.items():
+        pool = split.qrels if split.pool is None else split.pool
+        pool = pool.where(pool.document != MISSING)
+        queries = look_up(split.texts(), asked.vocabulary, asked.cut)
+        scores = streamed_scores(documents.texts, statistics, queries, pool.query, pool.document, k1, b)
+        runs[name] = Rated(pool.query, pool.document, scores)
+    return runs
+
+
+# -- ranks -------------------------------------------------------------------------------------------------------------
+
+
+def _ranked(name: str, split: SplitRows, own: np.ndarray, source: str, config: DataConfig, ids: TextColumn) -> Split:
+    """All queries of a split, numbered from 0, with their candidates by rank. `own`: the document that is the query
+    itself, which is not a candidate; `ids`: of the collection."""
+    run, count = split.run, len(split)
+    if run is None:
+        raise DataError(Problem("data.candidates", f"{name} has no run", "give run.SPLIT.txt, or set qrels or bm25"))
+    rows, rank = ranks(run.query, run.value, run.document, ids)
+    if source != "qrels":
+        within = rank <= config.depth(name)
+        rows, rank = rows[within], rank[within]
+    query, document, score = run.query[rows], run.document[rows], run.value[rows]
+    if name == "train" and source != "qrels" and config.unretrieved_positives == "keep":
+        relevant = split.qrels.where(split.qrels.document != own[split.qrels.query])
+        query, document, rank, score = with_positives(relevant, query, document, rank, score)
+    judged, at = split.qrels.where(np.argsort(split.qrels.query, kind="stable")), (query, document, len(ids))
+    return Split(
+        query=np.arange(count, dtype=np.int32),
+        offsets=_offsets(query, count),
+        document=document.astype(np.int32),
+        grade=split.qrels.grades_at(*at),
+        rank=rank.astype(np.int32),
+        score=score,
+        judged_grade=judged.value.astype(np.int16),
+        judged_offsets=_offsets(judged.query, count),
+        judged_document=judged.document.astype(np.int32),
+        given=rows.astype(np.int32) if source == "qrels" else None,  # else their order is that of the ranks
+        teacher=None if split.teacher is None else split.teacher.values_at(*at, np.nan).astype(np.float32),
+    )
+
+
+def _offsets(owner: np.ndarray, count: int) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=count))]).astype(np.int64)
+
+
+def _usable(name: str, split: Split) -> tuple[np.ndarray, list[str]]:
+    """The rows of queries with judgments and, for training, with candidates, int64 [Q]; notes on the others and on
+    judged documents outside the collection. Raises DataError if there are none."""
+    judged, served = np.diff(split.judged_offsets) > 0, split.sizes > 0
+    usable = judged & served if name == "train" else judged
+    if not usable.any():
+        wrong = f"{name} has no query with judgments and candidates"
+        raise DataError(Problem("data.source", wrong, "give qrels and candidates for the same queries"))
+    bare = "without candidates dropped"
+    if name != "train":
+        bare = "without candidates, counted 0 in every mean (trec_eval leaves out a query that is not in the run)"
+    total = f"(of {len(split.judged_document if split.judged_document is not None else split.judged_grade):,})"
+    missing = f"outside the collection, counted among the judged ones but no candidates {total}"
+    notes = [
+        *_note(name, int((~judged).sum()), "query", "without judgments dropped"),
+        *_note(name, int(np.count_nonzero(split.judged_document == MISSING)), "judged document", missing),
+        *_note(name, int((judged & ~served).sum()), "query", bare),
+    ]
+    return np.flatnonzero(usable), notes
+
+
+# -- notes -------------------------------------------------------------------------------------------------------------
+
+
+def _note(split: str, count: int, noun: str, what: str) -> list[str]:
+    return [f"{split}: {counted(count, noun)} {what}"] if count else []
+
+
+def _ungraded_note(name: str, qrels: Rated) -> list[str]:
+    """A note where all judged documents are relevant, and some more than others."""
+    grades = np.unique(qrels.value).astype(int).tolist()
+    if len(grades) < 2 or grades[0] < 1:
+        return []
+    wrong = f"every judged document is relevant (grades {', '.join(map(str, grades[:5]))}, none 0)"
+    return [f"{name}: {wrong}: if the lowest mean not relevant, set evaluation.relevance_level"]
+
+
+def _strangers_note(documents: Documents, splits: Splits, cut: Cut) -> list[str]:
+    """A note where most relevant documents share no word with their query, of LOOKED_AT looked at in each split."""
+    without = seen = 0
+    for split in splits.values():
+        relevant = split.qrels.where((split.qrels.value > 0) & (split.qrels.document != MISSING))
+        texts = list(split.texts())
+        for row in np.unique(np.linspace(0, len(relevant) - 1, LOOKED_AT).astype(int)) if len(relevant) else ():
+            asked = set(words(texts[int(relevant.query[row])], cut))
+            without += asked.isdisjoint(words(documents.texts[int(relevant.document[row])], cut))
+            seen += 1
+    if 2 * without <= seen:
+        return []
+    wrong = f"{without:,} of {seen:,} relevant documents share no word with their query"
+    return [f"{wrong}: BM25, what reads its scores, and rankers that match words can say little"]
+
+
+def _teacher_notes(name: str, split: Split) -> list[str]:
+    if split.teacher is None:
+        return []
+    scored = int((~np.isnan(split.teacher)).sum())
+    return [f"{name}: a teacher's scores for {scored:,} of {counted(len(split.teacher), 'candidate')}"]
+
+
+def _source_notes(sources: Mapping[str, str], config: DataConfig) -> list[str]:
+    """One note per source; with several sources, each note names its splits."""
+    scored = f"BM25 (k1 {config.bm25.k1}, b {config.bm25.b})"
+    described = {
+        "run": f"the first {config.depth_in_words()} of the given run",
+        "qrels": f"the documents given or judged for the query, first-stage scores by {scored}",
+        "bm25": f"the first {config.depth_in_words()} retrieved by {scored}",
+    }
+    splits: dict[str, list[str]] = {}
+    for split, source in sources.items():
+        splits.setdefault(source, []).append(split)
+    whose = {source: f" of {', '.join(names)}" if len(splits) > 1 else "" for source, names in splits.items()}
+    return [f"candidates{of_splits}: {described[source]}" for source, of_splits in whose.items()]

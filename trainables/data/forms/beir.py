@@ -1,0 +1,95 @@
+"""BEIR folder (Thakur et al. 2021): corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv and, optionally, run.SPLIT.txt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+
+from trainables.data.cells import IDS, TEXTS, TITLE, Unusable, Wrong, id_of, is_text, text_of
+from trainables.data.columns import SPLITS
+from trainables.data.files import found, split_files
+from trainables.data.forms import Form
+from trainables.data.judgments import judged, ranked, scored
+from trainables.data.tables import Reading, Tables, alike, arrow, located
+
+PART = 1 << 16  # documents in memory at once
+
+
+def files(folder: Path) -> list[Path]:
+    corpus = found(folder, "corpus.jsonl")
+    if corpus is None:
+        return []
+    queries = found(folder, "queries.jsonl")
+    others = [split_files(folder / "qrels", "{}.tsv"), split_files(folder, "run.{}.txt")]
+    others.append(split_files(folder, "scores.{}.tsv"))
+    return [corpus, *([queries] if queries else []), *(path for each in others for path in each.values())]
+
+
+def read(folder: Path, reading: Reading) -> Tables:
+    """Document = title and text joined by a space; a split's queries are those that it judges, in the order of
+    queries.jsonl."""
+    path, judgments = found(folder, "queries.jsonl"), split_files(folder / "qrels", "{}.tsv")
+    if path is None:
+        reading.problem(folder / "queries.jsonl", "missing file", "give the file")
+    if not judgments:
+        reading.problem(folder, "no judgments", f"give qrels/SPLIT.tsv, SPLIT = {', '.join(SPLITS)}")
+    every = pd.concat(list(named_texts(path, reading, "qid"))) if path else pd.DataFrame({"qid": [], "text": []})
+    qrels = {split: judged(file, reading) for split, file in judgments.items()}
+    runs = split_files(folder, "run.{}.txt") if reading.config.candidates in ("auto", "run") else {}
+    return Tables(
+        docs=named_texts(found(folder, "corpus.jsonl") or folder, reading, "docno"),
+        queries={split: every[_judged(every["qid"], frame["qid"])] for split, frame in qrels.items()},
+        qrels=qrels,
+        runs={split: ranked(file, reading) for split, file in runs.items() if split in qrels},
+        scores={split: scored(file, reading) for split, file in split_files(folder, "scores.{}.tsv").items()},
+        ids_given=True,
+    )
+
+
+def _judged(queries: pd.Series, judged: pd.Series) -> pd.Series:
+    """Which queries are judged, perhaps by an id that is spelled otherwise; bool [N]."""
+    exact = queries.isin(judged)
+    lost = judged[~judged.isin(queries)]
+    if lost.empty:
+        return exact
+    return exact | pd.Series(alike(arrow(queries)).to_pylist(), queries.index).isin(alike(arrow(lost)).to_pylist())
+
+
+def named_texts(path: Path, reading: Reading, name: str) -> Iterator[pd.DataFrame]:
+    """`name`, text of each object of a file of JSON, in parts: an id and a text, which may have several names (IDS,
+    TEXTS), and perhaps a title, which stands before the text. A text that cannot be had is empty."""
+    rows: list[tuple[int, str, str]] = []
+    keys: tuple[str, str] | None = None
+    for line, value in reading.objects(path):
+        if not isinstance(value, dict):
+            reading.problem(f"{path}:{line}", "not a JSON object", "each row is a JSON object with an id and a text")
+            continue
+        if keys is None:
+            keys = next((key for key in IDS if value.get(key) is not None), IDS[0]), next(
+                (key for key in TEXTS if value.get(key) is not None), TEXTS[0])  # fmt: skip
+        identity, text = id_of(value.get(keys[0])), ""
+        if not is_text(identity):
+            reading.problem(f"{path}:{line}", f"'{keys[0]}' is not a text", "give each object an id and a text")
+            continue
+        try:
+            text = text_of(keys[1], {TITLE: value.get(TITLE), TEXTS[0]: value.get(keys[1])})
+        except Unusable:
+            text = ""
+        except Wrong as wrong:
+            reading.problem(f"{path}:{line}", *wrong.args)
+            continue
+        rows.append((line, identity, text))
+        if len(rows) == PART:
+            yield _part(rows, path, name)
+            rows = []
+    yield _part(rows, path, name)
+
+
+def _part(rows: list[tuple[int, str, str]], path: Path, name: str) -> pd.DataFrame:
+    lines, names, texts = zip(*rows, strict=True) if rows else ((), (), ())
+    return located(pd.DataFrame({name: names, "text": texts}, dtype="str"), path, lines)
+
+
+FORM = Form(files, read)

@@ -1,0 +1,83 @@
+"""Conversation folder (Douban, UDC, MSDialog, MANtIS, DailyDialog++): train.tsv, valid.tsv, test.tsv.
+
+A row is a candidate: label, utterances of the context, response, separated by tabs; there is no header. The rows of one
+context are adjacent: a group is a run of rows with equal utterances.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from trainables.core.prose import counted
+from trainables.data.files import found
+from trainables.data.forms import Form
+from trainables.data.forms.pairs import is_table
+from trainables.data.tables import Reading, Tables
+
+FILES = {"train": ("train.tsv",), "dev": ("valid.tsv", "validation.tsv", "val.tsv"), "test": ("test.tsv",)}
+ROW = "LABEL TAB UTTERANCE [TAB UTTERANCE ...] TAB RESPONSE"
+NO_SEPARATOR = "\x1c"  # the parser needs one; no text has this
+ADVICE = "give a text or leave it out"
+
+
+def files(folder: Path) -> list[Path]:
+    """By valid.tsv; without it, by train.tsv or test.tsv, unless a dev.tsv makes them sentence pairs. A header makes
+    them pairs or triples."""
+    paths = _paths(folder)
+    pairs = "dev" not in paths and found(folder, "dev.tsv") is not None
+    return [] if pairs or any(map(is_table, paths.values())) else list(paths.values())
+
+
+def _paths(folder: Path) -> dict[str, Path]:
+    paths = {split: found(folder, *names) for split, names in FILES.items()}
+    return {split: path for split, path in paths.items() if path is not None}
+
+
+def read(folder: Path, reading: Reading) -> Tables:
+    """Context = query with its utterances, response = document. A document is a distinct response text; a text that
+    occurs twice in a group is two documents, so that no candidate is lost. Queries are SPLIT-1, SPLIT-2, ... in the order
+    of the file. Training contexts without a right response are dropped; held-out ones count 0."""
+    parts = [_candidates(split, path, reading).assign(split=split) for split, path in _paths(folder).items()]
+    rows = pd.concat(parts, ignore_index=True)
+    rows["earlier"] = rows.groupby(["qid", "text"], sort=False).cumcount()
+    rows["docno"] = "d" + (rows.groupby(["text", "earlier"], sort=False).ngroup() + 1).astype("str")
+    queries, qrels = {}, {}
+    for split, candidates in rows.groupby("split", sort=False):
+        contexts = candidates.drop_duplicates("qid")
+        utterances = [context.split("\t") for context in contexts["context"]]
+        queries[split] = contexts[["qid", "file", "line"]].assign(utterances=utterances)
+        qrels[split] = candidates[["qid", "docno", "label", "file", "line"]]
+    return Tables(rows.drop_duplicates("docno")[["docno", "text"]], queries, qrels, pools=dict(qrels))
+
+
+def _candidates(split: str, path: Path, reading: Reading) -> pd.DataFrame:
+    """qid, context, label, text of the rows of a file."""
+    rows = reading.table(path, [ROW], separator=NO_SEPARATOR)
+    rows = rows[rows[ROW].str.strip() != ""]
+    fields = rows[ROW].str.extract(r"^(?P<label>[^\t]*)\t(?P<context>.*)\t(?P<text>[^\t]*)$")
+    rows = rows.assign(columns=rows[ROW].str.count("\t") + 1).drop(columns=ROW).join(fields)
+    rows = reading.require(rows, rows["text"].notna(), "{columns} columns instead of 3 or more", ROW)
+    rows = reading.require(rows, rows["label"].isin(["0", "1"]), "label '{label}'", "write 0 or 1")
+    rows = reading.require(rows, rows["text"].str.strip() != "", "an empty response", ADVICE)
+    rows["label"] = rows["label"].astype(int)
+    group = (rows["context"] != rows["context"].shift()).cumsum()
+    empty = [not all(map(str.strip, context.split("\t"))) for context in rows["context"][~group.duplicated()]]
+    rows = reading.require(rows, ~group.isin(group.unique()[empty]), "an empty utterance", ADVICE)
+    group = group[rows.index]
+    if split == "train":  # two contexts run together
+        first = rows.groupby(group)["label"].transform("first")
+        two = (rows.groupby(group).cumcount() == 1) & (first == 1) & (rows["label"] == 1)
+        rows = reading.require(rows, ~two, "two right responses first", "keep the right response, then the wrong ones")
+        group = group[rows.index]
+    answered = rows.groupby(group)["label"].transform("max") > 0
+    if bare := group[~answered].nunique():
+        fate = "dropped" if split == "train" else "kept, to count 0"
+        reading.notes.append(f"{split}: {counted(bare, 'context')} without a right response {fate}")
+    if split == "train":
+        rows, group = rows[answered], group[answered]
+    return rows.assign(qid=f"{split}-" + (pd.factorize(group)[0] + 1).astype(str).astype(object))
+
+
+FORM = Form(files, read)

@@ -1,0 +1,140 @@
+"""InsuranceQA (Feng et al. 2015) as its authors publish it, versions 1 and 2: words by index, answers by label."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Sequence
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from trainables.core.errors import DataError, Problem
+from trainables.core.randomness import generator
+from trainables.data.files import files_in, found
+from trainables.data.forms import Form
+from trainables.data.tables import Reading, Tables
+
+VOCABULARY = "vocabulary"
+ANSWERS = {1: "answers.label.token_idx", 2: "InsuranceQA.label2answer.token.encoded"}  # by version
+QUESTIONS = {
+    "train": ("question.train.token_idx.label",),
+    "dev": ("question.dev.label.token_idx.pool",),
+    "test": ("question.test1.label.token_idx.pool", "question.test2.label.token_idx.pool"),
+}  # of version 1
+COLUMNS = {"train": ("question", "answers"), "dev": ("answers", "question", "pool")}
+COLUMNS["test"] = COLUMNS["dev"]
+COLUMNS_2 = ("domain", "question", "answers", "pool")
+POOL = "InsuranceQA.question.anslabel.token.{}.pool.solr.{}.encoded"  # of version 2: by the pool's size and the split
+SIZE = re.compile(POOL.replace(".", r"\.").format("([0-9]{1,6})", "(?:train|valid|test)"), re.IGNORECASE)
+
+
+def files(folder: Path) -> list[Path]:
+    """The files that may be read: with pools of several sizes, the files of all sizes."""
+    if not any(found(folder, name) for name in ANSWERS.values()):
+        return []
+    names = [VOCABULARY, *ANSWERS.values(), *chain(*QUESTIONS.values())]
+    pools = [path for path in files_in(folder) if SIZE.match(path.name)]
+    return [path for name in names if (path := found(folder, name))] + pools
+
+
+def read(folder: Path, reading: Reading) -> Tables:
+    """Question = query, answer = document; right answers have grade 1, other answers of the question's pool grade 0.
+
+    Version 2 gives pools of 100 to 1,500 answers found by Solr: the smallest that holds `data.top_k` is read, else the
+    largest. Version 1 gives pools of 500 for dev and test1 (the test split; test2 in a folder without test1); its
+    training pools are the right answers and others drawn with a fixed seed, `data.top_k` in all. A right answer that is
+    not in the pool counts as not retrieved, but in training it is added to the pool.
+    """
+    versions = [version for version, name in ANSWERS.items() if found(folder, name)]
+    if len(versions) > 1:
+        raise DataError(Problem(str(folder), "versions 1 and 2 of InsuranceQA", "keep one version a folder"))
+    vocabulary = reading.table(found(folder, VOCABULARY) or folder / VOCABULARY, ("index", "word"))
+    once = ~vocabulary["index"].duplicated()
+    vocabulary = reading.require(vocabulary, once, "index '{index}' a second time", "keep one row an index")
+    words = dict(zip(vocabulary["index"], vocabulary["word"].str.strip(), strict=True))
+    answers = reading.table(found(folder, ANSWERS[versions[0]]) or folder, ("docno", "text"))
+    once = ~answers["docno"].duplicated()
+    answers = reading.require(answers, once, "label '{docno}' a second time", "keep one row a label")
+    answers = _with_words(reading.ids(answers, "docno"), words, reading)
+    sources = _pools(folder, reading.config.depth()) if versions == [2] else _first_of_splits(folder)
+    if not sources:
+        reading.problem(folder, "no questions", "give the files with the questions' answers and pools")
+    reading.finish()  # the questions would only repeat these problems
+    tables = Tables(answers, {}, {})
+    for split, path in sources.items():
+        columns = COLUMNS_2 if versions == [2] else COLUMNS[split]
+        questions = reading.table(path, columns).rename(columns={"question": "text"})
+        _add_split(split, _with_words(questions, words, reading), tables, answers["docno"].tolist(), reading)
+    return tables
+
+
+def _first_of_splits(folder: Path) -> dict[str, Path]:
+    paths = {split: found(folder, *names) for split, names in QUESTIONS.items()}
+    return {split: path for split, path in paths.items() if path is not None}
+
+
+def _pools(folder: Path, top_k: int) -> dict[str, Path]:
+    """The question files of one pool size."""
+    sizes = sorted({int(match[1]) for path in files_in(folder) if (match := SIZE.match(path.name))})
+    size = next((size for size in sizes if size >= top_k), sizes[-1] if sizes else 0)
+    names = {"train": "train", "dev": "valid", "test": "test"}
+    paths = {split: found(folder, POOL.format(size, name)) for split, name in names.items()}
+    return {split: path for split, path in paths.items() if path is not None}
+
+
+def _with_words(frame: pd.DataFrame, words: dict[str, str], reading: Reading) -> pd.DataFrame:
+    """The rows with the words of `text` in place of their indices."""
+    right = "add it there, or give the right vocabulary"
+    frame = _require_known(frame, "text", words, "'{unknown}' is not in the vocabulary", right, reading)
+    frame = frame.assign(text=[" ".join(words[index] for index in text.split()) for text in frame["text"]])
+    return reading.require(frame, frame["text"].str.strip() != "", "an empty text", "give a text or leave the row out")
+
+
+def _require_known(
+    frame: pd.DataFrame, column: str, known: Container[str], wrong: str, right: str, reading: Reading
+) -> pd.DataFrame:
+    """The rows in whose `column` all words are `known`; `wrong` may name the first that is not, as {unknown}."""
+    unknown = [next((word for word in text.split() if word not in known), "") for text in frame[column]]
+    return reading.require(frame.assign(unknown=unknown), [not word for word in unknown], wrong, right)
+
+
+def _add_split(split: str, questions: pd.DataFrame, tables: Tables, labels: list[str], reading: Reading) -> None:
+    """Adds the questions of a split with their judged answers and pools. `labels`: of all answers."""
+    known = set(labels)
+    for column in ("answers", "pool"):
+        if column in questions:
+            right = "add it to the answers or drop its label"
+            questions = _require_known(questions, column, known, "there is no answer '{unknown}'", right, reading)
+    answered = questions["answers"].str.strip() != ""
+    right = "give the labels of the right answers"
+    questions = reading.require(questions, answered, "no right answer", right)
+    questions = questions.assign(qid=[f"{split}-{number}" for number in range(1, len(questions) + 1)])
+    answers = [list(dict.fromkeys(text.split())) for text in questions["answers"]]
+    if "pool" in questions:
+        pools = [list(dict.fromkeys(text.split())) for text in questions["pool"]]
+    else:
+        top_k = reading.config.depth("train")
+        pools = [_drawn(each, labels, line, top_k) for each, line in zip(answers, questions["line"], strict=True)]
+    judged = [list(dict.fromkeys([*each, *pool])) for each, pool in zip(answers, pools, strict=True)]
+    grades = [[int(label in each) for label in row] for each, row in zip(answers, judged, strict=True)]
+    tables.queries[split] = questions[["qid", "text", "file", "line"]]
+    tables.qrels[split] = _rows(questions, judged).assign(label=list(chain(*grades)))
+    tables.pools[split] = _rows(questions, judged if split == "train" else pools)
+
+
+def _drawn(right: Sequence[str], labels: Sequence[str], line: int, top_k: int) -> list[str]:
+    """Labels drawn for the question in a line: as many as fill its pool together with the right ones."""
+    wanted = max(0, min(top_k, len(labels)) - len(right))
+    order = generator(0, "insurance pool", int(line)).choice(len(labels), wanted + len(right), replace=False)
+    return [labels[row] for row in order.tolist() if labels[row] not in right][:wanted]
+
+
+def _rows(questions: pd.DataFrame, documents: Sequence[Sequence[str]]) -> pd.DataFrame:
+    """A row for each document of each question."""
+    row = np.repeat(np.arange(len(questions)), list(map(len, documents)))
+    return questions[["qid", "file", "line"]].iloc[row].assign(docno=list(chain(*documents)))
+
+
+FORM = Form(files, read)

@@ -1,1 +1,0 @@
-"""Readers of published forms of data."""
