@@ -13,8 +13,8 @@ import pytest
 import tune_cl
 from trainables.core.errors import DataError
 from trainables.data import load_data
+from trainables.data.forms.frames import as_source
 from trainables.data.settings import DataConfig
-from trainables.data.tables_in_memory import as_source
 from tune_cl.api.arguments import documents_of, pairs_of
 
 TEXTS = ["the otter swims", "a kestrel hovers"]

@@ -18,6 +18,7 @@ from tests.support.data_folders import (
     COLLECTION,
     FORMS,
     HEADER,
+    SICK_WHOLE,
     beir_files,
     conversation_files,
     insurance_v1_files,
@@ -34,8 +35,7 @@ from tests.support.data_folders import (
     wikiqa_files,
     write_folder,
 )
-from trainables.extras.readers.letor import MAX_FEATURE
-from trainables.extras.readers.sentence_pairs import SICK_WHOLE_COLUMNS
+from trainables.data.forms.letor import MAX_FEATURE
 
 Files = dict[str, str | bytes]
 Row = tuple[Files, list[str]]  # what is told: `FILE: LINE words; LINE words`, `FILE: words` or `data: words`
@@ -222,7 +222,7 @@ BAD: dict[str, Row] = {
             "SICK_trial.txt": "<!DOCTYPE html>\n"},
         ["SICK_train.txt: 2 MAYBE", "SICK_trial.txt: 1 HTML"]),
     "SICK in one file": (
-        {"SICK.txt": rows("\t".join(SICK_WHOLE_COLUMNS), f"1\ta\tb\tNEUTRAL\t1\t{XS}ELSEWHERE",
+        {"SICK.txt": rows("\t".join(SICK_WHOLE), f"1\ta\tb\tNEUTRAL\t1\t{XS}ELSEWHERE",
                           f"2\ta\tc\tMAYBE\t1\t{XS}TRAIN")},
         ["SICK.txt: 2 ELSEWHERE; 3 MAYBE"]),
     "SICK: another label": again(sick_files(), "SICK_train.txt", 2, ("NEUTRAL", "ENTAILMENT")),

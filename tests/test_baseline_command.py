@@ -112,7 +112,7 @@ def test_where_candidates_were_retrieved_the_collection_is_ranked(
     def search(documents: TextColumn, queries: dict[str, list[str]], *_: object) -> dict:
         return dict.fromkeys(queries, (np.array([0, 1]), np.array([1, 0]), np.array([1.0, 2.0])))
 
-    monkeypatch.setattr("trainables.data.readers.assembly.retrieve", search)
+    monkeypatch.setattr("trainables.data.assembly.retrieve", search)
     given = f"baseline small {name} --set data.candidates=bm25 --set ranker.vector_size=8"
     assert console.document(given)["ranked"] == ranked
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from array import array
 from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +17,7 @@ from trainables.core.cache import cache_root, cached, digest_of
 from trainables.data import data_cache
 from trainables.data.columns import RankingData, Split, TextColumn
 from trainables.data.data_cache import ArrayWriter, TextWriter, cached_data, load_data_folder, save_data
-from trainables.data.readers.collection import MISSING, IdIndex, hash_of
+from trainables.data.tables import repeats_of, rows_of
 
 PARTS = st.lists(st.one_of(st.text(max_size=3), st.integers(-2, 2), st.booleans(), st.none(), st.binary(max_size=2)))
 
@@ -127,8 +127,8 @@ def test_a_growing_text_column_holds_what_was_appended(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str]
 ) -> None:
     writer = TextWriter(tmp_path_factory.mktemp("column"), "documents")
-    for text in texts:
-        writer.append(text)
+    for part in (texts[:2], texts[2:]):
+        writer.extend(TextColumn.of(part))
     assert list(writer.finish()) == texts
 
 
@@ -142,7 +142,8 @@ def test_a_growing_array_is_a_npy_file(tmp_path: Path) -> None:
 
 @given(st.lists(st.text("abc", max_size=3)), st.lists(st.text("abc", max_size=3)))
 def test_rows_and_repeats_of_ids(names: list[str], wanted: list[str]) -> None:
-    index = IdIndex(TextColumn.of(names), array("Q", map(hash_of, names)))
-    assert index.rows(wanted).tolist() == [names.index(name) if name in names else MISSING for name in wanted]
+    rows = rows_of(pd.Series(wanted, dtype="str"), pd.Series(names, dtype="str"))
+    assert rows.tolist() == [names.index(name) if name in names else -1 for name in wanted]
+    later, first = repeats_of(pd.factorize(pd.Series(names, dtype="str"))[0])
     repeats = [(row, names.index(name)) for row, name in enumerate(names) if names.index(name) != row]
-    assert list(index.repeats()) == repeats
+    assert list(zip(later.tolist(), first.tolist(), strict=True)) == repeats

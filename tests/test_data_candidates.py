@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-from array import array
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import hypothesis
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import strategies as st
 
@@ -18,11 +17,9 @@ from tests.support.loading import load
 from trainables.core.cache import cache_root
 from trainables.core.errors import WorkFailed
 from trainables.data import candidates
+from trainables.data.assembly import MISSING, SplitRows, candidate_sources
 from trainables.data.candidates import java_home, java_version, retrieve, with_positives
-from trainables.data.columns import NO_RANK, UNJUDGED, Rated, TextColumn, grouped_order
-from trainables.data.readers.assembly import Raw, RawSplit, candidate_sources, ranks
-from trainables.data.readers.blocks import blocks_of
-from trainables.data.readers.collection import MISSING, IdIndex, Ratings, hash_of
+from trainables.data.columns import NO_RANK, UNJUDGED, Rated, TextColumn, grouped_order, ranks
 from trainables.data.settings import DataConfig
 
 DOCUMENTS = TextColumn.of(["cats sit on mats", "a dog runs \u2028 fast", "birds fly", "the cat and the dog"])
@@ -111,7 +108,7 @@ def test_a_folder_whose_qrels_name_only_relevant_documents_is_searched(
         rows = (np.array([0, 0, 1]), np.array([3, 0, 1]), np.array([1.0, 2.0, 1.0]))
         return dict.fromkeys(queries, rows)
 
-    monkeypatch.setattr("trainables.data.readers.assembly.retrieve", search)
+    monkeypatch.setattr("trainables.data.assembly.retrieve", search)
     data = load(write_folder(tmp_path / "a", files), top_k=7, bm25={"k1": 1.2})
     assert asked == [(4, ["cat", "dog running"], 1.2, 0.4, 7)]
     split = data.splits["dev"]
@@ -124,9 +121,8 @@ def test_a_folder_whose_qrels_name_only_relevant_documents_is_searched(
 @pytest.mark.parametrize(("rejected", "source"), [(9, "qrels"), (8, "bm25")])
 def test_judgments_are_candidates_where_nine_queries_of_ten_name_a_wrong_document(rejected: int, source: str) -> None:
     qrels = Rated.of([(query, 0, 1) for query in range(10)] + [(query, 1, 0) for query in range(rejected)])
-    split = RawSplit([f"q{query}" for query in range(10)], [("text",)] * 10, qrels)
-    raw = Raw("made", TextColumn.of(["a", "b"]), TextColumn.of(["one", "two"]), {"dev": split})
-    assert candidate_sources(raw, DataConfig(source="any")) == {"dev": source}
+    queries = pd.DataFrame({"qid": [f"q{query}" for query in range(10)], "text": "text"})
+    assert candidate_sources({"dev": SplitRows(queries, qrels)}, DataConfig(source="any")) == {"dev": source}
 
 
 def test_a_judgment_without_text_is_of_no_other_document() -> None:
@@ -138,7 +134,8 @@ def test_a_judgment_without_text_is_of_no_other_document() -> None:
 
 def test_scores_that_float32_cannot_tell_apart_are_a_tie() -> None:
     """As in trec_eval: the higher document id comes first."""
-    rows, rank = ranks(np.zeros(3, np.int64), np.array([1.0 + 1e-9, 1.0, 2.0]), np.array([0, 1, 2]))
+    documents, ids = np.array([0, 1, 2]), TextColumn.of(["a", "b", "c"])
+    rows, rank = ranks(np.zeros(3, np.int64), np.array([1.0 + 1e-9, 1.0, 2.0]), documents, ids)
     assert rows.tolist() == [2, 1, 0] and rank.tolist() == [1, 2, 3]
 
 
@@ -174,18 +171,6 @@ def test_relevant_documents_stand_behind_those_of_the_run(judged: Triples, run: 
     assert list(zip(*(column.tolist() for column in columns[:3]), strict=True)) == expected
 
 
-# -- ratings by document id --------------------------------------------------------------------------------------
-
-
-def ratings(rows: Iterable[tuple[int, int, str]]) -> Ratings:
-    """Rows (line, query, document id) beside a collection of a, b and c."""
-    names = ["a", "b", "c"]
-    gathered = Ratings(IdIndex(TextColumn.of(names), array("Q", map(hash_of, names))))
-    for block in blocks_of((line, str(query), document, 1.0) for line, query, document in rows):
-        gathered.add(block, np.array([int(name) for name in block.queries])[block.query])
-    return gathered
-
-
 @hypothesis.given(
     rows=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 2))), ordered=st.booleans()
 )
@@ -196,8 +181,13 @@ def test_rows_are_ordered_as_by_a_sort_of_all_keys(rows: list[tuple[int, int, in
     assert grouped_order(query, first, second).tolist() == np.lexsort((second, first, query)).tolist()
 
 
-def test_documents_of_many_blocks_are_looked_up() -> None:
-    count = 150_000  # more than two blocks of 65,536
-    gathered = ratings((line, line, "axc"[line % 3]) for line in range(count))
-    assert gathered.finish().document.tolist() == [(0, MISSING, 2)[line % 3] for line in range(count)]
-    assert gathered.missing == [(line, "x") for line in range(1, count, 3)]
+@hypothesis.given(
+    rows=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.permutations("abcd")), max_size=12),
+)
+def test_ranks_are_by_score_then_by_id_downwards(rows: list[tuple[int, int, list[str]]]) -> None:
+    query, score = np.array([(one, two) for one, two, _ in rows], np.int64).reshape(-1, 2).T
+    names = [f"{letters[0]}{row}" for row, (_, _, letters) in enumerate(rows)]
+    order, _ = ranks(query, score.astype(float), np.arange(len(rows)), TextColumn.of(names))
+    expected = sorted(range(len(rows)), key=lambda row: names[row], reverse=True)
+    expected.sort(key=lambda row: (query[row], -score[row]))
+    assert order.tolist() == expected

@@ -1,4 +1,4 @@
-"""`tune-cl data`: counts, what splits share, examples, shortened texts; and whether labels look wrong."""
+"""`tune-cl data`: counts, what splits share, examples, shortened texts, and doubts."""
 
 from __future__ import annotations
 
@@ -27,17 +27,14 @@ from tests.support.data_folders import (
     wikiqa_files,
     write_folder,
 )
-from tests.support.letor_data import letor_data
 from tests.support.loading import load
-from trainables.baselines.doubts import FEWEST, SEEDS, USUAL, doubts
+from trainables.baselines.doubts import FEWEST, SEEDS, USUAL, agreements, doubts
 from trainables.data import load_data
 from trainables.data.clusters import cluster_notes, grouping_of_ids, query_clusters
 from trainables.data.columns import RankingData, TextColumn
-from trainables.data.combine import drawn_queries, some_queries
-from trainables.data.label_check import MOST_QUERIES, LabelCheck, agreements, check_labels
+from trainables.data.combine import some_queries
 from trainables.data.settings import DataConfig
 from trainables.evaluation.significance import detectable
-from tune_cl import data_facts
 
 
 def graded_files() -> dict[str, str]:
@@ -195,14 +192,7 @@ def test_the_last_turn_of_a_conversation_and_the_beginning_of_a_text_are_shown(c
     assert f"{'x' * 99}…" in texts and f"four {'y' * 95}" in texts
 
 
-# -- whether training labels look wrong, by what BM25 says of them and of dev's -------------------------------------
-
-
-def check(folder: Path, **noise: Any) -> LabelCheck:
-    config = DataConfig.model_validate({"source": str(folder), "label_noise": noise})
-    checked = check_labels(load(folder, label_noise=noise), config, 1)
-    assert checked is not None
-    return checked
+# -- doubts ---------------------------------------------------------------------------------------------------------
 
 
 @given(st.integers(0, 50), st.integers(1, 3))
@@ -219,20 +209,6 @@ def test_agreement_is_the_share_of_pairs_in_the_right_order(seed: int, level: in
             won = (good[:, None] > bad).sum() + (good[:, None] == bad).sum() / 2
             expected.append(won / (len(good) * len(bad)))
     assert agreements(split, scores, level) == pytest.approx(expected)
-
-
-def test_labels_that_are_wrong_and_labels_that_follow_bm25_are_noticed(shared: Path) -> None:
-    clean, noisy = (check(shared / "answers" / "wikiqa", share=share) for share in (0, 0.5))
-    assert (clean.finding, noisy.finding) == ("as dev", "wrong") and noisy.dev == clean.dev
-    assert noisy.ci95 is not None and noisy.ci95[0] < 0.5 < noisy.ci95[1]
-    assert check(shared / "answers" / "wikiqa", share=0.5, kind="hard").finding == "lexical"
-
-
-def test_data_without_texts_or_with_a_single_split_are_not_checked() -> None:
-    assert check_labels(letor_data(), DataConfig(), 1) is None
-    data = tiny_data()
-    data.splits.pop("dev")
-    assert check_labels(data, DataConfig(), 1) is None
 
 
 WIKIQA = "answers/wikiqa"
@@ -332,30 +308,3 @@ def test_candidates_that_are_mostly_relevant_are_told(shared: Path, console: Con
     share = np.mean(data.splits["test"].grade >= 1)
     assert f"{share:.0%} in test" in doubted(data)
     assert f"{share:.0%} in test" in console.call(f"data {shared / 'trec/mediqa'}").out
-
-
-def test_large_splits_are_sampled() -> None:
-    split = tiny_data(queries=MOST_QUERIES + 3, candidates=2).splits["train"]
-    assert len(drawn_queries(split, MOST_QUERIES, "test")) == MOST_QUERIES
-    assert drawn_queries(split, len(split), "test") is split
-
-
-@pytest.mark.parametrize(
-    ("noise", "finding", "space"), [("0.5", "lexical", "noisy_labels"), ("0", "as dev", "quickstart")]
-)
-def test_the_command_names_the_space_to_try_and_what_the_studies_found(
-    noise: str, finding: str, space: str, shared: Path, console: Console, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    counts = {"searches": 7, "better": 4, "worse": 1}
-    evidence = json.loads(data_facts.EVIDENCE.read_text()) | {finding: counts}
-    (console.folder / "evidence.json").write_text(json.dumps(evidence))
-    monkeypatch.setattr(data_facts, "EVIDENCE", console.folder / "evidence.json")
-    source = shared / "answers" / "wikiqa"
-    command = f"data {source} --set data.label_noise.share={noise} --set data.label_noise.kind=hard"
-    told = console.document(command)
-    advice = told["try_first"]
-    assert told["label_check"]["finding"] == finding
-    assert advice["space"] == space and advice["studies"].items() >= counts.items()
-    assert advice["command"].startswith(f"tune-cl run {space} --data {source}")
-    out = console.call(command).out
-    assert advice["command"] in out and "4 of 7" in out and "worse in 1" in out

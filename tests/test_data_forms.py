@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Mapping
-from hashlib import blake2b
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +12,7 @@ import pytest
 
 from tests.support.data_folders import (
     FORMS,
+    SICK_WHOLE,
     assert_equal,
     beir_files,
     conversation_files,
@@ -36,10 +34,8 @@ from tests.support.loading import candidates, load, problems
 from trainables.core.errors import DataError
 from trainables.data.columns import RankingData, require_texts_to_rank
 from trainables.data.combine import one_split, some_queries
-from trainables.data.readers.collection import TextTable
-from trainables.extras.readers.letor import MAX_FEATURE
-from trainables.extras.readers.sentence_pairs import SICK_WHOLE_COLUMNS
-from trainables.extras.readers.squad import sentence_bounds
+from trainables.data.forms.letor import MAX_FEATURE
+from trainables.data.forms.squad import sentence_bounds
 from tune_cl.testing.readers import check_data
 
 Files = Mapping[str, str | bytes]
@@ -287,7 +283,7 @@ class TestPairsToClassify:
         """As its authors publish it: columns in another order, one of which names the split."""
         rows = [row.split("\t") for text in sick_files().values() for row in text.splitlines()[1:]]
         parts = [name for name in ("TRAIN", "TRIAL", "TEST") for _ in range(3)]
-        lines = ["\t".join(SICK_WHOLE_COLUMNS)]
+        lines = ["\t".join(SICK_WHOLE)]
         for (name, first, second, score, label), part in zip(rows, parts, strict=True):
             lines.append("\t".join([name, first, second, label, score, *["x"] * 6, part]))
         assert_equal(of(tmp_path / "one", {"SICK.txt": "\n".join(lines)}), of(tmp_path / "three", sick_files()))
@@ -384,29 +380,3 @@ class TestTeacherScores:
         scores = "dev cat\tthe cat sat\t3\ndev cat\ta bird flew\t1\ndev cat\tthe cat sat\t3\n"
         teacher = of(tmp_path, {**files, "scores.dev.tsv": scores}).splits["dev"].teacher
         assert teacher is not None and sorted(teacher[~np.isnan(teacher)].tolist()) == [1, 3]
-
-
-class TestTextTable:
-    def test_numbers_texts_as_a_dictionary_does(self) -> None:
-        rng, words, added = random.Random(0), [], []
-        table = TextTable(added.extend)
-        expected: dict[str, int] = {}
-        for _ in range(60):
-            batch = [f"text {rng.randrange(5000)}" for _ in range(rng.randrange(300))]
-            rows = [expected.setdefault(text, len(expected)) for text in batch]
-            assert table.rows(batch).tolist() == rows
-            words += batch
-        assert [text.decode() for text in added] == list(expected) and len(table) == len(expected)
-        assert table.find(["text 1", "unknown"]).tolist() == [expected["text 1"], -1]
-
-    def test_tells_texts_apart_whose_hashes_begin_alike(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Where the first half of the hash is the same, slots collide; the second half tells."""
-
-        def half(text: bytes, digest_size: int) -> SimpleNamespace:
-            return SimpleNamespace(digest=lambda: bytes(8) + blake2b(text, digest_size=8).digest())
-
-        monkeypatch.setattr("trainables.data.readers.collection.blake2b", half)
-        table = TextTable(lambda _: None)
-        texts = [f"text {number}" for number in range(300)]
-        assert table.rows([*texts, *texts]).tolist() == [*range(300), *range(300)]
-        assert table.find(texts[::-1]).tolist() == list(range(300))[::-1]

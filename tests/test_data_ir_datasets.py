@@ -17,8 +17,8 @@ from tests.support.loading import candidates
 from trainables.core.errors import DataError, WorkFailed
 from trainables.data import load_data
 from trainables.data.columns import RankingData
+from trainables.data.forms.ir_datasets_source import DatasetNames, parse_source
 from trainables.data.hygiene import described
-from trainables.data.readers.ir_datasets_source import DatasetNames, parse_source
 from trainables.data.settings import DataConfig
 from tune_cl.testing.readers import check_data
 

@@ -21,7 +21,7 @@ from tests.support.data_folders import (
 )
 from tests.support.loading import candidates, load, problems
 from trainables.data.columns import SPLITS, RankingData
-from trainables.data.readers import READERS, reader_for
+from trainables.data.forms import READERS, reader_for
 from tune_cl.testing import check_reader
 from tune_cl.testing.readers import check_data
 

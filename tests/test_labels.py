@@ -1,4 +1,4 @@
-"""Training labels that are exchanged (`data.label_noise`) or BM25's (`data.weak_labels`)."""
+"""Training labels that are exchanged (`data.label_noise`)."""
 
 from __future__ import annotations
 
@@ -153,25 +153,12 @@ def test_the_level_says_what_is_relevant() -> None:
     assert (after.grade[::4] < 2).all() and (after.grade == 2).sum() == 8 and (after.grade == 1).sum() == below
 
 
-def test_weak_labels_are_those_of_bm25() -> None:
-    config = DataConfig(weak_labels="bm25")
-    weak = with_training_labels(DATA, config, 1)
-    before, after = DATA.splits["train"], weak.splits["train"]
-    scores = bm25_scores(DATA, before, config)
-    best = [before.offsets[query] + np.argmax(scores[of_query(before, query)]) for query in range(len(before))]
-    assert np.flatnonzero(after.grade >= 1).tolist() == best and (np.delete(after.grade, best) == -1).all()
-    assert after.judged_grade.tolist() == [1] * len(before) and "weak labels" in weak.notes[-1]
-    assert weak.digest != DATA.digest and weak.splits["test"] is DATA.splits["test"]
-
-
 def test_features_take_swapped_labels_alone(tmp_path: Path) -> None:
     features = letor_data()
     swapped = with_training_labels(features, settings_of(share=0.3), 1)
     assert len(exchanged(features.splits["train"], swapped.splits["train"]))
     with pytest.raises(ConfigError, match=r"data\.label_noise\.kind: 'letor' holds features, no texts.*; swap"):
         with_training_labels(features, settings_of(share=0.3, kind="hard"), 1)
-    with pytest.raises(ConfigError, match=r"data\.weak_labels.*; none"):
-        with_training_labels(features, DataConfig(weak_labels="bm25"), 1)
     with pytest.raises(DataError, match=r"data\.label_noise: .* is pairs to classify"):
         load_data(DataConfig.model_validate({"source": str(pair_folder(tmp_path)), "label_noise": {"share": 0.3}}))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,20 @@ def test_other_features_are_refused(folder: Path, tmp_path: Path, capfd: pytest.
         file.write_text(file.read_text().replace(" 8:", " 9:"))
     told = error_of(capfd, "rerank", document["checkpoint"], "--data", str(folder))
     assert told.startswith("error: --data: 'letor' has 9 features, the ranker learned 8")
+
+
+def test_last_features_that_files_leave_out_are_0(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    settings = [*SMALL, "--set", "training.max_iterations=1", "--output", str(tmp_path / "out")]
+    document = output_of(capfd, "train", "--data", str(folder), "--ranker", "lambdamart", *settings)
+    runs = []
+    for value in (" 8:0", ""):
+        for file in folder.iterdir():
+            file.write_text(re.sub(r" 8:\S+", value, file.read_text()))
+        runs.append(tmp_path / f"run{len(runs)}.txt")
+        output_of(capfd, "rerank", document["checkpoint"], "--data", str(folder), "--output", str(runs[-1]))
+    assert without_tag(runs[0]) == without_tag(runs[1])
 
 
 def test_the_shipped_space_fits_any_letor_data(shared: Path) -> None:

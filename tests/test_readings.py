@@ -21,8 +21,8 @@ from trainables.core.errors import UserError
 from trainables.core.prose import heard_by
 from trainables.data import load_data
 from trainables.data.columns import RankingData
+from trainables.data.forms.frames import as_source
 from trainables.data.settings import DataConfig
-from trainables.data.tables_in_memory import as_source
 from tune_cl.confirmation.readings import FILE, earlier_readings, record_reading, split_digest
 
 GOOD = json.dumps({"split": "s", "reader": "one", "verdict": "better"})

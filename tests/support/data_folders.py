@@ -181,6 +181,13 @@ def insurance_v2_files() -> dict[str, str]:
     return files
 
 
+SICK_WHOLE = (
+    *("pair_ID", "sentence_A", "sentence_B", "entailment_label", "relatedness_score", "entailment_AB"),
+    *("entailment_BA", "sentence_A_original", "sentence_B_original", "sentence_A_dataset", "sentence_B_dataset"),
+    "SemEval_set",
+)
+
+
 def sick_files() -> dict[str, str]:
     header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
     names = {"SICK_train.txt": 1, "SICK_trial.txt": 4, "SICK_test_annotated.txt": 7}

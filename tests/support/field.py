@@ -17,8 +17,8 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
+from trainables.data import assembly
 from trainables.data.columns import RankingData
-from trainables.data.readers import assembly
 from trainables.evaluation.runs import evaluate
 
 Files = Mapping[str, Any]

@@ -50,7 +50,8 @@ def _listed(
         qrels = tables.qrels[split]
         owner = rows_of(qrels["qid"], frame["qid"])
         order = np.argsort(owner, kind="stable")
-        document = rows_of(qrels["docno"], documents.names)[order]
+        row = qrels["row"] if "row" in qrels else rows_of(qrels["docno"], documents.names)
+        document = np.asarray(row)[order]
         sizes = np.bincount(owner, minlength=len(frame))
         splits[split] = Split.listed(start, sizes, document, qrels["label"].to_numpy()[order])
         start += len(frame)
@@ -98,6 +99,8 @@ def _documents(tables: Tables, reading: Reading, workspace: Path) -> Documents:
         advice = "'{docno}' has an empty text", "give a text or leave the row out"
         reading.leave_out(bad, np.zeros(len(bad), bool), "document", "without text", *advice, rows=count)
     documents = Documents(ids.finish(), texts.finish(), file)
+    if not has_texts:
+        return documents  # files of several splits may have the same ids
     return _each_once(documents, np.concatenate(lines) if lines else None, reading, workspace)
 
 

@@ -30,6 +30,7 @@ SPLIT_NAMES = {
     "test": ("test", "testset"),
 }  # by which a file names its split; the first that is there counts
 TABLES = ("jsonl", "json", "csv", "tsv", "parquet")  # endings of files with rows of named columns
+GIVEN = "tune_cl: given row"  # in Parquet of a table from Python: the column of its rows' numbers; the table's name
 DATA = {*TABLES, "arrow", "trec", "run", "qrels", "txt", "svm", "libsvm", "letor"}
 OF_IDS = {"queries", "qrels", "run", "corpus", "collection", "scores", "qidpidtriples"}  # in names of other files
 SHARD = re.compile(r"(?:[-_.]\d+)(?:-of-\d+)?(?:-[0-9a-f]{8,})?$")

@@ -26,6 +26,7 @@ from trainables.core.prose import counted
 from trainables.data.columns import FLOAT32_END, MAX_GRADE
 from trainables.data.files import (
     BROKEN,
+    GIVEN,
     ending_of,
     first_lines,
     open_bytes,
@@ -59,7 +60,7 @@ class Tables:
     scores    by split: qid, docno, score of a teacher
     rejected  by split: ids of queries with a given negative that was left out
     classes   names of the classes, of which labels are the numbers, for pairs to classify; each query has one document
-    features  float32 [docs, F], for documents without texts
+    features  float32 [docs, F], for documents without texts; qrels then have their `row`, too
     ids_given whether the ids are the data's own, so that a query may be a document too
     notes     for the user
     """
@@ -152,8 +153,8 @@ class Reading:
         return frame.drop(index=frame.index[later])
 
     def one_value(self, frame: pd.DataFrame, keys: Sequence[np.ndarray], value: str, what: str) -> pd.DataFrame:
-        """The rows whose `value` is that of the first row with the same `keys` (int [N] each); another one is a problem.
-        `what`: as for `once`."""
+        """The rows whose `value` is that of the first row with the same `keys` (int [N] each); another one is a
+        problem. `what`: as for `once`."""
         later, first = repeats_of(*keys)
         values = frame[value].to_numpy()
         other = values[later] != values[first]
@@ -269,20 +270,21 @@ class Reading:
             yield empty(names)
 
     def headed(self, path: Path, names: Mapping[str, str]) -> pd.DataFrame:
-        """As `table`, of a file whose first row names its columns, these among them. `names`: a column's name in the file
+        """As `table`, of a file whose first row names its columns, these among them. `names`: of a column in the file
         and in the table."""
         lines = first_lines(path, 1)
         header = lines[0].split("\t") if lines else list(names)
         if set(names) <= set(header):
-            return self.table(path, [names.get(name, "") for name in header]).iloc[1:]
+            rows = self.table(path, [name if name in names else "" for name in header])
+            return rows.iloc[1:].rename(columns=names)
         wrong = "XML or HTML" if header[0].lstrip().startswith("<") else "not the header"
         self.problem(f"{path}:1", wrong, f"the first row names the columns {', '.join(names)}")
         return empty(list(names.values()))
 
     def rows(self, path: Path, kind: str = "", strict: bool = True) -> pd.DataFrame:
-        """A file with rows of named columns, by the ending of its name: JSON, CSV, TSV, Parquet or Arrow. Columns without
-        a header (of TSV, and of JSON lists) are named 0, 1, ...; what cells hold stays as it is. `kind`: another than the
-        ending's; not `strict`: quotation marks may stand anywhere in a field of CSV."""
+        """A file with rows of named columns, by the ending of its name: JSON, CSV, TSV, Parquet or Arrow. Columns
+        without a header (of TSV, and of JSON lists) are named 0, 1, ...; what cells hold stays as it is. `kind`: if not
+        by the ending; not `strict`: quotation marks may stand anywhere in a field of CSV."""
         kind, before = kind or ending_of(path), len(self.problems)
         csv_rows = partial(_csv, strict=strict)
         readers = {"jsonl": _json, "json": _json, "csv": csv_rows, "parquet": _parquet, "arrow": _arrow_stream}
@@ -387,7 +389,7 @@ def _delimited(
     yield _numbered(path, table, invalid, 0)
 
 
-def _streamed(path: Path, batches: Iterable[pa.RecordBatch], invalid: list[Any]) -> Iterator[tuple[pd.DataFrame, Bad]]:
+def _streamed(path: Path, batches: csv.CSVStreamingReader, invalid: list[Any]) -> Iterator[tuple[pd.DataFrame, Bad]]:
     lines = 0
     for batch in batches:
         rows = batch.num_rows
@@ -397,6 +399,8 @@ def _streamed(path: Path, batches: Iterable[pa.RecordBatch], invalid: list[Any])
         yield _numbered(path, pa.Table.from_batches([batch]), invalid[:skipped], lines)
         lines += rows + skipped
         del invalid[:skipped]
+    if invalid:
+        yield _numbered(path, batches.schema.empty_table(), invalid, lines)
 
 
 def _numbered(path: Path, table: pa.Table, invalid: list[Any], before: int) -> tuple[pd.DataFrame, Bad]:
@@ -423,13 +427,12 @@ def _unparsed(path: Path, error: Exception, names: Sequence[str], delimiter: str
             number = next((n for n, line in enumerate(iter(lambda: file.readline(), b""), 1) if len(line) >= BLOCK), 1)
         wrong = f"a line of more than {MAX_LINE:,} bytes"
         return DataError(Problem(f"{path}:{number}", wrong, "end each row with a line end"))
-    if "UTF8" in str(error):
-        with open_lines(path) as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    utf8(path, line, number)
-                except DataError as found:
-                    return found
+    with open_lines(path) as file:
+        for number, line in enumerate(file, 1):
+            try:
+                utf8(path, line, number)
+            except DataError as found:
+                return found
     if lines := first_lines(path, 1):
         columns = len(lines[0].split(delimiter))
         return DataError(Problem(f"{path}:1", f"{columns} columns instead of {len(names)}", form))
@@ -571,7 +574,9 @@ def _of_arrow(path: Path, table: pa.Table) -> pd.DataFrame:
             columns[name] = pd.Series(column.to_pylist(), dtype=object)
         except UnicodeDecodeError:
             raise DataError(Problem(str(path), f"'{name}' is not UTF-8", "save the texts as UTF-8")) from None
-    frame = located(pd.DataFrame(columns), path, np.arange(1, table.num_rows + 1))
+    given = (table.schema.metadata or {}).get(GIVEN.encode())
+    lines = columns.pop(GIVEN) if given else np.arange(1, table.num_rows + 1)
+    frame = located(pd.DataFrame(columns), Path(given.decode()) if given else path, lines)
     frame.attrs["classes"] = _classes_of(table.schema)
     return frame
 
@@ -619,7 +624,7 @@ def form_of(names: Sequence[str], separator: str | None) -> str:
 
 def place(row: pd.DataFrame) -> str:
     """FILE:LINE of the first row of a table."""
-    return f"{row['file'].iloc[0]}:{row['line'].iloc[0]}" if "file" in row else f"row {row.index[0]}"
+    return _where(row["file"].iloc[0], row["line"].iloc[0]) if "file" in row else f"row {row.index[0]}"
 
 
 def places(rows: pd.DataFrame) -> str:
@@ -627,7 +632,12 @@ def places(rows: pd.DataFrame) -> str:
     if "file" not in rows:
         return f"rows {enumerated(rows.index)}"
     name = Path(str(rows["file"].iloc[0])).name
-    return enumerated(f"{name}:{line}" for line in rows["line"])
+    return enumerated(_where(name, line) for line in rows["line"])
+
+
+def _where(file: str, line: int) -> str:
+    """FILE:LINE, of a table from Python: data['train'], row LINE (from 0)."""
+    return f"{file}, row {line} (from 0)" if file == "data" or file.startswith("data[") else f"{file}:{line}"
 
 
 def lines_of(rows: pd.DataFrame) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 
 from trainables.config.keys import TrainingRun
 from trainables.core.errors import DataError, Problem
+from trainables.core.prose import say
 from trainables.core.registry import loaded
 from trainables.data.columns import RankingData, require_features
 from trainables.evaluation.metrics import dev_key
@@ -94,10 +95,14 @@ class SavedFeatureRanker:
     classes: ClassVar[tuple[str, ...]] = ()  # it ranks
 
     def score_split(self, data: RankingData, name: str, precision: str | None = None) -> np.ndarray:
-        """Scores of the candidates of the named split, float32 [C]; `precision` is for networks. Raises DataError for
-        texts, or for another number of features."""
-        features = require_features(data, self.run.ranker["name"])
-        if features.shape[1] != self.ranker.width:
-            wrong = f"'{data.name}' has {features.shape[1]} features, the ranker learned {self.ranker.width}"
+        """Scores of the candidates of the named split, float32 [C]; `precision` is for networks. The last features may
+        be absent, as files leave out what is 0. Raises DataError for texts, or for more features than it learned."""
+        features, width = require_features(data, self.run.ranker["name"]), self.ranker.width
+        count = features.shape[1]
+        if count > width:
+            wrong = f"'{data.name}' has {count} features, the ranker learned {width}"
             raise DataError(Problem("--data", wrong, "data with the same features"))
-        return self.ranker.score(features[data.splits[name].document])
+        if count < width:
+            say(f"'{data.name}' has {count} of the {width} features that the ranker learned; the others are 0")
+        candidates = features[data.splits[name].document]
+        return self.ranker.score(np.pad(candidates, ((0, 0), (0, width - count))))

@@ -9,12 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.compute as pc
 
 from trainables.core.prose import counted
 from trainables.data.files import found
 from trainables.data.forms import Form
 from trainables.data.forms.pairs import is_table
-from trainables.data.tables import Reading, Tables
+from trainables.data.tables import Reading, Tables, arrow
 
 FILES = {"train": ("train.tsv",), "dev": ("valid.tsv", "validation.tsv", "val.tsv"), "test": ("test.tsv",)}
 ROW = "LABEL TAB UTTERANCE [TAB UTTERANCE ...] TAB RESPONSE"
@@ -37,8 +38,8 @@ def _paths(folder: Path) -> dict[str, Path]:
 
 def read(folder: Path, reading: Reading) -> Tables:
     """Context = query with its utterances, response = document. A document is a distinct response text; a text that
-    occurs twice in a group is two documents, so that no candidate is lost. Queries are SPLIT-1, SPLIT-2, ... in the order
-    of the file. Training contexts without a right response are dropped; held-out ones count 0."""
+    occurs twice in a group is two documents, so that no candidate is lost. Queries are SPLIT-1, SPLIT-2, ... in the
+    order of the file. Training contexts without a right response are dropped; held-out ones count 0."""
     parts = [_candidates(split, path, reading).assign(split=split) for split, path in _paths(folder).items()]
     rows = pd.concat(parts, ignore_index=True)
     rows["earlier"] = rows.groupby(["qid", "text"], sort=False).cumcount()
@@ -56,9 +57,11 @@ def _candidates(split: str, path: Path, reading: Reading) -> pd.DataFrame:
     """qid, context, label, text of the rows of a file."""
     rows = reading.table(path, [ROW], separator=NO_SEPARATOR)
     rows = rows[rows[ROW].str.strip() != ""]
-    fields = rows[ROW].str.extract(r"^(?P<label>[^\t]*)\t(?P<context>.*)\t(?P<text>[^\t]*)$")
-    rows = rows.assign(columns=rows[ROW].str.count("\t") + 1).drop(columns=ROW).join(fields)
-    rows = reading.require(rows, rows["text"].notna(), "{columns} columns instead of 3 or more", ROW)
+    rows = rows.assign(columns=rows[ROW].str.count("\t") + 1)
+    rows = reading.require(rows, rows["columns"] >= 3, "{columns} columns instead of 3 or more", ROW)
+    label, rest = _parts(rows[ROW])
+    context, text = _parts(rest, reverse=True)
+    rows = rows.drop(columns=ROW).assign(label=label, context=context, text=text)
     rows = reading.require(rows, rows["label"].isin(["0", "1"]), "label '{label}'", "write 0 or 1")
     rows = reading.require(rows, rows["text"].str.strip() != "", "an empty response", ADVICE)
     rows["label"] = rows["label"].astype(int)
@@ -78,6 +81,13 @@ def _candidates(split: str, path: Path, reading: Reading) -> pd.DataFrame:
     if split == "train":
         rows, group = rows[answered], group[answered]
     return rows.assign(qid=f"{split}-" + (pd.factorize(group)[0] + 1).astype(str).astype(object))
+
+
+def _parts(texts: pd.Series, reverse: bool = False) -> tuple[pd.Series, pd.Series]:
+    """What stands before and behind the first tab, or the last one."""
+    parts = pc.split_pattern(arrow(texts), "\t", max_splits=1, reverse=reverse)
+    before, behind = (pc.list_element(parts, number).to_pandas().set_axis(texts.index) for number in (0, 1))
+    return before, behind
 
 
 FORM = Form(files, read)

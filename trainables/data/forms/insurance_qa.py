@@ -50,24 +50,28 @@ def read(folder: Path, reading: Reading) -> Tables:
     versions = [version for version, name in ANSWERS.items() if found(folder, name)]
     if len(versions) > 1:
         raise DataError(Problem(str(folder), "versions 1 and 2 of InsuranceQA", "keep one version a folder"))
-    vocabulary = reading.table(found(folder, VOCABULARY) or folder / VOCABULARY, ("index", "word"))
-    once = ~vocabulary["index"].duplicated()
-    vocabulary = reading.require(vocabulary, once, "index '{index}' a second time", "keep one row an index")
+    vocabulary = _each_once(reading.table(found(folder, VOCABULARY) or folder / VOCABULARY, ("index", "word")), reading)
+    reading.finish()  # all that is written in these words would only repeat these problems
     words = dict(zip(vocabulary["index"], vocabulary["word"].str.strip(), strict=True))
-    answers = reading.table(found(folder, ANSWERS[versions[0]]) or folder, ("docno", "text"))
-    once = ~answers["docno"].duplicated()
-    answers = reading.require(answers, once, "label '{docno}' a second time", "keep one row a label")
-    answers = _with_words(reading.ids(answers, "docno"), words, reading)
+    answers = _each_once(reading.table(found(folder, ANSWERS[versions[0]]) or folder, ("label", "text")), reading)
+    answers = _with_words(reading.ids(answers.rename(columns={"label": "docno"}), "docno"), words, reading)
     sources = _pools(folder, reading.config.depth()) if versions == [2] else _first_of_splits(folder)
     if not sources:
         reading.problem(folder, "no questions", "give the files with the questions' answers and pools")
-    reading.finish()  # the questions would only repeat these problems
+    reading.finish()
     tables = Tables(answers, {}, {})
     for split, path in sources.items():
         columns = COLUMNS_2 if versions == [2] else COLUMNS[split]
         questions = reading.table(path, columns).rename(columns={"question": "text"})
         _add_split(split, _with_words(questions, words, reading), tables, answers["docno"].tolist(), reading)
     return tables
+
+
+def _each_once(frame: pd.DataFrame, reading: Reading) -> pd.DataFrame:
+    """The rows, by the first column."""
+    key = frame.columns[0]
+    right = f"keep one row for each {key}"
+    return reading.require(frame, ~frame[key].duplicated(), f"{key} '{{{key}}}' a second time", right)
 
 
 def _first_of_splits(folder: Path) -> dict[str, Path]:
@@ -88,7 +92,8 @@ def _with_words(frame: pd.DataFrame, words: dict[str, str], reading: Reading) ->
     """The rows with the words of `text` in place of their indices."""
     right = "add it there, or give the right vocabulary"
     frame = _require_known(frame, "text", words, "'{unknown}' is not in the vocabulary", right, reading)
-    frame = frame.assign(text=[" ".join(words[index] for index in text.split()) for text in frame["text"]])
+    texts = [" ".join(words[index] for index in text.split()) for text in frame["text"]]
+    frame = frame.assign(text=pd.Series(texts, frame.index, dtype="str"))
     return reading.require(frame, frame["text"].str.strip() != "", "an empty text", "give a text or leave the row out")
 
 
@@ -128,7 +133,8 @@ def _drawn(right: Sequence[str], labels: Sequence[str], line: int, top_k: int) -
     """Labels drawn for the question in a line: as many as fill its pool together with the right ones."""
     wanted = max(0, min(top_k, len(labels)) - len(right))
     order = generator(0, "insurance pool", int(line)).choice(len(labels), wanted + len(right), replace=False)
-    return [labels[row] for row in order.tolist() if labels[row] not in right][:wanted]
+    drawn = [labels[row] for row in map(int, order)]
+    return [label for label in drawn if label not in right][:wanted]
 
 
 def _rows(questions: pd.DataFrame, documents: Sequence[Sequence[str]]) -> pd.DataFrame:

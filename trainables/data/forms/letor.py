@@ -83,14 +83,14 @@ def _rows(path: Path, reading: Reading) -> tuple[pd.DataFrame, list[_Features]]:
     """(qid, docno, label; features) of the rows of a file. Document ids are QID:DOCID, because the features of a page
     differ from query to query; DOCID is the comment's `docid = ...`, or else the row's number within its query;
     `docno = ...` is an id as it stands."""
-    tables, features, odd = [], list[_Features](), Counter[str]()
+    tables, features, odd, problems = [], list[_Features](), Counter[str](), len(reading.problems)
     for part in reading.parts(path, ("svmlight",), separator=NO_SEPARATOR, stream=True):
         part = part[~part["svmlight"].str.lstrip().str.startswith("#")]
         rows = _labelled(located(_groups(part["svmlight"], _ROW), path, part["line"]), path, reading)
         features.append(_features(rows, reading, odd))
         tables.append(rows[["qid", "label", "file", "line"]].join(_groups(rows["comment"], _DOCUMENT)))
     rows = pd.concat(tables, ignore_index=True)
-    if not len(rows) and not reading.problems:
+    if not len(rows) and len(reading.problems) == problems:
         reading.problem(path, "no rows", f"each row is {ROW_FORM}")
     if len(rows) and not any(len(part.index) for part in features):
         reading.problem(path, "no features", f"each row is {ROW_FORM}")
@@ -113,7 +113,7 @@ def _labelled(rows: pd.DataFrame, path: Path, reading: Reading) -> pd.DataFrame:
     sizes = next((f"{path.name}.{ending}" for ending in ("query", "group")
                   if path.with_name(f"{path.name}.{ending}").exists()), None)  # fmt: skip
     right = f"write qid:N behind the label{f': {sizes} is not read' if sizes else ''}"
-    rows = reading.require(rows, rows["qid"] != "", "no qid behind label '{label}'", right)
+    rows = reading.require(rows, rows["qid"] != "", "no query behind label '{label}'", right)
     label = as_numbers(rows["label"])
     good = (label >= UNJUDGED) & (label <= MAX_LABEL) & (np.floor(label) == label)
     right = f"write a whole number from 0 to {MAX_LABEL}, or -1: not judged"

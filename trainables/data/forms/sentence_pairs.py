@@ -32,6 +32,7 @@ SICK_WHOLE = {**dict(list(SICK_COLUMNS.items())[:3]), "entailment_label": "label
 SNLI_FILES = {split: (f"snli_1.0_{split}.jsonl", f"snli_1.0_{split}.txt") for split in SPLITS}
 SNLI_COLUMNS = {"pairID": "qid", "sentence1": "text", "sentence2": "second", "gold_label": "label"}
 QUORA_FILES = {split: (f"{split}.tsv",) for split in SPLITS}
+QUORA_SPLIT_COLUMNS = ("label", "text", "second", "qid")
 QUORA_COLUMNS = {"id": "qid", "question1": "text", "question2": "second", "is_duplicate": "label"}
 HELD_OUT = 0.1  # share of Quora's pairs in dev, and the same in test
 
@@ -108,10 +109,7 @@ def _quora(folder: Path, reading: Reading) -> Tables:
     question (the published file has some) are dropped with a note."""
     parts = []
     for split, path in _quora_files(folder).items():
-        if split:
-            pairs = reading.table(path, ["label", "text", "second", "qid"])
-        else:
-            pairs = _quora_whole(path, reading)
+        pairs = reading.table(path, QUORA_SPLIT_COLUMNS) if split else _quora_whole(path, reading)
         pairs = pairs.assign(split=split)
         for name in ("text", "second"):
             pairs[name] = [" ".join(text.split()) for text in pairs[name]]
@@ -129,7 +127,9 @@ def _quora_whole(path: Path, reading: Reading) -> pd.DataFrame:
     frame = reading.rows(path, "csv", strict=False)
     if set(QUORA_COLUMNS) <= set(frame.columns):
         return frame.rename(columns=QUORA_COLUMNS)
-    reading.problem(f"{path}:1", "not the Quora header", f"the first row names the columns {', '.join(QUORA_COLUMNS)}")
+    if not reading.problems:
+        right = f"the first row names the columns {', '.join(QUORA_COLUMNS)}"
+        reading.problem(f"{path}:1", "not the Quora header", right)
     return empty(list(QUORA_COLUMNS.values()))
 
 

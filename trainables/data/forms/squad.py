@@ -100,13 +100,10 @@ def _split(split: str, path: Path, reading: Reading) -> tuple[pd.DataFrame, pd.D
 def _usable(frame: pd.DataFrame, reading: Reading) -> pd.DataFrame:
     """The questions with an id of their own and a text, which is in one line."""
     for column, key in (("qid", "id"), ("text", "question")):
-        frame = reading.require(
-            frame, frame[column].map(is_text).astype(bool), f"not SQuAD 1.1 (no text '{key}')", ADVICE
-        )
-        frame = frame.astype({column: "str"})
-    frame = reading.require(
-        reading.ids(frame, "qid"), ~frame["qid"].duplicated(), "id '{qid}' a second time", "each id once"
-    )
+        texts = frame[column].map(is_text).astype(bool)
+        frame = reading.require(frame, texts, f"not SQuAD 1.1 (no text '{key}')", ADVICE).astype({column: "str"})
+    frame = reading.ids(frame, "qid")
+    frame = reading.require(frame, ~frame["qid"].duplicated(), "id '{qid}' a second time", "each id once")
     frame = reading.require(frame, frame["text"].str.strip() != "", "an empty question", "a question with text")
     return frame.assign(text=[" ".join(text.split()) for text in frame["text"]])
 

@@ -1,0 +1,195 @@
+"""Data through the ir_datasets library (MacAvaney et al. 2021), with its cache and downloads: `ir_datasets:NAME`."""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+import numpy as np
+import pandas as pd
+
+from trainables.core.errors import DataError, Problem, WorkFailed
+from trainables.core.prose import counted, say
+from trainables.data.cells import usable_id
+from trainables.data.columns import MAX_GRADE, SPLITS
+from trainables.data.tables import Reading, Tables, located
+
+PREFIX = "ir_datasets:"
+PART = 1 << 16  # rows that are Python's objects at once
+FORM = f"{PREFIX}NAME or {PREFIX}NAME?train=PART&dev=PART&test=PART"
+LOCATION = "data.source"
+_USUAL = {"train": ("train",), "dev": ("dev", "validation", "valid", "val"), "test": ("test",)}
+
+
+@dataclass(frozen=True)
+class DatasetNames:
+    """What a source string names: the library's dataset ids by split."""
+
+    name: str
+    splits: dict[str, str]
+
+
+def parse_source(source: str) -> DatasetNames:
+    """`ir_datasets:NAME?train=A&dev=B&test=C`: the splits are the datasets NAME/A, NAME/B, NAME/C.
+
+    Without parts, they are those of NAME/train, NAME/dev (or validation, valid, val) and NAME/test that exist and are
+    judged; if none is, NAME itself is the test split. Raises DataError for another form; whether the datasets can be
+    used, `read_source` tells.
+    """
+    name, mark, query = source.removeprefix(PREFIX).partition("?")
+    name = name.strip("/")
+    if not name:
+        raise DataError(Problem(LOCATION, f"'{source}' names no dataset", FORM))
+    if not mark:
+        return DatasetNames(name, _usual_splits(name))
+    parts = parse_qsl(query, keep_blank_values=True)
+    given = dict(parts)
+    if not given or len(given) < len(parts) or not set(given) <= set(SPLITS) or not all(given.values()):
+        raise DataError(Problem(LOCATION, f"'{query}' does not give each split once", FORM))
+    return DatasetNames(name, {split: f"{name}/{given[split].strip('/')}" for split in SPLITS if split in given})
+
+
+def _usual_splits(name: str) -> dict[str, str]:
+    usual = {}
+    for split, tails in _USUAL.items():
+        for tail in tails:
+            dataset = _registered(f"{name}/{tail}")
+            if split not in usual and dataset is not None and dataset.has_qrels() and dataset.has_queries():
+                usual[split] = f"{name}/{tail}"
+    return usual or {"test": name}
+
+
+def _registered(name: str) -> Any | None:
+    import ir_datasets
+
+    try:
+        return ir_datasets.load(name)
+    except KeyError:
+        return None
+
+
+def _judged(name: str) -> Any:
+    """The dataset of that id. Raises DataError if there is none, or if it lacks documents, queries or judgments."""
+    dataset = _registered(name)
+    if dataset is None:
+        raise DataError(Problem(LOCATION, f"ir_datasets has no '{name}'", "see https://ir-datasets.com/all.html"))
+    if not (dataset.has_docs() and dataset.has_queries() and dataset.has_qrels()):
+        wrong = f"'{name}' of ir_datasets lacks documents, queries or judgments"
+        raise DataError(Problem(LOCATION, wrong, f"name parts that have them: {FORM}"))
+    return dataset
+
+
+def read_source(source: DatasetNames, reading: Reading) -> Tables:
+    """Only judged queries are kept. Documents without text, judged queries without text and repeated judgments are left
+    out with a note, because published collections have them. The library's `scoreddocs` are the run if
+    `data.candidates` asks for one. Raises DataError for data that cannot be used, WorkFailed if the library cannot get
+    it; while documents are read, too."""
+    import ir_datasets
+
+    datasets = {split: _judged(name) for split, name in source.splits.items()}
+    collections = {ir_datasets.docs_parent_id(name) for name in source.splits.values()}
+    if len(collections) > 1:
+        wrong = f"the splits search different collections ({', '.join(sorted(collections))})"
+        raise DataError(Problem(LOCATION, wrong, "name splits of one collection"))
+    tables = Tables(_documents(next(iter(datasets.values())), collections.pop(), reading), {}, {}, ids_given=True)
+    for split, dataset in datasets.items():
+        with _named_errors(source.splits[split]):
+            tables.queries[split], tables.qrels[split] = _judged_queries(split, source.splits[split], dataset, reading)
+            if reading.config.candidates == "run" and dataset.has_scoreddocs():
+                tables.runs[split] = _run(split, dataset, tables.queries[split], reading)
+    return tables
+
+
+@contextmanager
+def _named_errors(name: str) -> Iterator[None]:
+    """Names the dataset in errors of the library: WorkFailed for getting its files, DataError for their content."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)  # the library logs each attempt to download: the error is one line
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        why = "its servers cannot be reached" if "ConnectionError" in str(error) else " ".join(str(error).split())[:300]
+        raise WorkFailed(f"ir_datasets could not get '{name}': {why}") from error
+    except (ValueError, LookupError, TypeError, AttributeError, EOFError, zlib.error) as error:
+        wrong = f"'{name}' of ir_datasets cannot be read ({type(error).__name__}: {error})"
+        raise DataError(Problem(LOCATION, wrong, "remove the library's copy so that it is downloaded again")) from error
+    finally:
+        logging.disable(before)
+
+
+def _documents(dataset: Any, name: str, reading: Reading) -> Iterator[pd.DataFrame]:
+    """docno, text of the collection, in parts."""
+    say("reading documents through ir_datasets")
+    count, kept = 0, 0
+    with _named_errors(name):
+        rows = ((each.doc_id, " ".join(each.default_text().split())) for each in dataset.docs_iter())
+        for frame in _parts(rows, "docno", "text"):
+            numbers = np.arange(count + 1, count + 1 + len(frame))
+            with_text = (frame["text"] != "").to_numpy()
+            count, kept = count + len(frame), kept + int(with_text.sum())
+            yield located(frame, Path(f"{PREFIX}{name}"), numbers)[with_text]
+    if not kept:
+        raise DataError(Problem(LOCATION, "no documents with text", "use a collection with texts"))
+    if kept < count:
+        reading.notes.append(f"{counted(count - kept, 'document')} without text left out")
+
+
+def _judged_queries(split: str, name: str, dataset: Any, reading: Reading) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """(qid, text; qid, docno, label) of the judged queries. Of a dataset of triples the first document of each pair is
+    relevant and the second is not, unless the judgments say otherwise."""
+    texts = {query.query_id: " ".join(query.default_text().split()) for query in dataset.queries_iter()}
+    judgments = ((each.query_id, each.doc_id, each.relevance) for each in dataset.qrels_iter())
+    qrels = _table(judgments, "label")
+    judged = qrels["qid"].unique().tolist()
+    ids = [query for query in judged if usable_id(query) and texts.get(query)]
+    if len(ids) < len(judged):
+        reading.notes.append(f"{split}: {counted(len(judged) - len(ids), 'judged query')} without text left out")
+    queries = pd.DataFrame({"qid": ids, "text": [texts[query] for query in ids]}, dtype="str")
+    if "triples" in name and dataset.has_docpairs():  # msmarco-passage/train has 269 million pairs besides
+        given = (
+            ((pair.query_id, pair.doc_id_a, 1), (pair.query_id, pair.doc_id_b, 0)) for pair in dataset.docpairs_iter()
+        )
+        qrels = pd.concat([qrels, _table(chain.from_iterable(given), "label")]).drop_duplicates(["qid", "docno"])
+    qrels = _of_queries(qrels, queries, split, "repeated judgment", reading)
+    return queries, qrels.assign(label=qrels["label"].clip(0, MAX_GRADE))
+
+
+def _run(split: str, dataset: Any, queries: pd.DataFrame, reading: Reading) -> pd.DataFrame:
+    """qid, docno, score of the scored documents."""
+    rows = ((each.query_id, each.doc_id, each.score) for each in dataset.scoreddocs_iter())
+    run = _of_queries(_table(rows, "score"), queries, split, "repeated candidate", reading)
+    if not np.isfinite(run["score"]).all() or (len(run) and np.ptp(run["score"]) == 0):
+        wrong = f"the scored documents of {split} have no scores that rank them"
+        raise DataError(Problem("data.candidates", wrong, "set bm25"))
+    return run
+
+
+def _of_queries(frame: pd.DataFrame, queries: pd.DataFrame, split: str, noun: str, reading: Reading) -> pd.DataFrame:
+    """The rows of these queries, each query and document once."""
+    known = frame[frame["qid"].isin(queries["qid"])]
+    once = known.drop_duplicates(["qid", "docno"], ignore_index=True)
+    if len(once) < len(known):
+        reading.notes.append(f"{split}: {counted(len(known) - len(once), noun)} left out")
+    return once
+
+
+def _table(rows: Iterable[tuple[str, str, float]], value: str) -> pd.DataFrame:
+    """qid, docno and a value, of rows."""
+    empty = pd.DataFrame(
+        {"qid": pd.Series(dtype="str"), "docno": pd.Series(dtype="str"), value: pd.Series(dtype="int64")}
+    )
+    return pd.concat([empty, *_parts(rows, "qid", "docno", value)], ignore_index=True)
+
+
+def _parts(rows: Iterable[tuple[Any, ...]], *columns: str) -> Iterator[pd.DataFrame]:
+    """Rows as tables of some rows each."""
+    rows = iter(rows)
+    while part := list(islice(rows, PART)):
+        yield pd.DataFrame(part, columns=list(columns))
