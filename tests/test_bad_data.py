@@ -80,7 +80,7 @@ BAD: dict[str, Row] = {
     "a form without a file": ({"queries.jsonl": "{}", "notes.md": "x"}, ["data: nearest BEIR corpus.jsonl"]),
     "many equal problems": (
         TREC | {"qrels.dev.txt": "dev-a 0 d1 x\n" * 9, "qrels.test.txt": "test-a 0 d1 x\n" * 2},
-        ["qrels.dev.txt:1: grade 8", "qrels.test.txt:1: grade", "qrels.test.txt:2: grade"],
+        ["qrels.dev.txt:1: grade 9 lines", "qrels.test.txt:1: grade 2 lines"],
     ),
     "two forms": ({**TREC, **wikiqa_files()}, ["data: trec wikiqa"]),
     "two forms, one of them BEIR": ({**BEIR, **TREC}, ["data: trec beir"]),
@@ -90,7 +90,7 @@ BAD: dict[str, Row] = {
     "TREC: texts": (
         TREC | {"collection.tsv": "d1\tone\nd1\tagain\nd 3\tspace\nd4\t \n\tno id\nd5\n",
                 "queries.dev.tsv": "q\ta\tb\n"},
-        ["collection.tsv: 3 white space; 4 empty; 5 id; 6 columns; 2 another collection.tsv:1",
+        ["collection.tsv: 3 white space 2 lines; 6 columns; 2 another collection.tsv:1",
          "queries.dev.tsv: 1 3 columns"]),
     "TREC: judgments and runs": (
         TREC | {"qrels.dev.txt": rows(
@@ -98,15 +98,21 @@ BAD: dict[str, Row] = {
                 "run.dev.txt": rows("dev-a Q0 d9 1 1 x", "dev-a Q0 d1 1 nan x", "dev-z Q0 d1 1 1 x",
                                     "dev-b Q0 d1 1 1_0 x",
                                     "dev-b Q0 d2 1 -4e38 x")},
-        ["qrels.dev.txt: 1 one; 2 nobody; 3 1.5; 5 32768",
-         "run.dev.txt: 2 nan; 3 dev-z; 4 1_0; 5 -4e38; 1 d9 collection"]),
+        ["qrels.dev.txt: 1 one 3 lines 5", "run.dev.txt: 2 nan 3 lines 4 5"]),
+    "TREC: ids that are not there": (
+        TREC | {"qrels.dev.txt": rows("dev-a 0 d1 1", "nobody 0 d1 1", "nobody 0 d2 1"),
+                "run.dev.txt": rows("dev-a Q0 d9 1 1 x", "dev-a Q0 d1 1 0 x", "dev-z Q0 d1 1 1 x", "dev-z Q0 d2 2 1 x")},
+        ["qrels.dev.txt: 2 nobody 2 lines 3", "run.dev.txt: 3 dev-z 2 lines 4"]),
+    "TREC: no id is there": (
+        TREC | {"qrels.dev.txt": rows(*(f"DEV-A 0 d{n} 1" for n in range(9)))},
+        ["qrels.dev.txt: 1 none queries.dev.tsv DEV-A dev-a"]),
     "TREC: texts that contradict others": (
         TREC | {"collection.tsv": COLLECTION + "d2\tx\n", "queries.dev.tsv": TREC["queries.dev.tsv"] + "dev-a\tx\n"},
         ["collection.tsv: 5 another collection.tsv:2", "queries.dev.tsv: 3 another queries.dev.tsv:1"]),
     "TREC: grades and scores that contradict others": (
         TREC | {"qrels.dev.txt": TREC["qrels.dev.txt"] + "dev-a 0 d1 0\n",
                 "run.dev.txt": TREC["run.dev.txt"] + "dev-a Q0 d3 9 2 y\n"},
-        ["qrels.dev.txt: 7 0 1 qrels.dev.txt:1", "run.dev.txt: 7 2 1 run.dev.txt:1"]),
+        ["qrels.dev.txt: 7 grade dev-a d1 qrels.dev.txt:1", "run.dev.txt: 7 score d3 run.dev.txt:1"]),
     "TREC: XML": (TREC | {"collection.tsv": '<?xml version="1.0"?>\n<DOC>\n'}, ["collection.tsv: 1 XML"]),
     "TREC: no queries": ({"collection.tsv": COLLECTION}, ["data: queries"]),
     "TREC: queries alone": (without(TREC, "qrels.dev.txt"), ["qrels.dev.txt: missing"]),
@@ -118,7 +124,7 @@ BAD: dict[str, Row] = {
                               ["collection.tsv: 5 line bytes"]),
     "TREC: scores of a teacher": (
         TREC | {"scores.train.tsv": rows("train-a\td9\t1", "train-z\td1\t1", "train-a\td1\tnan", "train-a\td1")},
-        ["scores.train.tsv: 2 train-z; 3 nan; 4 columns; 1 d9 collection"]),
+        ["scores.train.tsv: 3 nan; 4 columns"]),
     "BEIR: texts": (
         BEIR | {"corpus.jsonl": BEIR["corpus.jsonl"] + rows(
                     '{"id": "d5", "text": "a"}', '{"_id": "d6", "text": 1}', '{"_id": ', '{"_id": "d 8", "text": "a"}',
@@ -129,7 +135,7 @@ BAD: dict[str, Row] = {
     "BEIR: judgments": (
         BEIR | {"qrels/train.tsv": "train-a\td1\t1\n", "qrels/dev.tsv": QRELS + rows(
                     "dev-a 0 d1 1", "dev-a\td1\thigh", "x\td1\t1", "dev-a\td2\t1", "dev-a\td2\t2")},
-        ["qrels/train.tsv: 1 header", "qrels/dev.tsv: 2 columns; 3 high; 4 unknown 'x'; 6 grade qrels/dev.tsv:5"]),
+        ["qrels/dev.tsv: 2 columns; 3 high"]),
     "BEIR: no queries": (without(BEIR, "queries.jsonl"), ["queries.jsonl: missing"]),
     "BEIR: no judgments": ({name: text for name, text in BEIR.items() if "qrels" not in name},
                            ["data: qrels/SPLIT.tsv"]),
@@ -141,8 +147,7 @@ BAD: dict[str, Row] = {
                        '{"query": "\\ud800", "positive": "p", "negative_1": "n"}',
                        json.dumps(triple_rows("train")[0] | {"positive": ""})),
                    "dev.jsonl": '{"a": 1}\n', "test.jsonl": TRIPLES["test.jsonl"] + '{"query": "a"}\n{'},
-        ["train.jsonl: 2 JSON; 3 JSON; 5 query; 6 empty query; 8 surrogate query; 9 empty positive",
-         "dev.jsonl: 1 columns a;", "test.jsonl: 4 positive; 5 JSON"]),
+        ["train.jsonl: 2 JSON; 3 JSON; 5 query 4 lines", "dev.jsonl: 1 columns a;", "test.jsonl: 5 JSON"]),
     "pairs: tables": (
         TABLE | {"train.csv": "query,positive\n ,b\na,b,c\n", "dev.csv": 'query,positive\na,b\nc,"d\n',
                  "test.csv": "query,positive\n"},
@@ -151,27 +156,25 @@ BAD: dict[str, Row] = {
         TRIPLES | {"train.jsonl": TRIPLES["train.jsonl"] + json.dumps(
                        triple_rows("train")[0] | {"positive": "a bird flew", "negative_1": "the cat sat"}),
                    "dev.jsonl": rows(*(f'{{"query": "q", "document": "a", "label": {grade}}}' for grade in (0, 1)))},
-        ["train.jsonl: 1 negative positive train.jsonl:4; 2 negative positive; 4 negative positive train.jsonl:1",
-         "dev.jsonl: 2 1 0 dev.jsonl:1"]),
+        ["train.jsonl: 1 negative positive 3 lines 2 4", "dev.jsonl: 2 grade (1) dev.jsonl:1"]),
     "pairs: two files of a split": (
         {**TABLE, **TRIPLES}, [f"data: {split}.jsonl {split}.csv {split}" for split in ("train", "dev", "test")]),
     "pairs: a line of 50 MB": (TABLE | {"dev.csv": f"query,positive\na,{50_000_000 * 'x'}"}, ["dev.csv: 2 line bytes"]),
     "pairs: scores of a teacher": (
         TABLE | {"scores.dev.tsv": SCORED + rows(
             "cat\tthe cat sat\t1", "dev cat\tno\t1", "dev cat\ta bird flew\tx", "dev cat\tthe cat sat\t4")},
-        ["scores.dev.tsv: 3 query 'cat'; 4 document 'no'; 5 'x'; 6 score scores.dev.tsv:1"]),
+        ["scores.dev.tsv: 3 query 'cat'; 4 document 'no'; 5 'x'"]),
     "Parquet": (
         {"train.parquet": PARQUET["train.parquet"][:-40], "test.parquet": b"",
          "dev.parquet": PARQUET["dev.parquet"].replace(b"a bird flew", b"a bird\xffflew")},
-        ["train.parquet: Parquet", "dev.parquet: 1 negative_1 UTF-8; 2 negative_2 UTF-8; 3 negative_2 UTF-8",
-         "test.parquet: Parquet"]),
+        ["train.parquet: parquet", "dev.parquet: negative_1 UTF-8", "test.parquet: parquet"]),
     "Parquet: broken gzip": ({"train.parquet.gz.raw": gzip.compress(PARQUET["train.parquet"], mtime=0)[:-30]},
-                             ["train.parquet.gz: 1 gzip"]),
+                             ["train.parquet.gz: gzip"]),
     "datasets that are not whole": (
         without(SAVED, "test/data-00000-of-00001.arrow") | {
             "train/data-00000-of-00002.arrow": SAVED["train/data-00000-of-00002.arrow"][:300],
             "validation/state.json": b'{"_data_files": [{"filename": "../data.arrow"}]}'},
-        ["validation/state.json: Arrow", "train/data-00000-of-00002.arrow: Arrow",
+        ["validation/state.json: Arrow", "train/data-00000-of-00002.arrow: arrow",
          "test/data-00000-of-00001.arrow: missing"]),
     "wikiqa": (
         wikiqa_files() | {
@@ -191,14 +194,14 @@ BAD: dict[str, Row] = {
                 "1 qid:4 1:1 # docid = a", "1 qid:4 1:1 # docid = a", "1", "1 qid:6 1:1 1:2",
                 f"1 qid:6 {MAX_FEATURE + 1}:1", "1 qid:6 1:x"),
             "vali.txt": "# nothing\n", "test.txt": "1 qid:9\n0 qid:9\n"},
-        ["train.txt: 1 1:inf finite; 2 1 behind 2; 3 label 'x'; 4 query; 5 -1:1; 6 label '-2'; 8 4:a second; "
-         f"9 columns; 10 1 behind; 11 {MAX_FEATURE + 1}:1; 12 1:x", "vali.txt: rows", "test.txt: features"]),
+        ["train.txt: 1 1:inf finite 2 lines 12; 2 1:1 behind 2 lines 10; 3 label 'x' 2 lines 6; 4 query 2 lines 9; "
+         "5 -1:1 2 lines 11; 8 4:a second", "vali.txt: rows", "test.txt: features"]),
     "InsuranceQA: answers": (
         insurance_v1_files() | {"answers.label.token_idx": "1\tidx_9\n1\tidx_1\n"},
         ["answers.label.token_idx: 1 idx_9 vocabulary; 2 1 second"]),
     "InsuranceQA: questions": (
         insurance_v1_files() | {"question.train.token_idx.label": "idx_1\t7\n"},
-        ["question.train.token_idx.label: 1 '7'; 1 right"]),
+        ["question.train.token_idx.label: 1 '7'"]),
     "SQuAD": (
         {"train-v1.1.json": json.dumps({"data": [
             {"paragraphs": [{"context": "The cat sat.", "qas": [
@@ -244,7 +247,7 @@ HEADERS = {
     "positive,negative": "columns positive, negative",
 }
 BAD |= {
-    f"pairs: {header}": (TABLE | {"dev.csv": f"{header}\n1,2,3,4\n"}, [f"dev.csv:1: {words}"])
+    f"pairs: {header}": (TABLE | {"dev.csv": f"{header}\n{',x' * header.count(',')}\n"}, [f"dev.csv:1: {words}"])
     for header, words in HEADERS.items()
 }
 BAD |= {
@@ -275,7 +278,7 @@ def test_bad_data_is_told_in_a_line_each(case: str, own_cache: Path, console: Co
 @pytest.mark.parametrize(
     ("files", "candidates", "told"),
     [
-        (trec_files(runs=False), "run", [f"data/run.{split}.txt: missing" for split in ("train", "dev", "test")]),
+        (trec_files(runs=False), "run", ["data.candidates: train"]),
         (wikiqa_files(), "run", ["data.candidates: train"]),
         (letor_files(), "qrels", ["data.candidates: auto"]),
     ],

@@ -21,7 +21,6 @@ from tests.support.data_folders import (
     letor_files,
     quora_files,
     quora_whole_files,
-    saved_dataset_files,
     sick_files,
     snli_files,
     squad_files,
@@ -130,7 +129,7 @@ class TestTrec:
         assert candidates(data, "dev", 0) == [("d1", 1, 1), ("d3", 0, 2), ("d2", 0, 3)]
         assert candidates(data, "test", 0) == [("d4", -1, 1), ("d2", 0, 2), ("d3", 0, 3)]
         assert noted(data, "train, test:", "run") and noted(data, "of dev:", "judged") and not data.retrieved
-        assert problems(tmp_path, candidates="run") == ["run.dev.txt: missing file"]
+        assert problems(tmp_path, candidates="run") == ["data.candidates: dev has no run"]
 
 
 def test_a_title_and_a_text_are_one_document_of_beir(tmp_path: Path) -> None:
@@ -375,8 +374,7 @@ class TestTeacherScores:
         assert both is not None and np.isnan(both[6:]).all()
         np.testing.assert_array_equal(both[:6], train.teacher)
 
-    @pytest.mark.parametrize("files", [triple_files("csv"), saved_dataset_files()], ids=["csv", "datasets"])
-    def test_of_pairs_name_texts(self, files: Files, tmp_path: Path) -> None:
+    def test_of_pairs_name_texts(self, tmp_path: Path) -> None:
         scores = "dev cat\tthe cat sat\t3\ndev cat\ta bird flew\t1\ndev cat\tthe cat sat\t3\n"
-        teacher = of(tmp_path, {**files, "scores.dev.tsv": scores}).splits["dev"].teacher
+        teacher = of(tmp_path, triple_files("csv") | {"scores.dev.tsv": scores}).splits["dev"].teacher
         assert teacher is not None and sorted(teacher[~np.isnan(teacher)].tolist()) == [1, 3]

@@ -440,15 +440,12 @@ def _unparsed(path: Path, error: Exception, names: Sequence[str], delimiter: str
 
 
 def _json(path: Path, reading: Reading) -> pd.DataFrame:
-    lines, values, wrong = [], [], []
-    for line, value in reading.objects(path):
-        if isinstance(value, list):  # a row without names, as embedding-training-data has them
-            value = {str(number): each for number, each in enumerate(value)}
-        if isinstance(value, dict):
-            lines.append(line)
-            values.append(value)
-        else:
-            wrong.append(line)
+    rows = list(reading.objects(path))
+    if rows and all(isinstance(value, list) for _, value in rows):  # without names, as embedding-training-data has them
+        rows = [(line, {str(number): each for number, each in enumerate(value)}) for line, value in rows]
+    wrong = [line for line, value in rows if not isinstance(value, dict)]
+    lines = [line for line, value in rows if isinstance(value, dict)]
+    values = [value for _, value in rows if isinstance(value, dict)]
     if len(values) == 1 and (all(isinstance(each, dict | list) for each in values[0].values()) or "data" in values[0]):
         raise DataError(Problem(f"{path}:1", "one object, whose keys are no rows", ROWS_OF_JSON))
     if wrong:

@@ -118,14 +118,13 @@ def pairs_tables(frames: Mapping[str, pd.DataFrame], reading: Reading) -> Tables
     queries those of each split, SPLIT-1, SPLIT-2, ...; both in the order in which they first occur."""
     cells = {}
     for split, frame in frames.items():
-        if not len(frame):
+        if len(frame.columns) == len(("file", "line")):
             continue  # a problem already
         try:
             columns = columns_of(frame, reading.config.columns.named())
         except Wrong as wrong:
             if wrong.args not in [(problem.wrong, problem.right) for problem in reading.problems]:
-                place_of_names = f"{frame['file'].iloc[0]}:1" if len(frame) else split
-                reading.problem(place_of_names, *wrong.args)
+                reading.problem(f"{frame['file'].cat.categories[0]}:1", *wrong.args)
             continue
         others = [name or "a column without a name" for name in frame.columns
                   if name not in (*columns.names, "file", "line")]  # fmt: skip
