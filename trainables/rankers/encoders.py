@@ -249,12 +249,12 @@ def _incomplete(model: str, whole: PreTrainedModel, kind: Any, lacking: Collecti
     wrong = f"lacks {len(lacking)} of its {len(names)} weights (first: {first})"
     if getattr(whole.config, "auto_map", None):
         return unusable(model, f"{wrong}, and needs code of its own (auto_map)", "a model of transformers' own classes")
-    below = f"{whole.base_model_prefix}."
-    head_alone = all("pooler" in name or not name.startswith(below) for name in lacking)
-    if head_alone and kind is transformers.AutoModelForSequenceClassification and not is_decoder(whole.config.model_type):
-        right = "ranker.head: cls or classification, a new scoring layer to be trained"
-        return unusable(model, wrong, right)
-    return unusable(model, wrong, "a folder with all weights, under the names that transformers gives them")
+    right = "a folder with all weights, under the names that transformers gives them"
+    if kind is transformers.AutoModelForSequenceClassification and not is_decoder(whole.config.model_type):
+        below = f"{whole.base_model_prefix}."
+        if all("pooler" in name or not name.startswith(below) for name in lacking):
+            right = "ranker.head: cls or classification, a new scoring layer to be trained"
+    return unusable(model, wrong, right)
 
 
 def encoder_version(model: str) -> str | None:
