@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -138,9 +137,9 @@ class RankerArtifacts(Artifacts):
 
     def describe(self, ranker: Path, trial: str, best: Dev, run: AnyRun, label_free: Mapping[str, Any]) -> None:
         data = next(iter(self.prepared.values())).data
-        command = f"tune-cl train {quote(str(self.folder / trial / CONFIG))}"
         if isinstance(run, TrainingRun):
-            write_card(ranker, Facts(run, data, best.dev, best.iteration, command, label_free=label_free))
+            config = self.folder / trial / CONFIG
+            write_card(ranker, Facts(run, data, best.dev, best.iteration, config, label_free=label_free))
 
 
 class ObjectiveArtifacts(Artifacts):
