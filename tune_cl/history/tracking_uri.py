@@ -14,16 +14,17 @@ from trainables.core.errors import ConfigError, Problem
 # A user with a password, which may hold /, @, quotes and spaces, ends at the last @ of the line; one alone before a /.
 USER = re.compile(r"(?<=://)(?:[^:/@\n]*:(?:(?!://)[^\n])*|[^/\s]+)@")
 OPTIONS = re.compile(r"(://[^?\n]*\?)(\S+?)(?=[\"')\]}>,.:]*(?:\s|$))")  # in a text: without the marks that end them
-WHOLE = re.compile(r"(\S*://)((?:[^:/@]*:.*|[^/\s]+)@)?([^?]*\??)(.*)", re.DOTALL)  # an address, or an option with one, and no more
+# A text that is an address, or an option with one, and nothing more.
+WHOLE = re.compile(r"(\S*://)((?:[^:/@]*:.*|[^/\s]+)@)?([^?]*\??)(.*)", re.DOTALL)
 BEARER = re.compile(r"(?<=Bearer )[^\s\"']+")  # a token, as an error quotes the header it is in
 NAME = re.compile(r"[\w.-]+")
-HARMLESS = {
+HARMLESS = {  # options of databases
     "user", "host", "port", "dbname", "database", "driver", "charset", "collation", "client_encoding", "use_unicode",
     "application_name", "target_session_attrs", "timeout", "connect_timeout", "read_timeout", "write_timeout",
     "sslmode", "sslrootcert", "ssl_ca", "ssl_disabled", "ssl_verify_cert", "ssl_verify_identity", "encrypt",
     "trustservercertificate", "trusted_connection", "autocommit", "isolation_level", "mode", "uri", "cache",
     "immutable", "nolock", "vfs", "check_same_thread",
-}  # options of databases
+}  # fmt: skip
 IN_MEMORY = re.compile(r"sqlite[+\w]*://(/?(\?.*)?|/(file:)?:memory:.*|.*[?&]mode=memory\b.*)")
 WITHOUT_SCHEME = re.compile(r"(.*@)?[\w.-]+:\d+(/.*)?")
 RELATIVE = re.compile(r"(sqlite[+\w]*:///)(?!:memory:|file:)([^/?].*)")

@@ -84,7 +84,7 @@ class MlflowWriter(threading.Thread):
         self._set = [key for key in DEFAULTS if key not in os.environ]
         os.environ.update({key: DEFAULTS[key] for key in self._set})
         if token := os.environ.get(TOKEN):
-            os.environ[TOKEN] = token.strip()  # no header may hold the end of a line, as of a file that it was read from
+            os.environ[TOKEN] = token.strip()  # of the end of a line, which no header may hold
         super().start()
 
     def run(self) -> None:
