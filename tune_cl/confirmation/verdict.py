@@ -444,11 +444,15 @@ def verdict_of(document: Mapping[str, Any]) -> VerdictFacts:
     if missing := NEEDED - {key for key, value in document.items() if value}:
         raise ValueError(f"lacks {', '.join(sorted(missing))}")
     try:
-        return _read(VerdictFacts, document)
+        facts: VerdictFacts = _read(VerdictFacts, document)
     except KeyError as wrong:
         raise ValueError(f"lacks {wrong.args[0]}") from wrong
     except (AttributeError, TypeError) as wrong:
         raise ValueError(f"is not the document of tune-cl confirm ({wrong})") from wrong
+    for row in facts.configurations:
+        if row.against not in {one.label for one in row.opponents}:
+            raise ValueError(f"'{row.label}' has no opponent '{row.against}'")
+    return facts
 
 
 def _read(kind: Any, value: Any) -> Any:
