@@ -121,7 +121,7 @@ def test_two_pairs_are_the_fewest_and_the_document_is_json() -> None:
     assert told.keys() >= {"pairs", "mean", "mean_ci95", "sd_pairs", "sd_seeds", "sd_true", "sd_true_ci95", "by_value"}
     assert told["by_value"][1]["value"] == "inf"
     earlier = told | {"best_expected": {"2": 0.01}, "best_at_most": {"2": 0.02}, "shrunken_best": None}
-    assert Effects.of_document(earlier).document() == Effects.of_document(told).document(), "as an earlier version's file"
+    assert Effects.of_document(earlier) == Effects.of_document(told), "as an earlier version's file"
 
 
 @pytest.mark.parametrize("noise", [0.02, 0.0002])

@@ -176,6 +176,14 @@ def test_collapses_are_told_first_and_few_seeds_of_such_trainings_are_too_few() 
     assert few.too_few_seeds and "(seed 2 of 'baseline')" in headline(few)
 
 
+def test_how_often_trainings_fail_is_said_once_three_of_a_configuration_collapsed() -> None:
+    """Then the verdict is one on the means, failures and all."""
+    found = _fallen({3: 0.465, 7: 0.468, 9: 0.46}, runs=10)
+    [said] = notes(found)
+    assert "3 of 10 of 'baseline', 0 of 10 of 'root'" in said and "without" not in said
+    assert not found.too_few_seeds and "too few" not in headline(_fallen({2: 0.46, 3: 0.46, 5: 0.46}, runs=7))
+
+
 @pytest.mark.parametrize(("mean", "below"), [(0.52, True), (0.505, False)])
 def test_what_needs_no_labels_stands_beside_the_verdict(mean: float, below: bool) -> None:
     first = LabelFree("BM25", 0.49)

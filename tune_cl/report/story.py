@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -291,8 +292,8 @@ def _configurations(verdict: VerdictFacts) -> str:
 
 
 def _who_fell(verdict: VerdictFacts) -> str:
-    labels = dict.fromkeys(one.label for one in verdict.collapsed)
-    seeds = {label: [str(one.seed) for one in verdict.collapsed if one.label == label] for label in labels}
+    labels = dict.fromkeys(one.label for one in verdict.rarely_collapsed)
+    seeds = {label: [str(one.seed) for one in verdict.rarely_collapsed if one.label == label] for label in labels}
     return "; ".join(f"seed {' and '.join(of_label)} of '{label}'" for label, of_label in seeds.items())
 
 
@@ -301,7 +302,8 @@ def _who_fell(verdict: VerdictFacts) -> str:
 
 def notes(verdict: VerdictFacts) -> tuple[str, ...]:
     """What to know of a comparison before one believes it, without a full stop."""
-    found = [_fell(verdict)] if verdict.collapsed else []
+    found = [_often_fails(verdict)] if verdict.often_fails else []
+    found += [_fell(verdict)] if verdict.rarely_collapsed else []
     found += [_unsteady(label, len(verdict.seeds)) for label in verdict.two_groups]
     found += [_learned_nothing(verdict)] if verdict.untaught else []
     plain = next((one for one in verdict.every_opponent if "champion" in one.roles), verdict.baseline)
@@ -319,11 +321,19 @@ def label_free(verdict: VerdictFacts) -> list[LabelFree]:
     return label_free_rows(verdict.first_stage, verdict.label_free)
 
 
+def _often_fails(verdict: VerdictFacts) -> str:
+    """How often the trainings of each configuration fail, where some often do."""
+    counts = Counter(one.label for one in verdict.collapsed)
+    each = [f"{counts[row.label]} of {len(row.runs)} of '{row.label}'" for row in verdict.every_row]
+    why = "the means count them, because so many show how often it happens"
+    return f"trainings that collapsed: {', '.join(each)}; {why}"
+
+
 def _fell(verdict: VerdictFacts) -> str:
     values = {row.label: [run.value for run in row.runs] for row in verdict.every_row}
     each = [
         f"'{one.label}' with seed {one.seed} ({one.value:.4f}; its median is {np.median(values[one.label]):.4f})"
-        for one in verdict.collapsed
+        for one in verdict.rarely_collapsed
     ]
     return f"trainings collapsed: {', '.join(each)}; what is shown holds with and without these seeds"
 
