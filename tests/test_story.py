@@ -21,6 +21,8 @@ from tune_cl.search_document import ArmResult, SearchResult, Trial
 from tune_cl.space.wording import LabelFree
 
 UNKNOWN = math.nan, math.nan
+BELOW = opponent_of("champion", **figures_of(-0.0092, 0.02, 0.02))
+UNDECIDED = opponent_of("twin", **figures_of(-0.001, 0.8, 0.8))
 
 
 @pytest.mark.parametrize("name", RENDERED)
@@ -80,7 +82,11 @@ def test_the_headline_names_opponent_size_and_what_it_holds_for(verdict: str, ro
     [
         ({}, "CI -0.0172 to +0.0011 (p"),
         ({"ci95_new": (-0.0172, -0.0011), "p_new_adjusted": 0.076}, "-0.0172 to -0.0011, uncorrected"),
-        ({"ci95_new": (-0.0172, -0.0011), "p_new_adjusted": 0.02}, "recommended another"),
+        ({"ci95_new": (-0.0172, -0.0011), "p_new_adjusted": 0.02, "opponents": (BELOW,)}, "recommended another"),
+        (
+            {"ci95_new": (-0.0172, -0.0011), "p_new_adjusted": 0.02, "opponents": (BELOW, UNDECIDED)},
+            "-0.0172 to -0.0011, but it is not significantly below its own settings without the curriculum (p",
+        ),
         ({"ci95_new": (0.0011, 0.0172), "p_new_adjusted": 0.076}, "+0.0011 to +0.0172, uncorrected"),
         ({"ci95_new": (0.0, 0.0), "p_new_adjusted": 1.0}, "all equal"),
         ({"ci95_new": UNKNOWN, "p_new_adjusted": math.nan}, "all equal"),

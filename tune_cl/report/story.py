@@ -11,6 +11,7 @@ import numpy as np
 
 from trainables.core.prose import counted
 from trainables.evaluation.metrics import in_words
+from tune_cl.confirmation.intersection import DECIDE_HARM
 from tune_cl.confirmation.request import ONE_TRAINING
 from tune_cl.confirmation.verdict import (
     LEVEL,
@@ -130,7 +131,7 @@ def explanations(verdict: VerdictFacts) -> list[str]:
         said = [_above_all(verdict)]
     else:
         unknown = verdict.verdict == NOT_SHOWN
-        said = ["They may still differ."] if unknown else []
+        said = ["They may still differ."] if unknown and not verdict.leader.shown else []
         said += [shared_gain(verdict), *_below_others(verdict)]
         said += [_can_show(verdict)] if unknown else []
         said += [SAME_TREES] if unknown and not verdict.leader.seed_matters else []
@@ -175,8 +176,8 @@ def baseline_of(verdict: VerdictFacts) -> str:
 
 def _undecided(verdict: VerdictFacts, row: ConfigurationResult) -> str:
     """What a configuration's interval says where the verdict is not significant. It may exclude 0 all the same: it is
-    of this configuration alone, while the test is corrected for all; or the configuration is above another opponent; or
-    the search would have named another one, which was not tested."""
+    of this configuration alone, while the test is corrected for all; or the configuration is not below each opponent
+    that decides harm; or the search would have named another one, which was not tested."""
     if row.interval is None:
         return NOTHING_TO_TEST if len(row.runs) > 1 else "one seed says nothing about new trainings"
     low, high = row.interval
@@ -187,8 +188,10 @@ def _undecided(verdict: VerdictFacts, row: ConfigurationResult) -> str:
         return between
     if not row.shown:
         return f"{between}, uncorrected; corrected for {_configurations(verdict)} it includes 0"
-    if above := [one for one in row.opponents if one.difference > 0]:
-        return f"{between}, but it is above {' and '.join(opponent(verdict, one) for one in above)}"
+    harmless = [one for one in row.opponents if DECIDE_HARM & {*one.roles} and not (one.shown and one.difference < 0)]
+    if harmless:
+        named = " and ".join(opponent(verdict, one) for one in harmless)
+        return f"{between}, but it is not significantly below {named}"
     return f"{between}, but the search recommended another configuration, which was not tested"
 
 
