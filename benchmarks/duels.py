@@ -24,6 +24,7 @@ from tests.support.trec_folder import write_trec_folder
 from trainables.core.errors import ConfigError, UserError, WorkFailed
 from trainables.data import load_data
 from trainables.data.settings import DataConfig
+from trainables.evaluation.per_query import evaluator_of
 from tune_cl.api.verdict import Verdict
 from tune_cl.confirmation.verdict import NOT_SHOWN, OpponentResult
 
@@ -51,19 +52,27 @@ def source_of(duel: Mapping[str, Any], swapped: bool, data: Path, memory: Path) 
     return str(folder) if swapped else source
 
 
+def bm25_of(duel: Mapping[str, Any], source: str) -> float:
+    """MAP on test of the candidates' own BM25 scores, which weightings read and plain training may add."""
+    top_k = duel.get("set", {}).get("data.top_k")
+    data = load_data(DataConfig(source=source, **({"top_k": top_k} if top_k else {})))
+    split = data.splits["test"]
+    return float(evaluator_of(data, split, 1, "map")(split.score, ["map"])["map"].mean())
+
+
 def fought(duel: Mapping[str, Any], swapped: bool, data: Path, memory: Path) -> Row:
     """Runs a search and its confirmation, or goes on with them."""
     name, began = name_of(duel, swapped), time.monotonic()
+    source = source_of(duel, swapped, data, memory)
     try:
         search = tune_cl.open_search(name, memory)
     except ConfigError:
-        source = source_of(duel, swapped, data, memory)
         search = tune_cl.run(duel["space"], source, name=name, storage=memory, overrides=duel.get("set", {}))
     assert isinstance(search, tune_cl.Search)
     search.resume()  # if it was killed
     noisy = any(key.startswith(NOISE) for key in duel.get("set", {})) or duel["space"] == "noisy_labels"
     verdict = search.confirm(seeds=PLAN["seeds"], new_noise=noisy)
-    return row_of(verdict) | {"seconds": round(time.monotonic() - began)}
+    return row_of(verdict) | {"bm25": bm25_of(duel, source), "seconds": round(time.monotonic() - began)}
 
 
 def row_of(verdict: Verdict) -> Row:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 import yaml
-from scipy.special import stdtrit
+from scipy.special import ndtr, stdtrit
 
 import tune_cl
-from benchmarks.recorded import Recorded
 from trainables.core.randomness import generator
 from trainables.evaluation.effects import TAILS, Effects, effects_of
-from trainables.evaluation.significance import LEVEL, clustered, mean_squares
+from trainables.evaluation.significance import LEVEL, clustered, crossed_tests, detectable, mean_squares
 
 FOLDER = Path(__file__).parent / "evidence"
 STUDY: Mapping[str, Any] = yaml.safe_load((FOLDER / "effects.yaml").read_text())
@@ -29,6 +28,14 @@ GRID, STEPS, BOOTSTRAPS = 200, 500, 200  # of the distribution of true effects
 FLIPS, SUBSET = 50, 8  # of controls: repetitions, and pairs of a subset
 NORMAL = 1.959964
 COMMON, BEST = 24, 8  # curricula that cells share; of them, those that are tried first
+PUBLISHED = 9  # the first curricula of each cell of networks
+HARMFUL = "hard first, the easiest 30 % never"
+KINDS = {  # by what a curriculum does: whether hard pairs come first (`anti`), and whether some never come
+    (False, False): "easy first, all pairs in the end",
+    (False, True): "easy first, the hardest 30 % never",
+    (True, False): "hard first, all pairs in the end",
+    (True, True): HARMFUL,
+}
 Row = Mapping[str, Any]
 
 
@@ -54,16 +61,11 @@ def halves(clusters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def best_pair(values: np.ndarray, clusters: np.ndarray) -> int:
-    """The pair with the largest estimate after shrinkage on the first half of the queries; values [2, P, S, Q]. One
-    seed does not tell how much to shrink: then the pair with the largest difference."""
+    """The pair with the largest difference on the first half of the queries; values [2, P, S, Q]. Each pair has a twin
+    of its own, so shrinkage to their mean would not change the order."""
     half = halves(clusters)[0]
     own, plain = values[..., half].astype(float) / SCALE
-    difference = own - plain
-    names = [str(pair) for pair in range(len(difference))]
-    found = effects_of(names, difference, names, [{}] * len(names), clusters=clusters[half])
-    if found.shrunken_best is None:
-        return int(clustered_cube(difference, clusters[half]).mean(axis=(1, 2)).argmax())
-    return int(found.shrunken_best.trial_id)
+    return int(clustered_cube(own - plain, clusters[half]).mean(axis=(1, 2)).argmax())
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,20 @@ class CellEffects:
         settings = self.row["settings"] if by_value else [{}] * len(names)
         return effects_of(names, self.differences(metric), names, settings, clusters=self.stored["clusters"])
 
+    def effects_among(self, pairs: Sequence[int], these_seeds: bool = False) -> Effects:
+        """Of some of its curricula. `these_seeds`: the interval is for new curricula and queries, not for new seeds."""
+        cube, names = self.differences(self.row["metric"])[pairs], [str(pair) for pair in pairs]
+        cube = cube.mean(axis=1, keepdims=True) if these_seeds else cube
+        return effects_of(names, cube, names, [{}] * len(names), clusters=self.stored["clusters"])
+
+    def kind(self, pair: int) -> str:
+        """What the curriculum of a pair does; trees have no such order."""
+        settings = self.row["settings"][pair]
+        return KINDS.get((settings.get("curriculum.anti"), settings.get("curriculum.final_share", 1) < 1), "")
+
+    def published(self, pair: int) -> bool:
+        return int(self.row["pairs"][pair][1:]) < PUBLISHED
+
     @cached_property
     def main(self) -> Effects:
         """On the cell's own metric, with effects by value."""
@@ -105,11 +121,23 @@ class CellEffects:
     @cached_property
     def best(self) -> dict[str, Any]:
         """The test of the best on the other half of the queries, with fresh seeds."""
-        half = halves(self.stored["clusters"])[1]
-        values = self.stored[f"fresh {self.row['metric']}"][..., half].astype(float) / SCALE
-        own, plain = (clustered(one, self.stored["clusters"][half]) for one in values)
+        own, plain = self.fresh
         (test,) = tune_cl.compare(own[None], plain)
         return test
+
+    @property
+    def detectable(self) -> float:
+        """The gain of the best that its test would find with a power of .8."""
+        own, plain = self.fresh
+        (test,), (seeds, queries) = crossed_tests([(own, plain)]), own.shape
+        return detectable(test.components, seeds, queries, test.seed_freedom)
+
+    @property
+    def fresh(self) -> tuple[np.ndarray, np.ndarray]:
+        """Values of the best curriculum and its twin with fresh seeds on the second half of the queries."""
+        half = halves(self.stored["clusters"])[1]
+        own, plain = self.stored[f"fresh {self.row['metric']}"][..., half].astype(float) / SCALE
+        return clustered(own, self.stored["clusters"][half]), clustered(plain, self.stored["clusters"][half])
 
     @property
     def median(self) -> float:
@@ -163,12 +191,12 @@ def fractions_above(cube: np.ndarray, gains: Sequence[float]) -> list[tuple[floa
 
 @dataclass(frozen=True)
 class Pooled:
-    """A mean over cells with its interval, and the SD of their true means."""
+    """A mean over cells with its interval, the SD of their true means, and the weight of each."""
 
     mean: float
     ci95: tuple[float, float]
     sd: float
-    cells: int
+    weights: tuple[float, ...]
 
 
 def pooled(means: Sequence[float], intervals: Sequence[tuple[float, float]]) -> Pooled:
@@ -179,28 +207,83 @@ def pooled(means: Sequence[float], intervals: Sequence[tuple[float, float]]) -> 
     found, errors = np.array(means), np.array([(high - low) / 2 / NORMAL for low, high in intervals])
     count, weight = len(found), errors**-2.0
     if count == 1:
-        return Pooled(means[0], intervals[0], 0.0, 1)
+        return Pooled(means[0], intervals[0], 0.0, (1.0,))
     spread = float((weight * (found - (weight * found).sum() / weight.sum()) ** 2).sum())
     between = max(0.0, (spread - (count - 1)) / (weight.sum() - (weight**2).sum() / weight.sum()))
     weight = 1 / (errors**2 + between)
     mean = float((weight * found).sum() / weight.sum())
     scale = max(1.0, float((weight * (found - mean) ** 2).sum()) / (count - 1))
     half = float(stdtrit(count - 1, TAILS[1])) * math.sqrt(scale / float(weight.sum()))
-    return Pooled(mean, (mean - half, mean + half), math.sqrt(between), count)
+    return Pooled(mean, (mean - half, mean + half), math.sqrt(between), tuple((weight / weight.sum()).tolist()))
 
 
-def pooled_effects(cells: Sequence[CellEffects]) -> Pooled:
-    return pooled([cell.main.mean for cell in cells], [cell.main.mean_ci95 for cell in cells])
+def equal_weights(means: Sequence[float]) -> Pooled:
+    """With Student's interval."""
+    count, mean, sd = len(means), float(np.mean(means)), float(np.std(means, ddof=1))
+    half = float(stdtrit(count - 1, TAILS[1])) * sd / math.sqrt(count)
+    return Pooled(mean, (mean - half, mean + half), sd, (1 / count,) * count)
 
 
-def by_data_set(cells: Sequence[CellEffects]) -> Pooled:
-    """Over data sets, each with the mean of its cells as if these were one: their errors are taken as equal."""
-    groups: dict[str, list[Effects]] = {}
+@dataclass(frozen=True)
+class Group:
+    """Some of the curricula. `cells`: those with two of them or more, which an interval needs."""
+
+    curricula: int
+    cells: Sequence[tuple[CellEffects, Effects]]
+
+    @classmethod
+    def of(cls, cells: Sequence[CellEffects], chosen: Callable[[CellEffects, int], bool]) -> Group:
+        among = [[pair for pair in range(len(cell.row["pairs"])) if chosen(cell, pair)] for cell in cells]
+        found = [(cell, cell.effects_among(pairs)) for cell, pairs in zip(cells, among, strict=True) if len(pairs) > 1]
+        return cls(sum(map(len, among)), found)
+
+    @property
+    def data_sets(self) -> dict[str, list[Effects]]:
+        found: dict[str, list[Effects]] = {}
+        for cell, effects in self.cells:
+            found.setdefault(cell.row["data"], []).append(effects)
+        return found
+
+    @property
+    def over_cells(self) -> Pooled:
+        return pooled([one.mean for _, one in self.cells], [one.mean_ci95 for _, one in self.cells])
+
+    @property
+    def over_data_sets(self) -> Pooled:
+        """Each with the mean of its cells as if these were one: their errors are taken as equal."""
+        means = [float(np.mean([one.mean for one in cells])) for cells in self.data_sets.values()]
+        halves = [float(np.mean([one.mean_ci95[1] - one.mean for one in cells])) for cells in self.data_sets.values()]
+        return pooled(means, [(mean - half, mean + half) for mean, half in zip(means, halves, strict=True)])
+
+    @property
+    def over_equal_data_sets(self) -> Pooled:
+        return equal_weights([float(np.mean([one.mean for one in cells])) for cells in self.data_sets.values()])
+
+    @property
+    def p_values(self) -> list[float]:
+        """Of the mean in each cell, by a normal distribution with its interval, as `pooled` has it: a little small."""
+        halves = [one.mean_ci95[1] - one.mean for _, one in self.cells]
+        return [
+            float(2 * ndtr(-abs(one.mean) / half * NORMAL)) for (_, one), half in zip(self.cells, halves, strict=True)
+        ]
+
+    def weight(self, data: str) -> float:
+        """Of a data set among the cells."""
+        weights = zip(self.cells, self.over_cells.weights, strict=True)
+        return sum(weight for (cell, _), weight in weights if cell.row["data"] == data)
+
+
+def judged_early(cells: Sequence[CellEffects]) -> tuple[int, int]:
+    """How many paced trainings have their checkpoint at or before the end of their pacing, and of how many."""
+    early, trainings = 0, 0
     for cell in cells:
-        groups.setdefault(cell.row["data"], []).append(cell.main)
-    means = [float(np.mean([one.mean for one in group])) for group in groups.values()]
-    halves = [float(np.mean([one.mean_ci95[1] - one.mean for one in group])) for group in groups.values()]
-    return pooled(means, [(mean - half, mean + half) for mean, half in zip(means, halves, strict=True)])
+        settings = cell.row["settings"]
+        paced = [pair for pair, one in enumerate(settings) if one.get("curriculum.pacing", "none") != "none"]
+        dev = cell.stored["dev"][0, paced]
+        ends = np.array([settings[pair]["curriculum.T"] for pair in paced])[:, None] * dev.shape[-1]
+        early += int((dev.argmax(axis=-1) + 1 <= ends).sum())
+        trainings += dev[..., 0].size
+    return early, trainings
 
 
 def portfolio(cells: Sequence[CellEffects]) -> Pooled | None:
@@ -219,9 +302,7 @@ def portfolio(cells: Sequence[CellEffects]) -> Pooled | None:
     for left_out, means in of_data.items():
         others = np.mean([other for name, other in of_data.items() if name != left_out], axis=0)
         gains.append(float(means[np.argsort(-others)[:BEST]].mean() - means.mean()))
-    count, mean = len(gains), float(np.mean(gains))
-    half = float(stdtrit(count - 1, TAILS[1])) * float(np.std(gains, ddof=1)) / math.sqrt(count)
-    return Pooled(mean, (mean - half, mean + half), float(np.std(gains, ddof=1)), count)
+    return equal_weights(gains)
 
 
 # -- positive controls ---------------------------------------------------------------------------------------------
@@ -278,19 +359,3 @@ def _control(name: str, own: np.ndarray, other: np.ndarray, clusters: np.ndarray
     ]
     better = sum(test["p_new"] <= 1 - LEVEL and test["difference"] > 0 for test in tests)
     return Control(name, effects_of(names, cube, names, [{}] * len(names), clusters=clusters), found, better)
-
-
-# -- trainings that were recorded for another purpose --------------------------------------------------------------
-
-
-def recorded_effects(study: str) -> Effects:
-    """Of all curricula of a small space (`recorded.py`), whose twins are shared. Only means over the test queries are
-    stored, so the interval is for these queries."""
-    recorded = Recorded.read(study)
-    settings = [json.loads(one) for one in recorded.settings]
-    twins = [tuple(one[key] for key in ("training.loss", "training.lr")) for one in settings]
-    turned_off = [one["curriculum.pacing"] == one["curriculum.weighting"] == "none" for one in settings]
-    plain = {twin: row for row, (twin, off) in enumerate(zip(twins, turned_off, strict=True)) if off}
-    rows = [row for row, off in enumerate(turned_off) if not off]
-    differences = np.array([recorded.test[row] - recorded.test[plain[twins[row]]] for row in rows])
-    return effects_of([str(row) for row in rows], differences, [twins[row] for row in rows], [{}] * len(rows))

@@ -19,19 +19,20 @@ from benchmarks.evidence_effects import (
     COMMON,
     FOLDER,
     GAINS,
+    HARMFUL,
+    KINDS,
     LOSS,
     STUDY,
     SUBSET,
     CellEffects,
+    Group,
     Pooled,
-    by_data_set,
     controls_of,
     found_by_effects,
+    judged_early,
     pooled,
-    pooled_effects,
     portfolio,
     read_rows,
-    recorded_effects,
 )
 from benchmarks.pages import put
 from trainables.evaluation.effects import Effects
@@ -50,6 +51,7 @@ SHORT = {
 LABELS = {"clean": "clean", "random": "40 % random", "hard": "40 % hard"}
 ADDED = (0.005, 0.01, 0.02, 0.03)  # gains
 NO_DIFFERENCE = "no difference shown"
+NFCORPUS, GAINING = "trec/nfcorpus", "wikiqa-knrm-random"  # a data set, and a cell, of which the page says more
 VERDICTS = {"better": "**better**", "worse": "**worse**", NO_DIFFERENCE: "not significant"}
 STUDIES = {  # of the first round: what its table calls them
     "wrong_labels": ("wrong labels", "KNRM"),
@@ -61,7 +63,8 @@ STUDIES = {  # of the first round: what its table calls them
     "macavaney2020": ("MacAvaney et al.",),
     "ferro2018": ("Ferro et al.",),
 }
-RECORDED = {"noisy_wikiqa": "WikiQA with 65 % hard labels", "order_mediqa": "MEDIQA"}  # both with KNRM
+NINE = "the nine published"  # curricula
+REACH = 0.075  # of the picture, to each side of 0
 Row = Mapping[str, Any]
 
 
@@ -90,75 +93,157 @@ def direction(interval: Sequence[float]) -> int:
 # -- the answer ----------------------------------------------------------------------------------------------------
 
 
+def networks(cells: Sequence[CellEffects]) -> list[CellEffects]:
+    """The cells whose curricula order training pairs; those of trees do not."""
+    return [cell for cell in cells if cell.row["ranker"] != "lambdamart"]
+
+
+def groups(cells: Sequence[CellEffects]) -> dict[str, Group]:
+    """The published curricula, then all by what they do."""
+    found = {NINE: Group.of(networks(cells), CellEffects.published)}
+    for kind in KINDS.values():
+        found[kind] = Group.of(networks(cells), lambda cell, pair, kind=kind: cell.kind(pair) == kind)
+    return found
+
+
+def every(cells: Sequence[CellEffects]) -> Group:
+    return Group.of(cells, lambda cell, pair: True)
+
+
 def summary(cells: Sequence[CellEffects]) -> str:
-    """The pooled answer."""
-    pool, sets = pooled_effects(cells), by_data_set(cells)
-    sides, differ = Counter(direction(cell.main.mean_ci95) for cell in cells), len(differing(cells))
-    trainings = sum(2 * cell.main.pairs * cell.main.seeds for cell in cells)
+    """The answer in a sentence."""
+    kinds = groups(cells)
+    published = kinds.pop(NINE)
+    apart = [
+        f"'{kind}', {effect(one.over_cells)} ({effect(one.over_equal_data_sets)})"
+        for kind, one in kinds.items()
+        if direction(one.over_cells.ci95)
+    ]
     return (
-        f"Over {len(cells)} combinations of data, ranker and training labels ({trainings:,} trainings), a curriculum "
-        f"changes MAP (nDCG@10 of LambdaMART) by {effect(pool)} on average against the same training without it; over "
-        f"the {sets.cells} data sets, by {effect(sets)}. The interval lies above 0 in {sides[1]} combinations, and "
-        f"below in {sides[-1]}. But curricula differ among themselves by more than seeds and queries explain in "
-        f"{differ} of {len(told_apart(cells))}."
+        f"Over {len(published.cells)} combinations of data, ranker and training labels, {NINE} curricula change MAP by "
+        f"{effect(published.over_cells)} on average ({effect(published.over_equal_data_sets)} with equal weights for "
+        f"the {len(published.data_sets)} data sets); of {len(kinds)} groups formed after the fact by what curricula "
+        f"do, the interval excludes 0 only for {'; '.join(apart) or 'none'}."
     )
-
-
-def told_apart(cells: Sequence[CellEffects]) -> list[CellEffects]:
-    """The cells with more than one seed, which show how much curricula differ."""
-    return [cell for cell in cells if cell.main.seeds > 1]
-
-
-def differing(cells: Sequence[CellEffects]) -> list[str]:
-    """The cells whose curricula do not all have the same effect."""
-    return [where(cell.row) for cell in cells if cell.main.sd_true_ci95 and cell.main.sd_true_ci95[0] > 0]
 
 
 def answer(rows: Sequence[Row]) -> str:
     """When does a curriculum help?"""
     cells = cells_of(rows)
-    tested = [(cell.best["difference"], p) for cell, p in zip(cells, adjust(p_values(cells)), strict=True)]
-    better, worse = (sum(p <= 1 - LEVEL and sign * found > 0 for found, p in tested) for sign in (1, -1))
-    most, *others = sorted(told_apart(cells), key=lambda cell: -cell.fractions[1][0])
-    large, least, largest = most.fractions[1]
-    lost = np.mean([cell.fractions[2][0] for cell in told_apart(cells)])
-    return "\n\n".join([
+    return "\n".join([
         summary(cells),
-        f"By nDCG@10, the mean over all combinations is {effect(pooled_ndcg(cells))}. Curricula differ in "
-        f"{'; '.join(differing(cells)) or 'none'}. In {where(most.row)}, {large:.0%} [{least:.0%}, "
-        f"{largest:.0%}] of the curricula have a true gain above .01; in each other combination at most "
-        f"{max((cell.fractions[1][0] for cell in others), default=0.0):.0%}. On average over combinations, {lost:.0%} "
-        f"lose more than .01. The best curriculum of each "
-        f"combination, chosen by one half of the test queries and tested with fresh seeds on the other, was "
-        f"significantly better than its twin in {better} of {len(cells)} and worse in {worse} (Holm).",
-        " ".join(map(of_recorded, RECORDED)),
-        portfolio_words(cells),
+        "",
+        *table_of_groups(cells),
+        "",
+        *table_of_weights(every(cells)),
+        "",
+        *table_of_differing(cells),
+        "",
+        *table_of_questions(cells),
+        "",
         state(rows),
     ])  # fmt: skip
 
 
-def of_recorded(study: str) -> str:
-    """What all curricula of a small space change that was trained for `search_quality.py`."""
-    found = recorded_effects(study)
+def table_of_groups(cells: Sequence[CellEffects]) -> Iterator[str]:
+    yield line("", "curricula", "combinations", "MAP [95 %]", "weight of NFCorpus", "data sets weighted equally [95 %]")
+    yield "|---|---:|---:|---|---:|---|"
+    for name, one in groups(cells).items():
+        yield line(
+            name,
+            str(one.curricula),
+            str(len(one.cells)),
+            effect(one.over_cells),
+            f"{one.weight(NFCORPUS):.2f}",
+            effect(one.over_equal_data_sets),
+        )
+
+
+def table_of_weights(found: Group) -> Iterator[str]:
+    """The mean of all curricula by each choice of weights."""
+    sets = found.over_data_sets
+    weight = dict(zip(found.data_sets, sets.weights, strict=True))[NFCORPUS]
+    yield line(f"mean of all {found.curricula} curricula, with those of LambdaMART (nDCG@10)", "MAP [95 %]")
+    yield "|---|---|"
+    yield line(f"{len(found.cells)} combinations by precision", effect(found.over_cells))
+    yield line(f"{len(found.data_sets)} data sets by precision (weight of NFCorpus: {weight:.3f})", effect(sets))
+    yield line(f"{len(found.data_sets)} data sets weighted equally", effect(found.over_equal_data_sets))
+
+
+def table_of_differing(cells: Sequence[CellEffects]) -> Iterator[str]:
+    """Where true effects differ."""
+    among = {
+        "all": every(cells),
+        f"all but: {HARMFUL}": Group.of(cells, lambda cell, pair: cell.kind(pair) != HARMFUL),
+        "easy first": Group.of(cells, lambda cell, pair: not cell.kind(pair).startswith("hard")),
+    }
+    yield line("curricula", "differ by more than seeds and queries explain", "where")
+    yield "|---|---|---|"
+    for name, group in among.items():
+        told = [(cell, found.sd_true_ci95) for cell, found in group.cells if found.sd_true_ci95]  # not by one seed
+        apart = [where(cell.row) for cell, interval in told if interval[0] > 0]
+        yield line(name, f"in {len(apart)} of {len(told)} combinations", "; ".join(apart))
+
+
+def table_of_questions(cells: Sequence[CellEffects]) -> Iterator[str]:
+    """What else the trainings say."""
+    rows = [
+        means_outside_0(NINE, groups(cells)[NINE]),
+        means_outside_0("all curricula", every(cells)),
+        tests_of_the_best(cells),
+        easy_first_with_random_labels(cells),
+        ("Paced trainings whose checkpoint is at or before the end of their pacing",
+         "{} of {}".format(*judged_early(networks(cells)))),
+        portfolio_words(cells),
+    ]  # fmt: skip
+    yield line("", "")
+    yield "|---|---|"
+    for row in rows:
+        yield line(*row)
+
+
+def means_outside_0(name: str, group: Group) -> tuple[str, str]:
+    found, adjusted = [one for _, one in group.cells], adjust(group.p_values)
+    sides = [direction(one.mean_ci95) for one in found]
+    kept = [side for side, p in zip(sides, adjusted, strict=True) if p <= 1 - LEVEL]
     return (
-        f"All {found.pairs} curricula of a small space on {RECORDED[study]}, {found.seeds} seeds each, change MAP by "
-        f"{signed(found.mean)} {interval_words(found.mean_ci95)} on these test queries (true SD "
-        f"{true_sd(found)})."
+        f"Combinations in which the interval of {name} is above or below 0",
+        f"{sides.count(1)} above, {sides.count(-1)} below, of {len(sides)}; after Holm at most {kept.count(1)} and "
+        f"{kept.count(-1)} (smallest p {p_value(min(adjusted))})",
     )
 
 
-def p_values(cells: Sequence[CellEffects]) -> list[float]:
-    return [cell.best["p_new"] for cell in cells]
-
-
-def portfolio_words(cells: Sequence[CellEffects]) -> str:
-    """Whether what was good on other data sets is good on one that was left out."""
-    if (found := portfolio(cells)) is None:
-        return "There are too few data sets to say whether what was good on some is good on others."
-    helps = "It helps" if found.ci95[0] > 0 else "There is no evidence that it helps"
+def tests_of_the_best(cells: Sequence[CellEffects]) -> tuple[str, str]:
+    adjusted = adjust([cell.best["p_new"] for cell in cells])
+    tested = [(cell.best["difference"], p) for cell, p in zip(cells, adjusted, strict=True)]
+    better, worse = (sum(p <= 1 - LEVEL and sign * found > 0 for found, p in tested) for sign in (1, -1))
     return (
-        f"{helps} to try first what was good on other data: the eight curricula that are best on all data sets but "
-        f"one differ on that one by {effect(found)} from the mean of all {COMMON} ({found.cells} data sets)."
+        "The best curriculum of each combination, chosen by one half of the test queries, against its twin with fresh "
+        "seeds on the other half",
+        f"better in {better} of {len(cells)}, worse in {worse} (Holm). One such test alone detects a gain of "
+        f"{median(cell.detectable for cell in cells):.3f} at the median (80 % power)",
+    )
+
+
+def easy_first_with_random_labels(cells: Sequence[CellEffects]) -> tuple[str, str]:
+    [cell] = [cell for cell in cells if cell.row["name"] == GAINING]
+    pairs = [pair for pair in range(len(cell.row["pairs"])) if cell.kind(pair).startswith("easy")]
+    found, here = cell.effects_among(pairs), cell.effects_among(pairs, these_seeds=True)
+    seeds = cell.differences(cell.row["metric"])[pairs].mean(axis=(0, 2))
+    return (
+        f"Easy first in {where(cell.row)}",
+        f"{signed(here.mean)} {interval_words(here.mean_ci95)} with these {len(seeds)} seeds "
+        f"({', '.join(map(signed, seeds))}); for new seeds, of which {len(seeds)} say little, "
+        f"{interval_words(found.mean_ci95)}",
+    )
+
+
+def portfolio_words(cells: Sequence[CellEffects]) -> tuple[str, str]:
+    """Whether what was good on other data sets is good on one that was left out."""
+    found = portfolio(cells)
+    return (
+        f"The eight curricula that are best on all other data sets, against the mean of all {COMMON}",
+        f"{effect(found)} ({len(found.weights)} data sets)" if found else "there are too few data sets",
     )
 
 
@@ -195,7 +280,7 @@ def table_of_cells(cells: Sequence[CellEffects]) -> Iterator[str]:
     first = "plain", "mean effect [95 %]", "median", "nDCG@10", "SD of true effects"
     yield line("", *first, *above, "the best [95 %]", "p")
     yield "|---|---:|---|---:|---|---|---|---|---|---|---:|"
-    pools = effect(pooled_effects(cells)), effect(pooled_ndcg(cells))
+    pools = effect(every(cells).over_cells), effect(pooled_ndcg(cells))
     yield line("**all, pooled**", "", f"**{pools[0]}**", "", pools[1], *[""] * 6)
     for cell in cells:
         main, ndcg, best = cell.main, cell.effects("ndcg@10"), cell.best
@@ -252,7 +337,7 @@ def table_of_values(cells: Sequence[CellEffects]) -> Iterator[str]:
     for name, ones in sorted(found.items()):
         if len(ones) > 1:
             pool = pooled([one.effect for one in ones], [one.ci95 for one in ones])
-            yield line(name, effect(pool), str(pool.cells), str(sum(one.pairs for one in ones)))
+            yield line(name, effect(pool), str(len(pool.weights)), str(sum(one.pairs for one in ones)))
 
 
 def controls(rows: Sequence[Row], own: Sequence[Row]) -> str:
@@ -291,30 +376,59 @@ def duels_found(rows: Sequence[Row]) -> str:
         return "None has been run yet."
     verdicts = Counter(row["verdict"] for row in ended)
     detectable = median(row["detectable"] for row in ended)
-    same = sum(again.get(f"{row['name']}-swapped", {}).get("verdict") == row["verdict"] for row in ended)
     text = (
         f"Of {len(ended)} searches, each confirmed with {ended[0]['seeds']} seeds, the best curriculum was better "
         f"than all its plain opponents in {verdicts['better']}, worse in {verdicts['worse']} and not significantly "
-        f"different in {verdicts[NO_DIFFERENCE]} (minimum detectable difference {detectable:.3f} at the median). On "
-        f"other queries (dev and test swapped), {same} of {len(again)} had the same verdict again."
+        f"different in {verdicts[NO_DIFFERENCE]} (minimum detectable difference {detectable:.3f} at the median)."
     )
-    return "\n".join([text, "", *table_of_duels(rows)])
+    remarks = [better_words(row, again[f"{row['name']}-swapped"]) for row in ended if row["verdict"] == "better"]
+    remarks += [alike_words(row) for row in ended if row["data"] == NFCORPUS]
+    return "\n".join([" ".join([text, *remarks]), "", *table_of_duels(rows)])
+
+
+def opponents_of(row: Row) -> tuple[Row, Row]:
+    """The least favourable opponent, and the default of plain training."""
+    least = next(one for one in row["opponents"] if one["least"])
+    return least, next(one for one in row["opponents"] if "default" in one["roles"])
+
+
+def better_words(row: Row, again: Row) -> str:
+    """What a gain is worth: against BM25, its opponent's default, and on other queries."""
+    (least, default), fresh = opponents_of(row), opponents_of(again)[0]
+    found = "was found again" if again["verdict"] == row["verdict"] else "was not found again"
+    return (
+        f"The better one, {row['name']}, is {side(row['mean'], 'BM25', row['bm25'])}, and its opponent is "
+        f"{side(least['mean'], 'the default of plain training', default['mean'])}. With dev and test swapped it "
+        f"{found} ({signed(fresh['difference'])} {interval_words(fresh['ci95'])}, p {p_value(fresh['p'])})."
+    )
+
+
+def side(mean: float, name: str, other: float) -> str:
+    return f"{'above' if mean > other else 'below'} {name} ({mean:.3f} against {other:.3f})"
+
+
+def alike_words(row: Row) -> str:
+    means = [row["mean"], row["bm25"], *(one["mean"] for one in row["opponents"])]
+    return (
+        f"{row['name']} had nothing to find: BM25 is added to every score, and the means of all its trainings and of "
+        f"BM25 lie within {max(means) - min(means):.4f}."
+    )
 
 
 def table_of_duels(rows: Iterable[Row]) -> Iterator[str]:
     """A row for each duel: the curriculum and its least favourable opponent."""
-    yield line("", "curriculum", "opponent", "", "difference [95 %]", "p", "detectable", "")
-    yield "|---|---:|---:|---|---|---:|---:|---|"
+    yield line("", "BM25", "default", "opponent", "", "curriculum", "difference [95 %]", "p", "detectable", "")
+    yield "|---|---:|---:|---:|---|---:|---|---:|---:|---|"
     for row in rows:
         if "failed" in row:
-            yield line(row["name"], *[""] * 6, f"failed: {row['failed']}")
+            yield line(row["name"], *[""] * 8, f"failed: {row['failed']}")
             continue
-        against = next(one for one in row["opponents"] if one["least"])
+        against, default = opponents_of(row)
         yield line(
             row["name"],
-            f"{row['mean']:.4f}",
-            f"{against['mean']:.4f}",
+            *(f"{value:.4f}" for value in (row["bm25"], default["mean"], against["mean"])),
             " and ".join(against["roles"]),
+            f"{row['mean']:.4f}",
             f"{signed(against['difference'])} {interval_words(against['ci95'])}",
             p_value(against["p"]),
             f"{row['detectable']:.4f}",
@@ -391,36 +505,35 @@ def counts(rows: Sequence[Row]) -> dict[str, int]:
 
 
 def draw(cells: Sequence[CellEffects]) -> None:
-    """A forest plot: the mean effect of each cell, and how much curricula differ; the pooled mean first."""
-    pool = pooled_effects(cells)
-    figure = Figure(figsize=(9.6, 1.6 + 0.32 * (len(cells) + 1)), layout="constrained")
-    means, spreads = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
-    point(means, 0, pool.mean, pool.ci95, "black", "D")
-    for at, cell in enumerate(cells, 1):
-        point(means, at, cell.main.mean, cell.main.mean_ci95, "C0", "o")
-        means.plot(cell.median, at, color="C3", marker="|", ms=12, mew=2)
-        if cell.main.sd_true is not None and cell.main.sd_true_ci95:
-            point(spreads, at, cell.main.sd_true, cell.main.sd_true_ci95, "C1", "s")
-    names = [f"all {len(cells)}, pooled", *(where(cell.row) for cell in cells)]
-    means.set_yticks(range(len(names)), names, fontsize=9)
-    means.invert_yaxis()
-    means.axvline(0, color="black", lw=0.8)
-    means.set_title("what a curriculum changes: mean, and median (red)", fontsize=10)
-    spreads.set_title("how much curricula differ (true SD)", fontsize=10)
-    spreads.set_xlim(left=-0.0005)
-    for axes in (means, spreads):
-        axes.axhline(0.5, color="grey", lw=0.6)
-        axes.grid(axis="x", alpha=0.25)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.tick_params(axis="y", length=0)
-    figure.supxlabel("MAP on test (LambdaMART: nDCG@10), with 95 % intervals", fontsize=9)
+    """A forest plot: groups of curricula over all combinations, with both weights; then the published in each."""
+    found = groups(cells)
+    cells_of_nine = found[NINE].cells
+    names = [*found, *(where(cell.row) for cell, _ in cells_of_nine)]
+    figure = Figure(figsize=(9.6, 1.4 + 0.32 * len(names)), layout="constrained")
+    axes = figure.subplots()
+    for at, group in enumerate(found.values()):
+        point(axes, at - 0.12, group.over_cells, "C0", "D", "" if at else "combinations by precision")
+        point(axes, at + 0.2, group.over_equal_data_sets, "C1", "o", "" if at else "data sets weighted equally")
+    for at, (_, effects) in enumerate(cells_of_nine, len(found)):
+        point(axes, at, effects, "black", "s", "" if at > len(found) else f"{NINE}, by combination")
+    axes.set_yticks(range(len(names)), names, fontsize=9)
+    axes.invert_yaxis()
+    axes.set_xlim(-REACH, REACH)
+    axes.axvline(0, color="black", lw=0.8)
+    axes.axhline(len(found) - 0.5, color="grey", lw=0.6)
+    axes.grid(axis="x", alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    axes.legend(loc="lower right", fontsize=8)
+    figure.supxlabel("change of MAP on test against plain training, with 95 % intervals", fontsize=9)
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "tune-cl"}):
         figure.savefig(PICTURES / "evidence.svg", metadata={"Date": None})
 
 
-def point(axes: Axes, at: int, middle: float, interval: Sequence[float], colour: str, marker: str) -> None:
-    reach = [[middle - interval[0]], [interval[1] - middle]]
-    axes.errorbar(middle, at, xerr=reach, color=colour, marker=marker, ms=5, capsize=2, lw=1.2)
+def point(axes: Axes, at: float, found: Pooled | Effects, colour: str, marker: str, label: str) -> None:
+    low, high = found.ci95 if isinstance(found, Pooled) else found.mean_ci95
+    reach = [[found.mean - low], [high - found.mean]]
+    axes.errorbar(found.mean, at, xerr=reach, color=colour, marker=marker, label=label, ms=5, capsize=2, lw=1.2)
 
 
 # -- the page ------------------------------------------------------------------------------------------------------

@@ -4,7 +4,8 @@ scores, whatever the architecture and the head."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 
 from tests.support.builders import tiny_data
 from tests.support.encoder_folders import KINDS, save_encoder
@@ -155,6 +157,58 @@ def test_a_head_that_cannot_be_taken_is_the_users_to_mend(tmp_path: Path) -> Non
         ConfigError, match=r"^error: ranker\.head: .* is not a cross-encoder: .*; cls or classification"
     ):
         module_of(Encoder("bert", tmp_path).run(head="pretrained"))
+
+
+LACKING: dict[str, tuple[Callable[[str], str | None], dict[str, object], str]] = {
+    "a head that was not saved": (
+        lambda name: name if "classifier" not in name else None, {},
+        "lacks 2 of its 41 weights (first: classifier.weight); ranker.head: cls or classification",
+    ),
+    "other names": (
+        lambda name: f"model.{name}", {}, "lacks 41 of its 41 weights (first: bert.embeddings.word_embeddings.weight)",
+    ),
+    "a layer under other names": (
+        lambda name: name.replace("layer.1.attention", "layer.1.mixer"), {"auto_map": {"AutoModel": "code.Model"}},
+        "lacks 10 of its 41 weights (first: bert.encoder.layer.1.attention.self.query.weight), and needs code of its "
+        "own (auto_map)",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LACKING)
+def test_weights_that_the_files_lack_are_named(case: str, tmp_path: Path) -> None:
+    renamed, fields, wrong = LACKING[case]
+    classifier("bert")(tmp_path)
+    file, config = tmp_path / "model.safetensors", tmp_path / "config.json"
+    tensors = {new: tensor for name, tensor in load_file(file).items() if (new := renamed(name)) is not None}
+    save_file(tensors, file, {"format": "pt"})
+    config.write_text(json.dumps(json.loads(config.read_text()) | fields))
+    with pytest.raises(ConfigError) as caught:
+        load_saved(tmp_path)
+    assert wrong in str(caught.value)
+    encoder = Encoder("bert", tmp_path)
+    with pytest.raises(ConfigError) as caught:
+        module_of(encoder.run(head="pretrained"))
+    assert wrong in str(caught.value)
+    if fields or case == "other names":  # not of the head alone
+        with pytest.raises(ConfigError, match=r"lacks \d+ of its 39 weights"):
+            module_of(encoder.run())
+    else:
+        module_of(encoder.run())
+
+
+@pytest.mark.parametrize("head", ["cls", "classification"])
+def test_a_new_head_needs_the_encoder_alone(head: str, tmp_path: Path) -> None:
+    """Language models of BERT's kind are saved without a pooler, and bare encoders without a head."""
+    save_encoder("bert", tmp_path)
+    whole = load_file(tmp_path / "model.safetensors")
+    kept = {name: tensor for name, tensor in whole.items() if "pooler" not in name}
+    save_file(kept, tmp_path / "model.safetensors", {"format": "pt"})
+    assert len(kept) == len(whole) - 2
+    module, _ = module_of(Encoder("bert", tmp_path).run(head=head), shaken=False)
+    assert torch.equal(
+        module.encoder.get_parameter("embeddings.word_embeddings.weight"), kept["embeddings.word_embeddings.weight"]
+    )
 
 
 @pytest.mark.parametrize(

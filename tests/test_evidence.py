@@ -53,7 +53,61 @@ def test_one_seed_does_not_say_how_much_curricula_differ() -> None:
     cells = evidence_page.cells_of(evidence_page.stored()[0])
     [once] = [cell for cell in cells if cell.row["ranker"] == "minilm"]
     assert list(evidence_page.table_of_cells([once]))[3].split("|")[6:10] == ["  "] * 4
-    assert f" of {len(cells) - 1}." in evidence_page.summary(cells)
+    assert f" of {len(cells) - 1} combinations" in "".join(evidence_page.table_of_differing(cells))
+
+
+def test_the_groups_are_what_curricula_do() -> None:
+    """Settings as they were stored; the published come first in each cell."""
+    cells = evidence_page.networks(evidence_page.cells_of(evidence_page.stored()[0]))
+    experiment = evidence.Cell("docstrings", "knrm", "clean").experiment(DATA, 0)
+    projections = [evidence.projected(experiment, point) for point in evidence.published()]
+    assert sum(one is not None for one in projections) == evidence_effects.PUBLISHED
+    groups = evidence_page.groups(cells)
+    assert [one.curricula for one in groups.values()] == [9 * len(cells), 175, 48, 45, 68]
+    settings = [one for cell in cells for one in cell.row["settings"]]
+    assert sum(one["curriculum.anti"] and one.get("curriculum.final_share") == 0.7 for one in settings) == 68
+    for group in groups.values():
+        assert sum(map(group.weight, group.data_sets)) == pytest.approx(1)
+
+
+def test_a_group_changes_the_mean_of_its_curricula() -> None:
+    """The harmful group, in a cell with two seeds, from the values of its trainings."""
+    [cell] = [
+        cell for cell in evidence_page.cells_of(evidence_page.stored()[0]) if cell.row["name"] == "wikiqa-knrm-hard"
+    ]
+    values = cell.stored["map"] / evidence_effects.SCALE
+    harmful = [
+        pair for pair, one in enumerate(cell.row["settings"])
+        if one["curriculum.anti"] and one.get("curriculum.final_share") == 0.7
+    ]  # fmt: skip
+    group = evidence_page.groups([cell])[evidence_effects.HARMFUL]
+    assert group.over_cells.mean == pytest.approx((values[0, harmful] - values[1, harmful]).mean())
+
+
+def test_data_sets_of_equal_weight() -> None:
+    found = evidence_effects.equal_weights([0.0, 1.0])
+    assert (found.mean, found.weights) == (0.5, (0.5, 0.5))
+    assert found.ci95 == pytest.approx((0.5 - 12.7062 / 2, 0.5 + 12.7062 / 2), abs=1e-4)
+
+
+def test_a_checkpoint_at_the_end_of_the_pacing_is_early() -> None:
+    """Four iterations, the pacing ends after the second: of checkpoints at 1, 2, 3 and 4 two are early."""
+    paced = {"curriculum.pacing": "linear", "curriculum.T": 0.5}
+    cell = evidence_effects.CellEffects({"settings": [paced, {"curriculum.pacing": "none"}, paced]})
+    dev = np.stack([np.eye(4)[[0, 1]], np.eye(4)[[0, 0]], np.eye(4)[[2, 3]]])
+    vars(cell)["stored"] = {"dev": dev[None]}
+    assert evidence_effects.judged_early([cell]) == (2, 4)
+
+
+def test_what_a_gain_is_worth_is_said() -> None:
+    """Below BM25, above an opponent that is below its own default, and not found again."""
+    default = {"mean": 0.5, "least": False, "roles": ["default"]}
+    least = {"mean": 0.4, "least": True, "roles": ["champion"], "difference": 0.1, "ci95": [-0.1, 0.3], "p": 0.2}
+    row = {"name": "duel", "mean": 0.55, "bm25": 0.6, "verdict": "better", "opponents": [least, default]}
+    text = evidence_page.better_words(row, row | {"verdict": evidence_page.NO_DIFFERENCE})
+    assert "below BM25 (0.550 against 0.600)" in text
+    assert "below the default of plain training (0.400 against 0.500)" in text
+    assert "was not found again (+0.1000" in text
 
 
 def test_the_best_of_one_seed_has_the_largest_difference() -> None:

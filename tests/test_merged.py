@@ -12,6 +12,7 @@ import peft
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 
 import tune_cl
 from tests.support.console import Console
@@ -80,6 +81,20 @@ def test_a_missing_base_ends_a_training_with_one_line(folder: Path, console: Con
     (folder / "adapter_model.safetensors").unlink()
     (line,) = console.errors(f"train --data docstrings --ranker bert --set ranker.model={folder}")
     assert "holds adapter_config.json, and no adapter_model.safetensors" in line
+
+
+def test_weights_come_from_the_base_or_the_adapter(folder: Path) -> None:
+    base, adapter = (folder.with_name("adapter-base") / "model.safetensors", folder / "adapter_model.safetensors")
+    of_base, of_adapter = load_file(base), load_file(adapter)
+    assert not any("classifier" in name for name in of_base) and any("classifier" in name for name in of_adapter)
+    expected = tune_cl.load_ranker(folder).predict(PAIRS)
+    save_file(
+        {name: tensor for name, tensor in of_base.items() if "layer.0.output" not in name}, base, {"format": "pt"}
+    )
+    with pytest.raises(ConfigError, match=r"adapter-base' lacks 4 of its 41 weights \(first: bert.encoder.layer.0"):
+        tune_cl.load_ranker(folder)
+    save_file(of_base, base, {"format": "pt"})
+    np.testing.assert_array_equal(tune_cl.load_ranker(folder).predict(PAIRS), expected)
 
 
 def cached_as(folder: Path, name: str, cache: Path) -> None:

@@ -31,11 +31,17 @@ def test_a_training_leaves_a_card(ranker: str, library: str, tmp_path: Path, mon
     assert ("CrossEncoder" in body) is (ranker == "bert") and "tune_cl.load_ranker" in body
     assert f"| test map | {run.test['map']:.4f} |" in body and f"{max(run.dev):.4f}" in body
     assert "| `curriculum.pacing` | `root` |" in body and UNCONFIRMED in body
+    assert str(tmp_path) not in card and "`data.source` | `data`" in card and "tune-cl train ../config.yaml" in card
     again = train(space=tmp_path / "out/config.yaml", output=tmp_path / "again", progress=False)
     assert again.dev == run.dev
     verdict = made_verdict(row_of(0.01, 0.03), verdict=NOT_SHOWN, first_stage=LabelFree("BM25", 0.61))
     for _ in range(2):
-        write_verdict(tmp_path / "out/ranker", verdict, "tune-cl confirm toy")
+        command = f"tune-cl confirm toy --storage {tmp_path / 'runs'} --seeds 5"
+        write_verdict(tmp_path / "out/ranker", verdict, command)
         card = (tmp_path / "out/ranker/README.md").read_text()
-        assert card.count("tune-cl confirm toy") == 1 and UNCONFIRMED not in card and "| test map |" in card
+        assert (
+            card.count("tune-cl confirm toy --storage runs --seeds 5") == 1
+            and UNCONFIRMED not in card
+            and "| test map |" in card
+        )
         assert "0.6100" in card

@@ -16,9 +16,11 @@ from trainables.config.function import Objective, load_objective, objective_of, 
 from trainables.config.objective import OBJECTIVE, validated_objective
 from trainables.core.errors import ConfigError, WorkFailed
 from trainables.training.calls import TrainingEnded
+from trainables.training.conclusion import Conclusion
 from trainables.training.objective import FunctionFailed, ObjectiveTraining, PreparedObjective
 from tune_cl.confirmation.document import require_same_queries
 from tune_cl.confirmation.request import Configuration, SeedRun
+from tune_cl.confirmation.training import is_trained, result_of, values_by_query
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import build, from_yaml
 
@@ -171,14 +173,37 @@ def test_a_report_with_no_folder_or_with_values_by_query() -> None:
 def test_a_split_needs_a_checkpoint_and_values(tmp_path: Path) -> None:
     run = validated_objective({OBJECTIVE: "train", **KEYS})
     without = objective_of(lambda config, trial: trial.report({"mrr": 1}))
-    with pytest.raises(WorkFailed, match="without a checkpoint"):
-        ObjectiveTraining(run, PreparedObjective(without, to_be_applied=True)).iterate()
+    for split, wrong in (("test", "without a checkpoint"), ("dev", "without values by query, or a checkpoint")):
+        with pytest.raises(WorkFailed, match=wrong):
+            ObjectiveTraining(run, PreparedObjective(without, by_query_on=split)).iterate()
     for answer, wrong in ((3, "returned int"), ({"q": 1.0}, "1 query"), ({"q": 1, "r": "x"}, "no number for 1 query")):
         training = finished(training_of(answering(answer)))
         training.save_ranker(tmp_path / "ranker")
         training.restore_ranker(tmp_path / "ranker")
         with pytest.raises(WorkFailed, match=wrong):
             training.apply("test", tmp_path)
+
+
+@pytest.mark.parametrize("by_query", [True, False])
+def test_dev_needs_no_checkpoint(by_query: bool, tmp_path: Path) -> None:
+    """What a training without one reported is its result on dev, where further seeds of a pair are judged."""
+    reported = [{"q": 0.25, "r": 0.75}, {"q": 1.0, "r": 0.5}, {"q": 0.0, "r": 0.0}]
+
+    def without(config: dict[str, Any], trial: Any) -> None:
+        for values in reported:
+            trial.report({"mrr": values if by_query else sum(values.values()) / 2})
+
+    Conclusion(str(tmp_path), "dev").write(finished(training_of(without)))
+    result = result_of(tmp_path, "dev")
+    assert result and (result["metrics"], result["dev"]) == ({"mrr": 0.75}, 0.75)
+    assert not is_trained(tmp_path), "another split needs a training with checkpoints"
+    if by_query:
+        assert values_by_query(tmp_path, "dev", "mrr") == reported[1]
+    else:
+        with pytest.raises(WorkFailed, match="mrr by query"):
+            values_by_query(tmp_path, "dev", "mrr")
+    with pytest.raises(WorkFailed, match="without a checkpoint"):
+        Conclusion(str(tmp_path), "test").write(finished(training_of(without)))
 
 
 def answering(answer: Any) -> Callable[..., Any]:

@@ -23,6 +23,7 @@ from tests.support.tracking_cases import fresh_database
 from tests.support.trec_folder import write_trec_folder
 from trainables.config.function import load_objective
 from tune_cl.cli import main
+from tune_cl.history.journal import read_events
 
 pytestmark = pytest.mark.slow
 
@@ -117,6 +118,20 @@ def test_a_confirmation_trains_by_the_function_and_tests_its_values(whole: tune_
     assert len(values) == len(verdict.table) * 2 * 40 and set(values["value"]) <= {1 / rank for rank in range(1, 9)}
     assert {run["iterations"] for run in verdict.document["baseline"]["runs"]} == {4}
     assert Path(verdict.document["baseline"]["runs"][0]["run_file"]).is_file()
+
+
+def test_further_seeds_need_no_checkpoint(space: Path, local_ray: str, tmp_path: Path) -> None:
+    """They are judged on dev, by what the function reports."""
+
+    def train(config: dict[str, Any], trial: Any) -> None:
+        for _ in range(4):
+            trial.report({"mrr": config["parameters"]["lr"] / (1 + trial.seed)})
+
+    options = {"objective": train, "trials": 4, "overrides": {"search.replicates": 2, "search.scheduler": "none"}}
+    tune_cl.run(str(space), name="own", storage=fresh_database(tmp_path), progress=False, **options)
+    events = list(read_events(tmp_path / "own" / "journal.jsonl"))
+    further = [(event.get("trial"), event["seed"]) for event in events if event["event"] == "confirmation"]
+    assert [one for one in further if one[0] == "t0000"] == [("t0000", 1), ("t0000", 2)] and len(further) == 4
 
 
 def test_a_function_that_fails_says_where(

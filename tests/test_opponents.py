@@ -43,7 +43,10 @@ def opposed(**tests: tuple[float, float]) -> Opposed:
         ({"champion": (0.02, 0.01), "twin": (0.01, 0.04), "default": (0.03, 0.001)}, "better", "twin"),
         ({"champion": (0.02, 0.01), "twin": (0.01, 0.06), "default": (0.03, 0.001)}, NOTHING, "twin"),
         ({"champion": (-0.02, 0.01), "twin": (-0.01, 0.04), "default": (0.03, 0.9)}, "worse", "twin"),
-        ({"champion": (-0.02, 0.01), "twin": (0.01, 0.6), "default": (0.03, 0.9)}, NOTHING, "default"),
+        ({"champion": (-0.02, 0.01), "twin": (0.01, 0.6), "default": (0.03, 0.9)}, NOTHING, "champion"),
+        ({"champion": (0.0151, 0.02), "twin": (0.01, 0.15), "filter": (-0.0061, 0.046)}, NOTHING, "filter"),
+        ({"champion": (-0.02, 0.08), "twin": (-0.001, 0.9), "default": (0.02, 0.001)}, NOTHING, "champion"),
+        ({"champion": (0.001, 1.0), "twin": (-0.03, 1.0)}, NOTHING, "twin"),  # both corrected up to 1
         ({"champion": (0.02, 0.01), "twin": (0.01, 0.01), "filter": (0.0, 1.0)}, NOTHING, "filter"),
         ({"champion": (-0.02, 0.01), "twin": (0.03, 0.001), "default": (0.03, 0.001)}, NOTHING, "champion"),
         ({"champion": (0.0, 1.0), "twin": (0.0, 1.0), "default": (0.0, 1.0)}, NOTHING, "champion"),
@@ -166,7 +169,7 @@ def test_equal_opponents_are_one_training(
     for one in document["opponents"]:
         assert one["difference"] == pytest.approx(row["mean"] - one["mean"])
         assert one["p_new"] == one["p_new_adjusted"], "an intersection-union test corrects nothing"
-    worst = max(document["opponents"], key=lambda one: one["p_new_adjusted"])
+    worst = max(document["opponents"], key=lambda one: math.copysign(1 - one["p_new_adjusted"], -one["difference"]))
     assert document["baseline"]["label"] == row["against"] == worst["label"]
     assert (row["difference"], row["p_new_adjusted"]) == (worst["difference"], worst["p_new_adjusted"])
     assert len(trainer.trained) == 2 * (1 + len(roles))

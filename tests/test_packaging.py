@@ -56,14 +56,18 @@ def distributions(requirements: list[str]) -> set[str]:
     return {canonicalize_name(Requirement(line).name) for line in requirements}
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy: a `build/` left in the checkout would add deleted modules to the wheel."""
-    tree = tmp_path_factory.mktemp("tree")
+def copy_checkout(tree: Path) -> None:
     for package in PACKAGES:
         shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tree / name)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy: a `build/` left in the checkout would add deleted modules to the wheel."""
+    tree = tmp_path_factory.mktemp("tree")
+    copy_checkout(tree)
     pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-index", "--no-deps", "--no-build-isolation")
     built = run(*pip, "--wheel-dir", tree / "dist", ".", cwd=tree)
     assert built.returncode == 0, built.stderr
@@ -119,6 +123,23 @@ def test_the_wheel_searches_in_an_empty_folder(installed: Path, tmp_path: Path, 
     document = json.loads(done.stdout)
     assert document["trials"] == 2 and document["errored"] == 0 and document["best"]["iteration"] == 1
     assert [path.name for path in tmp_path.iterdir()] == ["tune_cl_runs"]
+
+
+def test_a_script_beside_the_clone_imports_the_package(tmp_path: Path) -> None:
+    """Python looks beside the script first, where the clone's folder has the package's name."""
+    clone, environment = tmp_path / "tune_cl", tmp_path / "venv"
+    copy_checkout(clone)
+    build = "import setuptools.build_meta as backend; backend.build_editable('dist')"
+    (clone / "dist").mkdir()
+    built = run(sys.executable, "-c", build, cwd=clone)
+    assert built.returncode == 0, built.stderr
+    assert run(sys.executable, "-m", "venv", "--without-pip", environment, cwd=tmp_path).returncode == 0
+    (packages,) = environment.glob("lib/python*/site-packages")
+    (wheel,) = clone.glob("dist/*.whl")
+    zipfile.ZipFile(wheel).extractall(packages)
+    (tmp_path / "script.py").write_text("import tune_cl; print(tune_cl.__file__)")
+    shown = run(environment / "bin/python", "-E", "script.py", cwd=tmp_path)
+    assert shown.stdout == f"{clone}/tune_cl/__init__.py\n", shown.stderr
 
 
 @pytest.mark.parametrize("package", PACKAGES)

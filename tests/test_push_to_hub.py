@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,10 +64,11 @@ def test_the_card_tells_the_hub_start_license_and_results(ranker: tune_cl.Ranker
 def test_a_ranker_arrives_whole(ranker: tune_cl.Ranker, hub: Hub, tmp_path: Path) -> None:
     address = ranker.push_to_hub("tester/mine", private=True, license="mit")
     assert address == f"{hub.address}/tester/mine" and hub.private == {"tester/mine"}
-    files = {
+    here = {
         str(path.relative_to(ranker.folder)): path.read_bytes() for path in ranker.folder.rglob("*") if path.is_file()
     }
-    assert hub.repositories["tester/mine"] == files and b"license: mit" in files["README.md"]
+    files = hub.repositories["tester/mine"]
+    assert files == here | {"tune_cl.json": files["tune_cl.json"]} and b"license: mit" in files["README.md"]
     assert b"apache" not in files["README.md"] and b"model-index" in files["README.md"]
     for name, content in files.items():
         (tmp_path / "fetched" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -76,6 +78,17 @@ def test_a_ranker_arrives_whole(ranker: tune_cl.Ranker, hub: Hub, tmp_path: Path
     np.testing.assert_array_equal(fetched.predict(PAIRS), ranker.predict(PAIRS))
     ranker.push_to_hub("tester/mine")
     assert sum(request.endswith("/commit/main") for request in hub.requests) == 2
+
+
+def test_what_is_uploaded_says_nothing_of_this_machine(ranker: tune_cl.Ranker, hub: Hub, tmp_path: Path) -> None:
+    where, here = str(tmp_path), json.loads((ranker.folder / "tune_cl.json").read_text())
+    assert here["run"]["data"]["source"] == f"{where}/data" and here["run"]["ranker"]["model"] == f"{where}/start"
+    ranker.push_to_hub("tester/mine")
+    files = hub.repositories["tester/mine"]
+    assert [name for name, content in files.items() if where.encode() in content] == []
+    there = json.loads(files["tune_cl.json"])
+    assert there["run"]["data"]["source"] == "data" and there["run"]["ranker"]["model"] == "start"
+    assert json.loads((ranker.folder / "tune_cl.json").read_text()) == here
 
 
 def test_a_hub_that_refuses_is_one_line(ranker: tune_cl.Ranker, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:

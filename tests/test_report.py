@@ -114,6 +114,11 @@ def test_what_cannot_be_reported_is_bad_usage(tmp_path: Path, capsys: pytest.Cap
     assert main(["report", "toy", "--storage", storage]) == 2
     err = capsys.readouterr().err
     assert "confirmation/test.json: " in err and "baseline" in err
+    case.confirm()
+    path = folder / "confirmation" / "test.json"
+    path.write_text(path.read_text().replace('"against": "baseline"', '"against": "another"'))
+    assert main(["report", "toy", "--storage", storage]) == 2
+    assert "confirmation/test.json: 'root n=2, turns' has no opponent 'another'; the file" in capsys.readouterr().err
     assert not list(Path(storage).glob("**/report.*"))
 
 

@@ -283,6 +283,18 @@ def test_csv_has_a_row_a_trial_and_leaves_absent_parameters_empty(searched: Find
     assert float(found[1]["curriculum.delta"]) == params["curriculum.delta"], "to the last digit"
 
 
+def test_texts_of_others_command_neither_a_spreadsheet_nor_a_terminal(searched: Findings) -> None:
+    texts = ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "-0.5", "+1e-05", "-inf", "a\x1b[31m"]
+    trial = replace(searched.state.trials["t0000"], params=dict(zip("abcdefghi", texts, strict=True)))
+    findings = replace(searched, state=replace(searched.state, trials={"t0000": trial}))
+    [row] = csv.DictReader(io.StringIO(trials_csv(findings)))
+    cells = ["'=1+1", "'+1+1", "'-1+1", "'@SUM(A1)", "'\t=1", "-0.5", "+1e-05", "-inf", r"a\u001b[31m"]
+    assert [row[key] for key in "abcdefghi"] == cells
+    assert latex("a\x1b[31m") == r"a\textbackslash{}u001b[31m"
+    drawn = page(replace(report_facts(searched), search="a\x1b[31m"))
+    assert r"a\u001b[31m" in drawn and "\x1b" not in drawn
+
+
 # -- numbers -------------------------------------------------------------------------------------------------------
 
 

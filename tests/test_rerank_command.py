@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+import tune_cl
 from tests.support.builders import tiny_data
 from tests.support.console import SMALL_OPTIONS, Console
 from tests.support.data_folders import FORMS, letor_files, quora_files, trec_files, write_folder
 from tests.support.pair_data import pair_folder
 from tests.support.trec_folder import write_trec_folder
+from trainables.core.errors import DataError
 from trainables.rankers.word_vectors import WordRanker
 from tune_cl.cli import DONE, main
 
@@ -79,6 +81,25 @@ def test_what_is_wrong_with_a_model_is_said_of_the_checkpoint(console: Console) 
 
     save_encoder("bert", Path("encoder"))
     console.refused(["CHECKPOINT: cross-encoder"], f"rerank encoder --query w1 --documents {texts('w1')}")
+
+
+def test_weights_that_are_nan_are_named(console: Console) -> None:
+    from safetensors.torch import load_file, save_file
+
+    from tests.support.zoo import classifier
+
+    classifier("bert")(Path("encoder"))
+    tensors = load_file("encoder/model.safetensors")
+    tensors["bert.encoder.layer.1.output.dense.bias"][3] = float("nan")
+    save_file(tensors, "encoder/model.safetensors", {"format": "pt"})
+    told = "encoder: has NaN or infinite numbers in its weight encoder.encoder.layer.1.output.dense.bias"
+    console.refused([told], f"rerank encoder --query w1 --documents {texts('w1')}")
+    ranker = tune_cl.load_ranker("encoder")
+    data = str(write_trec_folder(tiny_data(queries=2, turns=1), Path("trec")))
+    asked = (lambda: ranker.predict(("w1", "w2")), lambda: ranker.rank("w1", ["w2"]), lambda: ranker.rerank(data))
+    for ask in asked:
+        with pytest.raises(DataError, match=told):
+            ask()
 
 
 def test_documents_are_lines_and_their_ids_stand_once(rerank: str, console: Console) -> None:

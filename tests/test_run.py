@@ -293,8 +293,7 @@ def test_a_search_that_has_ended_is_resumed_and_confirmed_without_its_checkpoint
     assert main(search("light", "resume")) == 0
     moved = {key: whole[key].replace("/whole", "/light") for key in ("storage", "tracking_uri", "best_ranker")}
     told = json.loads(capfd.readouterr().out)
-    again = {"effects": told["effects"]}  # the trainings of a confirmation tell more of the seeds
-    assert told == whole | moved | again and told["effects"]["mean"] == whole["effects"]["mean"]
+    assert told == whole | moved and told["effects"] is None, "fewer than two of its pairs ran to the end"
     assert journal.read_bytes() == before
     journal.write_text("".join(line for line in journal.read_text().splitlines(True) if '"search_end"' not in line))
     assert main(search("light", "resume")) == 2

@@ -21,6 +21,8 @@ from tune_cl.search_document import ArmResult, SearchResult, Trial
 from tune_cl.space.wording import LabelFree
 
 UNKNOWN = math.nan, math.nan
+BELOW = opponent_of("champion", **figures_of(-0.0092, 0.02, 0.02))
+UNDECIDED = opponent_of("twin", **figures_of(-0.001, 0.8, 0.8))
 
 
 @pytest.mark.parametrize("name", RENDERED)
@@ -80,7 +82,11 @@ def test_the_headline_names_opponent_size_and_what_it_holds_for(verdict: str, ro
     [
         ({}, "CI -0.0172 to +0.0011 (p"),
         ({"ci95_new": (-0.0172, -0.0011), "p_new_adjusted": 0.076}, "-0.0172 to -0.0011, uncorrected"),
-        ({"ci95_new": (-0.0172, -0.0011), "p_new_adjusted": 0.02}, "recommended another"),
+        ({"ci95_new": (-0.0172, -0.0011), "p_new_adjusted": 0.02, "opponents": (BELOW,)}, "recommended another"),
+        (
+            {"ci95_new": (-0.0172, -0.0011), "p_new_adjusted": 0.02, "opponents": (BELOW, UNDECIDED)},
+            "-0.0172 to -0.0011, but it is not significantly below its own settings without the curriculum (p",
+        ),
         ({"ci95_new": (0.0011, 0.0172), "p_new_adjusted": 0.076}, "+0.0011 to +0.0172, uncorrected"),
         ({"ci95_new": (0.0, 0.0), "p_new_adjusted": 1.0}, "all equal"),
         ({"ci95_new": UNKNOWN, "p_new_adjusted": math.nan}, "all equal"),
@@ -174,6 +180,14 @@ def test_collapses_are_told_first_and_few_seeds_of_such_trainings_are_too_few() 
     assert not _fallen({2: 0.465}, runs=7).too_few_seeds and not _fallen({}, runs=3).too_few_seeds
     few = _fallen({2: 0.465}, runs=6)
     assert few.too_few_seeds and "(seed 2 of 'baseline')" in headline(few)
+
+
+def test_how_often_trainings_fail_is_said_once_three_of_a_configuration_collapsed() -> None:
+    """Then the verdict is one on the means, failures and all."""
+    found = _fallen({3: 0.465, 7: 0.468, 9: 0.46}, runs=10)
+    [said] = notes(found)
+    assert "3 of 10 of 'baseline', 0 of 10 of 'root'" in said and "without" not in said
+    assert not found.too_few_seeds and "too few" not in headline(_fallen({2: 0.46, 3: 0.46, 5: 0.46}, runs=7))
 
 
 @pytest.mark.parametrize(("mean", "below"), [(0.52, True), (0.505, False)])

@@ -128,6 +128,13 @@ def test_a_report_that_was_written_elsewhere_is_sent_from_a_copy(case: Case, tmp
     assert (place.folder / "reports" / "table.tex").read_text() == output.read_text()
 
 
+def test_a_forecast_of_text_is_named(case: Case, capfd: pytest.CaptureFixture[str]) -> None:
+    case.events[0]["forecast"] = {"trials": "many"}
+    place = case.write()
+    assert main(["report", "toy", "--storage", str(place.storage)]) == 2
+    assert "journal.jsonl:1: event 'search': 'forecast' is {'trials': 'many'}; " in capfd.readouterr().err
+
+
 @pytest.mark.parametrize("trial", ["../../private", "/tmp/private", "..", ""])
 def test_a_trial_cannot_be_named_so_that_its_files_lie_elsewhere(trial: str, case: Case) -> None:
     event: Event = next(event for event in case.events if event["event"] == "trial")

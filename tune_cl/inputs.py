@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -138,9 +137,9 @@ class RankerArtifacts(Artifacts):
 
     def describe(self, ranker: Path, trial: str, best: Dev, run: AnyRun, label_free: Mapping[str, Any]) -> None:
         data = next(iter(self.prepared.values())).data
-        command = f"tune-cl train {quote(str(self.folder / trial / CONFIG))}"
         if isinstance(run, TrainingRun):
-            write_card(ranker, Facts(run, data, best.dev, best.iteration, command, label_free=label_free))
+            config = self.folder / trial / CONFIG
+            write_card(ranker, Facts(run, data, best.dev, best.iteration, config, label_free=label_free))
 
 
 class ObjectiveArtifacts(Artifacts):
@@ -248,8 +247,8 @@ class Inputs(ABC):
 class RankerInputs(Inputs):
     """Data and text sides, by prepared_key."""
 
-    def __init__(self, experiment: Experiment, confirms: bool):
-        self.experiment, self.confirms = experiment, confirms
+    def __init__(self, experiment: Experiment, judged_on: str | None):
+        self.experiment, self.confirms = experiment, judged_on is not None
         self.by_key: dict[str, PreparedData] = untrained(experiment)
 
     @property
@@ -336,14 +335,14 @@ class RankerInputs(Inputs):
 class ObjectiveInputs(Inputs):
     """The user's function. Its data is its own: `data.source` may name a file or folder, of which a digest is taken."""
 
-    def __init__(self, experiment: Experiment, confirms: bool):
+    def __init__(self, experiment: Experiment, judged_on: str | None):
         self.experiment = experiment
         objective = experiment.objective
         if objective is None:
             raise TypeError("the experiment trains rankers")
         require_sendable(objective)
         self.source = experiment.value("data.source")
-        self.prepared = PreparedObjective(objective, digest_of_source(self.source), confirms)
+        self.prepared = PreparedObjective(objective, digest_of_source(self.source), judged_on)
         self.by_key = {OBJECTIVE: self.prepared}
 
     @property
@@ -377,7 +376,7 @@ def digest_of_source(source: str | None) -> str:
     return digest_of({str(file.relative_to(path)): file for file in files})
 
 
-def inputs_of(experiment: Experiment, confirms: bool = False) -> Inputs:
-    """The inputs of a search's trials or, with `confirms`, of its confirmation."""
+def inputs_of(experiment: Experiment, judged_on: str | None = None) -> Inputs:
+    """The inputs of a search's trials or, with the split that it judges on, of its confirmation."""
     kind = ObjectiveInputs if experiment.objective else RankerInputs
-    return kind(experiment, confirms)
+    return kind(experiment, judged_on)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
-from collections.abc import Mapping
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
@@ -17,7 +23,7 @@ from trainables.data import HUB
 from trainables.rankers import ranker_settings
 from trainables.rankers.hub import file_of
 from trainables.rankers.settings import TINY
-from trainables.training.ranker_folder import HUB_NAME, is_shared_form
+from trainables.training.ranker_folder import CONFIG, HUB_NAME, OWN, is_shared_form
 from tune_cl.confirmation.verdict import VerdictFacts
 from tune_cl.process import versions
 from tune_cl.report.story import label_free, of_verdict
@@ -27,6 +33,7 @@ CARD = "README.md"
 HEADER = re.compile(r"---\n(.*?)\n---\n", re.DOTALL)
 PACKAGES = ("tune-cl", "torch", "transformers", "tokenizers", "lightgbm", "numpy")
 BEGIN, END = "<!-- verdict -->", "<!-- end of verdict -->"
+TEXTS = ("query_prompt", "document_prompt", "instruction")  # keys of texts, which may begin as a path does
 UNCONFIRMED = "Not confirmed: the values above are of one training, and dev selected it."
 
 WITH_CROSS_ENCODER = """```python
@@ -66,14 +73,14 @@ OWN_FORM = "It is in tune_cl's own form, because no other library has this archi
 
 @dataclass(frozen=True)
 class Facts:
-    """What a card says. `command`: what trains the ranker again; `test`: its metrics there, if it was applied;
+    """What a card says. `config`: the file that trains the ranker again; `test`: its metrics there, if it was applied;
     `label_free`: what needs no training labels, on dev."""
 
     run: TrainingRun
     data: RankingData
     dev: float
     iteration: int
-    command: str
+    config: Path
     test: Mapping[str, float] | None = None
     label_free: Mapping[str, Any] = field(default_factory=dict)
 
@@ -169,9 +176,9 @@ def _body(folder: Path, facts: Facts) -> str:
         _table(("metric", "value"), _results(facts)),
         f"{BEGIN}\n{UNCONFIRMED}\n{END}\n",
         "## Curriculum and configuration\n",
-        _table(("key", "value"), [(f"`{key}`", f"`{_short(value)}`") for key, value in run.in_force().items()]),
+        _table(("key", "value"), [(f"`{key}`", f"`{_short(value)}`") for key, value in _named(run.in_force()).items()]),
         "## Made with\n",
-        f"{made_with}.\n\n```sh\n{facts.command}\n```\n",
+        f"{made_with}.\n\n```sh\ntune-cl train {shlex.quote(os.path.relpath(facts.config, folder))}\n```\n",
     ]
     return "\n".join(part for part in parts if part)
 
@@ -194,7 +201,7 @@ def _remarks(folder: Path, run: TrainingRun) -> list[str]:
 
 def _data(facts: Facts) -> str:
     sizes = [(name, f"{len(split):,}", f"{len(split.document):,}") for name, split in facts.data.splits.items()]
-    source = f"`{facts.run.data.source}`, digest `{facts.data.digest}`.\n"
+    source = f"`{_named(facts.run.data.source)}`, digest `{facts.data.digest}`.\n"
     return f"{source}\n{_table(('split', 'queries', 'candidates'), sizes)}"
 
 
@@ -228,9 +235,35 @@ def write_verdict(folder: Path, verdict: VerdictFacts, command: str) -> None:
     answer = of_verdict(verdict)[0]
     without = label_free_words(label_free(verdict), verdict.metric, verdict.split)
     words = " ".join([f"{answer.title}.", *answer.sentences, *([without] if without else [])])
-    section = (
-        f"**Verdict on the search that this ranker is the best of.** {words} (On {verdict.split}, by `{command}`.)"
-    )
+    by = shlex.join(_named(shlex.split(command)))
+    section = f"**Verdict on the search that this ranker is the best of.** {words} (On {verdict.split}, by `{by}`.)"
     section = f"{BEGIN}\n{section}\n{END}"
     text = read_text(path)
     write_text(path, re.sub(f"{BEGIN}.*?{END}", lambda _: section, text, count=1, flags=re.DOTALL))
+
+
+def _named(value: Any, key: str = "") -> Any:
+    """A value, or all in a mapping or list, with the name of a file or folder in place of its path: a card is read on
+    other machines, by strangers too. `key`: where the value stands."""
+    if isinstance(value, Mapping):
+        return {name: _named(one, name) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_named(one, key) for one in value]
+    is_path = isinstance(value, str) and value.startswith(("/", "~", ".")) and not key.endswith(TEXTS)
+    return Path(value).name or value if is_path else value
+
+
+@contextmanager
+def without_local_paths(folder: Path) -> Iterator[Path]:
+    """A ranker's folder as others may see it: its own description names files and folders, and says not where they are
+    on this machine. The other files are links to it."""
+    with TemporaryDirectory() as place:
+        copy = Path(place)
+        shutil.copytree(folder.absolute(), copy, copy_function=os.symlink, dirs_exist_ok=True)
+        file = copy / (OWN if is_shared_form(folder) else CONFIG)
+        document = json.loads(read_text(file)) if file.exists() else {}
+        if "run" in document:
+            file.unlink()  # a link
+            parts = {key: _named(document[key]) for key in ("run", "plugins") if key in document}
+            write_text(file, json.dumps(document | parts, indent=1))
+        yield copy

@@ -84,7 +84,7 @@ def read_inputs(lineup: Lineup, address: str | None = None) -> Read:
         raise ConfigError(Problem("--seeds", "1 cannot test the champions of a selection", right))
     if request.new_noise and not experiment.value("data.label_noise.share"):
         raise ConfigError(Problem("--new-noise", "the data has no label noise", "left out, or data.label_noise.share"))
-    inputs = inputs_of(experiment, confirms=True)
+    inputs = inputs_of(experiment, judged_on=request.split)
     inputs.require_unchanged(state.data)
     inputs.require_queries(request.split)
     chosen = (state.label_free.get("label_free") or {}).get("label")

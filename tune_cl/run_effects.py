@@ -167,7 +167,7 @@ def measure_effects(
 
 
 def _inputs(experiment: Experiment, state: SearchState, request: EffectsRequest, address: str | None) -> Inputs:
-    inputs = inputs_of(experiment, confirms=True)
+    inputs = inputs_of(experiment, judged_on=request.split)
     inputs.require_unchanged(state.data)
     inputs.require_queries(request.split)
     inputs.complete(address)

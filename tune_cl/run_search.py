@@ -17,6 +17,7 @@ from trainables.core.errors import ConfigError, Interrupted, Problem, WorkFailed
 from trainables.core.plugins import plugins_of, require_sendable
 from trainables.core.prose import say
 from trainables.data import form_of
+from tune_cl.confirmation.selection import SPLIT
 from tune_cl.experiment.experiment import ARMS, Arm, Experiment
 from tune_cl.experiment.forecast import arms_of, forecast_of
 from tune_cl.experiment.plain_tuning import leaves_to_tune
@@ -249,8 +250,8 @@ def _replicate(
     runs = replicates_of(state, experiment, search_folder)
     if not runs:
         return
-    if experiment.objective or experiment.teachers:  # a training brings its own teacher, as in a confirmation
-        inputs = inputs_of(experiment, confirms=True)
+    if not experiment.objective and experiment.teachers:  # a training brings its own teacher, as in a confirmation
+        inputs = inputs_of(experiment, judged_on=SPLIT)
         inputs.complete(address)
     goes_on = search_folder.command("resume", address)
     trainings = SeedTrainings(search_folder, state, experiment, journal, address, panel, goes_on)

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from shlex import quote
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -177,13 +176,12 @@ def _finish(training: RankerTraining, output: Path, name: str) -> TrainingFacts:
     run_file = scores_file(output, name, data)
     write_scores(run_file, split, data, scores, run.ranker["name"])
     tested = test_metrics(run, training.prepared, split, scores) if name == "test" else None
-    command = f"tune-cl train {quote(str(output / CONFIG))}"
     write_text(output / CONFIG, yaml.safe_dump(run.model_dump(), sort_keys=False))
     dev = training.best_value
     if not training.has_best:  # it was not trained
         ranked, of_dev = training.ranked("dev")
         dev = training.evaluate(of_dev, evaluator_of(ranked, ranked.splits["dev"], run.evaluation.relevance_level))
-    write_card(output / RANKER, Facts(run, data, dev, training.best_iteration, command, tested))
+    write_card(output / RANKER, Facts(run, data, dev, training.best_iteration, output / CONFIG, tested))
     return TrainingFacts(
         metric=run.metric,
         dev=[row[dev_key(run.metric)] for row in training.history],

@@ -64,7 +64,8 @@ class SearchResult:
 
     best, best_curriculum, baseline, default  the best trial of both arms, of either arm, and the first trial, if these
                                               have a dev value
-    effects                                   what curricula change over its pairs; None for fewer than two
+    effects                                   what curricula change over its pairs that ran to the end; None for fewer
+                                              than two
     plain                                     what its plain trials are called
     opened                                    all keys that it searched
     over_curricula, compares                  whether it is about curricula, and whether its arms differ
@@ -199,8 +200,8 @@ def failed_twins(state: SearchState) -> tuple[FailedTwin, ...]:
 
 
 def _interpreted(state: SearchState) -> tuple[tuple[Remark, ...], Effects | None, str]:
-    """Remarks on the search, what curricula change over its pairs (None for fewer than two), and what its plain trials
-    are called; the least where a plug-in that its space names is not loaded, which other facts do not need."""
+    """Remarks on the search, what curricula change over its whole pairs (None for fewer than two), and what its plain
+    trials are called; the least where a plug-in that its space names is not loaded, which other facts do not need."""
     try:
         experiment = experiment_of(state)
     except ConfigError:

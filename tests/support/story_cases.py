@@ -83,7 +83,7 @@ def rich_verdict() -> VerdictFacts:
 def rich_search() -> SearchResult:
     effects = Effects(
         pairs=6, seeds=1, mean=0.0091, mean_ci95=(-0.01, 0.03), sd_pairs=0.02, sd_seeds=None, sd_true=None,
-        sd_true_ci95=None, by_value=(), shrunken_best=None, best_expected=None, best_at_most=None,
+        sd_true_ci95=None, by_value=(),
     )  # fmt: skip
     tuned = Trial("t0002", {"curriculum.pacing": "none", "training.lr": 0.1}, 0.45, 1)
     label_free = {"first_stage": LabelFree("BM25", 0.45), "label_free": LabelFree("SDM", 0.47)}

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import cache
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -48,23 +47,13 @@ class ValueEffect:
 
 
 @dataclass(frozen=True)
-class ShrunkenBest:
-    """The pair with the best estimate after shrinkage to the mean, which takes back the luck of its seeds."""
-
-    trial_id: str
-    gain: float
-
-
-@dataclass(frozen=True)
 class Effects:
     """What curricula change. What only variation between seeds can tell is None where that is unknown.
 
-    mean_ci95       for new curricula of this space; also for new seeds, and new queries where values are by query
-    sd_pairs        observed standard deviation between pairs
-    sd_seeds        standard deviation of one pair's difference between seeds
-    sd_true         standard deviation of true effects between pairs
-    best_expected   expected best true effect among so many pairs of this space
-    best_at_most    the same if the SD of true effects is at the upper end of its interval
+    mean_ci95  for new curricula of this space; also for new seeds, and new queries where values are by query
+    sd_pairs   observed standard deviation between pairs
+    sd_seeds   standard deviation of one pair's difference between seeds
+    sd_true    standard deviation of true effects between pairs
     """
 
     pairs: int
@@ -76,9 +65,6 @@ class Effects:
     sd_true: float | None
     sd_true_ci95: Interval | None
     by_value: tuple[ValueEffect, ...]
-    shrunken_best: ShrunkenBest | None
-    best_expected: Mapping[int, float] | None
-    best_at_most: Mapping[int, float] | None
 
     def document(self) -> dict[str, Any]:
         """The JSON of the contract."""
@@ -86,15 +72,13 @@ class Effects:
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> Effects:
-        """The same from its JSON, in which numbers of pairs are texts and intervals lists."""
-        values = tuple(ValueEffect(**{**one, "ci95": tuple(one["ci95"])}) for one in document["by_value"])
-        best, ends = document["shrunken_best"], document["sd_true_ci95"]
-        expected = {
-            name: document[name] and {int(count): gain for count, gain in document[name].items()}
-            for name in ("best_expected", "best_at_most")
-        }
-        typed = {"mean_ci95": tuple(document["mean_ci95"]), "sd_true_ci95": ends and tuple(ends), "by_value": values}
-        return cls(**{**document, **typed, **expected, "shrunken_best": best and ShrunkenBest(**best)})
+        """The same from its JSON, in which intervals are lists. Further fields, which earlier versions wrote, are left
+        out."""
+        known = {one.name: document[one.name] for one in fields(cls)}
+        values = tuple(ValueEffect(**{**one, "ci95": tuple(one["ci95"])}) for one in known["by_value"])
+        ends = known["sd_true_ci95"]
+        typed = {"mean_ci95": tuple(known["mean_ci95"]), "sd_true_ci95": ends and tuple(ends), "by_value": values}
+        return cls(**(known | typed))
 
 
 @dataclass(frozen=True)
@@ -132,37 +116,20 @@ def effects_of(
     whitened, spread = _contrasts(shared)
     noise = _noise(np.tensordot(whitened, cube, 1), shared, known)
     mean, interval, common = _mean(cube, noise)
-    sd_pairs, rows = float(means.std(ddof=1)), whitened @ means
+    sd_pairs = float(means.std(ddof=1))
     values = _by_value(means, settings, noise, common)
     if noise is None:
-        none = None, None, None
-        return Effects(len(trials), cube.shape[1], mean, interval, sd_pairs, *none, values, *none)
-    sd_true, ends, pull = _true_sd(rows, spread, noise, means - mean)
-    best = int(np.argmax(pull if pull.any() else means))
-    counts = [len(trials) * factor for factor in (1, 2, 4)]
-    return Effects(
-        len(trials),
-        cube.shape[1],
-        mean,
-        interval,
-        sd_pairs,
-        math.sqrt(noise.of_seed),
-        sd_true,
-        ends,
-        values,
-        ShrunkenBest(trials[best], mean + float(pull[best])),
-        {count: mean + sd_true * expected_maximum(count) for count in counts},
-        {count: mean + ends[1] * expected_maximum(count) for count in counts},
-    )
+        return Effects(len(trials), cube.shape[1], mean, interval, sd_pairs, None, None, None, values)
+    sd_seeds = math.sqrt(noise.of_seed)
+    sd_true, ends = _true_sd(whitened @ means, spread, noise)
+    return Effects(len(trials), cube.shape[1], mean, interval, sd_pairs, sd_seeds, sd_true, ends, values)
 
 
 def _nothing(trials: Sequence[str], seeds: int, settings: Sequence[Mapping[str, Any]]) -> Effects:
     """Effects of curricula that change no value: exactly 0."""
-    counts = {len(trials) * factor: 0.0 for factor in (1, 2, 4)}
-    zero, best = (0.0, 0.0), ShrunkenBest(trials[0], 0.0)
-    groups = _groups(settings)
+    zero, groups = (0.0, 0.0), _groups(settings)
     values = tuple(ValueEffect(key, value, 0.0, zero, len(rows)) for key, value, rows in groups)
-    return Effects(len(trials), seeds, 0.0, zero, 0.0, 0.0, 0.0, zero, values, best, counts, counts)
+    return Effects(len(trials), seeds, 0.0, zero, 0.0, 0.0, 0.0, zero, values)
 
 
 def _by_query(differences: np.ndarray, clusters: Sequence[int] | np.ndarray | None) -> np.ndarray:
@@ -258,14 +225,12 @@ def _common(cube: np.ndarray, noise: _Noise | None) -> list[tuple[float, float]]
     return parts
 
 
-def _true_sd(
-    rows: np.ndarray, spread: np.ndarray, noise: _Noise, deviations: np.ndarray
-) -> tuple[float, Interval, np.ndarray]:
+def _true_sd(rows: np.ndarray, spread: np.ndarray, noise: _Noise) -> tuple[float, Interval]:
     """Standard deviation of true effects and its interval, from contrasts rows [P - 1] with variance
-    `spread` τ² + error; and what of the pairs' deviations [P] from their mean remains after shrinkage.
+    `spread` τ² + error.
 
-    The estimate is Paule and Mandel's (1982), the interval the Q-profile (Viechtbauer 2007), the shrinkage the best
-    linear prediction. All are averaged over what the degrees of freedom of the error leave open of it.
+    The estimate is Paule and Mandel's (1982), the interval the Q-profile (Viechtbauer 2007). Both are averaged over
+    what the degrees of freedom of the error leave open of it.
     """
     count, error = len(rows), max(noise.variance, TINY**2)
     possible = error * noise.freedom / chdtri(noise.freedom, QUANTILES)
@@ -280,10 +245,7 @@ def _true_sd(
     large = float((rows**2 / spread).sum())
     estimates = _root(lambda true: count - squares(true), np.full(len(possible), large))
     low, high = _root(lambda true: below(true) - TAILS, np.full(2, large))
-    share = estimates[:, None, None]
-    covariance = share * np.eye(len(deviations)) + possible[:, None, None] * noise.shared
-    remaining = (share * np.linalg.solve(covariance, deviations[:, None]))[..., 0].mean(axis=0)
-    return float(np.sqrt(estimates).mean()), (math.sqrt(low), math.sqrt(high)), remaining
+    return float(np.sqrt(estimates).mean()), (math.sqrt(low), math.sqrt(high))
 
 
 def _root(rising: Callable[[np.ndarray], np.ndarray], high: np.ndarray) -> np.ndarray:
@@ -298,13 +260,6 @@ def _root(rising: Callable[[np.ndarray], np.ndarray], high: np.ndarray) -> np.nd
         short = rising(middle) < 0
         low, high = np.where(short, middle, low), np.where(short, high, middle)
     return np.where(none, 0.0, high)
-
-
-@cache
-def expected_maximum(count: int) -> float:
-    """Expected largest of so many standard normal values."""
-    places = (np.arange(2000) + 0.5) / 2000
-    return float(ndtri(places ** (1 / count)).mean())
 
 
 Group = tuple[str, Any, list[int]]  # a key, its value or range, the pairs that have it

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
@@ -221,14 +221,40 @@ def _config_of(fields: Mapping[str, Any]) -> PretrainedConfig:
     return config
 
 
-def pretrained_encoder(model: str, kind: Any = transformers.AutoModel, **options: Any) -> PreTrainedModel:
+def pretrained_encoder(
+    model: str, kind: Any = transformers.AutoModel, brought: Collection[str] = (), **options: Any
+) -> PreTrainedModel:
     """An encoder, or another `kind` of model, with weights from a folder or the hub: only from safetensors, and without
-    running code from there."""
+    running code from there. Raises ConfigError if the files lack weights of it, but for a pooler and for those that the
+    caller has (`brought`: their names)."""
     config = _load(transformers.AutoConfig, model)
-    if kind is transformers.AutoModel:
+    bare = kind is transformers.AutoModel
+    if bare:
         kind = encoder_alone(config) or kind
     whole = WHOLE_ATTENTION.get(config.model_type, {})
-    return _load(kind, model, dtype=torch.float32, use_safetensors=True, **whole, **options)
+    options |= {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True}
+    encoder, found = _load(kind, model, **whole, **options)
+    lacking = found["missing_keys"].difference(brought)
+    if bare:  # what is made of the encoder has no use for its pooler, or trains a new one
+        lacking = {name for name in lacking if not name.startswith("pooler.")}
+    if lacking:
+        raise _incomplete(model, encoder, kind, lacking)
+    return encoder
+
+
+def _incomplete(model: str, whole: PreTrainedModel, kind: Any, lacking: Collection[str]) -> ConfigError:
+    """The error of files that lack weights, which transformers would draw at random."""
+    names = list(whole.state_dict())
+    first = next(name for name in names if name in lacking)
+    wrong = f"lacks {len(lacking)} of its {len(names)} weights (first: {first})"
+    if getattr(whole.config, "auto_map", None):
+        return unusable(model, f"{wrong}, and needs code of its own (auto_map)", "a model of transformers' own classes")
+    right = "a folder with all weights, under the names that transformers gives them"
+    if kind is transformers.AutoModelForSequenceClassification and not is_decoder(whole.config.model_type):
+        below = f"{whole.base_model_prefix}."
+        if all("pooler" in name or not name.startswith(below) for name in lacking):
+            right = "ranker.head: cls or classification, a new scoring layer to be trained"
+    return unusable(model, wrong, right)
 
 
 def encoder_version(model: str) -> str | None:

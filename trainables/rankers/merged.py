@@ -56,7 +56,7 @@ def merged_folder(model: str) -> str:
     of_base = files_identity(Path(base)) or str(cached_file_of(base, "config.json"))
     # On the hub, a file's path within the cache names its commit.
     of_adapter = files_identity(Path(model)) or [str(adapter), str(weights)]
-    key = digest_of("merged", of_adapter, of_base, peft.__version__)
+    key = digest_of("merged into a whole base", of_adapter, of_base, peft.__version__)
     return str(cached("merged", key, lambda place: _merge(model, weights, base, config, place)))
 
 
@@ -93,5 +93,6 @@ def _base(base: str, task: str, tensors: dict[str, Tensor]) -> Any:
     kind = CLASSES.get(task, transformers.AutoModel)
     labels = [len(tensor) for name, tensor in tensors.items() if name.endswith(HEADS)]
     options = {"num_labels": labels[0]} if task == "SEQ_CLS" and labels else {}
+    brought = [name.removeprefix("base_model.model.") for name in tensors]
     with torch.random.fork_rng(devices=[]):  # a head that the adapter replaces is drawn first
-        return pretrained_encoder(base, kind, **options)
+        return pretrained_encoder(base, kind, brought, **options)

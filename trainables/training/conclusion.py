@@ -2,7 +2,8 @@
 
 Its folder, here or in S3, holds `ranker/`, `training.json` and a folder for each split that the ranker was applied to:
 its TREC run (or predictions of classes), per-query values and `result.json`. The two JSON files come last: they say
-that what belongs to them is complete.
+that what belongs to them is complete. A function that gave no checkpoint leaves only the folder of dev, with what it
+reported.
 """
 
 from __future__ import annotations
@@ -67,11 +68,12 @@ class Conclusion:
     def write(self, training: Progress) -> None:
         """Leaves the ranker of a training that has ended, its record, and what the ranker does on the split."""
         with self._written() as folder:
-            training.save_ranker(folder / RANKER)
-            training.restore_ranker(folder / RANKER)
             record = record_of(training)
-            write_json(folder / TRAINING, record)
-            seal(folder, TRAINING)
+            if training.has_ranker:
+                training.save_ranker(folder / RANKER)
+                training.restore_ranker(folder / RANKER)
+                write_json(folder / TRAINING, record)
+                seal(folder, TRAINING)
             self._apply(training, record, folder)
 
     def _apply(self, training: Progress, record: dict[str, Any], folder: Path) -> None:

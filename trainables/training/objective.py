@@ -40,12 +40,13 @@ class PreparedObjective:
     """What trainings by a function share.
 
     data_digest    of the files that it is said to read; '' if none are named
-    to_be_applied  whether the best iteration is applied to a split, so that one without a checkpoint is an error
+    by_query_on    the split on which values by query are wanted of the best iteration, if any: it needs a checkpoint
+                   then, or on dev a report by query
     """
 
     objective: Objective
     data_digest: str = ""
-    to_be_applied: bool = False
+    by_query_on: str | None = None
 
     @property
     def digest(self) -> str:
@@ -193,6 +194,7 @@ class ObjectiveTraining(Progress):
         self.best_checkpoint = 0  # that of the best iteration; 0: it has none
         self.best_queries: dict[str, float] | None = None
         self.returned = False
+        self._applied: Path | None = None  # the folder of `restore_ranker`
         self._scratch = TemporaryDirectory(prefix="tune_cl-objective-", ignore_cleanup_errors=True)
         self._call: Call[Report] | None = None
         self._next = 0  # the iteration that the function reports next
@@ -243,8 +245,7 @@ class ObjectiveTraining(Progress):
         if value > self.best_value:
             self.best_iteration, self.best_queries = number, report.queries
             self.best_checkpoint = number if report.checkpoint else 0
-            if self.prepared.to_be_applied and not report.checkpoint:
-                raise WorkFailed(self._no_checkpoint(number))
+            self._require_values(report, number)
         self.dev_values = np.array(
             [report.queries[query] for query in sorted(report.queries)] if report.queries else []
         )
@@ -252,10 +253,18 @@ class ObjectiveTraining(Progress):
         self._delete_older()
         return metrics
 
-    def _no_checkpoint(self, iteration: int) -> str:
+    def _require_values(self, best: Report, number: int) -> None:
+        """Raises WorkFailed if a new best iteration leaves nothing to get the values by query from."""
+        split = self.prepared.by_query_on
+        if split is None or best.checkpoint or (split == "dev" and best.queries):
+            return
+        raise WorkFailed(self._no_checkpoint(number, split))
+
+    def _no_checkpoint(self, iteration: int, split: str) -> str:
+        reported = "values by query, or " if split == "dev" else ""
         return (
-            f"{self.prepared.objective.name} reported iteration {iteration}, its best on dev, without a checkpoint: "
-            "report(metrics, checkpoint=FOLDER) is what is applied to the test queries"
+            f"{self.prepared.objective.name} reported iteration {iteration}, its best on dev, without {reported}a "
+            f"checkpoint: report(metrics, checkpoint=FOLDER) is what is applied to the {split} queries"
         )
 
     def _compare(self, report: Report) -> None:
@@ -311,11 +320,13 @@ class ObjectiveTraining(Progress):
 
     # -- what is trained -----------------------------------------------------------------------------------------
 
+    @property
+    def has_ranker(self) -> bool:
+        return self.best_checkpoint > 0
+
     def save_ranker(self, folder: Path) -> None:
-        """Copies the checkpoint of the best iteration. Raises WorkFailed if it has none."""
+        """Copies the checkpoint of the best iteration, which must have one."""
         self.close()
-        if not self.best_checkpoint:
-            raise WorkFailed(self._no_checkpoint(self.best_iteration))
 
         def write(temporary: Path) -> None:
             shutil.copytree(self._folder(self.best_checkpoint), temporary / CHECKPOINT)
@@ -331,12 +342,31 @@ class ObjectiveTraining(Progress):
             raise FileNotFoundError(self._applied)
 
     def apply(self, split: str, folder: Path) -> tuple[dict[str, np.ndarray], Path]:
-        """Calls the function with the split and a copy of the checkpoint that `restore_ranker` took."""
+        """Calls the function with the split and a copy of the checkpoint that `restore_ranker` took. Without one, dev
+        has the values that the best iteration reported; of a mean alone no file is written."""
         self.close()
+        path = values_file(folder, split)
+        values = self._values_of(split, self._applied) if self._applied else self._reported_on(split)
+        if not values:
+            return {self.run.metric: np.array([self.best_value])}, path
+        ids = sorted(values)
+        columns = {self.run.metric: np.array([values[query] for query in ids])}
+        write_per_query(path, ids, columns)
+        return columns, path
+
+    def _reported_on(self, split: str) -> dict[str, float]:
+        """The values by query of the best iteration; none if it reported their mean. Raises WorkFailed for another
+        split than dev."""
+        if split != "dev":
+            raise WorkFailed(self._no_checkpoint(self.best_iteration, split))
+        return self.best_queries or {}
+
+    def _values_of(self, split: str, checkpoint: Path) -> dict[str, float]:
+        """What the function returns for a split."""
         name = self.prepared.objective.name
         with TemporaryDirectory(prefix="tune_cl-objective-") as scratch:
             scratch_folder = Path(scratch) / CHECKPOINT  # the function may write there
-            shutil.copytree(self._applied, scratch_folder)
+            shutil.copytree(checkpoint, scratch_folder)
             call = Call(partial(self._asked, split, scratch_folder))
             answer = self._answer(call)
             call.close()
@@ -344,11 +374,7 @@ class ObjectiveTraining(Progress):
             raise WorkFailed(
                 f"{name} trains where it is asked for '{split}': where trial.split is set, it returns values"
             )
-        values = _values_by_query(answer.value, name, split)
-        ids, path = sorted(values), values_file(folder, split)
-        columns = {self.run.metric: np.array([values[query] for query in ids])}
-        write_per_query(path, ids, columns)
-        return columns, path
+        return _values_by_query(answer.value, name, split)
 
     def _asked(self, split: str, checkpoint: Path, report: Callable[[Report], None]) -> Any:
         trial = ObjectiveTrial(self.run, report, checkpoint=checkpoint, split=split)

@@ -85,6 +85,11 @@ class Progress(ABC):
         settings = self.run.training
         return self.iteration >= settings.max_iterations or self.iteration - self.best_iteration >= settings.patience
 
+    @property
+    def has_ranker(self) -> bool:
+        """Whether `save_ranker` has something to write."""
+        return True
+
     @abstractmethod
     def save_ranker(self, folder: Path) -> None:
         """Writes what the best iteration has trained."""

@@ -49,6 +49,7 @@ class SavedRanker:
 
     `classes`: the classes that it predicts, in the order of its logits; empty if it ranks. `activation`: what users see
     of its scores, as with cross-encoders of others: these (Identity), or their Sigmoid or Tanh; the order is the same.
+    `folder`: where it was read from, or its hub name.
     """
 
     run: TrainingRun
@@ -56,6 +57,7 @@ class SavedRanker:
     files: dict[str, str]
     classes: tuple[str, ...] = ()
     activation: str = "Identity"
+    folder: str = "ranker"
 
     def shown(self, scores: np.ndarray) -> np.ndarray:
         """The scores as users see them, float32 of the same shape."""
@@ -92,7 +94,7 @@ class SavedRanker:
         classes, their logits, float32 [B, K].
 
         `first_stage`: the pairs' first-stage scores, float32 [B]. Raises ConfigError if the ranker adds them and none
-        are given. `precision`: as in training.precision, which is the default.
+        are given, DataError if scores are NaN or infinite. `precision`: as in training.precision, which is the default.
         """
         if self.module.reads_first_stage and first_stage is None:
             wrong = "this ranker adds the first-stage score of a document, and bare texts have none"
@@ -109,7 +111,18 @@ class SavedRanker:
         document_tokens = ranker.encode(self.files, settings, [documents[int(row)] for row in read])
         arithmetic = choose_precision(precision or self.run.training.precision, device, module)
         scorer = Scorer(module, device, arithmetic)
-        return scorer.pairs(query_tokens, document_tokens, query_rows, document_rows, first_stage)
+        scores = scorer.pairs(query_tokens, document_tokens, query_rows, document_rows, first_stage)
+        if not np.isfinite(scores).all():
+            raise self._not_finite()
+        return scores
+
+    def _not_finite(self) -> DataError:
+        """The error of scores that are NaN or infinite, with the first weight that is."""
+        for name, tensor in self.module.state_dict().items():
+            if not tensor.isfinite().all():
+                wrong = f"has NaN or infinite numbers in its weight {name}, and so in its scores"
+                return DataError(Problem(self.folder, wrong, "a ranker whose training did not diverge"))
+        return DataError(Problem(self.folder, "gives scores that are NaN or infinite", "another precision, as fp32"))
 
 
 def write_ranker(
@@ -154,7 +167,7 @@ def load_ranker_folder(folder: Path) -> SavedRanker | SavedFeatureRanker:
     except BROKEN as error:
         why = " ".join(str(error).split())
         raise DataError(Problem(str(folder), f"cannot be read: {why}", "a ranker written by tune-cl train")) from error
-    return SavedRanker(run, module, files, classes)
+    return SavedRanker(run, module, files, classes, folder=str(folder))
 
 
 def _require_sizes(files: Mapping[str, str], tensors: Mapping[str, Tensor]) -> None:
@@ -194,9 +207,10 @@ def load_encoder(model: str) -> SavedRanker:
     training = {"max_length": most, "precision": "fp32"}
     run = TrainingRun.model_validate({"ranker": settings.model_dump(), "training": training})
     if folder.kind in ("sentences", "seq2seq"):
-        return SavedRanker(run, module, files)
+        return SavedRanker(run, module, files, folder=model)
     of_two = folder.kind == "classifier" and len(folder.config.get("id2label") or "12") == 2
-    return SavedRanker(run, module, files, (), "Sigmoid" if of_two else require_activation(folder))
+    activation = "Sigmoid" if of_two else require_activation(folder)
+    return SavedRanker(run, module, files, (), activation, model)
 
 
 def settings_for(folder: ModelFolder) -> RankerSettings:

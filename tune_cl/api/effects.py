@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from trainables.core.errors import ConfigError, Problem
 from trainables.evaluation.effects import Effects
-from tune_cl.effects.pairs import FamilyEffects, distinct_pairs, require_pairs, search_effects
+from tune_cl.effects.pairs import FEWEST, FamilyEffects, distinct_pairs, require_pairs, search_effects
 from tune_cl.effects.words import sentences
 from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import SearchFolder
@@ -24,7 +25,7 @@ class SearchEffects:
 
     @property
     def effects(self) -> Effects:
-        """Mean effect, standard deviations, the best after shrinkage, and what a longer search could find."""
+        """Mean effect, standard deviations, and effects by value."""
         return self.family.effects
 
     @property
@@ -69,12 +70,13 @@ class SearchEffects:
 
 
 def recorded_effects(search_folder: SearchFolder) -> SearchEffects:
-    """From the dev values of a search, finished or not. Raises ConfigError for fewer than two pairs."""
+    """From the dev values of a search, finished or not. Raises ConfigError for fewer than two pairs that ran to the
+    end."""
     state = replay(read_events(search_folder.journal))
+    require_pairs(distinct_pairs(state), search_folder)
     found = search_effects(state, experiment_of(state))
     if found is None:
-        require_pairs(
-            [pair for pair in distinct_pairs(state) if pair.curriculum.outcome and pair.twin.outcome], search_folder
-        )
-        raise AssertionError("two pairs have effects")
+        wrong = f"fewer than {FEWEST} pairs of search '{search_folder.name}' ran to the end with a dev value"
+        right = f"{search_folder.command('effects')} --seeds 2, which trains all pairs to the end"
+        raise ConfigError(Problem("NAME", wrong, right))
     return SearchEffects(found)

@@ -19,7 +19,7 @@ from trainables.evaluation.per_query import scores_file, write_scores
 from trainables.rankers.hub import upload
 from trainables.training.ranker_folder import require_ranker
 from tune_cl.api.arguments import documents_of, pairs_of, require_query
-from tune_cl.model_card import write_license
+from tune_cl.model_card import without_local_paths, write_license
 
 if TYPE_CHECKING:
     from trainables.training.features import SavedFeatureRanker
@@ -116,8 +116,9 @@ class Ranker:
 
     def push_to_hub(self, name: str, private: bool = False, license: str | None = None) -> str:
         """Uploads the ranker's folder, with its card, to the hub of Hugging Face (HF_ENDPOINT; the token is that of
-        `hf auth login` or HF_TOKEN) as the model `name`, which is made if there is none. `license`: what the card says
-        from now on, such as apache-2.0; None: what it says. Returns the address.
+        `hf auth login` or HF_TOKEN) as the model `name`, which is made if there is none. Of data and models on this
+        machine the upload has the names, not the paths. `license`: what the card says from now on, such as apache-2.0;
+        None: what it says. Returns the address.
 
         Raises ConfigError for a ranker that is in no folder, or if the hub does not answer or refuses.
         """
@@ -125,7 +126,8 @@ class Ranker:
             raise ConfigError(Problem("push_to_hub", f"'{self.folder}' is not a folder", "a ranker that tune_cl saved"))
         if license is not None:
             write_license(self.folder, license)
-        return upload(self.folder, name, private, f"{self.name} trained by tune_cl")
+        with without_local_paths(self.folder) as folder:
+            return upload(folder, name, private, f"{self.name} trained by tune_cl")
 
     def __repr__(self) -> str:
         return f"<Ranker {self.name} from {self.folder}>"

@@ -23,7 +23,7 @@ def compare(
     values [K, N, Q] of K configurations, N seeds and Q queries; baseline [N, Q] of the same seeds and queries, or a
     mapping of roles (champion, twin, default, filter; or other names) to such values. Returns `{difference, p_value,
     p_adjusted, ci95, p_new, p_new_adjusted, ci95_new}` of each configuration; NaN where nothing can be said of new
-    seeds. With a mapping, these are of the opponent with the largest p, `against`; `opponents` has the same of each,
+    seeds. With a mapping, these are of the least favourable opponent, `against`; `opponents` has the same of each,
     and `verdict` is better only where the configuration is above all of them. p is corrected over the configurations.
 
     Raises ValueError for shapes that do not match, values that are not numbers, no opponent, or one query.

@@ -40,12 +40,12 @@ class Opposed:
 
     @property
     def least_favourable(self) -> str:
-        """The label of the opponent that the verdict is about: the one with the largest p among those that it depends
-        on. Where every opponent differs significantly, some above and some below, the one furthest above."""
-        direction = self.direction()
-        if direction == 0 and all(test.direction(new_seeds=True) for test in self.tests.values()):
-            return min(self.tests, key=lambda label: self.tests[label].test.difference)
-        return max(self.decide_harm if direction < 0 else self.tests, key=lambda label: p_of(self.tests[label]))
+        """The label of the opponent that the verdict names: the one with the least evidence that the configuration is
+        better, which is the largest one-sided p. Of a worse one, the opponent with the least evidence for that: its p
+        is the verdict's."""
+        if self.direction() < 0:
+            return max(self.decide_harm, key=lambda label: p_of(self.tests[label]))
+        return max(self.tests, key=lambda label: (p_of_better(self.tests[label]), -self.tests[label].test.difference))
 
     @property
     def marks(self) -> str:
@@ -62,6 +62,13 @@ def twins_of(opponents: Mapping[str, Mapping[str, tuple[Role, ...]]]) -> frozens
 def p_of(corrected: Corrected) -> float:
     """p for new seeds; above every p where nothing can be said of these."""
     return math.inf if math.isnan(corrected.p_new_adjusted) else corrected.p_new_adjusted
+
+
+def p_of_better(corrected: Corrected) -> float:
+    """One-sided p that the configuration is better, for new seeds; above every p where nothing can be said of these.
+    p is corrected up to 1, so several may be equal."""
+    p = p_of(corrected)
+    return p / 2 if corrected.test.difference > 0 or math.isinf(p) else 1 - p / 2
 
 
 def corrected_over(groups: Sequence[Sequence[Corrected]], correction: str, dropped: int = 0) -> list[list[Corrected]]:

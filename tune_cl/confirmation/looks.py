@@ -306,8 +306,8 @@ def look_at(
         decision = "hopeless" if len(hopeless) == len(opposed) else "continue"
     first = leader_of(whole)  # the one that the decision is about
     if verdict != "better":
-        first = min(opposed, key=lambda label: p_of(whole[label].tests[whole[label].least_favourable]))
-    against = whole[first].least_favourable
+        first = min(opposed, key=lambda label: p_of(opposed[label].tests[opposed[label].least_favourable]))
+    against = opposed[first].least_favourable
     top = opposed[first].tests[against]
     return Look(seeds, first, against, top.test.difference, top.p_new_adjusted, at, decision, hopeless)
 

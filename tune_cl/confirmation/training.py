@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from trainables.core import storage
+from trainables.core.errors import WorkFailed
 from trainables.evaluation.per_query import values_file
 from trainables.evaluation.trec_files import read_per_query
 from trainables.training.checkpoint import read_json, require_whole, write_folder
@@ -39,5 +40,8 @@ def fetch_results(address: str, folder: Path) -> None:
 
 
 def values_by_query(folder: Path, split: str, metric: str) -> dict[str, float]:
-    """The metric's values by query, in the order of the split."""
-    return read_per_query(values_file(folder / split, split), metric)
+    """The metric's values by query, in the order of the split. Raises WorkFailed for a function that reported none."""
+    path = values_file(folder / split, split)
+    if not path.exists():
+        raise WorkFailed(f"{folder}: the function reported no {metric} by query, which a paired test needs")
+    return read_per_query(path, metric)

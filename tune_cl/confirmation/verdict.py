@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
@@ -399,9 +400,23 @@ class VerdictFacts(Decision):
         return self.correction != "none"
 
     @property
+    def often_fails(self) -> dict[str, int]:
+        """By label: how many trainings collapsed, of configurations of which so many did that their means count them
+        as they are."""
+        from trainables.evaluation.significance import OFTEN  # imports SciPy
+
+        counts = Counter(one.label for one in self.collapsed)
+        return {label: count for label, count in counts.items() if count >= OFTEN}
+
+    @property
+    def rarely_collapsed(self) -> list[Collapsed]:
+        """The collapsed trainings of all other configurations: the verdict holds with and without them."""
+        return [one for one in self.collapsed if one.label not in self.often_fails]
+
+    @property
     def too_few_seeds(self) -> bool:
-        """Whether trainings collapse, and too few seeds are without a collapse to tell how often."""
-        unsound = {one.seed for one in self.collapsed}
+        """Whether trainings rarely collapse, and too few seeds are without a collapse to tell how often."""
+        unsound = {one.seed for one in self.rarely_collapsed}
         return bool(unsound) and len({*self.seeds} - unsound) < FEW_SOUND
 
     @property
@@ -444,11 +459,15 @@ def verdict_of(document: Mapping[str, Any]) -> VerdictFacts:
     if missing := NEEDED - {key for key, value in document.items() if value}:
         raise ValueError(f"lacks {', '.join(sorted(missing))}")
     try:
-        return _read(VerdictFacts, document)
+        facts: VerdictFacts = _read(VerdictFacts, document)
     except KeyError as wrong:
         raise ValueError(f"lacks {wrong.args[0]}") from wrong
     except (AttributeError, TypeError) as wrong:
         raise ValueError(f"is not the document of tune-cl confirm ({wrong})") from wrong
+    for row in facts.configurations:
+        if row.against not in {one.label for one in row.opponents}:
+            raise ValueError(f"'{row.label}' has no opponent '{row.against}'")
+    return facts
 
 
 def _read(kind: Any, value: Any) -> Any:

@@ -67,15 +67,16 @@ class FamilyEffects:
 
 
 def search_effects(state: SearchState, experiment: Experiment) -> FamilyEffects | None:
-    """From the dev values of a search; None for fewer than two pairs that have ended."""
-    pairs = [pair for pair in distinct_pairs(state) if _ended(pair)]
-    differences = [difference(pair, state.metric) for pair in pairs]
-    compared = [(pair, value) for pair, value in zip(pairs, differences, strict=True) if value is not None]
+    """From the dev values of a search; None for fewer than two pairs that ran to the end.
+
+    A pair of which a trial was stopped early says nothing of whole trainings: its curriculum may not even be over."""
+    ended = [pair for pair in distinct_pairs(state) if _ended(pair)]
+    whole = [(pair, difference(pair, state.metric)) for pair in ended if _whole(pair)]
+    compared = [(pair, value) for pair, value in whole if value is not None]
     if len(compared) < FEWEST:
         return None
     pairs, values = [pair for pair, _ in compared], np.array([[value] for _, value in compared])
-    cut = sum(not _whole(pair) for pair in pairs)
-    notes = () if not cut else (f"{cut} of {len(pairs)} pairs are compared at the iteration where one was stopped",)
+    notes = _left_out(len(ended) - len(whole), len(ended))
     effects = effects_of(*described(pairs, values, experiment), seed_noise(state))
     rows = tuple(
         PairEffect(pair.curriculum.trial, pair.twin.trial, tuple(row))
@@ -84,6 +85,13 @@ def search_effects(state: SearchState, experiment: Experiment) -> FamilyEffects 
     return FamilyEffects(
         state.name, state.metric, "dev", (state.seed,), None, effects, rows, notes, over_curricula(state)
     )
+
+
+def _left_out(stopped: int, pairs: int) -> tuple[str, ...]:
+    if not stopped:
+        return ()
+    why = "because a trial of each was stopped early; the others may be the better ones"
+    return (f"{stopped} of {pairs} pairs are left out, {why}",)
 
 
 def seed_noise(state: SearchState) -> SeedNoise | None:
@@ -162,17 +170,13 @@ def _whole(pair: Pair) -> bool:
 
 
 def difference(pair: Pair, metric: str) -> float | None:
-    """The best dev value of the curriculum less that of its twin, over the iterations before either was stopped: what
-    was stopped early is compared with what the other had by then. None where one has no value."""
-    both = pair.curriculum, pair.twin
-    stopped = [trial.iterations for trial in both if trial.outcome not in RAN_TO_THE_END]
-    bests = [_best(trial, metric, min(stopped, default=None)) for trial in both]
-    return None if bests[0] is None or bests[1] is None else bests[0] - bests[1]
+    """The best dev value of the curriculum less that of its twin. None where one has no value."""
+    curriculum, plain = (_best(trial, metric) for trial in (pair.curriculum, pair.twin))
+    return None if curriculum is None or plain is None else curriculum - plain
 
 
-def _best(trial: TrialState, metric: str, until: int | None) -> float | None:
-    values = [value for at, value in trial.dev(metric).items() if until is None or at <= until]
-    return max((value for value in values if np.isfinite(value)), default=None)
+def _best(trial: TrialState, metric: str) -> float | None:
+    return max((value for value in trial.dev(metric).values() if np.isfinite(value)), default=None)
 
 
 def effects_file(search: Path, split: str) -> Path:

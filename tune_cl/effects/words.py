@@ -16,42 +16,34 @@ def sentences_of_search(search: str, metric: str, effects: Effects | None, of_cu
 
 
 def sentences(family: FamilyEffects) -> list[str]:
-    """The mean effect, how much curricula differ, what a longer search could find, and what the interval is for."""
+    """The mean effect, how much curricula differ, and what the interval is for."""
     effects, curriculum = family.effects, "a curriculum" if family.of_curricula else "the setting"
     metric, pairs = in_metric_words(family.metric), counted(effects.pairs, "pair")
-    where = f"On {family.split}, over {pairs}" + (
-        f" with {counted(len(family.seeds), 'seed')} each" * bool(family.queries)
-    )
+    each = f"with {counted(len(family.seeds), 'seed')} each" if family.queries else "that ran to the end"
+    where = f"On {family.split}, over {pairs} {each}"
     if not (effects.mean or effects.sd_pairs):
         return [f"{where}, {curriculum} changes nothing."]
     changes = f"{where}, {curriculum} changes {metric} by {_signed(effects.mean)} {_interval(effects)} on average"
-    return [f"{changes}; {_differ(effects, family.of_curricula)}.", *_small_print(family)]
+    return [f"{changes}; {_differ(effects, family.of_curricula)}.", _interval_is_for(family)]
 
 
 def _differ(effects: Effects, of_curricula: bool) -> str:
-    """How much true effects differ, and how far a longer search could get."""
+    """How much true effects differ."""
     those = "curricula" if of_curricula else "settings"
-    if effects.sd_true_ci95 is None or effects.best_expected is None or effects.best_at_most is None:
+    if effects.sd_true_ci95 is None:
         return f"how much {those} differ beyond the noise of seeds is unknown"
-    (low, high), (now, twice, _) = effects.sd_true_ci95, effects.best_expected
+    low, high = effects.sd_true_ci95
     if not low:
-        most = f"a search of {twice} pairs can hardly find more than {_signed(effects.best_at_most[twice])}"
-        return f"{those} do not differ significantly more than seeds do (true SD 0 to {high:.4f}): {most}"
-    found = f"the best of {now} pairs is expected at {_signed(effects.best_expected[now])}"
-    longer = f"of {twice} at {_signed(effects.best_expected[twice])}"
-    return f"{those} differ (true SD {effects.sd_true:.4f} [{low:.4f}, {high:.4f}]): {found}, {longer}"
+        return f"{those} do not differ significantly more than seeds do (true SD 0 to {high:.4f})"
+    return f"{those} differ (true SD {effects.sd_true:.4f} [{low:.4f}, {high:.4f}])"
 
 
-def _small_print(family: FamilyEffects) -> list[str]:
-    """The best pair without its luck, and what the interval is for."""
-    effects, lines = family.effects, []
+def _interval_is_for(family: FamilyEffects) -> str:
     those = "curricula" if family.of_curricula else "settings"
-    if effects.sd_true_ci95 and effects.sd_true_ci95[0] and (best := effects.shrunken_best):
-        lines.append(f"After shrinkage the best is {best.trial_id}, {_signed(best.gain)}.")
     if family.queries is None:
-        what = f"for further {those}, on these dev queries and this seed"
-        return [*lines, f"The interval is {what}; tune-cl effects --seeds 2 covers new seeds and test queries."]
-    return [*lines, f"The interval is for new {those} of this space, new seeds and new queries; no winner was chosen."]
+        covers = "tune-cl effects --seeds 2 covers all pairs, new seeds and test queries"
+        return f"The interval is for further {those}, on these dev queries and this seed; {covers}."
+    return f"The interval is for new {those} of this space, new seeds and new queries; no winner was chosen."
 
 
 def value_name(key: str, value: object) -> str:

@@ -77,7 +77,7 @@ class SearchEvent(Timed):
     arms: dict[Arm, ArmPlanned]
     compares: bool
     git_commit: NotRequired[str | None]
-    forecast: NotRequired[dict[str, Any]]
+    forecast: NotRequired[Mapping[str, float]]
     plugins: NotRequired[list[dict[str, Any]]]
     objective: NotRequired[dict[str, Any] | None]
 

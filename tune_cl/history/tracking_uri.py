@@ -11,10 +11,22 @@ from urllib.parse import unquote
 
 from trainables.core.errors import ConfigError, Problem
 
-# A user with a password, which may hold /, @, # and spaces, ends at the last @ of the address; one alone before a /.
-USER = re.compile(r'(?<=://)(?:[^:/@"\n]*:(?:(?!://)[^"\n])*|[^/\s"]+)@')
-QUERY = re.compile(r"([?&][\w.-]*(?:password|passwd|pwd|token|secret|api_?key)=)[^&\s\"']+", re.IGNORECASE)
-_ADDRESS = re.compile(r"([\w+.-]+://)[^:/@]*:.*@([^@]*)", re.DOTALL)  # a whole one, with a user and a password
+# A user with a password, which may hold /, @, quotes and spaces, ends at the last @ of the line; one alone before a /.
+USER = re.compile(r"(?<=://)(?:[^:/@\n]*:(?:(?!://)[^\n])*|[^/\s]+)@")
+OPTIONS = re.compile(r"(://[^?\n]*\?)(\S+?)(?=[\"')\]}>,.:]*(?:\s|$))")  # in a text: without the marks that end them
+# A text that is an address, or an option with one, and nothing more.
+WHOLE = re.compile(r"(\S*://)((?:[^:/@]*:.*|[^/\s]+)@)?([^?]*\??)(.*)", re.DOTALL)
+BEARER = re.compile(r"(?<=Bearer )[^\s\"']+")  # a token, as an error quotes the header it is in
+NAME = re.compile(r"[\w.-]+")
+HARMLESS = {  # options of databases
+    "user", "host", "port", "dbname", "database", "driver", "charset", "collation", "client_encoding", "use_unicode",
+    "application_name", "target_session_attrs", "timeout", "connect_timeout", "read_timeout", "write_timeout",
+    "sslmode", "sslrootcert", "ssl_ca", "ssl_disabled", "ssl_verify_cert", "ssl_verify_identity", "encrypt",
+    "trustservercertificate", "trusted_connection", "autocommit", "isolation_level", "mode", "uri", "cache",
+    "immutable", "nolock", "vfs", "check_same_thread",
+}  # fmt: skip
+IN_MEMORY = re.compile(r"sqlite[+\w]*://(/?(\?.*)?|/(file:)?:memory:.*|.*[?&]mode=memory\b.*)")
+WITHOUT_SCHEME = re.compile(r"(.*@)?[\w.-]+:\d+(/.*)?")
 RELATIVE = re.compile(r"(sqlite[+\w]*:///)(?!:memory:|file:)([^/?].*)")
 SQLITE = "sqlite:///"  # before the path of a file
 SERVERS = ("http", "databricks")
@@ -30,7 +42,7 @@ def resolve_tracking_uri(storage: Path, given: str | None = None, recorded: str 
 
     Raises ConfigError for `recorded` if it is not the user's own (`is_users`): whoever handed over the search would get
     the events and files. Also for a plain folder, which MLflow refuses since 3.13, for a scheme that MLflow does not
-    know, and for a storage whose path cannot be written in an address.
+    know, for a database in memory, and for a storage whose path cannot be written in an address.
     """
     usable = recorded if "***" not in recorded else ""
     if usable and not given and not is_users(usable, storage):
@@ -41,10 +53,15 @@ def resolve_tracking_uri(storage: Path, given: str | None = None, recorded: str 
     option = "--tracking-uri" if given else "MLFLOW_TRACKING_URI"
     right = "sqlite:///PATH/mlflow.db or http://HOST:PORT"
     if ("://" not in uri and not uri.startswith("databricks")) or uri.startswith("file:"):
-        shown = f"***@{uri.rpartition('@')[2]}" if "@" in uri else uri
+        shown = masked(f"://{uri}").removeprefix("://")
+        if WITHOUT_SCHEME.fullmatch(uri):
+            raise ConfigError(Problem(option, f"'{shown}' lacks http://", f"http://{shown}"))
         raise ConfigError(
             Problem(option, f"'{shown}' is a folder, and MLflow keeps no runs in folders any more", right)
         )
+    if IN_MEMORY.fullmatch(uri):
+        wrong = f"'{masked(uri)}' is a database in memory, which is gone when the command ends"
+        raise ConfigError(Problem(option, wrong, right))
     plugins = tuple(plugin.name for plugin in entry_points(group="mlflow.tracking_store"))
     if not uri.startswith((*SERVERS, *DATABASES, *plugins)):
         raise ConfigError(Problem(option, f"MLflow knows no '{masked(uri)}'", right))
@@ -89,8 +106,24 @@ def artifact_location(uri: str, storage: Path) -> str | None:
 
 
 def masked(text: str) -> str:
-    """The text with user, password and other secrets hidden in every address. Rather too much is hidden than too
-    little: clients differ in where a password ends."""
-    if text.count("://") == 1 and (address := _ADDRESS.fullmatch(text)) and not text.startswith("sqlite"):
-        text = f"{address[1]}***@{address[2]}"
-    return QUERY.sub(r"\1***", USER.sub("***@", text))
+    """The text with what may be secret hidden in every address: the user with the password, and all options but those
+    known to be harmless. Rather too much is hidden than too little: clients differ in where a password ends."""
+    whole = WHOLE.fullmatch(text) if text.count("://") == 1 else None
+    if whole:
+        scheme, user, place, options = whole.groups()
+        text = f"{scheme}{'***@' if user else ''}{place}{_options(options)}"
+    else:
+        text = OPTIONS.sub(lambda found: found[1] + _options(found[2]), USER.sub("***@", text))
+    return BEARER.sub("***", text)
+
+
+def _options(given: str) -> str:
+    """`NAME=VALUE&NAME=VALUE`, with the values hidden that may be secret."""
+    return "&".join(map(_option, given.split("&")))
+
+
+def _option(given: str) -> str:
+    name, sign, _ = given.partition("=")
+    if not given or (name.lower() in HARMLESS and ";" not in given):
+        return given
+    return f"{name}=***" if sign and NAME.fullmatch(name) else "***"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from trainables.core.errors import ConfigError, Problem, WorkFailed, nearest
 from trainables.core.files import output_file, require_file, write_text
-from trainables.core.prose import say
+from trainables.core.prose import say, visible
 from trainables.evaluation.metrics import in_words
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.report.document import ConfigurationRow, MainFacts, ReportedVerdict, ReportFacts, Written
@@ -22,6 +23,7 @@ from tune_cl.tracking.writer import MlflowWriter, finish
 
 FORMATS = {"html": ".html", "latex": ".tex", "csv": ".csv", "parquet": ".parquet"}
 COPIES = "reports"  # in the search's folder: copies of reports that were written elsewhere
+FORMULA = re.compile(r"\s*([=@]|[-+](?!(\d+\.?\d*(e[-+]?\d+)?|inf)$))")  # to a spreadsheet; not a number with a sign
 TRACKING_SECONDS = 20.0  # for which the report waits for MLflow
 
 
@@ -91,7 +93,7 @@ COLUMNS = (
 
 def latex(text: str) -> str:
     """The text on one line, escaped for LaTeX."""
-    return "".join(LATEX.get(character, character) for character in " ".join(text.split()))
+    return "".join(LATEX.get(character, character) for character in visible(" ".join(text.split())))
 
 
 def latex_table(facts: MainFacts) -> str:
@@ -149,13 +151,14 @@ def trials_csv(findings: Findings) -> str:
     keys = list(dict.fromkeys(key for trial in trials for key in trial.params if key not in COLUMNS))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*COLUMNS, *keys])
+    writer.writerow(map(_cell, [*COLUMNS, *keys]))
     for trial in trials:
         at = trial.best(findings.metric)
         facts: list[Any] = [trial.trial, trial.arm, trial.twin or "", trial.led_by or ""]
         facts += [trial.outcome or "running", trial.reason or "", trial.seed]
         facts += [plain(trial.baseline), trial.iterations, repr(at.dev) if at else "", at.iteration if at else ""]
-        writer.writerow([*facts, *(_value(trial.params[key]) if key in trial.params else "" for key in keys)])
+        values = [_value(trial.params[key]) if key in trial.params else "" for key in keys]
+        writer.writerow(map(_cell, [*facts, *values]))
     return out.getvalue()
 
 
@@ -164,6 +167,12 @@ def trials_parquet(findings: Findings) -> bytes:
     import pandas as pd
 
     return pd.read_csv(io.StringIO(trials_csv(findings))).to_parquet(index=False)
+
+
+def _cell(value: Any) -> str:
+    """As text that commands neither a terminal nor a spreadsheet, which would run what begins as a formula."""
+    text = visible(str(value))
+    return f"'{text}" if FORMULA.match(text) else text
 
 
 def _value(value: Any) -> str:

@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
 from trainables.core.files import write_text
-from trainables.core.prose import counted, say
+from trainables.core.prose import counted, say, visible
 from trainables.evaluation.metrics import in_words
 from tune_cl.confirmation.verdict import VerdictFacts
 from tune_cl.effects.pairs import FamilyEffects
@@ -75,7 +75,7 @@ TEMPLATES.tests["holds_back"] = lambda share: any(value < 1 for value in share.v
 
 def page(facts: ReportFacts) -> str:
     """The report as an HTML document."""
-    return TEMPLATES.get_template("page.html").render(
+    drawn = TEMPLATES.get_template("page.html").render(
         f=facts,
         titles=TITLES if facts.over_curricula else TITLES | {"effects": "What the settings change"},
         unfolded=UNFOLDED,
@@ -83,6 +83,7 @@ def page(facts: ReportFacts) -> str:
         script=Markup(SCRIPT),
         digest=base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode(),
     )
+    return visible(drawn)
 
 
 def search_html(search_folder: SearchFolder) -> str:

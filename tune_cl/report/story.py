@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from trainables.core.prose import counted
 from trainables.evaluation.metrics import in_words
+from tune_cl.confirmation.intersection import DECIDE_HARM
 from tune_cl.confirmation.request import ONE_TRAINING
 from tune_cl.confirmation.verdict import (
     LEVEL,
@@ -129,7 +131,7 @@ def explanations(verdict: VerdictFacts) -> list[str]:
         said = [_above_all(verdict)]
     else:
         unknown = verdict.verdict == NOT_SHOWN
-        said = ["They may still differ."] if unknown else []
+        said = ["They may still differ."] if unknown and not verdict.leader.shown else []
         said += [shared_gain(verdict), *_below_others(verdict)]
         said += [_can_show(verdict)] if unknown else []
         said += [SAME_TREES] if unknown and not verdict.leader.seed_matters else []
@@ -174,8 +176,8 @@ def baseline_of(verdict: VerdictFacts) -> str:
 
 def _undecided(verdict: VerdictFacts, row: ConfigurationResult) -> str:
     """What a configuration's interval says where the verdict is not significant. It may exclude 0 all the same: it is
-    of this configuration alone, while the test is corrected for all; or the configuration is above another opponent; or
-    the search would have named another one, which was not tested."""
+    of this configuration alone, while the test is corrected for all; or the configuration is not below each opponent
+    that decides harm; or the search would have named another one, which was not tested."""
     if row.interval is None:
         return NOTHING_TO_TEST if len(row.runs) > 1 else "one seed says nothing about new trainings"
     low, high = row.interval
@@ -186,8 +188,10 @@ def _undecided(verdict: VerdictFacts, row: ConfigurationResult) -> str:
         return between
     if not row.shown:
         return f"{between}, uncorrected; corrected for {_configurations(verdict)} it includes 0"
-    if above := [one for one in row.opponents if one.difference > 0]:
-        return f"{between}, but it is above {' and '.join(opponent(verdict, one) for one in above)}"
+    harmless = [one for one in row.opponents if DECIDE_HARM & {*one.roles} and not (one.shown and one.difference < 0)]
+    if harmless:
+        named = " and ".join(opponent(verdict, one) for one in harmless)
+        return f"{between}, but it is not significantly below {named}"
     return f"{between}, but the search recommended another configuration, which was not tested"
 
 
@@ -291,8 +295,8 @@ def _configurations(verdict: VerdictFacts) -> str:
 
 
 def _who_fell(verdict: VerdictFacts) -> str:
-    labels = dict.fromkeys(one.label for one in verdict.collapsed)
-    seeds = {label: [str(one.seed) for one in verdict.collapsed if one.label == label] for label in labels}
+    labels = dict.fromkeys(one.label for one in verdict.rarely_collapsed)
+    seeds = {label: [str(one.seed) for one in verdict.rarely_collapsed if one.label == label] for label in labels}
     return "; ".join(f"seed {' and '.join(of_label)} of '{label}'" for label, of_label in seeds.items())
 
 
@@ -301,7 +305,8 @@ def _who_fell(verdict: VerdictFacts) -> str:
 
 def notes(verdict: VerdictFacts) -> tuple[str, ...]:
     """What to know of a comparison before one believes it, without a full stop."""
-    found = [_fell(verdict)] if verdict.collapsed else []
+    found = [_often_fails(verdict)] if verdict.often_fails else []
+    found += [_fell(verdict)] if verdict.rarely_collapsed else []
     found += [_unsteady(label, len(verdict.seeds)) for label in verdict.two_groups]
     found += [_learned_nothing(verdict)] if verdict.untaught else []
     plain = next((one for one in verdict.every_opponent if "champion" in one.roles), verdict.baseline)
@@ -319,11 +324,19 @@ def label_free(verdict: VerdictFacts) -> list[LabelFree]:
     return label_free_rows(verdict.first_stage, verdict.label_free)
 
 
+def _often_fails(verdict: VerdictFacts) -> str:
+    """How often the trainings of each configuration fail, where some often do."""
+    counts = Counter(one.label for one in verdict.collapsed)
+    each = [f"{counts[row.label]} of {len(row.runs)} of '{row.label}'" for row in verdict.every_row]
+    why = "the means count them, because so many show how often it happens"
+    return f"trainings that collapsed: {', '.join(each)}; {why}"
+
+
 def _fell(verdict: VerdictFacts) -> str:
     values = {row.label: [run.value for run in row.runs] for row in verdict.every_row}
     each = [
         f"'{one.label}' with seed {one.seed} ({one.value:.4f}; its median is {np.median(values[one.label]):.4f})"
-        for one in verdict.collapsed
+        for one in verdict.rarely_collapsed
     ]
     return f"trainings collapsed: {', '.join(each)}; what is shown holds with and without these seeds"
 

@@ -34,7 +34,9 @@ DEFAULTS = {
 }
 
 
-WATCHES = "MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING"  # MLflow's own variable
+# MLflow's own variables
+TOKEN = "MLFLOW_TRACKING_TOKEN"
+WATCHES = "MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING"
 
 
 def watches_machine() -> bool:
@@ -81,6 +83,8 @@ class MlflowWriter(threading.Thread):
             say(f"note: {WATCHES}: system metrics need psutil, which is not installed; pip install psutil")
         self._set = [key for key in DEFAULTS if key not in os.environ]
         os.environ.update({key: DEFAULTS[key] for key in self._set})
+        if token := os.environ.get(TOKEN):
+            os.environ[TOKEN] = token.strip()  # of the end of a line, which no header may hold
         super().start()
 
     def run(self) -> None:
