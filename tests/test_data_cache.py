@@ -17,7 +17,7 @@ from trainables.core.cache import cache_root, cached, digest_of
 from trainables.data import data_cache
 from trainables.data.columns import RankingData, Split, TextColumn
 from trainables.data.data_cache import ArrayWriter, TextWriter, cached_data, load_data_folder, save_data
-from trainables.data.tables import repeats_of, rows_of
+from trainables.data.rows import repeats_of, rows_of
 
 PARTS = st.lists(st.one_of(st.text(max_size=3), st.integers(-2, 2), st.booleans(), st.none(), st.binary(max_size=2)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import compress
 from pathlib import Path
@@ -17,7 +18,8 @@ from trainables.data.assembly import MISSING, NEARLY_ALL, Documents, SplitRows, 
 from trainables.data.columns import ONE_DOMAIN, RankingData, Rated, Split, TextColumn
 from trainables.data.data_cache import TextWriter, rewritten
 from trainables.data.judgments import require_order
-from trainables.data.tables import FEW, SHARE, Reading, Tables, alike, arrow, enumerated, place, repeats_of, rows_of
+from trainables.data.rows import alike, arrow, enumerated, place, repeats_of, rows_of
+from trainables.data.tables import FEW, SHARE, Reading, Tables
 
 
 def ranking_data(name: str, tables: Tables, reading: Reading, workspace: Path) -> RankingData:
@@ -63,7 +65,7 @@ def _listed(
         documents=documents.texts,
         query_ids=text_column(every["qid"]),
         utterances=text_column(every["text"]) if "text" in every else TextColumn.of([""] * start),
-        utterance_offsets=np.arange(start + 1, dtype=np.int64) if "text" in every else np.zeros(start + 1, np.int64),
+        utterance_offsets=np.arange(start + 1, dtype=np.int64),
         domain=np.zeros(start, np.int16),
         domains=ONE_DOMAIN,
         splits=splits,
@@ -81,7 +83,8 @@ def _documents(tables: Tables, reading: Reading, workspace: Path) -> Documents:
     ids, texts = TextWriter(workspace, "document_ids"), TextWriter(workspace, "documents")
     has_texts = tables.features is None
     lines, empty, file, count = [], [], "", 0
-    for part in [tables.docs] if isinstance(tables.docs, pd.DataFrame) else tables.docs:
+    parts: Iterable[pd.DataFrame] = [tables.docs] if isinstance(tables.docs, pd.DataFrame) else tables.docs
+    for part in parts:
         frame = reading.ids(part, "docno")
         count += len(part)
         if has_texts:
@@ -162,11 +165,13 @@ def text_column(texts: pd.Series) -> TextColumn:
 
 def _judgments(split: str, tables: Tables, documents: Documents, queries: pd.DataFrame, reading: Reading) -> SplitRows:
     match = _Match(arrow(queries["qid"]).combine_chunks(), documents, reading, _file_of(queries))
-    run = tables.runs.get(split)
-    qrels = match.rated(tables.qrels[split], "label", NEARLY_ALL if run is not None else SHARE)
-    others = {}
+    run, others = tables.runs.get(split), {}
+    most = 1.0 if tables.partial else NEARLY_ALL if run is not None else SHARE
+    qrels = match.rated(tables.qrels[split], "label", most)
     for name, frames in (("run", tables.runs), ("pool", tables.pools), ("teacher", tables.scores)):
         if (frame := frames.get(split)) is not None:
+            if tables.partial:
+                frame = frame[rows_of(frame["docno"], documents.names) >= 0]
             others[name] = match.rated(frame.assign(score=0.0) if name == "pool" else frame, "score")
     if run is not None:
         require_order(run, reading)

@@ -17,8 +17,9 @@ from trainables.data.bm25 import Statistics, streamed_scores
 from trainables.data.candidates import retrieve, with_positives
 from trainables.data.columns import ONE_DOMAIN, RankingData, Rated, Split, TextColumn, ranks
 from trainables.data.combine import some_queries
+from trainables.data.rows import rows_of
 from trainables.data.settings import DataConfig
-from trainables.data.tables import Reading, rows_of
+from trainables.data.tables import Reading
 from trainables.data.words import Cut, cut_of, index_words, look_up, normalised, words
 
 MISSING = -1  # row of a document outside the collection
@@ -83,8 +84,8 @@ Splits = Mapping[str, SplitRows]
 
 
 def assembled(name: str, documents: Documents, splits: Splits, ids_given: bool, reading: Reading) -> RankingData:
-    """RankingData without a digest of the files. `ids_given`: whether a query with a document's id may be that document.
-    Raises DataError if a split cannot be used, WorkFailed if retrieval fails."""
+    """RankingData without a digest of the files. `ids_given`: whether a query with a document's id may be it. Raises
+    DataError if a split cannot be used, WorkFailed if retrieval fails."""
     config, notes = reading.config, reading.notes
     sources, cut = candidate_sources(splits, config), config.words
     if cut == "auto":

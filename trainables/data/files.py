@@ -284,8 +284,8 @@ def utf8(path: Path, raw: bytes, first_line: int = 1) -> str:
 
 
 def parsed_json(text: str) -> Any:
-    """What a text of JSON says; NaN, as pandas writes what is missing, as null. Raises ValueError for a text that is not
-    JSON, and for an object with a key twice."""
+    """What a text of JSON says; NaN, as pandas writes what is missing, as null. Raises ValueError for a text that is
+    not JSON, and for an object with a key twice."""
     try:
         return json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
     except RecursionError:

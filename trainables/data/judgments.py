@@ -11,7 +11,8 @@ from trainables.core.errors import DataError, Problem
 from trainables.data.cells import id_of
 from trainables.data.columns import grouped_order
 from trainables.data.files import ending_of, first_lines
-from trainables.data.tables import Reading, as_numbers
+from trainables.data.rows import as_numbers
+from trainables.data.tables import Reading
 
 QRELS = ("qid", "", "docno", "label")
 BEIR_QRELS = ("qid", "docno", "label")

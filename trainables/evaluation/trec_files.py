@@ -13,8 +13,8 @@ import numpy as np
 
 from trainables.core.errors import DataError, Problem
 from trainables.core.files import MOST_TEXT, opened, write_text
-from trainables.data.columns import MAX_GRADE, RankingData, Split
 from trainables.data.cells import Wrong, score_in, usable_id, whole_number
+from trainables.data.columns import MAX_GRADE, RankingData, Split
 from trainables.data.files import beginning, parsed_json, whole_text
 from trainables.evaluation.metrics import TrecOrder
 
@@ -53,7 +53,7 @@ def _by_query(path: Path, table_of: Callable[..., Any], value: str, pipes: bool)
     frame = table_of(path, reading, pipes=pipes and not path.is_file())
     reading.finish()
     query, names = frame["qid"].factorize()
-    later, first = repeats_of(query, frame["docno"].factorize()[0])
+    later, _ = repeats_of(query, frame["docno"].factorize()[0])
     once = np.ones(len(frame), bool)
     once[later] = False
     reading.require(

@@ -13,8 +13,8 @@ from trainables.core.files import output_file, require_file
 from trainables.core.plugins import Names, load_plugins
 from trainables.data import load_data
 from trainables.data.columns import RankingData
-from trainables.data.settings import DataConfig
 from trainables.data.forms.frames import Data, as_source
+from trainables.data.settings import DataConfig
 from trainables.evaluation.per_query import scores_file, write_scores
 from trainables.rankers.hub import upload
 from trainables.training.ranker_folder import require_ranker

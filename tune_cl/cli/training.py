@@ -22,9 +22,9 @@ from trainables.core.prose import say
 from trainables.curriculum.pacing import PACINGS, Schedule
 from trainables.curriculum.sampler import easy_first
 from trainables.curriculum.weighting import WEIGHTINGS, values_of, weights
-from trainables.data.instances import DRAWN, NONE
 from trainables.data.cells import IDS, TEXTS, Wrong, id_of, text_of
 from trainables.data.files import whole_text
+from trainables.data.instances import DRAWN, NONE
 from trainables.evaluation.per_query import probabilities
 from tune_cl.cli import Command
 from tune_cl.cli.options import add_overrides, add_split

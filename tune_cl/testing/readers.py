@@ -11,8 +11,8 @@ import numpy as np
 
 from trainables.core.errors import DataError
 from trainables.data import load_data
-from trainables.data.columns import NO_RANK, RankingData
 from trainables.data.arrays import ranking_data
+from trainables.data.columns import NO_RANK, RankingData
 from trainables.data.forms import READERS, reader_for
 from trainables.data.settings import DataConfig
 from trainables.data.tables import Reading

@@ -12,7 +12,8 @@ from trainables.data.columns import SPLITS
 from trainables.data.files import found, split_files
 from trainables.data.forms import Form
 from trainables.data.judgments import judged, ranked, scored
-from trainables.data.tables import Reading, Tables, alike, arrow, located
+from trainables.data.rows import alike, arrow, located
+from trainables.data.tables import Reading, Tables
 
 PART = 1 << 16  # documents in memory at once
 

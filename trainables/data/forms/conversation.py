@@ -15,7 +15,8 @@ from trainables.core.prose import counted
 from trainables.data.files import found
 from trainables.data.forms import Form
 from trainables.data.forms.pairs import is_table
-from trainables.data.tables import Reading, Tables, arrow
+from trainables.data.rows import arrow
+from trainables.data.tables import Reading, Tables
 
 FILES = {"train": ("train.tsv",), "dev": ("valid.tsv", "validation.tsv", "val.tsv"), "test": ("test.tsv",)}
 ROW = "LABEL TAB UTTERANCE [TAB UTTERANCE ...] TAB RESPONSE"

@@ -19,7 +19,8 @@ from trainables.core.errors import DataError, Problem, WorkFailed
 from trainables.core.prose import counted, say
 from trainables.data.cells import usable_id
 from trainables.data.columns import MAX_GRADE, SPLITS
-from trainables.data.tables import Reading, Tables, located
+from trainables.data.rows import located
+from trainables.data.tables import Reading, Tables
 
 PREFIX = "ir_datasets:"
 PART = 1 << 16  # rows that are Python's objects at once
@@ -98,7 +99,9 @@ def read_source(source: DatasetNames, reading: Reading) -> Tables:
     if len(collections) > 1:
         wrong = f"the splits search different collections ({', '.join(sorted(collections))})"
         raise DataError(Problem(LOCATION, wrong, "name splits of one collection"))
-    tables = Tables(_documents(next(iter(datasets.values())), collections.pop(), reading), {}, {}, ids_given=True)
+    tables = Tables(
+        _documents(next(iter(datasets.values())), collections.pop(), reading), {}, {}, ids_given=True, partial=True
+    )
     for split, dataset in datasets.items():
         with _named_errors(source.splits[split]):
             tables.queries[split], tables.qrels[split] = _judged_queries(split, source.splits[split], dataset, reading)

@@ -18,7 +18,8 @@ from trainables.core.randomness import generator
 from trainables.data.columns import SPLITS
 from trainables.data.files import beginning, require_one_file, shards_of_splits, split_files
 from trainables.data.forms import Form
-from trainables.data.tables import Reading, Tables, arrow, as_numbers, located
+from trainables.data.rows import arrow, as_numbers, located
+from trainables.data.tables import Reading, Tables
 
 ROW_FORM = "LABEL qid:N INDEX:VALUE ... # COMMENT"
 NO_SEPARATOR = "\x01"  # each line is one field
@@ -84,7 +85,7 @@ def _rows(path: Path, reading: Reading) -> tuple[pd.DataFrame, list[_Features]]:
     differ from query to query; DOCID is the comment's `docid = ...`, or else the row's number within its query;
     `docno = ...` is an id as it stands."""
     tables, features, odd, problems = [], list[_Features](), Counter[str](), len(reading.problems)
-    for part in reading.parts(path, ("svmlight",), separator=NO_SEPARATOR, stream=True):
+    for part in reading.parts(path, ("svmlight",), separator=NO_SEPARATOR):
         part = part[~part["svmlight"].str.lstrip().str.startswith("#")]
         rows = _labelled(located(_groups(part["svmlight"], _ROW), path, part["line"]), path, reading)
         features.append(_features(rows, reading, odd))
@@ -113,7 +114,7 @@ def _labelled(rows: pd.DataFrame, path: Path, reading: Reading) -> pd.DataFrame:
     sizes = next((f"{path.name}.{ending}" for ending in ("query", "group")
                   if path.with_name(f"{path.name}.{ending}").exists()), None)  # fmt: skip
     right = f"write qid:N behind the label{f': {sizes} is not read' if sizes else ''}"
-    rows = reading.require(rows, rows["qid"] != "", "no query behind label '{label}'", right)
+    rows = reading.require(rows, rows["qid"] != "", "no qid of a query behind label '{label}'", right)
     label = as_numbers(rows["label"])
     good = (label >= UNJUDGED) & (label <= MAX_LABEL) & (np.floor(label) == label)
     right = f"write a whole number from 0 to {MAX_LABEL}, or -1: not judged"

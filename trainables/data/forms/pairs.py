@@ -34,7 +34,8 @@ from trainables.data.files import (
 from trainables.data.forms import Form
 from trainables.data.forms.columns import BARE_SAMPLE, Columns, columns_of, names_columns, names_without_header
 from trainables.data.judgments import scored
-from trainables.data.tables import Reading, Tables, place, rows_of
+from trainables.data.rows import place, places, rows_of
+from trainables.data.tables import Reading, Tables
 
 STRICT = tuple(ending for ending in TABLES if ending != "json")  # other forms are JSON, too
 
@@ -70,8 +71,8 @@ def is_table(path: Path) -> bool:
 
 
 def is_articles(path: Path) -> bool:
-    """Whether a file of JSON may hold articles, as SQuAD's do, not rows: the keys `data` and `paragraphs` stand near its
-    beginning. True for one that cannot be read: that form says why."""
+    """Whether a file of JSON may hold articles, as SQuAD's do, not rows: the keys `data` and `paragraphs` stand near
+    its beginning. True for one that cannot be read: that form says why."""
     head = beginning(path)
     return ending_of(path) == "json" and (not head or (b'"data"' in head and b'"paragraphs"' in head))
 
@@ -124,7 +125,8 @@ def pairs_tables(frames: Mapping[str, pd.DataFrame], reading: Reading) -> Tables
             columns = columns_of(frame, reading.config.columns.named())
         except Wrong as wrong:
             if wrong.args not in [(problem.wrong, problem.right) for problem in reading.problems]:
-                reading.problem(f"{frame['file'].cat.categories[0]}:1", *wrong.args)
+                file = frame["file"].cat.categories[0]
+                reading.problem(f"{file}:1" if "." in Path(file).name else file, *wrong.args)
             continue
         others = [name or "a column without a name" for name in frame.columns
                   if name not in (*columns.names, "file", "line")]  # fmt: skip
@@ -182,9 +184,8 @@ def _cells(frame: pd.DataFrame, columns: Columns, reading: Reading) -> _Cells:
     own = [(number, "a negative that is the positive too", "leave it out") for number, _ in equal]
     _leave_out(frame, own, "negative", "that is its row's positive", reading)
     if repeats:
-        row, first = (frame["line"].iloc[number] for number in repeats[0])
-        name = Path(str(frame["file"].iloc[repeats[0][0]])).name
-        reading.repeated(frame, len(repeats), f"{name}:{row} repeats {name}:{first}")
+        row, first = (places(frame.iloc[[number]]) for number in repeats[0])
+        reading.repeated(frame, len(repeats), f"{row} repeats {first}")
     number, query, document, label, score = zip(*judged, strict=True) if judged else ((), (), (), (), ())
     whole = frame[["file", "line"]].iloc[list(number)].reset_index(drop=True)
     cells = whole.assign(

@@ -15,7 +15,8 @@ from trainables.data.columns import SPLITS
 from trainables.data.files import ending_of, found
 from trainables.data.forms import Form
 from trainables.data.forms.pairs import is_table
-from trainables.data.tables import Reading, Tables, empty, located
+from trainables.data.rows import empty, located
+from trainables.data.tables import Reading, Tables
 
 NLI = ("contradiction", "entailment", "neutral")
 DUPLICATE = ("different", "duplicate")

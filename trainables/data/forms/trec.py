@@ -14,7 +14,8 @@ from trainables.data.files import beginning, first_lines, found, split_files, wh
 from trainables.data.forms import Form
 from trainables.data.forms.beir import named_texts
 from trainables.data.judgments import judged, ranked, scored
-from trainables.data.tables import Reading, Tables, located
+from trainables.data.rows import located
+from trainables.data.tables import Reading, Tables
 
 COLLECTION = ("collection.tsv", "collection.jsonl")  # the latter as Pyserini and MS MARCO v2 have it
 DOCUMENT = ("docno", "text"), ("docno", "title", "text"), ("docno", "", "title", "text")  # MS MARCO's: title, address
@@ -87,7 +88,7 @@ def _documents(path: Path, reading: Reading) -> Iterator[pd.DataFrame]:
     addresses = all("://" in line.split("\t")[1] for line in first_lines(path) if "\t" in line)
     columns = DOCUMENT if usual < 4 or addresses else DOCUMENT[:1]
     noted = False
-    for frame in reading.parts(path, *columns, stream=True):
+    for frame in reading.parts(path, *columns):
         frame["docno"] = frame["docno"].str.strip()
         if "title" in frame:
             whole = (frame["title"] + " " + frame["text"]).str.strip()
