@@ -101,8 +101,8 @@ BAD: dict[str, Row] = {
         ["qrels.dev.txt: 1 one 3 lines 5", "run.dev.txt: 2 nan 3 lines 4 5"]),
     "TREC: ids that are not there": (
         TREC | {"qrels.dev.txt": rows("dev-a 0 d1 1", "nobody 0 d1 1", "nobody 0 d2 1"),
-                "run.dev.txt": rows("dev-a Q0 d1 1 0 x", "dev-b Q0 d1 1 1 x", "dev-z Q0 d1 1 1 x", "dev-z Q0 d2 2 1 x")},
-        ["qrels.dev.txt: 2 nobody 2 lines 3", "run.dev.txt: 3 dev-z 2 lines 4"]),
+                "run.dev.txt": rows("dev-a Q0 d1 1 2 x", "dev-z Q0 d1 1 2 x", "dev-z Q0 d2 2 1 x")},
+        ["qrels.dev.txt: 2 nobody 2 lines 3", "run.dev.txt: 2 dev-z 2 lines 3"]),
     "TREC: no id is there": (
         TREC | {"qrels.dev.txt": rows(*(f"DEV-A 0 d{n} 1" for n in range(9)))},
         ["qrels.dev.txt: 1 none queries.dev.tsv DEV-A dev-a"]),

@@ -149,8 +149,8 @@ def test_wrong_sources(source: str, word: str, registered: str) -> None:
 
 
 DOCUMENTS = {
-    "d1\tone\nd 2\ttwo\n": "document 2: id 'd 2'",
-    "d1\tone\nd2\ttwo\nd1\tthree\n": "'d1' stands there twice",
+    "d1\tone\nd 2\ttwo\n": "bad:2: id 'd 2'",
+    "d1\tone\nd2\ttwo\nd1\tthree\n": "bad:3: another text for id 'd1'",
     "d1\t \nd2\t\n": "no documents",
 }
 
@@ -158,7 +158,7 @@ DOCUMENTS = {
 @pytest.mark.parametrize("text", DOCUMENTS)
 def test_documents_that_cannot_be_used(text: str, register: Register, parts: Parts) -> None:
     register("bad", Dataset(parts.docs(text), parts.queries(), parts.qrels()))
-    with pytest.raises(DataError, match=f"data.source: .*{DOCUMENTS[text]}"):
+    with pytest.raises(DataError, match=DOCUMENTS[text]):
         load("bad")
 
 
@@ -178,11 +178,13 @@ def test_splits_of_several_collections_are_refused(register: Register, parts: Pa
 
 
 def test_broken_files_are_named(registered: str, tmp_path: Path) -> None:
-    (tmp_path / "test.qrels").write_text("test-a 0 d1 one\n")
-    with pytest.raises(DataError, match=f"data.source: '{registered}/test'"):
-        load(f"{registered}?test=test")
+    documents = (tmp_path / "docs.tsv").read_bytes()
     (tmp_path / "docs.tsv").unlink()
     with pytest.raises(WorkFailed, match=f"'{registered}'"):
+        load(f"{registered}?test=test")
+    (tmp_path / "docs.tsv").write_bytes(documents)
+    (tmp_path / "test.qrels").write_text("test-a 0 d1 one\n")
+    with pytest.raises(DataError, match=f"data.source: '{registered}/test'"):
         load(f"{registered}?test=test")
 
 

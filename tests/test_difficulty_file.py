@@ -74,8 +74,7 @@ def test_all_problems_of_a_file_at_once(data: RankingData, tmp_path: Path) -> No
     told = [f"{problem.location.rpartition('/')[2]}: {problem.wrong}" for problem in caught.value.problems]
     assert told == [
         "f:3: 2 columns instead of 3",
-        "f:4: value 'hard'",
-        "f:5: value 'nan'",
+        "f:4: value 'hard' (2 rows: lines 4, 5)",
         f"f:6: value 4 for a query and document that have 3 in {tmp_path / 'f'}:1",
     ]
 

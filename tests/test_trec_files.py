@@ -82,27 +82,28 @@ def test_what_is_written_otherwise_is_read(tmp_path: Path) -> None:
 
 
 RUN = [b"q Q0 d1 1 2.5 x", b"q Q0 d2 2 2.5", b"q Q0 d3 3 high x", b"q Q0 d4 4 nan x", b"q Q0 d5 5 -inf x",
-       b"q Q0 d1 6 1.5 x", b"q Q0 d\xff 7 1.5 x", b"q Q0 d8 8 1e39 x", b"p Q0 d1 1 1 x", b"p Q0 d2 1 1_0 x",
+       b"q Q0 d1 6 1.5 x", b"q Q0 d8 8 1e39 x", b"p Q0 d1 1 1 x", b"p Q0 d2 1 1_0 x",
        b"q Q0 d9 1 3.4028236e+38 x"]  # fmt: skip
-QRELS = [b"q 0 d1 1", b"q 0 d2", b"q 0 d3 1.5", b"q 0 d4 99999", b"q 0 d1 0", b"q 0 d5 -99999", b"q 0 d6 1_0"]
+QRELS = [b"q 0 d1 1", b"q 0 d2 0", b"q 0 d3 1.5", b"q 0 d4 99999", b"q 0 d1 0", b"q 0 d5 -99999", b"q 0 d6 1_0"]
 
 
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
         ("run.txt", b"\n".join(RUN), {
-            ":2": "5 columns", ":3": "'high'", ":4": "'nan'", ":5": "'-inf'", ":6": "'d1' a second", ":7": "UTF-8",
-            ":8": "'1e39'", ":10": "'1_0'", ":11": "'3.4028236e+38'"}),
+            ":2": "5 columns", ":3": "'high' (6 rows: lines 3, 4, 5, ...)"}),
+        ("run.txt", b"q Q0 d1 1 2 x\nq Q0 d1 2 1 x\n", {":2": "'d1' a second"}),
+        ("run.txt", b"q Q0 d1 1 2 x\nq Q0 d\xff 2 1 x\n", {":2": "byte 0xff is not UTF-8"}),
         ("qrels.txt", b"\n".join(QRELS), {
-            ":2": "3 columns", ":3": "'1.5'", ":4": "'99999'", ":5": "'d1' a second", ":6": "'-99999'", ":7": "'1_0'"}),
+            ":3": "'1.5' (4 rows: lines 3, 4, 6, ...)"}),
         ("run.txt", b"\n", {"": "no rows"}),
         ("run.txt", None, {"": "missing file"}),
         ("run.txt.gz", b"not gzip at all", {"": "not a gzip file"}),
-        ("run.txt.gz", gzip.compress(b"q Q0 d1 1 2.5 x\n" * 9, mtime=0)[:-12], {":2": "cut off"}),
+        ("run.txt.gz", gzip.compress(b"q Q0 d1 1 2.5 x\n" * 9, mtime=0)[:-12], {"": "cut off"}),
         (".", None, {"": "cannot be read"}),
     ],
 )  # fmt: skip
-def test_every_wrong_line_is_told(name: str, content: bytes | None, told: dict[str, str], tmp_path: Path) -> None:
+def test_wrong_lines_are_told(name: str, content: bytes | None, told: dict[str, str], tmp_path: Path) -> None:
     path = tmp_path / name
     if content is not None:
         path.write_bytes(content)

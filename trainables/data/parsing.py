@@ -283,7 +283,8 @@ def _tsv(path: Path, problems: list[Problem]) -> pd.DataFrame:
     """Tabs between fields, without quoting. Whether the first row is a header, whoever knows names tells."""
     widths = Counter(line.count("\t") + 1 for line in first_lines(path))
     width = first_lines(path)[0].count("\t") + 1 if widths else 1
-    return next(lines_in_parts(path, [[str(number) for number in range(width)]], "\t", problems))
+    [whole] = lines_in_parts(path, [[str(number) for number in range(width)]], "\t", problems)
+    return whole
 
 
 def _csv(path: Path, problems: list[Problem], strict: bool = True) -> pd.DataFrame:

@@ -83,7 +83,7 @@ class Reading:
             return frame
         bad = frame[~good]
         for _, rows in bad.groupby("file", observed=True, sort=False) if "file" in frame else [("", bad)]:
-            first = {name: str(value)[:60] for name, value in rows.iloc[0].items()}
+            first = {name: str(value)[: 500 if name == "wrong" else 60] for name, value in rows.iloc[0].items()}
             count = f" ({len(rows):,} rows: {lines_of(rows)})" if len(rows) > 1 else ""
             self.problem(place(rows), wrong.format(**first) + count, right)
         return frame[good]
@@ -216,7 +216,8 @@ class Reading:
         """A file without a header whose lines have these `columns`; of several lists, of different lengths, the first
         lines tell which. A column named "" is not kept. `separator`: None is white space of ASCII, as in trec_eval.
         Fields are texts without quoting; blank lines are skipped."""
-        return next(lines_in_parts(path, columns, separator, self.problems, pipes))
+        [whole] = lines_in_parts(path, columns, separator, self.problems, pipes)
+        return whole
 
     def parts(self, path: Path, *columns: Sequence[str], separator: str | None = "\t") -> Iterator[pd.DataFrame]:
         """As `table`, in several tables, for a file that memory cannot hold."""

@@ -99,9 +99,8 @@ def read_source(source: DatasetNames, reading: Reading) -> Tables:
     if len(collections) > 1:
         wrong = f"the splits search different collections ({', '.join(sorted(collections))})"
         raise DataError(Problem(LOCATION, wrong, "name splits of one collection"))
-    tables = Tables(
-        _documents(next(iter(datasets.values())), collections.pop(), reading), {}, {}, ids_given=True, partial=True
-    )
+    docs = _documents(next(iter(datasets.values())), collections.pop(), reading)
+    tables = Tables(docs, {}, {}, ids_given=True, partial=True)
     for split, dataset in datasets.items():
         with _named_errors(source.splits[split]):
             tables.queries[split], tables.qrels[split] = _judged_queries(split, source.splits[split], dataset, reading)
@@ -168,7 +167,7 @@ def _run(split: str, dataset: Any, queries: pd.DataFrame, reading: Reading) -> p
     """qid, docno, score of the scored documents."""
     rows = ((each.query_id, each.doc_id, each.score) for each in dataset.scoreddocs_iter())
     run = _of_queries(_table(rows, "score"), queries, split, "repeated candidate", reading)
-    if not np.isfinite(run["score"]).all() or (len(run) and np.ptp(run["score"]) == 0):
+    if not np.isfinite(run["score"]).all() or (len(run) > 1 and np.ptp(run["score"]) == 0):
         wrong = f"the scored documents of {split} have no scores that rank them"
         raise DataError(Problem("data.candidates", wrong, "set bm25"))
     return run
