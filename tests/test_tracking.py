@@ -79,9 +79,12 @@ def test_an_outage_is_said_once_and_over_when_all_is_sent_artifacts_too(
 def test_what_is_unsent_is_said_with_the_command_that_sends_it(
     writer: MlflowWriter, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Also by a writer that was stopped before it started; of a journal that was removed, there is nothing to say."""
-    finish(writer, "tune-cl resume pacing")
-    unsent = "1 events have not reached MLflow (there was no time); send them later with: tune-cl resume pacing\n"
+    """Also by a writer that no start of Ray has started; of a journal that was removed, there is nothing to say."""
+    store = Memory()
+    store.fails = {"tag_experiment"}
+    writer._delivery = Delivery(writer.journal, writer.uri, store)
+    finish(writer, "tune-cl resume pacing", timeout=0.5)
+    unsent = "1 events have not reached MLflow (TimeoutError: away); send them later with: tune-cl resume pacing\n"
     assert capfd.readouterr().err == unsent
     writer.journal.path.unlink()
     finish(writer, "tune-cl resume pacing")

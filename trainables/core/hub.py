@@ -52,7 +52,12 @@ def hub_out_of_reach() -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def _answers(endpoint: str, minute: int) -> bool:
-    """In a process, because looking up a name has no time limit."""
+    return _asked(endpoint)
+
+
+def _asked(endpoint: str) -> bool:
+    """In a process, because looking up a name has no time limit, and a thread would read variables of the environment
+    beside whatever is begun after it (see tune_cl.environment)."""
     command = [sys.executable, "-P", "-c", ASK, endpoint]
     try:
         return subprocess.run(command, capture_output=True, timeout=PATIENCE, check=False).returncode == 0
