@@ -16,8 +16,9 @@ from tests.support.commands import SPACE
 from tests.support.environment_writes import compiled, written_beside_threads
 from tests.support.tracking_cases import fresh_database
 from tests.support.trec_folder import write_trec_folder
-from tune_cl.environment import own_environment, repeated, standstill
+from tune_cl.process import repeated, standstill
 from tune_cl.ray.access import TOKEN_PATH
+from tune_cl.ray.environment import own_environment
 
 STEPS = {
     "run": "run toy.yaml --name toy --data data --storage runs --trials 5 --max-iterations 2",

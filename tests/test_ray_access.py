@@ -17,7 +17,6 @@ from tests.support.tracking_cases import fresh_database
 from tests.support.trec_folder import write_trec_folder
 from trainables.core.errors import ConfigError
 from tune_cl.cli import main
-from tune_cl.environment import own_environment
 from tune_cl.ray import access as module
 from tune_cl.ray.access import (
     LONGEST_SOCKET,
@@ -30,6 +29,7 @@ from tune_cl.ray.access import (
     require_private,
     require_token,
 )
+from tune_cl.ray.environment import own_environment
 from tune_cl.ray.session import ray_session
 
 NOBODY = 65534

@@ -84,7 +84,7 @@ def test_what_is_unsent_is_said_with_the_command_that_sends_it(
     store.fails = {"tag_experiment"}
     writer._delivery = Delivery(writer.journal, writer.uri, store)
     finish(writer, "tune-cl resume pacing", timeout=0.5)
-    unsent = "1 events have not reached MLflow (TimeoutError: away); send them later with: tune-cl resume pacing\n"
+    unsent = "2 events have not reached MLflow (TimeoutError: away); send them later with: tune-cl resume pacing\n"
     assert capfd.readouterr().err == unsent
     writer.journal.path.unlink()
     finish(writer, "tune-cl resume pacing")

@@ -166,7 +166,7 @@ def test_a_fresh_database_is_made_quietly_beside_the_runs(tmp_path: Path) -> Non
     journal = journal_of(tmp_path / "runs" / "pacing", recorded())
     (tmp_path / "elsewhere").mkdir()
     program = (
-        "import sys, pathlib; from tune_cl.environment import own_environment; "
+        "import sys, pathlib; from tune_cl.ray.environment import own_environment; "
         "from tune_cl.history.journal import Journal; "
         "from tune_cl.tracking.writer import MlflowWriter; "
         "assert 'mlflow' not in sys.modules, 'the driver would wait for the import'; "

@@ -12,10 +12,10 @@ from typing import Any
 from mlflow.tracking import MlflowClient
 
 from tests.support.memory_store import Memory, Run, by_name
-from tune_cl.environment import own_environment
 from tune_cl.history.journal import FILE, Journal, read_events
 from tune_cl.history.state import SearchState
 from tune_cl.history.tracking_uri import artifact_location, resolve_tracking_uri
+from tune_cl.ray.environment import own_environment
 from tune_cl.tracking.delivery import Delivery
 from tune_cl.tracking.mlflow_store import RunStore
 from tune_cl.tracking.writer import MlflowWriter

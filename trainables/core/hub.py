@@ -57,7 +57,7 @@ def _answers(endpoint: str, minute: int) -> bool:
 
 def _asked(endpoint: str) -> bool:
     """In a process, because looking up a name has no time limit, and a thread would read variables of the environment
-    beside whatever is begun after it (see tune_cl.environment)."""
+    beside whatever is begun after it (see tune_cl.ray.environment)."""
     command = [sys.executable, "-P", "-c", ASK, endpoint]
     try:
         return subprocess.run(command, capture_output=True, timeout=PATIENCE, check=False).returncode == 0

@@ -14,8 +14,8 @@ import numpy as np
 
 from trainables.core.errors import Interrupted
 from trainables.core.prose import heard_by
-from tune_cl.environment import own_environment
 from tune_cl.process import only_errors_logged, stoppable
+from tune_cl.ray.environment import own_environment
 from tune_cl.search.progress_panel import NoPanel, Panel, PanelKind, StatusPanel
 
 MLFLOW = {"mlflow": logging.WARNING, "mlflow.store.db.utils": logging.CRITICAL}  # as tracking/mlflow_store.py sets them

@@ -26,9 +26,9 @@ from trainables.core import storage
 from trainables.core.errors import ConfigError, Problem, WorkFailed
 from trainables.core.files import read_text, write_text
 from trainables.core.prose import say
-from tune_cl.environment import repeated
 from tune_cl.history.events import Event
 from tune_cl.history.journal import CURSOR, FILE, LOCK, Journal, in_use
+from tune_cl.process import repeated
 
 LEASE, STATES = "driver.json", ".mirrored.json"
 SYNC_SECONDS = 5.0

@@ -18,9 +18,9 @@ from trainables.core.errors import ConfigError, Problem, WorkFailed
 from trainables.core.machine import usable_cpus
 from trainables.core.plugins import Sent, sent
 from trainables.core.prose import phase, say
-from tune_cl.environment import own_environment, standstill
-from tune_cl.process import NOT_IN_TIME, load, only_errors_logged, stop_if_asked
+from tune_cl.process import NOT_IN_TIME, load, only_errors_logged, standstill, stop_if_asked
 from tune_cl.ray.access import ray_folder, require_token
+from tune_cl.ray.environment import own_environment
 from tune_cl.ray.nodes import require_plugins_on_nodes
 from tune_cl.ray.watch import Watch, watching
 from tune_cl.ray.workarounds import (
@@ -104,7 +104,7 @@ def ray_session(address: str | None, goes_on: str = "") -> Iterator[None]:
     """Connects to a cluster, which keeps running afterwards, or starts and ends a local Ray. One that
     the user has started in this process is used and left running. Within another session: that one. Its processes load
     the plug-ins of this one; raises WorkFailed naming a node that cannot. `goes_on`: the command with which the user
-    goes on if a local Ray loses one of its processes. Threads of ours start inside of it (see tune_cl.environment)."""
+    goes on if a local Ray loses one of its processes. Threads of ours start within it (tune_cl.ray.environment)."""
     global _open
     stop_if_asked()
     if _open:

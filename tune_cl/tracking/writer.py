@@ -38,8 +38,8 @@ class MlflowWriter(threading.Thread):
     """Sends a journal to the tracking address `uri`, from where the last writer stopped.
 
     The journal's lock keeps a second writer out, so close the writer before the journal. Importing MLflow and creating
-    a fresh database take seconds and happen in this thread. It starts once Ray has (see tune_cl.environment); where no
-    Ray was needed, as it is closed.
+    a fresh database take seconds and happen in this thread. It starts once Ray has (tune_cl.ray.environment says
+    why); where no Ray was needed, as it is closed.
     """
 
     def __init__(self, journal: Journal, uri: str, poll: float = POLL):

@@ -2,15 +2,15 @@
 
 Before glibc 2.41, a process may end with SIGSEGV if one thread writes a variable while another one reads any, as
 Arrow, OpenSSL and name lookups do. So no variable is written while a thread of ours runs. Ray writes some, too, as it
-starts: threads of ours begin after that, or stand still meanwhile.
+starts: threads of ours begin after that, or stand still meanwhile
+(`tune_cl.process.standstill`).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from threading import Event, Lock, Thread
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tune_cl.process import environment
 from tune_cl.ray.access import TOKEN_PATH, own_token_path
@@ -42,37 +42,4 @@ def own_environment(local_ray: bool = False) -> Iterator[None]:
     if local_ray and (token := own_token_path()):
         values |= {TOKEN_PATH: str(token)}
     with environment({name: value for name, value in values.items() if name not in os.environ}):
-        yield
-
-
-_at_work: list[Lock] = []  # of each thread of `repeated`, held while it works
-
-
-def repeated(work: Callable[[], object], every: float) -> Callable[[], None]:
-    """Does the work every so many seconds, in a thread; returns what ends that."""
-    ended, at_work = Event(), Lock()
-
-    def run() -> None:
-        while not ended.wait(every):
-            with at_work:
-                work()
-
-    def end() -> None:
-        ended.set()
-        thread.join()
-        if at_work in _at_work:
-            _at_work.remove(at_work)
-
-    thread = Thread(target=run, daemon=True)
-    _at_work.append(at_work)
-    thread.start()
-    return end
-
-
-@contextmanager
-def standstill() -> Iterator[None]:
-    """No thread of `repeated` works in the block: variables may be written."""
-    with ExitStack() as held:
-        for at_work in _at_work:
-            held.enter_context(at_work)
         yield
