@@ -141,7 +141,7 @@ def test_no_file_that_a_search_leaves_holds_a_key(
 ) -> None:
     for name, secret in SECRETS.items():
         monkeypatch.setenv(name, secret)
-    monkeypatch.setattr(module.shutil, "rmtree", lambda folder, **_: None)
+    monkeypatch.setattr(module, "_remove", lambda folder: None)
     monkeypatch.chdir(tmp_path)
     data = tiny_data(queries={"train": 12, "dev": 6, "test": 6}, candidates=4, turns=1)
     write_trec_folder(data, tmp_path / "data")

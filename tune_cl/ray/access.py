@@ -64,7 +64,7 @@ def ray_folder() -> Iterator[Path]:
         try:
             yield folder
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
 
 
 def _clear(private: Path) -> None:
@@ -72,7 +72,12 @@ def _clear(private: Path) -> None:
     for folder in private.iterdir():
         if folder.is_dir() and (lock := _locked(folder)):
             with lock:
-                shutil.rmtree(folder, ignore_errors=True)
+                _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Removes a folder, or what can be: what a process of Ray that ends late still writes goes with the next search."""
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _locked(folder: Path) -> IO[str] | None:
