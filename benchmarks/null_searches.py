@@ -103,7 +103,7 @@ class InProcess:
     memory: Path
     block: int
 
-    def run_trials(self, trials: Trials, most: int, prepared: Mapping[str, PreparedData], *_: object) -> None:
+    def run_trials(self, trials: Trials, prepared: Mapping[str, PreparedData], *_: object) -> None:
         while isinstance(plan := trials.next_trial(), Plan):
             assert isinstance(plan.run, TrainingRun)
             run = plan.run.model_copy(update={"seed": self.block + plan.run.seed})

@@ -24,6 +24,7 @@ def no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "ray", lambda: answering("Ray", True, True))
     monkeypatch.setattr(doctor, "java", lambda: answering("Java", False, False))
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr(hub, "_asked", lambda endpoint: False)
     hub._answers.cache_clear()
 
 

@@ -201,7 +201,7 @@ def test_further_seeds_of_the_default_s_pair_tell_how_much_seeds_matter(
     ]
     inputs = inputs_of(experiment)
     with search.open() as journal:
-        SeedTrainings(search, state, experiment, journal).train([runs], inputs.by_key, "seeds", len(runs))
+        SeedTrainings(search, state, experiment, journal).train([runs], inputs.by_key, "seeds")
     found = recorded_effects(search)
     values = [0.05] + [ended_result(a.folder, "dev")["dev"] - ended_result(b.folder, "dev")["dev"]
                        for a, b in (runs[:2], runs[2:])]  # fmt: skip
@@ -228,7 +228,7 @@ class Written(NoWriter):
     run_id = view_path = None
 
 
-def run_trials_here(trials: Any, most: int, prepared: Any, resources: Any, storage: str, name: str, *_: Any) -> None:
+def run_trials_here(trials: Any, prepared: Any, resources: Any, storage: str, name: str, *_: Any) -> None:
     while isinstance(plan := trials.next_trial(), Plan):
         trials.running.add(plan.trial)
         confirm_cases.train_here(trials, plan, prepared, Path(storage) / name)

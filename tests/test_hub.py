@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.console import Console
 from tests.support.encoder_folders import save_encoder
+from tests.support.hub_server import local_hub
 from trainables.core import hub as reach
 from trainables.core.errors import ConfigError
 from trainables.rankers import hub
@@ -19,12 +20,14 @@ from trainables.rankers.settings import BertSettings, KnrmSettings
 from tune_cl.cli import FAILED
 
 NOWHERE = "http://127.0.0.1:9"
+ASKED = reach._asked
 
 
 @pytest.fixture(autouse=True)
 def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", NOWHERE)
+    monkeypatch.setattr(reach, "_asked", lambda endpoint: False)
     reach._answers.cache_clear()
 
 
@@ -86,8 +89,18 @@ def test_an_encoder_in_the_cache_is_used_without_a_hub(tmp_path: Path, monkeypat
 @pytest.mark.slow
 def test_a_hub_that_never_answers_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reach, "PATIENCE", 0.5)
+    monkeypatch.setattr(reach, "_asked", ASKED)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
         started = time.perf_counter()
         assert not reach.hub_answers() and not reach.hub_answers()
         assert 0.4 < time.perf_counter() - started < 2
+
+
+@pytest.mark.slow
+def test_a_hub_answers_where_anything_does() -> None:
+    """Whatever it says: a mirror may refuse the question. No thread of this process asks."""
+    with local_hub() as there:
+        assert ASKED(there.address) and ASKED(f"{there.address}/nothing")
+        assert not ASKED(there.address.replace("http:", "no:"))
+    assert not ASKED(NOWHERE)

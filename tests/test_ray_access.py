@@ -15,9 +15,21 @@ from tests.support.commands import SPACE
 from tests.support.report_cases import Case
 from tests.support.tracking_cases import fresh_database
 from tests.support.trec_folder import write_trec_folder
+from trainables.core.errors import ConfigError
 from tune_cl.cli import main
 from tune_cl.ray import access as module
-from tune_cl.ray.access import LOCK, LONGEST_SOCKET, OPEN, PREFIX, RayOptions, protected_token, ray_folder
+from tune_cl.ray.access import (
+    LONGEST_SOCKET,
+    TOKEN,
+    TOKEN_PATH,
+    RayOptions,
+    own_token_path,
+    private_folder,
+    ray_folder,
+    require_private,
+    require_token,
+)
+from tune_cl.ray.environment import own_environment
 from tune_cl.ray.session import ray_session
 
 NOBODY = 65534
@@ -35,43 +47,61 @@ def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.mark.slow
 def test_nobody_else_can_enter_the_folder_of_a_local_ray(temporary: Path) -> None:
-    """Ray's own would have been 0777, with all that is below."""
+    """Ray's own is 0777, with all that is below. The one around it stays."""
     with ray_session(None):
         [folder] = temporary.iterdir()
-        assert folder.name.startswith(PREFIX)
+        assert folder == private_folder()
         assert folder.stat().st_mode & 0o777 == 0o700 and folder.stat().st_uid == os.getuid()
         ray.get(ray.remote(lambda: None).remote())
         sockets = [path for path in folder.rglob("*") if path.is_socket()]
         assert sockets and all(len(os.fsencode(path)) <= LONGEST_SOCKET for path in sockets)
         assert max(len(path.name) for path in sockets) <= len(Path(module.SOCKET).name)
         assert list(folder.rglob("raylet.out"))
-    assert list(temporary.iterdir()) == []
+    assert [*temporary.iterdir()] == [folder] and folder.stat().st_mode & 0o777 == 0o700
+    assert {path.name for path in folder.iterdir()} <= {"0.lock", TOKEN}
 
 
-def left_behind(folder: Path, mode: int = 0o700) -> Path:
-    """A folder as a killed search leaves it, whose lock went with its process."""
-    (folder / OPEN / "logs").mkdir(parents=True)
-    (folder / LOCK).touch()
-    folder.chmod(mode)
+def made_again(folder: Path) -> Path:
+    """What a process of a killed search makes after its folder was removed: as open as Ray's own."""
+    (folder / "session_2026" / "logs").mkdir(parents=True)
+    (folder / "session_2026" / "logs").chmod(0o777)
     return folder
 
 
-def test_folders_of_killed_searches_go_with_the_next_one_and_others_stay(temporary: Path) -> None:
-    dead = left_behind(temporary / f"{PREFIX}d")
-    elsewhere, opened = left_behind(temporary / "other"), left_behind(temporary / f"{PREFIX}c", 0o777)
-    unlocked, link = temporary / f"{PREFIX}a", temporary / f"{PREFIX}b"
-    unlocked.mkdir(mode=0o700)
-    link.symlink_to(elsewhere)
-    stay = {elsewhere, unlocked, link, opened}
-    if os.geteuid() == 0:  # only root can give a folder away
-        stay.add(other := left_behind(temporary / f"{PREFIX}e"))
-        os.chown(other, NOBODY, NOBODY)
+def test_what_killed_searches_left_or_make_again_is_out_of_reach_and_goes_with_the_next_one(temporary: Path) -> None:
+    private = private_folder()
+    require_private(private)
+    dead, beyond = made_again(private / "0"), made_again(private / "3")
+    (private / TOKEN).touch()
     with ray_folder() as living:
-        assert not dead.exists()
-        with pytest.raises(ConnectionError), ray_folder() as own:
-            assert {*temporary.iterdir()} == {*stay, living.parent, own.parent}
+        assert living == dead and not dead.exists() and not beyond.exists() and (private / TOKEN).exists()
+        living.mkdir()
+        with pytest.raises(ConnectionError), ray_folder() as other:
+            assert living.exists() and other == private / "1"
+            made_again(other)
             raise ConnectionError
-    assert {*temporary.iterdir()} == stay and all((folder / LOCK).exists() for folder in stay - {unlocked})
+        assert living.exists() and not other.exists()
+    made_again(living)
+    assert private.stat().st_mode & 0o777 == 0o700
+    with ray_folder() as again:
+        assert again == living and not again.exists()
+    assert [*temporary.iterdir()] == [private]
+
+
+@pytest.mark.parametrize("what", ["open", "a link", "another user's"])
+def test_a_folder_that_others_can_enter_is_refused(what: str, temporary: Path) -> None:
+    private = private_folder()
+    if what == "a link":
+        (temporary / "elsewhere").mkdir(mode=0o700)
+        private.symlink_to(temporary / "elsewhere")
+    else:
+        private.mkdir(mode=0o755 if what == "open" else 0o700)
+    if what == "another user's":
+        if os.geteuid() != 0:
+            pytest.skip("only root can give a folder away")
+        os.chown(private, NOBODY, NOBODY)
+    with pytest.raises(ConfigError, match=f"RAY_TMPDIR: {private} is not a folder that only you can enter"):
+        ray_folder().__enter__()
 
 
 def test_the_folder_is_where_the_user_wants_it_or_in_tmp_where_sockets_would_have_too_long_paths(
@@ -79,8 +109,7 @@ def test_the_folder_is_where_the_user_wants_it_or_in_tmp_where_sockets_would_hav
 ) -> None:
     for chosen, found in ((temporary / "t", temporary / "t"), (temporary / ("x" * 100), Path("/tmp"))):
         monkeypatch.setenv("RAY_TMPDIR", str(chosen))
-        with ray_folder() as folder:
-            assert folder.parent.parent == found
+        assert private_folder().parent == found
 
 
 # -- keys and the token ------------------------------------------------------------------------------------------
@@ -103,7 +132,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "home").mkdir()
-    module._token.cache_clear()
     return tmp_path / "home"
 
 
@@ -128,19 +156,24 @@ def test_no_file_that_a_search_leaves_holds_a_key(
 
 
 @pytest.mark.parametrize("before", [None, 0o644], ids=["a new one", "one that all may read"])
-def test_nobody_else_reads_the_token(before: int | None, home: Path, tmp_path: Path) -> None:
+def test_nobody_else_reads_the_token(before: int | None, home: Path, temporary: Path) -> None:
     """Ray itself would leave it 0644. A new one is in the private folder: the home may be read-only."""
-    token = home / ".ray" / "auth_token"
+    token, own = home / ".ray" / TOKEN, private_folder() / TOKEN
     if before:
         token.parent.mkdir()
         token.write_text("0" * 64)
         token.chmod(before)
-    with protected_token(tmp_path / "ray"):
-        own = Path(os.environ["RAY_AUTH_TOKEN_PATH"])
-        assert own.parent == tmp_path and own.stat().st_mode & 0o777 == 0o600
-        assert own.read_text() == "0" * 64 if before else len(own.read_text()) == 64
-    assert "RAY_AUTH_TOKEN_PATH" not in os.environ
-    assert token.stat().st_mode & 0o777 == 0o600 if before else not token.parent.exists()
+    with own_environment(local_ray=True), ray_folder():
+        assert os.environ.get(TOKEN_PATH) == (None if before else str(own))
+        require_token()
+        if before:
+            assert token.stat().st_mode & 0o777 == 0o600 and not own.exists()
+            return
+        assert own.stat().st_mode & 0o777 == 0o600 and len(own.read_text()) == 64
+        first = own.read_text()
+        require_token()
+        assert own.read_text() == first, "a search that runs has read it"
+    assert TOKEN_PATH not in os.environ and not token.parent.exists()
 
 
 OPENS = "opens the local Ray: whoever reaches this machine over the network can run code as you"
@@ -164,8 +197,7 @@ def test_a_ray_that_lets_anybody_in_is_refused_unless_it_is_wanted(
         warning, *_, error = capsys.readouterr().err.splitlines()
         assert warning == f"warning: RAY_AUTH_MODE: '{mode}' {OPENS}" and error.startswith(f"error: {home}: ")
         RayOptions(address="ray://127.0.0.1:1").require()
-        with protected_token(tmp_path / "ray"):
-            assert "RAY_AUTH_TOKEN_PATH" not in os.environ
+        assert own_token_path() is None
     for mode in ("token", "Token"):
         monkeypatch.setenv("RAY_AUTH_MODE", mode)
         RayOptions().require()

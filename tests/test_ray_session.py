@@ -91,7 +91,7 @@ def test_a_ray_of_this_machine_is_its_own_and_ends_with_the_session(
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
     monkeypatch.setenv("RAY_DEDUP_LOGS", "1")
     monkeypatch.delenv("TUNE_GLOBAL_CHECKPOINT_S", raising=False)
-    monkeypatch.setattr(module.os, "cpu_count", lambda: 3)
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
     monkeypatch.setattr(module.torch.cuda, "device_count", lambda: 2)
     with ray_session(None):
         resources = ray.cluster_resources()
@@ -129,3 +129,21 @@ def test_a_start_that_takes_too_long_is_tried_once_more(
     with pytest.raises(WorkFailed, match="twice: start again when"), ray_session(None):
         pass
     assert list(in_time) == []
+
+
+@pytest.mark.parametrize("address", [None, "127.0.0.1:1"], ids=["here", "on a cluster"])
+def test_a_session_within_a_session_is_that_one(
+    address: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As for a search's further seeds: its Ray does not stay up afterwards, as a user's own does."""
+    begun: list[object] = []
+    monkeypatch.setattr(ray, "init", lambda **options: begun.append(options))
+    monkeypatch.setattr(ray, "is_initialized", lambda: bool(begun))
+    monkeypatch.setattr(ray, "shutdown", begun.clear)
+    with ray_session(address), ray_session(address):
+        assert len(begun) == 1
+    assert not begun and "stays up" not in capsys.readouterr().err
+    begun.append("a user's own")
+    with ray_session(None):
+        assert "stays up" in capsys.readouterr().err
+    assert begun

@@ -78,7 +78,7 @@ def searched(folder: Path, prepared: dict[str, PreparedData], name: str) -> Sear
         journal.append(begun)
         search = SearchDriver(experiment, journal, 1, Artifacts(folder / name / "trials", prepared))
         resources, place = experiment.search.resources, str(folder / name)
-        run_trials(search, experiment.trials, prepared, resources, place, "session-1", concurrency=lambda: 1)
+        run_trials(search, prepared, resources, place, "session-1", concurrency=lambda: 1)
         state = replay(journal.events())
     assert state == search.state
     return state

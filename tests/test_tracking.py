@@ -17,6 +17,7 @@ from tests.support.tracking_cases import journal_of, search_event
 from trainables.core.errors import ConfigError
 from tune_cl.history.journal import CURSOR, Journal
 from tune_cl.history.tracking_uri import artifact_location, masked, resolve_tracking_uri
+from tune_cl.ray.environment import own_environment
 from tune_cl.tracking.cursor import Cursor, load
 from tune_cl.tracking.delivery import Delivery
 from tune_cl.tracking.mlflow_store import RunStore
@@ -80,9 +81,12 @@ def test_an_outage_is_said_once_and_over_when_all_is_sent_artifacts_too(
 def test_what_is_unsent_is_said_with_the_command_that_sends_it(
     writer: MlflowWriter, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Also by a writer that was stopped before it started; of a journal that was removed, there is nothing to say."""
-    finish(writer, "tune-cl resume pacing")
-    unsent = "1 events have not reached MLflow (there was no time); send them later with: tune-cl resume pacing\n"
+    """Also by a writer that no start of Ray has started; of a journal that was removed, there is nothing to say."""
+    store = Memory()
+    store.fails = {"tag_experiment"}
+    writer._delivery = Delivery(writer.journal, writer.uri, store)
+    finish(writer, "tune-cl resume pacing", timeout=0.5)
+    unsent = "2 events have not reached MLflow (TimeoutError: away); send them later with: tune-cl resume pacing\n"
     assert capfd.readouterr().err == unsent
     writer.journal.path.unlink()
     finish(writer, "tune-cl resume pacing")
@@ -195,10 +199,8 @@ def test_a_server_without_a_scheme_is_told_its_address(address: str, wrong: str,
     assert (problem.wrong, problem.right) == (wrong, right)
 
 
-def test_a_token_is_sent_without_the_end_of_its_line(writer: MlflowWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_is_sent_without_the_end_of_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a variable that was read from a file: a header may not hold it."""
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "SEKr\n")
-    monkeypatch.setattr(writer, "run", lambda: None)
-    writer.start()
-    assert os.environ["MLFLOW_TRACKING_TOKEN"] == "SEKr"
-    writer.close()
+    with own_environment():
+        assert os.environ["MLFLOW_TRACKING_TOKEN"] == "SEKr"

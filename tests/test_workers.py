@@ -169,7 +169,6 @@ def test_a_search_with_trials_of_two_processes_survives_the_loss_of_one_and_of_i
             resources = experiment.search.resources
             ray_tune.run_trials(
                 search,
-                experiment.trials,
                 shared,
                 resources,
                 str(folder),
@@ -214,7 +213,7 @@ def test_a_confirmation_trains_with_two_processes_what_one_would(
             iter([runs]), journal, resources, {}, lambda run, why: ended.append(why), state_of([]), shown.append
         )
         shared = {prepared_key(run_of()): prepared}
-        ray_tune.run_trials(trainings, 2, shared, resources, str(tmp_path / "ray"), "confirmation", lambda: 1)
+        ray_tune.run_trials(trainings, shared, resources, str(tmp_path / "ray"), "confirmation", lambda: 1)
     assert ended == [None, None]
     assert [trial.outcome for trial in shown[-1].by_number()] == ["completed", "completed"]
     confirm_run(run_of(), prepared, tmp_path / "alone", "test")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -127,16 +127,18 @@ class Confirmation:
             folder = self.lineup.search_folder
             record_reading(self.read.split_digest, reader_of(folder), verdict, folder.storage)
 
-    def train(self, journal: Journal, address: str | None, panel: PanelKind) -> None:
-        """Trains what has not been trained; starts Ray only if needed."""
+    def train(
+        self, journal: Journal, address: str | None, panel: PanelKind, track: Callable[[], None] = lambda: None
+    ) -> None:
+        """Trains what has not been trained; starts Ray only if needed. `track` starts the thread of tracking."""
         lineup = self.lineup
         command = self.request.command(lineup.search_folder, address)
         trainings = SeedTrainings(
-            lineup.search_folder, self.state, lineup.experiment, journal, address, panel, command, self.failed
+            lineup.search_folder, self.state, lineup.experiment, journal, address, panel, command, track, self.failed
         )
         noun = "trainings at most" if lineup.max_seeds or lineup.selects else "trainings"
-        most, title = len(lineup.every_run), f"confirm {self.state.name}"
-        trainings.train(self._rounds(journal), self.read.prepared, title, most, lineup.to_come(), noun)
+        title = f"confirm {self.state.name}"
+        trainings.train(self._rounds(journal), self.read.prepared, title, lineup.to_come(), noun)
 
     def _rounds(self, journal: Journal) -> Iterator[list[SeedRun]]:
         """The trainings to do: those of the selection, then all of the test at once; with looks, seed after seed until
@@ -300,8 +302,7 @@ def confirm_search(
             writer = MlflowWriter(journal, search_folder.tracking_uri)
             with ExitStack() as closing:
                 closing.callback(lambda: finish(writer, request.command(search_folder, cluster)))
-                writer.start()
-                work.train(journal, address, panel)
+                work.train(journal, address, panel, writer.start)
                 if not work.failed:
                     cluster = None  # only tracking may be left, which needs no cluster
                 verdict = work.verdict()

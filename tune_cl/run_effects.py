@@ -148,12 +148,11 @@ def measure_effects(
             writer = MlflowWriter(journal, search_folder.tracking_uri)
             with ExitStack() as closing:
                 closing.callback(lambda: finish(writer, request.command(search_folder, cluster)))
-                writer.start()
+                goes_on = request.command(search_folder, address)
                 trainings = SeedTrainings(
-                    search_folder, state, experiment, journal, address, panel, request.command(search_folder, address)
+                    search_folder, state, experiment, journal, address, panel, goes_on, writer.start
                 )
-                runs = pairs.in_order
-                trainings.train([runs], inputs.by_key, f"effects {state.name}", len(runs))
+                trainings.train([pairs.in_order], inputs.by_key, f"effects {state.name}")
                 if not trainings.failed:
                     cluster = None  # only tracking may be left, which needs no cluster
                 family = pairs.effects(trainings.failed, inputs.clusters(request.split))

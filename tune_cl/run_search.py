@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -175,10 +175,9 @@ def _session(
     writer = MlflowWriter(journal, search_folder.tracking_uri)
     cluster = address
     try:
-        writer.start()
         state = replay(journal.events())
         if inputs:
-            state = _run(experiment, search_folder, journal, inputs, address, state, panel, retry_failed)
+            state = _run(experiment, search_folder, journal, inputs, address, state, panel, retry_failed, writer.start)
         if inputs or not report_is_current(search_folder, state):  # stopped earlier, between its end and its report
             write_report(search_folder, journal)
         cluster = None  # only tracking may be left, which needs no cluster
@@ -203,20 +202,20 @@ def _run(
     before: SearchState,
     panel: PanelKind,
     retry_failed: bool,
+    track: Callable[[], None],
 ) -> SearchState:
     """Runs trials until there are no more, then closes the search.
 
-    `before`: the search as earlier sessions left it.
+    `before`: the search as earlier sessions left it; `track` starts the thread of tracking.
     """
     journal.append({"event": "session", "number": before.sessions + 1, "time": time.time()})
     artifacts = inputs.artifacts(search_folder.folder / TRIALS)
     limits = experiment.search
-    label_free = None  # computed while Ray starts, most of which it waits
     if not before.label_free:
-        label_free = ThreadPoolExecutor(1).submit(inputs.label_free, "dev")
+        label_free = inputs.label_free("dev")
+        journal.append(cast(LabelFreeEvent, {"event": "label_free", **label_free, "time": time.time()}))
     with ray_session(address, search_folder.command("resume", address)):
-        if label_free:
-            journal.append(cast(LabelFreeEvent, {"event": "label_free", **label_free.result(), "time": time.time()}))
+        track()
         trials, iterations = experiment.trials, experiment.base_run.training.max_iterations
         with panel(trials, iterations, before) as progress:
             on_cpu = experiment.base_run.on_cpu
@@ -230,7 +229,7 @@ def _run(
                 progress.say(f"note: the checkpoint {foreign} is not used: it is not below the search's folder")
             place = search_folder.below("ray"), f"session-{search.state.sessions}"
             with training_later(inputs.work_for_some, inputs.take, limits.resources) as later:
-                run_trials(search, trials, inputs.by_key, limits.resources, *place, concurrency, later)
+                run_trials(search, inputs.by_key, limits.resources, *place, concurrency, later)
         if not search.ended_by:  # a budget that is used up
             _replicate(search, search_folder, journal, inputs, address, panel)
     _close(search, artifacts)
@@ -255,7 +254,7 @@ def _replicate(
         inputs.complete(address)
     goes_on = search_folder.command("resume", address)
     trainings = SeedTrainings(search_folder, state, experiment, journal, address, panel, goes_on)
-    trainings.train([runs], inputs.by_key, f"seeds of {state.name}", len(runs))
+    trainings.train([runs], inputs.by_key, f"seeds of {state.name}")
 
 
 def _close(search: SearchDriver, artifacts: Artifacts) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -43,7 +43,8 @@ def replicates_of(state: SearchState, experiment: Experiment, search_folder: Sea
 
 @dataclass
 class SeedTrainings:
-    """`goes_on`: the command with which the user goes on; `failed`: runs that failed, and why."""
+    """`goes_on`: the command with which the user goes on; `track` starts the thread of tracking once Ray has started;
+    `failed`: runs that failed, and why."""
 
     search_folder: SearchFolder
     state: SearchState
@@ -52,6 +53,7 @@ class SeedTrainings:
     address: str | None = None
     panel: PanelKind = Panel
     goes_on: str = ""
+    track: Callable[[], None] = lambda: None
     failed: list[tuple[SeedRun, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -64,13 +66,12 @@ class SeedTrainings:
         rounds: Iterable[Sequence[SeedRun]],
         prepared: Mapping[str, AnyPrepared],
         title: str,
-        most: int,
         to_come: int | None = None,
         noun: str = "trainings",
     ) -> None:
         """Trains those of the runs that have no result, in their order, one round after the other; starts Ray only if
-        needed. `title`: what the panel calls it; `most`: how many runs the rounds may have in all; `to_come`: how many
-        trainings the panel counts, and what it calls them."""
+        needed. `title`: what the panel calls it; `to_come`: how many trainings the panel counts; `noun`: what it calls
+        them."""
         missing = (left for runs in rounds if (left := self._missing(runs)))
         first = next(missing, None)
         if first is None:
@@ -91,11 +92,12 @@ class SeedTrainings:
             panel.update,
         )
         with ray_session(self.address, self.goes_on), panel:
+            self.track()
             concurrency = Concurrency(
                 search.resources, search.max_concurrent, self.address is not None, say, base.on_cpu
             )
             storage, session = self.search_folder.below("ray"), f"trainings-{round(time.time() * 1000)}"
-            run_trials(trainings, most, prepared, search.resources, storage, session, concurrency)
+            run_trials(trainings, prepared, search.resources, storage, session, concurrency)
 
     def _missing(self, runs: Sequence[SeedRun]) -> list[SeedRun]:
         """The runs of a round without a result yet, which are numbered as they end; of the others' results, records

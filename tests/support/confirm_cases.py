@@ -123,7 +123,6 @@ class LocalTrainer:
     def run_trials(
         cls,
         trials: Trainings,
-        most: int,
         prepared: dict[str, Any],
         resources: Any,
         storage: str,

@@ -52,5 +52,5 @@ def toy_search(
         patch.setattr(ray_tune, "RankerTrainable", toy)
         search = SearchDriver(experiment, journal, places(), lambda trial, checkpoint, run: folder / trial, watch)
         resources = experiment.search.resources
-        ray_tune.run_trials(search, experiment.trials, made, resources, made["storage"], "session-1", places)
+        ray_tune.run_trials(search, made, resources, made["storage"], "session-1", places)
         return search.state

@@ -15,6 +15,7 @@ from tests.support.memory_store import Memory, Run, by_name
 from tune_cl.history.journal import FILE, Journal, read_events
 from tune_cl.history.state import SearchState
 from tune_cl.history.tracking_uri import artifact_location, resolve_tracking_uri
+from tune_cl.ray.environment import own_environment
 from tune_cl.tracking.delivery import Delivery
 from tune_cl.tracking.mlflow_store import RunStore
 from tune_cl.tracking.writer import MlflowWriter
@@ -81,7 +82,7 @@ def promised(folder: Path) -> dict[str, Run]:
 
 def caught_up(journal: Path, uri: str, timeout: float = 60.0) -> int:
     """Sends the journal as a session does, which then ends; returns what remains unsent."""
-    with Journal(journal.parent) as held:
+    with own_environment(), Journal(journal.parent) as held:
         writer = MlflowWriter(held, uri, poll=0.1)
         writer.start()
         return writer.close(timeout)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from threading import Thread
 
-import requests
 from huggingface_hub import constants
 
 PATIENCE = 4.0  # seconds for an answer; huggingface_hub itself tries six times, with pauses, for half a minute
 REMEMBERED = 60  # seconds
+ASK = """
+import sys
+import requests
+try:
+    requests.head(sys.argv[1])
+except requests.exceptions.SSLError:  # it answers; whether huggingface_hub trusts it is for that to say
+    pass
+"""
 
 
 def hub_answers() -> bool:
@@ -44,19 +52,14 @@ def hub_out_of_reach() -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def _answers(endpoint: str, minute: int) -> bool:
-    """In a thread, because looking up a name has no time limit."""
-    answers: list[int] = []
-    asking = Thread(target=_ask, args=(endpoint, answers), daemon=True)
-    asking.start()
-    asking.join(PATIENCE)
-    return bool(answers)
+    return _asked(endpoint)
 
 
-def _ask(endpoint: str, answers: list[int]) -> None:
-    """Adds the answer's status, whatever it is; nothing if there is no connection."""
+def _asked(endpoint: str) -> bool:
+    """In a process, because looking up a name has no time limit, and a thread would read variables of the environment
+    beside whatever is begun after it (see tune_cl.ray.environment)."""
+    command = [sys.executable, "-P", "-c", ASK, endpoint]
     try:
-        answers.append(requests.head(endpoint, timeout=PATIENCE).status_code)
-    except requests.exceptions.SSLError:  # it answers; whether huggingface_hub trusts it is for that to say
-        answers.append(0)
-    except (requests.RequestException, OSError):
-        return
+        return subprocess.run(command, capture_output=True, timeout=PATIENCE, check=False).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False

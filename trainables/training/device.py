@@ -56,7 +56,8 @@ def limit_process(threads: int, gpu: float, on_cpu: bool = False) -> None:
     of a GPU is a share of its memory too, CUDA's own part included. `on_cpu`: leaves reserved GPUs unused. Raises
     WorkFailed if a GPU is to be used but PyTorch sees none: the training would silently run on the CPU."""
     global _reserved
-    if not gpu:  # Ray leaves GPUs visible, and PyTorch's optimizers create a CUDA context on a GPU that they see
+    if not gpu and os.environ.get("CUDA_VISIBLE_DEVICES") != "":  # no write beside threads of a trial before
+        # Ray leaves GPUs visible, and PyTorch's optimizers create a CUDA context on a GPU that they see.
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     _reserved = gpu = 0 if on_cpu else gpu
     torch.set_num_threads(threads)

@@ -190,7 +190,7 @@ class Search:
         self, progress: bool, objective: Function | Objective | None, address: str | None, allow_open_ray: bool
     ) -> Iterator[PanelKind]:
         """Like `working`, for trainings by this function, which is kept, on the Ray at this address."""
-        with working(progress) as panel:
+        with working(progress, local_ray=address is None) as panel:
             self._objective = objective_of(objective) if objective is not None else self._objective
             RayOptions(address=address, allow_open_ray=allow_open_ray).require()
             self._result = None

@@ -15,6 +15,7 @@ import numpy as np
 from trainables.core.errors import Interrupted
 from trainables.core.prose import heard_by
 from tune_cl.process import only_errors_logged, stoppable
+from tune_cl.ray.environment import own_environment
 from tune_cl.search.progress_panel import NoPanel, Panel, PanelKind, StatusPanel
 
 MLFLOW = {"mlflow": logging.WARNING, "mlflow.store.db.utils": logging.CRITICAL}  # as tracking/mlflow_store.py sets them
@@ -22,13 +23,15 @@ LASTING = ("note:", "warning:")  # what a line of progress does not replace begi
 
 
 @contextmanager
-def working(progress: bool) -> Iterator[PanelKind]:
+def working(progress: bool, local_ray: bool = False) -> Iterator[PanelKind]:
     """Lets an interrupt stop the work in order, and what is said reach the user: stderr, in a notebook one line that
-    changes, or nobody without `progress`. Yields how a running search is shown, by the same rules."""
+    changes, or nobody without `progress`. Yields how a running search is shown, by the same rules. `local_ray`: whether
+    the work may start a Ray here."""
     notebook = in_notebook()
     with ExitStack() as stack:
         stack.enter_context(stoppable((signal.SIGINT,)))
         stack.enter_context(left_as_found())
+        stack.enter_context(own_environment(local_ray))
         if not progress:
             stack.enter_context(heard_by(lambda text: None))
         elif notebook:

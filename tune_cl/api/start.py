@@ -67,7 +67,7 @@ def run(
     every, sources = _sources(space, data, name, str(storage))
     searches = []
     for one, source in sources.items():
-        with working(progress) as panel:
+        with working(progress, local_ray=address is None) as panel:
             if every:
                 say(f"search {one}")
             options = replace(asked, data=as_source(source))

@@ -15,7 +15,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -28,6 +28,7 @@ from trainables.core.files import read_text, write_text
 from trainables.core.prose import say
 from tune_cl.history.events import Event
 from tune_cl.history.journal import CURSOR, FILE, LOCK, Journal, in_use
+from tune_cl.process import repeated
 
 LEASE, STATES = "driver.json", ".mirrored.json"
 SYNC_SECONDS = 5.0
@@ -37,23 +38,6 @@ CLOSING_SECONDS = 60.0  # for which the last changes are tried to be sent
 OF_STORAGE_ONLY = {"ray", "ranker", "state.tar", LEASE}  # checkpoints of trials and confirmations: not copied here
 OF_COPY_ONLY = {FILE, LOCK, CURSOR}  # the journal goes by itself, the cursor is this machine's
 log = logging.getLogger(__name__)
-
-
-def repeated(work: Callable[[], object], every: float) -> Callable[[], None]:
-    """Does the work every so many seconds, in a thread; returns what ends that."""
-    ended = threading.Event()
-
-    def run() -> None:
-        while not ended.wait(every):
-            work()
-
-    def end() -> None:
-        ended.set()
-        thread.join()
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    return end
 
 
 @dataclass

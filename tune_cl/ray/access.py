@@ -14,65 +14,81 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
+from itertools import count
 from pathlib import Path
+from typing import IO
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import say
 from tune_cl.command_options import Options, option
-from tune_cl.process import environment
 from tune_cl.ray.address import require_cluster
 
-AUTH_MODE = "RAY_AUTH_MODE"
+AUTH_MODE, TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH"
 PREFIX = "tune_ray_"  # not that of cluster.local.yaml's folder, whose processes are ended by its name
-OPEN = "r"  # the part that Ray opens to everybody
-LOCK = "lock"
+TOKEN = "auth_token"
 LONGEST_SOCKET = 107  # bytes in the path of a Unix socket
-SOCKET = f"/{PREFIX}12345678/{OPEN}/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
+SOCKET = "/00/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
+
+
+def private_folder() -> Path:
+    """The folder of this user's local Rays, below the one for temporary files, or below /tmp if the paths of Ray's
+    sockets would be too long there."""
+    temporary = os.path.abspath(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir())
+    name = f"{PREFIX}{os.getuid()}"
+    fits = len(os.fsencode(f"{temporary}/{name}{SOCKET}")) <= LONGEST_SOCKET
+    return Path(temporary if fits else "/tmp", name)
+
+
+def require_private(folder: Path) -> None:
+    """Makes the private folder, which stays: the processes of a search that was killed may write there for some seconds
+    more. Raises ConfigError if others can enter what has its name."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        wrong = f"{folder} is not a folder that only you can enter"
+        raise ConfigError(Problem("RAY_TMPDIR", wrong, "remove it, or another folder in this variable"))
 
 
 @contextmanager
 def ray_folder() -> Iterator[Path]:
-    """Yields a new folder for Ray, removed at the end; first removes those of searches that were killed. A search locks
-    its folder while it runs."""
-    parent = _parent()
-    _clear(parent)
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))  # 0700
-    with (folder / "new").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        (folder / "new").rename(folder / LOCK)  # so that nobody sees a lock that is not taken yet
+    """Yields a path for Ray's own folder, removed at the end; first removes those of searches that were killed. A
+    search locks its folder's number while it runs."""
+    private = private_folder()
+    require_private(private)
+    _clear(private)
+    folders = (private / str(number) for number in count())
+    folder, lock = next((folder, lock) for folder in folders if (lock := _locked(folder)))
+    with lock:
         try:
-            yield folder / OPEN
+            yield folder
         finally:
             _remove(folder)
 
 
-def _parent() -> Path:
-    """Where temporary files go, or /tmp if the paths of Ray's sockets would be too long there."""
-    ray_tmpdir = os.environ.get("RAY_TMPDIR")
-    if ray_tmpdir:
-        os.makedirs(ray_tmpdir, exist_ok=True)
-    parent = os.path.abspath(ray_tmpdir or tempfile.gettempdir())
-    return Path(parent if len(os.fsencode(parent + SOCKET)) <= LONGEST_SOCKET else "/tmp")
-
-
-def _clear(parent: Path) -> None:
-    """Removes our folders that no living process has locked."""
-    for folder in parent.glob(f"{PREFIX}*"):
-        with suppress(FileNotFoundError, BlockingIOError):  # removed by another search meanwhile, or in use
-            status = folder.lstat()
-            if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077:
-                with (folder / LOCK).open("r+") as lock:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    _remove(folder)
+def _clear(private: Path) -> None:
+    """Removes the folders whose numbers no living process has locked."""
+    for folder in private.iterdir():
+        if folder.is_dir() and (lock := _locked(folder)):
+            with lock:
+                _remove(folder)
 
 
 def _remove(folder: Path) -> None:
-    """Removes a folder, the lock last: what a process of Ray that ends late still writes is left for the next search to
-    remove."""
-    shutil.rmtree(folder / OPEN, ignore_errors=True)
-    if not (folder / OPEN).exists():
-        shutil.rmtree(folder)
+    """Removes a folder, or what can be: what a process of Ray that ends late still writes goes with the next search."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _locked(folder: Path) -> IO[str] | None:
+    """The lock of a folder's number, held until it is closed; None if another process holds it."""
+    lock = folder.with_suffix(".lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        return None
+    return lock
 
 
 def is_open() -> bool:
@@ -99,28 +115,34 @@ class RayOptions(Options):
             say(f"warning: {AUTH_MODE}: {wrong}")
 
 
-@cache
-def _token() -> str:
-    """The token of this process's local Rays, all alike: that of the home, if there is one, which Ray
-    itself wrote for all to read."""
-    token = Path.home() / ".ray" / "auth_token"
+def own_token_path() -> Path | None:
+    """The file in the private folder with the token of local Rays; None if Ray finds another one: in the environment,
+    or in the home."""
+    if is_open() or os.environ.get("RAY_AUTH_TOKEN") or os.environ.get(TOKEN_PATH) or _home_token():
+        return None
+    return private_folder() / TOKEN
+
+
+def _home_token() -> Path | None:
+    """The token's file in the home, which Ray itself wrote for all to read, if it is the user's."""
+    token = Path.home() / ".ray" / TOKEN
     with suppress(PermissionError):
-        if token.exists() and token.stat().st_uid == os.getuid():
+        return token if token.exists() and token.stat().st_uid == os.getuid() else None
+
+
+def require_token() -> None:
+    """Sees to it that nobody else can read the token of a local Ray: makes the file that `own_token_path` names, if
+    that is where Ray will look. Ray itself would write one to the home, which may be read-only, for all to read."""
+    own = private_folder() / TOKEN
+    if os.environ.get(TOKEN_PATH) != str(own):
+        if home := _home_token():
             with suppress(OSError):  # a home that is read-only
-                token.chmod(0o600)
-            return token.read_text().strip()
-    return secrets.token_hex(32)
-
-
-@contextmanager
-def protected_token(folder: Path) -> Iterator[None]:
-    """Meanwhile a local Ray finds its token in a file of its private folder. Ray itself would write one to the home,
-    which may be read-only, for all to read."""
-    if is_open() or os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH"):
-        yield
+                home.chmod(0o600)
         return
-    path = folder.parent / "auth_token"
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(_token())
-    with environment({"RAY_AUTH_TOKEN_PATH": str(path)}):
-        yield
+    if not own.exists():
+        with tempfile.NamedTemporaryFile("w", dir=own.parent) as new:  # 0600
+            new.write(secrets.token_hex(32))
+            new.flush()
+            with suppress(FileExistsError):  # of another search that starts
+                os.link(new.name, own)
+    own.touch()  # no cleaner of old files takes it away while Ray runs

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -19,8 +18,9 @@ from trainables.core.errors import ConfigError, Problem, WorkFailed
 from trainables.core.machine import usable_cpus
 from trainables.core.plugins import Sent, sent
 from trainables.core.prose import phase, say
-from tune_cl.process import NOT_IN_TIME, environment, load, only_errors_logged, stop_if_asked
-from tune_cl.ray.access import protected_token, ray_folder
+from tune_cl.process import NOT_IN_TIME, load, only_errors_logged, standstill, stop_if_asked
+from tune_cl.ray.access import ray_folder, require_token
+from tune_cl.ray.environment import own_environment
 from tune_cl.ray.nodes import require_plugins_on_nodes
 from tune_cl.ray.watch import Watch, watching
 from tune_cl.ray.workarounds import (
@@ -33,16 +33,6 @@ from tune_cl.ray.workarounds import (
 )
 
 SLOW = "timed out during startup"  # in what Ray says where its start takes too long
-QUIET = {
-    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # no CSV, JSON and TensorBoard files: the journal has everything
-    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # so that Ctrl-C reaches us
-    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
-    "TUNE_GLOBAL_CHECKPOINT_S": "inf",  # first and last snapshot only: Ray's grow with the search and are never read
-    "TUNE_ONLY_STORE_CHECKPOINT_SCORE_ATTRIBUTE": "1",  # no copy of a result beside each checkpoint
-    "RAY_AIR_NEW_OUTPUT": "0",
-    "RAY_DEDUP_LOGS": "0",
-    "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # no traceback of a trial that nobody waits for
-}
 NO_IDLE_WORKERS = {  # Ray starts a Python process for each CPU beforehand, which no actor of ours gets
     "enable_worker_prestart": False,
     "prestart_worker_first_driver": False,
@@ -96,31 +86,49 @@ def use_present_ray(address: str | None) -> None:
     say("note: the trials run on the Ray of this process, which stays up afterwards")
 
 
+_open = False  # whether a session is open
+
+
+@contextmanager
+def _opened() -> Iterator[None]:
+    global _open
+    _open = True
+    try:
+        yield
+    finally:
+        _open = False
+
+
 @contextmanager
 def ray_session(address: str | None, goes_on: str = "") -> Iterator[None]:
     """Connects to a cluster, which keeps running afterwards, or starts and ends a local Ray. One that
-    the user has started in this process is used and left running. Its processes load the
-    plug-ins of this one; raises WorkFailed naming a node that cannot. `goes_on`: the command with which the user goes
-    on if a local Ray loses one of its processes."""
+    the user has started in this process is used and left running. Within another session: that one. Its processes load
+    the plug-ins of this one; raises WorkFailed naming a node that cannot. `goes_on`: the command with which the user
+    goes on if a local Ray loses one of its processes. Threads of ours start within it (tune_cl.ray.environment)."""
+    global _open
     stop_if_asked()
+    if _open:
+        yield
+        return
     with ExitStack() as local:
-        local.enter_context(environment({key: value for key, value in QUIET.items() if key not in os.environ}))
+        local.enter_context(own_environment(local_ray=address is None))
         local.enter_context(only_errors_logged("ray", "ray.tune"))
         if ray.is_initialized():
             use_present_ray(address)
-            yield
+            with _opened():
+                yield
             return
         options: dict[str, Any] = {}
         if not address:
             folder = local.enter_context(ray_folder())
             local.callback(reread_token)
-            local.enter_context(protected_token(folder))
+            require_token()
             reread_token()
             options = local_options(folder)
             local.enter_context(fewer_processes())
         doing = "connecting to Ray" if address else "starting Ray"
         watch = local.enter_context(watching(goes_on))
-        with phase(doing), deferred_signals() as pending, own_process_groups(watch.add):
+        with phase(doing), standstill(), deferred_signals() as pending, own_process_groups(watch.add):
             _start(
                 watch,
                 address=address or "local",  # without an address Ray would join any cluster that runs on this machine
@@ -135,7 +143,8 @@ def ray_session(address: str | None, goes_on: str = "") -> Iterator[None]:
                 signal.raise_signal(number)
             if sent():
                 require_plugins_on_nodes()
-            yield
+            with _opened():
+                yield
         finally:
             watch.forget()
             with restored_sigterm(), no_garbage_collection():

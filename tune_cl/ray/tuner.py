@@ -27,7 +27,7 @@ from trainables.training.factory import AnyPrepared
 from tune_cl.experiment.search_keys import Resources
 from tune_cl.history.search_folder import SearchFolder, own_checkpoint
 from tune_cl.history.state import SearchState
-from tune_cl.process import environment, stop_if_asked
+from tune_cl.process import stop_if_asked
 from tune_cl.ray.again import Again
 from tune_cl.ray.later import MOST_HELD, Later
 from tune_cl.ray.workarounds import (
@@ -365,7 +365,6 @@ def _broken_off(trial: Any, fault: BaseException) -> WorkFailed:
 
 def run_trials(
     trials: Trials,
-    most: int,
     prepared: Mapping[str, AnyPrepared],
     resources: Resources,
     storage: str,
@@ -375,7 +374,7 @@ def run_trials(
 ) -> None:
     """Runs trials until there are no more, or raises what stopped it.
 
-    `most`: how many there can be; `storage`: folder or S3 address for Ray's checkpoints, below `name`; `concurrency`:
+    `storage`: folder or S3 address for Ray's checkpoints, below `name`; `concurrency`:
     gives the number of trials that may run, or wait for a node, now; `later`: what is trained for some of them
     meanwhile.
     """
@@ -386,13 +385,12 @@ def run_trials(
         group = Group(resources.workers, resources.cpu, resources.gpu, resources.threads)
         options, reserved = {"group": group, "cleaner": new_cleaner()}, NOTHING
         shared = {key: ray.put(one) for key, one in prepared.items()}
-    pending = {"TUNE_MAX_PENDING_TRIALS_PG": str(most)}  # `concurrency` is the limit, not Ray's guess
     withhold_aws_keys()
     given = tune.with_parameters(RankerTrainable, prepared=shared, **options)
     trainable = tune.with_resources(given, reserved)
     broken: list[Exception] = []
     again = Again()
-    with background_deletion() as deletions, own_retries(), environment(pending), ExitStack() as ending:
+    with background_deletion() as deletions, own_retries(), ExitStack() as ending:
         rungs = _Rungs.of(trials, broken)
         recorder = _Recorder.beside(rungs, storage, deletions, again)
         ending.callback(recorder.tell_of_saves, ())

@@ -63,7 +63,6 @@ def tracked(search_folder: SearchFolder, output: Path, text: str | bytes) -> Non
         with search_folder.open(watch=0) as journal:
             journal.append(artifact_event(_in_folder(search_folder, output, text)))
             writer = MlflowWriter(journal, search_folder.tracking_uri)
-            writer.start()
             finish(writer, search_folder.command("resume"), TRACKING_SECONDS)
     except ConfigError as error:
         say(f"not logged to MLflow: {error.problems[0].wrong}")

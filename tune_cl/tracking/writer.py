@@ -26,17 +26,7 @@ log = logging.getLogger(__name__)
 
 POLL = 1.0  # seconds between looks at the journal
 LONGEST_WAIT = 30.0  # seconds between attempts while MLflow is out of reach
-DEFAULTS = {
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # MLflow's blind retries create runs twice; the writer looks first
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # with each run that ends, and with the password if it has one
-}
-
-
-# MLflow's own variables
-TOKEN = "MLFLOW_TRACKING_TOKEN"
-WATCHES = "MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING"
+WATCHES = "MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING"  # MLflow's own variable
 
 
 def watches_machine() -> bool:
@@ -47,9 +37,9 @@ def watches_machine() -> bool:
 class MlflowWriter(threading.Thread):
     """Sends a journal to the tracking address `uri`, from where the last writer stopped.
 
-    The journal's lock keeps a second writer out, so close the writer before the journal. While it runs, the DEFAULTS
-    for MLflow are set in the environment, unless the user has set them. Importing MLflow and creating a fresh database
-    take seconds and happen in this thread.
+    The journal's lock keeps a second writer out, so close the writer before the journal. Importing MLflow and creating
+    a fresh database take seconds and happen in this thread. It starts once Ray has (tune_cl.ray.environment says
+    why); where no Ray was needed, as it is closed.
     """
 
     def __init__(self, journal: Journal, uri: str, poll: float = POLL):
@@ -63,7 +53,6 @@ class MlflowWriter(threading.Thread):
         self._closing = threading.Event()
         self._deadline = float("inf")
         self._failures = 0
-        self._set: list[str] = []
         self._machine: SystemMetricsMonitor | None = None
 
     @property
@@ -81,10 +70,6 @@ class MlflowWriter(threading.Thread):
     def start(self) -> None:
         if watches_machine() and find_spec("psutil") is None:
             say(f"note: {WATCHES}: system metrics need psutil, which is not installed; pip install psutil")
-        self._set = [key for key in DEFAULTS if key not in os.environ]
-        os.environ.update({key: DEFAULTS[key] for key in self._set})
-        if token := os.environ.get(TOKEN):
-            os.environ[TOKEN] = token.strip()  # of the end of a line, which no header may hold
         super().start()
 
     def run(self) -> None:
@@ -102,10 +87,9 @@ class MlflowWriter(threading.Thread):
         self.journal.settle()
         self._deadline = time.monotonic() + timeout
         self._closing.set()
-        if self.ident is not None:  # None if an exception came before the start
-            self.join(timeout)
-        for key in self._set:
-            os.environ.pop(key, None)
+        if self.ident is None:
+            self.start()
+        self.join(timeout)
         return self.pending()
 
     def pending(self) -> int:

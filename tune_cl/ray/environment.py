@@ -1,0 +1,49 @@
+"""The environment variables that we set, all at the start of a call.
+
+Before glibc 2.41, a process may end with SIGSEGV if one thread writes a variable while another one reads any, as
+Arrow, OpenSSL and name lookups do. So no variable is written while a thread of ours runs. Ray writes some, too, as it
+starts: threads of ours begin after that, or stand still meanwhile
+(`tune_cl.process.standstill`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tune_cl.process import environment
+from tune_cl.ray.access import TOKEN_PATH, own_token_path
+
+RAY = {
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # no CSV, JSON and TensorBoard files: the journal has everything
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # so that Ctrl-C reaches us
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
+    "TUNE_GLOBAL_CHECKPOINT_S": "inf",  # first and last snapshot only: Ray's grow with the search and are never read
+    "TUNE_ONLY_STORE_CHECKPOINT_SCORE_ATTRIBUTE": "1",  # no copy of a result beside each checkpoint
+    "TUNE_MAX_PENDING_TRIALS_PG": "1000000",  # our own limit of trials at a time holds, not Ray's guess
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_DEDUP_LOGS": "0",
+    "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # no traceback of a trial that nobody waits for
+}
+MLFLOW = {
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # MLflow's blind retries create runs twice; the writer looks first
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # with each run that ends, and with the password if it has one
+}
+MLFLOW_TOKEN = "MLFLOW_TRACKING_TOKEN"
+
+
+@contextmanager
+def own_environment(local_ray: bool = False) -> Iterator[None]:
+    """Sets our variables, but none that the user has set, and removes them at the end. Within another one, nothing.
+    `local_ray`: whether the work may start a Ray here, which finds its token by one of them."""
+    values = RAY | MLFLOW
+    if local_ray and (token := own_token_path()):
+        values |= {TOKEN_PATH: str(token)}
+    values = {name: value for name, value in values.items() if name not in os.environ}
+    if given := os.environ.get(MLFLOW_TOKEN):
+        values[MLFLOW_TOKEN] = given.strip()  # of the end of a line, which no header may hold
+    with environment(values):
+        yield
