@@ -18,8 +18,8 @@ import yaml
 
 from trainables.config.keys import TrainingRun
 from trainables.core.files import read_text, write_text
-from trainables.data import HUB
 from trainables.data.columns import RankingData
+from trainables.data.forms import HUB
 from trainables.rankers import ranker_settings
 from trainables.rankers.hub import file_of
 from trainables.rankers.settings import TINY

@@ -20,12 +20,12 @@ from trainables.data.columns import RankingData, Task
 from trainables.data.combine import with_splits, with_training_share
 from trainables.data.data_cache import cached_data
 from trainables.data.files import ARCHIVES, TABLES, ending_of, not_read
-from trainables.data.forms import READERS, reader_for
+from trainables.data.forms import HUB, IR_DATASETS, READERS, reader_for
 from trainables.data.labels import with_training_labels
 from trainables.data.settings import DataConfig
 
 _FORMAT = 6  # raise it when a form or the store would give other columns for the same files
-DOCSTRINGS, IR_DATASETS, HUB = "docstrings", "ir_datasets:", "hf:"
+DOCSTRINGS = "docstrings"
 _FORMS = f"a folder (tune-cl list data), {DOCSTRINGS}, {IR_DATASETS}NAME or {HUB}NAME"
 
 DATA_FORMS: Registry[str] = Registry(

@@ -104,6 +104,7 @@ READERS = Registry[Form](
         "Wang et al. 2017",
     ),
 )
+HUB, IR_DATASETS = "hf:", "ir_datasets:"  # what the names of data elsewhere begin with
 FILE_NAME = re.compile(r"[\w{},./-]+\.(?:{[a-z,]+}|[a-z]+)")  # in the summary of a form
 
 

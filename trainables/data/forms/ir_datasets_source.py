@@ -19,12 +19,12 @@ from trainables.core.errors import DataError, Problem, WorkFailed
 from trainables.core.prose import counted, say
 from trainables.data.cells import usable_id
 from trainables.data.columns import MAX_GRADE, SPLITS
+from trainables.data.forms import IR_DATASETS
 from trainables.data.rows import located
 from trainables.data.tables import Reading, Tables
 
-PREFIX = "ir_datasets:"
 PART = 1 << 16  # rows that are Python's objects at once
-FORM = f"{PREFIX}NAME or {PREFIX}NAME?train=PART&dev=PART&test=PART"
+FORM = f"{IR_DATASETS}NAME or {IR_DATASETS}NAME?train=PART&dev=PART&test=PART"
 LOCATION = "data.source"
 _USUAL = {"train": ("train",), "dev": ("dev", "validation", "valid", "val"), "test": ("test",)}
 
@@ -44,7 +44,7 @@ def parse_source(source: str) -> DatasetNames:
     judged; if none is, NAME itself is the test split. Raises DataError for another form; whether the datasets can be
     used, `read_source` tells.
     """
-    name, mark, query = source.removeprefix(PREFIX).partition("?")
+    name, mark, query = source.removeprefix(IR_DATASETS).partition("?")
     name = name.strip("/")
     if not name:
         raise DataError(Problem(LOCATION, f"'{source}' names no dataset", FORM))
@@ -136,7 +136,7 @@ def _documents(dataset: Any, name: str, reading: Reading) -> Iterator[pd.DataFra
             numbers = np.arange(count + 1, count + 1 + len(frame))
             with_text = (frame["text"] != "").to_numpy()
             count, kept = count + len(frame), kept + int(with_text.sum())
-            yield located(frame, Path(f"{PREFIX}{name}"), numbers)[with_text]
+            yield located(frame, Path(f"{IR_DATASETS}{name}"), numbers)[with_text]
     if not kept:
         raise DataError(Problem(LOCATION, "no documents with text", "use a collection with texts"))
     if kept < count:
