@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from yaml import safe_load
 
 import tune_cl
 from trainables.data import DataConfig, load_data
@@ -52,6 +53,14 @@ def digest(values: Any) -> str:
     return sha256(json.dumps(content).encode()).hexdigest()[:12]
 
 
+def tried(work: Callable[..., Any], *arguments: Any, **more: Any) -> Any:
+    """What it gives, or its error: the numbers beside it are still compared."""
+    try:
+        return work(*arguments, **more)
+    except Exception as error:  # noqa: BLE001  (whatever the code under test raises)
+        return {"failed": f"{type(error).__name__}: {error}"[:300]}
+
+
 # -- readers -------------------------------------------------------------------------------------------------------
 
 OPTIONS: dict[str, tuple[str, Facts]] = {  # further readings: folder, and keys of data.*
@@ -71,9 +80,10 @@ OPTIONS: dict[str, tuple[str, Facts]] = {  # further readings: folder, and keys 
 
 @part
 def readers(data: Path) -> Facts:
-    found = {name: read(data / name) for name in data_sets(data)}
-    found |= {name: read(data / folder, **keys) for name, (folder, keys) in OPTIONS.items()}
-    return found | {name: read(folder) for name, folder in forms(Path("forms")).items()}
+    sources = {name: (data / name, {}) for name in data_sets(data)}
+    sources |= {name: (data / folder, keys) for name, (folder, keys) in OPTIONS.items()}
+    sources |= {name: (folder, {}) for name, folder in forms(Path("forms")).items()}
+    return {name: tried(read, source, **keys) for name, (source, keys) in sources.items()}
 
 
 def data_sets(data: Path) -> list[str]:
@@ -140,6 +150,295 @@ def read_split(data: Any, name: str) -> Facts:
     }
 
 
+# -- difficulties and curricula ------------------------------------------------------------------------------------
+
+QUICK = "training.max_iterations=2 training.batches_per_iteration=4 training.batch_size=8 training.max_length=32"
+TEACHER = "curriculum.teacher.seed=111 curriculum.teacher.max_iterations=2"
+WORDS = "random context_words response_words"
+TAUGHT = "model_margin model_loss el2n confidence variability"
+RANKED = "turns semantic_std bm25_std reciprocal_rank normalized_score kde"
+SCORED = (  # data, scorings, curriculum.reference
+    ("docstrings", f"{WORDS} {RANKED} model_loss", "paper"),
+    ("trec/cacm", f"{WORDS} {RANKED} {TAUGHT} crossfit_loss", "paper"),
+    ("trec/cacm", RANKED, "code"),
+    ("pairs/sick", f"{WORDS} {TAUGHT}", "paper"),
+)
+PACINGS = "step linear root geometric quadratic cubic competence baby_steps one_pass"
+
+
+def keys(words: str) -> Facts:
+    """KEY=VALUE as a mapping; a value is YAML, as in --set."""
+    return {key: safe_load(value) for key, _, value in (word.partition("=") for word in words.split())}
+
+
+@part
+def difficulties(data: Path) -> Facts:
+    """Of each training instance by each scoring; also what the built-in data holds, and curricula in a loop."""
+    found: Facts = {"docstrings": read("docstrings")}
+    for name, scorings, reference in SCORED:
+        source = name if name == "docstrings" else data / name
+        overrides = keys(f"{QUICK} {TEACHER} ranker.name=knrm curriculum.reference={reference} data.train_share=0.5")
+        for scoring in scorings.split():
+            found[f"{name} {scoring} {reference}"] = tried(difficulty, source, scoring, overrides)
+    easy = [n * 37 % 101 for n in range(101)]
+    for pacing in PACINGS.split():
+        more: Facts = {"n": 2, "delta": 0.3, "T": 0.7, "weighting": "difficulty", "m": 4, "anti": pacing == "root"}
+        cl = tune_cl.Curriculum(easy, total_steps=40, pacing=pacing, seed=3, **more)
+        shares = [[cl.share(step), len(cl.available(step)), *cl.weights([0, 5], step // 8)] for step in range(0, 40, 3)]
+        batches = [list(map(int, batch)) for batch in cl.batch_sampler(8)]
+        found[f"loop {pacing}"] = {"shares": shares, "batches": digest(batches)}
+    return found
+
+
+def difficulty(source: Path | str, scoring: str, overrides: Facts) -> list[Any]:
+    values = tune_cl.difficulty(source, scoring, overrides=overrides)
+    return [len(values), values.mean(), digest(values)]
+
+
+# -- trainings -----------------------------------------------------------------------------------------------------
+
+PACED = "curriculum.pacing=linear curriculum.scoring=response_words curriculum.T=0.8"
+WEIGHTED = "curriculum.weighting=normalized_score curriculum.m=2"
+HARD = "training.hard_negatives=first_stage"
+LISTS = "training.negatives=3"
+FAMILIES = {  # names, and the line of each
+    "knrm conv_knrm drmm_tks match_pyramid bidaf_t embedding embedding_mlp bert bi_encoder": "{0}: trec/cacm {0}",
+    f"{PACINGS} adaptive": f"pacing {{0}}: trec/cacm knrm {PACED} curriculum.n=3 curriculum.pacing={{0}}",
+    "difficulty self_paced_linear self_paced_mixture reciprocal_rank normalized_score kde": (
+        "weighting {0}: trec/cacm knrm curriculum.m=2 curriculum.weighting={0}"
+    ),
+    "pointwise mse pairwise hinge cross_entropy": (
+        "loss {0}: trec/mediqa knrm evaluation.relevance_level=2 training.loss={0}"
+    ),
+    "softmax ranknet listnet lambdaloss": (f"loss {{0}}: trec/mediqa knrm {LISTS} {WEIGHTED} training.loss={{0}}"),
+    "margin_mse distill_kl cl_drd": (f"loss {{0}}: trec/mediqa knrm {LISTS} {WEIGHTED} {TEACHER} training.loss={{0}}"),
+    "swap random hard": "noise {0}: trec/cacm knrm data.label_noise.share=0.5 data.label_noise.kind={0}",
+    "label_extremes relevant_count feature_ndcg": (
+        "subset {0}: ltr/mq2008 lambdamart curriculum.subset={0} curriculum.switch=8"
+    ),
+}
+TRAININGS = f"""
+first stage: trec/cacm conv_knrm ranker.add_first_stage=true ranker.train_vectors=true
+bert classification: trec/cacm bert ranker.head=classification training.loss=pointwise {PACED} {WEIGHTED}
+bert passages: trec/cacm bert ranker.passages=average ranker.document_length=60
+bert lora: trec/cacm bert ranker.lora.rank=2 ranker.head_lr=0.01 training.warmup=0.3
+bert of classes: pairs/sick bert data.train_share=0.05
+decoder: trec/cacm decoder ranker.model=small-decoder training.max_length=300 data.top_k=3
+bi_encoder in batch: trec/cacm bi_encoder training.loss=softmax training.in_batch_negatives=true
+bi_encoder retrieval: trec/cacm bi_encoder evaluation.retrieve=20 ranker.similarity=dot {PACED}
+lambdamart: ltr/mq2008 lambdamart metric=ndcg@10
+lambdamart mse: ltr/lightgbm-lambdarank lambdamart curriculum.objective_switch=mse curriculum.switch=8
+lambdamart noise: ltr/mq2008 lambdamart data.label_noise.share=0.5 ranker.bagging_fraction=0.5
+hinge of classes: pairs/sick embedding_mlp training.loss=hinge {PACED}
+cross_entropy of classes: pairs/sick match_pyramid data.train_share=0.1
+anti: trec/cacm knrm {PACED} {WEIGHTED} curriculum.anti=true curriculum.final_share=0.7
+self-paced: trec/cacm knrm curriculum.pacing=linear curriculum.scoring=self_paced
+teacher: trec/cacm knrm {TEACHER} {PACED} curriculum.scoring=model_loss curriculum.teacher.ranker=embedding_mlp
+objective switch: trec/cacm knrm curriculum.objective_switch=mse curriculum.switch_at=0.5
+all negatives: trec/cacm knrm {PACED} training.negatives=all
+hard negatives: trec/cacm knrm {HARD} training.negative_ranks=[2,9]
+teacher's negatives: trec/cacm knrm training.hard_negatives=teacher {TEACHER}
+negatives ranks: trec/cacm knrm {HARD} {PACED} curriculum.negatives.schedule=ranks
+negatives sources: trec/cacm knrm training.hard_negatives=teacher {TEACHER} curriculum.negatives.schedule=sources
+negatives groups: trec/cacm knrm {LISTS} {TEACHER} training.loss=cl_drd curriculum.negatives.schedule=groups
+micro-batches: trec/cacm conv_knrm training.micro_batch=3 training.clip=0.1 training.weight_decay=0.1
+pretrained: trec/cacm knrm training.pretrain_data=DATA/trec/mediqa training.pretrain_iterations=2
+other metric: answers/wikiqa knrm metric=mrr@10 training.patience=1 seed=5 data.train_share=0.3
+conversation: conversation/dailydialogpp knrm data.train_share=0.05 {PACED} curriculum.scoring=turns
+"""
+
+
+@part
+def trainings(data: Path) -> Facts:
+    """Values on dev after each iteration, and of all metrics on test."""
+    save_decoder(Path("small-decoder"))
+    families = [line.format(name) for names, line in FAMILIES.items() for name in names.split()]
+    found: Facts = {}
+    for line in [*families, *TRAININGS.replace("DATA", str(data)).strip().splitlines()]:
+        name, _, words = line.partition(": ")
+        source, ranker, *given = words.split()
+        overrides = keys(" ".join([QUICK, *given]))
+        found[name] = tried(train, data / source, ranker, overrides, Path("trainings", name))
+    return found
+
+
+def train(source: Path, ranker: str, overrides: Facts, output: Path) -> Facts:
+    trained = tune_cl.train(data=source, ranker=ranker, overrides=overrides, output=output, test=True)
+    return {"dev": trained.dev, "best": trained.best_iteration, "test": dict(trained.test or {})}
+
+
+def save_decoder(folder: Path) -> None:
+    """A small Qwen3 with random weights."""
+    import torch
+    from tokenizers import Tokenizer, models, trainers
+    from transformers import Qwen2Tokenizer, Qwen3Config, Qwen3ForCausalLM
+
+    words = Tokenizer(models.BPE())
+    words.pre_tokenizer = Qwen2Tokenizer(vocab={}, merges=[]).backend_tokenizer.pre_tokenizer
+    letters = sorted({chr(n) for n in (*range(33, 127), *range(161, 324))})
+    trainer = trainers.BpeTrainer(vocab_size=400, initial_alphabet=letters, show_progress=False)
+    words.train_from_iterator(["yes", "no", "<|im_start|> <|im_end|>\n", "which machine sorts"] * 50, trainer)
+    model = json.loads(words.to_str())["model"]
+    merges: Any = [tuple(pair) for pair in model["merges"]]
+    tokenizer = Qwen2Tokenizer(vocab=model["vocab"], merges=merges)
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    more = {"head_dim": 8, "intermediate_size": 64, "max_position_embeddings": 600, "tie_word_embeddings": True}
+    Qwen3ForCausalLM(Qwen3Config(vocab_size=len(tokenizer), **sizes, **more)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+# -- searches, a verdict and effects -------------------------------------------------------------------------------
+
+SPACE = safe_load("""
+data: docstrings
+ranker: knrm
+metric: map
+curriculum:
+  pacing: {choice: [none, linear, root, step]}
+  scoring:
+    choice: [context_words, response_words, turns, random]
+    when: {curriculum.pacing: [linear, root, step]}
+  n: {choice: [2, 5], when: {curriculum.pacing: root}}
+  delta: {uniform: [0.2, 0.6]}
+  T: {choice: [0.3, 0.6]}
+  weighting: {choice: [none, normalized_score]}
+  m: {choice: [2, 4], when: {curriculum.weighting: normalized_score}}
+training:
+  loss: {choice: [pairwise, hinge]}
+  lr: {loguniform: [2.0e-3, 2.0e-2]}
+  batch_size: 16
+  max_length: 32
+  batches_per_iteration: 8
+  max_iterations: 4
+baseline: {curriculum.pacing: none, curriculum.weighting: none}
+search: {searcher: tpe, startup_trials: 2, trials: 8, scheduler: asha, reduction_factor: 2, grace: 1, max_concurrent: 1}
+""")
+IMAGINED = safe_load("""
+curriculum:
+  pacing: {choice: [linear, root]}
+  n: {choice: [2, 5], when: {curriculum.pacing: root}}
+  delta: {choice: [0.2, 0.4, 0.6]}
+  T: {choice: [0.3, 0.6]}
+parameters: {rate: {choice: [0, 0.25, 0.5, 0.75]}}
+training: {max_iterations: 8}
+search: {trials: 12, startup_trials: 4, max_concurrent: 1, reduction_factor: 2, grace: none}
+metric: map
+""")
+SEARCHES = {
+    "random": "search.searcher=random search.trials=4",
+    "grid": "search.searcher=grid search.scheduler=asha search.trials=8",
+    "tpe": "search.searcher=tpe search.scheduler=model",
+}
+
+
+def imagined(config: Any, trial: Any) -> None:
+    """Values of a training that never took place: they rise, with an optimum at a rate of .7."""
+    level = 1 - (config["parameters"]["rate"] - 0.7) ** 2 + 0.1 * config["curriculum"].get("delta", 0)
+    cl = trial.curriculum(range(50), total_steps=8)
+    for iteration in range(trial.iteration, 8):
+        Path("state").mkdir(exist_ok=True)
+        share = cl.share(iteration) * (1 - 0.5 ** (iteration + 1))
+        trial.report({"map": {f"q{n}": level * share + n / 50 for n in range(10)}}, checkpoint="state")
+
+
+@part
+def search(data: Path) -> Facts:
+    """One with one worker, its verdict and its effects."""
+    made: Any = tune_cl.run(SPACE, name="real", storage=Path("searches").resolve())
+    found: Facts = {"trials": points(made)}
+    found["verdict"] = verdict_numbers(made.confirm(seeds=3))
+    return found | {"effects": effect_numbers(made.effects(seeds=2, split="test"))}
+
+
+@part
+def samplers(data: Path) -> Facts:
+    """Samplers and schedulers on an imagined training."""
+    found: Facts = {}
+    for name, asked in SEARCHES.items():
+        given = {"storage": Path("searches").resolve(), "overrides": keys(asked)}
+        made: Any = tune_cl.run(IMAGINED, objective=imagined, name=name, **given)
+        found[name] = points(made)
+    return found
+
+
+def points(made: Any) -> Facts:
+    """Of each trial its arm, point and result, and its curves without times."""
+    curves = made.curves.drop(columns=["seconds", "samples_per_second"], errors="ignore")
+    found: Facts = {}
+    for row in made.trials.to_dict("records"):
+        name = row["trial_id"]
+        kept = {key: row[key] for key in ("arm", "twin", "dev", "best_iteration", "iterations")}
+        kept["point"] = {
+            key: value for key, value in row.items() if "." in key and value is not None and value == value
+        }
+        kept["curves"] = curves[curves.trial_id == name].drop(columns="trial_id").to_dict("list")
+        found[name] = kept
+    return found
+
+
+def verdict_numbers(verdict: Any) -> Facts:
+    """Under the names of the verdict's class, whatever the names were when the numbers were stored."""
+    table = verdict.table.rename(columns={"configuration": "label"})
+    by_query = verdict.per_query.rename(columns={"configuration": "label"})
+    trial = dict(zip(table.label, table.trial_id, strict=True))
+    values = {
+        f"{trial[label]} seed {seed}": [rows.value.mean(), digest(rows.sort_values("query_id").value.tolist())]
+        for (label, seed), rows in by_query.groupby(["label", "seed"])
+    }
+    tests = {
+        " ".join(sorted(one.roles)): [
+            one.trial_id,
+            one.mean,
+            one.sd,
+            one.difference,
+            one.p,
+            *of(one, "ci95_new", "ci95"),
+        ]
+        for one in verdict.opponents
+    }
+    selection = {one.trial_id: [*one.devs, one.chosen] for one in verdict.selection}
+    plain = {key: getattr(verdict, key) for key in ("verdict", "seeds", "queries", "clusters", "detectable")}
+    return {**plain, "values": values, "tests": tests, "selection": selection}
+
+
+def effect_numbers(effects: Any) -> Facts:
+    """Likewise."""
+    found = of(effects, "effects") if hasattr(effects, "effects") else effects
+    best = of(found, "shrunken_best", "best")
+    by_value = {f"{one.key}={one.value}": [one.effect, *one.ci95, one.pairs] for one in found.by_value}
+    plain = {key: getattr(found, key) for key in ("pairs", "mean", "sd_true", "sd_true_ci95", "sd_seeds")}
+    best_numbers = best and [best.trial_id, best.gain]
+    return {**plain, "ci95": of(found, "mean_ci95", "ci95"), "by_value": by_value, "best": best_numbers}
+
+
+def of(result: Any, *names: str) -> Any:
+    """The value under the first name that the result has."""
+    return next(getattr(result, name) for name in names if hasattr(result, name))
+
+
+# -- rankings without training -------------------------------------------------------------------------------------
+
+
+@part
+def baselines(data: Path) -> Facts:
+    """Grids on dev, and what the best point gives on test; measures and tests of runs."""
+    found: Facts = {}
+    cacm, mediqa = data / "trec/cacm", data / "trec/mediqa"
+    for name, source in (("bm25", cacm), ("sdm", cacm), ("embedding", cacm), ("bm25", mediqa)):
+        for split in ("dev", "test"):
+            ranked = tune_cl.baseline(source, name, split=split, tune=True)
+            found[f"{name} {source.name} {split}"] = {"params": dict(ranked.params), "metrics": dict(ranked.metrics)}
+    bm25 = tune_cl.baseline(cacm, "bm25", output="bm25.run")
+    found["bm25 as it is"] = dict(bm25.metrics)
+    metrics = ["map", "mrr@10", "p@1", "rprec", "ndcg@10", "R@20", "AP(rel=1)"]
+    for run in tune_cl.evaluate(cacm / "qrels.test.txt", [cacm / "run.test.txt", "bm25.run"], metrics=metrics).runs:
+        tests = {key: [one.difference, one.p, *one.ci95] for key, one in (run.vs_first or {}).items()}
+        found[f"evaluate {Path(run.run).name}"] = {"metrics": dict(run.metrics), "vs_first": tests}
+    return found
+
+
 # -- storing and comparing -----------------------------------------------------------------------------------------
 
 
@@ -170,22 +469,23 @@ def compute(name: str, data: Path, folder: Path) -> Facts:
 
 
 def flat(facts: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """The values of nested dictionaries and lists by their paths."""
+    """The values of nested dictionaries and lists by their paths, as JSON: NaN is equal to NaN."""
     if isinstance(facts, dict | list) and facts:
         for key, value in facts.items() if isinstance(facts, dict) else enumerate(facts):
             yield from flat(value, f"{path}/{key}")
     else:
-        yield path, facts
+        yield path, json.dumps(facts)
 
 
 def compare(name: str, stored: Facts, found: Facts) -> bool:
     """Prints how a part differs; returns whether it is the same. What is not stored, such as a new data set, does not
     count."""
     before, now = dict(flat(stored, name)), dict(flat(found, name))
-    differing = [path for path, value in before.items() if path not in now or now[path] != value]
+    failed = [path for path in now if path.endswith("/failed")]
+    differing = failed + [path for path, value in before.items() if now.get(path) != value]
     print(f"{name}: {len(before)} values, {len(differing)} differ")
     for path in differing[:SHOWN]:
-        print(f"  {path}: {before[path]}, now {now.get(path, 'nothing')}")
+        print(f"  {path}: {before.get(path, 'nothing')}, now {now.get(path, 'nothing')}")
     if len(differing) > SHOWN:
         print(f"  and {len(differing) - SHOWN} more")
     return not differing
@@ -200,23 +500,31 @@ def main() -> int:
     options = parser.parse_args()
     data = options.data.resolve()
     if options.action == "part":
-        Path(f"{options.folder}.json").write_text(json.dumps(PARTS[options.folder](data)))
+        found = json.dumps(PARTS[options.folder](data), default=lambda value: value.tolist())
+        Path(f"{options.folder}.json").write_text(found)
         return 0
-    folder, here, same = Path(options.folder), machine(), True
+    here, same = machine(), True
     with tempfile.TemporaryDirectory() as temporary:
         for name in options.only.split(","):
-            file = folder / f"{name}.json"
+            file = Path(options.folder, f"{name}.json")
             stored = json.loads(file.read_text()) if options.action == "compare" else {"machine": {}}
-            other = [key for key, value in stored["machine"].items() if here.get(key) != value]
-            if other and name not in ON_EVERY_MACHINE:
-                print(f"{name}: not comparable, other {', '.join(other)}")
+            others = [key for key, value in stored["machine"].items() if here.get(key) != value]
+            if others and name not in ON_EVERY_MACHINE:
+                print(f"{name}: not comparable: stored with another {', '.join(others)}")
                 continue
             found = compute(name, data, Path(temporary))
             if options.action == "compare":
                 same &= compare(name, stored["facts"], found)
             else:
-                file.write_text(json.dumps({"machine": here, "facts": found}, indent=0) + "\n")
+                write(file, here, found)
     return 0 if same else 1
+
+
+def write(file: Path, here: dict[str, str], found: Facts) -> None:
+    """A line for each row of a part, so that a diff shows which have changed."""
+    rows = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in found.items()]
+    inner = ",\n".join(rows)
+    file.write_text(f'{{"machine": {json.dumps(here)}, "facts": {{\n{inner}\n}}}}\n')
 
 
 if __name__ == "__main__":
