@@ -407,10 +407,15 @@ def effect_numbers(effects: Any) -> Facts:
     """Likewise."""
     found = of(effects, "effects") if hasattr(effects, "effects") else effects
     best = of(found, "shrunken_best", "best")
-    by_value = {f"{one.key}={one.value}": [one.effect, *one.ci95, one.pairs] for one in found.by_value}
+    by_value = {f"{one.key}={shown(one.value)}": [one.effect, *one.ci95, one.pairs] for one in found.by_value}
     plain = {key: getattr(found, key) for key in ("pairs", "mean", "sd_true", "sd_true_ci95", "sd_seeds")}
     best_numbers = best and [best.trial_id, best.gain]
     return {**plain, "ci95": of(found, "mean_ci95", "ci95"), "by_value": by_value, "best": best_numbers}
+
+
+def shown(value: Any) -> str:
+    """2 is 2.0."""
+    return f"{value:g}" if isinstance(value, int | float) else str(value)
 
 
 def of(result: Any, *names: str) -> Any:
@@ -469,12 +474,12 @@ def compute(name: str, data: Path, folder: Path) -> Facts:
 
 
 def flat(facts: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """The values of nested dictionaries and lists by their paths, as JSON: NaN is equal to NaN."""
+    """The values of nested dictionaries and lists by their paths."""
     if isinstance(facts, dict | list) and facts:
         for key, value in facts.items() if isinstance(facts, dict) else enumerate(facts):
             yield from flat(value, f"{path}/{key}")
     else:
-        yield path, json.dumps(facts)
+        yield path, None if facts != facts else facts  # NaN, which equals nothing
 
 
 def compare(name: str, stored: Facts, found: Facts) -> bool:
