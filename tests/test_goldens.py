@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.goldens import OPTIONS, flat, forms, read
+from benchmarks.goldens import OPTIONS, compare, flat, forms, read
 
 STORED = json.loads((Path(__file__).parent / "goldens" / "readers.json").read_text())["facts"]
 RETRIEVED = {"trec/nfcorpus", "cacm by bm25", "cacm in bigrams", "form pairs without negatives"}  # by Lucene: slow
@@ -34,3 +34,17 @@ def test_a_data_set_is_read_as_stored(shared: Path, name: str) -> None:
 def test_retrieved_candidates_are_as_stored(tmp_path: Path, shared: Path, name: str) -> None:
     folder, keys = OPTIONS.get(name, (name, {}))
     is_as_stored(name, read(forms(tmp_path).get(name, shared / folder), **keys))
+
+
+@pytest.mark.parametrize(
+    ("now", "same"),
+    [
+        ({"a": [1, 0.3], "b": None}, True),
+        ({"a": [1.0, 0.3], "b": float("nan"), "new": 5}, True),
+        ({"a": [1, 0.1 + 0.2], "b": None}, False),
+        ({"a": [1], "b": None}, False),
+        ({"a": {"failed": "DataError"}, "b": None}, False),
+    ],
+)
+def test_a_last_digit_counts_and_what_is_new_does_not(now: dict[str, object], same: bool) -> None:
+    assert compare("part", {"a": [1, 0.3], "b": None}, now) == same
