@@ -82,7 +82,7 @@ def _listed(
 def _documents(tables: Tables, reading: Reading, workspace: Path) -> Documents:
     ids, texts = TextWriter(workspace, "document_ids"), TextWriter(workspace, "documents")
     has_texts = tables.features is None
-    lines, empty, file, count = [], [], "", 0
+    lines, empty, file, count = [], [], "the documents", 0
     parts: Iterable[pd.DataFrame] = [tables.docs] if isinstance(tables.docs, pd.DataFrame) else tables.docs
     for part in parts:
         frame = reading.ids(part, "docno")

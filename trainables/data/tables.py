@@ -202,12 +202,6 @@ class Reading:
                                  "use an id without")  # fmt: skip
         return frame
 
-    def with_text(self, frame: pd.DataFrame, noun: str, name: str) -> pd.DataFrame:
-        """The rows with a text; a few others are left out. `name`: the column by which a row is known."""
-        empty = frame["text"].isna().to_numpy() | flags(pc.equal(pc.utf8_trim_whitespace(arrow(frame["text"])), ""))
-        return self.leave_out(frame, ~empty, noun, "without text", f"'{{{name}}}' has an empty text",
-                              "give a text or leave the row out")  # fmt: skip
-
     # -- files -------------------------------------------------------------------------------------------------------
 
     def table(

@@ -235,8 +235,8 @@ def _add_split(
 
 def _by_texts(frame: pd.DataFrame, tables: Tables, split: str, reading: Reading) -> pd.DataFrame:
     """Scores whose queries and documents are named by their texts."""
-    queries, docs = tables.queries[split], tables.docs
-    assert isinstance(docs, pd.DataFrame)
+    queries: pd.DataFrame = tables.queries[split]
+    docs: Any = tables.docs  # one table, of distinct texts
     for column, known, what in (("qid", queries, "query"), ("docno", docs, "document")):
         rows = rows_of(frame[column].map(one_line).astype("str"), known["text"])
         frame = reading.require(frame, rows >= 0, f"no {what} '{{{column}}}' in the pairs",
