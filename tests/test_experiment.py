@@ -12,7 +12,7 @@ import pytest
 
 from search_spaces import SPACES
 from tests.support.builders import tiny_data
-from tests.support.data_folders import trec_files, write_folder
+from tests.support.data_folders import conversation_files, trec_files, write_folder
 from tests.support.space_files import OPEN, Write, problems, write
 from tests.support.terminal import result
 from trainables.config.keys import TrainingRun
@@ -465,3 +465,13 @@ def test_opened_paths_and_conditions_on_paths_are_found_from_any_folder(
     assert whole.baseline["training.pretrain_data"] == whole.search.points[0]["training.pretrain_data"] == trec
     assert "training.lr" in conditional.space.sample(generator(0, "condition", 0))
     assert from_yaml(whole.to_yaml()) == whole and from_yaml(conditional.to_yaml()) == conditional
+
+
+@pytest.mark.parametrize(("files", "has_turns"), [(trec_files(), False), (conversation_files(), True)])
+def test_turns_are_not_searched_on_queries_of_single_texts(
+    files: dict[str, str], has_turns: bool, tmp_path: Path
+) -> None:
+    experiment = load_experiment("quickstart", data=write_folder(tmp_path / "data", files))
+    options = experiment.space.parameters["curriculum.scoring"].values()
+    assert ("turns" in options) == has_turns and len(options) == 3 + has_turns
+    assert any("curriculum.scoring: turns is left out" in note for note in experiment.notes) != has_turns

@@ -125,6 +125,14 @@ def task_of(source: str) -> Task:
     return "ranking"
 
 
+def may_have_turns(source: str) -> bool:
+    """Whether queries of the data in `data.source` may have several utterances, by its form alone."""
+    if (name := _elsewhere(source)) is None:
+        with suppress(DataError):
+            return READERS[reader_for(Path(source).expanduser())].turns
+    return name == DOCSTRINGS
+
+
 def form_of(source: str) -> str:
     """The name in DATA_FORMS of what `load_data` reads. Raises DataError where it does."""
     return _elsewhere(source) or reader_for(Path(source).expanduser())

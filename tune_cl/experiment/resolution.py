@@ -13,7 +13,7 @@ from trainables.config.objective import OBJECTIVE, PARAMETERS, objective_fields
 from trainables.config.task_fit import class_values
 from trainables.core.errors import ConfigError, Problem, gathering
 from trainables.core.validation import accepts_list, key_problem, near_key, shown, unknown_key, validate_value
-from trainables.data import DOCSTRINGS, task_of
+from trainables.data import DOCSTRINGS, may_have_turns, task_of
 from trainables.rankers import RANKERS
 from tune_cl.experiment.search_keys import SEARCH_KEYS
 from tune_cl.space.parameters import BESIDE, KINDS, Choice, Leaf, parse_leaf
@@ -119,6 +119,7 @@ def resolve(file: Written, line: Written, objective: str | None, problems: list[
     checked = check_entries(entries, problems)
     if objective is None:
         checked = suited_to_task(entries, checked)
+        checked = suited_to_turns(entries, checked)
     checked = with_conditions(entries, checked, problems)
     off = baseline_values(entries, file.baseline, line.baseline, problems)
     notes = [f"{key} is left out: {why}" for key, why in checked.left_out.items()] + rate_notes(entries, checked)
@@ -305,6 +306,19 @@ def suited_to_task(entries: Entries, checked: Checked) -> Checked:
         if key not in checked.leaves:
             checked = replace(checked, fixed={key: fitting[0]} | checked.fixed)
     return checked
+
+
+def suited_to_turns(entries: Entries, checked: Checked) -> Checked:
+    """For data that the command line names, whose queries are single texts: without the scoring `turns`, for which all
+    of them are equally hard, where the space has others to choose from."""
+    key, leaf = "curriculum.scoring", checked.leaves.get("curriculum.scoring")
+    if not isinstance(leaf, Choice) or leaf.has_prior or "turns" not in leaf.options or len(leaf.options) == 1:
+        return checked
+    if "data.source" not in entries.line or may_have_turns(checked.fixed.get("data.source", DOCSTRINGS)):
+        return checked
+    fewer = replace(leaf, options=tuple(option for option in leaf.options if option != "turns"))
+    why = {f"{key}: turns": "each query of the data is a single text"}
+    return replace(checked, leaves=checked.leaves | {key: fewer}, left_out=checked.left_out | why)
 
 
 def with_conditions(entries: Entries, checked: Checked, problems: list[Problem]) -> Checked:

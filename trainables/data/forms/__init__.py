@@ -25,12 +25,14 @@ class Form:
     read     (folder, reading) -> tables
     task     what there is to learn from such data
     loosely  as `files`, for files of other names, where no form fits a folder
+    turns    whether a query may have several utterances
     """
 
     files: Callable[[Path], list[Path]]
     read: Callable[[Path, Reading], Tables]
     task: Task = "ranking"
     loosely: Callable[[Path], list[Path]] | None = None
+    turns: bool = False
 
     def files_of(self, folder: Path) -> list[Path]:
         """The files that are read, by their names or else loosely."""
@@ -124,7 +126,7 @@ def reader(
                 return []
             return [path for pattern in files for path in split_files(folder, pattern).values()]
 
-        return Form(files_of, part, task)
+        return Form(files_of, part, task, turns=True)
 
     return READERS.decorator(name, summary, source, value)
 

@@ -91,4 +91,4 @@ def _parts(texts: pd.Series, reverse: bool = False) -> tuple[pd.Series, pd.Serie
     return before, behind
 
 
-FORM = Form(files, read)
+FORM = Form(files, read, turns=True)
