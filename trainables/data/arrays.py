@@ -30,13 +30,14 @@ def ranking_data(name: str, tables: Tables, reading: Reading, workspace: Path) -
     reading.finish()  # unknown ids would only repeat these problems
     if tables.classes or tables.features is not None:
         return _listed(name, tables, documents, queries, reading)
+    _look_up_documents(tables, queries, documents)
     splits = {split: _judgments(split, tables, documents, queries[split], reading) for split in queries}
     reading.finish()
     names = pd.concat([frame["qid"] for frame in queries.values()])
     if repeated := len(names) - names.nunique():
         reading.notes.append(f"{repeated:,} query ids stand in more than one split")
     reading.notes += tables.notes
-    return assembled(name, documents, splits, tables.ids_given, reading)
+    return assembled(name, documents, splits, reading)
 
 
 def _listed(
@@ -163,6 +164,20 @@ def text_column(texts: pd.Series) -> TextColumn:
 # -- judgments and runs ------------------------------------------------------------------------------------------------
 
 
+def _look_up_documents(tables: Tables, queries: dict[str, pd.DataFrame], documents: Documents) -> None:
+    """Adds to each table of judgments and candidates the `row` of its documents, -1 for none, and to queries that may
+    be documents their own; all at once, for looking up takes a table of all ids."""
+    places = [(frames, split, "docno") for frames in (tables.qrels, tables.runs, tables.pools, tables.scores)
+              for split in frames]  # fmt: skip
+    places += [(queries, split, "qid") for split in queries if tables.ids_given]
+    columns = [arrow(frames[split][column]) for frames, split, column in places]
+    chunks = [chunk for column in columns for chunk in column.chunks]
+    found = pc.index_in(pa.chunked_array(chunks, pa.large_string()), documents.names)
+    rows = pc.fill_null(found, MISSING).to_numpy()
+    for (frames, split, _), end in zip(places, np.cumsum(list(map(len, columns))).tolist(), strict=True):
+        frames[split] = frames[split].assign(row=rows[end - len(frames[split]) : end])
+
+
 def _judgments(split: str, tables: Tables, documents: Documents, queries: pd.DataFrame, reading: Reading) -> SplitRows:
     match = _Match(arrow(queries["qid"]).combine_chunks(), documents, reading, _file_of(queries))
     run, others = tables.runs.get(split), {}
@@ -171,7 +186,7 @@ def _judgments(split: str, tables: Tables, documents: Documents, queries: pd.Dat
     for name, frames in (("run", tables.runs), ("pool", tables.pools), ("teacher", tables.scores)):
         if (frame := frames.get(split)) is not None:
             if tables.partial:
-                frame = frame[rows_of(frame["docno"], documents.names) >= 0]
+                frame = frame[frame["row"] >= 0]
             others[name] = match.rated(frame.assign(score=0.0) if name == "pool" else frame, "score")
     if run is not None:
         require_order(run, reading)
@@ -197,14 +212,15 @@ class _Match:
         """One row per query and document. Few may name an unknown query, and are left out, or a document outside the
         collection: these are left out, or stay up to the share `kept`."""
         rows, reading = len(frame), self.reading
-        query = self._rows(frame, "qid", self.queries, "query", self.file)
+        query = self._rows(frame, "qid", rows_of(frame["qid"], self.queries), self.queries, "query", self.file)
         if query is None:
             return Rated.of([])
         frame = reading.leave_out(
             frame, query >= 0, "row", "of an unknown query", "unknown query '{qid}'",
             "add it to the split's queries or drop the row", few=FEW, share=SHARE, rows=rows, each="qid")  # fmt: skip
         query = query[query >= 0]
-        document = self._rows(frame, "docno", self.documents.names, "document", Path(self.documents.file).name)
+        found, file = frame["row"].to_numpy(np.int64), Path(self.documents.file).name
+        document = self._rows(frame, "docno", found, self.documents.names, "document", file)
         if document is None:
             return Rated.of([])
         absent = document < 0
@@ -230,9 +246,11 @@ class _Match:
             query, document, frame = query[first.index], document[first.index], first
         return Rated(query, document, frame[value].to_numpy(np.float64))
 
-    def _rows(self, frame: pd.DataFrame, column: str, known: pa.Array, noun: str, file: str) -> np.ndarray | None:
-        """The row of each id, -1 for none; None, and a problem, where no id is known."""
-        rows = rows_of(frame[column], known)
+    def _rows(
+        self, frame: pd.DataFrame, column: str, rows: np.ndarray, known: pa.Array, noun: str, file: str
+    ) -> np.ndarray | None:
+        """The row of each id among the `known` ones, -1 for none; None, and a problem, where no id is known. `rows`:
+        of those that are spelled as there."""
         lost = np.flatnonzero(rows < 0)
         if not len(lost):
             return rows
@@ -241,6 +259,7 @@ class _Match:
         counts = pc.value_counts(plain)
         single = counts.field("values").filter(pc.equal(counts.field("counts"), 1))
         meant = pc.if_else(pc.is_in(alike(names), single), alike(names), None)
+        rows = rows.copy()
         rows[lost] = pc.fill_null(pc.index_in(meant, plain.combine_chunks(), skip_nulls=True), MISSING).to_numpy()
         spelled = lost[rows[lost] >= 0]
         if len(spelled):

@@ -17,7 +17,6 @@ from trainables.data.bm25 import Statistics, streamed_scores
 from trainables.data.candidates import retrieve, with_positives
 from trainables.data.columns import ONE_DOMAIN, RankingData, Rated, Split, TextColumn, ranks
 from trainables.data.combine import some_queries
-from trainables.data.rows import rows_of
 from trainables.data.settings import DataConfig
 from trainables.data.tables import Reading
 from trainables.data.words import Cut, cut_of, index_words, look_up, normalised, words
@@ -83,16 +82,16 @@ class SplitRows:
 Splits = Mapping[str, SplitRows]
 
 
-def assembled(name: str, documents: Documents, splits: Splits, ids_given: bool, reading: Reading) -> RankingData:
-    """RankingData without a digest of the files. `ids_given`: whether a query with a document's id may be it. Raises
-    DataError if a split cannot be used, WorkFailed if retrieval fails."""
+def assembled(name: str, documents: Documents, splits: Splits, reading: Reading) -> RankingData:
+    """RankingData without a digest of the files. Raises DataError if a split cannot be used, WorkFailed if retrieval
+    fails."""
     config, notes = reading.config, reading.notes
     sources, cut = candidate_sources(splits, config), config.words
     if cut == "auto":
         cut = cut_of(text for split in splits.values() for text in split.texts())
     own_rows = {}
     for split, rows in splits.items():
-        own_rows[split] = own_documents(documents, rows, ids_given and config.identical_ids == "drop")
+        own_rows[split] = own_documents(documents, rows, config)
         own_rows[split], answers = _without_answers(own_rows[split], rows.qrels)
         notes += _note(split, answers, "query", "whose own document is judged relevant, and so stays a candidate")
     has_own = any((rows != MISSING).any() for rows in own_rows.values())
@@ -100,7 +99,7 @@ def assembled(name: str, documents: Documents, splits: Splits, ids_given: bool, 
     notes += [*_source_notes(sources, config), *_strangers_note(documents, splits, cut)]
     whole, kept, dropped, start = {}, {}, 0, 0
     for split, rows in splits.items():
-        if not ids_given:
+        if "row" not in rows.queries:
             notes += _ungraded_note(split, rows.qrels)  # qrels may hold relevant ones alone
         rows, count = _without_own(rows, own_rows[split])
         dropped += count
@@ -174,12 +173,13 @@ def _by_judgments(splits: Sequence[SplitRows]) -> str:
     return "qrels" if judged and rejected >= NEARLY_ALL * judged else "bm25"
 
 
-def own_documents(documents: Documents, split: SplitRows, possible: bool) -> np.ndarray:
+def own_documents(documents: Documents, split: SplitRows, config: DataConfig) -> np.ndarray:
     """For each query the document that is the query itself, as in ArguAna and Quora, MISSING without one, int64 [Q]. It
-    has the same id and, where ids are numbers, which may be equal by chance, the query's text."""
-    if not possible:
+    has the same id (in the `row` of queries, where ids are the data's own) and, where ids are numbers, which may be
+    equal by chance, the query's text."""
+    if "row" not in split.queries or config.identical_ids == "keep":
         return np.full(len(split), MISSING, np.int64)
-    rows = rows_of(split.queries["qid"], documents.names)
+    rows = split.queries["row"].to_numpy(np.int64).copy()
     for query in np.flatnonzero(rows != MISSING).tolist():
         name, text = split.queries["qid"].iloc[query], split.queries["text"].iloc[query]
         if name.isdigit() and normalised(text) not in normalised(documents.texts[int(rows[query])]):

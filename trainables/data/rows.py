@@ -82,8 +82,9 @@ def as_numbers(series: pd.Series) -> np.ndarray:
     texts = pc.replace_substring_regex(texts, r"^\+", "") if flags(pc.starts_with(texts, "+")).any() else texts
     try:
         values = pc.cast(texts, pa.float64())
-        if not flags(pc.is_finite(values)).all():
+        if not np.isfinite(values.to_numpy()).all():
             raise pa.ArrowInvalid
+        return values.to_numpy()
     except pa.ArrowInvalid:
         values = pc.cast(pc.if_else(pc.match_substring_regex(texts, NUMBER), texts, None), pa.float64())
     return pc.fill_null(values, np.nan).to_numpy()

@@ -179,9 +179,10 @@ class Reading:
     def numbers(self, frame: pd.DataFrame, column: str, most: float = FLOAT32_END) -> pd.DataFrame:
         """The rows whose `column` is a number, finite as a float32, now float64."""
         values = as_numbers(frame[column])
+        good = np.abs(values) < most
         right = "write a finite number in the range of float32"
-        good = self.require(frame, np.abs(values) < most, f"{column} '{{{column}}}'", right)
-        return good.assign(**{column: values[np.abs(values) < most]})
+        rows = self.require(frame, good, f"{column} '{{{column}}}'", right)
+        return rows.assign(**{column: values if good.all() else values[good]})
 
     def grades(
         self, frame: pd.DataFrame, column: str = "label", least: float = 0, most: int = MAX_GRADE
