@@ -472,6 +472,6 @@ def test_turns_are_not_searched_on_queries_of_single_texts(
     files: dict[str, str], has_turns: bool, tmp_path: Path
 ) -> None:
     experiment = load_experiment("quickstart", data=write_folder(tmp_path / "data", files))
-    options = experiment.space.parameters["curriculum.scoring"].values()
+    options = experiment.space.leaves["curriculum.scoring"].values()
     assert ("turns" in options) == has_turns and len(options) == 3 + has_turns
     assert any("curriculum.scoring: turns is left out" in note for note in experiment.notes) != has_turns
