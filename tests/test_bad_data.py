@@ -1,6 +1,6 @@
 """Data that cannot be used: each problem is one line that names its file and line, and nothing is written.
 
-What goes wrong alike in every form (no rows, bytes that are not UTF-8, broken gzip, HTML) is in test_data_readers.py.
+What goes wrong alike in every form (no rows, bytes that are not UTF-8, broken gzip, HTML) is in test_data_forms.py.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
-"""What is special to a form of data: groups, grades, splits, classes, notes, rows that come twice."""
+"""Forms of data: each has its reader, its meaning and its notes, and what is special to it: groups, grades, splits,
+classes, rows that come twice. Rows that are wrong are in test_bad_data.py, all arrays in test_goldens.py."""
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ import numpy as np
 import pytest
 
 from tests.support.data_folders import (
+    BINARY_FORMS,
     FORMS,
     SICK_WHOLE,
     assert_equal,
@@ -26,22 +30,65 @@ from tests.support.data_folders import (
     squad_files,
     trec_files,
     triple_files,
-    wikiqa_files,
+    triple_rows,
     write_folder,
 )
 from tests.support.loading import candidates, load, problems
 from trainables.core.errors import DataError
-from trainables.data.columns import RankingData, require_texts_to_rank
+from trainables.data.columns import SPLITS, RankingData, require_texts_to_rank
 from trainables.data.combine import one_split, some_queries
+from trainables.data.forms import READERS, reader_for
 from trainables.data.forms.letor import MAX_FEATURE
 from trainables.data.forms.squad import sentence_bounds
+from tune_cl.testing import check_reader
 from tune_cl.testing.readers import check_data
 
-Files = Mapping[str, str | bytes]
+# By form: its reader, the queries of train, dev and test, the documents, and of each training query the documents by
+# rank with their grades.
+RUN = "train-a d4:-1 d2:0 d3:0 | train-b d4:-1 d2:1 d3:0"  # of equal scores the higher id is first, as in trec_eval
+JUDGED = "train-a d1:1 d3:0 d2:0 | train-b d2:1 d3:0 d1:0"
+TRIPLES = "train-1 d1:1 d3:0 d4:0 d2:0 | train-2 d4:1 d2:0 d1:0"
+PAIRS = "1 s1:2 | 3 s2:1"
+HELD = "0 s1:0 | 1 s1:1 | 2 s1:0 | 3 s2:1 | 5 s1:1 | 6 s1:0 | 7 s1:1 | 8 s1:0"  # the same split in every version
+MEANING = {
+    "trec": ("trec", "2 2 2", 4, RUN),
+    "trec without runs": ("trec", "2 2 2", 4, JUDGED),
+    "beir": ("beir", "2 2 2", 4, RUN),
+    "beir without runs": ("beir", "2 2 2", 4, JUDGED),
+    "triples": ("pairs", "2 2 2", 4, TRIPLES),
+    "triples as CSV": ("pairs", "2 2 2", 4, TRIPLES),
+    "triples as TSV": ("pairs", "2 2 2", 4, TRIPLES),
+    "triples as Parquet": ("pairs", "2 2 2", 4, TRIPLES),
+    "datasets": ("datasets", "2 2 2", 4, TRIPLES),
+    "labelled pairs": ("pairs", "2 2 2", 4, TRIPLES),
+    "labelled pairs as TSV": ("pairs", "2 2 2", 4, TRIPLES),
+    "wikiqa": ("wikiqa", "2 2 2", 9, "trainQ1 trainS1:1 trainS2:0 | trainQ2 trainS2:1 trainS3:0"),
+    "conversation": ("conversation", "2 2 2", 4, "train-1 d2:0 d1:1 | train-2 d4:0 d3:1 d2:0"),
+    "letor": ("letor", "2 2 2", 9, "1 1:cat1:2 1:2:0 | 2 2:dog1:1"),
+    "insurance_qa 1": ("insurance_qa", "2 1 1", 4, "train-1 2:0 1:1 4:0 3:0 | train-2 4:1 3:0 2:1 1:0"),
+    "insurance_qa 2": ("insurance_qa", "1 1 1", 4, "train-1 2:1 1:1 3:0"),
+    "squad": ("squad", "1 1", 6, "train-1 train-1-1-3:0 train-1-1-2:1 train-1-1-1:0"),
+    "sick": ("sick", "3 3 3", 2, "1 s1:2 | 2 s1:1 | 3 s2:0"),
+    "snli": ("snli", "2 2 2", 2, PAIRS),
+    "snli as a table": ("snli", "2 2 2", 2, PAIRS),
+    "quora": ("quora", "2 2 2", 2, "0 s1:1 | 1 s2:0"),
+    "quora as published": ("quora", "8 1 1", 2, HELD),
+}
+ONE_A_READER = {reader: form for form, (reader, *_) in reversed(MEANING.items())}
+SPLITS_OF = {form: SPLITS[: len(sizes.split())] for form, (_, sizes, *_) in MEANING.items()}
 
 
-def of(folder: Path, files: Files, **keys: object) -> RankingData:
+def of(folder: Path, files: Mapping[str, str | bytes], **keys: object) -> RankingData:
     return load(write_folder(folder, files), **keys)
+
+
+def meaning(data: RankingData) -> tuple[str, int, str]:
+    """Queries of each split, documents, and the candidates of training, as MEANING has them."""
+    train = [
+        " ".join([data.query_ids[row], *(f"{name}:{grade}" for name, grade, _ in candidates(data, "train", row))])
+        for row in range(len(data.splits["train"]))
+    ]
+    return " ".join(str(len(split)) for split in data.splits.values()), len(data.documents), " | ".join(train)
 
 
 def queries(data: RankingData) -> dict[str, list[str]]:
@@ -49,13 +96,81 @@ def queries(data: RankingData) -> dict[str, list[str]]:
     return {name: [data.query_ids[int(row)] for row in split.query] for name, split in data.splits.items()}
 
 
+def documents(data: RankingData, split: str, query: int) -> set[str]:
+    return {name for name, *_ in candidates(data, split, query)}
+
+
 def noted(data: RankingData, *words: str) -> bool:
     """Whether one note holds all the words."""
     return any(all(word in note for word in words) for note in data.notes)
 
 
-def documents(data: RankingData, split: str, query: int) -> set[str]:
-    return {name for name, *_ in candidates(data, split, query)}
+def test_every_reader_has_a_form() -> None:
+    assert MEANING.keys() == (FORMS | BINARY_FORMS).keys() and ONE_A_READER.keys() == {*READERS}
+
+
+@pytest.mark.parametrize("form", MEANING)
+def test_a_form_has_its_reader_and_its_meaning(form: str, tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "form", (FORMS | BINARY_FORMS)[form])
+    data = load(folder)
+    check_data(data)
+    assert (reader_for(folder), *meaning(data)) == MEANING[form]
+    assert (tuple(data.splits), data.name, len(data.digest)) == (SPLITS_OF[form], "form", 64)
+
+
+@pytest.mark.parametrize("reader", ONE_A_READER)
+def test_a_reader_keeps_to_what_readers_promise(reader: str, tmp_path: Path) -> None:
+    check_reader(reader, write_folder(tmp_path, (FORMS | BINARY_FORMS)[ONE_A_READER[reader]]))
+
+
+@pytest.mark.parametrize("form", FORMS)
+class TestEveryForm:
+    def test_other_bytes_or_settings_give_another_digest(self, form: str, tmp_path: Path) -> None:
+        digests = {load(write_folder(tmp_path / "a", FORMS[form]), **keys).digest for keys in ({}, {"top_k": 2})}
+        changed = {name: re.sub(r"\bcat", "cow", text) for name, text in FORMS[form].items()}
+        digests.add(of(tmp_path / "b", changed).digest)
+        assert len(digests) == 3
+
+    def test_gzip_crlf_and_byte_order_mark_change_nothing(self, form: str, tmp_path: Path) -> None:
+        dressed = {f"{name}.gz": "\ufeff" + text.replace("\n", "\r\n") for name, text in FORMS[form].items()}
+        assert_equal(of(tmp_path / "a", FORMS[form]), of(tmp_path / "b", dressed))
+
+    def test_wrong_files_are_named(self, form: str, tmp_path: Path) -> None:
+        """One file of each kind."""
+        for name, text in FORMS[form].items():
+            if "test" in name or ("train" in name and form != "insurance_qa 1"):
+                continue
+            raw = text.encode()
+            first = raw.find(b"\n") + 1
+            line = 1 + bool(first)
+            packed = gzip.compress(raw)
+            cases = {
+                (name, b""): f"{name}: no rows",
+                (name, raw[:first] + b"\xff" + raw[first:]): f"{name}:{line}: byte 0xff",
+                (name, raw[:first] + b"one\n" + raw[first:]): f"{name}:{line}: ",
+                (name, b"<html><body>\n" + raw): f"{name}:1: ",
+                (f"{name}.gz", packed[: len(packed) // 2]): f"{name}.gz:",
+                (f"{name}.gz", b"plain"): f"{name}.gz: not a gzip file",
+            }
+            for number, ((file, content), wrong) in enumerate(cases.items()):
+                folder = write_folder(tmp_path / f"{name.replace('/', '-')}-{number}", FORMS[form])
+                (folder / name).unlink()
+                (folder / file).write_bytes(content)
+                assert any(line.startswith(wrong) for line in problems(folder)), (wrong, problems(folder))
+
+    def test_a_missing_split_is_no_error(self, form: str, tmp_path: Path) -> None:
+        files = {name: text for name, text in FORMS[form].items() if "test" not in name}
+        expected = SPLITS_OF[form] if files == FORMS[form] else ("train", "dev")
+        assert tuple(of(tmp_path, files).splits) == expected
+
+
+def test_what_the_datasets_library_itself_saves_is_read(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    parts = {"train": "train", "validation": "dev", "test": "test"}
+    whole = {name: datasets.Dataset.from_list(triple_rows(split)) for name, split in parts.items()}
+    shards = {"train": 2, "validation": 1, "test": 1}
+    datasets.DatasetDict(whole).save_to_disk(str(tmp_path / "saved"), num_shards=shards)
+    assert_equal(of(tmp_path / "a", FORMS["triples"]), load(tmp_path / "saved"))
 
 
 # What a reader leaves out it says: the form, and words of a note.
@@ -76,6 +191,34 @@ def test_what_is_left_out_or_chosen_is_noted(form: str, begin: str, word: str, t
     assert noted(of(tmp_path, FORMS[form]), begin, word)
 
 
+# Rows that each file of a form has once more; rows that contradict others are in test_bad_data.py.
+REPEATED: dict[str, dict[str, list[int]]] = {
+    "trec": {"collection.tsv": [2, 2], "queries.dev.tsv": [1, 1], "qrels.dev.txt": [1], "run.dev.txt": [1, 1]},
+    "beir": {"corpus.jsonl": [2], "queries.jsonl": [2], "qrels/dev.tsv": [2]},
+    "wikiqa": {"WikiQA-dev.tsv": [3]},
+    "triples": {"train.jsonl": [2, 1]},
+    "sick": {"SICK_train.txt": [2]},
+    "snli": {"snli_1.0_dev.jsonl": [1]},
+    "quora": {"dev.tsv": [1]},
+    "quora as published": {"quora_duplicate_questions.tsv": [2]},
+}
+
+
+@pytest.mark.parametrize("form", REPEATED)
+def test_a_row_that_comes_twice_counts_once(form: str, tmp_path: Path) -> None:
+    files = dict(FORMS[form])
+    for name, rows in REPEATED[form].items():
+        lines = files[name].splitlines(keepends=True)
+        files[name] = "".join([*lines, *(lines[row - 1] for row in rows)])
+    data = of(tmp_path / "again", files)
+    assert_equal(of(tmp_path / "plain", FORMS[form]), data)
+    for name, rows in REPEATED[form].items():
+        [note] = [note for note in data.notes if note.startswith(f"{Path(name).name}: {len(rows)} repeated row")]
+        line = len(FORMS[form][name].splitlines()) + 1
+        assert [*map(int, re.findall(r"\b\d+\b", note.partition("(")[2]))] == [line, rows[0]], note
+        assert str(tmp_path) not in note, "the cache serves other folders too"
+
+
 class TestTrec:
     def test_top_k_cuts_a_run_and_not_what_was_judged(self, tmp_path: Path) -> None:
         data = of(tmp_path / "a", trec_files(), top_k=2, candidates="run")
@@ -83,15 +226,9 @@ class TestTrec:
         few = of(tmp_path / "b", trec_files(runs=False), top_k=2).splits["test"]
         assert few.sizes.tolist() == [3, 3]
         assert few.score[0] > 0 and few.score[1:3].tolist() == [0, 0], "first-stage scores by BM25"
-
-    def test_a_number_for_each_split_cuts_each(self, tmp_path: Path) -> None:
-        whole = of(tmp_path / "a", trec_files(), candidates="run")
-        data = of(tmp_path / "a", trec_files(), top_k={"train": 1, "test": 2}, candidates="run")
-        assert {name: split.sizes.max() for name, split in data.splits.items()} == {
-            "train": 1, "dev": whole.splits["dev"].sizes.max(), "test": 2,
-        }  # fmt: skip
-        assert noted(data, "candidates:", "the first 1 (train), 100 (dev), 2 (test) of the given run")
-        assert data.digest != whole.digest
+        each = load(tmp_path / "a", top_k={"train": 1, "test": 2}, candidates="run")
+        assert [int(split.sizes.max()) for split in each.splits.values()] == [1, 3, 2]
+        assert noted(each, "candidates:", "the first 1 (train), 100 (dev), 2 (test) of the given run")
 
     def test_judgments_without_text_count_and_negative_grades_are_not_relevant(self, tmp_path: Path) -> None:
         files = trec_files()
@@ -110,9 +247,8 @@ class TestTrec:
 
     def test_queries_without_candidates_stay_outside_training(self, tmp_path: Path) -> None:
         files = trec_files()
-        for split in ("train", "dev"):
-            rows = files[f"run.{split}.txt"].splitlines(keepends=True)
-            files[f"run.{split}.txt"] = "".join(row for row in rows if not row.startswith(f"{split}-a"))
+        for name in ("run.train.txt", "run.dev.txt"):
+            files[name] = "".join(row for row in files[name].splitlines(keepends=True) if "-a " not in row)
         data = of(tmp_path, files)
         assert [data.splits[name].sizes.tolist() for name in ("train", "dev")] == [[3], [0, 3]]
         assert data.splits["dev"].judged_grade.tolist() == [1, 0, 0, 0, 1, 0]
@@ -132,18 +268,18 @@ class TestTrec:
         assert problems(tmp_path, candidates="run") == ["data.candidates: dev has no run"]
 
 
-def test_a_title_and_a_text_are_one_document_of_beir(tmp_path: Path) -> None:
-    files = beir_files()
-    files["corpus.jsonl"] += '{"_id": "d5", "text": "no title"}\n{"_id": "d6", "title": null, "text": "a\\nb"}\n'
-    assert list(of(tmp_path, files).documents)[::4] == ["the cat sat", "no title"]
-    assert list(of(tmp_path, files).documents)[-1] == "a b"
+class TestBeir:
+    def test_a_title_and_a_text_are_one_document(self, tmp_path: Path) -> None:
+        files = beir_files()
+        files["corpus.jsonl"] += '{"_id": "d5", "text": "no title"}\n{"_id": "d6", "title": null, "text": "a\\nb"}\n'
+        texts = list(of(tmp_path, files).documents)
+        assert (texts[0], texts[4:]) == ("the cat sat", ["no title", "a b"])
 
-
-def test_a_file_of_a_known_folder_is_refused_with_the_folder_s_form(tmp_path: Path) -> None:
-    path = write_folder(tmp_path, beir_files()) / "corpus.jsonl"
-    with pytest.raises(DataError, match="its folder has the files of: BEIR") as caught:
-        load(path)
-    assert f"give {path.parent}" in str(caught.value)
+    def test_one_of_its_files_is_refused_with_the_folder_s_form(self, tmp_path: Path) -> None:
+        path = write_folder(tmp_path, beir_files()) / "corpus.jsonl"
+        with pytest.raises(DataError, match="its folder has the files of: BEIR") as caught:
+            load(path)
+        assert f"give {path.parent}" in str(caught.value)
 
 
 class TestConversation:
@@ -178,15 +314,10 @@ class TestLetor:
         del files["vali.txt"]
         return of(folder, files)
 
-    def test_a_folder_without_training_rows_is_read(self, tmp_path: Path) -> None:
-        files = {name: text for name, text in letor_files().items() if name != "train.txt"}
-        assert list(of(tmp_path, files).splits) == ["dev", "test"]
-
     def test_features_are_dense_and_mapped(self, tmp_path: Path) -> None:
         data = of(tmp_path, letor_files())
         assert data.features is not None and data.features.dtype == np.float32
         np.testing.assert_allclose(data.features[:3], [[0.5, -1e-3, 0, 3], [0.25, 0, 0, 0], [7, 0, 0, 1]])
-        assert data.splits["dev"].grade.tolist() == [2, 0, 1]
         assert isinstance(data.features.base, np.memmap)
         with pytest.raises(DataError, match="features"):
             require_texts_to_rank(data)
@@ -203,23 +334,23 @@ class TestLetor:
         assert sorted(two["train"] + two["dev"]) == ["1", "2"] and len(two["dev"]) == 1
         assert "dev" not in self.without_vali(tmp_path / "one", 1).splits
 
-    def test_the_highest_index_and_comments_between_the_rows(self, tmp_path: Path) -> None:
+    def test_the_highest_index_comments_and_no_training_rows(self, tmp_path: Path) -> None:
         high = of(tmp_path / "high", letor_files() | {"train.txt": f"1 qid:1 {MAX_FEATURE}:1\n"})
         assert high.features is not None and high.features.shape[1] == MAX_FEATURE
         told = {name: "# a file\n" + text.replace("\n", "\n# a row\n") for name, text in letor_files().items()}
-        plain, data = of(tmp_path / "plain", letor_files()), of(tmp_path / "told", told)
-        np.testing.assert_array_equal(plain.features, data.features)
+        assert_equal(of(tmp_path / "plain", letor_files()), of(tmp_path / "told", told))
+        held = {name: text for name, text in letor_files().items() if name != "train.txt"}
+        assert list(of(tmp_path / "held", held).splits) == ["dev", "test"]
 
 
 class TestInsuranceQA:
     def test_version_1_draws_the_same_training_pools_in_every_version(self, tmp_path: Path) -> None:
-        data = of(tmp_path / "a", insurance_v1_files(), top_k=3)
-        again = of(tmp_path / "b", insurance_v1_files(), top_k=3, bm25={"k1": 1.0})
-        for found in (data, again):
+        data = of(tmp_path, insurance_v1_files(), top_k=3)
+        for found in (data, load(tmp_path, top_k=3, bm25={"k1": 1.0})):
             assert [documents(found, "train", query) for query in (0, 1)] == [{"1", "3", "4"}, {"2", "3", "4"}]
         assert data.query_text(0) == "who sat"
-        large = of(tmp_path / "c", insurance_v1_files(), top_k=9)
-        assert large.splits["train"].sizes.tolist() == [4, 4], "no larger than there are answers"
+        large = load(tmp_path, top_k=9).splits["train"]
+        assert large.sizes.tolist() == [4, 4], "no larger than there are answers"
 
     def test_held_out_pools_are_as_given(self, tmp_path: Path) -> None:
         data = of(tmp_path / "1", insurance_v1_files())
@@ -238,29 +369,22 @@ class TestInsuranceQA:
 
 
 class TestSquad:
-    TEXT = "The cat sat. Nobody flew."
-
-    def read(self, folder: Path, answer: dict[str, Any], question: str = "Who ?") -> RankingData:
-        """Data of two questions: one about the cat, and one with this answer."""
-        cat = {"id": "1", "question": "What ?", "answers": [{"text": "cat", "answer_start": 4}]}
-        asked = [cat, {"id": "2", "question": question, "answers": [answer]}]
-        tree = {"data": [{"paragraphs": [{"context": self.TEXT, "qas": asked}]}]}
-        return of(folder, {"train-v1.1.json": json.dumps(tree)})
-
     @pytest.mark.parametrize(("text", "start", "right"), [("The", 0, 1), ("Nobody", 13, 2), (" Nobody", 12, 2)])
     def test_an_answer_is_in_the_sentence_in_which_its_first_letter_stands(
         self, text: str, start: int, right: int, tmp_path: Path
     ) -> None:
-        data = self.read(tmp_path, {"text": text, "answer_start": start}, " Who\n is   it ? ")
+        cat: dict[str, Any] = {"id": "1", "question": "What ?", "answers": [{"text": "cat", "answer_start": 4}]}
+        asked = {"id": "2", "question": " Who\n is   it ? ", "answers": [{"text": text, "answer_start": start}]}
+        tree = {"data": [{"paragraphs": [{"context": "The cat sat. Nobody flew.", "qas": [cat, asked]}]}]}
+        data = of(tmp_path, {"train-v1.1.json": json.dumps(tree)})
         assert [name for name, grade, _ in candidates(data, "train", 1) if grade] == [f"train-1-1-{right}"]
         assert data.query_text(1) == "Who is it ?"
 
     def test_sentences_cover_the_text(self, tmp_path: Path) -> None:
         assert list(of(tmp_path, squad_files()).documents)[1] == "Dr. A. Dog ran 2.5 miles!"
         text = ' "One." he said. Two (No. 2)? Three U.S. Navy\nships... Four'
-        assert [text[start:end] for start, end in sentence_bounds(text)] == [
-            ' "One." he said.', "Two (No. 2)?", "Three U.S. Navy\nships...", "Four",
-        ]  # fmt: skip
+        found = [text[start:end] for start, end in sentence_bounds(text)]
+        assert found == [' "One." he said.', "Two (No. 2)?", "Three U.S. Navy\nships...", "Four"]
         assert sentence_bounds(" ") == []
 
     def test_a_single_file_is_a_test_split_and_other_json_is_none(self, tmp_path: Path) -> None:
@@ -280,11 +404,11 @@ class TestPairsToClassify:
 
     def test_sick_in_one_file(self, tmp_path: Path) -> None:
         """As its authors publish it: columns in another order, one of which names the split."""
-        rows = [row.split("\t") for text in sick_files().values() for row in text.splitlines()[1:]]
-        parts = [name for name in ("TRAIN", "TRIAL", "TEST") for _ in range(3)]
         lines = ["\t".join(SICK_WHOLE)]
-        for (name, first, second, score, label), part in zip(rows, parts, strict=True):
-            lines.append("\t".join([name, first, second, label, score, *["x"] * 6, part]))
+        for part, text in zip(("TRAIN", "TRIAL", "TEST"), sick_files().values(), strict=True):
+            for row in text.splitlines()[1:]:
+                name, first, second, score, label = row.split("\t")
+                lines.append("\t".join([name, first, second, label, score, *["x"] * 6, part]))
         assert_equal(of(tmp_path / "one", {"SICK.txt": "\n".join(lines)}), of(tmp_path / "three", sick_files()))
 
     def test_snli_takes_the_structured_file_where_both_are_there(self, tmp_path: Path) -> None:
@@ -320,44 +444,6 @@ class TestPairsAndTriples:
         assert sorted(data.splits["train"].grade.tolist()) == [0, grade]
 
 
-# -- rows that say the same again ----------------------------------------------------------------------------------
-
-# The form, and the rows that each file has once more; rows that contradict others are in test_bad_data.py.
-REPEATED: list[tuple[dict[str, str], dict[str, list[int]]]] = [
-    (trec_files(), {"collection.tsv": [2, 2], "queries.dev.tsv": [1, 1], "qrels.dev.txt": [1], "run.dev.txt": [1, 1]}),
-    (beir_files(), {"corpus.jsonl": [2], "queries.jsonl": [2], "qrels/dev.tsv": [2]}),
-    (wikiqa_files(), {"WikiQA-dev.tsv": [3]}),
-    (triple_files("jsonl"), {"train.jsonl": [2, 1]}),
-    (sick_files(), {"SICK_train.txt": [2]}),
-    (snli_files(), {"snli_1.0_dev.jsonl": [1]}),
-    (quora_files(), {"dev.tsv": [1]}),
-    (quora_whole_files(), {"quora_duplicate_questions.tsv": [2]}),
-]
-
-
-@pytest.mark.parametrize(("files", "repeats"), REPEATED, ids=lambda value: next(iter(value)))
-def test_a_row_that_comes_twice_counts_once(
-    files: dict[str, str], repeats: dict[str, list[int]], tmp_path: Path
-) -> None:
-    changed = dict(files)
-    for name, rows in repeats.items():
-        lines = files[name].splitlines(keepends=True)
-        changed[name] = "".join([*lines, *(lines[row - 1] for row in rows)])
-    data = of(tmp_path / "again", changed)
-    assert_equal(of(tmp_path / "plain", files), data)
-    for name, rows in repeats.items():
-        line = len(files[name].splitlines()) + 1
-        [note] = [note for note in data.notes if note.startswith(f"{Path(name).name}: {len(rows)} repeated row")]
-        told = [
-            int(number) for number in note.partition("(")[2].replace(":", " ").strip(")").split() if number.isdigit()
-        ]
-        assert told == [line, rows[0]], note
-        assert str(tmp_path) not in note, "the cache serves other folders too"
-
-
-# -- a teacher's scores --------------------------------------------------------------------------------------------
-
-
 class TestTeacherScores:
     SCORES = "train-a\td3\t0.5\ntrain-a\td4\t-2\ntrain-b\td2\t1e-3\ntrain-a\td1\t7\n"
 
@@ -370,9 +456,7 @@ class TestTeacherScores:
         np.testing.assert_allclose(train.teacher, [-2, np.nan, 0.5, np.nan, 1e-3, np.nan])  # d4, d2, d3, d4, d2, d3
         assert noted(data, "train:", "teacher", "3 of 6")
         np.testing.assert_array_equal(some_queries(train, np.array([1])).teacher, train.teacher[3:])
-        both = one_split([train, dev]).teacher
-        assert both is not None and np.isnan(both[6:]).all()
-        np.testing.assert_array_equal(both[:6], train.teacher)
+        np.testing.assert_array_equal(one_split([train, dev]).teacher, [*train.teacher, *[np.nan] * 6])
 
     def test_of_pairs_name_texts(self, tmp_path: Path) -> None:
         scores = "dev cat\tthe cat sat\t3\ndev cat\ta bird flew\t1\ndev cat\tthe cat sat\t3\n"

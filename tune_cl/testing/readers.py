@@ -51,13 +51,12 @@ def check_data(data: RankingData) -> None:
             promise((np.diff(split.score[start:stop]) <= 0).all(), f"candidates of {name} stand by score")
 
 
-def damaged(raw: bytes) -> Iterator[bytes]:
-    """A file's content, spoilt in several ways."""
+def damaged(raw: bytes, turn: int) -> Iterator[bytes]:
+    """A file's content, spoilt in several ways: those of the next file are others."""
     yield b""
     yield raw[: len(raw) // 2]
-    for damage in DAMAGES:
-        for at in (0, raw.find(b"\n") + 1, len(raw) // 2, len(raw)):
-            yield raw[:at] + damage + raw[at:]
+    for place, at in enumerate((0, raw.find(b"\n") + 1, len(raw) // 2, len(raw))):
+        yield raw[:at] + DAMAGES[(4 * turn + place) % len(DAMAGES)] + raw[at:]
 
 
 def reads_or_says_what_is_wrong(folder: Path, config: DataConfig) -> None:
@@ -93,9 +92,9 @@ def check_reader(reader: str, folder: Path | str) -> None:
             promise(alike(again.splits[name].grade, split.grade), "and the same grades")
         ranks_texts = data.task == "ranking" and data.features is None
         config = DataConfig(source=str(copy), candidates="qrels" if ranks_texts else "auto")  # nothing is retrieved
-        for path in (copy / file.relative_to(folder) for file in files):
+        for turn, path in enumerate(copy / file.relative_to(folder) for file in files):
             sound = path.read_bytes()
-            for content in damaged(sound):
+            for content in damaged(sound, turn):
                 path.write_bytes(content)
                 reads_or_says_what_is_wrong(copy, config)
             path.write_bytes(sound)
