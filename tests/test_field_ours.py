@@ -319,7 +319,7 @@ WRONG: dict[str, tuple[Files, str, str]] = {
     "classes without grades": (classes(["entailment", "neutral", "contradiction"]), "train.parquet:1",
         "are not grades"),
     "judged documents that are not there": (changed(BEIR, corpus_DOT_jsonl=[row | {"_id": f"x{row['_id']}"}
-        for row in CORPUS]), "qrels/train.tsv:2", "none of 5 ids of documents"),
+        for row in CORPUS]), "qrels/train.tsv:2", "none of 5 document ids"),
     "topics without numbers": (topics("topics.{}.xml", "<topic><query>{} {}</query></topic>"), "topics.train.xml:1",
         "a topic without a number"),
     "a page in place of topics": (topics("topics.{}.xml", "<html><p>{} {}</p></html>"), "topics.train.xml:1",

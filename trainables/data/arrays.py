@@ -289,7 +289,7 @@ class _Match:
         like = next((name for name in names if re.sub(r"[^a-z0-9]", "", name.lower()) in letters), None)
         looks = "" if like is None else f"; '{like}' looks like '{letters[re.sub(r'[^a-z0-9]', '', like.lower())]}'"
         shown = "" if looks else f" ('{enumerated(names[:1])}')"
-        wrong = f"none of {len(names):,} ids of {noun}s{shown} is in {file or 'the collection'}{looks}"
+        wrong = f"none of {len(names):,} {noun} ids{shown} is in {file or 'the collection'}{looks}"
         right = "the same ids in both" if noun == "query" else "the same ids as in the collection"
         self.reading.problem(place(frame), wrong, right)
 
