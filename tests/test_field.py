@@ -260,11 +260,6 @@ REFUSED = {
         "letor_group": ("train.txt:1", "no qid"),
     },
 }
-ELSEWHERE = {  # inputs of other tests
-    "field": {"api_none_text", "bert_no_types", "eval"},
-    "field_november": {"stars", "difficulty", "eval", "models", "own"},
-    "round3": {"eval", "rerank", "yaml"},
-}
 
 
 def inputs(table: Mapping[str, Mapping[str, object]]) -> list[tuple[str, str]]:
@@ -284,13 +279,6 @@ def is_refused(folder: Path, place: str, word: str) -> None:
 @pytest.mark.parametrize(("folder", "name"), inputs(REFUSED))
 def test_an_input_from_the_field_is_refused(folder: str, name: str, field: Path) -> None:
     is_refused(field / folder / name, *REFUSED[folder][name])
-
-
-@pytest.mark.parametrize("folder", RIGHT)
-def test_every_row_has_an_input(folder: str, field: Path) -> None:
-    """An input beside the known ones needs no test at once."""
-    found = {path.name for path in (field / folder).iterdir() if path.is_dir()}
-    assert {*RIGHT[folder], *REFUSED[folder], *ELSEWHERE[folder]} <= found
 
 
 def test_markup_is_taken_off_a_topic(field: Path) -> None:
