@@ -1,9 +1,8 @@
 """Writes what the study of effects found into docs/results.md and the README, draws it into docs/images, and puts the
-first round's searches in one table; counts of these for `tune-cl data`."""
+first round's searches in one table."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -42,7 +41,6 @@ from tune_cl.report.wording import interval_words, p_value, signed
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, PICTURES, README = DOCS / "results.md", DOCS / "images", DOCS.parent / "README.md"
-COUNTS = DOCS.parent / "tune_cl" / "evidence.json"
 BEGIN, END = "<!-- evidence: {} -->\n", "<!-- end of evidence -->"
 SHORT = {
     "knrm": "KNRM", "conv_knrm": "ConvKNRM", "bert": "cross-encoder", "bi_encoder": "bi-encoder",
@@ -484,23 +482,6 @@ def first_table(rows: Sequence[Row]) -> Iterator[str]:
         )
 
 
-def verdicts(rows: Iterable[Row]) -> dict[str, dict[str, int]]:
-    """Counts of verdicts by what `tune-cl data` would say of the training labels."""
-    found = searches(rows)
-    return {name: counts([row for row in found if case(row) == name]) for name in ("wrong", "lexical", "as dev")}
-
-
-def case(row: Row) -> str:
-    if row["study"] == "weak_labels" or row["values"].get("data.label_noise.kind") == "hard":
-        return "lexical"
-    return "wrong" if row["study"].startswith("wrong_labels") else "as dev"
-
-
-def counts(rows: Sequence[Row]) -> dict[str, int]:
-    verdict = [row["verdict"] for row in rows]
-    return {"searches": len(rows), "better": verdict.count("better"), "worse": verdict.count("worse")}
-
-
 # -- the picture ---------------------------------------------------------------------------------------------------
 
 
@@ -564,5 +545,4 @@ def write_page() -> None:
     for name, text in parts(rows, own, duels, first).items():
         put(PAGE, BEGIN.format(name), END, text)
     put(README, BEGIN.format("counts"), END, summary(cells_of(rows)))
-    COUNTS.write_text(json.dumps(verdicts(first)) + "\n")
     draw(cells_of(rows))

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.commands import SPACE
 from tests.support.console import Console
-from tests.support.data_folders import letor_files, trec_files, write_folder
+from tests.support.data_folders import FORMS, trec_files, write_folder
 from tests.support.space_files import OPEN
 from trainables.config.keys import configuration_fields
 from trainables.core.errors import DataError, Problem
@@ -310,7 +310,7 @@ USAGE = {
 def folders(console: Console) -> None:
     """A space, data to rank, data of features and data without a dev split."""
     rows = "1\twho sat\tcat sat\n0\twho sat\tdog ran\n"
-    forms = {"trec": trec_files(), "letor": letor_files(), "talk": {"train.tsv": rows, "test.tsv": rows}}
+    forms = {"trec": trec_files(), "letor": FORMS["letor"], "talk": {"train.tsv": rows, "test.tsv": rows}}
     for name, files in forms.items():
         write_folder(console.folder / name, files)
     (console.folder / "space.yaml").write_text(SPACE)

@@ -15,34 +15,28 @@ import pytest
 
 from tests.support.console import Console
 from tests.support.data_folders import (
+    BINARY_FORMS,
     COLLECTION,
     FORMS,
     HEADER,
     SICK_WHOLE,
-    beir_files,
-    conversation_files,
-    insurance_v1_files,
-    letor_files,
-    parquet_files,
-    quora_files,
-    quora_whole_files,
-    saved_dataset_files,
-    sick_files,
-    snli_files,
     trec_files,
-    triple_files,
     triple_rows,
-    wikiqa_files,
     write_folder,
 )
 from trainables.data.forms.letor import MAX_FEATURE
 
 Files = dict[str, str | bytes]
 Row = tuple[Files, list[str]]  # what is told: `FILE: LINE words; LINE words`, `FILE: words` or `data: words`
-TREC, JUDGED, BEIR, TALK = trec_files(), trec_files(runs=False), beir_files(), conversation_files()
-TRIPLES, TABLE, PARQUET, SAVED = triple_files("jsonl"), triple_files("csv"), parquet_files(), saved_dataset_files()
+TREC, JUDGED, BEIR, TALK = trec_files(), trec_files(runs=False), FORMS["beir"], FORMS["conversation"]
+TRIPLES, TABLE, PARQUET, SAVED = (
+    FORMS["triples"],
+    FORMS["triples as CSV"],
+    BINARY_FORMS["triples as Parquet"],
+    BINARY_FORMS["datasets"],
+)
 QRELS = "query-id\tcorpus-id\tscore\n"
-QUORA, XS = quora_whole_files(), 6 * "x\t"
+QUORA, XS = FORMS["quora as published"], 6 * "x\t"
 SCORED = "dev cat\tthe cat sat\t3\ndev cat\ta bird flew\t1\n"
 
 
@@ -82,7 +76,7 @@ BAD: dict[str, Row] = {
         TREC | {"qrels.dev.txt": "dev-a 0 d1 x\n" * 9, "qrels.test.txt": "test-a 0 d1 x\n" * 2},
         ["qrels.dev.txt:1: grade 9 lines", "qrels.test.txt:1: grade 2 lines"],
     ),
-    "two forms": ({**TREC, **wikiqa_files()}, ["data: trec wikiqa"]),
+    "two forms": ({**TREC, **FORMS["wikiqa"]}, ["data: trec wikiqa"]),
     "two forms, one of them BEIR": ({**BEIR, **TREC}, ["data: trec beir"]),
     "two forms, one of them pairs": ({**TABLE, **TREC}, ["data: trec pairs"]),
     "two forms of .tsv": ({**TALK, "dev.tsv": "1\ta\tb\t1\n"}, ["data: conversation quora"]),
@@ -177,7 +171,7 @@ BAD: dict[str, Row] = {
         ["validation/state.json: Arrow", "train/data-00000-of-00002.arrow: arrow",
          "test/data-00000-of-00001.arrow: missing"]),
     "wikiqa": (
-        wikiqa_files() | {
+        FORMS["wikiqa"] | {
             "WikiQA-dev.tsv": HEADER + rows(
                 "Q1\ta\tD\tT\tS1\tx\t2", "Q1\tb\tD\tT\tS2\ty\t0", "Q1\ta\tD\tT\tS1\tx\t1", "Q2\ta\tD\tT\tS3\t \t1",
                 "\ta\tD\tT\tS4\tx\t1", "Q1\ta\tD\tT\tS5\tx\t1", "Q1\ta\tD\tT\tS5\tx\t0", "Q3\ta\tD\tT\tS1\tz\t1"),
@@ -188,7 +182,7 @@ BAD: dict[str, Row] = {
         TALK | {"train.tsv": "1\ta\tx\n1\ta\ty\n2\ta\tz\n0\ta\t \n0\ta\t\tb\n0\ta\n"},
         ["train.tsv: 2 right first; 3 label '2'; 4 empty response; 5 empty utterance; 6 columns"]),
     "LETOR": (
-        letor_files() | {
+        FORMS["letor"] | {
             "train.txt": rows(
                 "1 qid:1 1:inf", "1 qid:2 2:1 1:1", "x qid:2 1:1", "1 1:1", "1 qid:3 -1:1", "-2 qid:3 1:1",
                 "1 qid:4 1:1 # docid = a", "1 qid:4 1:1 # docid = a", "1", "1 qid:6 1:1 1:2",
@@ -197,10 +191,10 @@ BAD: dict[str, Row] = {
         ["train.txt: 1 1:inf finite 2 lines 12; 2 1:1 behind 2 lines 10; 3 label 'x' 2 lines 6; 4 query 2 lines 9; "
          "5 -1:1 2 lines 11; 8 4:a second", "vali.txt: rows", "test.txt: features"]),
     "InsuranceQA: answers": (
-        insurance_v1_files() | {"answers.label.token_idx": "1\tidx_9\n1\tidx_1\n"},
+        FORMS["insurance qa 1"] | {"answers.label.token_idx": "1\tidx_9\n1\tidx_1\n"},
         ["answers.label.token_idx: 1 idx_9 vocabulary; 2 1 second"]),
     "InsuranceQA: questions": (
-        insurance_v1_files() | {"question.train.token_idx.label": "idx_1\t7\n"},
+        FORMS["insurance qa 1"] | {"question.train.token_idx.label": "idx_1\t7\n"},
         ["question.train.token_idx.label: 1 '7'"]),
     "SQuAD": (
         {"train-v1.1.json": json.dumps({"data": [
@@ -220,17 +214,17 @@ BAD: dict[str, Row] = {
     "SQuAD: no questions": ({"mine.json": '{"data": [{"paragraphs": []}]}'}, ["mine.json: questions"]),
     "SQuAD: no gzip": ({"mine.json.gz.raw": b"plain"}, ["mine.json.gz: gzip"]),
     "SICK": (
-        without(sick_files(), "SICK_test_annotated.txt") | {
-            "SICK_train.txt": sick_files()["SICK_train.txt"].replace("NEUTRAL", "MAYBE"),
+        without(FORMS["sick"], "SICK_test_annotated.txt") | {
+            "SICK_train.txt": FORMS["sick"]["SICK_train.txt"].replace("NEUTRAL", "MAYBE"),
             "SICK_trial.txt": "<!DOCTYPE html>\n"},
         ["SICK_train.txt: 2 MAYBE", "SICK_trial.txt: 1 HTML"]),
     "SICK in one file": (
         {"SICK.txt": rows("\t".join(SICK_WHOLE), f"1\ta\tb\tNEUTRAL\t1\t{XS}ELSEWHERE",
                           f"2\ta\tc\tMAYBE\t1\t{XS}TRAIN")},
         ["SICK.txt: 2 ELSEWHERE; 3 MAYBE"]),
-    "SICK: another label": again(sick_files(), "SICK_train.txt", 2, ("NEUTRAL", "ENTAILMENT")),
-    "SNLI: another text": again(snli_files(), "snli_1.0_dev.jsonl", 1, ("a cat", "a cow")),
-    "Quora: another text": again(quora_files(), "dev.tsv", 1, ("who sat", "who stood")),
+    "SICK: another label": again(FORMS["sick"], "SICK_train.txt", 2, ("NEUTRAL", "ENTAILMENT")),
+    "SNLI: another text": again(FORMS["snli"], "snli_1.0_dev.jsonl", 1, ("a cat", "a cow")),
+    "Quora: another text": again(FORMS["quora"], "dev.tsv", 1, ("who sat", "who stood")),
     "Quora as published: another text": again(QUORA, "quora_duplicate_questions.tsv", 2, ("who sat", "who stood")),
     "Quora: too few pairs": (
         {"quora_duplicate_questions.tsv": rows(*QUORA["quora_duplicate_questions.tsv"].splitlines()[:3])},
@@ -279,8 +273,8 @@ def test_bad_data_is_told_in_a_line_each(case: str, own_cache: Path, console: Co
     ("files", "candidates", "told"),
     [
         (trec_files(runs=False), "run", ["data.candidates: train"]),
-        (wikiqa_files(), "run", ["data.candidates: train"]),
-        (letor_files(), "qrels", ["data.candidates: auto"]),
+        (FORMS["wikiqa"], "run", ["data.candidates: train"]),
+        (FORMS["letor"], "qrels", ["data.candidates: auto"]),
     ],
 )
 def test_candidates_that_the_data_lacks_are_told(

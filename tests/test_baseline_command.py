@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.builders import tiny_data
 from tests.support.console import Console
-from tests.support.data_folders import sick_files, trec_files, write_folder
+from tests.support.data_folders import FORMS, trec_files, write_folder
 from tests.support.trec_folder import write_trec_folder
 from trainables.baselines.word_embeddings import best_threshold
 from trainables.data.columns import TextColumn
@@ -61,7 +61,7 @@ def test_embedding_takes_the_vectors_that_ranker_embedding_has_and_nothing_to_tu
 
 
 def test_pairs_are_classified_by_the_threshold_that_is_best_on_dev(console: Console) -> None:
-    write_folder(console.folder / "sick", sick_files())
+    write_folder(console.folder / "sick", FORMS["sick"])
     found = console.document("baseline sick embedding")
     rows = [line.split("\t") for line in Path("embedding.tuned.test.predictions.tsv").read_text().splitlines()[1:]]
     assert found["metrics"] == {"accuracy": np.mean([row[2] == row[3] for row in rows])} and found["ranked"] == "pairs"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,16 +16,7 @@ from hypothesis import strategies as st
 
 from tests.support.builders import tiny_data
 from tests.support.console import Console
-from tests.support.data_folders import (
-    beir_files,
-    conversation_files,
-    letor_files,
-    sick_files,
-    trec_files,
-    triple_files,
-    wikiqa_files,
-    write_folder,
-)
+from tests.support.data_folders import FORMS, trec_files, write_folder
 from tests.support.loading import load
 from trainables.baselines.doubts import FEWEST, SEEDS, USUAL, agreements, doubts
 from trainables.data import load_data
@@ -74,13 +64,13 @@ def test_counts_of_a_split(console: Console) -> None:
 
 
 def test_what_identifies_the_data_is_told(console: Console) -> None:
-    told = found(letor_files(), console)
+    told = found(FORMS["letor"], console)
     assert (told["documents"], told["features"], told["domains"]) == (9, 4, ["all"])
     assert told["digest"] == load(Path("mine")).digest and told["form"] == "letor"
 
 
 def test_classes_are_counted_with_those_that_a_split_lacks(console: Console) -> None:
-    files = sick_files()
+    files = dict(FORMS["sick"])
     files["SICK_trial.txt"] = "".join(
         line for line in files["SICK_trial.txt"].splitlines(True) if "NEUTRAL" not in line
     )
@@ -106,7 +96,7 @@ def test_equal_texts_of_different_documents_are_shared_texts_alone(console: Cons
 
 
 def test_of_data_without_texts_ids_are_compared(console: Console) -> None:
-    files = letor_files()
+    files = dict(FORMS["letor"])
     files["vali.txt"] = files["train.txt"]
     counts = in_common(files, console)
     assert [counts[splits][::2] for splits in ("train dev", "train test")] == [(2, 0), (0, 0)]
@@ -129,9 +119,9 @@ def shown(files: dict[str, str], console: Console) -> list[str]:
     return console.call("data mine").out.splitlines()
 
 
-@pytest.mark.parametrize("files", [trec_files(), conversation_files(), letor_files(), sick_files()])
-def test_the_command_shows_what_json_holds(files: dict[str, str], console: Console) -> None:
-    told, lines = found(files, console), shown(files, console)
+@pytest.mark.parametrize("form", ["trec", "conversation", "letor", "sick"])
+def test_the_command_shows_what_json_holds(form: str, console: Console) -> None:
+    told, lines = found(FORMS[form], console), shown(FORMS[form], console)
     assert set(told["examples"]) == set(told["splits"]) == {"train", "dev", "test"}
     text = "\n".join(lines)
     assert lines[0].startswith("mine: ") and str(told["documents"]) in lines[0] and len(lines) < 60
@@ -142,8 +132,13 @@ def test_the_command_shows_what_json_holds(files: dict[str, str], console: Conso
 
 EMPTY = {"query": "who ?", "positive": "", "negative_1": "a cat", "negative_2": "a dog"}
 LEFT_OUT = {
-    "beir": ("corpus.jsonl", beir_files(runs=False), '{"_id": "d9", "text": ""}\n', "1 document without text left out"),
-    "pairs": ("dev.jsonl", triple_files("jsonl"), json.dumps(EMPTY) + "\n", "1 row without a text or label left out"),
+    "beir": (
+        "corpus.jsonl",
+        FORMS["beir without runs"],
+        '{"_id": "d9", "text": ""}\n',
+        "1 document without text left out",
+    ),
+    "pairs": ("dev.jsonl", FORMS["triples"], json.dumps(EMPTY) + "\n", "1 row without a text or label left out"),
     "trec": ("qrels.test.txt", trec_files(runs=False), "nobody 0 d1 1\n", "1 row of an unknown query left out"),
 }
 
@@ -177,15 +172,15 @@ def test_a_row_holds_what_its_name_says(console: Console) -> None:
     }  # fmt: skip
     rows = cells(graded_files(), console)
     assert {name: rows[name][1] for name in in_dev} == in_dev
-    assert cells(wikiqa_files(), console)["train and dev"] == ["2", "0", "3"]
-    pairs = cells(sick_files(), console)
+    assert cells(FORMS["wikiqa"], console)["train and dev"] == ["2", "0", "3"]
+    pairs = cells(FORMS["sick"], console)
     assert (pairs["split"], pairs["dev"]) == (["pairs", "contradiction", "entailment", "neutral"], ["3", "1", "1", "1"])
     alone = {name: text for name, text in graded_files().items() if ".dev." not in name and ".test." not in name}
     assert "shared by" not in cells(alone, console)
 
 
 def test_the_last_turn_of_a_conversation_and_the_beginning_of_a_text_are_shown(console: Console) -> None:
-    lines = [line.rpartition(": ")[2] for line in shown(conversation_files(), console) if line.startswith("dev dev-")]
+    lines = [line.rpartition(": ")[2] for line in shown(FORMS["conversation"], console) if line.startswith("dev dev-")]
     assert lines == ["valid where is the cat ?", "who ran ?"]
     files = trec_files() | {"collection.tsv": f"d1\tone\nd2\t{'x' * 101}\nd3\tthree\nd4\tfour   {'y' * 95}\n"}
     texts = [line.rpartition(": ")[2] for line in shown(files, console)]
@@ -253,17 +248,15 @@ def test_ids_that_look_grouped_are_named(ids: list[str], separator: str | None) 
     assert "grouped" not in doubted(named, query_clusters="none")
 
 
-@pytest.mark.parametrize("files", [trec_files, beir_files])
-def test_semeval_s_threads_of_a_question_count_as_one(files: Callable[[], dict[str, str]], tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["trec", "beir"])
+def test_semeval_s_threads_of_a_question_count_as_one(form: str, tmp_path: Path) -> None:
     ids = {"test-a": "Q1_R2", "test-b": "Q1_R7", "dev-a": "Q2_R2"}
-    renamed = {name: re.sub("|".join(ids), lambda found: ids[found[0]], text) for name, text in files().items()}
+    renamed = {name: re.sub("|".join(ids), lambda found: ids[found[0]], text) for name, text in FORMS[form].items()}
     data = load(write_folder(tmp_path / "data", renamed))
     assert query_clusters(data, "test", None) == {"Q1_R2": 0, "Q1_R7": 0}
     assert query_clusters(data, "dev", None) is query_clusters(data, "test", "none") is None
-    assert (
-        "2 test queries as 1" in cluster_notes(data, None)[0]
-        and load(write_folder(tmp_path / "other", files())).group is None
-    )
+    assert "2 test queries as 1" in cluster_notes(data, None)[0]
+    assert load(write_folder(tmp_path / "other", FORMS[form])).group is None
 
 
 def test_dev_queries_that_are_training_queries_are_doubted(shared: Path) -> None:

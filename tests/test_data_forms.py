@@ -16,20 +16,8 @@ import pytest
 from tests.support.data_folders import (
     BINARY_FORMS,
     FORMS,
-    SICK_WHOLE,
     assert_equal,
-    beir_files,
-    conversation_files,
-    insurance_v1_files,
-    insurance_v2_files,
-    letor_files,
-    quora_files,
-    quora_whole_files,
-    sick_files,
-    snli_files,
-    squad_files,
     trec_files,
-    triple_files,
     triple_rows,
     write_folder,
 )
@@ -65,16 +53,17 @@ MEANING = {
     "wikiqa": ("wikiqa", "2 2 2", 9, "trainQ1 trainS1:1 trainS2:0 | trainQ2 trainS2:1 trainS3:0"),
     "conversation": ("conversation", "2 2 2", 4, "train-1 d2:0 d1:1 | train-2 d4:0 d3:1 d2:0"),
     "letor": ("letor", "2 2 2", 9, "1 1:cat1:2 1:2:0 | 2 2:dog1:1"),
-    "insurance_qa 1": ("insurance_qa", "2 1 1", 4, "train-1 2:0 1:1 4:0 3:0 | train-2 4:1 3:0 2:1 1:0"),
-    "insurance_qa 2": ("insurance_qa", "1 1 1", 4, "train-1 2:1 1:1 3:0"),
+    "insurance qa 1": ("insurance_qa", "2 1 1", 4, "train-1 2:0 1:1 4:0 3:0 | train-2 4:1 3:0 2:1 1:0"),
+    "insurance qa 2": ("insurance_qa", "1 1 1", 4, "train-1 2:1 1:1 3:0"),
     "squad": ("squad", "1 1", 6, "train-1 train-1-1-3:0 train-1-1-2:1 train-1-1-1:0"),
     "sick": ("sick", "3 3 3", 2, "1 s1:2 | 2 s1:1 | 3 s2:0"),
+    "sick as published": ("sick", "6 3 3", 5, "0 s1:2 | 1 s2:1 | 2 s3:0 | 3 s4:2 | 4 s5:1 | 5 s1:0"),
     "snli": ("snli", "2 2 2", 2, PAIRS),
     "snli as a table": ("snli", "2 2 2", 2, PAIRS),
     "quora": ("quora", "2 2 2", 2, "0 s1:1 | 1 s2:0"),
     "quora as published": ("quora", "8 1 1", 2, HELD),
 }
-ONE_A_READER = {reader: form for form, (reader, *_) in reversed(MEANING.items())}
+ONE_A_READER = {reader: form for form, (reader, *_) in reversed(MEANING.items())}  # the first of each
 SPLITS_OF = {form: SPLITS[: len(sizes.split())] for form, (_, sizes, *_) in MEANING.items()}
 
 
@@ -138,7 +127,7 @@ class TestEveryForm:
     def test_wrong_files_are_named(self, form: str, tmp_path: Path) -> None:
         """One file of each kind."""
         for name, text in FORMS[form].items():
-            if "test" in name or ("train" in name and form != "insurance_qa 1"):
+            if "test" in name or ("train" in name and form != "insurance qa 1"):
                 continue
             raw = text.encode()
             first = raw.find(b"\n") + 1
@@ -270,13 +259,13 @@ class TestTrec:
 
 class TestBeir:
     def test_a_title_and_a_text_are_one_document(self, tmp_path: Path) -> None:
-        files = beir_files()
+        files = dict(FORMS["beir"])
         files["corpus.jsonl"] += '{"_id": "d5", "text": "no title"}\n{"_id": "d6", "title": null, "text": "a\\nb"}\n'
         texts = list(of(tmp_path, files).documents)
         assert (texts[0], texts[4:]) == ("the cat sat", ["no title", "a b"])
 
     def test_one_of_its_files_is_refused_with_the_folder_s_form(self, tmp_path: Path) -> None:
-        path = write_folder(tmp_path, beir_files()) / "corpus.jsonl"
+        path = write_folder(tmp_path, FORMS["beir"]) / "corpus.jsonl"
         with pytest.raises(DataError, match="its folder has the files of: BEIR") as caught:
             load(path)
         assert f"give {path.parent}" in str(caught.value)
@@ -284,14 +273,14 @@ class TestBeir:
 
 class TestConversation:
     def test_turns_and_repeated_responses(self, tmp_path: Path) -> None:
-        data = of(tmp_path, conversation_files())
+        data = of(tmp_path, FORMS["conversation"])
         require_texts_to_rank(data)
         assert data.turns[:2].tolist() == [1, 2] and data.query_utterances(1) == ["hello train", "who ran ?"]
         assert list(data.documents).count("I agree") == 2, "twice in a group; shared by all groups otherwise"
         assert len(data.domains) == 1
 
     def test_contexts_without_a_right_response(self, tmp_path: Path) -> None:
-        files = {name: text.replace("1\thello", "0\thello") for name, text in conversation_files().items()}
+        files = {name: text.replace("1\thello", "0\thello") for name, text in FORMS["conversation"].items()}
         data = of(tmp_path, files)
         assert [len(split) for split in data.splits.values()] == [1, 2, 2]
         assert noted(data, "train: 1 context", "dropped") and noted(data, "dev: 1 context", "kept")
@@ -299,23 +288,23 @@ class TestConversation:
     def test_several_right_responses_and_contexts_that_begin_alike(self, tmp_path: Path) -> None:
         rows = "1\thello\tone\tyes\n0\thello\tone\tno\n1\thello\ttwo\tyes\n0\thello\ttwo\tno\n"
         files = {"train.tsv": rows, "test.tsv": "1\thello\tone\n1\thello\ttwo\n0\thello\tthree\n"}
-        data = of(tmp_path, conversation_files() | files)
+        data = of(tmp_path, FORMS["conversation"] | files)
         assert [data.query_text(row) for row in range(len(data.splits["train"]))] == ["hello one", "hello two"]
         assert sorted(row[1] for row in candidates(data, "test", 0)) == [0, 1, 1], "outside training"
 
     def test_one_that_mentions_a_query_is_no_table_of_pairs(self, tmp_path: Path) -> None:
-        files = {name: text.replace("where is the cat ?", "query") for name, text in conversation_files().items()}
+        files = {name: text.replace("where is the cat ?", "query") for name, text in FORMS["conversation"].items()}
         assert of(tmp_path, files).query_utterances(0) == ["train query"]
 
 
 class TestLetor:
     def without_vali(self, folder: Path, count: int) -> RankingData:
-        files = letor_files() | {"train.txt": "".join(f"1 qid:{n} 1:{n}\n" for n in range(1, count + 1))}
+        files = FORMS["letor"] | {"train.txt": "".join(f"1 qid:{n} 1:{n}\n" for n in range(1, count + 1))}
         del files["vali.txt"]
         return of(folder, files)
 
     def test_features_are_dense_and_mapped(self, tmp_path: Path) -> None:
-        data = of(tmp_path, letor_files())
+        data = of(tmp_path, FORMS["letor"])
         assert data.features is not None and data.features.dtype == np.float32
         np.testing.assert_allclose(data.features[:3], [[0.5, -1e-3, 0, 3], [0.25, 0, 0, 0], [7, 0, 0, 1]])
         assert isinstance(data.features.base, np.memmap)
@@ -335,17 +324,17 @@ class TestLetor:
         assert "dev" not in self.without_vali(tmp_path / "one", 1).splits
 
     def test_the_highest_index_comments_and_no_training_rows(self, tmp_path: Path) -> None:
-        high = of(tmp_path / "high", letor_files() | {"train.txt": f"1 qid:1 {MAX_FEATURE}:1\n"})
+        high = of(tmp_path / "high", FORMS["letor"] | {"train.txt": f"1 qid:1 {MAX_FEATURE}:1\n"})
         assert high.features is not None and high.features.shape[1] == MAX_FEATURE
-        told = {name: "# a file\n" + text.replace("\n", "\n# a row\n") for name, text in letor_files().items()}
-        assert_equal(of(tmp_path / "plain", letor_files()), of(tmp_path / "told", told))
-        held = {name: text for name, text in letor_files().items() if name != "train.txt"}
+        told = {name: "# a file\n" + text.replace("\n", "\n# a row\n") for name, text in FORMS["letor"].items()}
+        assert_equal(of(tmp_path / "plain", FORMS["letor"]), of(tmp_path / "told", told))
+        held = {name: text for name, text in FORMS["letor"].items() if name != "train.txt"}
         assert list(of(tmp_path / "held", held).splits) == ["dev", "test"]
 
 
 class TestInsuranceQA:
     def test_version_1_draws_the_same_training_pools_in_every_version(self, tmp_path: Path) -> None:
-        data = of(tmp_path, insurance_v1_files(), top_k=3)
+        data = of(tmp_path, FORMS["insurance qa 1"], top_k=3)
         for found in (data, load(tmp_path, top_k=3, bm25={"k1": 1.0})):
             assert [documents(found, "train", query) for query in (0, 1)] == [{"1", "3", "4"}, {"2", "3", "4"}]
         assert data.query_text(0) == "who sat"
@@ -353,15 +342,15 @@ class TestInsuranceQA:
         assert large.sizes.tolist() == [4, 4], "no larger than there are answers"
 
     def test_held_out_pools_are_as_given(self, tmp_path: Path) -> None:
-        data = of(tmp_path / "1", insurance_v1_files())
+        data = of(tmp_path / "1", FORMS["insurance qa 1"])
         assert sorted(row[:2] for row in candidates(data, "dev", 0)) == [("1", 1), ("3", 0), ("4", 0)]
         assert sorted(data.splits["dev"].judged_grade.tolist()) == [0, 0, 1, 1], "answer 2 is not retrieved"
-        data = of(tmp_path / "2", insurance_v2_files())
+        data = of(tmp_path / "2", FORMS["insurance qa 2"])
         assert documents(data, "train", 0) == {"1", "2", "3"}, "the right answer 2 is not in the pool"
         assert documents(data, "test", 0) == {"1", "3"}
 
     def test_version_2_reads_the_pool_size_that_fits_or_the_largest(self, tmp_path: Path) -> None:
-        files = insurance_v2_files()
+        files = FORMS["insurance qa 2"]
         large = {name.replace(".100.", ".500."): text.replace("3 1", "3 4") for name, text in files.items()}
         folder = write_folder(tmp_path, large | files)
         pools = [documents(load(folder, top_k=size), "test", 0) for size in (100, 101, 600)]
@@ -381,14 +370,14 @@ class TestSquad:
         assert data.query_text(1) == "Who is it ?"
 
     def test_sentences_cover_the_text(self, tmp_path: Path) -> None:
-        assert list(of(tmp_path, squad_files()).documents)[1] == "Dr. A. Dog ran 2.5 miles!"
+        assert list(of(tmp_path, FORMS["squad"]).documents)[1] == "Dr. A. Dog ran 2.5 miles!"
         text = ' "One." he said. Two (No. 2)? Three U.S. Navy\nships... Four'
         found = [text[start:end] for start, end in sentence_bounds(text)]
         assert found == [' "One." he said.', "Two (No. 2)?", "Three U.S. Navy\nships...", "Four"]
         assert sentence_bounds(" ") == []
 
     def test_a_single_file_is_a_test_split_and_other_json_is_none(self, tmp_path: Path) -> None:
-        assert list(of(tmp_path / "one", {"mine.json": squad_files()["dev-v1.1.json"]}).splits) == ["test"]
+        assert list(of(tmp_path / "one", {"mine.json": FORMS["squad"]["dev-v1.1.json"]}).splits) == ["test"]
         for number, info in enumerate(('{"source": "somewhere"}', '{"name": "mine", "data": "collected in 2024"}')):
             data = of(tmp_path / str(number), {**trec_files(), "info.json": info})
             assert list(data.splits) == ["train", "dev", "test"]
@@ -396,36 +385,27 @@ class TestSquad:
 
 class TestPairsToClassify:
     def test_classes_and_texts(self, tmp_path: Path) -> None:
-        data = of(tmp_path, sick_files())
+        data = of(tmp_path, FORMS["sick"])
         assert (data.task, data.classes) == ("classification", ("contradiction", "entailment", "neutral"))
         assert list(data.documents) == ["a dog ran", "nobody"]
         with pytest.raises(DataError, match="classify"):
             require_texts_to_rank(data)
 
-    def test_sick_in_one_file(self, tmp_path: Path) -> None:
-        """As its authors publish it: columns in another order, one of which names the split."""
-        lines = ["\t".join(SICK_WHOLE)]
-        for part, text in zip(("TRAIN", "TRIAL", "TEST"), sick_files().values(), strict=True):
-            for row in text.splitlines()[1:]:
-                name, first, second, score, label = row.split("\t")
-                lines.append("\t".join([name, first, second, label, score, *["x"] * 6, part]))
-        assert_equal(of(tmp_path / "one", {"SICK.txt": "\n".join(lines)}), of(tmp_path / "three", sick_files()))
-
     def test_snli_takes_the_structured_file_where_both_are_there(self, tmp_path: Path) -> None:
-        table = {name: text.replace("a cat", "a table") for name, text in snli_files(structured=False).items()}
-        assert "a table" not in list(of(tmp_path, table | snli_files()).utterances)
+        table = {name: text.replace("a cat", "a table") for name, text in FORMS["snli as a table"].items()}
+        assert "a table" not in list(of(tmp_path, table | FORMS["snli"]).utterances)
 
     def test_quora_with_and_without_splits(self, tmp_path: Path) -> None:
-        data = of(tmp_path / "whole", quora_whole_files())
+        data = of(tmp_path / "whole", FORMS["quora as published"])
         assert 'what is "a cat" ?' in list(data.utterances)
         held = queries(data)
         assert (held["dev"], held["test"]) == (["4"], ["9"]), "drawn alike in every version"
-        head = quora_whole_files()["quora_duplicate_questions.tsv"].splitlines()[0]
+        head = FORMS["quora as published"]["quora_duplicate_questions.tsv"].splitlines()[0]
         rows = [f"{n}\t1\t2\twho  {n} ?\twhich   {n} ?\t0" for n in range(3)]
         three = of(tmp_path / "three", {"quora_duplicate_questions.tsv": "\n".join([head, *rows])})
         assert [*map(len, three.splits.values())] == [1, 1, 1]
         assert sorted(three.documents) == ["which 0 ?", "which 1 ?", "which 2 ?"]
-        one = of(tmp_path / "one", quora_files() | {"dev.tsv": "1\twho ?\twhich ?\t9\n"})
+        one = of(tmp_path / "one", FORMS["quora"] | {"dev.tsv": "1\twho ?\twhich ?\t9\n"})
         assert queries(one)["dev"] == ["9"], "one pair is enough where the splits are given"
 
 
@@ -447,7 +427,7 @@ class TestPairsAndTriples:
 class TestTeacherScores:
     SCORES = "train-a\td3\t0.5\ntrain-a\td4\t-2\ntrain-b\td2\t1e-3\ntrain-a\td1\t7\n"
 
-    @pytest.mark.parametrize("files", [trec_files(), beir_files()])
+    @pytest.mark.parametrize("files", [trec_files(), FORMS["beir"]])
     @pytest.mark.parametrize("head", ["", "query\tdocument\tscore\n"])
     def test_are_a_column_of_the_candidates(self, files: dict[str, str], head: str, tmp_path: Path) -> None:
         data = of(tmp_path, files | {"scores.train.tsv": head + self.SCORES})
@@ -460,5 +440,5 @@ class TestTeacherScores:
 
     def test_of_pairs_name_texts(self, tmp_path: Path) -> None:
         scores = "dev cat\tthe cat sat\t3\ndev cat\ta bird flew\t1\ndev cat\tthe cat sat\t3\n"
-        teacher = of(tmp_path, triple_files("csv") | {"scores.dev.tsv": scores}).splits["dev"].teacher
+        teacher = of(tmp_path, FORMS["triples as CSV"] | {"scores.dev.tsv": scores}).splits["dev"].teacher
         assert teacher is not None and sorted(teacher[~np.isnan(teacher)].tolist()) == [1, 3]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.data_folders import beir_files, trec_files, triple_files, write_folder
+from tests.support.data_folders import FORMS, trec_files, write_folder
 from tests.support.loading import load
 from trainables.core.errors import ConfigError, DataError
 from trainables.curriculum.difficulty_file import Table
@@ -51,7 +51,7 @@ def test_keys_beyond_the_last_one_have_no_value() -> None:
 
 
 def test_pairs_name_texts(tmp_path: Path) -> None:
-    data = load(write_folder(tmp_path / "data", triple_files("csv")))
+    data = load(write_folder(tmp_path / "data", FORMS["triples as CSV"]))
     assert values(data, tmp_path / "f", "train cat\tthe  cat sat\t1\ntrain dog\tthe dog ran\t2\n") == [1, 2]
 
 
@@ -91,7 +91,7 @@ def test_beir_and_trec_train_alike_by_the_values_that_score_writes(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     dev = []
-    for name, files in (("trec", trec_files(runs=False)), ("beir", beir_files(runs=False))):
+    for name, files in (("trec", trec_files(runs=False)), ("beir", FORMS["beir without runs"])):
         write_folder(tmp_path / name, files)
         assert main(["score", name, "bm25_std", "--output", "difficulty.tsv"]) == 0
         keys = ["curriculum.pacing=root", "curriculum.scoring=file", "curriculum.file=difficulty.tsv",

@@ -250,6 +250,32 @@ def test_yaml_numbers() -> None:
     assert parse_yaml(dump_yaml(tree), "x") == tree
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("yes", "yes"),
+        ("off", "off"),
+        ("true", True),
+        ("0o17", 15),
+        ("1_000", "1_000"),
+        ("2001-12-14", "2001-12-14"),
+        ("'010'", "010"),
+        ("0", 0),
+    ],
+)
+def test_yaml_scalars_are_those_of_1_2(text: str, value: object) -> None:
+    assert parse_yaml(text, "--set KEY") == value and type(parse_yaml(text, "--set KEY")) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [("1:30", "90"), ("010", "10"), ("-007", "-7"), ("01.5", "1.5"), ("key: 1:30:00", "5400"), ("[1, 08]", "8")],
+)
+def test_what_yaml_1_1_reads_otherwise_is_refused(text: str, right: str) -> None:
+    with pytest.raises(ConfigError, match=rf"error: file:1: .* base .*; {right}\b"):
+        parse_yaml(text, "file")
+
+
 def test_trials_share_texts_whatever_the_network_on_top(write: Write) -> None:
     opened = "ranker: conv_knrm\nranker.filters: {int: [8, 64]}\nranker.vector_size: {grid: [10, 20]}\n"
     experiment = load_experiment(write(opened))

@@ -1,26 +1,134 @@
-"""Data as it comes, from the folders of such inputs beside the checkout: what people publish and export is read with
-the right values, or refused in a line that says what to do."""
+"""Data as it comes: what people publish and export is read with the right values, or refused in a line that says what
+to do. Folders of such inputs beside the checkout, and smaller ones that are made here."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import bz2
+import gzip
+import io
+import json
+import lzma
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pandas
+import pyarrow
 import pytest
+from pyarrow import parquet
 
-from tests.support.field import (
-    Read,
-    check,
-    no_lucene,
-    same,
-    values_of,
-)
+import tune_cl
 from tests.support.loading import load, problems
 from trainables.core.errors import DataError
-from trainables.data.columns import UNJUDGED
+from trainables.data import assembly
+from trainables.data.columns import UNJUDGED, RankingData
+from trainables.data.words import for_lucene, words
+from trainables.evaluation.runs import evaluate
 from trainables.evaluation.trec_files import read_qrels
 
-__all__ = ["no_lucene"]  # a fixture
+Files = Mapping[str, Any]
+ALL = ("train", "dev", "test")
+
+
+@dataclass(frozen=True)
+class Read:
+    """What is right: (queries, candidates, relevant candidates) of each split; words of a note; the grades; ids."""
+
+    counts: Mapping[str, tuple[int, int, int]]
+    note: str = ""
+    grades: tuple[int, ...] = (0, 1)
+    document: str = ""
+    teacher: bool = False
+
+
+def same(queries: int, candidates: int, relevant: int, *splits: str) -> dict[str, tuple[int, int, int]]:
+    return dict.fromkeys(splits or ALL, (queries, candidates, relevant))
+
+
+def check(data: RankingData, right: Read) -> None:
+    counts = {
+        name: (len(split), len(split.document), int((split.grade > 0).sum())) for name, split in data.splits.items()
+    }
+    assert counts == dict(right.counts)
+    assert {grade for split in data.splits.values() for grade in split.grade.tolist()} == set(right.grades)
+    assert right.note in "\n".join(data.notes)
+    if right.document:
+        assert right.document in list(data.document_ids)
+    assert any(split.teacher is not None for split in data.splits.values()) == right.teacher
+
+
+def lines(rows: Any) -> bytes:
+    if isinstance(rows, bytes):
+        return rows
+    text = rows if isinstance(rows, str) else "".join(json.dumps(row) + "\n" for row in rows)
+    return text.encode()
+
+
+def write(folder: Path, files: Files) -> Path:
+    pack: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+    for name, rows in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(pack.get(path.suffix, bytes)(lines(rows)))
+    return folder
+
+
+def as_parquet(rows: list[dict[str, Any]], metadata: dict[str, str] | None = None) -> bytes:
+    sink = io.BytesIO()
+    parquet.write_table(pyarrow.Table.from_pylist(rows).replace_schema_metadata(metadata), sink)
+    return sink.getvalue()
+
+
+def of_splits(ending: str, rows: Any, *splits: str) -> dict[str, Any]:
+    return {f"{split}.{ending}": rows for split in splits or ALL}
+
+
+TRIPLES = [{"query": f"q {n}", "positive": f"p {n}", "negative": f"n {n}"} for n in range(4)]
+LABELLED = [
+    {"anchor": f"q {n}", "positive": text, "label": label}
+    for n in range(4)
+    for text, label in (("a", 1), (f"b {n}", 0))
+]
+ROWS = "".join(f"{row['query']}\t{row['positive']}\t{row['negative']}\n" for row in TRIPLES)
+CSV = "query,positive,negative\n" + ROWS.replace("\t", ",")
+CORPUS = [{"_id": f"d{n}", "text": f"document {n}"} for n in range(400)]
+QUERIES = [{"_id": f"{split}-{n}", "text": f"query {n}"} for split in ALL for n in range(4)]
+QRELS = {
+    f"qrels/{split}.tsv": "query-id\tcorpus-id\tscore\n"
+    + "".join(f"{split}-{n}\td{n + k}\t{int(not k)}\n" for n in range(4) for k in (0, 1))
+    for split in ALL
+}
+BEIR = {"corpus.jsonl": CORPUS, "queries.jsonl": QUERIES, **QRELS}
+TREC = {"collection.tsv": "".join(f"d{n}\tdocument {n}\n" for n in range(9))} | {
+    name: text
+    for split in ALL
+    for name, text in (
+        (f"queries.{split}.tsv", f"{split}-1\tquery one\n{split}-2\tquery two\n"),
+        (f"qrels.{split}.txt", f"{split}-1 0 d1 1\n{split}-2 0 d2 1\n"),
+        (f"run.{split}.txt", "".join(f"{split}-{q} Q0 d{n} {n} {9 - n} x\n" for q in (1, 2) for n in (1, 2, 3))),
+    )
+}
+
+
+def changed(files: Files, **other: Any) -> dict[str, Any]:
+    return {**files, **{name.replace("__", "/").replace("_DOT_", "."): rows for name, rows in other.items()}}
+
+
+def all_by_row(documents: Any, queries: Mapping[str, list[str]], k1: float, b: float, top_k: int, cut: str) -> dict:
+    """In place of BM25, which would start Java: each query's candidates are all documents, by row."""
+    count = min(top_k, len(documents))
+    ranked = np.arange(len(documents))[:count]
+    return {
+        split: (np.repeat(np.arange(len(rows)), count), np.tile(ranked, len(rows)), -np.tile(ranked, len(rows)) * 1.0)
+        for split, rows in queries.items()
+    }
+
+
+@pytest.fixture(autouse=True)
+def no_lucene(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assembly, "retrieve", all_by_row)
 
 
 @pytest.fixture
@@ -152,11 +260,6 @@ REFUSED = {
         "letor_group": ("train.txt:1", "no qid"),
     },
 }
-ELSEWHERE = {  # inputs of other tests
-    "field": {"api_none_text", "bert_no_types", "eval"},
-    "field_november": {"stars", "difficulty", "eval", "models", "own"},
-    "round3": {"eval", "rerank", "yaml"},
-}
 
 
 def inputs(table: Mapping[str, Mapping[str, object]]) -> list[tuple[str, str]]:
@@ -168,18 +271,14 @@ def test_an_input_from_the_field_is_read(folder: str, name: str, field: Path) ->
     check(load(field / folder / name), RIGHT[folder][name])
 
 
-@pytest.mark.parametrize(("folder", "name"), inputs(REFUSED))
-def test_an_input_from_the_field_is_refused(folder: str, name: str, field: Path) -> None:
-    place, word = REFUSED[folder][name]
-    found = problems(field / folder / name)[0]
+def is_refused(folder: Path, place: str, word: str) -> None:
+    found = problems(folder)[0]
     assert found.startswith(f"{place}: " if place else "") and word in found
 
 
-@pytest.mark.parametrize("folder", RIGHT)
-def test_every_row_has_an_input(folder: str, field: Path) -> None:
-    """An input beside the known ones needs no test at once."""
-    found = {path.name for path in (field / folder).iterdir() if path.is_dir()}
-    assert {*RIGHT[folder], *REFUSED[folder], *ELSEWHERE[folder]} <= found
+@pytest.mark.parametrize(("folder", "name"), inputs(REFUSED))
+def test_an_input_from_the_field_is_refused(folder: str, name: str, field: Path) -> None:
+    is_refused(field / folder / name, *REFUSED[folder][name])
 
 
 def test_markup_is_taken_off_a_topic(field: Path) -> None:
@@ -235,4 +334,314 @@ RUNS = {"three_int.run": 0.8333, "three_rank.run": 1.0, "run.json": 0.7361, "gzh
 @pytest.mark.parametrize("qrels", ["qrels", "qrels.json"])
 def test_a_run_from_the_field_has_its_value(run: str, qrels: str, field: Path) -> None:
     folder = field / "field_november" / "eval"
-    assert values_of(folder / qrels, folder / run)["map"] == pytest.approx(RUNS[run], abs=1e-4)
+    assert evaluate(folder / qrels, folder / run, ["map"]).runs[0].metrics["map"] == pytest.approx(RUNS[run], abs=1e-4)
+
+
+# -- made here ------------------------------------------------------------------------------------------------------
+
+FOUR, EIGHT = same(4, 8, 4), same(2, 6, 2)
+LETOR_ROWS = "".join(f"{grade} qid:{q} 1:{grade + 1} 2:0.5\n" for q in range(4) for grade in (2, 0))
+
+
+TEXTS = [f"how to mend a kettle or a bridge of tin, number {n}" for n in range(30)]
+
+
+def bare(third: str) -> str:
+    """Rows without a header; `third`: what the third column holds in turn, separated by commas."""
+    values = third.split(",")
+    return "".join(f"{TEXTS[n]}\t{TEXTS[n + 1]}\t{values[n % len(values)]}\n" for n in range(24))
+
+
+def classes(names: list[str], labels: tuple[int, int] = (0, 1)) -> dict[str, Any]:
+    """A Parquet file with a column of classes, as the datasets library writes it: of each query's two documents the
+    first has the first label."""
+    rows = [{"query": f"q {n}", "document": f"d {n} {k}", "label": labels[k]} for n in range(4) for k in (0, 1)]
+    feature = {"features": {"label": {"names": names, "_type": "ClassLabel"}}}
+    return of_splits("parquet", as_parquet(rows, {"huggingface": json.dumps({"info": feature})}))
+
+
+def renamed(name: str, spelled: str) -> dict[str, Any]:
+    """The BEIR folder whose corpus has a document `name` and whose judgments call it `spelled`."""
+    corpus = [row | ({"_id": name} if row["_id"] == "d1" else {}) for row in CORPUS]
+    qrels = {f"qrels__{s}_DOT_tsv": QRELS[f"qrels/{s}.tsv"].replace("\td1\t", f"\t{spelled}\t") for s in ALL}
+    return changed(BEIR, corpus_DOT_jsonl=corpus, **qrels)
+
+
+def topics(name: str, topic: str, head: str = "", foot: str = "") -> dict[str, Any]:
+    """The TREC folder with topics in place of its queries; `topic` with {} for id and text."""
+    files = {file: text for file, text in TREC.items() if not file.startswith("queries")}
+    for split in ALL:
+        each = "".join(topic.format(f"{split}-{n}", f"query {word} &amp; more") for n, word in ((1, "one"), (2, "two")))
+        files[name.format(split)] = head + each + foot
+    return files
+
+
+OLD_TOPIC = "<top>\n<num> Number: {}\n<title> Topic: {}\n\n<desc> Description:\nWhat is meant.\n\n</top>\n"
+OURS: dict[str, tuple[Files, Read]] = {
+    # a column that changes what a row means
+    "label beside positive": (of_splits("jsonl", LABELLED), Read(FOUR, "grade from label")),
+    "label and score": (of_splits("jsonl", [row | {"score": 0.5 + row["label"] / 4} for row in LABELLED]),
+        Read(FOUR, "a teacher's scores from score", teacher=True)),
+    "n-tuple with scores": (of_splits("jsonl", [row | {"score": [0.9, 0.25]} for row in TRIPLES]),
+        Read(FOUR, "teacher's scores from score", teacher=True)),
+    "a margin": (of_splits("jsonl", [row | {"score": 3.5} for row in TRIPLES]), Read(FOUR)),
+    # the schema is that of all rows
+    "negatives begin late": (of_splits("jsonl", [{"query": "q", "positive": "p"}, *TRIPLES]),
+        Read(same(5, 45, 5), grades=(-1, 0, 1))),
+    "a null in the first row": (of_splits("jsonl", [TRIPLES[0] | {"negative": None}, *TRIPLES]), Read(FOUR)),
+    "an array, over lines": (of_splits("json", json.dumps(TRIPLES, indent=2)), Read(FOUR)),
+    # whole numbers in other spellings, ids that are numbers
+    "labels 1e0": (of_splits("csv", "query,document,label\nq,a,1e0\nq,b,0e0\n"), Read(same(1, 2, 1))),
+    "qrels of a TREC folder with 1.0": (TREC | {f"qrels.{s}.txt": f"{s}-1 0 d1 1.0\n{s}-2 0 d2 1.0\n" for s in ALL},
+        Read(EIGHT, grades=(-1, 1))),
+    # lists and other names
+    "passages with titles": (of_splits("jsonl",
+        [{"query": "q", "positive_passages": [{"docid": "1", "title": "T", "text": "a"}],
+        "negative_passages": [{"docid": "2", "title": "", "text": "b"}]}]), Read(same(1, 2, 1))),
+    "DPR": (of_splits("jsonl", [{"question": "q", "answers": ["x"], "positive_ctxs": [{"title": "t", "text": "a"}],
+        "negative_ctxs": [], "hard_negative_ctxs": [{"title": "t", "text": "b"}]}]), Read(same(1, 2, 1))),
+    "labeled list of mine_hard_negatives": (
+        of_splits("jsonl", [{"anchor": "q", "positive": ["a", "b", "c"], "labels": [1, 0, 0]}]),
+        Read(same(1, 3, 1), "grade from labels")),
+    "response and rejected_response": (
+        of_splits("jsonl", [{"query": "q", "response": "a", "rejected_response": ["b", "c"]}]), Read(same(1, 3, 1))),
+    "question, answer, label": (of_splits("jsonl",
+        [{"question": "q", "answer": t, "label": g} for t, g in (("a", 1), ("b", 0))]), Read(same(1, 2, 1))),
+    # one bad row
+    "an empty positive": (of_splits("jsonl", [*TRIPLES, {"query": "q", "positive": "", "negative": "n"}]),
+        Read(FOUR, "1 row without a text or label left out")),
+    "four rows of one unknown query": (
+        TREC | {"qrels.dev.txt": TREC["qrels.dev.txt"] * 5 + "".join(f"nobody 0 d{n} 1\n" for n in range(4))},
+        Read(EIGHT, "4 rows of an unknown query left out", grades=(-1, 1))),
+    "a run with a document that is not there": (TREC | {"run.dev.txt": TREC["run.dev.txt"] + "dev-1 Q0 gone 4 1 x\n"},
+        Read(EIGHT, "1 row with a document outside the collection left out", grades=(-1, 1))),
+    # names of files
+    "qrels/val": ({name.replace("dev.tsv", "val.tsv"): rows for name, rows in BEIR.items()}, Read(FOUR)),
+    "pieces of JSON lines": ({f"{s}-{n:05}-of-00002.jsonl": TRIPLES[2 * n : 2 * n + 2] for s in ALL for n in (0, 1)},
+        Read(FOUR)),
+    "folders as the hub converts": ({f"{s}/0000.parquet": as_parquet(TRIPLES) for s in ALL}, Read(FOUR)),
+    "xz": ({f"{s}.csv.xz": CSV for s in ALL}, Read(FOUR)),
+    "zst": ({f"{s}.jsonl.zst": pyarrow.Codec("zstd").compress(lines(TRIPLES), asbytes=True) for s in ALL}, Read(FOUR)),
+    "triples.train.small.tsv": ({f"triples.{s}.small.tsv": ROWS for s in ALL}, Read(FOUR)),
+    "two names of one split": (changed(BEIR, qrels__validation_DOT_tsv=QRELS["qrels/dev.tsv"]),
+        Read(FOUR, "not read, though named like data: qrels/validation.tsv")),
+    "train.json beside a TREC folder": (TREC | {"train.json": TRIPLES}, Read(EIGHT, "train.json", grades=(-1, 1))),
+    "quadruples without a header": ({f"triples.{s}.small.tsv": ROWS.replace("\n", "\tanother one\n") for s in ALL},
+        Read(same(4, 12, 4), "others from negative to negative_2")),
+    # without a dev split
+    "pairs without dev": (of_splits("jsonl", TRIPLES, "train", "test"),
+        Read({"train": (3, 6, 3), "dev": (1, 2, 1), "test": (4, 8, 4)}, "drawn with a fixed seed")),
+    "only a test split": (of_splits("jsonl", TRIPLES, "test"), Read(same(4, 8, 4, "test"))),
+    # LETOR
+    "svmlight endings": ({f"{s}.svm": LETOR_ROWS for s in ALL}, Read(FOUR, grades=(0, 2))),
+    "LETOR 3": ({f"{s}set.txt": LETOR_ROWS for s in ("training", "validation", "test")}, Read(FOUR, grades=(0, 2))),
+    "a feature 0 in one row alone": (
+        {f"{s}.txt": LETOR_ROWS + "1 qid:9 0:3\n1 qid:9 2:1\n" for s in ("train", "vali", "test")},
+        Read(same(5, 10, 6), grades=(0, 1, 2))),
+    "negative and unjudged alone": (
+        {f"{s}.txt": LETOR_ROWS + "-1 qid:9 1:3\n-1.0 qid:9 2:1\n" for s in ("train", "vali", "test")},
+        Read(FOUR, "1 queries without judgments, dropped", grades=(0, 2))),
+    # MS MARCO
+    "triples of ids": ({k: v for k, v in TREC.items() if not k.startswith(("run", "qrels.train"))} | {
+        "qidpidtriples.train.full.2.tsv": "train-1\td1\td5\ntrain-2\td2\td6\n"},
+        Read({"train": (2, 4, 2), "dev": (2, 18, 2), "test": (2, 18, 2)}, grades=(-1, 0, 1))),
+    "top1000": ({k: v for k, v in TREC.items() if not k.startswith("run")} | {
+        f"top1000.{s}.tsv": "".join(f"{s}-{q}\td{n}\tquery\tdocument\n" for q in (1, 2) for n in (1, 2,
+        5)) for s in ALL}, Read(EIGHT, grades=(-1, 1))),
+    "top1000.dev of a dev set alone": (
+        {"collection.tsv": TREC["collection.tsv"], "queries.dev.small.tsv": TREC["queries.dev.tsv"],
+        "qrels.dev.small.tsv": TREC["qrels.dev.txt"].replace(" ", "\t"),
+        "top1000.dev": "".join(f"dev-{q}\td{n}\tquery one\tdocument {n}\n" for q in (1, 2) for n in (1, 2, 5))},
+        Read(same(2, 6, 2, "dev"), grades=(-1, 1))),
+    # what a column holds
+    "one word is not few": (of_splits("jsonl", [row | {"negative": "n"} for row in TRIPLES]), Read(FOUR)),
+    "booleans in capitals": (of_splits("csv", "query,document,label\nq,a,TRUE\nq,b,FALSE\n"), Read(same(1, 2, 1))),
+    "objects with grades": (of_splits("jsonl",
+        [{"query": "q", "docs": [{"text": "a", "label": 1}, {"text": "b", "label": 0}]}]), Read(same(1, 2, 1))),
+    # classes
+    "relevant comes first": (classes(["relevant", "not_relevant"], (0, 1)), Read(FOUR)),
+    "relevant comes last": (classes(["irrelevant", "relevant"], (1, 0)), Read(FOUR)),
+    "classes that are numbers": (classes(["2", "0", "1"]), Read(FOUR, grades=(0, 2))),
+    "three classes that rise": (classes(["not relevant", "related", "relevant"], (2, 0)), Read(FOUR, grades=(0, 2))),
+    # ids
+    "a lost zero": (renamed("007", "7"), Read(FOUR, "leading zeros")),
+    "an id that is both": (changed(BEIR, corpus_DOT_jsonl=[*CORPUS, {"_id": "5", "text": "x"}, {"_id": "05",
+        "text": "y"}]), Read(FOUR)),
+    "a query that lost its zeros": (changed(BEIR, queries_DOT_jsonl=[*BEIR["queries.jsonl"], {"_id": "001",
+        "text": "x"}], qrels__dev_DOT_tsv=QRELS["qrels/dev.tsv"].replace("dev-0\t", "1\t")),
+        Read(FOUR, "a query's id")),
+    # bad rows
+    "half a surrogate": (of_splits("jsonl", [TRIPLES[0] | {"positive": "x \ud83d"}, *TRIPLES]),
+        Read(FOUR, "(train.jsonl:1)")),
+    # the file
+    "CR alone in JSON lines": (of_splits("jsonl", "\r".join(map(json.dumps, TRIPLES)) + "\r"), Read(FOUR)),
+    "CR alone, compressed": (of_splits("csv.gz", CSV.replace("\n", "\r")), Read(FOUR)),
+    "topics with an attribute": (topics("topics.{}.xml", '<topic number="{}" type="faceted">\n<query>{}</query>\n'
+        "<description>What is meant.</description></topic>\n", '<?xml version="1.0"?>\n<webtrack2009>\n',
+        "</webtrack2009>\n"), Read(EIGHT, grades=(UNJUDGED, 1))),
+    "topics of text alone": (topics("topics.{}.xml", '<topic number="{}">\n{}\n</topic>', "<topics>", "</topics>"),
+        Read(EIGHT, grades=(UNJUDGED, 1))),
+    "topics of old": (topics("topics.{}.txt", OLD_TOPIC), Read(EIGHT, grades=(UNJUDGED, 1))),
+    "topics that are not closed": (topics("topics.{}.txt", OLD_TOPIC.replace("</top>\n", "")), Read(EIGHT,
+        grades=(UNJUDGED, 1))),
+    "topics by another name": (topics("queries.{}.tsv", "<topic><number>{}</number><title>{}</title></topic>"),
+        Read(EIGHT, grades=(UNJUDGED, 1))),
+    "one file": ({"data.csv": CSV}, Read({"train": (3, 6, 3), "dev": (1, 2, 1)})),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_an_input_of_ours_is_read(name: str, tmp_path: Path) -> None:
+    files, right = OURS[name]
+    check(load(write(tmp_path, files)), right)
+
+
+POSITIVE_AND_LABEL = [{"query": "q", "positive": "a", "negative": "b", "label": 1}]
+WRONG: dict[str, tuple[Files, str, str]] = {
+    "two readings": (of_splits("jsonl", POSITIVE_AND_LABEL), "train.jsonl:1", "could be read as"),
+    "two queries": (of_splits("jsonl", [{"query": "q", "question": "r", "answer": "a"}]), "train.jsonl:1",
+        "query or from"),
+    "lists of other lengths": (of_splits("jsonl", [{"query": "q", "docs": ["a", "b"], "labels": [1]}]), "train.jsonl:1",
+        "2 documents and 1"),
+    "scores of other lengths": (of_splits("jsonl",
+        [{"query": "q", "pos": ["a"], "neg": ["b"], "pos_scores": [1], "neg_scores": [1, 2]}]), "train.jsonl:1",
+        "neg_scores"),
+    "many empty documents": (changed(BEIR,
+        corpus_DOT_jsonl=[row | ({"text": ""} if n % 4 == 3 else {}) for n, row in enumerate(CORPUS)]),
+        "corpus.jsonl:4", "empty text"),
+    "more than a few unknown queries": (
+        TREC | {"qrels.dev.txt": TREC["qrels.dev.txt"] * 5 + "".join(f"n{n} 0 d1 1\n" for n in range(4))},
+        "qrels.dev.txt:11", "unknown query"),
+    "equal scores that differ between queries": (
+        TREC | {f"run.{s}.txt": "".join(f"{s}-{q} Q0 d{n} {n} 0 x\n" for q in (1, 2) for n in (1, 2)) for s in ALL},
+        "run.train.txt", "equal"),
+    "a score behind a triple": ({f"triples.{s}.small.tsv": ROWS.replace("\n", "\t3.5\n") for s in ALL},
+        "triples.train.small.tsv:1", "column 4 holds numbers"),
+    "ids before a triple": ({f"triples.{s}.small.tsv": "7\t" + ROWS.replace("\nq", "\n7\tq") for s in ALL},
+        "triples.train.small.tsv:1", "no header"),
+    "an array that is cut off": (of_splits("json", json.dumps(TRIPLES, indent=1)[:-20]), "train.json:17", "JSON"),
+    "two sets of Yahoo": ({f"set{k}.train.txt": LETOR_ROWS for k in (1, 2)}, "", "set1.train.txt and set2.train.txt"),
+    "broken Zstandard": (of_splits("csv.zst", b"no"), "train.csv.zst", "Zstandard data is broken"),
+    "words": (of_splits("tsv", bare("relevant,irrelevant")), "train.tsv:1", "column 3 holds few short values"),
+    "percent": (of_splits("tsv", bare(",".join(map(str, range(70, 94))))), "train.tsv:1", "column 3 holds numbers"),
+    "ids in place of texts": (of_splits("tsv", "".join(f"q{n}\td{n}\n" for n in range(9))), "train.tsv:1",
+        "no form of pairs has the columns q0, d0"),
+    "numbers named positive": (of_splits("jsonl", [{"query": f"q {n}", "positive": n / 7} for n in range(9)]),
+        "train.jsonl:1", "'positive' holds numbers"),
+    "words named document": (of_splits("jsonl",
+        [{"query": f"q {n}", "positive": ("yes", "no")[n % 2]} for n in range(30)]), "train.jsonl:1", "holds yes, no"),
+    "classes without grades": (classes(["entailment", "neutral", "contradiction"]), "train.parquet:1",
+        "are not grades"),
+    "judged documents that are not there": (changed(BEIR, corpus_DOT_jsonl=[row | {"_id": f"x{row['_id']}"}
+        for row in CORPUS]), "qrels/train.tsv:2", "none of 5 document ids"),
+    "topics without numbers": (topics("topics.{}.xml", "<topic><query>{} {}</query></topic>"), "topics.train.xml:1",
+        "a topic without a number"),
+    "a page in place of topics": (topics("topics.{}.xml", "<html><p>{} {}</p></html>"), "topics.train.xml:1",
+        "XML or HTML without topics"),
+    "many bad rows": (of_splits("jsonl", [*[TRIPLES[0] | {"positive": ""}] * 9, *TRIPLES]), "train.jsonl:1",
+        "empty 'positive'"),
+    "tables behind a zip": ({"train.jsonl": b"PK\x03\x04 and more"}, "train.jsonl", "a zip file"),
+    "a run of a folder that is not there": (TREC | {f"run.{s}.txt": f"{s}-1 Q0 gone 1 1 x\n" for s in ALL},
+        "run.train.txt:1", "not in the collection"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_an_input_of_ours_is_refused(name: str, tmp_path: Path) -> None:
+    files, place, word = WRONG[name]
+    is_refused(write(tmp_path, files), place, word)
+
+
+@pytest.mark.parametrize(
+    ("document", "text", "grade", "kept"),
+    [
+        ("test-pro-02a", "another text", 0, False),
+        ("test-pro-02a", "another text", 1, True),
+        ("318", "Query 0 ?", 0, False),
+        ("318", "something else", 0, True),
+    ],
+)
+def test_a_query_that_is_a_document_is_its_candidate_only_where_it_is_relevant(
+    document: str, text: str, grade: int, kept: bool, tmp_path: Path
+) -> None:
+    """The id is one of words, or the texts are equal too."""
+    rows = [row | ({"_id": document} if row["_id"] == "dev-0" else {}) for row in QUERIES]
+    corpus = [*CORPUS, {"_id": document, "title": "", "text": text}]
+    qrels = QRELS["qrels/dev.tsv"].replace("dev-0\t", f"{document}\t") + f"{document}\t{document}\t{grade}\n"
+    files = {**BEIR, "queries.jsonl": rows, "corpus.jsonl": corpus, "qrels/dev.tsv": qrels}
+    data, all_of_it = load(write(tmp_path, files)), load(tmp_path, identical_ids="keep")
+    row = list(data.document_ids).index(document)
+    assert (row in data.splits["dev"].document) == kept and row in all_of_it.splits["dev"].document
+    assert (data.own is None) == kept and (kept or row in np.asarray(data.own))
+    assert any("identical_ids" in note for note in data.notes) != kept and (kept or data.digest != all_of_it.digest)
+
+
+@pytest.mark.parametrize(
+    ("text", "cut"),
+    [
+        ("水獭住在哪里", ["水獭", "獭住", "住在", "在哪", "哪里"]),
+        ("カワウソはどこ?", ["カワ", "ワウ", "ウソ", "ソは", "はど", "どこ"]),
+        ("นากอยู่", ["นา", "าก", "กอ", "อยู่"]),
+        ("otter 水獭 2", ["otter", "水獭", "2"]),
+        ("수달은 어디", ["수달은", "어디"]),
+    ],
+)
+def test_scripts_without_spaces_are_cut_into_bigrams(text: str, cut: list[str]) -> None:
+    assert words(text, "script") == cut
+    assert words("the otter's 2 holts", "script") == words("the otter's 2 holts") == ["the", "otter", "s", "2", "holts"]
+    coded = for_lucene(text, "script").lower().split()
+    assert all(word.isascii() for word in coded) or text == "수달은 어디"
+
+
+def test_their_first_stage_finds_what_is_relevant(tmp_path: Path) -> None:
+    texts = [("水獭住在哪里", "水獭住在河边", "红隼在田野上空盘旋"), ("狼吃什么", "狼吃鹿和兔子", "水獭住在河边")]
+    rows = [dict(zip(("query", "positive", "negative"), row, strict=True)) for row in texts]
+    data = load(write(tmp_path / "auto", of_splits("jsonl", rows)))
+    split = data.splits["dev"]
+    assert data.words == "script" and (split.score[split.grade == 1] > split.score[split.grade == 0]).all()
+    plain = load(write(tmp_path / "spaces", of_splits("jsonl", rows)), words="spaces")
+    assert not plain.splits["dev"].score.any() and plain.digest != data.digest
+    assert any("share no word with their query" in note for note in plain.notes) and plain.words == "spaces"
+
+
+def test_columns_have_any_name(tmp_path: Path) -> None:
+    """And named columns are read whatever they hold."""
+    rows = [{"frage": "q", "gut": ("yes", "no")[n % 2], "schlecht_1": "no yes", "positive": "x"} for n in range(30)]
+    names = {"query": "frage", "positive": "gut", "negative": "schlecht"}
+    check(load(write(tmp_path, of_splits("jsonl", rows)), columns=names), Read(dict.fromkeys(ALL, (1, 3, 2))))
+    with pytest.raises(DataError, match=r"no column 'guut' \(data.columns\)"):
+        load(tmp_path, columns={"query": "frage", "positive": "guut"})
+
+
+def test_splits_are_drawn_by_query(tmp_path: Path) -> None:
+    rows = [{"query": f"q {n}", "positive": f"p {n}", "negative": "n"} for n in range(20)]
+    data = load(write(tmp_path, of_splits("jsonl", rows, "train")), split=[0.8, 0.1, 0.1])
+    assert {name: len(split) for name, split in data.splits.items()} == {"train": 16, "dev": 2, "test": 2}
+    again = load(tmp_path, split=[0.8, 0.1, 0.1])
+    assert again.digest == data.digest and (again.splits["dev"].query == data.splits["dev"].query).all()
+    assert list(load(tmp_path, split=[0, 0, 1]).splits) == ["test"]
+
+
+@pytest.mark.parametrize("name", ["an empty positive", "a run with a document that is not there", "a lost zero"])
+def test_strict_refuses_what_is_left_out_or_read_as_another(name: str, tmp_path: Path) -> None:
+    assert problems(write(tmp_path, OURS[name][0]), strict=True)
+
+
+class TestTablesFromPython:
+    @staticmethod
+    def frame() -> pandas.DataFrame:
+        return pandas.DataFrame([row | {"split": s} for s in ("train", "validation", "test") for row in TRIPLES])
+
+    def test_are_read_as_a_folder_is(self, tmp_path: Path) -> None:
+        expected = tune_cl.instances(write(tmp_path, of_splits("jsonl", TRIPLES)), "dev")
+        assert tune_cl.instances(self.frame(), "dev").equals(expected)
+
+    def test_a_value_that_is_none_is_refused(self) -> None:
+        for wrong in (3, self.frame().assign(split="holdout"), {"train": [1]}):
+            with pytest.raises(DataError, match="error: data: "):
+                tune_cl.instances(wrong)
+
+    def test_columns_of_no_form_are_refused_once_for_all_splits(self) -> None:
+        with pytest.raises(DataError, match=r"name yours: data\.columns") as refused:
+            tune_cl.instances(self.frame().rename(columns=lambda name: name if name == "split" else f"{name}_"))
+        assert len(refused.value.problems) == 1

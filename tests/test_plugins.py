@@ -134,7 +134,7 @@ WRONG = {
     'import tune_cl\n@tune_cl.pacing("a b")\ndef f(x, s): ...\n': r"mine.py:2: 'a b' is not a name; ",
     "import tune_cl\n@tune_cl.pacing\ndef f(x, s): ...\n": r"mine.py:2: 'f' is registered without a name; ",
     'import tune_cl\n@tune_cl.loss("a", kind="x")\ndef f(a, b, c): ...\n': r"mine.py:2: 'x' is not a kind of loss; ",
-    'import tune_cl\n@tune_cl.reader("a")\nclass A: TASK = "ranking"\n': r"mine.py:2: has no recognises, files, read; ",
+    'import tune_cl\n@tune_cl.reader("a")\ndef f(folder, reading): ...\n': r"mine.py:2: names no files; ",
 }
 
 

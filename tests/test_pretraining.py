@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from tests.support.builders import tiny_data
-from tests.support.data_folders import wikiqa_files, write_folder
+from tests.support.data_folders import FORMS, write_folder
 from tests.support.resumed import resumes_exactly
 from tests.support.trec_folder import write_trec_folder
 from trainables.config.keys import TrainingRun
@@ -259,7 +259,7 @@ def test_data_that_cannot_be_used_is_an_error_at_the_key(
 def test_data_for_another_task_or_without_training_queries_is_an_error_at_the_key(
     data: RankingData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = write_folder(tmp_path / "wikiqa", wikiqa_files())
+    folder = write_folder(tmp_path / "wikiqa", FORMS["wikiqa"])
     run = make_run(folder)
     with pytest.raises(DataError, match=r"training\.pretrain_data: 'wikiqa' is for another task"):
         load_pretrain_data(run, replace(data, task="classification", classes=("a", "b")))

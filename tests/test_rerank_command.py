@@ -13,7 +13,7 @@ import pytest
 import tune_cl
 from tests.support.builders import tiny_data
 from tests.support.console import SMALL_OPTIONS, Console
-from tests.support.data_folders import FORMS, letor_files, quora_files, trec_files, write_folder
+from tests.support.data_folders import FORMS, trec_files, write_folder
 from tests.support.pair_data import pair_folder
 from tests.support.trec_folder import write_trec_folder
 from trainables.core.errors import DataError
@@ -221,6 +221,6 @@ def test_what_cannot_be_ranked_is_refused_before_the_work(
     given: str, told: str, rankers: Path, console: Console
 ) -> None:
     without_dev = {name: text for name, text in trec_files().items() if ".dev." not in name}
-    for name, files in {"letor": letor_files(), "quora": quora_files(), "trec": without_dev}.items():
+    for name, files in {"letor": FORMS["letor"], "quora": FORMS["quora"], "trec": without_dev}.items():
         write_folder(Path(name), files)
     console.refused([told], f"rerank {rankers}/{given}")

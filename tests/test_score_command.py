@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.builders import tiny_data
 from tests.support.console import Console
-from tests.support.data_folders import letor_files, trec_files, write_folder
+from tests.support.data_folders import FORMS, trec_files, write_folder
 from trainables.config.keys import TrainingRun
 from trainables.data.instances import make_instances
 from trainables.loops.instances import SplitInstances
@@ -37,7 +37,7 @@ def test_its_document_and_file_hold_the_values_of_all_instances(console: Console
 
 @pytest.mark.parametrize("scoring", ["random", "self_paced", "reciprocal_rank", "normalized_score", "kde"])
 def test_scorings_that_read_no_texts_take_features(scoring: str, console: Console) -> None:
-    assert score(console, letor_files(), scoring)[0]["count"] > 0
+    assert score(console, FORMS["letor"], scoring)[0]["count"] > 0
 
 
 def test_difficulties_are_cached(console: Console) -> None:

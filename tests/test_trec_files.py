@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from tests.support.trec_cases import Qrels, Run, columns, rankings, write_qrels
 from trainables.core.errors import DataError, WorkFailed
 from trainables.data.columns import TextColumn
+from trainables.evaluation.runs import evaluate
 from trainables.evaluation.trec_files import read_per_query, read_qrels, read_run, write_per_query, write_run
 
 same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -120,3 +121,45 @@ def test_per_query_values(tmp_path: Path) -> None:
     ids, values = ["q\x85", "q\u2028", '"q', "文"], np.array([0.5, 1 / 3, 0.0, 1.0])  # other ends of lines
     write_per_query(tmp_path / "values.tsv", ids, {"p@1": 1 - values, "map": values})
     assert read_per_query(tmp_path / "values.tsv", "map") == dict(zip(ids, values, strict=True))
+
+
+# -- files of other programs ---------------------------------------------------------------------------------------
+
+JUDGED = "q1 0 a 2\nq1 0 b 0\nq2 0 c 1\n"
+RANKED = "q1 Q0 b 1 2.0 x\nq1 Q0 a 2 1.0 x\nq2 Q0 c 1 1.0 x\n"
+ONE = "q 0 a 1\n"
+
+
+def mean_ap(folder: Path, qrels: str, run: str, name: str = "run") -> float:
+    (folder / "qrels").write_text(qrels)
+    (folder / name).write_text(run)
+    return evaluate(folder / "qrels", folder / name, ["map"]).runs[0].metrics["map"]
+
+
+@pytest.mark.parametrize(
+    ("qrels", "run", "value"),
+    [
+        ("query-id\tcorpus-id\tscore\nq1\ta\t2\nq1\tb\t0\nq2\tc\t1\n", RANKED, 0.75),  # BEIR
+        (JUDGED, "q1\tb\t1\nq1\ta\t2\nq2\tc\t1\n", 0.75),  # MS MARCO
+        (JUDGED, "q1\tb\t0\nq1\ta\t1\nq2\tc\t2\n", 0.75),
+        (JUDGED.replace(" 2\n", " 2.0\n"), RANKED, 0.75),
+        (ONE, "q b 1\nq a 2\nq c 3\n", 0.5),  # ranks
+        (ONE, "q b 0\nq a 1\nq c 2\n", 0.5),  # ranks from 0
+        (ONE, "q b 3\nq a 2\nq c 1\n", 0.5),  # they fall: scores
+        (ONE, "q b 10\nq a 20\nq c 5\n", 1.0),  # scores
+        (ONE, "q a 1.5\nq b 1.25\n", 1.0),
+    ],
+)
+def test_three_columns_are_scores_unless_they_number_the_documents(
+    qrels: str, run: str, value: float, tmp_path: Path
+) -> None:
+    assert mean_ap(tmp_path, qrels, run) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [('{"q": {"a": "x"}}', "score 'x'"), ('{"q": ["a"]}', "JSON of another form"), ('{"q": ', "not JSON")],
+)
+def test_json_of_another_form_is_refused(text: str, told: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=rf"run.json:1: {told}"):
+        mean_ap(tmp_path, ONE, text, "run.json")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.builders import tiny_data
-from tests.support.data_folders import letor_files, write_folder
+from tests.support.data_folders import FORMS, write_folder
 from tests.support.encoder_folders import save_encoder
 from tests.support.trec_folder import write_trec_folder
 from trainables.core import machine
@@ -138,7 +138,7 @@ def test_attention_that_a_saved_ranker_names_is_refused() -> None:
 def test_features_that_do_not_fit_into_memory_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    high = letor_files() | {"train.txt": "1 qid:1 1:1 65536:1\n0 qid:1 1:1\n"}
+    high = FORMS["letor"] | {"train.txt": "1 qid:1 1:1 65536:1\n0 qid:1 1:1\n"}
     folder = write_folder(tmp_path / "data", high)
     (tmp_path / "meminfo").write_text("MemTotal: 9000 kB\nMemAvailable:       1000 kB\n")
     monkeypatch.setattr(machine, "PROC", tmp_path)
