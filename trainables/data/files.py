@@ -9,6 +9,7 @@ import json
 import lzma
 import re
 import zlib
+from codecs import getincrementaldecoder
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -154,11 +155,13 @@ def not_read(folder: Path, read: Iterable[Path]) -> list[str]:
 class _Lines(io.RawIOBase):
     """A stream whose lines end in LF alone: CR LF becomes LF, and a CR within a line white space, or LF where `cr`: all
     lines end in CR, as of old Macs and of Excel's "CSV (Macintosh)". Without a byte order mark. `squeeze`: each run of
-    spaces and tabs becomes one space, and none is at the ends of a line."""
+    spaces and tabs becomes one space, and none is at the ends of a line; `check`: UnicodeDecodeError is raised for what
+    is not UTF-8."""
 
-    def __init__(self, stream: BinaryIO, cr: bool, squeeze: bool):
+    def __init__(self, stream: BinaryIO, cr: bool, squeeze: bool, check: bool):
         self._stream, self._cr, self._squeeze = stream, cr, squeeze
         self._rest, self._first = b"", True
+        self._decoder = getincrementaldecoder("utf-8")() if check else None
 
     def readable(self) -> bool:
         return True
@@ -166,10 +169,15 @@ class _Lines(io.RawIOBase):
     def readinto(self, buffer: Any, /) -> int:
         while not self._rest:
             block = self._stream.read(len(buffer))
+            if self._decoder:
+                self._decoder.decode(block, final=not block)
             if not block:
                 return 0
             if not self._cr and (block.endswith(b"\r") or self._squeeze):
-                block += self._stream.readline()  # a line end, or the white space around it, is not cut in two
+                rest = self._stream.readline()  # a line end, or the white space around it, is not cut in two
+                block += rest
+                if self._decoder:
+                    self._decoder.decode(rest)
             self._rest = self._plain(block)
         part, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
         buffer[: len(part)] = part
@@ -217,14 +225,14 @@ def open_bytes(path: Path, pipes: bool = False) -> BinaryIO:
     return opened(path, pipes)
 
 
-def open_lines(path: Path, pipes: bool = False, squeeze: bool = False) -> BinaryIO:
+def open_lines(path: Path, pipes: bool = False, squeeze: bool = False, check: bool = False) -> BinaryIO:
     """The lines of a text file, each ending in LF, without a byte order mark (`_Lines`)."""
     start = b""
     if path.is_file():
         with suppress(*BROKEN), open_bytes(path) as file:  # whoever reads on finds the place of the damage
             start = file.read(BEGINNING)
     cr = b"\r" in start and b"\n" not in start
-    return cast(BinaryIO, io.BufferedReader(_Lines(open_bytes(path, pipes), cr, squeeze), BEGINNING))
+    return cast(BinaryIO, io.BufferedReader(_Lines(open_bytes(path, pipes), cr, squeeze, check), BEGINNING))
 
 
 def beginning(path: Path) -> bytes:

@@ -155,20 +155,21 @@ def _delimited(
                 include_columns=kept,
                 null_values=[],
                 strings_can_be_null=False,
+                check_utf8=False,  # the lines are checked already
             ),
         }
 
     try:
-        with open_lines(path, pipes, squeeze) as file:
+        with open_lines(path, pipes, squeeze, check=True) as file:
             if stream:
                 yield from _streamed(path, csv.open_csv(file, **options(False)), invalid)
                 return
             table = csv.read_csv(file, **options(not pipes))
         if any(row.number is None for row in invalid):  # only one thread knows where a row is
             invalid.clear()
-            with open_lines(path, pipes, squeeze) as file:
+            with open_lines(path, pipes, squeeze, check=True) as file:
                 table = csv.read_csv(file, **options(False))
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
         raise _unparsed(path, error, names, delimiter) from None
     except BROKEN as error:
         raise DataError(unreadable(path, error)) from None
