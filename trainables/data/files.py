@@ -50,7 +50,9 @@ def files_in(folder: Path) -> list[Path]:
     """The visible files of a folder, by name; of a file the file itself, and of nothing none."""
     if folder.is_file():
         return [folder]
-    return sorted(path for path in folder.glob("*") if path.is_file() and not path.name.startswith("."))
+    return sorted(
+        path for path in folder.glob("*") if not (path.is_dir() or path.name.startswith(".")) and path.exists()
+    )
 
 
 def found(folder: Path, *names: str) -> Path | None:
