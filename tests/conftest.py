@@ -107,6 +107,15 @@ def unlimited_width(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
+def no_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Quick tests do not ask the hub, which takes a process."""
+    if QUICK:
+        from trainables.core import hub
+
+        monkeypatch.setattr(hub, "_asked", lambda _: False)
+
+
+@pytest.fixture(autouse=True)
 def no_gpu_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
     """All tests but those of GPUs compute on the CPU, wherever they run, and a trial leaves no reservation behind."""
     monkeypatch.setattr(device, "_reserved", 0)

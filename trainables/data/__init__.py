@@ -127,10 +127,11 @@ def task_of(source: str) -> Task:
 
 def may_have_turns(source: str) -> bool:
     """Whether queries of the data in `data.source` may have several utterances, by its form alone."""
-    if (name := _elsewhere(source)) is None:
+    folder = Path(source).expanduser()
+    if _elsewhere(source) is None and folder.exists():
         with suppress(DataError):
-            return READERS[reader_for(Path(source).expanduser())].turns
-    return name == DOCSTRINGS
+            return READERS[reader_for(folder)].turns
+    return source == DOCSTRINGS
 
 
 def form_of(source: str) -> str:
