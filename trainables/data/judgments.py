@@ -14,9 +14,9 @@ from trainables.data.files import ending_of, first_lines
 from trainables.data.rows import as_numbers
 from trainables.data.tables import Reading
 
-QRELS = ("qid", "", "docno", "label")
+QRELS = ("qid", "_0", "docno", "label")
 BEIR_QRELS = ("qid", "docno", "label")
-RUN = ("qid", "", "docno", "rank", "score", "")
+RUN = ("qid", "_Q0", "docno", "rank", "score", "_TAG")
 SHORT_RUN = ("qid", "docno", "score")  # or MS MARCO's rank
 SCORES = ("qid", "docno", "score")
 NAMES = {

@@ -28,7 +28,7 @@ from trainables.data.files import (
     utf8,
     whole_text,
 )
-from trainables.data.rows import empty, enumerated, flags, form_of, located
+from trainables.data.rows import empty, enumerated, flags, form_of, is_passed_over, located
 
 MAX_LINE = 16 << 20  # bytes; longer than any document of the public collections
 BLOCK = 1 << 24  # bytes that are parsed at once
@@ -137,7 +137,7 @@ def _delimited(
     """The rows of a file, in one table or, with `stream`, in several; and the lines with another number of columns.
     Raises DataError for a file that cannot be read, or not to its end."""
     labels = [name or f"_{number}" for number, name in enumerate(names)]
-    kept = [name for name in names if name]
+    kept = [name for name in names if not is_passed_over(name)]
     invalid: list[csv.InvalidRow] = []
 
     def skip(row: csv.InvalidRow) -> str:
@@ -167,7 +167,7 @@ def _delimited(
             table = csv.read_csv(file, **options(not pipes))
         if any(row.number is None for row in invalid):  # only one thread knows where a row is
             invalid.clear()
-            with open_lines(path, pipes, squeeze, check=True) as file:
+            with open_lines(path, pipes, squeeze or delimiter == " ", check=True) as file:
                 table = csv.read_csv(file, **options(False))
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:
         raise _unparsed(path, error, names, delimiter) from None

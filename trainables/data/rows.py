@@ -23,14 +23,26 @@ def located(frame: pd.DataFrame, path: Path, lines: Any) -> pd.DataFrame:
 
 def empty(names: Sequence[str]) -> pd.DataFrame:
     """A table without rows."""
-    return located(pd.DataFrame({name: pd.Series(dtype="str") for name in names if name}), Path(), [])
+    columns = {name: pd.Series(dtype="str") for name in names if not is_passed_over(name)}
+    return located(pd.DataFrame(columns), Path(), [])
+
+
+def is_passed_over(name: str) -> bool:
+    """Whether a column of a file is not kept: one without a name, or whose name begins with _."""
+    return not name or name.startswith("_")
 
 
 def form_of(names: Sequence[str], separator: str | None) -> str:
     """A row in words: QUERY TAB TEXT."""
-    words = {"qid": "QUERY", "docno": "DOCUMENT", "label": "GRADE", "": "X", "svmlight": "LABEL qid:N INDEX:VALUE ..."}
-    return " ".join(words.get(name, name.upper()) for name in names) if separator is None else \
-        " TAB ".join(words.get(name, name.upper()) for name in names)  # fmt: skip
+    words = {
+        "qid": "QUERY",
+        "docno": "DOCUMENT",
+        "label": "GRADE",
+        "": "...",
+        "svmlight": "LABEL qid:N INDEX:VALUE ...",
+    }
+    shown = [words.get(name, name.upper().removeprefix("_")) for name in names]
+    return (" " if separator is None else " TAB ").join(shown)
 
 
 def place(row: pd.DataFrame) -> str:

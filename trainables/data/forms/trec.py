@@ -18,7 +18,11 @@ from trainables.data.rows import located
 from trainables.data.tables import Reading, Tables
 
 COLLECTION = ("collection.tsv", "collection.jsonl")  # the latter as Pyserini and MS MARCO v2 have it
-DOCUMENT = ("docno", "text"), ("docno", "title", "text"), ("docno", "", "title", "text")  # MS MARCO's: title, address
+DOCUMENT = (
+    ("docno", "text"),
+    ("docno", "title", "text"),
+    ("docno", "_URL", "title", "text"),
+)  # MS MARCO's: title, address
 QUERIES = ("queries.{}.tsv", "queries.{}.small.tsv")
 TOPICS = ("topics.{}.xml", "topics.{}.txt", "topics.{}.tsv", "queries.{}.xml", "topics.{}")
 QRELS = ("qrels.{}.txt", "qrels.{}.tsv", "qrels.{}.small.tsv")
@@ -55,7 +59,9 @@ def read(folder: Path, reading: Reading) -> Tables:
     if not queries and not reading.problems:
         reading.problem(folder, "no queries", f"give queries.SPLIT.tsv, SPLIT = {', '.join(SPLITS)}")
     pools = {split: _candidates(path, reading) for split, path in triples.items()}
-    pools |= {split: reading.table(path, ("qid", "docno", "", "")) for split, path in top.items()}
+    pools |= {
+        split: reading.table(path, ("qid", "docno", "_QUERY'S TEXT", "_DOCUMENT'S TEXT")) for split, path in top.items()
+    }
     judgments = {split: judged(path, reading) for split, path in qrels.items() if split in queries}
     judgments |= {split: pools[split] for split in triples if split in queries and split not in qrels}
     runs = split_files(folder, "run.{}.txt") if reading.config.candidates in ("auto", "run") else {}
