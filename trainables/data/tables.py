@@ -209,8 +209,8 @@ class Reading:
         self, path: Path, *columns: Sequence[str], separator: str | None = "\t", pipes: bool = False
     ) -> pd.DataFrame:
         """A file without a header whose lines have these `columns`; of several lists, of different lengths, the first
-        lines tell which. A column whose name is empty or begins with _ is not kept. `separator`: None is white space of ASCII, as in trec_eval.
-        Fields are texts without quoting; blank lines are skipped."""
+        lines tell which. A column whose name is empty or begins with _ is not kept. `separator`: None is white space of
+        ASCII, as in trec_eval. Fields are texts without quoting; blank lines are skipped."""
         [whole] = lines_in_parts(path, columns, separator, self.problems, pipes)
         return whole
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from trainables.core.errors import DataError, Problem
 from trainables.core.files import MOST_TEXT, opened, write_text
 from trainables.data.cells import Wrong, score_in, usable_id, whole_number
 from trainables.data.columns import MAX_GRADE, RankingData, Split
-from trainables.data.files import beginning, parsed_json, whole_text
+from trainables.data.files import beginning, parsed_json, unreadable, whole_text
 from trainables.evaluation.metrics import TrecOrder
 
 
@@ -26,9 +25,7 @@ def read_run(path: str | Path, pipes: bool = False) -> dict[str, dict[str, float
 
     Raises DataError: columns, score not a finite float32, repeated query and document, not UTF-8.
     """
-    from trainables.data.judgments import ranked
-
-    return _by_query(Path(path), ranked, "score", pipes)
+    return _by_query(Path(path), "score", pipes)
 
 
 def read_qrels(path: str | Path, pipes: bool = False) -> dict[str, dict[str, int]]:
@@ -37,12 +34,13 @@ def read_qrels(path: str | Path, pipes: bool = False) -> dict[str, dict[str, int
 
     Raises DataError: columns, grade not an int16, repeated query and document, not UTF-8.
     """
-    from trainables.data.judgments import judged
-
-    return _by_query(Path(path), partial(judged, least=-MAX_GRADE), "label", pipes)
+    return _by_query(Path(path), "label", pipes)
 
 
-def _by_query(path: Path, table_of: Callable[..., Any], value: str, pipes: bool) -> dict[str, dict[str, Any]]:
+def _by_query(path: Path, value: str, pipes: bool) -> dict[str, dict[str, Any]]:
+    if not path.exists():
+        raise DataError(unreadable(path, FileNotFoundError()))
+    from trainables.data.judgments import judged, ranked
     from trainables.data.tables import Reading, repeats_of  # here: pandas takes half a second
 
     reading = Reading()
@@ -50,7 +48,8 @@ def _by_query(path: Path, table_of: Callable[..., Any], value: str, pipes: bool)
         start = beginning(path).lstrip()[:1]
         if start == b"{" and not path.name.endswith(".jsonl"):
             return _of_json(path, value)
-    frame = table_of(path, reading, pipes=pipes and not path.is_file())
+    pipes = pipes and not path.is_file()
+    frame = ranked(path, reading, pipes) if value == "score" else judged(path, reading, -MAX_GRADE, pipes)
     reading.finish()
     query, names = frame["qid"].factorize()
     later, _ = repeats_of(query, frame["docno"].factorize()[0])
