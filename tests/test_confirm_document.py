@@ -114,7 +114,7 @@ def test_confirm_tells_mlflow_where_the_search_did(
 
 
 def test_a_split_of_one_query_is_too_small_for_a_test(searched: Searched) -> None:
-    inputs = RankerInputs(searched[1], confirms=True)
+    inputs = RankerInputs(searched[1], judged_on="test")
     [(key, prepared)] = inputs.by_key.items()
     split = prepared.data.splits["test"]
 
