@@ -12,7 +12,7 @@ import pytest
 
 from search_spaces import SPACES
 from tests.support.builders import tiny_data
-from tests.support.data_folders import conversation_files, trec_files, write_folder
+from tests.support.data_folders import FORMS, trec_files, write_folder
 from tests.support.space_files import OPEN, Write, problems, write
 from tests.support.terminal import result
 from trainables.config.keys import TrainingRun
@@ -493,7 +493,7 @@ def test_opened_paths_and_conditions_on_paths_are_found_from_any_folder(
     assert from_yaml(whole.to_yaml()) == whole and from_yaml(conditional.to_yaml()) == conditional
 
 
-@pytest.mark.parametrize(("files", "has_turns"), [(trec_files(), False), (conversation_files(), True)])
+@pytest.mark.parametrize(("files", "has_turns"), [(trec_files(), False), (FORMS["conversation"], True)])
 def test_turns_are_not_searched_on_queries_of_single_texts(
     files: dict[str, str], has_turns: bool, tmp_path: Path
 ) -> None:
