@@ -406,11 +406,9 @@ def verdict_numbers(verdict: Any) -> Facts:
 def effect_numbers(effects: Any) -> Facts:
     """Likewise."""
     found = of(effects, "effects") if hasattr(effects, "effects") else effects
-    best = of(found, "shrunken_best", "best")
     by_value = {f"{one.key}={shown(one.value)}": [one.effect, *one.ci95, one.pairs] for one in found.by_value}
     plain = {key: getattr(found, key) for key in ("pairs", "mean", "sd_true", "sd_true_ci95", "sd_seeds")}
-    best_numbers = best and [best.trial_id, best.gain]
-    return {**plain, "ci95": of(found, "mean_ci95", "ci95"), "by_value": by_value, "best": best_numbers}
+    return {**plain, "ci95": of(found, "mean_ci95", "ci95"), "by_value": by_value}
 
 
 def shown(value: Any) -> str:
