@@ -51,12 +51,13 @@ def check_data(data: RankingData) -> None:
             promise((np.diff(split.score[start:stop]) <= 0).all(), f"candidates of {name} stand by score")
 
 
-def damaged(raw: bytes, turn: int) -> Iterator[bytes]:
-    """A file's content, spoilt in several ways: those of the next file are others."""
+def damaged(raw: bytes) -> Iterator[bytes]:
+    """A file's content, spoilt in several ways."""
     yield b""
     yield raw[: len(raw) // 2]
-    for place, at in enumerate((0, raw.find(b"\n") + 1, len(raw) // 2, len(raw))):
-        yield raw[:at] + DAMAGES[(4 * turn + place) % len(DAMAGES)] + raw[at:]
+    for damage in DAMAGES:
+        for at in (0, raw.find(b"\n") + 1, len(raw) // 2, len(raw)):
+            yield raw[:at] + damage + raw[at:]
 
 
 def reads_or_says_what_is_wrong(folder: Path, config: DataConfig) -> None:
@@ -83,8 +84,7 @@ def check_reader(reader: str, folder: Path | str) -> None:
         data = load_data(DataConfig(source=str(folder)))
         check_data(data)
         promise(data.task == form.task, f"`task` is the data's task, {data.task}")
-        copy = Path(temporary) / "copy"
-        shutil.copytree(folder, copy)
+        copy = shutil.copytree(folder, Path(temporary) / "copy")
         again = load_data(DataConfig(source=str(copy)))
         promise(again.digest == data.digest, "the same files give the same digest")
         promise(list(again.documents) == list(data.documents), "and the same documents")
@@ -92,9 +92,9 @@ def check_reader(reader: str, folder: Path | str) -> None:
             promise(alike(again.splits[name].grade, split.grade), "and the same grades")
         ranks_texts = data.task == "ranking" and data.features is None
         config = DataConfig(source=str(copy), candidates="qrels" if ranks_texts else "auto")  # nothing is retrieved
-        for turn, path in enumerate(copy / file.relative_to(folder) for file in files):
+        for path in (copy / file.relative_to(folder) for file in files):
             sound = path.read_bytes()
-            for content in damaged(sound, turn):
+            for content in damaged(sound):
                 path.write_bytes(content)
                 reads_or_says_what_is_wrong(copy, config)
             path.write_bytes(sound)
