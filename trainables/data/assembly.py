@@ -112,9 +112,7 @@ def assembled(name: str, documents: Documents, splits: Splits, reading: Reading)
         notes += [*left_out, *_teacher_notes(split, whole[split])]
     contexts = [list(rows.contexts()) for rows in splits.values()]
     used = [context[row] for context, rows in zip(contexts, kept.values(), strict=True) for row in rows.tolist()]
-    query_ids = [
-        name for split, rows in kept.items() for name in splits[split].queries["qid"].iloc[rows].tolist()
-    ]  # fmt: skip
+    query_ids = [name for split, rows in kept.items() for name in splits[split].queries["qid"].iloc[rows].tolist()]
     return RankingData(
         name=name,
         digest=" ".join(_beside_files(config, cut, dropped)),

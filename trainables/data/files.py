@@ -10,7 +10,7 @@ import lzma
 import re
 import zlib
 from codecs import getincrementaldecoder
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -67,12 +67,17 @@ def found(folder: Path, *names: str) -> Path | None:
 def split_files(folder: Path, *patterns: str) -> dict[str, Path]:
     """The file of each split that has one. `patterns` of its name, with {} for the split, the first that fits counts:
     qrels.{}.txt."""
-    files = {}
-    for split, names in SPLIT_NAMES.items():
-        path = found(folder, *(pattern.format(name) for name in names for pattern in patterns))
-        if path is not None:
-            files[split] = path
-    return files
+    names = {
+        split: [pattern.format(name) for name in of_split for pattern in patterns]
+        for split, of_split in SPLIT_NAMES.items()
+    }
+    return named_files(folder, names)
+
+
+def named_files(folder: Path, names: Mapping[str, Sequence[str]]) -> dict[str, Path]:
+    """The file of each split that has one; of the split's `names` the first that is there counts."""
+    paths = {split: found(folder, *each) for split, each in names.items()}
+    return {split: path for split, path in paths.items() if path is not None}
 
 
 def shards_of_splits(folder: Path, endings: Sequence[str], loosely: bool = True) -> dict[str, list[Path]]:
@@ -297,7 +302,7 @@ def parsed_json(text: str) -> Any:
     """What a text of JSON says; NaN, as pandas writes what is missing, as null. Raises ValueError for a text that is
     not JSON, and for an object with a key twice."""
     try:
-        return json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+        return json.loads(text, object_pairs_hook=_object, parse_constant=constant_of)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -310,5 +315,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-def _constant(constant: str) -> float | None:
+def constant_of(constant: str) -> float | None:
+    """The value of a constant of JSON that is no number: NaN is null."""
     return None if constant == "NaN" else float(constant)

@@ -6,6 +6,7 @@ import csv as quoted
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from json import JSONDecoder
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from trainables.core.errors import DataError, Problem
 from trainables.data.files import (
     BROKEN,
     GIVEN,
+    constant_of,
     ending_of,
     first_lines,
     open_bytes,
@@ -28,7 +30,7 @@ from trainables.data.files import (
     utf8,
     whole_text,
 )
-from trainables.data.rows import empty, enumerated, flags, form_of, is_passed_over, located
+from trainables.data.rows import count_of_lines, empty, enumerated, flags, form_of, is_passed_over, located
 
 MAX_LINE = 16 << 20  # bytes; longer than any document of the public collections
 BLOCK = 1 << 24  # bytes that are parsed at once
@@ -57,8 +59,8 @@ def lines_in_parts(
         for frame, bad in _delimited(path, names, separator or " ", squeeze, pipes, stream):
             if bad:
                 line, width = bad[0]
-                several = f" ({len(bad):,} rows: lines {enumerated(row[0] for row in bad)})" if len(bad) > 1 else ""
-                problems.append(Problem(f"{path}:{line}", f"{width} columns instead of {len(names)}{several}", form))
+                others = count_of_lines([row[0] for row in bad])
+                problems.append(Problem(f"{path}:{line}", f"{width} columns instead of {len(names)}{others}", form))
             count += len(frame) + len(bad)
             yield frame
         if not count:
@@ -113,8 +115,8 @@ def json_values(path: Path, problems: list[Problem]) -> Iterator[tuple[int, Any]
     except BROKEN as error:
         raise DataError(unreadable(path, error)) from None
     if wrong:
-        several = f" ({len(wrong):,} rows: lines {enumerated(row[0] for row in wrong)})" if len(wrong) > 1 else ""
-        problems.append(Problem(f"{path}:{wrong[0][0]}", wrong[0][1] + several, ROWS_OF_JSON))
+        line, first = wrong[0]
+        problems.append(Problem(f"{path}:{line}", first + count_of_lines([row[0] for row in wrong]), ROWS_OF_JSON))
     if not count:
         raise DataError(Problem(str(path), "no rows", ROWS_OF_JSON))
 
@@ -255,10 +257,8 @@ def _is_array(path: Path) -> bool:
 
 def _json_array(path: Path) -> Iterator[tuple[int, Any]]:
     """The items of an array, by the lines in which they begin."""
-    from json import JSONDecoder
-
     text = whole_text(path)
-    decoder = JSONDecoder(parse_constant=lambda name: None if name == "NaN" else float(name))
+    decoder = JSONDecoder(parse_constant=constant_of)
     at, line, count = text.index("[") + 1, 1, 0
     while True:
         start = at
@@ -282,8 +282,8 @@ def _json_array(path: Path) -> Iterator[tuple[int, Any]]:
 
 def _tsv(path: Path, problems: list[Problem]) -> pd.DataFrame:
     """Tabs between fields, without quoting. Whether the first row is a header, whoever knows names tells."""
-    widths = Counter(line.count("\t") + 1 for line in first_lines(path))
-    width = first_lines(path)[0].count("\t") + 1 if widths else 1
+    lines = first_lines(path, 1)
+    width = lines[0].count("\t") + 1 if lines else 1
     [whole] = lines_in_parts(path, [[str(number) for number in range(width)]], "\t", problems)
     return whole
 

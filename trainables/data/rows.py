@@ -63,9 +63,14 @@ def _where(file: str, line: int) -> str:
     return f"{file}, row {line} (from 0)" if file == "data" or file.startswith("data[") else f"{file}:{line}"
 
 
-def lines_of(rows: pd.DataFrame) -> str:
-    """The lines of the first rows."""
-    return f"lines {enumerated(rows['line'])}" if "line" in rows else f"rows {enumerated(rows.index)}"
+def count_of_rows(rows: pd.DataFrame) -> str:
+    """What a problem says behind its first row: how many rows have it, and where. Empty for one row."""
+    return count_of_lines(rows["line"]) if "line" in rows else count_of_lines(rows.index, "rows")
+
+
+def count_of_lines(lines: Sequence[int] | pd.Series | pd.Index, noun: str = "lines") -> str:
+    """As `count_of_rows`, of the numbers of lines."""
+    return f" ({len(lines):,} rows: {noun} {enumerated(lines)})" if len(lines) > 1 else ""
 
 
 def enumerated(values: Iterable[Any]) -> str:

@@ -21,7 +21,7 @@ from trainables.core.prose import counted
 from trainables.data.columns import FLOAT32_END, MAX_GRADE
 from trainables.data.files import first_lines
 from trainables.data.parsing import json_values, lines_in_parts, rows_of_file
-from trainables.data.rows import arrow, as_numbers, empty, flags, lines_of, place, places, repeats_of
+from trainables.data.rows import arrow, as_numbers, count_of_rows, empty, flags, place, places, repeats_of
 from trainables.data.settings import DataConfig
 
 FEW, SHARE = 3, 0.01  # rows of a file whose ids may match nothing: so many, or this share if that is more
@@ -84,8 +84,7 @@ class Reading:
         bad = frame[~good]
         for _, rows in bad.groupby("file", observed=True, sort=False) if "file" in frame else [("", bad)]:
             first = {name: str(value)[: 500 if name == "wrong" else 60] for name, value in rows.iloc[0].items()}
-            count = f" ({len(rows):,} rows: {lines_of(rows)})" if len(rows) > 1 else ""
-            self.problem(place(rows), wrong.format(**first) + count, right)
+            self.problem(place(rows), wrong.format(**first) + count_of_rows(rows), right)
         return frame[good]
 
     def leave_out(
@@ -146,10 +145,9 @@ class Reading:
 
     def _contradictions(self, frame: pd.DataFrame, later: np.ndarray, first: np.ndarray, what: str) -> None:
         if len(later):
-            row = frame.iloc[later[0]]
-            more = f" ({len(later):,} rows: {lines_of(frame.iloc[later])})" if len(later) > 1 else ""
-            wrong = f"another {what.format(**row)} than in {place(frame.iloc[[first[0]]])}{more}"
-            self.problem(place(frame.iloc[[later[0]]]), wrong, "keep the row that is right")
+            rows, earlier = frame.iloc[later], frame.iloc[[first[0]]]
+            wrong = f"another {what.format(**rows.iloc[0])} than in {place(earlier)}{count_of_rows(rows)}"
+            self.problem(place(rows), wrong, "keep the row that is right")
 
     def row_problems(self, frame: pd.DataFrame, rows: Sequence[tuple[int, str, str]]) -> None:
         """Problems of single rows, one of each kind. `rows`: number of the row, what is wrong, what would be right."""

@@ -105,7 +105,6 @@ def ray_session(address: str | None, goes_on: str = "") -> Iterator[None]:
     the user has started in this process is used and left running. Within another session: that one. Its processes load
     the plug-ins of this one; raises WorkFailed naming a node that cannot. `goes_on`: the command with which the user
     goes on if a local Ray loses one of its processes. Threads of ours start within it (tune_cl.ray.environment)."""
-    global _open
     stop_if_asked()
     if _open:
         yield

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow.compute as pc
 
 from trainables.core.prose import counted
-from trainables.data.files import found
+from trainables.data.files import found, named_files
 from trainables.data.forms import Form
 from trainables.data.forms.pairs import is_table
 from trainables.data.rows import arrow
@@ -27,21 +27,17 @@ ADVICE = "give a text or leave it out"
 def files(folder: Path) -> list[Path]:
     """By valid.tsv; without it, by train.tsv or test.tsv, unless a dev.tsv makes them sentence pairs. A header makes
     them pairs or triples."""
-    paths = _paths(folder)
+    paths = named_files(folder, FILES)
     pairs = "dev" not in paths and found(folder, "dev.tsv") is not None
     return [] if pairs or any(map(is_table, paths.values())) else list(paths.values())
-
-
-def _paths(folder: Path) -> dict[str, Path]:
-    paths = {split: found(folder, *names) for split, names in FILES.items()}
-    return {split: path for split, path in paths.items() if path is not None}
 
 
 def read(folder: Path, reading: Reading) -> Tables:
     """Context = query with its utterances, response = document. A document is a distinct response text; a text that
     occurs twice in a group is two documents, so that no candidate is lost. Queries are SPLIT-1, SPLIT-2, ... in the
     order of the file. Training contexts without a right response are dropped; held-out ones count 0."""
-    parts = [_candidates(split, path, reading).assign(split=split) for split, path in _paths(folder).items()]
+    paths = named_files(folder, FILES)
+    parts = [_candidates(split, path, reading).assign(split=split) for split, path in paths.items()]
     rows = pd.concat(parts, ignore_index=True)
     rows["earlier"] = rows.groupby(["qid", "text"], sort=False).cumcount()
     rows["docno"] = "d" + (rows.groupby(["text", "earlier"], sort=False).ngroup() + 1).astype("str")

@@ -66,7 +66,8 @@ def _tables(folder: Path, endings: tuple[str, ...], loosely: bool) -> dict[str, 
 
 def is_table(path: Path) -> bool:
     """Whether a TSV file may have pairs or triples: conversations and Quora's pairs begin with a label."""
-    fields = first_lines(path, 1)[0].split("\t") if first_lines(path, 1) else []
+    lines = first_lines(path, 1)
+    fields = lines[0].split("\t") if lines else []
     return len(fields) > 1 and fields[0] not in ("0", "1")
 
 

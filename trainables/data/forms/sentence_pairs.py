@@ -12,7 +12,7 @@ from trainables.core.prose import counted
 from trainables.core.randomness import generator
 from trainables.data.cells import is_text
 from trainables.data.columns import SPLITS
-from trainables.data.files import ending_of, found
+from trainables.data.files import ending_of, named_files
 from trainables.data.forms import Form
 from trainables.data.forms.pairs import is_table
 from trainables.data.rows import empty, located
@@ -38,27 +38,22 @@ QUORA_COLUMNS = {"id": "qid", "question1": "text", "question2": "second", "is_du
 HELD_OUT = 0.1  # share of Quora's pairs in dev, and the same in test
 
 
-def _existing(folder: Path, names: Mapping[str, Sequence[str]]) -> dict[str, Path]:
-    paths = {split: found(folder, *each) for split, each in names.items()}
-    return {split: path for split, path in paths.items() if path is not None}
-
-
 def _sick_files(folder: Path) -> dict[str, Path]:
     """Those of SemEval 2014 task 1 if there is any, else SICK.txt as its authors publish it."""
-    return _existing(folder, SICK_FILES) or _existing(folder, {"": ("SICK.txt",)})
+    return named_files(folder, SICK_FILES) or named_files(folder, {"": ("SICK.txt",)})
 
 
 def _snli_files(folder: Path) -> dict[str, Path]:
     """For each split the .jsonl, or else the .txt, as their authors publish them."""
-    return _existing(folder, SNLI_FILES)
+    return named_files(folder, SNLI_FILES)
 
 
 def _quora_files(folder: Path) -> dict[str, Path]:
     """The splits of Wang et al. 2017 if dev.tsv exists, else the whole file as published."""
-    given = _existing(folder, QUORA_FILES)
+    given = named_files(folder, QUORA_FILES)
     if "dev" in given and not any(map(is_table, given.values())):
         return given
-    return _existing(folder, {"": ("quora_duplicate_questions.tsv",)})
+    return named_files(folder, {"": ("quora_duplicate_questions.tsv",)})
 
 
 def _sick(folder: Path, reading: Reading) -> Tables:

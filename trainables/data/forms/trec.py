@@ -89,9 +89,10 @@ def _documents(path: Path, reading: Reading) -> Iterator[pd.DataFrame]:
     if ".jsonl" in path.name:
         yield from named_texts(path, reading, "docno")
         return
-    widths = [line.count("\t") + 1 for line in first_lines(path)]
+    lines = first_lines(path)
+    widths = [line.count("\t") + 1 for line in lines]
     usual = max(widths, key=widths.count, default=2)
-    addresses = all("://" in line.split("\t")[1] for line in first_lines(path) if "\t" in line)
+    addresses = all("://" in line.split("\t")[1] for line in lines if "\t" in line)
     columns = DOCUMENT if usual < 4 or addresses else DOCUMENT[:1]
     noted = False
     for frame in reading.parts(path, *columns):
