@@ -1,0 +1,203 @@
+"""What searches, verdicts and effects come to: frozen classes, whose JSON is `model_dump(mode="json")`.
+
+Numbers that are not known are None.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+Interval = tuple[float, float]
+Answer = Literal["better", "no difference shown", "worse"]
+Role = Literal["champion", "twin", "default", "filter"]
+"""champion: what selection chose in the plain arm; twin: a curriculum's own settings without the curriculum; default:
+the first trial; filter: the pairs that a curriculum uses, in random order."""
+
+
+class Result(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class LabelFree(Result):
+    """A ranking that needs no training labels, and the mean of the metric that it has on a split."""
+
+    label: str
+    mean: float
+
+
+# -- effects -------------------------------------------------------------------------------------------------------
+
+
+class ValueEffect(Result):
+    """The mean effect of curricula with this value of a key; `pairs`: how many have it."""
+
+    key: str
+    value: Any
+    effect: float
+    ci95: Interval
+    pairs: int
+
+
+class BestEffect(Result):
+    """The curriculum that changes the metric most, and by how much it is expected to do so again."""
+
+    trial_id: str
+    gain: float
+
+
+class Effects(Result):
+    """What curricula change over all pairs of a curriculum and its twin, in the metric.
+
+    split    that the pairs are compared on
+    seeds    how many trainings of each
+    ci95     of the mean, for new curricula of this space; also for new seeds, and new queries where there are several
+    sd_true  standard deviation of true effects between pairs; None where how much seeds vary is not known
+    sd_seeds standard deviation of one pair's difference between seeds
+    best     None where no estimate can be made
+    most     what the best of many more trials is expected to gain
+    """
+
+    search: str
+    metric: str
+    split: str
+    queries: int | None
+    pairs: int
+    seeds: int
+    mean: float
+    ci95: Interval
+    sd_pairs: float
+    sd_true: float | None
+    sd_true_ci95: Interval | None
+    sd_seeds: float | None
+    by_value: tuple[ValueEffect, ...] = ()
+    best: BestEffect | None = None
+    most: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+# -- verdict -------------------------------------------------------------------------------------------------------
+
+
+class Configuration(Result):
+    """A training and its results: values, a mean over the queries for each seed; their mean and sample standard
+    deviation (None with one seed). trial_id: None where the search has no such trial."""
+
+    label: str
+    trial_id: str | None
+    params: dict[str, Any]
+    values: tuple[float, ...]
+    mean: float
+    sd: float | None
+
+
+class Opponent(Configuration):
+    """A plain training that a curriculum is tested against. difference: the curriculum's mean less this one's; ci95 and
+    p hold for new trainings on new queries, and are None where nothing can be said of these."""
+
+    roles: tuple[Role, ...]
+    difference: float
+    ci95: Interval | None
+    p: float | None
+
+
+class FixedSeeds(Result):
+    """What holds for these trainings alone, on new queries."""
+
+    verdict: Answer
+    ci95: Interval
+    p: float
+
+
+class Comparison(Result):
+    """A difference that is no part of the verdict."""
+
+    difference: float
+    ci95: Interval | None
+    p: float | None
+
+
+class Look(Result):
+    """Which test of the same search and split it is, and the level that p is held to, as if this were 5 %."""
+
+    number: int = 1
+    level: float = 0.05
+
+
+class Candidate(Result):
+    """A configuration that might be its arm's champion: values on dev, one a new seed; none where there was no
+    choice."""
+
+    arm: Literal["plain", "curriculum"]
+    trial_id: str | None
+    label: str
+    values: tuple[float, ...]
+    mean: float | None
+    chosen: bool
+
+
+class Tested(Result):
+    """A further curriculum (`confirm --trials`), p corrected by Holm over all of them."""
+
+    curriculum: Configuration
+    opponents: tuple[Opponent, ...]
+    verdict: Answer
+    fixed_seeds: FixedSeeds
+
+
+class Failure(Result):
+    """A training that failed. Its configuration is not tested."""
+
+    label: str
+    seed: int
+    reason: str
+
+
+class Collapse(Result):
+    """A training that fell far below the others of its configuration, to this value."""
+
+    label: str
+    seed: int
+    value: float
+
+
+class Verdict(Result):
+    """Whether a curriculum is better than every plain training that could explain its gain.
+
+    queries, clusters     of the split; how many are left if near-duplicates count as one
+    opponents             first the one with the least evidence that the curriculum is better (the largest one-sided p)
+    selection             what the champions were chosen from
+    filter_against_plain  what leaving pairs out changes without an order; None where nothing is left out
+    detectable            the smallest gain over all opponents that would be shown with probability .8
+    seeds_needed          seeds that would show the observed gain; None if unknown or above 100
+    power                 probability of showing a gain of .02
+    others                further curricula that were tested
+    """
+
+    search: str
+    metric: str
+    split: str
+    seeds: tuple[int, ...]
+    queries: int
+    clusters: int
+    curriculum: Configuration
+    opponents: tuple[Opponent, ...]
+    selection: tuple[Candidate, ...]
+    verdict: Answer
+    fixed_seeds: FixedSeeds
+    filter_against_plain: Comparison | None
+    detectable: float | None
+    seeds_needed: int | None
+    power: float | None
+    look: Look
+    others: tuple[Tested, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    collapses: tuple[Collapse, ...] = ()
+    first_stage: LabelFree | None = None
+    label_free: LabelFree | None = None
+    data: str
+    ranker: str
+    storage: str
+    tracking_uri: str
+    notes: tuple[str, ...] = ()
