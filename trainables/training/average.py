@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from trainables.training import checkpoint
 
 AVERAGE, STEPS = "average.safetensors", "steps"
-HORIZON = 3.0  # iterations after which weights count 1/e (docs/dev/seed-noise.md)
+HORIZON = 3.0  # iterations after which weights count 1/e
 
 
 class MovingAverage:

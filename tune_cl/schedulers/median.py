@@ -9,7 +9,7 @@ from statistics import median
 from tune_cl.schedulers.scheduler import Decision, Scheduler
 
 MINIMUM = 3  # other trials that a trial is compared with, at least
-# Of the iterations after its grace, the share that a trial makes on the recorded curves (docs/dev/search-measured.md).
+# Of the iterations after its grace, the share that a trial makes on the recorded curves.
 SHARE = 0.54
 
 

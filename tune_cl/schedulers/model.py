@@ -172,7 +172,7 @@ def with_room(rows: np.ndarray) -> np.ndarray:
 LEVEL = 0.02  # a trial goes no further if it is less likely than this to end above the best
 OPTIMISM = 1.0  # standard deviations added to a forecast
 FEWEST_POINTS, FEWEST_TRIALS = 2, 4
-# Of the iterations after its first comparison, the share that a trial makes, by promotion (see search-measured.md).
+# Of the iterations after its first comparison, the share that a trial makes, by promotion.
 SHARE = {True: 0.45, False: 0.6}
 
 
