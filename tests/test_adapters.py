@@ -169,27 +169,6 @@ def test_targets_that_name_no_layer_are_an_error_that_lists_the_names(encoder: E
     assert adapted == {target}
 
 
-def test_rates_fall_from_the_last_layer_to_the_embeddings(encoder: Encoder) -> None:
-    run = encoder.run(layer_decay=0.5)
-    if encoder.kind == "albert":
-        with pytest.raises(ConfigError, match=r"ranker\.layer_decay: the layers of the model share their weights"):
-            training_notes(run, encoder.prepared())
-        return
-    training_notes(run, encoder.prepared())
-    module, _ = encoder.build(layer_decay=0.5, head_lr=3.0)
-    rates = {id(p): group["lr"] for group in module.parameter_groups(1.0) for p in group["params"]}
-    names = dict(module.named_parameters())
-    assert rates.keys() == {id(parameter) for parameter in names.values()}
-    found = {name: rates[id(parameter)] for name, parameter in names.items()}
-    for name, rate in found.items():
-        part = name.split(".")
-        expected = (
-            3.0 if part[0] == "score" else 0.25 if part[1].startswith("embed") else 0.5 if "0" in part[:5] else 1.0
-        )
-        assert rate == expected, name
-    assert {*found.values()} == {0.25, 0.5, 1.0, 3.0}
-
-
 @pytest.mark.parametrize("count", [0, 1])
 def test_embeddings_and_the_first_layers_are_not_trained(count: int, encoder: Encoder) -> None:
     run = encoder.run(freeze=count)

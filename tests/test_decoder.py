@@ -192,14 +192,6 @@ def seq_cls_scores(folder: Path, split: Any) -> np.ndarray:
         return model(**tokenizer(texts, padding=True, return_tensors="pt")).logits[:, 0].numpy()
 
 
-def test_rates_fall_from_layer_to_layer(folder: Path) -> None:
-    module, _ = build(folder, layer_decay=0.5, head_lr=3.0)
-    rates = {id(p): group["lr"] for group in module.parameter_groups(1.0) for p in group["params"]}
-    found = {name: rates[id(parameter)] for name, parameter in module.named_parameters()}
-    assert found["model.embed_tokens.weight"] == 0.25 and found["model.layers.0.mlp.up_proj.weight"] == 0.5
-    assert found["model.layers.1.mlp.up_proj.weight"] == found["model.norm.weight"] == 1 and found["score.weight"] == 3
-
-
 def test_what_cannot_say_yes_or_no_is_an_error(folder: Path, tmp_path: Path) -> None:
     save_encoder("bert", tmp_path / "bert")
     with pytest.raises(ConfigError, match=r"'.*' is of architecture bert, whose tokens read later ones; "):

@@ -85,7 +85,7 @@ def test_scores_are_those_of_a_cpu(case: tuple[TrainingRun, PreparedData]) -> No
 @pytest.mark.parametrize("precision", ["fp32", "auto"])
 def test_a_step_never_waits(case: tuple[TrainingRun, PreparedData], precision: str) -> None:
     run, prepared = case
-    training = Training(run_of(run.ranker, precision=precision, average="ema"), prepared, GPU)
+    training = Training(run_of(run.ranker, precision=precision), prepared, GPU)
     first, second = training.batcher.batches(0, 2)
     training._step(0, first)  # makes plans and allocates memory
     torch.cuda.set_sync_debug_mode("error")
@@ -95,11 +95,10 @@ def test_a_step_never_waits(case: tuple[TrainingRun, PreparedData], precision: s
         torch.cuda.set_sync_debug_mode("default")
 
 
-@pytest.mark.parametrize(("ranker", "average"), [*((name, "none") for name in NETWORKS), ("knrm", "ema")])
-def test_a_training_goes_on_as_if_unbroken_there_and_on_a_cpu(ranker: str, average: str, tmp_path: Path) -> None:
-    """Variants of a network are saved as it is, and averages alike whatever they are of."""
+@pytest.mark.parametrize("ranker", NETWORKS)
+def test_a_training_goes_on_as_if_unbroken_there_and_on_a_cpu(ranker: str, tmp_path: Path) -> None:
     run, prepared = prepared_case(CASES[ranker])
-    case = run_of(run.ranker, average=average), prepared
+    case = run_of(run.ranker), prepared
     whole, broken = start_without_dropout(*case, GPU), start_without_dropout(*case, GPU)
     expected = [whole.iterate()["train_loss"] for _ in range(3)]
     broken.iterate()

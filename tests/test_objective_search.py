@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ import pytest
 import tune_cl
 from tests.support import linear_trainer
 from tests.support.builders import tiny_data
-from tests.support.commands import on_path, start
+from tests.support.commands import start
 from tests.support.encoder_folders import POSITIONS, save_encoder
 from tests.support.kills import kill_the_job, stopped
 from tests.support.project import ROOT
@@ -166,22 +164,3 @@ def test_the_example_of_the_documentation_comes_to_a_verdict(local_ray: str, tmp
     assert search.trials["outcome"].tolist() == ["baseline", "completed"]
     verdict = search.confirm(seeds=1, top=1, progress=False)
     assert verdict.verdict == "no difference shown" and len(verdict.per_query) == 2 * 6
-
-
-def test_a_trainer_of_a_plugin_is_searched_and_confirmed(whole: tune_cl.Search, tmp_path: Path) -> None:
-    """By its name alone, with the numbers of the same function given as an option."""
-    plugin, space = tmp_path / "mine.py", tmp_path / "own.yaml"
-    source = Path(linear_trainer.__file__).read_text()
-    plugin.write_text(f"{source}\nimport tune_cl\n\ntune_cl.trainer('linear')(train)\n")
-    space.write_text(f"ranker: linear\n{SPACE}")
-    options = ["--storage", str(fresh_database(tmp_path)), "--plugin", str(plugin)]
-    commands = [["run", str(space), "--name", "own", *options], ["confirm", "own", "--seeds", "2", "--json", *options]]
-    program = f"from tune_cl.cli import main; assert [main(each) for each in {commands}] == [0, 0]"
-    environment = os.environ | {"PYTHONPATH": on_path(str(ROOT))}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert f"--plugin {plugin}" in done.stdout and "--objective" not in done.stdout
-    search = tune_cl.open_search("own", options[1])
-    assert search.document["ranker"] == "linear" and courses(search) == courses(whole)
-    verdict = json.loads(done.stdout.splitlines()[-1])
-    assert verdict["verdict"] in ("better", "no difference shown", "worse")

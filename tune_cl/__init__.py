@@ -38,16 +38,14 @@ HOMES = {  # the module that each public name comes from
     "loss": "trainables.training.losses",
     "open_search": "tune_cl.api.start",
     "pacing": "trainables.curriculum.pacing",
-    "ranker": "trainables.training.registration",
+    "ranker": "trainables.rankers.decorator",
     "reader": "trainables.data.forms",
     "run": "tune_cl.api.start",
     "scoring": "trainables.curriculum.scoring",
     "train": "tune_cl.api.training",
-    "trainer": "trainables.config.trainers",
     "weighting": "trainables.curriculum.weighting",
 }
 if TYPE_CHECKING:
-    from trainables.config.trainers import trainer as trainer
     from trainables.core.errors import ConfigError as ConfigError
     from trainables.core.errors import DataError as DataError
     from trainables.core.errors import Interrupted as Interrupted
@@ -58,10 +56,10 @@ if TYPE_CHECKING:
     from trainables.curriculum.weighting import weighting as weighting
     from trainables.data.forms import reader as reader
     from trainables.loops.curriculum import Curriculum as Curriculum
+    from trainables.rankers.decorator import ranker as ranker
     from trainables.training.calls import TrainingEnded as TrainingEnded
     from trainables.training.losses import loss as loss
     from trainables.training.objective import ObjectiveTrial as ObjectiveTrial
-    from trainables.training.registration import ranker as ranker
     from tune_cl.api.folds import FoldSearches as FoldSearches
     from tune_cl.api.instances import difficulty as difficulty
     from tune_cl.api.instances import instances as instances

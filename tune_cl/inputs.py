@@ -31,7 +31,6 @@ from trainables.training.checkpoint import BEST, best_scores, best_weights, requ
 from trainables.training.device import Compute, here
 from trainables.training.factory import AnyPrepared, make_training, training_notes, write_best_ranker
 from trainables.training.objective import PreparedObjective
-from trainables.training.own_parts import try_parts
 from trainables.training.prepared import PreparedData, prepared_for, prepared_key, reads_trained_parts
 from trainables.training.progress import STATE, read_state
 from trainables.training.saves import DAMAGED
@@ -211,10 +210,6 @@ class Inputs(ABC):
         """Takes in what `work_for_some` gave."""
         return
 
-    def try_parts(self, tree: object) -> None:
-        """Raises ConfigError for parts of one's own, named in a tree of keys, that fail on a few instances."""
-        return
-
     def clusters(self, split: str) -> dict[str, int] | None:
         """The cluster of each query of a split, where some queries are near-duplicates; None if none are known."""
         return None
@@ -293,9 +288,6 @@ class RankerInputs(Inputs):
 
     def take(self, whole: Mapping[str, PreparedData]) -> None:
         self.by_key.update(whole)
-
-    def try_parts(self, tree: object) -> None:
-        try_parts(tree, self.experiment.base_ranker, self.first.data)
 
     def clusters(self, split: str) -> dict[str, int] | None:
         return query_clusters(self.first.data, split, self.experiment.base_ranker.data.query_clusters)

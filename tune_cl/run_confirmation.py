@@ -328,7 +328,7 @@ def prepare_work(
 ) -> Confirmation:
     """A confirmation, or a pilot, whose data is read."""
     state = replay(journal.events())
-    experiment = experiment_of(state, same=True, objective=objective)
+    experiment = experiment_of(state, objective=objective)
     if not (state.end or pilot or request.unfinished):
         wrong = f"search '{state.name}' has not ended"
         right = f"{search_folder.command('resume', address)}, or --unfinished for the best so far"

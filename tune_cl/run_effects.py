@@ -140,7 +140,7 @@ def measure_effects(
     try:
         with search_folder.open() as journal:
             state = replay(journal.events())
-            experiment = experiment_of(state, same=True, objective=objective)
+            experiment = experiment_of(state, objective=objective)
             pairs = PairTrainings(search_folder, state, experiment, request)
             inputs = _inputs(experiment, state, request, address)
             _record_reading(inputs, search_folder, request)

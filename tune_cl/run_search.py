@@ -55,9 +55,8 @@ def start_search(
     trials are to run on this machine and none fits. Raises ConfigError if the name has been taken in the meantime."""
     if address is None:
         require_room(experiment.search.resources)
-    require_sendable(parts_elsewhere(experiment))
+    require_sendable(parts_of(experiment))
     inputs = inputs_of(experiment)
-    inputs.try_parts(parts_of(experiment))
     inputs.complete_for_trials(address)
     warm = warm_start(experiment, inputs.digest, search_folder)
     if search_folder.exists():  # another `run` took the name while this one read its data
@@ -94,7 +93,7 @@ def resume_search(
     try:
         state = replay(read_events(search_folder.journal))
         done = state.end and not (retry_failed and state.counts()["failed"])
-        experiment = experiment_of(state, same=not done, objective=objective)
+        experiment = experiment_of(state, objective=objective)
         if address is None and not done:
             require_room(experiment.search.resources)
         inputs = None if done else inputs_of(experiment)
@@ -122,7 +121,7 @@ def tune_plain(
     arms equal, and at least the twins that curricula lack. A call that was stopped goes on when it is repeated. Raises
     ConfigError if there is nothing for them to search."""
     state = replay(read_events(search_folder.journal))
-    experiment = experiment_of(state, same=True, objective=objective)
+    experiment = experiment_of(state, objective=objective)
     if not is_repeated(state, trials):
         event = tune_plain_event(experiment, state, trials)
         with search_folder.open() as journal:
@@ -294,7 +293,7 @@ def _search_event(
         "baseline": BASELINE_TRIAL,
         "yaml": experiment.to_yaml(),
         "objective": experiment.objective and experiment.objective.record,
-        "plugins": [plugin.record for plugin in plugins_of(parts_of(experiment))],
+        "plugins": plugins_of(parts_of(experiment)),
         "versions": {name: number for name, number in versions((*PACKAGES, *OF_DRIVER)).items() if number},
         "git_commit": _git_commit(),
         "tracking_uri": search_folder.elsewhere(masked(search_folder.tracking_uri)),
@@ -313,15 +312,6 @@ def parts_of(experiment: Experiment) -> list[object]:
     """A tree with the names of all parts that a search may use, among others."""
     parts: list[object] = [yaml.safe_load(experiment.to_yaml())]
     return parts if experiment.objective else [*parts, form_of(experiment.base_ranker.data.source)]
-
-
-def parts_elsewhere(experiment: Experiment) -> list[object]:
-    """Those of `parts_of` that Ray's processes must load themselves: the function of a user is sent by its value."""
-    parts = parts_of(experiment)
-    if not experiment.objective:
-        return parts
-    tree = cast(dict[str, object], parts[0])
-    return [{key: value for key, value in tree.items() if key.partition(".")[0] != "ranker"}]
 
 
 def _git_commit(program: Path = Path(__file__)) -> str | None:

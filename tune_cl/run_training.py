@@ -14,7 +14,7 @@ import yaml
 from trainables.config.keys import NEEDS, TrainingRun, without_effect
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.files import write_text
-from trainables.core.plugins import code_digests, plugin_files
+from trainables.core.plugins import sources_of
 from trainables.core.prose import say
 from trainables.core.validation import with_needs
 from trainables.data.columns import required_split
@@ -94,7 +94,7 @@ def unused(run: TrainingRun, overrides: Flat) -> list[str]:
 
 def default_output(run: TrainingRun) -> Path:
     """A folder that only this configuration trains in, with the plug-ins as they are."""
-    content = "".join([run.model_dump_json(), *code_digests(run.model_dump())])
+    content = "".join([run.model_dump_json(), *sources_of(run.model_dump())])
     digest = hashlib.sha256(content.encode()).hexdigest()
     return Path(DEFAULT_STORAGE) / f"train-{run.ranker['name']}-{digest[:8]}"
 
@@ -104,21 +104,21 @@ def _new_or_resumed(
 ) -> RankerTraining:
     """A training that continues from the last saved state, if there is a sound one.
 
-    Raises ConfigError if `output` holds a training of another configuration, or of other data, vectors or plug-ins.
+    Raises ConfigError if `output` holds a training of another configuration, or of other data or vectors.
     """
     from trainables.training.checkpoint import latest_iteration, read_json, write_json
     from trainables.training.factory import make_training
     from trainables.training.prepared import changed_files, files_of
     from trainables.training.saves import resumed_or_new
 
-    read, files = output / "files.json", files_of([run]) | plugin_files(run.model_dump())
+    read, files = output / "files.json", files_of([run])
     if latest := latest_iteration(output / STATES):
         recorded = read_json(read) if read.exists() else {}
         if not _fits(run, prepared, latest) or changed_files(files, recorded):
             raise ConfigError(
                 Problem(
                     "--output",
-                    f"{output} contains another training: of other keys, data, vectors or plug-ins",
+                    f"{output} contains another training: of other keys, data or vectors",
                     "another folder, or remove that one",
                 )
             )

@@ -25,7 +25,7 @@ LISTS = {"loss": "softmax", "negatives": 3}
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "pointwise": ("bert", {"loss": "pointwise"}, CURRICULUM, {}),
     "pairwise in micro-batches": ("bert", {"loss": "pairwise", "micro_batch": 2}, CURRICULUM, {}),
-    "batch means, average": ("bert", {"average": "ema"}, CURRICULUM | {"reference": "code"}, {}),
+    "batch means": ("bert", {}, CURRICULUM | {"reference": "code"}, {}),
     "lists": ("bert", LISTS, {}, {}),
     "self-paced": ("bert", {}, {"pacing": "linear", "scoring": "self_paced", "weighting": "difficulty"}, {}),
     "in-batch negatives": ("bi_encoder", LISTS | {"in_batch_negatives": True}, {}, {}),

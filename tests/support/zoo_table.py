@@ -15,7 +15,7 @@ BARE = "has no language model's layer"
 
 _READS = (EQUAL, EQUAL, ENCODER)
 _OWN = (OWN, EQUAL, ENCODER)
-_PADS = (PADS, PADS, ENCODER)
+_PADS = (PADS, PADS, PADS)
 _SENTENCES = (NEW, EQUAL, ENCODER)
 _TABLE = ("reads no pairs", EQUAL, "reads no pairs")
 _LANGUAGE = (LANGUAGE, EQUAL, EQUAL)
@@ -35,8 +35,7 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "deberta-v2 with a convolution": _READS,
     **dict.fromkeys(("deberta", "mpnet", "nomic_bert", "eurobert", "gte", "jina_embeddings_v3", "big_bird"), _OWN),
     **dict.fromkeys(("squeezebert", "longformer", "roformer", "ernie", "rembert", "megatron-bert"), _OWN),
-    **dict.fromkeys(("funnel", "convbert", "fnet"), _PADS),
-    "nystromformer": ("cannot be trained", "cannot be trained", ENCODER),
+    **dict.fromkeys(("funnel", "convbert", "fnet", "nystromformer"), _PADS),
     "bart": ("is not an encoder", "is not an encoder", ENCODER),
     **dict.fromkeys((f"{kind}, one label" for kind in ("bert", "roberta", "distilbert", "deberta-v3")), _READS),
     **dict.fromkeys(("modernbert, one label", "modernbert, mean-pooled", "electra, two labels"), _READS),

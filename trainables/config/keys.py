@@ -355,11 +355,6 @@ class TrainingConfig(Section):
         description="auto: bf16 where the hardware computes it and the ranker (bert, bi_encoder, decoder) takes it, "
         "else fp32",
     )
-    average: ForNetworks[Literal["none", "ema"]] = Field(
-        default="none",
-        description="the weights that are evaluated on dev, saved and applied to test: those after the last step, or "
-        "(ema) their exponential moving average over the steps, with a time constant of 3 iterations",
-    )
     pretrain_data: Annotated[Annotated[str, Field(min_length=1)] | None, PRETRAINS] = Field(
         default=None, description="data, as under data.source, that the ranker is trained on first; null: none"
     )

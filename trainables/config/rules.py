@@ -160,7 +160,6 @@ NETWORK: Rules = (
 A_NETWORK = "a ranker that is a network over texts"
 FEATURES: Rules = (
     *VECTORS,
-    Rule("training.average", is_named, "{ranker.name} has no weights to average", f"none, or {A_NETWORK}"),
     Rule("training.label_smoothing", is_set, "{ranker.name} has no distribution of labels to smooth",
          f"0, or {A_NETWORK}"),
     Rule("training.pretrain_data", is_set, "{ranker.name} starts from no weights", f"null, or {A_NETWORK}"),

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from trainables.core.cache import cached, digest_of, entry_in_cache, load_arrays, save_arrays
 from trainables.core.errors import ConfigError, DataError, Problem, WorkFailed
-from trainables.core.plugins import code_digest
+from trainables.core.plugins import source_of
 from trainables.core.randomness import generator
 from trainables.core.registry import Entry, Part, Registry, require_arguments, require_known
 from trainables.curriculum.difficulty_file import difficulty_of_file, no_file
@@ -563,7 +563,7 @@ def difficulty(name: str, scored: Scored) -> tuple[np.ndarray, bool]:
     """
     instances, split = scored.instances, scored.split
     needs = [_content(need, scored) for need in sorted(SCORINGS[name].needs)]
-    code = [own] if (own := code_digest(SCORINGS.entries[name])) else []
+    code = [own] if (own := source_of(SCORINGS.entries[name])) else []
     drawn = [instances.easier, instances.start, instances.below]
     rows = [split.query, instances.query, instances.positive, instances.negative, *drawn]
     key = digest_of(FORMAT, scored.data.digest, name, instances.pairwise, *needs, *rows, *code)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from trainables.core.cache import digest_of
 from trainables.core.errors import DataError, Problem
-from trainables.core.plugins import code_digest
+from trainables.core.plugins import source_of
 from trainables.core.prose import phase
 from trainables.core.registry import Entry, Registry
 from trainables.data.columns import RankingData, Task
@@ -155,7 +155,7 @@ def _load_folder(folder: Path, config: DataConfig) -> RankingData:
     name = reader_for(folder)
     form = READERS[name]
     files = form.files_of(folder)
-    digest = _folder_digest(name + code_digest(READERS.entries[name]), folder, files, config)
+    digest = _folder_digest(name + source_of(READERS.entries[name]), folder, files, config)
     key = digest_of(digest, "strict") if config.strict else digest  # the same content, if it is not refused
 
     def read(entry: Path) -> RankingData:

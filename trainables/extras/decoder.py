@@ -27,7 +27,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICA
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.files import read_text
 from trainables.extras.prompt import DECODERS, DecoderSettings, Prompt, anchor_of, prompt_of, require_room, word_ids
-from trainables.rankers.adapters import decayed_groups, require_changes
+from trainables.rankers.adapters import require_changes, trained_parameters
 from trainables.rankers.bert import save_activations
 from trainables.rankers.classifier_folder import WEIGHTS, config_of, saved, tensors_of, write_json, write_parts
 from trainables.rankers.encoders import (
@@ -97,9 +97,9 @@ class DecoderModule(PromptedModule):
             return self.score(last.to(self.score.weight.dtype))[:, 0]
 
     def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
-        """The scoring layer, and the decoder, whose rate can fall from layer to layer."""
+        """The scoring layer, and the decoder."""
         head = {"params": list(self.score.parameters()), "lr": self.settings.head_lr or lr}
-        return [head, *decayed_groups(self.model, lr, self.settings.layer_decay)]
+        return [head, {"params": trained_parameters(self.model), "lr": lr}]
 
 
 class Decoder(PretrainedRanker):
@@ -133,8 +133,8 @@ class Decoder(PretrainedRanker):
 
     def notes(self, text: TextSide, settings: DecoderSettings) -> tuple[str, ...]:
         fields = json.loads(text.files[CONFIG])
-        if settings.lora.rank or settings.layer_decay < 1 or settings.freeze is not None:
-            require_changes(empty_encoder(fields), settings.lora, settings.layer_decay, settings.freeze)
+        if settings.lora.rank or settings.freeze is not None:
+            require_changes(empty_encoder(fields), settings.lora, settings.freeze)
         prompt = asked_by(text.files)
         own = (prompt.note,) if prompt and prompt.note else ()
         return (*own, "decoders are not packed: short pairs are padded")

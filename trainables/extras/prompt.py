@@ -19,7 +19,7 @@ from trainables.core.errors import ConfigError, Problem
 from trainables.rankers import RankerKind
 from trainables.rankers.folder import ModelFolder, read_folder
 from trainables.rankers.hub import cached_file_of, unusable
-from trainables.rankers.settings import FILES, Checkpointing, Freeze, Keep, LayerDecay, LoraSettings, RankerSettings
+from trainables.rankers.settings import FILES, Checkpointing, Freeze, Keep, LoraSettings, RankerSettings
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -58,7 +58,6 @@ class DecoderSettings(RankerSettings):
     )
     head_lr: float | None = Field(None, gt=0, description="the learning rate of the scoring layer; null: training.lr")
     lora: LoraSettings = LoraSettings()
-    layer_decay: LayerDecay = 1.0
     freeze: Freeze = None
     keep: Keep = "latest"
     checkpointing: Checkpointing = False

@@ -1,9 +1,8 @@
-"""Which weights of a pretrained Transformer a training changes, and how fast: low-rank adapters, frozen layers, and
-learning rates by layer."""
+"""Which weights of a pretrained Transformer a training changes: low-rank adapters, frozen layers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +78,7 @@ class AdaptedModule(RankerModule):
         if layers:
             hook = layers[-1].register_forward_hook(lambda _, __, output: found.append(_first(output)))
         else:
-            hook = _layers(model, FREEZE)[1][0].register_forward_pre_hook(note_input, with_kwargs=True)
+            hook = _layers(model)[0].register_forward_pre_hook(note_input, with_kwargs=True)
         training, rows = self.training, np.zeros(1, np.int64)
         weights = [parameter for parameter in self.parameters() if parameter.requires_grad]
         with torch.enable_grad():
@@ -140,56 +139,30 @@ def _adapters(model: PreTrainedModel, settings: LoraSettings) -> LoraModel:
     return LoraModel(model, config, "default")
 
 
-def require_changes(model: PreTrainedModel, settings: LoraSettings, decay: float, freeze: int | None = None) -> None:
+def require_changes(model: PreTrainedModel, settings: LoraSettings, freeze: int | None) -> None:
     """Raises ConfigError for a model without the layers that a training shall change, or freeze."""
     target_names(model, settings)
-    if decay < 1:
-        layer_depths(model, ())
     if freeze is not None:
         frozen_layers(model, freeze)
 
 
 def frozen_layers(model: PreTrainedModel, count: int) -> list[nn.Module]:
     """The first `count` layers. Raises ConfigError if the model has fewer."""
-    layers = list(_layers(model, FREEZE)[1])
+    layers = list(_layers(model))
     if count > len(layers):
         raise ConfigError(Problem(FREEZE, f"{count}, and the model has {len(layers)} layers", f"at most {len(layers)}"))
     return layers[:count]
 
 
-def _layers(model: PreTrainedModel, key: str) -> tuple[str, nn.ModuleList]:
-    """The layers of a model, with their name. Raises ConfigError at the key for layers that share their weights, as
-    ALBERT's."""
+def _layers(model: PreTrainedModel) -> nn.ModuleList:
+    """The layers of a model. Raises ConfigError for layers that share their weights, as ALBERT's."""
     count = model.config.num_hidden_layers
-    for name, part in model.named_modules():
+    for part in model.modules():
         if isinstance(part, nn.ModuleList) and len(part) == count:
-            return name, part
-    right = {FREEZE: "null"}.get(key, "1")
+            return part
     wrong = "the layers of the model share their weights"
-    raise ConfigError(Problem(key, wrong, f"{right}, or a model whose layers have weights of their own"))
+    raise ConfigError(Problem(FREEZE, wrong, "null, or a model whose layers have weights of their own"))
 
 
-def layer_depths(model: PreTrainedModel, names: Iterable[str]) -> dict[str, int]:
-    """For each parameter, by name, how many layers lie above its own: 0 in the last layer and behind it, L in the
-    embeddings of a model of L layers. Raises ConfigError for layers that share their weights, as ALBERT's."""
-    layers = _layers(model, "ranker.layer_decay")[0]
-    count = model.config.num_hidden_layers
-    return {name: _depth(name, f"{layers}.", count) for name in names}
-
-
-def _depth(name: str, layers: str, count: int) -> int:
-    if name.startswith(layers):
-        return count - 1 - int(name.removeprefix(layers).partition(".")[0])
-    return count if name.startswith(("embed", "word_embed")) else 0
-
-
-def decayed_groups(model: PreTrainedModel, lr: float, decay: float) -> list[dict[str, Any]]:
-    """Optimiser groups of a model's trained parameters: `lr` in the last layer, and `decay` times as much in each layer
-    below (Howard & Ruder 2018, ULMFiT, section 3.2; Clark et al. 2020, ELECTRA, appendix A). With decay 1, one."""
-    trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
-    if decay == 1:
-        return [{"params": list(trained.values()), "lr": lr}]
-    depths = layer_depths(model, trained)
-    groups = [[trained[name] for name in trained if depths[name] == depth] for depth in sorted({*depths.values()})]
-    rates = [lr * decay**depth for depth in sorted({*depths.values()})]
-    return [{"params": group, "lr": rate} for group, rate in zip(groups, rates, strict=True)]
+def trained_parameters(model: nn.Module) -> list[nn.Parameter]:
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]

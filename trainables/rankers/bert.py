@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from transformers import AutoModelForSequenceClassification, PreTrainedModel
 
 from trainables.core.errors import ConfigError, Problem
-from trainables.rankers.adapters import AdaptedModule, decayed_groups, require_changes
+from trainables.rankers.adapters import AdaptedModule, require_changes, trained_parameters
 from trainables.rankers.classifier_folder import read_classifier, write_classifier, write_whole
 from trainables.rankers.classifier_heads import (
     LAYOUTS,
@@ -165,14 +165,12 @@ class BertModule(AdaptedModule):
         return result[:, 1] - result[:, 0] if self.two_classes else result
 
     def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
-        """Two groups: the layers that come with the encoder (its pooler too), and the new ones. With `layer_decay`, the
-        first has the encoder's last layer alone, and a group for each layer below follows."""
-        encoder, *below = decayed_groups(self.encoder, lr, self.settings.layer_decay)
-        groups: tuple[list[nn.Parameter], list[nn.Parameter]] = encoder["params"], []
+        """Two groups: the layers that come with the encoder (its pooler too), and the new ones."""
+        groups: tuple[list[nn.Parameter], list[nn.Parameter]] = trained_parameters(self.encoder), []
         new_score = self.settings.head != "pretrained"
         for layer, new in ((self.pooler, self.has_own_pooler), (self.norm, False), (self.score, new_score)):
             groups[new].extend(layer.parameters() if layer is not None else ())
-        return [{"params": groups[0], "lr": lr}, {"params": groups[1], "lr": self.settings.head_lr or lr}, *below]
+        return [{"params": groups[0], "lr": lr}, {"params": groups[1], "lr": self.settings.head_lr or lr}]
 
 
 def save_activations(encoder: PreTrainedModel, model: str) -> None:
@@ -195,8 +193,8 @@ class Bert(PretrainedRanker):
         fields = json.loads(text.files[CONFIG])
         if WORDS in text.files:
             return ()
-        if settings.lora.rank or settings.layer_decay < 1 or settings.freeze is not None:
-            require_changes(empty_encoder(fields), settings.lora, settings.layer_decay, settings.freeze)
+        if settings.lora.rank or settings.freeze is not None:
+            require_changes(empty_encoder(fields), settings.lora, settings.freeze)
         if fields["model_type"] in PACKED and (settings.head != "pretrained" or has_layout(fields)):
             return ()
         return (f"encoders of architecture {fields['model_type']} are not packed: short pairs are padded",)
@@ -312,11 +310,11 @@ class WholeClassifier(AdaptedModule):
         return logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]
 
     def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
-        """The encoder, whose rate can fall from layer to layer, and its head, which it brought."""
-        groups = decayed_groups(self.encoder, lr, self.settings.layer_decay)
+        """The encoder, and its head, which it brought."""
+        encoder = trained_parameters(self.encoder)
         in_encoder = {id(parameter) for parameter in self.encoder.parameters()}
         head = [parameter for parameter in self.model.parameters() if id(parameter) not in in_encoder]
-        return [{"params": head, "lr": lr}, *groups]
+        return [{"params": head, "lr": lr}, {"params": encoder, "lr": lr}]
 
     def state(self) -> dict[str, Tensor]:
         """The model's tensors, with one output a score: that of two labels as its log-odds."""

@@ -266,7 +266,7 @@ class BiEncoder(PretrainedRanker):
         if TABLE in text.files:
             require_table_keys(settings)
         elif settings.lora.rank or settings.freeze is not None:
-            require_changes(empty_encoder(json.loads(text.files[CONFIG])), settings.lora, 1, settings.freeze)
+            require_changes(empty_encoder(json.loads(text.files[CONFIG])), settings.lora, settings.freeze)
         return ()
 
     def build(self, text: TextSide, settings: BiEncoderSettings, max_length: int, outputs: int = 1) -> BiEncoderModule:

@@ -41,6 +41,7 @@ NAMES = ("_name_or_path", "auto_map", "transformers_version")
 ENCODER_ALONE = {"t5": "T5EncoderModel", "mt5": "MT5EncoderModel", "umt5": "UMT5EncoderModel"}
 WHOLE_ATTENTION = {"big_bird": {"attention_type": "original_full"}}  # else the longest text of a batch decides
 DERIVED = {"funnel": ("num_hidden_layers", "num_blocks")}  # written by transformers, and not taken
+PADDING_READ = {"funnel", "convbert", "fnet", "mobilebert", "nystromformer"}  # padding changes their scores
 SLACK = 2  # of the weights that a model is made with, a folder may lack some, such as a pooler's
 READ = (".safetensors", ".json", ".txt", ".model")  # files of weights, tokenizers and configurations
 
@@ -98,6 +99,8 @@ def read_model(model: str, right: str = ENCODERS) -> tuple[PretrainedConfig, tra
         raise unusable(model, wrong, right)
     config = _load(transformers.AutoConfig, model, right)
     _require_own_kernels(model, config)
+    if config.model_type in PADDING_READ:
+        raise unusable(model, f"({config.model_type}) gives a text another score beside longer ones", right)
     tokenizer = _load(transformers.AutoTokenizer, model, right, use_fast=True)
     if not tokenizer.is_fast:
         raise unusable(model, "has no fast tokenizer", right)

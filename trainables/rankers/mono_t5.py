@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import save_file
@@ -16,7 +15,6 @@ from torch import Tensor
 from transformers import AutoModelForSeq2SeqLM, PreTrainedModel
 
 from trainables.core.errors import ConfigError, Problem
-from trainables.rankers.adapters import decayed_groups
 from trainables.rankers.classifier_folder import WEIGHTS, saved, tokenizer_config, write_json
 from trainables.rankers.encoders import new_encoder, pretrained_encoder, read_model
 from trainables.rankers.fast.cpu import speed_up
@@ -87,9 +85,6 @@ class MonoT5Module(PromptedModule):
         logits = self.model(input_ids=input_ids, attention_mask=attention_mask, decoder_input_ids=start).logits
         yes, no = self.words
         return (logits[:, 0, yes] - logits[:, 0, no]).float()
-
-    def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
-        return decayed_groups(self.model, lr, self.settings.layer_decay)
 
 
 def write_mono(module: MonoT5Module, files: Mapping[str, str], folder: Path) -> dict[str, str]:

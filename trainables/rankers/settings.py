@@ -24,14 +24,6 @@ Word2VecModel = Annotated[
 ]
 Checkpointing = Annotated[bool, Field(description="recompute activations in the backward pass: less memory, more time")]
 VocabularySize = Annotated[int, Field(ge=64, description="the size of model tiny's vocabulary")]
-LayerDecay = Annotated[
-    float,
-    Field(
-        gt=0,
-        le=1,
-        description="learning rate of a layer as a fraction of that of the layer above it; 1: all have the same",
-    ),
-]
 Freeze = Annotated[
     int | None,
     Field(
@@ -131,7 +123,6 @@ class BertSettings(RankerSettings):
         None, gt=0, description="the learning rate of layers that no encoder brings; null: training.lr"
     )
     lora: LoraSettings = LoraSettings()
-    layer_decay: LayerDecay = 1.0
     freeze: Freeze = None
     keep: Keep = "latest"
     passages: Literal["truncate", "average"] = Field(

@@ -16,7 +16,7 @@ from trainables.config.keys import TrainingRun
 from trainables.config.objective import AnyRun
 from trainables.core.cache import digest_of
 from trainables.core.errors import DataError, Problem
-from trainables.core.plugins import code_digests
+from trainables.core.plugins import sources_of
 from trainables.core.randomness import generator
 from trainables.data import load_data
 from trainables.data.columns import RankingData, Split, require_features, require_texts
@@ -174,7 +174,7 @@ def read_of(run: TrainingRun, prepared: PreparedData) -> list[object]:
     it starts from, and the code of parts of one's own. A file that changed under the same name is another file."""
     ranker, settings = ranker_of(run)
     read = [prepared.digest, prepared.text.files, prepared.text.arrays, ranker.weights_identity(settings)]
-    return [*read, *code_digests(run.model_dump())]
+    return [*read, *sources_of(run.model_dump())]
 
 
 def files_of(runs: Iterable[TrainingRun]) -> dict[str, str]:

@@ -53,7 +53,7 @@ def require_ranker(folder: Path) -> None:
 def described(run: TrainingRun) -> dict[str, Any]:
     """What a saved ranker's file CONFIG says of its training."""
     tree = run.model_dump()
-    plugins = [plugin.record for plugin in plugins_of(tree)]
+    plugins = plugins_of(tree)
     return {"run": tree, **({"plugins": plugins} if plugins else {})}
 
 

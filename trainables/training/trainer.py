@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,7 +28,6 @@ from trainables.evaluation.per_query import evaluator_of
 from trainables.rankers.ranker import DualEncoder, RankerModule, on_device, sent
 from trainables.training import checkpoint, losses
 from trainables.training.accumulation import Accumulation
-from trainables.training.average import AVERAGE, HORIZON, MovingAverage
 from trainables.training.batching import DIFFICULTY, Batcher, make_curriculum, objective, total_steps
 from trainables.training.contrast import InBatchNegatives
 from trainables.training.device import best_device, choose_precision, keep_freed_memory
@@ -38,7 +36,6 @@ from trainables.training.memory import enough_memory
 from trainables.training.parallel import ALONE, Ranks
 from trainables.training.prepared import PreparedData, ranker_of
 from trainables.training.progress import STATE, RankerProgress
-from trainables.training.round_trip import require_round_trip
 from trainables.training.saved_ranker import load_weights, write_ranker
 from trainables.training.scoring import Scorer, fixed_features
 
@@ -57,7 +54,6 @@ class Training(RankerProgress):
         self.ranks = ranks
         self.device = torch.device(device) if device else best_device()
         keep_freed_memory()
-        require_round_trip(run, prepared)
         with enough_memory(self.device):
             self.module = initial_module(run, prepared).to(self.device)
         self.precision = choose_precision(run.training.precision, self.device, self.module)
@@ -65,7 +61,6 @@ class Training(RankerProgress):
         groups = decayed(self.module, self.module.parameter_groups(run.training.lr), decay)
         self.optimizer = torch.optim.AdamW(groups, weight_decay=decay, fused=True)
         self.base_rates = [group["lr"] for group in self.optimizer.param_groups]
-        self.average = self._moving_average()
         split, negatives = training_negatives(run, prepared)
         self.curriculum = make_curriculum(run, prepared, split, negatives)
         self.batcher = Batcher(prepared, split, self.curriculum, self.module, run.training.batch_size)
@@ -78,13 +73,6 @@ class Training(RankerProgress):
         drawn = total_steps(run) * run.training.batch_size * self.batcher.instances.documents_a_sample
         if len(split.document) <= WORTH_FEATURES * drawn:
             self.batcher.features = fixed_features(self.scorer, prepared.text, split)
-
-    def _moving_average(self) -> MovingAverage | None:
-        settings = self.run.training
-        if settings.average == "none":
-            return None
-        with enough_memory(self.device):
-            return MovingAverage(self.module, HORIZON * settings.batches_per_iteration)
 
     @property
     def machine(self) -> str:
@@ -99,8 +87,7 @@ class Training(RankerProgress):
         self.curriculum.follow([metrics[dev_key(self.run.metric)] for metrics in self.history])
         self._refresh_difficulty()
         metrics = self._train()
-        with self.average.applied() if self.average else nullcontext():  # these weights are saved if they are the best
-            metrics[dev_key(self.run.metric)] = self._evaluate_dev()
+        metrics[dev_key(self.run.metric)] = self._evaluate_dev()
         metrics["seconds"] = time.perf_counter() - started
         self.history.append(metrics)
         return metrics
@@ -160,8 +147,6 @@ class Training(RankerProgress):
         with enough_memory(self.device):
             torch.nn.utils.clip_grad_norm_(self.module.parameters(), self.run.training.clip)
             self.optimizer.step()
-            if self.average is not None:
-                self.average.update()
         pairs = len(weights) * self.batcher.instances.documents_a_sample
         return loss, float(weights.mean()), pairs
 
@@ -310,7 +295,6 @@ class Training(RankerProgress):
         best = None  # else replaced as a whole, never changed
         if self.has_best:
             best = self.best_weights, self.best_scores, self.best_documents
-        average = None if self.average is None else self.average.state()
         refreshed = self.curriculum.refreshed  # replaced as a whole too
         document = self.document() | {"micro_batch": self.accumulation.samples}
 
@@ -319,8 +303,6 @@ class Training(RankerProgress):
             save_file(moments, folder / "optimizer.safetensors")
             if best:
                 checkpoint.save_best(best[0], best[1], folder / checkpoint.BEST, best[2])
-            if average is not None:
-                save_file(average, folder / AVERAGE)
             if refreshed is not None:
                 checkpoint.save_arrays({DIFFICULTY: refreshed}, folder / checkpoint.CURRICULUM)
             checkpoint.write_json(folder / STATE, document)
@@ -332,8 +314,6 @@ class Training(RankerProgress):
         """Restores what `save` wrote for the same configuration. Raises DataError for another one."""
         state = self.restore_progress(folder)
         checkpoint.load_trained_state(self.module, checkpoint.load_tensors(folder / "weights.safetensors"))
-        if self.average is not None:
-            self.average.load(folder)
         checkpoint.load_optimizer(self.optimizer, folder / "optimizer.safetensors")
         if (folder / checkpoint.CURRICULUM).is_file():
             self.curriculum.refresh(checkpoint.load_arrays(folder / checkpoint.CURRICULUM)[DIFFICULTY])

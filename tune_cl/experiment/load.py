@@ -13,7 +13,6 @@ from trainables.config.keys import TrainingRun
 from trainables.config.objective import OBJECTIVE
 from trainables.config.rules import check
 from trainables.config.task_fit import require_fit, require_usable
-from trainables.config.trainers import trainer_of
 from trainables.core.errors import ConfigError, Problem, gathering
 from trainables.core.files import LONGEST_NAME, names_folder
 from trainables.core.randomness import generator
@@ -141,7 +140,6 @@ def from_yaml(text: str, objective: Objective | None = None) -> Experiment:
         raise ConfigError(Problem("search space", "is not that of a search", "the YAML that tune-cl recorded"))
     tree = dict(parsed)
     record = recorded(tree[OBJECTIVE]) if OBJECTIVE in tree else None
-    objective = objective or (record and trainer_of(tree))
     if objective and not record:
         wrong = f"the search trains rankers of ours, and not by {objective.name}"
         raise ConfigError(Problem(OBJECTIVE, wrong, "left out"))
@@ -159,8 +157,6 @@ def build(
     `name`: if the file has none; `repeated`: problems of the file's YAML, to be reported with all others; `objective`:
     the user's function that trains, if one does."""
     file, line = written(tree), written(given)
-    if OBJECTIVE not in tree:
-        objective = objective or trainer_of(file.configuration | line.configuration)
     function, problems = objective.name if objective else None, list[Problem]()
     done = resolve(file, line, function, problems)
     if OBJECTIVE in tree and objective is None:

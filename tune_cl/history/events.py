@@ -78,7 +78,7 @@ class SearchEvent(Timed):
     compares: bool
     git_commit: NotRequired[str | None]
     forecast: NotRequired[Mapping[str, float]]
-    plugins: NotRequired[list[dict[str, Any]]]
+    plugins: NotRequired[list[str]]
     objective: NotRequired[dict[str, Any] | None]
 
 

@@ -17,7 +17,7 @@ from trainables.config.objective import OBJECTIVE
 from trainables.core.cache import ROOT, cache_root, digest_of
 from trainables.core.errors import ConfigError, DataError, Interrupted, Problem, WorkFailed, nearest
 from trainables.core.files import folder_on_the_way, lines_of, names_folder, opened, require_folder, unwritable
-from trainables.core.plugins import LOADED, plugin_options
+from trainables.core.plugins import plugin_options
 from trainables.core.storage import exists, fault_of, folders_in, is_remote, joined, size
 from tune_cl.command_options import Options, option
 from tune_cl.history.journal import FILE, Journal, first_event
@@ -121,9 +121,7 @@ class SearchFolder:
         """What a user types to apply `command` to this search, with the plug-ins of this process; `address`: the Ray
         cluster to run on."""
         given = self._opened_by | ({"address": address} if address else {})
-        file = self.objective.rpartition(":")[0]
-        named = file in {plugin.file for plugin in LOADED}  # by --plugin
-        given |= {"objective": self.objective} if self.objective and command in WITH_OBJECTIVE and not named else {}
+        given |= {"objective": self.objective} if self.objective and command in WITH_OBJECTIVE else {}
         options = "".join(f" --{name.replace('_', '-')} {quote(value)}" for name, value in given.items())
         return f"{program('tune-cl')} {command} {quote(self.name)}{options}{plugin_options()}"
 

@@ -131,7 +131,7 @@ class SearchState:
     versions: dict[str, str] = field(default_factory=dict)
     git_commit: str | None = None
     forecast: dict[str, Any] = field(default_factory=dict)
-    plugins: list[dict[str, Any]] = field(default_factory=list)  # that bring parts of it: module, file, digest
+    plugins: list[str] = field(default_factory=list)  # that bring parts of it: files or modules
     sessions: int = 0
     seconds: float = 0.0  # from the start of each session to its last event
     trials: dict[str, TrialState] = field(default_factory=dict)
@@ -354,11 +354,10 @@ def initial_state(event: Event) -> SearchState:
     return SearchState(**values)
 
 
-def experiment_of(state: SearchState, same: bool = False, objective: Objective | None = None) -> Experiment:
+def experiment_of(state: SearchState, objective: Objective | None = None) -> Experiment:
     """A search's experiment. `objective`: the function, for a search that trains by one; without it, only its record.
-    Raises ConfigError for another function, and naming each plug-in that it needs and that is not loaded; with `same`,
-    DataError for one that has changed since the search began."""
-    require_plugins(state.plugins, f"search '{state.name}'", same)
+    Raises ConfigError for another function, and naming each plug-in that it needs and that is not loaded."""
+    require_plugins(state.plugins, f"search '{state.name}'")
     return with_tuning(from_yaml(state.yaml, objective), state.tuning)
 
 
