@@ -369,7 +369,8 @@ def points(made: Any) -> Facts:
     found: Facts = {}
     for row in made.trials.to_dict("records"):
         name = row["trial_id"]
-        kept = {key: row[key] for key in ("arm", "twin", "dev", "best_iteration", "iterations")}
+        kept = {key: row[key] for key in ("arm", "twin", "dev", "iterations")}
+        kept["best_iteration"] = row["iteration"]
         kept["point"] = {
             key: value for key, value in row.items() if "." in key and value is not None and value == value
         }

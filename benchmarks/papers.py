@@ -159,8 +159,9 @@ def of_one(document: Any) -> str:
     if "folds" in document:
         return "; ".join(map(of_one, document["folds"]))
     if "trials" in document:
-        best, plain = document["best"]["dev"], document["baseline"]["dev"]
-        return f"{document['trials']} trials, best dev {best:.4f}, plain {plain:.4f}"
+        dev = {trial["trial_id"]: trial["dev"] for trial in document["trials"]}
+        best, plain = dev[document["best"]], dev[document["best_plain"]]
+        return f"{len(document['trials'])} trials, best dev {best:.4f}, plain {plain:.4f}"
     if "runs" in document:
         return ", ".join(f"{name} {value:.4f}" for name, value in document["runs"][0]["metrics"].items())
     values = document.get("test") or document.get("metrics") or {}

@@ -16,6 +16,7 @@ from search_spaces import SPACES
 from tests.support.project import ROOT
 from tests.support.report_cases import Case
 from tune_cl.experiment.load import SpaceOptions, load_experiment, requested_experiment
+from tune_cl.results import SearchResult
 
 INIT = ROOT / "tune_cl" / "__init__.py"
 
@@ -108,17 +109,17 @@ def test_a_search_that_runs_can_be_read(case: Case) -> None:
     assert search.storage == str(case.search_folder.storage) and search.tracking_uri.endswith("/mlflow.db")
     trials = search.trials
     assert [*trials.columns[:9]] == [
-        "trial_id", "arm", "twin", "led_by", "outcome", "dev", "best_iteration", "iterations", "seconds",
+        "trial_id", "label", "arm", "twin", "outcome", "dev", "iteration", "iterations", "seconds",
     ]  # fmt: skip
     assert {"curriculum.pacing", "curriculum.n", "curriculum.delta"} <= set(trials.columns)
-    assert [*trials["outcome"]] == ["baseline", "completed", "stopped_early", "running"]
-    assert [*trials["dev"]] == [0.6, 0.7, 0.3, 0.4] and [*trials["best_iteration"]] == [3, 2, 1, 2]
+    assert [*trials["outcome"].fillna("")] == ["completed", "completed", "stopped_early", ""]
+    assert [*trials["dev"]] == [0.6, 0.7, 0.3, 0.4] and [*trials["iteration"]] == [3, 2, 1, 2]
     curves = search.curves
     assert [*curves["trial_id"]] == ["t0000"] * 3 + ["t0001"] * 3 + ["t0002"] + ["t0003"] * 2
     assert curves[curves["trial_id"] == "t0001"]["dev_map"].tolist() == [0.5, 0.7, 0.6]
-    assert search.best is not None and (search.best.trial_id, search.best.iteration) == ("t0001", 2)
-    assert search.baseline is not None and (search.baseline.trial_id, search.baseline.dev) == ("t0000", 0.6)
-    assert search.document["best"]["trial_id"] == "t0001" and search.document["trials"] == 4
+    found = search.result
+    assert (found.best, found.best_curriculum, found.best_plain) == ("t0001", "t0001", "t0000")
+    assert SearchResult.model_validate_json(found.model_dump_json()) == found and len(found.trials) == 4
     assert search.best_ranker is None
 
 

@@ -30,7 +30,7 @@ from tune_cl.run_effects import measure_effects
 from tune_cl.run_trainings import SeedTrainings, replicates_of
 from tune_cl.search.progress_panel import NoPanel
 from tune_cl.search.trials import Plan
-from tune_cl.search_document import recorded_result
+from tune_cl.search_result import recorded_result
 
 ROOT = {"curriculum.pacing": "root", "curriculum.n": 2, "training.lr": 0.02}
 ROOT_10 = {"curriculum.pacing": "root", "curriculum.n": 10, "training.lr": 0.01}
@@ -86,7 +86,7 @@ def test_the_search_s_own_pairs_are_compared_on_dev(search: SearchFolder) -> Non
     assert told["notes"][0].startswith("1 of 3 pairs are left out")
     assert set(found.by_value["key"]) == {"curriculum.pacing", "curriculum.n"}
     assert FamilyEffects.of_document(json.loads(json.dumps(told))) == found.family
-    assert recorded_result(search).effects == found.effects, "as at the search's end"
+    assert recorded_result(search).effects == found.family.result, "as at the search's end"
     drawn = effects_facts(found.family)
     assert drawn and len(drawn.by_value) == len(found.by_value) and effects_html(found.family)
 
@@ -256,6 +256,5 @@ def test_a_search_ends_with_the_further_seeds(
     kinds = [event["event"] for event in read_events(search_folder.journal)]
     assert kinds.count("confirmation") == len(trainer.trained) == 4
     assert max(at for at, kind in enumerate(kinds) if kind == "confirmation") < kinds.index("search_end")
-    told = result.document["effects"]
-    assert told["sd_seeds"] > 0 and told == recorded_result(search_folder).document["effects"]
-    assert told["pairs"] == 6
+    assert result.effects and result.effects.sd_seeds and result.effects.sd_seeds > 0
+    assert result.effects == recorded_result(search_folder).effects and result.effects.pairs == 6

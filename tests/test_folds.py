@@ -27,7 +27,7 @@ from tune_cl.confirmation.request import Request
 from tune_cl.confirmation.verdict import Fair, VerdictFacts
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.search_folder import SearchFolder
-from tune_cl.search_document import SearchResult
+from tune_cl.results import SearchResult
 
 VALUES = {  # per-query values of each fold: plain, then the curriculum
     "Fold1": ([0.1, 0.5, 0.4], [0.4, 0.6, 0.5]),
@@ -84,7 +84,7 @@ def test_run_searches_each_fold_in_order(
         asked.append((Path(experiment.value("data.source")).name, folder.name))
         folder.folder.mkdir(parents=True)
         folder.journal.write_text("{}\n")
-        return result(0.5, 0.4, search=folder.name, storage=str(folder.storage))
+        return result(0.5, 0.4, name=folder.name, storage=str(folder.storage))
 
     monkeypatch.setattr(run_search, "start_search", started)
     command = ["run", "ferro2018", "--data", str(tmp_path / "data"), "--storage", str(tmp_path / "runs")]

@@ -34,7 +34,7 @@ def test_a_training_leaves_a_card(ranker: str, library: str, tmp_path: Path, mon
     assert str(tmp_path) not in card and "`data.source` | `data`" in card and "tune-cl train ../config.yaml" in card
     again = train(space=tmp_path / "out/config.yaml", output=tmp_path / "again", progress=False)
     assert again.dev == run.dev
-    verdict = made_verdict(row_of(0.01, 0.03), verdict=NOT_SHOWN, first_stage=LabelFree("BM25", 0.61))
+    verdict = made_verdict(row_of(0.01, 0.03), verdict=NOT_SHOWN, first_stage=LabelFree(label="BM25", mean=0.61))
     for _ in range(2):
         command = f"tune-cl confirm toy --storage {tmp_path / 'runs'} --seeds 5"
         write_verdict(tmp_path / "out/ranker", verdict, command)

@@ -69,7 +69,7 @@ def test_a_space_of_a_function_is_checked_without_training(space: Path, capfd: p
 
 def test_a_search_has_pairs_and_logs_what_the_function_reports(whole: tune_cl.Search) -> None:
     outcomes = whole.trials["outcome"].tolist()
-    assert outcomes[0] == "baseline" and "failed" not in outcomes
+    assert outcomes[0] == "completed" and "failed" not in outcomes
     assert whole.trials["arm"].tolist() == ["plain", "curriculum"] * 3
     shared = whole.trials.set_index("trial_id")["parameters.lr"]
     twins = whole.trials[whole.trials["arm"] == "curriculum"].set_index("trial_id")["twin"]
@@ -161,6 +161,6 @@ def test_the_example_of_the_documentation_comes_to_a_verdict(local_ray: str, tmp
         overrides=own,
         progress=False,
     )
-    assert search.trials["outcome"].tolist() == ["baseline", "completed"]
+    assert search.trials["outcome"].tolist() == ["completed", "completed"]
     verdict = search.confirm(seeds=1, top=1, progress=False)
     assert verdict.verdict == "no difference shown" and len(verdict.per_query) == 2 * 6

@@ -16,7 +16,8 @@ from trainables.training.trainer import Training
 from tune_cl.history.state import experiment_of, replay
 from tune_cl.report.facts import report_facts
 from tune_cl.report.findings import gather
-from tune_cl.search.remarks import Fall, Remark, endless, fall_of, grouped, idle, in_count, range_to_try, remarks
+from tune_cl.results import Remark
+from tune_cl.search.remarks import Fall, endless, fall_of, grouped, idle, in_count, range_to_try, remarks
 from tune_cl.space.parameters import Choice, Integer, Leaf, LogUniform, Uniform
 
 

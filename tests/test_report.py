@@ -82,7 +82,7 @@ def test_optuna_reads_the_study_back(search_folder: SearchFolder, tmp_path: Path
         assert (trial.state is optuna.trial.TrialState.FAIL) is failed
         assert failed or trial.value == pytest.approx(row.dev)
         assert len(trial.intermediate_values) == (0 if failed and not trial.intermediate_values else row.iterations)
-    assert study.best_trial.user_attrs["trial_id"] == search.best.trial_id
+    assert study.best_trial.user_attrs["trial_id"] == search.result.best
     root = next(trial for trial in study.trials if trial.params.get("curriculum.pacing") == "root")
     assert root.params["curriculum.n"] in (2, 10) and set(root.distributions) == set(root.params)
     with pytest.raises(ConfigError, match="has a study 'toy'"):

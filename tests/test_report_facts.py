@@ -28,9 +28,10 @@ from tune_cl.report.page import page
 from tune_cl.report.stopping import rank_agreement, slow_bias
 from tune_cl.report.story import of_verdict, on_dev
 from tune_cl.report.wording import cut, number, p_value, plain
-from tune_cl.search_document import FailedTwin, failed_twins
-from tune_cl.space.wording import LabelFree
+from tune_cl.results import LabelFree
 from tune_cl.tracking.layout import trial_name
+
+BM25 = LabelFree(label="BM25", mean=0.7)
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +126,7 @@ def test_a_curriculum_stands_beside_its_twin(tmp_path: Path) -> None:
     assert twins[failed] == TwinRow("t0003", None, None, "failed")
     assert {curve.trial: curve.twin for curve in shown.curves}[failed] == "t0003"
     assert 'data-twin="t0003"' in learning_chart(shown)
-    assert failed_twins(findings.state) == (FailedTwin("t0003", (failed,), "no memory"),)
+    assert f"t0003, the twin of {failed}, failed." in main_facts(findings).on_dev
 
 
 def test_trials_are_shown_by_arm_and_tuning_apart_from_the_curriculum(tmp_path: Path) -> None:
@@ -197,7 +198,10 @@ def test_a_report_gives_no_verdict_on_dev_and_prefers_that_on_test(tmp_path: Pat
 
 def test_what_needs_no_labels_stands_above_the_baseline(searched: Findings, verdict: VerdictFacts) -> None:
     label_free = {"first_stage": {"label": "BM25", "mean": 0.7}, "label_free": {"label": "BM25", "mean": 0.7}}
-    found = after(searched, replace(verdict, first_stage=LabelFree("BM25", 0.7), label_free=LabelFree("BM25", 0.7)))
+    found = after(
+        searched,
+        replace(verdict, first_stage=BM25, label_free=BM25),
+    )
     assert [(row.name, row.trial_id) for row in found.configurations[:1]] == [("BM25", None)]
     assert found.configurations[0].best and "BM25 & " in latex_table(found)
     on_dev = main_facts(replace(searched, state=replace(searched.state, label_free=label_free)))

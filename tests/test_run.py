@@ -25,6 +25,7 @@ from tests.support.builders import tiny_data
 from tests.support.commands import ROOT, UNHURRIED, finish, on_path, rewrite, start
 from tests.support.confirm_cases import essence
 from tests.support.kills import interrupt_the_job, kill_the_job, stopped
+from tests.support.terminal import outcomes_of
 from tests.support.tracking_cases import fresh_database
 from tests.support.trec_folder import write_trec_folder
 from tune_cl.cli import main
@@ -148,15 +149,16 @@ def confirmed(workdir: Path, whole: dict[str, Any]) -> dict[str, Any]:
 
 def test_the_document_names_the_best_trial_and_the_baseline(workdir: Path, whole: dict[str, Any]) -> None:
     searched = state(workdir, "whole")
-    assert (whole["search"], whole["ranker"], whole["metric"], whole["trials"]) == ("toy", "conv_knrm", "map", 5)
-    assert whole["iterations"] == searched.iterations and whole["errored"] == 0
-    assert whole["stopped_early"] == searched.counts()["stopped_early"] > 0
+    assert (whole["name"], whole["ranker"], whole["metric"], len(whole["trials"])) == ("toy", "conv_knrm", "map", 5)
+    assert whole["iterations"] == searched.iterations and "failed" not in outcomes_of(whole)
+    assert outcomes_of(whole).count("stopped_early") == searched.counts()["stopped_early"] > 0
     baseline = searched.trials["t0000"]
     assert baseline.outcome == "baseline" and baseline.iterations == 8
-    assert whole["baseline"]["dev"] == max(baseline.dev("map").values())
-    assert whole["baseline"]["params"]["curriculum.pacing"] == "none"
-    assert whole["best"]["dev"] == max(max(trial.dev("map").values()) for trial in searched.trials.values())
-    assert left(workdir, "whole") == {whole["best"]["trial_id"]}
+    trials = {trial["trial_id"]: trial for trial in whole["trials"]}
+    plain = trials[whole["best_plain"]]
+    assert plain["dev"] == max(baseline.dev("map").values()) and plain["params"]["curriculum.pacing"] == "none"
+    assert trials[whole["best"]]["dev"] == max(max(trial.dev("map").values()) for trial in searched.trials.values())
+    assert left(workdir, "whole") == {whole["best"]}
 
 
 def test_mlflow_has_a_run_a_trial_under_the_search(workdir: Path, whole: dict[str, Any]) -> None:
@@ -181,7 +183,7 @@ def test_the_best_ranker_ranks(workdir: Path, whole: dict[str, Any], monkeypatch
     assert (
         main(["rerank", str(trials / "best-ranker"), "--data", "data", "--split", "dev", "--output", "best.txt"]) == 0
     )
-    found, expected = Path("best.txt"), trials / whole["best"]["trial_id"] / "dev.run.txt"
+    found, expected = Path("best.txt"), trials / whole["best"] / "dev.run.txt"
     ranked, known = ([line.split()[:4] for line in file.read_text().splitlines()] for file in (found, expected))
     assert ranked == known
 
@@ -231,7 +233,7 @@ def test_stopped_and_killed_and_resumed_gives_the_numbers_of_an_unbroken_search(
     resumed = tune_cl.open_search("toy", workdir / "cut").resume(progress=False).document
     assert numbers(state(workdir, "cut")) == numbers(state(workdir, "whole"))
     assert resumed["best"] == whole["best"] and resumed["iterations"] == whole["iterations"]
-    assert left(workdir, "cut") == {resumed["best"]["trial_id"]}
+    assert left(workdir, "cut") == {resumed["best"]}
     assert_points_in_mlflow(workdir, "cut")
 
 
@@ -291,7 +293,7 @@ def test_a_search_that_has_ended_is_resumed_and_confirmed_without_its_checkpoint
     journal = journal_of(workdir, "light")
     before = journal.read_bytes()
     assert main(search("light", "resume")) == 0
-    moved = {key: whole[key].replace("/whole", "/light") for key in ("storage", "tracking_uri", "best_ranker")}
+    moved = {key: whole[key].replace("/whole", "/light") for key in ("storage", "tracking_uri", "checkpoint")}
     told = json.loads(capfd.readouterr().out)
     assert told == whole | moved and told["effects"] is None, "fewer than two of its pairs ran to the end"
     assert journal.read_bytes() == before

@@ -10,9 +10,8 @@ import pytest
 
 from tests.support.toy_search import SPACE, Killed, ToyTrainer, summary, toy
 from tune_cl.samplers import TpeSampler
-from tune_cl.search.driver import BASELINE_TRIAL, REPORTED
+from tune_cl.search.driver import REPORTED
 from tune_cl.search.trials import Plan
-from tune_cl.search_document import default_result
 
 LISTS = SPACE.replace("ranker: conv_knrm", "ranker: {name: drmm_tks, hidden: {choice: [[100], [64, 32], [16]]}}")
 
@@ -27,17 +26,6 @@ def test_a_search_over_lists_survives_a_kill(tmp_path: Path, searcher: str) -> N
         ToyTrainer(tmp_path / "cut", experiment, kill_after=60).work()
     ToyTrainer(tmp_path / "cut", experiment).work()
     assert summary(tmp_path / "cut") == summary(tmp_path / "whole")
-
-
-def test_a_baseline_that_failed_has_no_value_to_compare_with(tmp_path: Path) -> None:
-    trainer = ToyTrainer(tmp_path / "a", toy(tmp_path))
-    first = trainer.search.next_trial()
-    assert isinstance(first, Plan) and first.trial == BASELINE_TRIAL
-    trainer.search.result(BASELINE_TRIAL, dict.fromkeys(REPORTED, 1.0) | {"dev_map": 0.5, "iteration": 1})
-    assert (found := default_result(trainer.search.state)) and found.dev == 0.5
-    trainer.search.failed(BASELINE_TRIAL, "its process ended")
-    assert default_result(trainer.search.state) is None
-    trainer.journal.close()
 
 
 def test_a_last_iteration_that_uses_up_a_budget_completes_its_trial(tmp_path: Path) -> None:

@@ -15,14 +15,22 @@ from tests.support.terminal import result
 from tests.support.unsent_events import LeftBehind
 from trainables.core.errors import Interrupted
 from tune_cl import run_search as runner
-from tune_cl.cli.search import result_in_words as render
+from tune_cl.cli.search import result_in_words
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import over_curricula, replay
-from tune_cl.search_document import search_result
+from tune_cl.results import SearchResult
+from tune_cl.search_result import search_result
 
 CLUSTER = "10.0.0.7:6379"
 TRACKING = ["--tracking-uri", "http://here"]
+
+
+FOLDER = SearchFolder(Path("/tmp/runs"), "x", tracking_uri="http://here")
+
+
+def render(found: SearchResult, **other: Any) -> str:
+    return result_in_words(found, FOLDER, **other)
 
 
 def commands(shown: str) -> dict[str, list[str]]:
@@ -34,15 +42,15 @@ def commands(shown: str) -> dict[str, list[str]]:
 def test_where_plain_training_was_not_tuned_the_result_says_how() -> None:
     shown = render(result(0.5, 0.4))
     assert commands(shown)["tune-plain"] == ["x", "--storage", "/tmp/runs", *TRACKING]
-    assert "tune-plain" not in commands(render(result(0.5, 0.4, compares=False, over_curricula=False)))
+    assert "tune-plain" not in commands(render(result(0.5, 0.4, plain=None)))
 
 
 def test_the_trials_are_opened_at_the_server_or_with_one() -> None:
-    view = {"mlflow_view": "#/view"}
-    assert "http://here/#/view" in render(result(0.5, 0.4, tracking_uri="http://here/", **view))
-    shown = render(result(0.5, 0.4, tracking_uri="sqlite:////tmp/my runs/mlflow.db", **view))
-    at = ["--storage", "/tmp/runs", "--tracking-uri", "sqlite:////tmp/my runs/mlflow.db"]
-    assert commands(shown)["ui"] == ["x", *at]
+    assert "http://here/#/view" in render(result(0.5, 0.4, tracking_uri="http://here/"), view="#/view")
+    elsewhere = "sqlite:////tmp/my runs/mlflow.db"
+    found = result(0.5, 0.4, tracking_uri=elsewhere)
+    shown = result_in_words(found, replace(FOLDER, tracking_uri=elsewhere), view="#/view")
+    assert commands(shown)["ui"] == ["x", "--storage", "/tmp/runs", "--tracking-uri", elsewhere]
 
 
 def test_a_result_of_the_baseline_alone_has_nothing_to_confirm() -> None:
@@ -59,10 +67,10 @@ def test_a_result_of_the_baseline_alone_has_nothing_to_confirm() -> None:
     ],
 )
 def test_the_best_ranker_is_used_on_what_it_reads(params: dict[str, Any], task: str) -> None:
-    found = result(0.5, 0.4, ranker="bert")  # a search may open the ranker
-    found = replace(found, best=replace(found.best, params={**found.best.params, **params}))
-    assert commands(render(found))["rerank"] == [found.best_ranker, *task.split()]
-    assert "rerank" not in commands(render(replace(found, best_ranker=None))), "every checkpoint was lost or damaged"
+    found = result(0.5, 0.4, ranker="bert", configuration=params)
+    assert commands(render(found))["rerank"] == [found.checkpoint, *task.split()]
+    lost = result(0.5, 0.4, checkpoint=None)
+    assert "rerank" not in commands(render(lost)), "every checkpoint was lost or damaged"
 
 
 @pytest.mark.parametrize(
@@ -82,17 +90,26 @@ def test_a_search_is_over_curricula_that_it_opens_or_that_its_baseline_lacks(
     assert over_curricula(state_of(told)) == over
 
 
-def test_the_document_of_a_search_names_the_best_of_all_and_the_best_curriculum(tmp_path: Path) -> None:
+def test_the_result_of_a_search_names_the_best_of_all_and_the_best_curriculum(tmp_path: Path) -> None:
     case = Case(tmp_path)
     case.add([0.3, 0.6], "baseline")
     for dev in (0.4, 0.5):
         case.add([0.3, dev], "completed")
-    case.write()
-    found = search_result(replay(case.events), case.search_folder)
-    document = found.document
-    assert (document["best"]["trial_id"], document["best_curriculum"]["trial_id"]) == ("t0000", "t0002")
-    assert set(document["opened"]) >= {"curriculum.pacing", "curriculum.delta"}
-    assert commands(render(found))["plan"][0] == "toy"
+    search_folder = case.write()
+    found = search_result(replay(case.events), search_folder)
+    assert (found.best, found.best_curriculum, found.best_plain, found.default) == ("t0000", "t0002", "t0000", "t0000")
+    opened = {"curriculum.pacing", "curriculum.n", "curriculum.delta", "curriculum.scoring"}
+    assert all(set(trial.params) <= opened for trial in found.trials)
+    assert found.configuration["curriculum.T"] == 0.5 and not opened & set(found.configuration)
+    assert commands(result_in_words(found, search_folder))["plan"][0] == "toy"
+
+
+def test_a_default_that_failed_has_no_value_to_compare_with(tmp_path: Path) -> None:
+    case = Case(tmp_path)
+    case.add([0.3, 0.6], "failed", "its process ended")
+    case.add([0.3, 0.5], "completed")
+    found = search_result(replay(case.events), case.write())
+    assert (found.best, found.best_plain, found.default) == ("t0001", None, None)
 
 
 # -- a search that is done, called again ---------------------------------------------------------------------------
@@ -115,11 +132,11 @@ def test_it_is_confirmed_where_it_ran_and_sent_from_anywhere(
     monkeypatch.setattr(runner, "write_report", lambda search_folder, journal: None)
     found = runner.resume_search(replace(search_folder, tracking_uri="sqlite://"), CLUSTER)
     storage = ["--storage", str(search_folder.storage)]
-    shown = commands(render(found))
+    shown = commands(result_in_words(found, replace(search_folder, tracking_uri="sqlite://"), CLUSTER))
     tracking = ["--tracking-uri", "sqlite://"]  # not the storage's own: the next commands need it too
     assert commands(capsys.readouterr().err)["resume"] == ["toy", *storage, *tracking], "only tracking is left"
     assert shown["confirm"][:7] == ["toy", *storage, *tracking, "--address", CLUSTER]
-    assert shown["report"] == ["toy", *storage, *tracking] and found.document["address"] == CLUSTER
+    assert shown["report"] == ["toy", *storage, *tracking]
     assert split(search_folder.command("resume", "a b:1"))[-2:] == ["--address", "a b:1"]
 
 

@@ -17,8 +17,7 @@ from tune_cl.cli import command_of
 from tune_cl.confirmation.decisions import collapses, in_two_groups, untaught_runs
 from tune_cl.confirmation.verdict import NOT_SHOWN, Fair, VerdictFacts, verdict_of
 from tune_cl.report.story import badge, explanations, headline, notes, of_search, of_verdict, opponent, shared_gain
-from tune_cl.search_document import ArmResult, SearchResult, Trial
-from tune_cl.space.wording import LabelFree
+from tune_cl.results import LabelFree, SearchResult
 
 UNKNOWN = math.nan, math.nan
 BELOW = opponent_of("champion", **figures_of(-0.0092, 0.02, 0.02))
@@ -192,8 +191,8 @@ def test_how_often_trainings_fail_is_said_once_three_of_a_configuration_collapse
 
 @pytest.mark.parametrize(("mean", "below"), [(0.52, True), (0.505, False)])
 def test_what_needs_no_labels_stands_beside_the_verdict(mean: float, below: bool) -> None:
-    first = LabelFree("BM25", 0.49)
-    found = made_verdict(row_of(0.0123, 0.01), first_stage=first, label_free=LabelFree("SDM", mean))
+    first = LabelFree(label="BM25", mean=0.49)
+    found = made_verdict(row_of(0.0123, 0.01), first_stage=first, label_free=LabelFree(label="SDM", mean=mean))
     assert [note.startswith(f"SDM alone has {mean:.4f}") for note in notes(found)] == [True] * below
     table = of_verdict(found)[1].table
     assert table and [row[:3] for row in table.rows[:2]] == [("", "BM25", "0.4900"), ("", "SDM", f"{mean:.4f}")]
@@ -230,14 +229,6 @@ def table_of(found: SearchResult) -> dict[str, tuple[str, ...]]:
     return {row[0]: row[1:] for row in (table.columns, *table.rows)}
 
 
-def tuned(best: float, default: float, plain: float = 0.45, **other: Any) -> SearchResult:
-    """With plain trials besides the default."""
-    arms = {"plain": ArmResult(2, 4, ("training.lr",)), "curriculum": ArmResult(2, 4, ())}
-    better = Trial("t0002", {"curriculum.pacing": "none", "training.lr": 0.1}, plain, 1)
-    found = result(best, default, arms=arms, **other)
-    return replace(found, baseline=better) if plain > default else found
-
-
 def test_the_best_trial_stands_beside_the_default_with_the_keys_that_differ() -> None:
     found = table_of(result(0.5, 0.4))
     assert found[""] == ("best curriculum (t0001)", "plain, default (t0000)") and found["dev x"] == ("0.5000", "0.4000")
@@ -252,16 +243,16 @@ def test_the_best_trial_stands_beside_the_default_with_the_keys_that_differ() ->
         (result(0.5, 0.4), "The best curriculum was 0.1000 x above plain training as given on dev."),
         (result(0.4, 0.45), "No curriculum beat plain training as given on dev: the best, t0001, was 0.0500 x below."),
         (result(0.45, 0.45), "the best, t0001, was equal in x to four digits."),
-        (tuned(0.5, 0.4), "Tuning plain training (2 trials over lr) gained 0.0500 x on dev. The best curriculum was "
-                          "0.0500 x above tuned plain training on dev."),
-        (tuned(0.44, 0.4), "No curriculum beat tuned plain training"),
-        (tuned(0.5, 0.4, plain=0.4), "found nothing better than its default"),
-        (tuned(0.5, 0.4), "4 trials, 2 plain and 2 with a curriculum"),
+        (result(0.5, 0.4, tuned=0.45), "Tuning plain training (2 trials over lr) gained 0.0500 x on dev. "
+         "The best curriculum was 0.0500 x above tuned plain training on dev."),
+        (result(0.44, 0.4, tuned=0.45), "No curriculum beat tuned plain training"),
+        (result(0.5, 0.4, tuned=0.4), "found nothing better than its default"),
+        (result(0.5, 0.4, tuned=0.45), "4 trials, 2 plain and 2 with a curriculum (1 stopped early, 0 failed)"),
         (result(0.5, 0.4), "Plain training was not tuned"),
         (result(0.4, 0.45, best_curriculum=None), "No trial but plain training as given gave a dev value"),
-        (replace(result(0.5, 0.4), baseline=None, default=None), "There is no dev value of plain training as given"),
-        (tuned(0.5, 0.4, plain=0.45, over_curricula=False), "The best other trial was 0.0500 x above tuned"),
-        (result(0.5, 0.4, first_stage=LabelFree("BM25", 0.45), label_free=LabelFree("SDM", 0.47)),
+        (result(0.5, 0.4, best_plain=None, default=None), "There is no dev value of plain training as given"),
+        (result(0.5, 0.4, tuned=0.45, plain="margin=1"), "The best other trial was 0.0500 x above tuned margin=1"),
+        (result(0.5, 0.4, first_stage=LabelFree(label="BM25", mean=0.45), label_free=LabelFree(label="SDM", mean=0.47)),
          "BM25 has 0.4500 and SDM has 0.4700 x on dev."),
     ],
 )  # fmt: skip
@@ -271,9 +262,9 @@ def test_a_search_says_what_tuning_and_what_the_curriculum_were_worth(found: Sea
 
 @pytest.mark.parametrize("none", [False, True])
 def test_a_search_without_curricula_speaks_of_none(none: bool) -> None:
-    found = result(0.4, 0.45, opened=("training.lr",), over_curricula=False, compares=False)
-    found = replace(found, best_curriculum=None) if none else found
+    best = {"best_curriculum": None} if none else {}
+    found = result(0.4, 0.45, plain=None, **best)
     assert "curriculum" not in told(found) and "plain training" not in told(found)
-    other = replace(found, compares=True, plain="margin=1")
+    other = result(0.4, 0.45, plain="margin=1", **best)
     assert "curriculum" not in told(other) and "plain training" not in told(other).lower()
     assert "margin=1" in told(other) and (none or "margin=1 was not tuned" in told(other))

@@ -22,10 +22,10 @@ HOMES = {  # the module that each public name comes from
     "ObjectiveTrial": "trainables.training.objective",
     "Ranker": "tune_cl.api.rankers",
     "Search": "tune_cl.api.search",
-    "SearchResult": "tune_cl.search_document",
+    "SearchResult": "tune_cl.results",
     "TrainedRun": "tune_cl.api.training",
     "TrainingEnded": "trainables.training.calls",
-    "Trial": "tune_cl.search_document",
+    "Trial": "tune_cl.results",
     "Verdict": "tune_cl.api.verdict",
     "WorkFailed": "trainables.core.errors",
     "baseline": "tune_cl.api.runs",
@@ -74,8 +74,8 @@ if TYPE_CHECKING:
     from tune_cl.api.training import train as train
     from tune_cl.api.verdict import Verdict as Verdict
     from tune_cl.api.verdict import compare as compare
-    from tune_cl.search_document import SearchResult as SearchResult
-    from tune_cl.search_document import Trial as Trial
+    from tune_cl.results import SearchResult as SearchResult
+    from tune_cl.results import Trial as Trial
 
 __all__ = list(HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 

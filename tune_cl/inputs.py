@@ -50,7 +50,7 @@ from tune_cl.ray.shared_data import (
     require_unchanged,
     untrained,
 )
-from tune_cl.search_document import BEST_RANKER, CONFIG
+from tune_cl.search_result import BEST_RANKER, CONFIG
 
 
 @contextmanager

@@ -10,13 +10,18 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 Interval = tuple[float, float]
+Arm = Literal["plain", "curriculum"]
+Outcome = Literal["completed", "stopped_early", "failed"]
 Answer = Literal["better", "no difference shown", "worse"]
 Role = Literal["champion", "twin", "default", "filter"]
 """champion: what selection chose in the plain arm; twin: a curriculum's own settings without the curriculum; default:
 the first trial; filter: the pairs that a curriculum uses, in random order."""
+PLAIN_TRAINING = "plain training"
 
 
 class Result(BaseModel):
+    """The base of all results."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
@@ -77,6 +82,99 @@ class Effects(Result):
     notes: tuple[str, ...] = ()
 
 
+# -- a search ------------------------------------------------------------------------------------------------------
+
+
+class Remark(Result):
+    """What an experienced colleague would say of a search, a sentence without a full stop on these trials. `warning`:
+    what it says puts the comparison itself in doubt."""
+
+    kind: str
+    text: str
+    trials: tuple[str, ...] = ()
+    warning: bool = False
+
+
+class Trial(Result):
+    """One training of a search.
+
+    label      its settings in words
+    twin       of a curriculum: the plain trial with its other settings and seed
+    outcome    None as long as it runs or waits
+    dev        the highest value of the metric on dev, which `iteration` (from 1) reached first; None without a value
+    seconds    of training
+    params     the searched keys in force
+    """
+
+    trial_id: str
+    label: str
+    arm: Arm
+    twin: str | None = None
+    outcome: Outcome | None = None
+    dev: float | None = None
+    iteration: int | None = None
+    iterations: int = 0
+    seconds: float = 0.0
+    params: dict[str, Any] = {}
+
+
+class SearchResult(Result):
+    """What a search has come to, finished or not: `tune-cl run --json` and `resume --json`.
+
+    ranker            its name, or several where the space opens it
+    plain             what curricula are compared with, in words; None for a space that asks no question
+    configuration     the keys that all trials share, with those of a curriculum that the space does not open
+    best, default ..  ids of trials: the best on dev of both arms and of either, and the first trial, which has the
+                      space's own defaults; None without a dev value
+    effects           over its pairs that ran to the end; None for fewer than two
+    seconds           of all sessions, waiting left out
+    ended_by          the budget that ended it early
+    checkpoint        the folder of the best trial's ranker
+    """
+
+    name: str
+    space: str
+    data: str
+    ranker: str
+    metric: str
+    plain: str | None
+    configuration: dict[str, Any]
+    trials: tuple[Trial, ...]
+    best: str
+    best_curriculum: str | None
+    best_plain: str | None
+    default: str | None
+    effects: Effects | None
+    first_stage: LabelFree | None
+    label_free: LabelFree | None
+    remarks: tuple[Remark, ...]
+    iterations: int
+    seconds: float
+    ended_by: str | None
+    storage: str
+    tracking_uri: str
+    mlflow_run_id: str | None
+    checkpoint: str | None
+
+    def trial(self, trial_id: str | None) -> Trial | None:
+        """The trial with this id; None for None."""
+        return next((trial for trial in self.trials if trial.trial_id == trial_id), None)
+
+    def of_arm(self, arm: Arm) -> list[Trial]:
+        return [trial for trial in self.trials if trial.arm == arm]
+
+    def searched(self, arm: Arm | None = None) -> list[str]:
+        """The keys in which the trials, of an arm or of both, differ."""
+        trials = self.trials if arm is None else self.of_arm(arm)
+        keys = dict.fromkeys(key for trial in trials for key in trial.params)
+        return [key for key in keys if len({repr(trial.params.get(key)) for trial in trials}) > 1]
+
+    @property
+    def over_curricula(self) -> bool:
+        """Whether the question is about curricula, not about other keys."""
+        return self.plain == PLAIN_TRAINING
+
+
 # -- verdict -------------------------------------------------------------------------------------------------------
 
 
@@ -129,7 +227,7 @@ class Candidate(Result):
     """A configuration that might be its arm's champion: values on dev, one a new seed; none where there was no
     choice."""
 
-    arm: Literal["plain", "curriculum"]
+    arm: Arm
     trial_id: str | None
     label: str
     values: tuple[float, ...]

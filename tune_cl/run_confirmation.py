@@ -52,7 +52,7 @@ from tune_cl.report.story import ON_DEV, notes
 from tune_cl.run_trainings import SeedTrainings
 from tune_cl.search.progress_panel import Panel, PanelKind
 from tune_cl.search.remarks import remarks
-from tune_cl.search_document import BEST_RANKER
+from tune_cl.search_result import BEST_RANKER
 from tune_cl.space.wording import PLAIN_TRAINING, LabelFree, arm_words, label_free_of
 from tune_cl.tracking.writer import MlflowWriter, finish
 

@@ -34,12 +34,13 @@ from tune_cl.ray.nodes import PACKAGES
 from tune_cl.ray.session import ray_session
 from tune_cl.ray.tuner import drop_foreign_checkpoints, run_trials
 from tune_cl.report.page import write_report
+from tune_cl.results import SearchResult
 from tune_cl.run_trainings import SeedTrainings, replicates_of
 from tune_cl.search.driver import BASELINE_TRIAL, SearchDriver
 from tune_cl.search.pairs import without_twin
 from tune_cl.search.progress_panel import Panel, PanelKind
 from tune_cl.search.warm_start import notes_of, warm_start
-from tune_cl.search_document import SearchResult, best_of, report_is_current, search_result
+from tune_cl.search_result import report_is_current, search_result
 from tune_cl.tracking.writer import MlflowWriter, finish
 
 OF_DRIVER = ("optuna", "mlflow")  # packages that no trial needs
@@ -189,7 +190,7 @@ def _session(
         raise _stopped(error, search_folder, cluster) from None
     finally:
         finish(writer, search_folder.command("resume", cluster))
-    return search_result(state, search_folder, writer.run_id, writer.view_path, address)
+    return search_result(state, search_folder, writer.run_id)
 
 
 def _run(
@@ -267,9 +268,9 @@ def _close(search: SearchDriver, artifacts: Artifacts) -> None:
             artifacts.describe(Path(ranker), best[0].trial, best[1], run, state.label_free)
     hours = state.training_seconds / 3600
     cost = {"iterations": state.iterations, "cpu_hours": hours * resources.cpus, "gpu_hours": hours * resources.gpus}
-    best = best_of(state)
     now = time.time()
-    event = {"event": "search_end", "best": best and asdict(best), "cost": cost, "seconds": state.seconds_until(now)}
+    found = {"trial_id": best[0].trial, "params": best[0].params, **asdict(best[1])} if best else None
+    event = {"event": "search_end", "best": found, "cost": cost, "seconds": state.seconds_until(now)}
     search.record(event | {"ended_by": search.ended_by, "checkpoint": ranker, "time": now})
 
 

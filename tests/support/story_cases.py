@@ -16,7 +16,6 @@ import pytest
 from tests.support.confirm_documents import figures_of, made_verdict, opponent_of, row_of
 from tests.support.report_cases import whole
 from tests.support.terminal import result
-from trainables.evaluation.effects import Effects
 from tune_cl.cli.tables import text
 from tune_cl.confirmation.verdict import (
     Collapsed,
@@ -37,9 +36,7 @@ from tune_cl.report.facts import report_facts
 from tune_cl.report.findings import gather
 from tune_cl.report.output import latex_table
 from tune_cl.report.story import notes, of_search, of_verdict
-from tune_cl.search.remarks import Remark
-from tune_cl.search_document import ArmResult, FailedTwin, SearchResult, Trial
-from tune_cl.space.wording import LabelFree
+from tune_cl.results import Effects, LabelFree, Remark, SearchResult
 
 GOLDENS = Path(__file__).parents[1] / "goldens" / "story"
 
@@ -63,8 +60,8 @@ def rich_verdict() -> VerdictFacts:
         default=default,
         detectable=0.018,
         seeds_needed=58,
-        first_stage=LabelFree("BM25 over words", 0.61),
-        label_free=LabelFree("SDM", 0.63),
+        first_stage=LabelFree(label="BM25 over words", mean=0.61),
+        label_free=LabelFree(label="SDM", mean=0.63),
         selection=(
             Selected("plain", "t0000", "baseline", (0.5, 0.6), 0.55, True),
             Selected("curriculum", "t0001", "root", (0.6, 0.6), 0.6, True),
@@ -82,22 +79,20 @@ def rich_verdict() -> VerdictFacts:
 
 def rich_search() -> SearchResult:
     effects = Effects(
-        pairs=6, seeds=1, mean=0.0091, mean_ci95=(-0.01, 0.03), sd_pairs=0.02, sd_seeds=None, sd_true=None,
-        sd_true_ci95=None, by_value=(),
+        search="x", metric="map", split="dev", queries=None, pairs=6, seeds=1, mean=0.0091, ci95=(-0.01, 0.03),
+        sd_pairs=0.02, sd_true=None, sd_true_ci95=None, sd_seeds=None,
     )  # fmt: skip
-    tuned = Trial("t0002", {"curriculum.pacing": "none", "training.lr": 0.1}, 0.45, 1)
-    label_free = {"first_stage": LabelFree("BM25", 0.45), "label_free": LabelFree("SDM", 0.47)}
+    label_free = {
+        "first_stage": LabelFree(label="BM25", mean=0.45),
+        "label_free": LabelFree(label="SDM", mean=0.47),
+    }
+    text = "SDM alone has 0.4700 MAP: both are below it"
     remarks = (
-        Remark("below label-free", "SDM alone has 0.4700 MAP: both are below it", warning=True),
-        Remark("last iteration", "t0001 was best at the last iteration (8 of 8)", ("t0001",)),
+        Remark(kind="below label-free", text=text, warning=True),
+        Remark(kind="last iteration", text="t0001 was best at the last iteration (8 of 8)", trials=("t0001",)),
     )
-    return replace(
-        result(0.5, 0.4, metric="map", remarks=remarks, ended_by="search.hours are used up", **label_free),
-        baseline=tuned,
-        effects=effects,
-        arms={"plain": ArmResult(2, 4, ("training.lr",)), "curriculum": ArmResult(2, 4, ())},
-        failed_twins=(FailedTwin("t0003", ("t0004",), "no memory"),),
-    )
+    ended = "search.hours are used up"
+    return result(0.5, 0.4, 0.45, metric="map", remarks=remarks, ended_by=ended, effects=effects, **label_free)
 
 
 def card() -> str:

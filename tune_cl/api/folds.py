@@ -16,7 +16,7 @@ from tune_cl.api.verdict import Verdict
 from tune_cl.confirmation.verdict import VerdictFacts
 from tune_cl.history.search_folder import search_folder_of
 from tune_cl.report.story import notes
-from tune_cl.search_document import SearchResult
+from tune_cl.results import SearchResult
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +38,7 @@ class FoldSearches:
     @property
     def document(self) -> dict[str, Any]:
         """That of `tune-cl run --json`: `folds`, the document of each search."""
-        return {"folds": [result.document for result in self.results]}
+        return {"folds": [result.model_dump(mode="json") for result in self.results]}
 
     @property
     def trials(self) -> pd.DataFrame:

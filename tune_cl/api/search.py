@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,21 +14,20 @@ from tune_cl.api.session import working
 from tune_cl.api.verdict import Verdict
 from tune_cl.confirmation.request import EffectsRequest, PlanRequest, Request
 from tune_cl.confirmation.verdict import last_verdict
-from tune_cl.experiment.experiment import PLAIN
-from tune_cl.history.journal import first_event, read_events
+from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import (
     DEFAULT_STORAGE,
     TRIALS,
     SearchFolder,
     StorageOptions,
 )
-from tune_cl.history.state import SearchState, TrialState, experiment_of, replay
+from tune_cl.history.state import SearchState, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.process import loading
 from tune_cl.ray.access import RayOptions
-from tune_cl.search.progress_panel import PanelKind, trial_status
-from tune_cl.search.remarks import Remark, remarks
-from tune_cl.search_document import BEST_RANKER, SearchResult, Trial, best_of, is_complete, recorded_result
+from tune_cl.results import SearchResult
+from tune_cl.search.progress_panel import PanelKind
+from tune_cl.search_result import BEST_RANKER, best_of, is_complete, recorded_result, recorded_view, rows_of, trials_of
 from tune_cl.tracking.layout import metric_name
 
 if TYPE_CHECKING:
@@ -46,6 +45,7 @@ class Search:
     ):
         self.search_folder = search_folder
         self._result, self._objective = result, objective  # the result until something else is trained
+        self.address: str | None = None  # of the Ray cluster that it ran on in this process
 
     @classmethod
     def recorded(cls, name: str, storage: str | Path = DEFAULT_STORAGE, tracking_uri: str | None = None) -> Search:
@@ -70,7 +70,7 @@ class Search:
     @property
     def document(self) -> dict[str, Any]:
         """That of `tune-cl run --json`. Raises WorkFailed if no trial gave a value."""
-        return self.result.document
+        return self.result.model_dump(mode="json")
 
     @property
     def result(self) -> SearchResult:
@@ -92,15 +92,11 @@ class Search:
 
     @property
     def trials(self) -> pd.DataFrame:
-        """A row for each trial: trial_id, arm (plain or curriculum), outcome (completed, stopped_early, failed,
-        baseline, running or paused), dev and best_iteration (NaN without a value), iterations and seconds of training,
-        and a column for each key that the space searches (None where it has no effect)."""
+        """A row for each trial: the fields of `Trial`, then a column for each key that the space searches (None where
+        it has no effect)."""
         import pandas as pd
 
-        state = self._state
-        recorded = first_event(self.search_folder.journal)["opened"]
-        opened = dict.fromkeys([*recorded, *(key for trial in state.by_number() for key in trial.point)])
-        return pd.DataFrame([_trial_row(state, trial, opened) for trial in state.by_number()])
+        return pd.DataFrame(rows_of(trials_of(self._state)))
 
     @property
     def curves(self) -> pd.DataFrame:
@@ -117,25 +113,15 @@ class Search:
         return pd.DataFrame(rows, columns=None if rows else ["trial_id", "iteration"])
 
     @property
-    def remarks(self) -> list[Remark]:
-        """What an experienced colleague would say of the results: kind, text, trials, and whether it is a warning."""
-        return remarks(self._state, experiment_of(self._state))
-
-    @property
-    def best(self) -> Trial | None:
-        """The best trial on dev, of both arms; None if no trial gave a value."""
-        return best_of(self._state)
-
-    @property
-    def baseline(self) -> Trial | None:
-        """The best plain trial on dev; None if none gave a value."""
-        return best_of(self._state, PLAIN)
-
-    @property
     def best_ranker(self) -> Path | None:
         """The folder of the best trial's ranker, for `load_ranker`; None before the end."""
         folder = self.search_folder.folder / TRIALS / BEST_RANKER
         return folder if folder.is_dir() else None
+
+    @property
+    def view(self) -> str | None:
+        """The page of its trials on a server of MLflow, once it has been sent."""
+        return recorded_view(self.search_folder)[1]
 
     @property
     def verdict(self) -> Verdict | None:
@@ -193,7 +179,7 @@ class Search:
         with working(progress, local_ray=address is None) as panel:
             self._objective = objective_of(objective) if objective is not None else self._objective
             RayOptions(address=address, allow_open_ray=allow_open_ray).require()
-            self._result = None
+            self._result, self.address = None, address
             yield panel
 
     def confirm(
@@ -344,20 +330,3 @@ class Search:
     def __repr__(self) -> str:
         ended = "finished" if self.finished else "not finished"
         return f"<Search {self.name} in {self.storage}: {len(self._state.trials)} trials, {ended}>"
-
-
-def _trial_row(state: SearchState, trial: TrialState, opened: Iterable[str]) -> dict[str, Any]:
-    at = trial.best(state.metric)
-    reached = (at.dev, at.iteration) if at else (float("nan"), float("nan"))
-    return {
-        "trial_id": trial.trial,
-        "arm": trial.arm,
-        "twin": trial.twin,
-        "led_by": trial.led_by,
-        "outcome": trial_status(trial).replace(" ", "_"),
-        "dev": reached[0],
-        "best_iteration": reached[1],
-        "iterations": trial.iterations,
-        "seconds": sum(metrics["seconds"] for metrics in trial.results.values()),
-        **{key: trial.params.get(key) for key in opened},
-    }

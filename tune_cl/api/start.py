@@ -78,7 +78,9 @@ def run(
                 from tune_cl.run_search import start_search
 
             result = start_search(experiment, search_folder, address, panel)
-        searches.append(Search(search_folder, result, function))
+        search = Search(search_folder, result, function)
+        search.address = address
+        searches.append(search)
     return FoldSearches(every, searches) if every else searches[0]
 
 

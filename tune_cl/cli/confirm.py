@@ -100,7 +100,7 @@ class PlanCommand(Command):
             needed = document.seeds_needed
             seeds = counted(needed, "seed") if needed else "more than 100 seeds, or more queries"
             lines.append(f"To show {document.difference:g} on {counted(document.queries, 'query')}: {seeds}.")
-        said = sentences_of_search(document.search, document.metric, document.effects, document.over_curricula)
+        said = sentences_of_search(document.effects, document.over_curricula)
         lines += [wrapped(" ".join(said))]
         lines += [wrapped(f"Note: {note}.") for note in document.notes]
         return "\n".join(lines).rstrip()

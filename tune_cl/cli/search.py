@@ -13,7 +13,7 @@ import webbrowser
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryFile
@@ -54,46 +54,47 @@ from tune_cl.history.tracking_uri import DATABASES, SQLITE, masked, resolve_trac
 from tune_cl.process import program
 from tune_cl.report.document import Written
 from tune_cl.report.story import could_be_tuned, of_search
-from tune_cl.search_document import SearchResult, recorded_view
+from tune_cl.results import SearchResult
+from tune_cl.search_result import recorded_view
 from tune_cl.space.wording import PLAIN_TRAINING
 
 CHECKPOINT = "checkpoint"  # in the folder of a function's best iteration
 
 
-def result_in_words(result: SearchResult) -> str:
-    """The story of a search, then the commands to run next."""
-    return "\n".join([text(of_search(result)), "", *_next(result)])
+def result_in_words(
+    result: SearchResult, search_folder: SearchFolder, address: str | None = None, view: str | None = None
+) -> str:
+    """The story of a search, then the commands to run next. `address`: the Ray cluster that it ran on; `view`: the page
+    of its trials on a server of MLflow."""
+    return "\n".join([text(of_search(result)), "", *_next(result, search_folder, address, view or "")])
 
 
-def _next(result: SearchResult) -> list[str]:
-    search_folder = replace(
-        search_folder_of(result.storage, result.search),
-        tracking_uri=result.tracking_uri,
-        objective=result.objective or "",
-    )
+def _next(result: SearchResult, search_folder: SearchFolder, address: str | None, view: str) -> list[str]:
     tune = "Tune plain training:" if result.plain == PLAIN_TRAINING else "Tune the baseline:"
-    lines = {tune: search_folder.command("tune-plain", result.address)} if could_be_tuned(result) else {}
+    lines = {tune: search_folder.command("tune-plain", address)} if could_be_tuned(result) else {}
     if result.best_curriculum:
-        lines["Test it:"] = search_folder.command("confirm", result.address)
+        lines["Test it:"] = search_folder.command("confirm", address)
         if result.effects:
             pairs = "All curricula:" if result.over_curricula else "All pairs:"
-            lines[pairs] = f"{search_folder.command('effects', result.address)} --seeds 2"
+            lines[pairs] = f"{search_folder.command('effects', address)} --seeds 2"
         lines["How many seeds?"] = f"{search_folder.command('plan')} --pilot 3"
     lines["Read the report:"] = search_folder.command("report")
     uri = result.tracking_uri
-    page = f"{uri.rstrip('/')}/{result.mlflow_view or ''}"  # of a server; a database has none
+    page = f"{uri.rstrip('/')}/{view}"  # of a server; a database has none
     lines["Compare the trials:"] = page if uri.startswith("http") else search_folder.command("ui")
-    lines["Best checkpoint:" if result.objective else "Use the best ranker:"] = _use(result)
+    label = "Best checkpoint:" if search_folder.objective else "Use the best ranker:"
+    lines[label] = _use(result, bool(search_folder.objective))
     return [f"{what:<22}{command}" for what, command in lines.items()]
 
 
-def _use(result: SearchResult) -> str:
+def _use(result: SearchResult, by_function: bool) -> str:
     """The command that applies the best ranker, or why none was saved. Of a user's function: its best checkpoint."""
-    ranker, params = result.best_ranker, result.best.params
-    if result.objective:
+    ranker, best = result.checkpoint, result.trial(result.best)
+    if by_function:
         return f"{ranker}/{CHECKPOINT}" if ranker else "not saved: the best iteration was reported without a checkpoint"
     if not ranker:
-        return f"not saved: no checkpoint of {result.best.trial_id} could be read"
+        return f"not saved: no checkpoint of {result.best} could be read"
+    params = result.configuration | (best.params if best else {})
     name = params.get("ranker.name", result.ranker)
     no_texts = (name in RANKERS and RANKERS[name].reads == "features") or params.get("ranker.add_first_stage")
     source = "--data FOLDER" if no_texts else "--query TEXT --documents FILE"
@@ -103,8 +104,8 @@ def _use(result: SearchResult) -> str:
 class ResultCommand(Command):
     """A command that ends with the result of a search."""
 
-    def render(self, document: SearchResult) -> str:
-        return result_in_words(document)
+    def render(self, document: Search) -> str:
+        return result_in_words(document.result, document.search_folder, document.address, document.view)
 
 
 class RunCommand(ResultCommand):
@@ -123,17 +124,19 @@ class RunCommand(ResultCommand):
         add_session(parser)
         add_overrides(parser)
 
-    def execute(self, options: Namespace) -> SearchResult | FoldSearches:
+    def execute(self, options: Namespace) -> Search | FoldSearches:
         given = SpaceOptions.given(options) | StorageOptions.given(options) | training_options(options)
-        found = run(options.space, name=options.name, overrides=options.overrides, **given)
-        return found if isinstance(found, FoldSearches) else found.result
+        return run(options.space, name=options.name, overrides=options.overrides, **given)
 
-    def render(self, document: SearchResult | FoldSearches) -> str:
+    def render(self, document: Search | FoldSearches) -> str:
         """Of several folds, the best dev values of each."""
         if not isinstance(document, FoldSearches):
             return super().render(document)
         results = document.results
-        rows = [(one.search, *(best and best.dev for best in (one.best_curriculum, one.baseline))) for one in results]
+        rows = []
+        for one in results:
+            curriculum, plain = one.trial(one.best_curriculum), one.trial(one.best_plain)
+            rows.append((one.name, curriculum and curriculum.dev, plain and plain.dev))
         shown = table(["search", f"dev {in_words(results[0].metric)}, best curriculum", "plain"], rows)
         of_all = search_folder_of(results[0].storage, document.name)
         return f"{shown}\n\nTest over the queries of all folds: {of_all.command('confirm')}"
@@ -151,8 +154,8 @@ class ResumeCommand(ResultCommand):
         add_session(parser)
         parser.add_argument("--retry-failed", action="store_true", help="train failed trials again")
 
-    def execute(self, options: Namespace) -> SearchResult:
-        return recorded(options).resume(retry_failed=options.retry_failed, **training_options(options)).result
+    def execute(self, options: Namespace) -> Search:
+        return recorded(options).resume(retry_failed=options.retry_failed, **training_options(options))
 
 
 class TunePlainCommand(ResultCommand):
@@ -168,8 +171,8 @@ class TunePlainCommand(ResultCommand):
         add_objective(parser)
         add_session(parser)
 
-    def execute(self, options: Namespace) -> SearchResult:
-        return recorded(options).tune_plain(options.trials, **training_options(options)).result
+    def execute(self, options: Namespace) -> Search:
+        return recorded(options).tune_plain(options.trials, **training_options(options))
 
 
 FORMATS = ("html", "latex", "csv", "parquet")  # of a report

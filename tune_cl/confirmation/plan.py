@@ -13,13 +13,13 @@ import numpy as np
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import counted
-from trainables.evaluation.effects import Effects
 from trainables.evaluation.significance import Components, detectable, mean_squares, seeds_needed
 from tune_cl.confirmation.request import PlanRequest
 from tune_cl.confirmation.selection import SEEDS as SEEDS_OF_SELECTION
 from tune_cl.confirmation.verdict import LEVEL, last_verdict
 from tune_cl.documents import document_of
 from tune_cl.history.state import SearchState
+from tune_cl.results import Effects
 
 SEEDS = (3, 5, 10, 20, 50)
 QUERIES = (0.5, 1, 2, 4)  # times those of the split

@@ -17,8 +17,8 @@ from trainables.core.files import read_text
 from tune_cl.confirmation.readings import Reading
 from tune_cl.confirmation.request import Request
 from tune_cl.experiment.experiment import Arm
+from tune_cl.results import LabelFree
 from tune_cl.space.space import Flat
-from tune_cl.space.wording import LabelFree
 
 Answer = Literal["better", "no difference shown", "worse"]
 NOT_SHOWN: Answer = "no difference shown"
@@ -447,6 +447,8 @@ def as_json(value: Any) -> Any:
         return value.document
     if isinstance(value, tuple):
         return [as_json(one) for one in value]
+    if isinstance(value, LabelFree):
+        return value.model_dump()
     if not is_dataclass(value):
         return value
     first = next((names for kind, names in FIRST.items() if isinstance(value, kind)), ())
@@ -481,6 +483,8 @@ def _read(kind: Any, value: Any) -> Any:
         return ExistingResult(
             value["label"], value["mean"], value["precision"], over_queries, value["best"]["label"], best
         )
+    if kind is LabelFree:
+        return LabelFree(**value)
     if kind is SeedValue:
         kind = TrainingResult
     if not (isinstance(kind, type) and is_dataclass(kind)):

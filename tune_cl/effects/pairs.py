@@ -14,6 +14,7 @@ from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.core.files import read_text
 from trainables.evaluation.effects import Effects, SeedNoise, effects_of
 from trainables.evaluation.metrics import dev_key
+from tune_cl import results
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import RAN_TO_THE_END, Pair, SearchState, TrialState, over_curricula, training_key
@@ -53,6 +54,13 @@ class FamilyEffects:
     def document(self) -> dict[str, Any]:
         """That of `tune-cl effects --json`."""
         return asdict(self)
+
+    @property
+    def result(self) -> results.Effects:
+        """What it says of all pairs."""
+        found = asdict(self.effects)
+        own = {name: getattr(self, name) for name in ("search", "metric", "split", "queries", "notes")}
+        return results.Effects(**own, ci95=found.pop("mean_ci95"), **found)
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> FamilyEffects:

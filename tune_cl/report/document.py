@@ -11,7 +11,7 @@ from tune_cl.confirmation.verdict import Interval
 from tune_cl.documents import document_of
 from tune_cl.history.state import Dev
 from tune_cl.report.story import Part
-from tune_cl.search.remarks import Remark
+from tune_cl.results import Remark
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ from tune_cl.history.state import (
     replay,
 )
 from tune_cl.report.document import MeanInterval
-from tune_cl.search_document import SearchResult, search_result
+from tune_cl.results import SearchResult
+from tune_cl.search_result import search_result
 
 
 @dataclass(frozen=True)

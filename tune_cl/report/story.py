@@ -28,14 +28,13 @@ from tune_cl.confirmation.verdict import (
 from tune_cl.effects.words import sentences_of_search
 from tune_cl.experiment.experiment import CURRICULUM, PLAIN
 from tune_cl.report.wording import NONE, interval_words, number, p_value, signed
+from tune_cl.results import LabelFree, SearchResult, Trial
 from tune_cl.search.remarks import grouped, in_count, in_sentences
-from tune_cl.search_document import SearchResult, Trial
 from tune_cl.space.space import short
 from tune_cl.space.wording import (
     CAUTION,
     DEFAULT,
     PLAIN_TRAINING,
-    LabelFree,
     arm_words,
     below_label_free,
     label_free_rows,
@@ -502,38 +501,40 @@ def of_search(result: SearchResult) -> list[Part]:
     changes = "What curricula change" if result.over_curricula else "What the settings change"
     return [
         *part("Warnings", [*in_sentences(result.remarks, warnings=True)]),
-        *part(f"Search {result.search}", [_ran(result), ended]),
+        *part(f"Search {result.name}", [_ran(result), ended]),
         *part("On dev", on_dev(result), comparison(result)),
-        *part(changes, sentences_of_search(result.search, result.metric, result.effects, result.over_curricula)),
+        *part(changes, sentences_of_search(result.effects, result.over_curricula)),
         *part("Notes", [*in_sentences(result.remarks, warnings=False)]),
     ]
 
 
 def _ran(result: SearchResult) -> str:
-    arms, other = result.arms, "with a curriculum" if result.over_curricula else "others"
-    trials = counted(result.trials, "trial")
+    plain, others = len(result.of_arm(PLAIN)), len(result.of_arm(CURRICULUM))
+    trials = counted(len(result.trials), "trial")
     if is_tuned(result):
-        trials = f"{result.trials} trials, {arms[PLAIN].trials} plain and {arms[CURRICULUM].trials} {other}"
-    stopped = f"{result.stopped_early} stopped early, {result.errored} failed"
+        other = "with a curriculum" if result.over_curricula else "others"
+        trials = f"{len(result.trials)} trials, {plain} plain and {others} {other}"
+    outcomes = Counter(trial.outcome for trial in result.trials)
+    stopped = f"{outcomes['stopped_early']} stopped early, {outcomes['failed']} failed"
     cost = f"{counted(result.iterations, 'iteration')}, {result.seconds:.0f} s"
-    return f"{', '.join(result.rankers)} on {result.data}: {trials} ({stopped}), {cost}."
+    return f"{result.ranker} on {result.data}: {trials} ({stopped}), {cost}."
 
 
 def is_tuned(result: SearchResult) -> bool:
     """Whether there were plain trials besides the default."""
-    return result.arms[PLAIN].trials > 1
+    return len(result.of_arm(PLAIN)) > 1
 
 
 def could_be_tuned(result: SearchResult) -> bool:
-    return result.compares and not is_tuned(result)
+    return result.plain is not None and not is_tuned(result)
 
 
 def on_dev(result: SearchResult) -> list[str]:
     """What tuning was worth to plain training, how far the best other trial is from it, twins that failed, and what
     needs no training labels."""
-    twins = [
-        f"{one.trial_id}, the twin of {', '.join(one.twin_of)}, failed: {one.reason}." for one in result.failed_twins
-    ]
+    failed = [trial.trial_id for trial in result.of_arm(PLAIN) if trial.outcome == "failed"]
+    curricula = {name: [one.trial_id for one in result.of_arm(CURRICULUM) if one.twin == name] for name in failed}
+    twins = [f"{name}, the twin of {', '.join(of_twin)}, failed." for name, of_twin in curricula.items() if of_twin]
     rows = label_free_rows(result.first_stage, result.label_free)
     said = [_tuning(result), _above_plain(result), *twins, label_free_words(rows, result.metric, "dev")]
     return [one for one in said if one]
@@ -541,19 +542,24 @@ def on_dev(result: SearchResult) -> list[str]:
 
 def _tuning(result: SearchResult) -> str:
     """What tuning was worth to plain training, or that it was not tuned; empty where neither can be said."""
-    best, default, arm = result.baseline, result.default, result.arms[PLAIN]
-    if is_tuned(result) and best and default:
-        return tuning_words(result.metric, arm.trials, list(arm.opened), best.dev, default.dev, result.plain)
-    return not_tuned(result.plain) if best and could_be_tuned(result) else ""
+    best, default = result.trial(result.best_plain), result.trial(result.default)
+    if best is None or best.dev is None or result.plain is None:
+        return ""
+    if not is_tuned(result):
+        return not_tuned(result.plain)
+    if default is None or default.dev is None:
+        return ""
+    trials = len(result.of_arm(PLAIN))
+    return tuning_words(result.metric, trials, result.searched(PLAIN), best.dev, default.dev, result.plain)
 
 
 def _above_plain(result: SearchResult) -> str:
     against = f"tuned {result.plain}" if is_tuned(result) else f"{result.plain} as given"
-    against = against if result.compares else "the default"
-    best, plain = result.best_curriculum, result.baseline
-    if plain is None:
+    against = "the default" if result.plain is None else against
+    best, plain = result.trial(result.best_curriculum), result.trial(result.best_plain)
+    if plain is None or plain.dev is None:
         return f"There is no dev value of {against}, so there is nothing to compare with."
-    if best is None:
+    if best is None or best.dev is None:
         return f"No trial but {against} gave a dev value, so there is nothing to compare it with."
     what, size = other_trial(result.over_curricula), beside(best.dev - plain.dev, result.metric)
     if best.dev <= plain.dev:
@@ -575,7 +581,7 @@ def comparison(result: SearchResult) -> Table:
         (f"dev {in_words(result.metric)}", *(number(one and one.dev) for one in columns.values())),
         ("at iteration", *(str(one.iteration) if one else NONE for one in columns.values())),
     ]
-    for key in result.opened:
+    for key in result.searched():
         values = [one and one.params.get(key) for one in columns.values()]
         if any(value != values[0] for value in values):
             rows.append((key, *map(_setting, values)))
@@ -584,14 +590,14 @@ def comparison(result: SearchResult) -> Table:
 
 def _columns(result: SearchResult) -> dict[str, Trial | None]:
     """The trials that are shown, by their headings."""
-    best, plain, default = result.best_curriculum, result.baseline, result.default
+    best, plain = result.trial(result.best_curriculum), result.trial(result.best_plain)
     shown: dict[str, Trial | None] = {}
     if best:
-        other = "best" if best.trial_id == result.best.trial_id else "best other trial"
+        other = "best" if best.trial_id == result.best else "best other trial"
         shown[f"{'best curriculum' if result.over_curricula else other} ({best.trial_id})"] = best
-    if plain and not (default and plain.trial_id == default.trial_id):
+    if plain and plain.trial_id != result.default:
         shown[f"plain, tuned ({plain.trial_id})"] = plain
-    return shown | {f"{DEFAULT} (t0000)": default}
+    return shown | {f"{DEFAULT} (t0000)": result.trial(result.default)}
 
 
 def _setting(value: Any) -> str:

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from trainables.config.keys import TrainingRun
 from trainables.config.objective import AnyRun
@@ -17,30 +17,17 @@ from trainables.curriculum.scoring import CONSTANT
 from trainables.rankers import ranker_settings
 from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Experiment
 from tune_cl.history.state import RAN_TO_THE_END, Dev, SearchState, TrialState
+from tune_cl.results import Remark
 from tune_cl.schedulers.scheduler import curriculum_ends
 from tune_cl.space.parameters import Choice, Leaf, LogUniform, Range
 from tune_cl.space.space import short
 from tune_cl.space.wording import below_label_free, label_free_of, label_free_rows, setting
 
-Kind = Literal[
-    "below label-free", "no question", "no checkpoint", "does nothing", "never ends", "constant difficulty",
-    "end of range", "last iteration", "falls and returns", "failures",
-]  # fmt: skip
 AT_AN_END = 0.05  # of a continuous range, on its scale: the part on either side that counts as its end
 FEWEST_VALUES = 3  # of a list of values that has ends
 LOGARITHMIC = 8.0  # largest by smallest of positive values, from which on they are taken to grow by factors
 MOST_NAMES = 3  # of what failed for one reason
 FALL, RETURN = 0.5, 0.75  # of the best value so far: what it falls to, and what it comes back to
-
-
-@dataclass(frozen=True)
-class Remark:
-    """A sentence without a full stop, on these trials. `warning`: what it says puts the comparison itself in doubt."""
-
-    kind: Kind
-    text: str
-    trials: tuple[str, ...] = ()
-    warning: bool = False
 
 
 def remarks(state: SearchState, experiment: Experiment) -> list[Remark]:
@@ -53,14 +40,14 @@ def _below(state: SearchState, experiment: Experiment) -> Remark | None:
     best = _champions(state)
     rows = label_free_rows(*label_free_of(state.label_free))
     text = below_label_free(rows, state.metric, [at.dev for _, at in best])
-    return Remark("below label-free", text, _names(best), warning=True) if text else None
+    return Remark(kind="below label-free", text=text, trials=_names(best), warning=True) if text else None
 
 
 def _no_question(state: SearchState, experiment: Experiment) -> Remark | None:
     if experiment.compares:
         return None
     text = "the space asks no question: no searched key is in `baseline`, so all trials are of one kind and `confirm` "
-    return Remark("no question", f"{text}can only compare their settings")
+    return Remark(kind="no question", text=f"{text}can only compare their settings")
 
 
 def _no_checkpoint(state: SearchState, experiment: Experiment) -> Remark | None:
@@ -70,7 +57,7 @@ def _no_checkpoint(state: SearchState, experiment: Experiment) -> Remark | None:
         f"the function reported the best iteration of {best[0].trial} without a checkpoint, and `confirm` needs one of "
         "each training to judge it on test: report(metrics, checkpoint=FOLDER)"
     )
-    return Remark("no checkpoint", text, (best[0].trial,), warning=True)
+    return Remark(kind="no checkpoint", text=text, trials=(best[0].trial,), warning=True)
 
 
 def _does_nothing(state: SearchState, experiment: Experiment) -> Remark | None:
@@ -82,7 +69,7 @@ def _never_ends(state: SearchState, experiment: Experiment) -> Remark | None:
 
 
 def _of_curricula(
-    kind: Kind,
+    kind: str,
     verb: tuple[str, str],
     what: str,
     why_of: Callable[[AnyRun], str | None],
@@ -96,7 +83,7 @@ def _of_curricula(
         return None
     text = f"{len(found)} of {counted(len(trials), 'curriculum trial')} {verb[len(found) > 1]} {what}"
     first, why = next(iter(found.items()))
-    return Remark(kind, f"{text}: in {first} {why}", tuple(found), warning=len(found) == len(trials))
+    return Remark(kind=kind, text=f"{text}: in {first} {why}", trials=tuple(found), warning=len(found) == len(trials))
 
 
 def idle(run: AnyRun) -> str | None:
@@ -135,7 +122,7 @@ def _constant_difficulty(state: SearchState, experiment: Experiment) -> Remark |
     text = (
         f"{CONSTANT} under {', '.join(sorted(scorings))} in {counted(len(trials), 'trial')}: their order means nothing"
     )
-    return Remark("constant difficulty", text, tuple(trials), warning=True)
+    return Remark(kind="constant difficulty", text=text, trials=tuple(trials), warning=True)
 
 
 # -- ends of ranges --------------------------------------------------------------------------------------------------
@@ -160,7 +147,9 @@ def _at_ends(state: SearchState, experiment: Experiment) -> Remark | None:
         return None
     said = [f"{value} ({', '.join(trials)}; try {wider})" for (value, wider), trials in found.items()]
     names = dict.fromkeys(name for trials in found.values() for name in trials)
-    return Remark("end of range", f"the best value is at the end of its range: {', '.join(said)}", tuple(names))
+    return Remark(
+        kind="end of range", text=f"the best value is at the end of its range: {', '.join(said)}", trials=tuple(names)
+    )
 
 
 def _allowed(experiment: Experiment, trial: TrialState, key: str) -> Callable[[float], bool]:
@@ -237,7 +226,9 @@ def _last_iteration(state: SearchState, experiment: Experiment) -> Remark | None
         return None
     names = _names(rising)
     text = f"{' and '.join(names)} {'was' if len(names) == 1 else 'were'} best at the last iteration ({last} of {last})"
-    return Remark("last iteration", f"{text}: train longer (training.max_iterations={2 * last})", names)
+    return Remark(
+        kind="last iteration", text=f"{text}: train longer (training.max_iterations={2 * last})", trials=names
+    )
 
 
 def _falls_and_returns(state: SearchState, experiment: Experiment) -> Remark | None:
@@ -254,7 +245,7 @@ def _falls_and_returns(state: SearchState, experiment: Experiment) -> Remark | N
     ]
     count = f"{len(falls)} of {counted(len(sound), 'learning curve')} {'falls' if len(falls) == 1 else 'fall'} by half"
     text = f"{count} and {'comes' if len(falls) == 1 else 'come'} back, which a lower learning rate may avoid"
-    return Remark("falls and returns", f"{text}: {', '.join(said)}", tuple(falls))
+    return Remark(kind="falls and returns", text=f"{text}: {', '.join(said)}", trials=tuple(falls))
 
 
 @dataclass(frozen=True)
@@ -292,7 +283,7 @@ def _failures(state: SearchState, experiment: Experiment) -> Remark | None:
         return None
     said = [f"{in_count(names, 'trial')}: {reason}" for reason, names in counts.items()]
     trials = tuple(name for names in counts.values() for name in names)
-    return Remark("failures", f"failed: {'; '.join(said)}", trials)
+    return Remark(kind="failures", text=f"failed: {'; '.join(said)}", trials=trials)
 
 
 def grouped(reasons: Mapping[str, str | None]) -> dict[str, list[str]]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from trainables.evaluation.metrics import in_words
+from tune_cl.results import PLAIN_TRAINING as PLAIN_TRAINING
+from tune_cl.results import LabelFree
 from tune_cl.space.space import short
 
 _CURRICULUM = ("pacing", "n", "scoring", "weighting", "m", "subset", "objective_switch", "switch", "anti")
@@ -14,7 +15,6 @@ FIRST = ("ranker.name", *(f"curriculum.{key}" for key in _CURRICULUM))
 
 
 CAUTION = "Dev scores are biased upwards, because they chose the trial: confirm before you conclude."
-PLAIN_TRAINING = "plain training"
 OF_CURRICULUM = "curriculum."  # beginning of its keys
 DEFAULT = "plain, default"  # the first trial, which has the space's own defaults
 
@@ -70,18 +70,10 @@ def tuning_words(metric: str, trials: int, opened: list[str], best: float, defau
     return f"{said} gained {best - default:.4f} {in_words(metric)} on dev."
 
 
-@dataclass(frozen=True)
-class LabelFree:
-    """A ranking that needs no training labels, and the mean of the metric that it has on a split."""
-
-    label: str
-    mean: float
-
-
 def label_free_of(document: Mapping[str, Any]) -> tuple[LabelFree | None, LabelFree | None]:
     """`first_stage` and `label_free`, from a search's state or what trainables/baselines computed."""
     rows = (document.get(key) for key in ("first_stage", "label_free"))
-    first_stage, best = (row and LabelFree(row["label"], row["mean"]) for row in rows)
+    first_stage, best = (row and LabelFree(label=row["label"], mean=row["mean"]) for row in rows)
     return first_stage, best
 
 

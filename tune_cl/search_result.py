@@ -1,0 +1,175 @@
+"""What a search has come to, by its journal, and what is left of a finished one to complete."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any, cast
+
+from trainables.core.errors import ConfigError, WorkFailed
+from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Arm
+from tune_cl.history.events import SearchEvent
+from tune_cl.history.journal import first_event, read_events
+from tune_cl.history.search_folder import TRIALS, SearchFolder
+from tune_cl.history.state import RAN_TO_THE_END, SearchState, TrialState, experiment_of, replay
+from tune_cl.history.tracking_uri import SQLITE, masked
+from tune_cl.results import Effects, Outcome, Remark, SearchResult, Trial
+from tune_cl.search.remarks import remarks
+from tune_cl.space.wording import PLAIN_TRAINING, label_free_of
+from tune_cl.tracking.cursor import Cursor, load
+from tune_cl.tracking.layout import PARENT, target, view_path
+
+CONFIG = "config.yaml"  # in a trial's folder: its complete configuration
+BEST_RANKER = "best-ranker"  # the folder of the best trial's ranker, in TRIALS
+
+
+def search_result(state: SearchState, search_folder: SearchFolder, run_id: str | None = None) -> SearchResult:
+    """The result of a search, finished or not. `run_id`: of the parent run in MLflow, where that is known.
+
+    Raises WorkFailed if no trial gave a value.
+    """
+    best = best_of(state)
+    if best is None:
+        raise _without_value(state, search_folder)
+    found, effects, plain = _interpreted(state)
+    first_stage, label_free = label_free_of(state.label_free)
+    ranker = search_folder.folder / TRIALS / BEST_RANKER
+    return SearchResult(
+        name=state.name,
+        space=first_event(search_folder.journal)["space"],
+        data=state.data["name"],
+        ranker=", ".join(state.rankers),
+        metric=state.metric,
+        plain=plain if state.compares else None,
+        configuration=_configuration(state),
+        trials=tuple(trials_of(state)),
+        best=best,
+        best_curriculum=best_of(state, CURRICULUM),
+        best_plain=best_of(state, PLAIN),
+        default=_default(state),
+        effects=effects,
+        first_stage=first_stage,
+        label_free=label_free,
+        remarks=found,
+        iterations=state.iterations,
+        seconds=state.seconds,
+        ended_by=state.end.get("ended_by") if state.end else None,
+        storage=search_folder.address,
+        tracking_uri=masked(search_folder.tracking_uri),
+        mlflow_run_id=run_id,
+        checkpoint=str(ranker) if (state.end or {}).get("checkpoint") else None,
+    )
+
+
+def recorded_result(search_folder: SearchFolder) -> SearchResult:
+    """The result as the journal has it; what MLflow has is read from the file beside it. Raises WorkFailed if no trial
+    gave a value."""
+    state = replay(read_events(search_folder.journal))
+    return search_result(state, search_folder, recorded_view(search_folder)[0])
+
+
+def trials_of(state: SearchState) -> list[Trial]:
+    """All trials that have begun, by number."""
+    opened = _opened(state)
+    return [_trial(trial, state.metric, opened) for trial in state.by_number()]
+
+
+def best_of(state: SearchState, arm: Arm | None = None) -> str | None:
+    """The id of the best trial on dev, of an arm or of both."""
+    ranked = state.ranked() if arm is None else state.ranked_of(arm)
+    return ranked[0][0].trial if ranked else None
+
+
+def _trial(trial: TrialState, metric: str, opened: list[str]) -> Trial:
+    reached = trial.best(metric)
+    outcome = "completed" if trial.outcome in RAN_TO_THE_END else trial.outcome
+    return Trial(
+        trial_id=trial.trial,
+        label=trial.words,
+        arm=trial.arm,
+        twin=trial.twin,
+        outcome=cast("Outcome | None", outcome),
+        dev=reached.dev if reached else None,
+        iteration=reached.iteration if reached else None,
+        iterations=trial.iterations,
+        seconds=sum(metrics["seconds"] for metrics in trial.results.values()),
+        params={key: trial.params[key] for key in opened if key in trial.params},
+    )
+
+
+def _opened(state: SearchState) -> list[str]:
+    """The keys that either arm searches."""
+    return list(dict.fromkeys([*state.opened_in(CURRICULUM), *state.opened_in(PLAIN)]))
+
+
+def _configuration(state: SearchState) -> dict[str, Any]:
+    """The keys in force that no trial searches; of one that the arms do not share, the curricula's value."""
+    opened, found = set(_opened(state)), {}
+    for trial in [*state.trials_of(CURRICULUM), *state.trials_of(PLAIN)]:
+        found = {key: value for key, value in trial.params.items() if key not in opened} | found
+    return found
+
+
+def _default(state: SearchState) -> str | None:
+    """The first trial, which has the space's own defaults, if it has a dev value."""
+    trial = state.baseline_trial()
+    return trial.trial if trial and trial.outcome != "failed" and trial.best(state.metric) else None
+
+
+def _interpreted(state: SearchState) -> tuple[tuple[Remark, ...], Effects | None, str]:
+    """Remarks on the search, what curricula change over its whole pairs (None for fewer than two), and what its plain
+    trials are called; the least where a plug-in that its space names is not loaded, which other facts do not need."""
+    try:
+        experiment = experiment_of(state)
+    except ConfigError:
+        return (), None, PLAIN_TRAINING
+    from tune_cl.effects.pairs import search_effects  # imports SciPy
+
+    found = search_effects(state, experiment)
+    return tuple(remarks(state, experiment)), found and found.result, experiment.plain_words
+
+
+def rows_of(trials: list[Trial]) -> Iterator[Mapping[str, Any]]:
+    """The columns of `Search.trials`: the fields of a trial, then its searched keys (None where one has no effect)."""
+    keys = dict.fromkeys(key for trial in trials for key in trial.params)
+    for trial in trials:
+        yield trial.model_dump(exclude={"params"}) | {key: trial.params.get(key) for key in keys}
+
+
+def is_complete(search_folder: SearchFolder, state: SearchState) -> bool:
+    """Whether a finished search has its report, and MLflow's database all of it. Only a SQLite file can be asked
+    without MLflow, which takes seconds to load: False for any other store."""
+    _, sent = _sent(search_folder)
+    whole = sent.offset == search_folder.journal.stat().st_size and not sent.artifacts
+    database = Path(search_folder.tracking_uri.removeprefix(SQLITE))
+    if not (whole and report_is_current(search_folder, state) and database.is_file()):
+        return False
+    with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as runs:
+        return bool(runs.execute("SELECT 1 FROM runs WHERE run_uuid = ?", [sent.runs.get(PARENT)]).fetchone())
+
+
+def report_is_current(search_folder: SearchFolder, state: SearchState) -> bool:
+    """Whether a finished search has its report, announced to MLflow since its end: not an earlier one."""
+    path = search_folder.report
+    return path.exists() and path.name in {Path(artifact).name for artifact in state.artifacts}
+
+
+def recorded_view(search_folder: SearchFolder) -> tuple[str | None, str | None]:
+    """The id of the parent run in MLflow and the page of the trials there, as far as they have been sent."""
+    search, sent = _sent(search_folder)
+    view = view_path(search, sent.experiment) if sent.experiment else None
+    return sent.runs.get(PARENT), view
+
+
+def _sent(search_folder: SearchFolder) -> tuple[SearchEvent, Cursor]:
+    """The search's first event, and how far its journal has been sent to MLflow."""
+    search = first_event(search_folder.journal)
+    return search, load(search_folder.journal, target(search, search_folder.tracking_uri))
+
+
+def _without_value(state: SearchState, search_folder: SearchFolder) -> WorkFailed:
+    reasons = {trial.reason for trial in state.trials.values() if trial.reason}
+    why = "; ".join(sorted(reasons)) or "none was run"
+    return WorkFailed(f"no trial of search '{state.name}' gave a dev value: {why}; log: {search_folder.journal}")
