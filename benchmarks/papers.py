@@ -144,8 +144,6 @@ def numbers(values: Any) -> str:
 
 
 def of_one(document: Any) -> str:
-    if isinstance(document, list):
-        return numbers(step["share"] for step in document)
     if "configurations" in document:
         rows = [f"{one['label']} {one['mean']:.4f} ({one['difference']:+.4f})" for one in document["configurations"]]
         among = (one["p_new_adjusted"] for one in document.get("among", ()))
@@ -153,11 +151,6 @@ def of_one(document: Any) -> str:
         shown = f"; p among them {', '.join(pairs)}" if pairs else ""
         rows = [f"{document['baseline']['label']} {document['baseline']['mean']:.4f}", *rows]
         return f"{document['metric']}: {'; '.join(rows)}{shown}; {document['verdict']}"
-    if "documents" in document:
-        first = numbers(one["kde"] for one in document["documents"][:5])
-        return f"{len(document['documents'])} candidates, kde {first} ..."
-    if "folds" in document:
-        return "; ".join(map(of_one, document["folds"]))
     if "trials" in document:
         dev = {trial["trial_id"]: trial["dev"] for trial in document["trials"]}
         best, plain = dev[document["best"]], dev[document["best_plain"]]

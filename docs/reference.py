@@ -7,6 +7,7 @@ the names. tests/test_reference.py compares. What a key, an option or a part doe
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from argparse import SUPPRESS, Action
@@ -103,8 +104,8 @@ def written(page: str) -> str:
 
 
 def schema() -> str:
-    """What `tune-cl schema` prints."""
-    return command_of("schema").render(space_schema()) + "\n"
+    """The JSON Schema of search spaces, on one line."""
+    return json.dumps(space_schema(), separators=(",", ":"), ensure_ascii=False) + "\n"
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

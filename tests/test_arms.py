@@ -9,18 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.pair_data import pair_folder
-from tests.support.report_cases import Case
-from tests.support.toy_search import SPACE, Killed, ToyTrainer, summary, toy
-from trainables.config.function import objective_of
+from tests.support.toy_search import SPACE, Killed, ToyTrainer, toy
 from trainables.core.errors import ConfigError
-from tune_cl.cli import BAD_INPUT, main
-from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.load import load_experiment
-from tune_cl.experiment.plain_tuning import leaves_to_tune, with_tuning
 from tune_cl.history.journal import Journal
-from tune_cl.history.state import SearchState, experiment_of, replay
-from tune_cl.run_search import is_repeated, tune_plain_event
+from tune_cl.history.state import SearchState, replay
 from tune_cl.search.driver import SearchProgress, pair_fields
 
 LR = "training.lr={loguniform: [1e-4, 1e-1]}"
@@ -233,81 +225,6 @@ def test_no_curriculum_trial_trains_as_a_plain_one(tmp_path: Path, options: list
     assert len({json.dumps(trial.params) for trial in trials}) == len(trials), "nor twice"
 
 
-def test_a_search_with_one_plain_trial_is_tuned_afterwards(tmp_path: Path) -> None:
-    folder = tmp_path / "a"
-    ToyTrainer(folder, toy(tmp_path, *SHORT, "search.plain=0")).work()
-    experiment = experiment_of(state_of(folder))
-    before = summary(folder)
-    assert arms_of(folder) == ["plain"] + ["curriculum"] * 5
-    leaves = {key: leaf.document() for key, leaf in leaves_to_tune(experiment).items()}
-    assert set(leaves) == {"training.lr", "training.batch_size", "training.loss"}
-    for trials in (3, 1):  # the second call adds to the first
-        event = {"event": "tune_plain", "trials": trials, "leaves": leaves, "time": 1.0}
-        with Journal(folder) as journal:
-            journal.append(event)
-        with pytest.raises(Killed):
-            ToyTrainer(folder, experiment_of(state_of(folder)), kill_after=2).work()
-        ToyTrainer(folder, experiment_of(state_of(folder))).work()
-    after = summary(folder)
-    assert arms_of(folder)[6:] == ["plain"] * 4 and {key: after[key] for key in before} == before
-    state = state_of(folder)
-    assert (
-        state.opened_in("plain") == list(leaves) and len({str(trial.params) for trial in state.trials.values()}) == 10
-    )
-    assert with_tuning(experiment, state.tuning).arm_trials["plain"] == 5
-
-
-def asked(folder: Path, experiment: Experiment, trials: int | None) -> dict[str, Any]:
-    """Records a call of `tune-plain`."""
-    event = tune_plain_event(experiment, state_of(folder), trials)
-    with Journal(folder) as journal:
-        journal.append(event)
-    return event
-
-
-def test_tune_plain_trains_the_missing_twins_first_each_once(tmp_path: Path) -> None:
-    folder = tmp_path / "a"
-    experiment = toy(tmp_path, *FINITE, "search.plain=0", "search.trials=7", "search.searcher=random")
-    ToyTrainer(folder, experiment).work()
-    before = summary(folder)
-    rates = {trial.params["training.lr"] for trial in state_of(folder).trials_of("curriculum")}
-    assert len(rates) == 2 and asked(folder, experiment, None)["trials"] == 5, "as many as curricula"
-    assert len(state_of(folder).pairs()) < 6
-    tuned = experiment_of(state_of(folder))
-    ToyTrainer(folder, tuned).work()
-    state = state_of(folder)
-    added = [trial for trial in state.trials_of("plain") if not trial.baseline]
-    assert [trial.number for trial in added] == [7], "both rates are tried, so nothing is left to search"
-    assert len(state.pairs()) == 6 and {key: summary(folder)[key] for key in before} == before
-
-
-def test_the_same_call_for_plain_trials_goes_on_and_another_one_adds(tmp_path: Path) -> None:
-    folder = tmp_path / "a"
-    experiment = toy(tmp_path, LR, "search.trials=5", "search.searcher=random")
-    ToyTrainer(folder, experiment).work()
-    assert not is_repeated(state_of(folder), 3), "nothing was asked for"
-    asked(folder, experiment, 3)
-    with pytest.raises(Killed):
-        ToyTrainer(folder, experiment_of(state_of(folder)), kill_after=2).work()
-    assert is_repeated(state_of(folder), 3) and is_repeated(state_of(folder), None)
-    assert not is_repeated(state_of(folder), 4)
-    ToyTrainer(folder, experiment_of(state_of(folder))).work()
-    assert arms_of(folder)[5:] == ["plain"] * 3
-    with Journal(folder) as journal:
-        journal.append({"event": "search_end", "best": None, "cost": {}, "seconds": 1.0, "time": 2.0})
-    assert not is_repeated(state_of(folder), 3), "the call has ended"
-
-
-def test_trees_are_tuned_by_their_leaves_and_networks_by_losses_that_fit_their_other_keys(tmp_path: Path) -> None:
-    assert set(leaves_to_tune(load_experiment("ferro2018"))) == {"training.lr", "ranker.leaves"}
-    assert set(leaves_to_tune(load_experiment("dense"))) == {"training.lr", "training.batch_size"}
-    smooth = ["training.loss=cross_entropy", "training.label_smoothing=0.1"]
-    assert "training.loss" not in leaves_to_tune(load_experiment("negatives", smooth))
-    paced = "{ranker: embedding, curriculum: {scoring: random, pacing: {choice: [none, linear]}}}"
-    of_pairs = toy(tmp_path, f"data.source={pair_folder(tmp_path / 'pairs')}", space=paced)
-    assert leaves_to_tune(of_pairs)["training.loss"].document() == {"choice": ["cross_entropy", "hinge"]}
-
-
 # -- bad input -----------------------------------------------------------------------------------------------------
 
 
@@ -326,27 +243,3 @@ def test_arms_that_make_no_sense_are_refused(tmp_path: Path, options: list[str],
     with pytest.raises(ConfigError) as error:
         toy(tmp_path, *options)
     assert [wrong in str(problem) for problem in error.value.problems] == [True]
-
-
-def train(config: dict[str, Any], trial: Any) -> None:
-    """A function of a user."""
-
-
-def test_where_nothing_can_be_tuned_tune_plain_says_so(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    only_lr = toy(tmp_path, LR, space="{data: docstrings, ranker: knrm, search: {trials: 4}}")
-    own = "{parameters: {k: 1}, curriculum: {pacing: {choice: [linear, step]}}, search: {trials: 4}}"
-    (tmp_path / "own.yaml").write_text(own)
-    of_function = load_experiment(str(tmp_path / "own.yaml"), objective=objective_of(train))
-    for experiment, wrong in ((only_lr, "all its trials are plain"), (of_function, "searches no key outside baseline")):
-        with pytest.raises(ConfigError) as error:
-            leaves_to_tune(experiment)
-        assert wrong in str(error.value)
-    case = Case(tmp_path)
-    case.add([0.3], "baseline")
-    storage = str(case.write().storage)
-    for options in (["--trials", "0"], ["--trials", "-1"]):
-        assert main(["tune-plain", "toy", "--storage", storage, *options]) == BAD_INPUT
-        assert capfd.readouterr().err.count("error: --trials: ") == 1
-    assert main(["tune-plain", "toys", "--storage", storage]) == BAD_INPUT

@@ -224,13 +224,10 @@ SMALL = "--set ranker.vector_size=8"
 USAGE = {
     "frobnicate": "tune-cl: 'frobnicate' known",
     "evalute": "tune-cl: evaluate?",
-    "pace rooot": "curriculum.pacing: root?",
-    "pace --at 1 root": "--at: 'root' PACING",
-    "pace step --stages 101": "--stages: 101 100",
+    "train --set curriculum.pacing=rooot": "curriculum.pacing: root?",
     "list things": "kind: 'things'",
     "score trec random --split vali": "--split: 'vali' train dev test",
-    "weigh": "tune-cl weigh: --difficulty",
-    "weigh --difficulty .5 --difficul 0.5": "--difficul: --difficulty?",
+    "train --datta docstrings": "--datta: --data?",
     "run quickstart --epochs 3": "--epochs: --max-iterations",
     "run quickstart --metric map": "--metric: --set metric=VALUE",
     "check quickstart --n-trials=4": "--n-trials: --trials",
@@ -326,10 +323,6 @@ def test_bad_usage_is_told_in_a_line(command: str, console: Console) -> None:
     ("command", "options"),
     [
         ("train", "--set curriculum.delta=2 --set training.lr=-1 --set sed=1"),
-        ("pace step", "--delta 0 --n 0.5 --stages 1 --steps 0"),
-        ("pace root", "--n nan --steps nan --at nan"),
-        ("pace root", "--n inf --steps inf --at inf"),
-        ("weigh", "--difficulty 1.01 --m 0.99 --at -1"),
     ],
 )
 def test_all_problems_of_options_are_told_at_once(command: str, options: str, console: Console) -> None:

@@ -55,8 +55,8 @@ def stopped_while_stopping(options: object) -> None:
 def test_exit_statuses(
     execute: Callable[[object], Any], status: int, told: str, monkeypatch: pytest.MonkeyPatch, console: Console
 ) -> None:
-    monkeypatch.setattr("tune_cl.cli.training.WeighCommand.execute", staticmethod(execute))
-    shown = console.call("weigh --difficulty 1 --json", status=status)
+    monkeypatch.setattr("tune_cl.cli.look.ListCommand.execute", staticmethod(execute))
+    shown = console.call("list rankers --json", status=status)
     assert shown == ("" if status else "[]\n", told and f"{told}\n")
 
 
@@ -71,8 +71,8 @@ def test_a_stopped_command_can_be_copied_and_shows_no_password(
 
 def test_json_has_no_number_that_is_none(monkeypatch: pytest.MonkeyPatch, console: Console) -> None:
     found = {"a": float("nan"), "b": [float("inf"), -float("inf")], "c": (np.float32(0.5), np.int64(3)), 4: None}
-    monkeypatch.setattr("tune_cl.cli.training.WeighCommand.execute", staticmethod(lambda options: found))
-    assert console.document("weigh --difficulty 1") == {"a": None, "b": ["inf", "-inf"], "c": [0.5, 3], "4": None}
+    monkeypatch.setattr("tune_cl.cli.look.ListCommand.execute", staticmethod(lambda options: found))
+    assert console.document("list rankers") == {"a": None, "b": ["inf", "-inf"], "c": [0.5, 3], "4": None}
 
 
 @pytest.mark.parametrize("kind", kinds())

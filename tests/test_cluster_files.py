@@ -16,8 +16,6 @@ from mlflow.server.security_utils import is_allowed_host_header
 from ray.autoscaler._private.util import prepare_config, validate_config
 
 from tests.support.project import ROOT, pins
-from tune_cl.cli import main
-from tune_cl.templates import TEMPLATES
 
 pytestmark = pytest.mark.slow
 
@@ -145,9 +143,3 @@ def test_the_driver_and_a_forwarded_port_reach_mlflow() -> None:
 def test_every_image_holds_the_ray_of_the_constraints(name: str) -> None:
     images = re.findall(r"rayproject/ray:(\S+)", (ROOT / name).read_text(encoding="utf-8"))
     assert images and all(re.fullmatch(rf"{re.escape(RAY)}-py311-(cpu|gpu)", image) for image in images)
-
-
-@pytest.mark.parametrize("kind", TEMPLATES)
-def test_cluster_prints_the_file(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["cluster", kind]) == 0
-    assert capsys.readouterr().out == TEMPLATES[kind].read_text(encoding="utf-8")

@@ -98,15 +98,13 @@ REFUSED = [
     "resume nothing --storage /nowhere",
     "confirm nothing --storage /nowhere",
     "report nothing --storage /nowhere",
-    "pace root --delta 2",
-    "weigh --difficulty 2",
 ]
 
 
 def test_no_command_loads_what_it_has_no_use_for(tmp_path: Path) -> None:
     """One after the other in one process; what one of them loads is there for all after it."""
     done = [f"list {kind}" for kind in kinds()] + [f"{command} --help" for command in COMMANDS]
-    done += ["pace root", "weigh --difficulty .25", f"data {write_trec_folder(tiny_data(), tmp_path)}"]
+    done += [f"data {write_trec_folder(tiny_data(), tmp_path)}"]
     expected = [[command, BAD_INPUT, []] for command in REFUSED] + [[command, DONE, []] for command in done]
     expected[-1][-1] = ["pandas"]  # data is read
     assert told_by(RUN_COMMANDS, HEAVY, [*REFUSED, *done]) == expected

@@ -52,7 +52,6 @@ LAYERS = (  # lowest first; a module belongs to the longest prefix of its name
     "tune_cl.run_baseline",
     "tune_cl.check_space",
     "tune_cl.data_facts",
-    "tune_cl.templates",
     "tune_cl.api",
     "tune_cl.integrations",
     "tune_cl.cli",

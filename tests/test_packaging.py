@@ -87,7 +87,6 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_wheel_holds_every_module_and_search_space_and_nothing_else(wheel: Path) -> None:
     names = [name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name]
     assert sorted(names) == source_files(".py", ".yaml", ".html", ".css", ".js", ".json", ".bib", ".typed")
-    assert {"cluster.yaml", "cluster.local.yaml"} <= {Path(name).name for name in names}
 
 
 def test_wheel_carries_the_licence_and_the_command(wheel: Path) -> None:
@@ -110,8 +109,6 @@ def test_installed_wheel_lists_its_search_spaces_outside_the_checkout(installed:
     assert listed.returncode == 0, listed.stderr
     shipped = {Path(name).stem for name in source_files(".yaml") if name.startswith("search_spaces/")} - {"published"}
     assert {space["name"] for space in json.loads(listed.stdout)} == shipped
-    template = run(sys.executable, "-m", "tune_cl", "cluster", "aws", cwd=tmp_path, env=env)
-    assert template.stdout == (ROOT / "cluster.yaml").read_text(encoding="utf-8"), template.stderr
 
 
 def test_the_wheel_searches_in_an_empty_folder(installed: Path, tmp_path: Path, cache_home: Path) -> None:

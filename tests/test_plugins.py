@@ -113,7 +113,7 @@ def test_a_weighting_of_ones_own_is_an_order_too() -> None:
 
 
 def test_an_unknown_name_says_that_no_plugin_brings_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["pace", "s_curve"]) == 2
+    assert main(["train", "--data", "docstrings", "--set", "curriculum.pacing=s_curve"]) == 2
     assert re.search(r"^error: curriculum.pacing: unknown value 's_curve'; .*--plugin FILE", capsys.readouterr().err)
 
 

@@ -83,9 +83,9 @@ def after(searched: Findings, verdict: VerdictFacts) -> MainFacts:
 
 def test_before_a_confirmation_the_best_on_dev_is_named_and_no_verdict(searched: Findings, before: ReportFacts) -> None:
     assert before.verdict is None and searched.result and before.on_dev == on_dev(searched.result)
-    tune, confirm = (step.do.partition("tune-cl ")[2].split() for step in before.next)
+    [confirm] = (step.do.partition("tune-cl ")[2].split() for step in before.next)
     storage = ["--storage", str(searched.search_folder.storage)]
-    assert tune == ["tune-plain", "toy", *storage] and confirm == ["confirm", "toy", *storage]
+    assert confirm == ["confirm", "toy", *storage]
 
 
 @pytest.mark.parametrize("ended", [True, False])
@@ -132,8 +132,6 @@ def test_a_curriculum_stands_beside_its_twin(tmp_path: Path) -> None:
 def test_trials_are_shown_by_arm_and_tuning_apart_from_the_curriculum(tmp_path: Path) -> None:
     case = Case(tmp_path)
     case.add([0.45], "baseline")
-    leaves = {"training.lr": {"loguniform": [0.001, 0.1]}}
-    case.events.append({"event": "tune_plain", "trials": 2, "leaves": leaves, "time": case.time})
     for lr in (0.02, 0.03):
         case.add([0.3 + lr, 0.48 + lr], "completed", lr=lr)
         case.add([0.2 + lr, 0.60 - lr], "completed")

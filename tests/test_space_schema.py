@@ -1,4 +1,4 @@
-"""`tune-cl schema`: takes the shipped spaces, and none of the mistakes in them."""
+"""The schema of search spaces takes the shipped spaces, and none of the mistakes in them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from search_spaces import SPACES
-from tests.support.console import Console
+from tune_cl.experiment.space_schema import space_schema
 from tune_cl.space.space_files import find_space, read_space
 
 
 @pytest.fixture
-def schema(console: Console) -> Draft202012Validator:
-    document = console.document("schema")
+def schema() -> Draft202012Validator:
+    document = space_schema()
     Draft202012Validator.check_schema(document)
     return Draft202012Validator(document)
 

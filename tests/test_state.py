@@ -47,12 +47,12 @@ def test_time_between_sessions_and_that_of_confirmations_is_not_the_search_s() -
     assert replay(told).seconds == 3 + 2 + 1
 
 
-@pytest.mark.parametrize("kind", ["tune_plain", "confirmation", "look", "of a later version"])
+@pytest.mark.parametrize("kind", ["confirmation", "look", "of a later version"])
 def test_what_happens_after_a_search_has_ended_is_not_its_time(kind: str) -> None:
-    """`tune-plain` ten minutes after `confirm`: the pause would count against `search.hours`."""
+    """The pause would count against `search.hours`."""
     more: dict[str, Any] = {"trials": 2, "leaves": {}, "metrics": {}, "label": "", "params": {}, "seed": 1}
     told = [SEARCH, note(2.0, "session", number=1), note(43.0, "search_end"), note(600.0, kind, **more)]
-    told += [note(601.0, "tune_plain", **more), note(611.0, "session", number=2), note(631.0)]
+    told += [note(611.0, "session", number=2), note(631.0)]
     assert replay(told).seconds == 41 + 20
 
 

@@ -17,7 +17,6 @@ HOMES = {  # the module that each public name comes from
     "ConfigError": "trainables.core.errors",
     "Curriculum": "trainables.loops.curriculum",
     "DataError": "trainables.core.errors",
-    "FoldSearches": "tune_cl.api.folds",
     "Interrupted": "trainables.core.errors",
     "ObjectiveTrial": "trainables.training.objective",
     "Ranker": "tune_cl.api.rankers",
@@ -60,7 +59,6 @@ if TYPE_CHECKING:
     from trainables.training.calls import TrainingEnded as TrainingEnded
     from trainables.training.losses import loss as loss
     from trainables.training.objective import ObjectiveTrial as ObjectiveTrial
-    from tune_cl.api.folds import FoldSearches as FoldSearches
     from tune_cl.api.instances import difficulty as difficulty
     from tune_cl.api.instances import instances as instances
     from tune_cl.api.rankers import Ranker as Ranker

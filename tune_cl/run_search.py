@@ -13,18 +13,17 @@ from typing import cast
 import yaml
 
 from trainables.config.function import Objective
-from trainables.core.errors import ConfigError, Interrupted, Problem, WorkFailed
+from trainables.core.errors import Interrupted, WorkFailed
 from trainables.core.plugins import plugins_of, require_sendable
 from trainables.core.prose import say
 from trainables.data import form_of
 from tune_cl.confirmation.selection import SPLIT
-from tune_cl.experiment.experiment import ARMS, Arm, Experiment
+from tune_cl.experiment.experiment import Arm, Experiment
 from tune_cl.experiment.forecast import arms_of, forecast_of
-from tune_cl.experiment.plain_tuning import leaves_to_tune
-from tune_cl.history.events import ArmPlanned, LabelFreeEvent, SearchEvent, TunePlainEvent
+from tune_cl.history.events import ArmPlanned, LabelFreeEvent, SearchEvent
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import TRIALS, SearchFolder, has_event, name_exists, stopped, stops
-from tune_cl.history.state import SearchState, experiment_of, replay, training_key
+from tune_cl.history.state import SearchState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.inputs import Artifacts, Inputs, inputs_of
 from tune_cl.process import versions
@@ -37,7 +36,6 @@ from tune_cl.report.page import write_report
 from tune_cl.results import SearchResult
 from tune_cl.run_trainings import SeedTrainings, replicates_of
 from tune_cl.search.driver import BASELINE_TRIAL, SearchDriver
-from tune_cl.search.pairs import without_twin
 from tune_cl.search.progress_panel import Panel, PanelKind
 from tune_cl.search.warm_start import notes_of, warm_start
 from tune_cl.search_result import report_is_current, search_result
@@ -109,45 +107,6 @@ def resume_search(
         raise
     except KeyboardInterrupt as error:
         raise _stopped(error, search_folder, address) from None
-
-
-def tune_plain(
-    search_folder: SearchFolder,
-    trials: int | None,
-    address: str | None,
-    panel: PanelKind = Panel,
-    objective: Objective | None = None,
-) -> SearchResult:
-    """Adds plain trials to a search and runs them. `trials`: how many; None: as many as make the
-    arms equal, and at least the twins that curricula lack. A call that was stopped goes on when it is repeated. Raises
-    ConfigError if there is nothing for them to search."""
-    state = replay(read_events(search_folder.journal))
-    experiment = experiment_of(state, objective=objective)
-    if not is_repeated(state, trials):
-        event = tune_plain_event(experiment, state, trials)
-        with search_folder.open() as journal:
-            journal.append(event)
-    return resume_search(search_folder, address, panel, objective)
-
-
-def is_repeated(state: SearchState, trials: int | None) -> bool:
-    """Whether the newest call for plain trials asked for as many, and has yet to end."""
-    return bool(state.tuning) and not state.end and trials in (None, state.tuning[-1]["trials"])
-
-
-def tune_plain_event(experiment: Experiment, state: SearchState, trials: int | None) -> TunePlainEvent:
-    """The event that asks for plain trials; raises ConfigError if there is nothing for them to search."""
-    leaves = leaves_to_tune(experiment)
-    begun, planned = ({arm: len(state.trials_of(arm)) for arm in ARMS}, experiment.arm_trials)
-    plain, others = (begun[arm] if state.end else planned[arm] for arm in ARMS)
-    twins = [experiment.config(trial.point).twin for trial in without_twin(experiment, state)]
-    lacking = len({training_key(twin.params) for twin in twins})
-    more = max(others - plain, lacking) if trials is None else trials
-    if more < 1:
-        wrong = f"{more} more plain trials: the search has {plain} beside {others} others"
-        raise ConfigError(Problem("--trials", wrong, "1 or more"))
-    written = {key: leaf.document() for key, leaf in leaves.items()}
-    return {"event": "tune_plain", "trials": more, "leaves": written, "time": time.time()}
 
 
 def _stopped(error: BaseException, search_folder: SearchFolder, address: str | None) -> Interrupted | WorkFailed:

@@ -1,6 +1,6 @@
 """A pacing: slow at both ends, fast in the middle.
 
-tune-cl pace s_curve --plugin own_pacing.py --delta 0.2 --steps 1000
+tune-cl train --data docstrings --ranker knrm --plugin own_pacing.py --set curriculum.pacing=s_curve
 """
 
 import tune_cl

@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 from trainables.config.keys import TrainingRun
-from trainables.config.rules import misfits, scorings_of_classes, task_misfits
+from trainables.config.rules import scorings_of_classes, task_misfits
 from trainables.core.errors import ConfigError, DataError, Problem
 from trainables.curriculum.scoring import SCORINGS
 from trainables.data.columns import RankingData, Task
 from trainables.evaluation.metrics import ACCURACY
 from trainables.rankers import ranker_settings
 from trainables.rankers.hub import require_model
-from trainables.training.losses import LOSSES, class_losses
+from trainables.training.losses import class_losses
 
 
 def class_values() -> dict[str, list[str]]:
     """Key -> the values that fit pairs to classify, the default first."""
     return {"metric": [ACCURACY], "training.loss": class_losses()}
-
-
-def losses_like(run: TrainingRun, task: Task) -> list[str]:
-    """The losses of the same kind as a training's that need no teacher and fit task and other keys, its own first: they
-    read the same batches."""
-
-    def fits(name: str) -> bool:
-        other = run.model_copy(update={"training": run.training.model_copy(update={"loss": name})})
-        return not misfits(other) and not task_misfits(other, task)
-
-    training_loss = LOSSES[run.training.loss]
-    others = [
-        name
-        for name, loss in LOSSES.items()
-        if loss.kind == training_loss.kind and not loss.reads_teacher and fits(name)
-    ]
-    return list(dict.fromkeys([run.training.loss, *others]))
 
 
 def require_fit(run: TrainingRun, task: Task) -> None:

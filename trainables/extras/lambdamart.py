@@ -58,9 +58,6 @@ class LambdaMartSettings(RankerSettings):
     def rounds_per_iteration(self) -> int:
         return self.trees_per_iteration
 
-    def usual_ranges(self) -> dict[str, Any]:
-        return {"ranker.leaves": {"choice": [max(2, self.leaves // 2), self.leaves, 2 * self.leaves]}}
-
 
 # fmt: off
 # One or two lines a rule, where the formatter would take five.

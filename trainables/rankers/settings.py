@@ -6,7 +6,7 @@ else take seconds and hundreds of MB for PyTorch.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -76,11 +76,6 @@ class RankerSettings(BaseModel):
 
     def require_length(self, most: int) -> None:
         """Raises ConfigError where a pair of so many tokens is too short for the ranker; before data is read."""
-
-    def usual_ranges(self) -> dict[str, Any]:
-        """Keys of the ranker, as in a space, that tune-plain searches where a space opens none; besides those of all
-        trainings."""
-        return {}
 
 
 class LoraSettings(BaseModel):

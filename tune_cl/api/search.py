@@ -152,25 +152,6 @@ class Search:
             self._result = resume_search(self.search_folder, address, panel, self._objective, retry_failed)
         return self
 
-    def tune_plain(
-        self,
-        trials: int | None = None,
-        address: str | None = None,
-        progress: bool = True,
-        allow_open_ray: bool = False,
-        objective: Function | Objective | None = None,
-    ) -> Search:
-        """Adds plain trials, so that plain training is tuned as hard as the curricula: over the keys that the space
-        searches outside `baseline`, else over learning rate, loss and batch size. `trials`: how many; None: as many as
-        make the arms equal. Returns this search. Raises what `resume` raises, and ConfigError if nothing is left to
-        search."""
-        with self._working(progress, objective, address, allow_open_ray) as panel:
-            with loading():
-                from tune_cl.run_search import tune_plain
-
-            self._result = tune_plain(self.search_folder, trials, address, panel, self._objective)
-        return self
-
     @contextmanager
     def _working(
         self, progress: bool, objective: Function | Objective | None, address: str | None, allow_open_ray: bool

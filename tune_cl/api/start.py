@@ -7,13 +7,11 @@ from pathlib import Path
 
 from trainables.config.function import Function, Objective, objective_of
 from trainables.core.plugins import Names, load_plugins
-from trainables.core.prose import say
 from trainables.data.forms.frames import Data, as_source
-from tune_cl.api.folds import FoldSearches, folds_in, searches_of_folds
 from tune_cl.api.search import Search
 from tune_cl.api.session import working
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.load import Overrides, SpaceOptions, SpaceSource, read_source, requested_experiment
+from tune_cl.experiment.load import Overrides, SpaceOptions, SpaceSource, requested_experiment
 from tune_cl.experiment.paths import in_any_folder
 from tune_cl.history.search_folder import DEFAULT_STORAGE, SearchFolder, new_search_folder
 from tune_cl.history.tracking_uri import resolve_tracking_uri
@@ -37,8 +35,8 @@ def run(
     allow_open_ray: bool = False,
     objective: Function | Objective | None = None,
     plugins: Names = (),
-) -> Search | FoldSearches:
-    """Runs a search to its end, as `tune-cl run` does; of a LETOR folder with Fold1, Fold2, ... one for each fold.
+) -> Search:
+    """Runs a search to its end, as `tune-cl run` does.
 
     space           a shipped space's name, a YAML file, or a mapping of the same tree
     data, ranker    in place of the space's: `docstrings`, `ir_datasets:NAME`, `hf:NAME`, a folder, or tables of pairs:
@@ -64,24 +62,17 @@ def run(
     function = objective_of(objective) if objective else None
     asked = SpaceOptions(ranker=ranker, trials=trials, max_iterations=max_iterations, seed=seed)
     cluster = RayOptions(address=address, allow_open_ray=allow_open_ray)
-    every, sources = _sources(space, data, name, str(storage))
-    searches = []
-    for one, source in sources.items():
-        with working(progress, local_ray=address is None) as panel:
-            if every:
-                say(f"search {one}")
-            options = replace(asked, data=as_source(source))
-            experiment = in_any_folder(requested_experiment(space, options, overrides or {}, function))
-            search_folder = _new_folder(str(storage), one, experiment, tracking_uri)
-            cluster.require()
-            with loading():  # only after the input is checked
-                from tune_cl.run_search import start_search
+    with working(progress, local_ray=address is None) as panel:
+        options = replace(asked, data=as_source(data))
+        experiment = in_any_folder(requested_experiment(space, options, overrides or {}, function))
+        search_folder = _new_folder(str(storage), name, experiment, tracking_uri)
+        cluster.require()
+        with loading():  # only after the input is checked
+            from tune_cl.run_search import start_search
 
-            result = start_search(experiment, search_folder, address, panel)
-        search = Search(search_folder, result, function)
-        search.address = address
-        searches.append(search)
-    return FoldSearches(every, searches) if every else searches[0]
+        search = Search(search_folder, start_search(experiment, search_folder, address, panel), function)
+    search.address = address
+    return search
 
 
 def _new_folder(storage: str, name: str | None, experiment: Experiment, tracking_uri: str | None) -> SearchFolder:
@@ -91,28 +82,13 @@ def _new_folder(storage: str, name: str | None, experiment: Experiment, tracking
     return replace(search_folder, tracking_uri=uri, objective=function.option if function else "")
 
 
-def _sources(space: SpaceSource, data: Data, name: str | None, storage: str) -> tuple[str, dict[str | None, Data]]:
-    """The name of the searches of all folds, empty without folds; the data of each search by its name. Raises
-    ConfigError if there is one of these names, before anything is written."""
-    folds = folds_in(data)
-    if not folds:
-        return "", {name: data}
-    every = name or read_source(space)[0]
-    sources: dict[str | None, Data] = {f"{every}-{fold.name}": fold for fold in folds}
-    for one in sources:
-        new_search_folder(storage, one, every)
-    return every, sources
-
-
 def open_search(
     name: str, storage: str | Path = DEFAULT_STORAGE, tracking_uri: str | None = None, plugins: Names = ()
-) -> Search | FoldSearches:
-    """A search that ran before, finished or not; those of all folds by the name that `run` was given. `tracking_uri`:
+) -> Search:
+    """A search that ran before, finished or not. `tracking_uri`:
     MLflow's address, if it is another one now; `plugins`: files and modules with parts of one's own that it needs.
 
     Raises ConfigError if there is none of this name in the storage, DataError if its journal is damaged.
     """
     load_plugins(plugins)
-    if folds := searches_of_folds(str(storage), name):
-        return FoldSearches(name, [Search.recorded(fold, storage, tracking_uri) for fold in folds])
     return Search.recorded(name, storage, tracking_uri)

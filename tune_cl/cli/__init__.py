@@ -30,36 +30,27 @@ from tune_cl.process import SIGNALS, at_terminal, program, set_command, silence,
 COMMANDS = {
     "run": "search a space of curricula and rankers",
     "resume": "continue a search after a stop, crash or kill",
-    "tune-plain": "add plain trials to a search, so that its opponent is tuned",
     "confirm": "did a curriculum beat plain training? new seeds, paired tests, a verdict",
     "effects": "what curricula change over all pairs of a search, and how much they differ",
     "plan": "how many seeds a confirmation needs, and its minimum detectable difference",
     "report": "the results of a search: an HTML page, a LaTeX table or CSV",
-    "searches": "the searches in a storage: data, trials, state, verdict",
-    "ui": "view a search's trials in MLflow",
     "check": "validate a search space and forecast its cost",
     "train": "one training, no search, no Ray",
     "rerank": "apply a trained ranker",
     "score": "difficulty of each training instance",
-    "pace": "fraction of the training data available at given steps",
-    "weigh": "sample weight at given iterations, or the values of a query's candidates",
     "baseline": "unsupervised baselines: bm25, sdm, embedding; tuned on dev if you want",
     "evaluate": "trec_eval metrics and paired tests of run files",
     "data": "contents of a data set, and the overlap of its splits",
-    "cluster": "a cluster file for ray up or KubeRay, to fill in",
-    "list": "available rankers, scorings, pacings, spaces, ...",
-    "schema": "the JSON Schema of a search space, for editors",
-    "doctor": "what a search needs on this machine, and how to fix what is missing",
-    "completion": "completion of commands, options and names in bash, zsh or fish",
+    "list": "available rankers, scorings, pacings, spaces, ..., and the searches in a storage",
 }
 HOMES = {  # module -> its commands
-    "search": ("run", "resume", "tune-plain", "report", "searches", "ui"),
+    "search": ("run", "resume", "report"),
     "confirm": ("confirm", "plan"),
     "effects": ("effects",),
-    "check": ("check", "doctor"),
-    "training": ("train", "rerank", "score", "pace", "weigh"),
+    "check": ("check",),
+    "training": ("train", "rerank", "score"),
     "evaluate": ("evaluate", "baseline"),
-    "look": ("data", "list", "schema", "cluster", "completion"),
+    "look": ("data", "list"),
 }
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -172,9 +163,7 @@ def _run(arguments: list[str]) -> int:
         print(_overview())
         return DONE
     if arguments[0] == "--version":
-        from importlib.metadata import version
-
-        print(f"tune-cl {version('tune-cl')}")
+        print(_versions())
         return DONE
     flags = [argument for argument in arguments if argument in ("--json", "--debug")]
     name, *rest = [argument for argument in arguments if argument not in flags] or [""]
@@ -272,6 +261,24 @@ def _overview() -> str:
     lines = [f"  {name:<{width}}  {summary}" for name, summary in COMMANDS.items()]
     head = "tune-cl: test whether a training curriculum improves your ranker"
     return "\n".join([head, "", *lines, "", "tune-cl COMMAND --help explains a command."])
+
+
+def _versions() -> str:
+    """What a bug report needs: versions and devices."""
+    import platform
+
+    import torch  # here: it takes seconds to import
+
+    from trainables.core.machine import usable_cpus, usable_memory
+    from tune_cl.process import versions
+
+    packages = versions(["tune-cl", "torch", "transformers", "ray", "mlflow", "optuna", "lightgbm"])
+    lines = [f"{name} {number}" for name, number in packages.items()]
+    devices = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    machine = f"{usable_cpus()} CPU cores, {usable_memory() / 2**30:.1f} GiB of memory free"
+    lines += [f"Python {platform.python_version()} on {platform.platform()}", machine]
+    lines += [f"GPU: {', '.join(devices) or 'none'}"]
+    return "\n".join(lines)
 
 
 def _say(debug: bool, *lines: str) -> None:

@@ -1,20 +1,28 @@
-"""What there is: data, list, schema, cluster, completion."""
+"""What there is: data, list."""
 
 from __future__ import annotations
 
-import json
 from argparse import ArgumentParser, Namespace
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from tune_cl.cli import COMMANDS, Command, command_of, parser_of
-from tune_cl.cli.options import add_overrides, keys
+from trainables.core.errors import DataError
+from trainables.core.prose import say
+from tune_cl.cli import Command
+from tune_cl.cli.options import add_overrides
 from tune_cl.cli.tables import table
 from tune_cl.command_options import DATA_HELP
-from tune_cl.history.journal import FILE
-from tune_cl.history.search_folder import DEFAULT_STORAGE
+from tune_cl.confirmation.verdict import last_verdict
+from tune_cl.history.journal import read_events
+from tune_cl.history.search_folder import (
+    DEFAULT_STORAGE,
+    STORAGE_HELP,
+    SearchFolder,
+    existing_search_folder,
+    search_folder_of,
+)
+from tune_cl.history.state import replay
 from tune_cl.report.wording import cut
-from tune_cl.templates import TEMPLATES
 
 if TYPE_CHECKING:
     from trainables.core.registry import Entry, Registry
@@ -135,17 +143,29 @@ def kinds() -> dict[str, Registry[Any]]:
     }
 
 
+SEARCHES = "searches"  # in a storage: what can be listed besides the registries
+
+
 class ListCommand(Command):
-    """Example: tune-cl list scorings"""
+    """Examples:
+    tune-cl list scorings
+    tune-cl list searches --storage /shared/runs"""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("kind", choices=kinds(), help=", ".join(kinds()))
+        names = [*kinds(), SEARCHES]
+        parser.add_argument("kind", choices=names, help=", ".join(names))
+        parser.add_argument("--storage", default=DEFAULT_STORAGE, help=f"of searches: {STORAGE_HELP}")
 
-    def execute(self, options: Namespace) -> list[Listed]:
+    def execute(self, options: Namespace) -> list[Listed] | list[SearchEntry]:
+        """Raises ConfigError for a storage that cannot be used."""
+        if options.kind == SEARCHES:
+            return searches_in(options.storage)
         return [Listed(one.name, one.summary, _source(one)) for one in kinds()[options.kind].entries.values()]
 
-    def render(self, document: list[Listed]) -> str:
-        return table(["name", "summary", "source"], ([one.name, one.summary, one.source] for one in document))
+    def render(self, document: list[Listed] | list[SearchEntry]) -> str:
+        if not document:
+            return "no searches here yet; tune-cl run starts one"
+        return table([one.name for one in fields(document[0])], ([*vars(entry).values()] for entry in document))
 
 
 @dataclass(frozen=True)
@@ -165,95 +185,31 @@ def _source(entry: Entry[Any]) -> str:
     return " in ".join(filter(None, [entry.source, plugin.label if plugin else ""]))
 
 
-class SchemaCommand(Command):
-    """Example: tune-cl schema > schema.json
+@dataclass(frozen=True)
+class SearchEntry:
+    """A search in one line; of one that is damaged, name and state alone. verdict: None before `tune-cl confirm`."""
 
-    With this first line in a search space beside it, editors that know YAML complete and check its keys:
-
-        # yaml-language-server: $schema=schema.json"""
-
-    def execute(self, options: Namespace) -> dict[str, Any]:
-        from tune_cl.experiment.space_schema import space_schema
-
-        return space_schema()
-
-    def render(self, document: dict[str, Any]) -> str:
-        return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+    name: str
+    data: str | None
+    trials: int | None
+    state: str
+    verdict: str | None
 
 
-class ClusterCommand(Command):
-    """Examples:
-      tune-cl cluster aws > cluster.yaml
-      tune-cl cluster local > cluster.local.yaml
-
-    Prints a cluster file to fill in; the documentation has the next steps (Clusters). aws and local are for `ray up` in
-    a checkout, which is copied to the nodes; kuberay-storage and then kuberay are for `kubectl apply`."""
-
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("kind", metavar="KIND", help=", ".join(TEMPLATES.entries))
-
-    def execute(self, options: Namespace) -> dict[str, Any]:
-        path = TEMPLATES[options.kind]
-        return {"file": path.name, "text": path.read_text(encoding="utf-8")}
-
-    def render(self, document: dict[str, Any]) -> str:
-        return document["text"].rstrip("\n")
+def searches_in(storage: str) -> list[SearchEntry]:
+    """The searches of a storage, by name; of one that is damaged, what is wrong is said."""
+    entries = []
+    for name in sorted(search_folder_of(storage, "").search_names()):
+        try:
+            entries.append(_described(existing_search_folder(storage, name)))
+        except DataError as error:
+            say("\n".join(error.lines()))
+            entries.append(SearchEntry(name, None, None, "damaged", None))
+    return entries
 
 
-NAMES = {  # an argument's attribute -> the names that it takes, besides paths
-    "space": lambda: kinds()["spaces"],
-    "scoring": lambda: kinds()["scorings"],
-    "pacing": lambda: kinds()["pacings"],
-    "ranker": lambda: kinds()["rankers"],
-    "correction": lambda: kinds()["corrections"],
-    "data": lambda: ["docstrings"],
-    "overrides": lambda: [f"{key}=" for key in keys()],
-}
-SEARCHES = {  # what completes the name of a search, by shell
-    "bash": f"""_tune_cl_searches() {{
-  compgen -W "$(compgen -G '{DEFAULT_STORAGE}/*/{FILE}' | cut -d/ -f3)" -- "$1"
-}}""",
-    "zsh": f"""_tune_cl_searches() {{ local found=({DEFAULT_STORAGE}/*/{FILE}(N:h:t)); compadd -a found; }}""",
-    "fish": f"""function _tune_cl_searches
-    set -l found {DEFAULT_STORAGE}/*/{FILE}
-    string replace -rf '.*/(.*)/.*' '$1' $found
-end""",
-}
-
-
-class CompletionCommand(Command):
-    """Example: tune-cl completion bash
-
-    For bash, add this line to ~/.bashrc; for zsh, the same with zsh to ~/.zshrc:
-
-        eval "$(tune-cl completion bash)"
-
-    For fish: tune-cl completion fish > ~/.config/fish/completions/tune-cl.fish"""
-
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument(
-            "shell", choices=list(SEARCHES), help="the shell that reads the script: " + ", ".join(SEARCHES)
-        )
-
-    def execute(self, options: Namespace) -> dict[str, str]:
-        return {"shell": options.shell, "script": script(options.shell)}
-
-    def render(self, document: dict[str, str]) -> str:
-        return document["script"]
-
-
-def script(shell: str) -> str:
-    """What makes a shell complete commands, options and names, by shtab."""
-    import shtab
-
-    program = ArgumentParser("tune-cl")
-    commands = program.add_subparsers()
-    for name, summary in COMMANDS.items():
-        parser = commands.add_parser(name, help=summary, add_help=False, parents=[parser_of(name, command_of(name))])
-        for action in parser._actions:
-            if action.dest == "name" and not action.option_strings:
-                offered = dict.fromkeys(SEARCHES, "_tune_cl_searches") | {"fish": "(_tune_cl_searches)"}
-                vars(action)["complete"] = offered  # what shtab reads
-            elif known := action.choices or NAMES.get(action.dest, list)():
-                action.choices = [str(one) for one in known]
-    return shtab.complete(program, shell, preamble=SEARCHES[shell])
+def _described(search_folder: SearchFolder) -> SearchEntry:
+    state = replay(read_events(search_folder.journal))
+    verdict = last_verdict(search_folder.folder, "test")
+    ended = "finished" if state.end else "not finished"
+    return SearchEntry(search_folder.name, state.data["name"], len(state.trials), ended, verdict and verdict.verdict)

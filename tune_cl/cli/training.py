@@ -1,11 +1,10 @@
-"""One training, its ranker, and the parts of a curriculum: train, rerank, score, pace, weigh."""
+"""One training, its ranker, and the difficulty of instances: train, rerank, score."""
 
 from __future__ import annotations
 
 import json
-import math
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,13 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trainables.config.keys import TrainingRun
-from trainables.core.errors import ConfigError, DataError, Interrupted, Problem, UserError, nearest
+from trainables.core.errors import ConfigError, DataError, Interrupted, Problem, UserError
 from trainables.core.files import output_file, require_file, write_text
-from trainables.core.prose import say
-from trainables.curriculum.pacing import PACINGS, Schedule
 from trainables.curriculum.sampler import easy_first
-from trainables.curriculum.weighting import WEIGHTINGS, values_of, weights
 from trainables.data.cells import IDS, TEXTS, Wrong, id_of, text_of
 from trainables.data.files import whole_text
 from trainables.data.instances import DRAWN, NONE
@@ -32,8 +27,6 @@ from tune_cl.cli.tables import table
 from tune_cl.command_options import DATA_HELP
 from tune_cl.documents import document_of
 from tune_cl.process import program
-
-COLOURS = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00"  # of heuristics in a picture
 
 if TYPE_CHECKING:
     from trainables.loops.instances import SplitInstances
@@ -403,202 +396,3 @@ def _lines(part: SplitInstances, values: np.ndarray) -> Iterator[str]:
     for query, document, negative, value in rows:
         documents = " ".join(name for name in (document, negative) if name is not None)
         yield f"{part.data.query_ids[int(query)]}\t{documents}\t{value!r}\n"
-
-
-READ = ("n", "delta", "stages", "reference", "final_share")  # of a schedule, besides its steps
-
-
-class PaceCommand(Command):
-    """Example: tune-cl pace root --n 2 --delta .33 --steps 1000 --at 0 250 500 1000"""
-
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("pacing", metavar="PACING", help=", ".join(PACINGS))
-        parser.add_argument("--n", type=float, help="root (default 2)")
-        parser.add_argument("--delta", type=float, help="fraction at the start (default .33)")
-        parser.add_argument("--stages", type=int, help="stages of a pacing that has stages (default 3)")
-        parser.add_argument("--final-share", type=float, help="fraction of the data ever used (default 1)")
-        parser.add_argument("--reference", choices=["paper", "code"], help="see curriculum.reference (default paper)")
-        parser.add_argument(
-            "--steps", type=float, default=1000, help="T, the step from which everything is available (default 1000)"
-        )
-        parser.add_argument(
-            "--at", type=_step, nargs="+", action="extend", help="steps to show (default: at most eleven from 0 to T)"
-        )
-
-    def execute(self, options: Namespace) -> list[dict[str, Any]]:
-        given = {key: value for key in READ if (value := getattr(options, key)) is not None}
-        schedule = Schedule(options.pacing, options.steps, **given)
-        _require_schedule(options, schedule)
-        if idle := _idle(options, given):
-            say(f"note: without effect on pacing {options.pacing}: {', '.join(idle)}")
-        if "patience" in PACINGS[options.pacing].needs:
-            say(f"note: {options.pacing} opens more whenever dev stops rising; these fractions are without that")
-        return [
-            {"step": _whole(step), "share": schedule.share(step)} for step in options.at or _shown_steps(options.steps)
-        ]
-
-    def render(self, document: list[dict[str, Any]]) -> str:
-        return table(["step", "share"], ([row["step"], f"{row['share']:.6f}"] for row in document))
-
-
-def _step(text: str) -> float:
-    """A step; argparse takes a pacing that follows --at as one, too."""
-    try:
-        return float(text)
-    except ValueError:
-        raise ArgumentTypeError(f"{text!r} is not a step; PACING comes before --at") from None
-
-
-def _idle(options: Namespace, given: Mapping[str, Any]) -> list[str]:
-    """The given options that the pacing does not read."""
-    curriculum = {"pacing": options.pacing, "reference": options.reference or "paper"}
-    active = TrainingRun.model_validate({"curriculum": curriculum}).in_force()
-    return [f"--{key.replace('_', '-')}" for key in given if f"curriculum.{key}" not in active]
-
-
-def _shown_steps(horizon: float) -> list[float]:
-    """Whole steps, as far as T counts steps; with a T of at most 1 they are shares of all steps."""
-    return [horizon * i / 10 for i in range(11)] if horizon <= 1 else [*_eleven(math.ceil(horizon))]
-
-
-def _eleven(last: int) -> list[int]:
-    """At most eleven whole numbers from 0 to the last."""
-    return sorted({round(last * i / 10) for i in range(11)})
-
-
-def _require_schedule(options: Namespace, schedule: Schedule) -> None:
-    PACINGS[schedule.pacing]  # raises for an unknown name
-    delta, most, n, stages = schedule.delta, schedule.final_share, schedule.n, schedule.stages
-    checks = [
-        (0 < delta <= 1, "--delta", f"{delta:g} is not a fraction", "a number above 0 and at most 1"),
-        (0 < most <= 1, "--final-share", f"{most:g} is not a fraction", "a number above 0 and at most 1"),
-        (1 <= n < math.inf, "--n", f"{n:g} is not a root", "a number of at least 1"),
-        (2 <= stages <= 100, "--stages", f"{stages} stages are not possible", "2 to 100"),
-        (0 < options.steps < math.inf, "--steps", f"{options.steps:g} is not a number of steps", "a number above 0"),
-    ]
-    checks += [(0 <= at < math.inf, "--at", f"{at:g} is not a step", "steps of at least 0") for at in options.at or []]
-    _require(checks)
-
-
-def _require(checks: Sequence[tuple[bool, str, str, str]]) -> None:
-    """Raises ConfigError with the problem (location, what is wrong, what would be right) of each check that fails."""
-    if problems := [Problem(*problem) for holds, *problem in checks if not holds]:
-        raise ConfigError(problems)
-
-
-def _whole(step: float) -> int | float:
-    return int(step) if step == int(step) else step
-
-
-class WeighCommand(Command):
-    """Examples:
-      tune-cl weigh --difficulty .25 --m 20 --at 0 5 10 20
-      tune-cl weigh ../data/cacm 12 --output weights.svg
-
-    W(t, i) = D + (i / m)(1 - D) until iteration m, then 1 (MacAvaney et al. 2020, Eq. 3). In that paper the
-    difficulty D is 1 for the easiest samples; --anti turns it round. With DATA and the id of a training QUERY: each
-    document's value under every heuristic, from which D follows (their Fig. 2); --output draws them over its score."""
-
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("data", metavar="DATA", nargs="?", help=DATA_HELP)
-        parser.add_argument("query", metavar="QUERY", nargs="?", help="the id of a query")
-        parser.add_argument("--difficulty", type=float, metavar="D", help="in [0, 1], 1 = easiest")
-        end = "iterations until all weights are 1, or inf (default 20)"
-        parser.add_argument("--m", type=float, default=20, help=end)
-        parser.add_argument(
-            "--at",
-            type=int,
-            nargs="+",
-            action="extend",
-            metavar="I",
-            help="iterations, counted from 0 (default: 0 to m, eleven of them)",
-        )
-        parser.add_argument("--anti", action="store_true", help="hard samples weigh more")
-        add_split(parser, "train", "query it is")
-        parser.add_argument("--output", type=Path, help="SVG file")
-        add_overrides(parser)
-
-    def execute(self, options: Namespace) -> list[dict[str, Any]] | dict[str, Any]:
-        if options.query is not None and options.difficulty is None:
-            return _values_of_query(options)
-        _require_sound(options)
-        last = 100 if math.isinf(options.m) else math.ceil(options.m)
-        iterations = options.at if options.at is not None else _eleven(last)
-        ease = np.asarray(1 - options.difficulty if options.anti else options.difficulty)
-        return [{"iteration": i, "weight": float(weights(ease, i, options.m))} for i in iterations]
-
-    def render(self, document: list[dict[str, Any]] | dict[str, Any]) -> str:
-        if isinstance(document, list):
-            return table(["iteration", "weight"], ([row["iteration"], f"{row['weight']:.6f}"] for row in document))
-        documents = document["documents"]
-        drawn = f"\n\npicture written to {document['output']}" if document["output"] else ""
-        return f"{document['query']}\n\n{table(list(documents[0]), (row.values() for row in documents))}{drawn}"
-
-
-def _require_sound(options: Namespace) -> None:
-    difficulty, m = options.difficulty, options.m
-    if difficulty is None or options.data is not None:
-        raise ConfigError(Problem("tune-cl weigh", "one of two is needed", "--difficulty D alone, or DATA and QUERY"))
-    checks = [
-        (0 <= difficulty <= 1, "--difficulty", f"{difficulty:g} is out of range", "a number in [0, 1]"),
-        (m >= 1, "--m", f"{m:g} is below 1", "a number of iterations of at least 1, or inf"),
-    ]
-    checks += [(i >= 0, "--at", f"{i} is before the start", "iterations of at least 0") for i in options.at or []]
-    _require(checks)
-
-
-def _values_of_query(options: Namespace) -> dict[str, Any]:
-    """The candidates of a query in the order of the first stage, with the value of each under every heuristic."""
-    from trainables.data import load_data
-    from trainables.data.columns import NO_RANK, required_split
-    from trainables.data.combine import some_queries
-    from tune_cl.experiment.load import load_training_run
-
-    if options.output:
-        require_file("--output", options.output)
-    run = load_training_run(None, options.overrides, options.data)
-    data = load_data(run.data, run.evaluation.relevance_level)
-    split = required_split(data, options.split)
-    ids = [data.query_ids[query] for query in split.query.tolist()]
-    if options.query not in ids:
-        right = nearest(options.query, ids if len(ids) < 20 else ids[:3])
-        raise ConfigError(Problem("QUERY", f"no query '{options.query}' in {options.split} of '{data.name}'", right))
-    split = some_queries(split, np.array([ids.index(options.query)]))
-    if (split.rank == NO_RANK).all():
-        raise DataError(Problem("DATA", "no first-stage ranking of this query", "a run, or data.candidates: bm25"))
-    code = run.curriculum.reference == "code"
-    values = {name: values_of(name, split, code) for name, made in WEIGHTINGS.items() if made is not None}
-    documents = [
-        {
-            "document": data.document_ids[int(split.document[row])],
-            "rank": None if split.rank[row] == NO_RANK else int(split.rank[row]),
-            "score": float(split.score[row]),
-            "grade": int(split.grade[row]) if split.grade[row] >= 0 else None,
-            **{name: float(of_name[row]) for name, of_name in values.items()},
-        }
-        for row in np.argsort(np.where(split.rank == NO_RANK, np.inf, split.rank), kind="stable").tolist()
-    ]
-    if options.output:
-        with output_file(options.output) as file:
-            write_text(file, _picture(documents, list(values)))
-    query = {"query_id": options.query, "query": data.query_text(int(split.query[0]))}
-    return query | {"documents": documents, "output": options.output and str(options.output)}
-
-
-def _picture(documents: list[dict[str, Any]], names: list[str]) -> str:
-    """The heuristics' values over first-stage scores; a ring for each document of a grade above 0."""
-    from tune_cl.report.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, Scale, drawing, frame, path, scale, tag, text
-
-    ranked = [one for one in documents if math.isfinite(one["score"])]
-    x, y = scale([one["score"] for one in ranked], LEFT, RIGHT), Scale(0, 1, HEIGHT - BOTTOM, TOP)
-    parts = frame(x, y, "first-stage score", "value", HEIGHT - BOTTOM)
-    for number, name in enumerate(names):
-        colour = COLOURS[number % len(COLOURS)]
-        at = [(x(one["score"]), y(one[name])) for one in ranked]
-        parts.append(tag("path", d=path(at), fill="none", stroke=colour))
-        rings = [point for point, one in zip(at, ranked, strict=True) if one["grade"]]
-        parts += [tag("circle", cx=across, cy=up, r=4.0, fill="none", stroke=colour) for across, up in rings]
-        parts.append(tag("g", text(LEFT + 8, TOP + 16 * (number + 1), name, anchor="start"), fill=colour))
-    style = "text { font: 12px sans-serif } .grid { stroke: #ddd }"
-    svg = drawing(HEIGHT, f"{', '.join(names)} over the first-stage score", tag("style", style), *parts)
-    return str(svg).replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1) + "\n"

@@ -147,7 +147,7 @@ def require_pairs(pairs: Sequence[Pair], search_folder: SearchFolder) -> None:
     if len(pairs) < FEWEST:
         has = "one matched pair" if pairs else "no matched pairs"
         wrong = f"search '{search_folder.name}' has {has} of a curriculum and its twin; effects need {FEWEST} or more"
-        raise ConfigError(Problem("NAME", wrong, f"{search_folder.command('tune-plain')}, or a longer search"))
+        raise ConfigError(Problem("NAME", wrong, "a longer search"))
 
 
 def described(

@@ -42,14 +42,6 @@ ORDER = tuple(f"curriculum.{key}" for key in ("scoring", "anti", "file", "teache
 DEFAULTS, OBJECTIVE_DEFAULTS = _defaults(configuration_fields(())), _defaults(objective_fields({}))
 
 
-@dataclass(frozen=True)
-class PlainTuning:
-    """What `tune-cl tune-plain` adds to a search: plain trials, and what they search."""
-
-    trials: int = 0
-    leaves: Mapping[str, Leaf] = field(default_factory=dict)
-
-
 KEPT = 256  # configurations that an experiment remembers: more than the trials that run, wait or are being proposed
 
 
@@ -131,7 +123,6 @@ class Experiment:
     source: str = ""
     notes: tuple[str, ...] = ()
     objective: Objective | None = None
-    tuning: PlainTuning = PlainTuning()
     _made: dict[str, TrialConfig] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     # -- trainings -----------------------------------------------------------------------------------------------
@@ -178,7 +169,7 @@ class Experiment:
 
     def twin_values(self, point: Mapping[str, Any]) -> Flat:
         """The values of a curriculum's twin: plain training with the same values of every key outside the baseline."""
-        shared = self.shared_space.decide(lambda key, leaf: point[key] if key in point else leaf.middle())
+        shared = self.plain_space.decide(lambda key, leaf: point[key] if key in point else leaf.middle())
         return self.plain_values(shared)
 
     def _without_curriculum(self, given: Mapping[str, Any], values: Mapping[str, Any]) -> Flat:
@@ -223,10 +214,7 @@ class Experiment:
         """The baseline and a training for each combination of opened keys, and of those that they depend on. Where that
         is more than there are trials, ranges with steps stay at their middle, as those without are anyway."""
         deciding = set(keys)
-        points = list(self._combinations_of(self.space, deciding))
-        if self.tuning.leaves:  # else plain trials search keys that the others search, too
-            points += map(self.plain_values, self._combinations_of(self.plain_space, deciding))
-        runs = (self.config(point).run for point in points)
+        runs = (self.config(point).run for point in self._combinations_of(self.space, deciding))
         return [self.base_ranker, *(run for run in runs if isinstance(run, TrainingRun))]
 
     def _combinations_of(self, space: Space, keys: set[str]) -> Iterable[Flat]:
@@ -300,15 +288,9 @@ class Experiment:
         return {key: leaf for key, leaf in open_to_both.items() if not key.startswith("curriculum.") or key in read}
 
     @cached_property
-    def shared_space(self) -> Space:
-        """`shared_leaves` beside the baseline's values."""
-        return Space(self.shared_leaves, {**self.space.context, **self.baseline})
-
-    @cached_property
     def plain_space(self) -> Space:
-        """What plain trials search: `shared_leaves`, or what `tune-cl tune-plain` asked for."""
-        leaves = self.tuning.leaves
-        return Space(leaves, self.shared_space.context) if leaves else self.shared_space
+        """What plain trials search: `shared_leaves` beside the baseline's values."""
+        return Space(self.shared_leaves, {**self.space.context, **self.baseline})
 
     @cached_property
     def compares(self) -> bool:
@@ -362,11 +344,11 @@ class Experiment:
         plain = min(math.ceil(every / 2) if self.tunes_plain else 1, most[PLAIN])
         others = min(every - plain, most[CURRICULUM])
         plain = min(plain, 1 + others)
-        return {PLAIN: int(plain) + self.tuning.trials, CURRICULUM: int(others)}
+        return {PLAIN: int(plain), CURRICULUM: int(others)}
 
     @property
     def trials(self) -> int:
-        """Trials of the search, of both arms, those that `tune-cl tune-plain` adds included."""
+        """Trials of the search, of both arms."""
         return sum(self.arm_trials.values())
 
     def startup_trials(self, arm: Arm) -> int:
@@ -407,7 +389,7 @@ class Experiment:
             endless = searcher == "grid" and self.plain_space.continuous
             sampler = SEARCHERS["random" if endless else searcher](self.plain_space, self.seed, startup)
             sampler.set_effect(lambda values: self.config(self.plain_values(values)).effect, self.base.point)
-            sampler.repeats = not self.tuning.trials  # then only another curriculum is trained beside the twin
+            sampler.repeats = True  # only another curriculum is trained beside the twin
             return sampler
         sampler = SEARCHERS[searcher](self.space, self.seed, startup, self.search.first)
         sampler.set_effect(self._effect, self.base.point)

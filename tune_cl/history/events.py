@@ -105,14 +105,6 @@ class WarmStartEvent(Timed):
     observations: list[dict[str, Any]]
 
 
-class TunePlainEvent(Timed):
-    """`tune-cl tune-plain` was asked for: so many trials over these keys."""
-
-    event: Literal["tune_plain"]
-    trials: Whole
-    leaves: dict[str, Any]
-
-
 class TrialEvent(Timed):
     """A trial begins, or goes on. chosen: of opened keys; anew: it begins again, `resume --retry-failed`; twins: of a
     plain one, the curricula that it is trained for."""
@@ -256,7 +248,6 @@ Event = (
     | LabelFreeEvent
     | ForecastEvent
     | WarmStartEvent
-    | TunePlainEvent
     | TrialEvent
     | ResultEvent
     | PauseEvent

@@ -25,7 +25,7 @@ from tune_cl.history.s3_mirror import WATCH_SECONDS, MirroredJournal, pull
 from tune_cl.history.tracking_uri import ARTIFACTS, DATABASE, is_users, masked, moved, resolve_tracking_uri
 from tune_cl.process import program
 
-WITH_OBJECTIVE = ("resume", "tune-plain", "confirm", "effects", "plan")  # commands that train
+WITH_OBJECTIVE = ("resume", "confirm", "effects", "plan")  # commands that train
 TRIALS = "trials"  # the folder of all trials' files, in that of a search
 DEFAULT_STORAGE = "./tune_cl_runs"
 STORAGE_HELP = f"where state lives: a folder or s3://BUCKET/FOLDER (default {DEFAULT_STORAGE})"

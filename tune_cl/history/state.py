@@ -16,7 +16,6 @@ from trainables.core.plugins import require_plugins
 from trainables.evaluation.metrics import dev_key
 from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Arm, Experiment
 from tune_cl.experiment.load import from_yaml
-from tune_cl.experiment.plain_tuning import with_tuning
 from tune_cl.history.events import (
     ArmPlanned,
     ConfirmationEvent,
@@ -26,7 +25,6 @@ from tune_cl.history.events import (
     ResultEvent,
     SearchEndEvent,
     TrialEvent,
-    TunePlainEvent,
 )
 from tune_cl.space.space import Flat, identity
 from tune_cl.space.wording import OF_CURRICULUM, trial_words
@@ -38,7 +36,6 @@ OUTSIDE = (
     "confirmation",
     "look",
     "training_checkpoint",
-    "tune_plain",
 )  # events before which the search did not run: that time is left out
 
 
@@ -143,7 +140,6 @@ class SearchState:
     looks: list[LookEvent] = field(default_factory=list)
     training_checkpoints: dict[str, list[str]] = field(default_factory=dict)  # by training of a confirmation
     artifacts: set[str] = field(default_factory=set)  # paths of files for the parent run, since its end
-    tuning: list[TunePlainEvent] = field(default_factory=list)  # what `tune-cl tune-plain` added
     label_free: dict[str, Any] = field(default_factory=dict)  # `first_stage` and `label_free` on dev, once computed
     notes: dict[str, list[str]] = field(default_factory=dict)  # on trials, by trial
     warm_seeds: set[int] = field(default_factory=set)  # of the searches that it was warm-started from, as far as told
@@ -181,18 +177,12 @@ class SearchState:
         wanted = training_key(params)
         return next((trial for trial in self.trials_of(PLAIN) if training_key(trial.params) == wanted), None)
 
-    def added_plain(self) -> int:
-        """How many trials `tune-cl tune-plain` has added: plain ones outside of the search's own pairs."""
-        return sum(trial.led_by is None and not trial.baseline for trial in self.trials_of(PLAIN))
-
     def iterations_of(self, arm: Arm) -> int:
         """Iterations of all trials of an arm."""
         return sum(trial.iterations for trial in self.trials.values() if trial.arm == arm)
 
     def opened_in(self, arm: Arm) -> list[str]:
         """The keys that the trials of an arm search."""
-        if arm == PLAIN and self.tuning:
-            return list(self.tuning[0]["leaves"])
         return self.arms[arm]["opened"]
 
     def finished(self) -> list[tuple[TrialState, Dev]]:
@@ -263,9 +253,6 @@ class SearchState:
                 self.training_checkpoints.setdefault(event["training"], []).append(event["path"])
             case "warm_start":
                 self.warm_seeds.update(*(source.get("seeds", ()) for source in event["sources"]))
-            case "tune_plain":
-                self.tuning.append(event)
-                self.end = None
             case "artifact":
                 self.artifacts.add(event["path"])
 
@@ -358,7 +345,7 @@ def experiment_of(state: SearchState, objective: Objective | None = None) -> Exp
     """A search's experiment. `objective`: the function, for a search that trains by one; without it, only its record.
     Raises ConfigError for another function, and naming each plug-in that it needs and that is not loaded."""
     require_plugins(state.plugins, f"search '{state.name}'")
-    return with_tuning(from_yaml(state.yaml, objective), state.tuning)
+    return from_yaml(state.yaml, objective)
 
 
 def seedless(params: Mapping[str, Any]) -> Flat:

@@ -165,11 +165,3 @@ def _start(watch: Watch, **options: Any) -> None:
                 right = "start again when this machine is less busy, or use a cluster (--address)"
                 raise WorkFailed(f"{busy}, twice: {right}") from error
             say(f"note: {busy}; it is tried once more")
-
-
-def probe() -> None:
-    """Starts a local Ray, has it compute something and ends it; prints its resources. For `tune-cl doctor`."""
-    with ray_session(None):
-        ray.get(ray.remote(lambda: None).remote())
-        resources = ray.cluster_resources()
-        print(f"starts, with {resources.get('CPU', 0):g} CPUs and {resources.get('GPU', 0):g} GPUs")

@@ -195,9 +195,6 @@ def _on_dev(findings: Findings) -> list[str]:
 def _next(findings: Findings, in_python: bool) -> list[Step]:
     """What to do next, and why."""
     step, steps = findings.search_folder.call if in_python else findings.search_folder.command, []
-    if findings.ranked and findings.experiment.compares and not findings.tuned:
-        tune = step("tune_plain" if in_python else "tune-plain")
-        steps.append(Step(f"Tune {findings.experiment.plain_words} as hard:", tune))
     if findings.ranked:
         steps.append(Step("Confirm it on held-out queries with several seeds:", step("confirm")))
     elif not findings.state.end:
@@ -355,7 +352,6 @@ def _again(findings: Findings) -> AgainPart:
     return AgainPart(
         commands=[
             again.command("run search.yaml --name"),
-            *(f"{again.command('tune-plain')} --trials {event['trials']}" for event in state.tuning),
             verdict.asked.command(again, None) if verdict else again.command("confirm"),
             again.command("report"),
         ],

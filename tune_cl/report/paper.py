@@ -182,7 +182,7 @@ def _tested(findings: Findings, confirmed: VerdictFacts, cited: _Cited) -> Itera
         if most:
             yield f"The best on dev ({each}) were trained again with {counted(most, 'new seed')}, and dev chose."
     yield f"The configuration under test is {latex(row.label)}{cited(_sources(row.params))}."
-    words = [latex(opponent(confirmed, one, commands=False)) for one in row.opponents]
+    words = [latex(opponent(confirmed, one)) for one in row.opponents]
     yield f"It was compared with {_listed(words)}."
     trained = f"Each was trained with {counted(len(seeds), 'further seed')} ({', '.join(map(str, seeds))})"
     yield f"{trained} and evaluated by {metric} on the {queries} of the {confirmed.split} split."
@@ -220,15 +220,14 @@ def _found(confirmed: VerdictFacts) -> Iterator[str]:
     row, against = confirmed.leader, confirmed.leader.opponent
     means = f"{number(row.mean)}{spread(row.sd)} against {number(against.mean)}{spread(against.sd)}"
     least = "its least favourable opponent, " if len(row.opponents) > 1 else ""
-    named = latex(opponent(confirmed, against, commands=False))
+    named = latex(opponent(confirmed, against))
     result = "No verdict, for dev chose the configurations" if confirmed.split == "dev" else badge(confirmed)
     yield f"Result: {latex(result)}."
     yield (
         f"The configuration is {latex(beside(row.size, confirmed.metric))} {least}{named}: "
         f"{_prose(effect(confirmed))}; means over seeds (and standard deviations) are {means}."
     )
-    tune = f": tune-cl tune-plain {confirmed.search}"
-    yield from (_prose(one.replace(tune, "")) for one in explanations(confirmed))
+    yield from map(_prose, explanations(confirmed))
     yield from (f"Note: {_prose(note)}." for note in confirmed.notes)
 
 
@@ -285,7 +284,7 @@ def _test_rows(confirmed: VerdictFacts) -> Iterator[list[str]]:
     for row in confirmed.configurations:
         yield [latex(row.label), f"{number(row.mean)}{spread(row.sd)}", "", "", ""]
         for one in row.opponents:
-            name = rf"\quad against {latex(opponent(confirmed, one, commands=False))}: {latex(one.label)}"
+            name = rf"\quad against {latex(opponent(confirmed, one))}: {latex(one.label)}"
             marks = rf"\textsuperscript{{{latex(one.marks)}}}" if one.marks else ""
             ends = f"[${signed(one.interval[0])}$, ${signed(one.interval[1])}$]" if one.interval else latex("–")
             p = p_value(one.p).replace("–", "-")
@@ -328,7 +327,7 @@ def _draw_differences(axes: Any, confirmed: VerdictFacts) -> None:
         axes.plot([low, high], [place, place], color="0.3", linewidth=1.5)
         axes.plot([one.size], [place], "o", color="black", markersize=5)
     axes.axvline(0, color="0.6", linewidth=0.8, linestyle="--")
-    names = [cut(opponent(confirmed, one, commands=False), NAME_LENGTH) for one in rows]
+    names = [cut(opponent(confirmed, one), NAME_LENGTH) for one in rows]
     axes.set_yticks(range(len(rows)), names)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xlabel(f"{in_words(confirmed.metric)} on {confirmed.split}: difference from each opponent, 95 % CI")

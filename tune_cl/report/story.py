@@ -151,14 +151,13 @@ def beside(difference: float, metric: str) -> str:
     return f"{abs(difference):.4f} {in_words(metric)} {'below' if difference < 0 else 'above'}"
 
 
-def opponent(verdict: VerdictFacts, one: OpponentResult, commands: bool = True) -> str:
-    """An opponent in words, and how hard it was tuned. `commands`: with the one that tunes it."""
+def opponent(verdict: VerdictFacts, one: OpponentResult) -> str:
+    """An opponent in words, and how hard it was tuned."""
     name = baseline_of(verdict)
     if "champion" in one.roles:
         fair = verdict.fair
         if not fair.tuned:
-            tune = f": tune-cl tune-plain {verdict.search}" if commands else ""
-            return f"{name} as given (not tuned{tune})"
+            return f"{name} as given (not tuned)"
         keys = ", ".join(key.rpartition(".")[2] for key in fair.keys)
         return f"{name}, tuned over {counted(fair.trials[PLAIN], 'trial')} ({keys})"
     if "twin" in one.roles:

@@ -1,5 +1,5 @@
-"""Which trial a search begins next: a curriculum, the twin of one that has none yet, or a plain trial that was asked
-for afterwards. The rule is a function of the journal: a search that was killed goes on with the same trials."""
+"""Which trial a search begins next: a curriculum, or the twin of one that has none yet. The rule is a function of
+the journal: a search that was killed goes on with the same trials."""
 
 from __future__ import annotations
 
@@ -28,13 +28,11 @@ class NewTrial:
 
 def next_new(experiment: Experiment, state: SearchState, samplers: Samplers, number: int) -> NewTrial | None:
     """The trial that begins next; None when there is none left. `number`: that of the next pair."""
-    added = state.added_plain()
-    left = experiment.trials - experiment.tuning.trials - (len(state.trials) - added)
-    if left > 0:
-        new = (experiment.pairs and _twin(experiment, state)) or _curriculum(experiment, state, samplers, number, left)
-        if new:
-            return new
-    return _added(experiment, state, samplers[PLAIN], number) if added < experiment.tuning.trials else None
+    left = experiment.trials - len(state.trials)
+    if left <= 0:
+        return None
+    twin = _twin(experiment, state) if experiment.pairs else None
+    return twin or _curriculum(experiment, state, samplers, number, left)
 
 
 def without_twin(experiment: Experiment, state: SearchState) -> list[TrialState]:
@@ -89,17 +87,6 @@ def _shared_by_plain_trials(experiment: Experiment, state: SearchState) -> Itera
     last."""
     ranked = [trial for trial, _ in state.ranked_of(PLAIN)]
     for trial in (*ranked, *(trial for trial in state.trials_of(PLAIN) if trial not in ranked)):
-        shared = experiment.shared_space.within(as_point(trial.params) | trial.point)
+        shared = experiment.plain_space.within(as_point(trial.params) | trial.point)
         if shared is not None:
             yield shared
-
-
-def _added(experiment: Experiment, state: SearchState, sampler: Sampler, number: int) -> NewTrial | None:
-    """A trial that `tune-cl tune-plain` adds: first the twins of curricula that have none."""
-    lacking = without_twin(experiment, state)
-    if lacking:
-        twins = {trial.trial: experiment.config(trial.point).twin for trial in lacking}
-        first = twins[lacking[0].trial]
-        return NewTrial(PLAIN, first, twins=tuple(name for name, twin in twins.items() if twin.point == first.point))
-    values = sampler.ask(number)
-    return None if values is None else NewTrial(PLAIN, experiment.config(experiment.plain_values(values)))
