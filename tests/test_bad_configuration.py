@@ -227,7 +227,7 @@ USAGE = {
     "train --set curriculum.pacing=rooot": "curriculum.pacing: root?",
     "list things": "kind: 'things'",
     "score trec random --split vali": "--split: 'vali' train dev test",
-    "train --datta docstrings": "--datta: --data?",
+    "train --datta docstrings": "--datta: --data",
     "run quickstart --epochs 3": "--epochs: --max-iterations",
     "run quickstart --metric map": "--metric: --set metric=VALUE",
     "check quickstart --n-trials=4": "--n-trials: --trials",

@@ -47,7 +47,7 @@ def test_what_a_page_names_is_there(page: Path) -> None:
     if page.is_relative_to(ROOT / "docs"):  # else the site is not built: a link out of it is broken there
         there = [(page.parent / link).resolve() for link in LINK.findall(text)]
         assert [path for path in there if not path.is_relative_to(ROOT / "docs")] == []
-    for line in commands(text):
+    for line in commands(text) if page.name != "CHANGELOG.md" else []:  # which names what was
         name, *arguments = shlex.split(line, comments=True)[1:]
         assert name in COMMANDS, line
         options = parser_of(name, command_of(name)).parse_args(arguments)
