@@ -23,7 +23,6 @@ from tune_cl.results import SearchResult
 from tune_cl.search_result import search_result
 
 CLUSTER = "10.0.0.7:6379"
-TRACKING = ["--tracking-uri", "http://here"]
 
 
 FOLDER = SearchFolder(Path("/tmp/runs"), "x", tracking_uri="http://here")
