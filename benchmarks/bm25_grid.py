@@ -32,8 +32,8 @@ from trainables.data.bm25 import Bm25
 from trainables.data.candidates import retrieve
 from trainables.data.columns import RankingData
 from trainables.data.words import index_words, look_up
-from trainables.evaluation.metrics import Evaluator, parse_metrics
-from trainables.evaluation.runs import per_query
+from trainables.evaluation.metrics import Evaluator, parse_measures
+from trainables.evaluation.reported import reported_values
 from trainables.evaluation.trec_files import read_qrels
 
 SPLIT = "dev"
@@ -69,7 +69,7 @@ def judged(data: RankingData, qrels: Mapping[str, Mapping[str, int]], metric: st
     run: dict[str, dict[str, float]] = {}
     for query, document, score in zip(*(column.tolist() for column in found), strict=True):
         run.setdefault(names[query], {})[data.document_ids[document]] = score
-    return float(per_query(qrels, run, parse_metrics([metric]))[metric].mean())
+    return float(reported_values(qrels, run, parse_measures([metric]))[metric].mean())
 
 
 @dataclass(frozen=True)

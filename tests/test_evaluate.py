@@ -6,10 +6,14 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import ir_measures
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.stats
 
@@ -17,8 +21,9 @@ import tune_cl
 from tests.support.console import Console
 from tests.support.trec_cases import write_qrels
 from trainables.core.errors import ConfigError, DataError
-from trainables.evaluation.metrics import METRICS, parse_metrics
-from trainables.evaluation.runs import evaluate, per_query
+from trainables.evaluation.metrics import METRICS, parse_measures
+from trainables.evaluation.reported import reported_values
+from trainables.evaluation.runs import USUAL, evaluate
 from trainables.evaluation.trec_files import read_qrels, read_run
 from tune_cl.cli import command_of
 
@@ -116,14 +121,14 @@ def test_known_values_of_every_family() -> None:
     run = {"q": {"d2": 4.0, "d1": 3.0, "d4": 2.0, "d3": 1.0}}
     names = ["map", "map@3", "mrr", "mrr@1", "mrr@2", "p@1", "p@2", "recall@2", "recall@4", "rprec", "ndcg", "ndcg@2",
              "accuracy"]  # fmt: skip
-    found = per_query({"q": {"d1": 2, "d3": 1, "d2": 0}}, run, parse_metrics(names))
+    found = reported_values({"q": {"d1": 2, "d3": 1, "d2": 0}}, run, parse_measures(names))
     ideal = 2 + 1 / np.log2(3)
     assert {name: values[0] for name, values in found.items()} == pytest.approx({
         "map": (1 / 2 + 2 / 4) / 2, "map@3": (1 / 2) / 2, "mrr": 1 / 2, "mrr@1": 0, "mrr@2": 1 / 2, "p@1": 0,
         "p@2": 1 / 2, "recall@2": 1 / 2, "recall@4": 1, "rprec": 1 / 2, "accuracy": 0,
         "ndcg": (2 / np.log2(3) + 1 / np.log2(5)) / ideal, "ndcg@2": 2 / np.log2(3) / ideal,
     })  # fmt: skip
-    strict = per_query({"q": {"d1": 2, "d3": 1, "d2": 0}}, run, parse_metrics(["map", "recall@2"]), relevance_level=2)
+    strict = reported_values({"q": {"d1": 2, "d3": 1, "d2": 0}}, run, parse_measures(["map", "recall@2"]), level=2)
     assert (strict["map"][0], strict["recall@2"][0]) == pytest.approx((1 / 2, 1))
 
 
@@ -133,25 +138,52 @@ def test_the_highest_grade_is_a_level_and_one_above_is_none(files: dict[str, str
         evaluate(files["qrels"], [files["a"]], ["map"], relevance_level=32768)
 
 
-def test_every_measure_of_trec_eval_has_its_name_and_its_relevance_level(shared: Path, files: dict[str, str]) -> None:
+def test_names_of_trec_eval_have_the_relevance_level(shared: Path) -> None:
     home = shared / "trec" / "msmarco-dl"
-    recalls = [f"iprec_at_recall_{level / 10:.2f}" for level in range(11)]
-    names = ["gm_map", "bpref", "11pt_avg", *recalls, "IPrec@0.1"]
-    [entry] = evaluate(str(home / "qrels.test.txt"), [str(home / "run.test.txt")], names, 2).document["runs"]
-    values, map = entry["metrics"], per_query_of(home, "map", 2)
-    assert values["gm_map"] == pytest.approx(np.exp(np.log(np.maximum(map, 1e-5)).mean()), rel=1e-6)
-    assert values["11pt_avg"] == pytest.approx(np.mean([values[name] for name in recalls]))
-    assert values["iprec_at_recall_0.10"] < values["IPrec@0.1"], "ir_measures' names have a level of their own"
-    lacking = evaluate(files["qrels"], [files["short"]], ["gm_map", "bpref"]).runs[0].metrics
-    assert lacking == pytest.approx({"gm_map": 1e-5 ** (2 / 5), "bpref": 0.6}), "as trec_eval -c has it"
-    for wrong in ("gm_ndcg", "relstring", "iprec_at_recall_a"):
-        with pytest.raises(ConfigError, match=f"'{wrong}'"):
-            evaluate(files["qrels"], [files["short"]], [wrong])
+    names = ["bpref", "iprec_at_recall_0.10", "num_ret"]
+    [strict] = evaluate(home / "qrels.test.txt", home / "run.test.txt", names, 2).runs
+    [loose] = evaluate(home / "qrels.test.txt", home / "run.test.txt", [*names, "IPrec(rel=2)@0.1"]).runs
+    assert strict.metrics["iprec_at_recall_0.10"] == loose.metrics["IPrec(rel=2)@0.1"]
+    assert strict.metrics["bpref"] < loose.metrics["bpref"]
+    assert strict.metrics["num_ret"] == loose.metrics["num_ret"] == loose.values["num_ret"].sum()
+
+
+Q = {"q1": {"d1": 1, "d2": 0}, "q2": {"d3": 1, "d4": 0}}
+R = {"q1": {"d1": 2.0, "d2": 1.0}, "q2": {"d3": 1.0, "d4": 2.0}}
+
+
+def frame(table: dict[str, dict[str, float]], value: str) -> pd.DataFrame:
+    rows = [(query, document, one) for query, row in table.items() for document, one in row.items()]
+    return pd.DataFrame(rows, columns=["qid", "docno", value])
+
+
+def test_usual_types_are_taken() -> None:
+    def each(kind: Callable[[Any], Any], table: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        return {query: {document: kind(value) for document, value in row.items()} for query, row in table.items()}
+
+    by_number = {int(query[1]): row for query, row in Q.items()}, {int(query[1]): row for query, row in R.items()}
+    pairs = [(Q, each(np.float32, R)), (each(float, Q), R), (frame(Q, "label"), frame(R, "score")), by_number]
+    for qrels, run in pairs:
+        assert evaluate(qrels, run, "map").runs[0].metrics == {"map": 0.75}
+    assert list(evaluate(Q, R, None).runs[0].metrics) == list(USUAL)
+    assert evaluate(Q, R, [ir_measures.nDCG @ 10]).runs[0].metrics.keys() == {"nDCG@10"}
+
+
+@pytest.mark.parametrize(("value", "shown"), [(float("nan"), "nan"), (None, "None"), ("high", "'high'")])
+def test_a_value_that_is_no_score_is_named(value: Any, shown: str) -> None:
+    with pytest.raises(DataError, match=f"query 'q1', document 'd1': {shown} is not a finite score"):
+        evaluate(Q, {**R, "q1": {"d1": value, "d2": 1.0}}, "map")
+
+
+@pytest.mark.parametrize("name", ["official", "P", "iprec_at_recall"])
+def test_a_name_of_several_values_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"'{name}' is [0-9]+ values .*; name one of them"):
+        evaluate(Q, R, name)
 
 
 def per_query_of(home: Path, metric: str, level: int) -> np.ndarray:
     qrels, run = read_qrels(home / "qrels.test.txt"), read_run(home / "run.test.txt")
-    return per_query(qrels, run, parse_metrics([metric]), level)[metric]
+    return reported_values(qrels, run, parse_measures([metric]), level)[metric]
 
 
 def test_missing_queries_count_zero_and_are_told(files: dict[str, str]) -> None:
@@ -165,7 +197,7 @@ def test_missing_queries_count_zero_and_are_told(files: dict[str, str]) -> None:
 def test_a_query_with_negative_grades_only_counts_zero(grade: int) -> None:
     """pytrec_eval itself crashes or hangs on such queries."""
     qrels, run = {"junk": {"d1": grade}, "good": {"d1": 3}}, {"junk": {"d1": 1.0}, "good": {"d1": 1.0}}
-    for name, values in per_query(qrels, run, parse_metrics([*METRICS, "ndcg"])).items():
+    for name, values in reported_values(qrels, run, parse_measures([*METRICS, "ndcg"])).items():
         assert values.tolist() == [0, 1], name
 
 
@@ -173,7 +205,7 @@ def test_mrr_is_cut_in_trec_eval_order() -> None:
     """Ten documents with the same score: d9 ranks first and d0 last, in whatever order they are given."""
     ids = [f"d{i}" for i in range(10)]
     run = {"top": dict.fromkeys(ids, 1.0), "low": dict.fromkeys(ids, 1.0)}
-    values = per_query({"top": {"d7": 1}, "low": {"d6": 1}}, run, parse_metrics(["mrr@3", "mrr"]))
+    values = reported_values({"top": {"d7": 1}, "low": {"d6": 1}}, run, parse_measures(["mrr@3", "mrr"]))
     assert values["mrr@3"].tolist() == [pytest.approx(1 / 3), 0]
     assert values["mrr"].tolist() == [pytest.approx(1 / 3), 0.25]
 
@@ -182,7 +214,7 @@ def test_per_query_values_follow_the_qrels(shared: Path) -> None:
     home = shared / "trec" / "cacm"
     qrels, run = read_qrels(home / "qrels.test.txt"), read_run(home / "run.test.txt")
     turned = dict(reversed(list(qrels.items())))
-    values, back = (per_query(judged, run, parse_metrics(["map"]))["map"] for judged in (qrels, turned))
+    values, back = (reported_values(judged, run, parse_measures(["map"]))["map"] for judged in (qrels, turned))
     assert len(values) == 13 and np.array_equal(values, back[::-1])
 
 

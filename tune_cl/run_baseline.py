@@ -20,8 +20,9 @@ from trainables.core.files import output_file, require_file
 from trainables.core.prose import say
 from trainables.data import load_data
 from trainables.data.columns import SPLITS, RankingData, Split, required_split
-from trainables.evaluation.metrics import ACCURACY, Evaluator
+from trainables.evaluation.metrics import ACCURACY, METRICS
 from trainables.evaluation.per_query import Accuracy, write_predictions
+from trainables.evaluation.reported import split_values
 from trainables.evaluation.trec_files import write_run
 from tune_cl.command_options import Options, option
 from tune_cl.experiment.load import Overrides, load_training_run, parse_overrides
@@ -176,7 +177,7 @@ def _ranked(
     params = tuned.params if tuned else baseline.defaults()
     split, scores = rank(baseline, request.split, params)
     data = baseline.data
-    values = Evaluator(split, data.document_ids, run.evaluation.relevance_level)(scores)
+    values = split_values(split, data, scores, METRICS, run.evaluation.relevance_level)
     if output:
         with output_file(output) as file:
             write_run(file, split, data, scores, request.name)

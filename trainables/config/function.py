@@ -1,13 +1,8 @@
-"""A user's training function, and where it comes from.
-
-Ray brings it to the processes that call it, within one run of the program. On disk are only its name, its file and a
-digest of its source: reading a search never runs code from it.
-"""
+"""A user's training function, and where it comes from. On disk are only its name and its file: reading a search never
+runs code from it."""
 
 from __future__ import annotations
 
-import ast
-import hashlib
 import inspect
 import os
 import sys
@@ -16,12 +11,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from textwrap import dedent
 from types import ModuleType
 from typing import Any
 
 from trainables.core.errors import ConfigError, Problem, last_line, nearest
-from trainables.core.files import MOST_TEXT, opened
 
 OPTION = "--objective"
 Function = Callable[..., Any]
@@ -33,19 +26,17 @@ class Objective:
 
     name      qualified, for people
     file      it was defined in; None for one from a console
-    digest    of its source without comments and layout; None if there is no source
     function  None where only the record of it was read
     """
 
     name: str
     file: str | None = None
-    digest: str | None = None
     function: Function | None = None
 
     @property
     def record(self) -> dict[str, str | None]:
         """What journals and search-space files hold of it."""
-        return {"name": self.name, "file": self.file, "digest": self.digest}
+        return {"name": self.name, "file": self.file}
 
     @property
     def option(self) -> str:
@@ -61,7 +52,7 @@ class Objective:
     @property
     def module(self) -> ModuleType | None:
         """The module that defines the function."""
-        return sys.modules.get(_code(self.function).__module__)
+        return sys.modules.get(_definition(self.function).__module__)
 
 
 def option_of(record: Mapping[str, str | None] | None) -> str:
@@ -77,19 +68,18 @@ def missing(objective: Objective) -> Problem:
 
 def recorded(document: Mapping[str, Any]) -> Objective:
     """The inverse of `Objective.record`; raises ConfigError for another document."""
-    try:
-        return Objective(**{key: document.get(key) for key in ("file", "digest")}, name=str(document["name"]))
-    except (KeyError, TypeError, AttributeError):
+    if not isinstance(document, Mapping) or "name" not in document:
         right = f"no such key in a file: {OPTION} FILE.py:FUNCTION gives the function"
-        raise ConfigError(Problem("objective", "is not a record of a function", right)) from None
+        raise ConfigError(Problem("objective", "is not a record of a function", right))
+    return Objective(str(document["name"]), document.get("file"))
 
 
 def same(record: Objective, given: Objective) -> Objective:
-    """The given function for a search that recorded one. Raises ConfigError if its source has changed: trainings before
-    and after could not be compared."""
-    if record.digest and given.digest and record.digest != given.digest:
-        wrong = f"{given.name} is not the function that the search began with: its code differs"
-        raise ConfigError(Problem("objective", wrong, f"that code of {record.option}, or a new search"))
+    """The given function for a search that recorded one. Raises ConfigError for one of another name."""
+    if record.name != given.name:
+        raise ConfigError(
+            replace(missing(record), wrong=f"the search trains by {record.name}, and not by {given.name}")
+        )
     return replace(record, function=given.function)
 
 
@@ -98,17 +88,25 @@ def objective_of(function: Function | Objective) -> Objective:
     if isinstance(function, Objective):
         return function
     if not callable(function):
-        right = "a function (config, trial)"
-        raise ConfigError(Problem("objective", f"{function!r} is not a function", right))
-    code = _code(function)
+        raise ConfigError(Problem("objective", f"{function!r} is not a function", "a function (config, trial)"))
+    definition = _definition(function)
+    name = definition.__qualname__.rpartition("<locals>.")[2]
     try:
         inspect.signature(function).bind({}, None)
     except TypeError as error:
-        name = getattr(code, "__name__", "train")
         wrong = f"{name} cannot be called with two arguments ({error})"
         raise ConfigError(Problem("objective", wrong, f"def {name}(config, trial): ...")) from None
-    name = getattr(code, "__qualname__", type(function).__name__)
-    return Objective(name.rpartition("<locals>.")[2], _file(code), _digest(code), function)
+    file = getattr(sys.modules.get(definition.__module__), "__file__", None)
+    return Objective(name, file and str(Path(file).resolve()), function)
+
+
+def _definition(function: Any) -> Any:
+    """The function within decorators and partial applications, or the class of an object that can be called."""
+    inner: Any = inspect.unwrap(function)
+    while isinstance(inner, partial):
+        inner = inspect.unwrap(inner.func)
+    inner = getattr(inner, "__func__", inner)
+    return inner if inspect.isroutine(inner) or inspect.isclass(inner) else type(inner)
 
 
 def load_objective(text: str) -> Objective:
@@ -116,7 +114,7 @@ def load_objective(text: str) -> Objective:
     path, colon, name = text.rpartition(":")
     if not (path and colon and name):
         raise ConfigError(Problem(OPTION, f"'{text}' is not FILE.py:FUNCTION", "e.g. own_trainer.py:train"))
-    module = _module(Path(path))
+    module = _module(Path(path).expanduser().resolve())
     function = getattr(module, name, None)
     if function is None:
         functions = [key for key, value in vars(module).items() if inspect.isfunction(value)]
@@ -127,48 +125,19 @@ def load_objective(text: str) -> Objective:
 
 def _module(path: Path) -> ModuleType:
     """The module of a file. As for a script, its folder is searched for what it imports."""
-    path = path.resolve()
     name = f"objective_{path.stem}"  # not the name of a module that is imported
     spec = spec_from_file_location(name, path) if path.is_file() else None
     if spec is None or spec.loader is None:
         raise ConfigError(Problem(OPTION, f"there is no Python file {path}", "FILE.py:FUNCTION"))
-    opened(path, most=MOST_TEXT).close()
-    module = module_from_spec(spec)
-    sys.modules[name] = module  # inspect and cloudpickle look there
-    if str(path.parent) not in sys.path:
-        sys.path.insert(0, str(path.parent))
-        paths = [str(path.parent), os.environ.get("PYTHONPATH", "")]
+    folder = str(path.parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+        paths = [folder, os.environ.get("PYTHONPATH", "")]
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))  # for a local Ray's processes
+    sys.modules[name] = module = module_from_spec(spec)  # cloudpickle looks there
     try:
         spec.loader.exec_module(module)
     except Exception as error:
         wrong = f"{path} cannot be run: {type(error).__name__}: {last_line(error)}"
         raise ConfigError(Problem(OPTION, wrong, "a file that imports without an error")) from error
     return module
-
-
-def _code(function: Any) -> Any:
-    """What has the source: the function within decorators and partial applications, or the class of an object that can
-    be called."""
-    inner: Any = inspect.unwrap(function)
-    while isinstance(inner, partial):
-        inner = inspect.unwrap(inner.func)
-    inner = getattr(inner, "__func__", inner)
-    return inner if inspect.isfunction(inner) or inspect.isclass(inner) else type(inner)
-
-
-def _file(code: Any) -> str | None:
-    try:
-        file = Path(str(inspect.getsourcefile(code)))
-    except TypeError:
-        return None
-    return str(file.resolve()) if file.is_file() else None
-
-
-def _digest(code: Any) -> str | None:
-    """Of the source as Python parses it: comments and layout do not count."""
-    try:
-        tree = ast.parse(dedent(inspect.getsource(code)))
-    except (OSError, TypeError, SyntaxError):
-        return None
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()

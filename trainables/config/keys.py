@@ -30,7 +30,6 @@ from trainables.curriculum.subset import SUBSETS
 from trainables.curriculum.weighting import OF_DIFFICULTY, SELF_PACED_WEIGHTS, WEIGHTINGS
 from trainables.data.settings import DataConfig, ForNetworks
 from trainables.evaluation.metrics import LEVEL_ELSEWHERE, METRIC_FORMS, METRICS, our_name, parse_measures
-from trainables.evaluation.other_measures import Elsewhere
 from trainables.rankers import RANKERS, RankerKind, Reads, ranker_settings
 from trainables.rankers.folder import usual_temperature
 from trainables.training.losses import LOSSES
@@ -419,7 +418,7 @@ def known_metric(value: str) -> str:
         measure = parse_measures([value])[value]
     except ConfigError as error:
         raise ValueError(f"{error.problems[0].wrong}; {METRIC_FORMS}") from None
-    if isinstance(measure, Elsewhere) and not measure.is_share:
+    if not measure.is_share:
         raise ValueError(f"'{value}' is not a fraction between 0 and 1; {METRIC_FORMS}")
     return value
 

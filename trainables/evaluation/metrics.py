@@ -11,14 +11,16 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
 from trainables.core.errors import ConfigError, Problem, WorkFailed
 from trainables.core.registry import Entry, Registry
 from trainables.data.columns import Split, TextColumn, id_ranks
-from trainables.evaluation.other_measures import Elsewhere, Qrels, Run, measure_elsewhere, values_elsewhere
+from trainables.evaluation.measures import IrMeasure, Qrels, Run, ir_measure, values_of_ir_measures
 
 SIGN = np.uint32(1 << 31)  # bit of a float32
 
@@ -168,7 +170,7 @@ class Family:
 METRIC_FORMS = (
     "known: map[@K], mrr[@K], ndcg[@K], ndcg_exp[@K], p@K, recall@K, success@K, rprec, accuracy; or as ir_measures "
     "writes them: AP, RR@K, nDCG@K, P@K, R@K, Rprec; as trec_eval: ndcg_cut_K, P_K, recip_rank; and any other measure "
-    "of theirs: bpref, infAP, Judged@K, set_F"
+    "of ir_measures: bpref, infAP, Judged@K, set_F"
 )
 IR_MEASURES = {"AP": "map", "MAP": "map", "RR": "mrr", "MRR": "mrr", "nDCG": "ndcg", "NDCG": "ndcg",
                "P": "p", "Precision": "p", "R": "recall", "Recall": "recall", "Rprec": "rprec", "RPrec": "rprec",
@@ -196,6 +198,7 @@ class Metric:
     family: str
     cut: int | None = None
     level: int | None = None
+    is_share: ClassVar[bool] = True  # its values lie between 0 and 1
 
     def __str__(self) -> str:
         return self.family if self.cut is None else f"{self.family}@{self.cut}"
@@ -239,35 +242,26 @@ METRICS: Registry[Metric] = Registry(
 )
 
 
-def parse_metrics(names: Iterable[str], location: str = METRICS.location) -> dict[str, Metric]:
-    """Metrics by their names as written: those of METRICS and others such as ndcg@20, p@5, mrr, recall@100.
+def parse_measures(names: Iterable[str], location: str = METRICS.location) -> dict[str, Metric | IrMeasure]:
+    """Measures by their names as written: those of METRICS, others such as ndcg@20, p@5, mrr, recall@100, and any of
+    ir_measures.
 
-    Raises ConfigError with every unknown name; `location` says where the user wrote them.
+    Raises ConfigError with every name that is none, or several; `location` says where the user wrote them.
     """
-    metrics, problems = {}, []
-    for name in names:
-        metric = _parse(name)
-        if metric is None:
-            problems.append(Problem(location, f"unknown metric '{name}'", METRIC_FORMS))
-        else:
-            metrics[name] = metric
-    if problems:
-        raise ConfigError(problems)
-    return metrics
-
-
-def parse_measures(names: Iterable[str], location: str = METRICS.location) -> dict[str, Metric | Elsewhere]:
-    """Measures by their names as written: what `parse_metrics` knows, and any other of pytrec_eval or ir_measures.
-
-    Raises ConfigError with every unknown name; `location` says where the user wrote them.
-    """
-    measures: dict[str, Metric | Elsewhere] = {}
+    measures: dict[str, Metric | IrMeasure] = {}
     problems = []
     for name in names:
-        if measure := _parse(name) or measure_elsewhere(name):
-            measures[name] = measure
+        try:
+            measure = _parse(name) or ir_measure(name)
+        except ValueError as several:
+            problems.append(Problem(location, str(several), "name one of them"))
+            continue
+        if measure is None:
+            similar = get_close_matches(name.lower(), METRICS, n=1, cutoff=0.85)
+            advice = f"did you mean {similar[0]}? " if similar else ""
+            problems.append(Problem(location, f"unknown metric '{name}'", advice + METRIC_FORMS))
         else:
-            problems.append(Problem(location, f"unknown metric '{name}'", METRIC_FORMS))
+            measures[name] = measure
     if problems:
         raise ConfigError(problems)
     return measures
@@ -386,8 +380,8 @@ class Evaluator:
         best = order(scores)[rows]
         ranking = Ranking(self._judged, order.owner[rows], order.rank[rows], self._grade[best], self.relevance_level)
         values = {name: metric(ranking) for name, metric in parsed.items() if isinstance(metric, Metric)}
-        if others := [measure for measure in parsed.values() if isinstance(measure, Elsewhere)]:
-            values |= values_elsewhere(others, self._qrels, self._run(best, ranking), self.relevance_level)
+        if others := {name: measure for name, measure in parsed.items() if isinstance(measure, IrMeasure)}:
+            values |= values_of_ir_measures(others, self._qrels, self._run(best, ranking), self.relevance_level)
         return {name: values[name] for name in parsed}
 
     @cached_property

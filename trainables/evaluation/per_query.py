@@ -12,6 +12,7 @@ from trainables.core.errors import ConfigError, Problem, WorkFailed
 from trainables.core.files import write_text
 from trainables.data.columns import RankingData, Split
 from trainables.evaluation.metrics import ACCURACY, Evaluator
+from trainables.evaluation.reported import split_values
 from trainables.evaluation.trec_files import write_per_query, write_run
 
 
@@ -89,10 +90,18 @@ def write_evaluated(
 ) -> dict[str, np.ndarray]:
     """Writes the scores of the split `stem` (`write_scores`) and, to STEM.per_query.tsv, their values by query;
     returns these values."""
-    split, values = data.splits[stem], evaluator(scores)
+    split = data.splits[stem]
     write_scores(scores_file(folder, stem, data), split, data, scores, tag, evaluator)
+    values = reported(split, data, scores, evaluator)
     write_per_query(values_file(folder, stem), [data.query_ids[query] for query in split.query], values)
     return values
+
+
+def reported(split: Split, data: RankingData, scores: np.ndarray, evaluator: SplitEvaluator) -> dict[str, np.ndarray]:
+    """Per-query values of a split, float64 [Q] per metric, as they are reported: by pytrec_eval and ir_measures."""
+    if isinstance(evaluator, Evaluator):
+        return split_values(split, data, scores, evaluator.metrics, evaluator.relevance_level)
+    return evaluator(scores)
 
 
 def write_predictions(path: Path, split: Split, data: RankingData, logits: np.ndarray) -> None:

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
-import pytrec_eval
 
-from trainables.core.errors import ConfigError, DataError, Problem
+from trainables.core.errors import ConfigError, DataError, Problem, gathering
 from trainables.core.prose import say
 from trainables.data.columns import MAX_GRADE
-from trainables.evaluation.metrics import ACCURACY, FAMILIES, METRICS, Judgments, Metric, Ranking, parse_measures
-from trainables.evaluation.other_measures import Elsewhere, Qrels, Run, mean_of, values_elsewhere
+from trainables.evaluation.measures import IrMeasure, Qrels, Run
+from trainables.evaluation.metrics import ACCURACY, METRICS, Metric, parse_measures
+from trainables.evaluation.reported import reported_values
 from trainables.evaluation.significance import CORRECTIONS, adjust, paired_t_test
 from trainables.evaluation.trec_files import read_qrels, read_run
 
-T = TypeVar("T")
 CORRECTION = "holm"
 USUAL = tuple(name for name in METRICS if name != ACCURACY)  # of rankings accuracy is p@1
-BARE_MEASURES = {"map": "map", "rprec": "Rprec", "mrr": "recip_rank", "ndcg": "ndcg", "accuracy": "P.1"}
-CUT_MEASURES = {"map": "map_cut", "p": "P", "recall": "recall", "ndcg": "ndcg_cut", "success": "success"}
-GivenQrels = str | Path | Qrels
-GivenRun = str | Path | Run
+COLUMNS = (("qid", "query_id", "query-id"), ("docno", "doc_id", "corpus-id"), ("score", "label", "relevance"))
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ class Comparison:
 @dataclass(frozen=True)
 class EvaluatedRun:
     """run              its file or name
-    metrics          means over all queries of the qrels
+    metrics          means over all queries of the qrels; of counts (num_ret) the sum
     queries_missing  judged queries that the run lacks; they count 0
     values           of each metric by query, float64 [Q], in the order of the qrels
     vs_first         comparisons with the first run, by metric; None of the first
@@ -55,10 +52,11 @@ class EvaluatedRun:
 
     @property
     def document(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"run": self.run, "metrics": {**self.metrics}, "queries_missing": self.queries_missing}
+        document: dict[str, Any] = {"run": self.run, "metrics": {**self.metrics}}
+        document["queries_missing"] = self.queries_missing
         if self.vs_first is not None:
-            found["vs_first"] = {name: asdict(one) | {"ci95": list(one.ci95)} for name, one in self.vs_first.items()}
-        return found
+            document["vs_first"] = {name: asdict(one) | {"ci95": list(one.ci95)} for name, one in self.vs_first.items()}
+        return document
 
 
 @dataclass(frozen=True)
@@ -71,175 +69,175 @@ class Evaluation:
     @property
     def document(self) -> dict[str, Any]:
         """That of `tune-cl evaluate --json`."""
-        return {"runs": [one.document for one in self.runs]}
+        return {"runs": [run.document for run in self.runs]}
 
 
 def evaluate(
-    qrels: GivenQrels,
-    runs: GivenRun | Sequence[GivenRun] | Mapping[str, GivenRun],
-    metrics: str | Sequence[str] = USUAL,
+    qrels: Any,
+    runs: Any,
+    metrics: str | Iterable[Any] | None = USUAL,
     relevance_level: int = 1,
     correction: str = CORRECTION,
 ) -> Evaluation:
-    """Evaluates TREC runs with pytrec_eval; each from the second on is compared with the first by a paired t-test.
+    """Evaluates TREC runs by pytrec_eval and ir_measures; each from the second on is compared with the first by a
+    paired t-test.
 
-    qrels            a file, or {query: {document: grade}}
-    runs             one or several: files, or {query: {document: score}}; a mapping of names to these names them
-    metrics          names, or a text with commas between them
+    qrels            a file, {query: {document: grade}}, or a DataFrame with qid, docno, label
+    runs             one or several: files, {query: {document: score}}, DataFrames with qid, docno, score; a mapping of
+                     names to these names them
+    metrics          names, measures of ir_measures, or a text with commas between them; None: the usual ones
     relevance_level  the lowest relevant grade
     correction       of p-values, metric by metric, over the runs compared
 
     Means are over all queries of the qrels (trec_eval's -c): a query that the run lacks counts 0; queries without
     judgments are ignored. A note says if no judgment reaches `relevance_level`. `t` is infinite if all differences are
     equal but not 0, and p is then 0 (`paired_t_test`). Raises ConfigError for a wrong option, DataError for wrong
-    files.
+    files and values.
     """
-    names = [name.strip() for name in metrics.split(",")] if isinstance(metrics, str) else list(metrics)
-    parsed = _check_options(names, relevance_level, correction)
-    judged_by, named = _name_of(qrels, "qrels"), _named(runs)
-    judged, read = _read_all(judged_by, qrels, named)
-    if len(read) > 1 and len(judged) < 2:
-        raise DataError(Problem(judged_by, "one query only", "a paired t-test needs judgments for two or more"))
-    highest = max(grade for grades in judged.values() for grade in grades.values())
+    if metrics is None:
+        metrics = USUAL
+    given_names = metrics.split(",") if isinstance(metrics, str) else metrics
+    names = [str(name).strip() for name in given_names]
+    measures = _checked_options(names, relevance_level, correction)
+    qrels_name, judged, named_runs = _read_all(qrels, runs)
+    if len(named_runs) > 1 and len(judged) < 2:
+        raise DataError(Problem(qrels_name, "one query only", "a paired t-test needs judgments for two or more"))
+    highest = max((grade for grades in judged.values() for grade in grades.values()), default=0)
     if highest < relevance_level:
         none = f"no judgment reaches grade {relevance_level} (--relevance-level), the highest is {highest}"
-        say(f"note: {judged_by}: {none}: all metrics but ndcg are 0")
-    values = [_values(judged, run, parsed, relevance_level) for run in read]
-    comparisons = [None, *_compare(values, names, correction)]
-    found = (
-        EvaluatedRun(
-            name,
-            {metric: mean_of(metric, column) for metric, column in columns.items()},
-            len(judged.keys() - run.keys()),
-            columns,
-            comparison,
-        )
-        for (name, _), run, columns, comparison in zip(named, read, values, comparisons, strict=True)
-    )
-    return Evaluation(tuple(found), tuple(judged))
+        say(f"note: {qrels_name}: {none}: all metrics but ndcg are 0")
+    values = [reported_values(judged, run, measures, relevance_level) for run in named_runs.values()]
+    comparisons = [None, *_comparisons(values, names, correction)]
+    evaluated = []
+    for name, columns, comparison in zip(named_runs, values, comparisons, strict=True):
+        means = {metric: _summary(measures[metric], column) for metric, column in columns.items()}
+        missing = len(judged.keys() - named_runs[name].keys())
+        evaluated.append(EvaluatedRun(name, means, missing, columns, comparison))
+    return Evaluation(tuple(evaluated), tuple(judged))
 
 
-def _named(runs: GivenRun | Sequence[GivenRun] | Mapping[str, GivenRun]) -> list[tuple[str, GivenRun]]:
-    """Runs with what results call them. Raises DataError if there is none."""
-    if isinstance(runs, Mapping) and not _is_run(runs):
-        return [(str(name), cast(GivenRun, run)) for name, run in runs.items()]
-    several = [runs] if isinstance(runs, str | Path | Mapping) else runs
-    named = [(_name_of(cast(GivenRun, run), f"run {number}"), run) for number, run in enumerate(several, 1)]
+def _summary(measure: Metric | IrMeasure, column: np.ndarray) -> float:
+    """The mean over queries; the sum of counts, as in trec_eval."""
+    return float(column.mean()) if measure.is_share else float(column.sum())
+
+
+def _checked_options(names: list[str], relevance_level: int, correction: str) -> dict[str, Metric | IrMeasure]:
+    problems: list[Problem] = []
+    measures: dict[str, Metric | IrMeasure] = {}
+    with gathering(problems):
+        measures = parse_measures(names, "--metrics")
+    with gathering(problems):
+        CORRECTIONS[correction]
+    if not 1 <= relevance_level <= MAX_GRADE:
+        problems.append(Problem("--relevance-level", f"{relevance_level} is not a grade", f"1 to {MAX_GRADE}"))
+    if problems:
+        raise ConfigError(problems)
+    return measures
+
+
+# -- what is given -----------------------------------------------------------------------------------------------------
+
+
+def _read_all(qrels: Any, runs: Any) -> tuple[str, Qrels, dict[str, Run]]:
+    """The name of the qrels, their grades, and the runs by name; raises one DataError with the problems of all."""
+    named = _named(runs)
     if not named:
         raise DataError(Problem("runs", "there is none", "one file or more"))
-    return cast(list[tuple[str, GivenRun]], named)
+    problems: list[Problem] = []
+    name, judged = _name_of(qrels, "qrels"), None
+    try:
+        judged = _table(qrels, name, lambda path: read_qrels(path, pipes=True), _grade, "a grade")
+    except DataError as error:
+        problems += error.problems
+    read: dict[str, Run] = {}
+    for run_name, run in named:
+        try:
+            read[run_name] = _table(run, run_name, lambda path: read_run(path, pipes=True), _score, "a finite score")
+        except DataError as error:
+            problems += error.problems
+            continue
+        if judged is not None and not judged.keys() & read[run_name].keys():
+            wrong = f"no query of the run is in {name}"
+            problems.append(Problem(run_name, wrong, "give the qrels of this run's queries"))
+    if problems or judged is None:
+        raise DataError(problems)
+    for run_name, run in read.items():
+        if not any(judged[query].keys() & run[query].keys() for query in judged.keys() & run.keys()):
+            say(f"note: {run_name}: none of its documents is judged; are the ids those of {name}?")
+    return name, judged, read
 
 
-def _is_run(runs: Mapping[str, Any]) -> bool:
+def _named(runs: Any) -> list[tuple[str, Any]]:
+    """Runs with what results call them."""
+    if isinstance(runs, Mapping) and not _is_run(runs):
+        return [(str(name), run) for name, run in runs.items()]
+    one = isinstance(runs, str | Path | Mapping) or hasattr(runs, "columns")
+    several: Sequence[Any] = [runs] if one else list(runs)
+    return [(_name_of(run, f"run {number}"), run) for number, run in enumerate(several, 1)]
+
+
+def _is_run(runs: Mapping[Any, Any]) -> bool:
     """Whether a mapping is one run, {query: {document: score}}, and not runs by name."""
     first = next(iter(runs.values()), None)
-    scores = next(iter(first.values()), 0.0) if isinstance(first, Mapping) else None
-    return scores is not None and not isinstance(scores, Mapping)
+    if not isinstance(first, Mapping):
+        return False
+    return not isinstance(next(iter(first.values()), 0.0), Mapping)
 
 
-def _name_of(given: GivenQrels | GivenRun, otherwise: str) -> str:
+def _name_of(given: Any, otherwise: str) -> str:
     return str(given) if isinstance(given, str | Path) else otherwise
 
 
-def _values(
-    qrels: Qrels, run: Run, measures: Mapping[str, Metric | Elsewhere], relevance_level: int
-) -> dict[str, np.ndarray]:
-    ours = {name: metric for name, metric in measures.items() if isinstance(metric, Metric)}
-    others = [measure for measure in measures.values() if isinstance(measure, Elsewhere)]
-    found = per_query(qrels, run, ours, relevance_level) | values_elsewhere(others, qrels, run, relevance_level)
-    return {name: found[name] for name in measures}
-
-
-def per_query(qrels: Qrels, run: Run, metrics: Mapping[str, Metric], relevance_level: int = 1) -> dict[str, np.ndarray]:
-    """Values by pytrec_eval, float64 [Q] for each metric, in the order of the qrels; 0 for a query the run lacks."""
-    # A negative grade counts as 0 in all these measures, but pytrec_eval crashes or hangs on a query with no other.
-    judged = {query: {document: max(grade, 0) for document, grade in grades.items()} for query, grades in qrels.items()}
-    ranked = {query: documents for query, documents in run.items() if query in qrels}
-    values: dict[str, np.ndarray] = {}
-    here = {name: metric for name, metric in metrics.items() if not FAMILIES[metric.family].in_trec_eval}
-    values |= {name: metric(_ranking(qrels, run, relevance_level)) for name, metric in here.items()}
-    trecs = {name: metric for name, metric in metrics.items() if name not in here}
-    for level in dict.fromkeys(metric.level or relevance_level for metric in trecs.values()):
-        of_level = {name: metric for name, metric in trecs.items() if (metric.level or relevance_level) == level}
-        measures = {_measure(metric) for metric in of_level.values()}
-        results = pytrec_eval.RelevanceEvaluator(judged, measures, relevance_level=level).evaluate(ranked)
-        values |= {name: _column(results, metric, qrels) for name, metric in of_level.items()}
-    return {name: values[name] for name in metrics}
-
-
-def _ranking(qrels: Qrels, run: Run, relevance_level: int) -> Ranking:
-    """The run's documents of the judged queries in trec_eval's order: by score as float32, then by id."""
-    judged = [np.array(list(grades.values())) for grades in qrels.values()]
-    offsets = np.cumsum([0, *map(len, judged)])
-    rows = []
-    for row, (query, grades) in enumerate(qrels.items()):
-        ranked = run.get(query, {}).items()
-        order = sorted(ranked, key=lambda pair: (np.float32(pair[1]), pair[0].encode()), reverse=True)
-        rows += [(row, rank, grades.get(document, 0)) for rank, (document, _) in enumerate(order, start=1)]
-    of, ranks, found = np.array(rows, np.int64).reshape(-1, 3).T
-    return Ranking(Judgments.of(np.concatenate(judged), offsets, relevance_level), of, ranks, found, relevance_level)
-
-
-def _column(results: Mapping[str, Mapping[str, float]], metric: Metric, qrels: Qrels) -> np.ndarray:
-    key = _measure(metric).replace(".", "_")
-    column = np.array([results[query][key] if query in results else 0.0 for query in qrels])
-    if metric.family == "mrr" and metric.cut is not None:
-        column[column < 1 / metric.cut] = 0.0  # the first relevant document is below the cut
-    return column
-
-
-def _measure(metric: Metric) -> str:
-    """trec_eval's name for the measure; trec_eval has no reciprocal rank with a cut."""
-    if metric.cut is None or metric.family == "mrr":
-        return BARE_MEASURES[metric.family]
-    return f"{CUT_MEASURES[metric.family]}.{metric.cut}"
-
-
-def _check_options(metrics: list[str], relevance_level: int, correction: str) -> dict[str, Metric | Elsewhere]:
-    problems: list[Problem] = []
-    parsed = _collect(problems, lambda: parse_measures(metrics, "--metrics"))
-    _collect(problems, lambda: CORRECTIONS[correction])
-    if relevance_level < 1:
-        problems.append(Problem("--relevance-level", f"{relevance_level} is below 1", "give 1 or more"))
-    if relevance_level > MAX_GRADE:
-        problems.append(Problem("--relevance-level", f"{relevance_level} is not a grade", f"give {MAX_GRADE} or less"))
-    if problems or parsed is None:
-        raise ConfigError(problems)
-    return parsed
-
-
-def _read_all(name: str, qrels: GivenQrels, runs: Sequence[tuple[str, GivenRun]]) -> tuple[Qrels, list[Run]]:
-    """Reads all files; raises one DataError with the problems of all of them."""
-    problems: list[Problem] = []
-    judged = qrels if isinstance(qrels, Mapping) else _collect(problems, lambda: read_qrels(qrels, pipes=True))
-    read = [
-        run if isinstance(run, Mapping) else _collect(problems, lambda path=run: read_run(path, pipes=True))
-        for _, run in runs
-    ]
-    if judged is not None:
-        for (path, _), run in zip(runs, read, strict=True):
-            if run is not None and not judged.keys() & run.keys():
-                wrong = f"no query of the run is in {name}"
-                problems.append(Problem(path, wrong, "give the qrels of this run's queries"))
-    if problems or judged is None:
+def _table(
+    given: Any, name: str, read: Callable[[str | Path], Any], value_of: Callable[[Any], Any], right: str
+) -> dict[str, dict[str, Any]]:
+    """{query: {document: value}} of a file, a mapping or a DataFrame. Raises DataError naming query and document of
+    each value that is none."""
+    if isinstance(given, str | Path):
+        return read(given)
+    table: dict[str, dict[str, Any]] = {}
+    problems = []
+    for query, document, value in _rows(given, name):
+        row = table.setdefault(query, {})
+        try:
+            row[document] = value_of(value)
+        except (TypeError, ValueError):
+            place = f"query '{query}', document '{document}'"
+            problems.append(Problem(name, f"{place}: {value!r} is not {right}", f"give it {right}, or leave it out"))
+    if problems:
         raise DataError(problems)
-    for (path, _), run in zip(runs, read, strict=True):
-        if run is not None and not any(
-            judged[query].keys() & run[query].keys() for query in judged.keys() & run.keys()
-        ):
-            say(f"note: {path}: none of its documents is judged; are the ids those of {name}?")
-    return judged, [run for run in read if run is not None]
+    return table
 
 
-def _collect(problems: list[Problem], work: Callable[[], T]) -> T | None:
-    try:
-        return work()
-    except (ConfigError, DataError) as error:
-        problems += error.problems
-        return None
+def _rows(given: Any, name: str) -> Iterator[tuple[str, str, Any]]:
+    if isinstance(given, Mapping):
+        for query, documents in given.items():
+            if not isinstance(documents, Mapping):
+                raise DataError(Problem(name, f"query '{query}' has no documents", "{query: {document: value}}"))
+            for document, value in documents.items():
+                yield str(query), str(document), value
+        return
+    columns = [next((column for column in names if column in given.columns), None) for names in COLUMNS]
+    if None in columns:
+        wrong = f"a DataFrame with the columns {', '.join(map(str, given.columns))}"
+        raise DataError(Problem(name, wrong, "qid, docno, and label or score"))
+    for query, document, value in zip(*(given[column].tolist() for column in columns), strict=True):
+        yield str(query), str(document), value
 
 
-def _compare(
+def _score(value: Any) -> float:
+    if not math.isfinite(score := float(value)):
+        raise ValueError
+    return score
+
+
+def _grade(value: Any) -> int:
+    if (grade := int(value)) != float(value) or abs(grade) > MAX_GRADE:
+        raise ValueError
+    return grade
+
+
+def _comparisons(
     values: Sequence[Mapping[str, np.ndarray]], metrics: Sequence[str], correction: str
 ) -> list[dict[str, Comparison]]:
     """By metric, for each run from the second on."""

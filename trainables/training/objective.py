@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from trainables.training.progress import STATE, Progress
 SECONDS = "seconds"  # of an iteration; measured here
 CHECKPOINT = "checkpoint"  # the folder of what `save_ranker` writes
 CLOSE = 1e-9  # two values of one iteration that differ by more, relative to them, are not of the same training
+CURRICULUM_KEYS = ("pacing", "n", "stages", "delta", "T", "final_share", "m", "anti")
 Values = Mapping[str, float]
 Choices = Any  # an array, or a mapping from names to arrays
 
@@ -50,7 +51,7 @@ class PreparedObjective:
 
     @property
     def digest(self) -> str:
-        return f"{self.objective.digest}+{self.data_digest}"
+        return f"{self.objective.name}+{self.data_digest}"
 
 
 @dataclass(frozen=True)
@@ -94,18 +95,13 @@ class ObjectiveTrial:
         Raises ConfigError for a name that is not there.
         """
         keys = self._run.curriculum
-        schedule = {
-            key: getattr(keys, key) for key in ("pacing", "n", "stages", "delta", "T", "final_share", "m", "anti")
-        }
-        named = keys.weighting not in ("none", "difficulty")
-        return Curriculum(
-            _array_of(difficulty, keys.scoring, "curriculum.scoring", keys.reads_scoring),
-            total_steps,
-            weighting="none" if named else keys.weighting,
-            ease=_array_of(ease, keys.weighting, "curriculum.weighting", True) if named else None,
-            seed=self.seed,
-            **schedule,
-        )
+        options = {key: getattr(keys, key) for key in CURRICULUM_KEYS}
+        if keys.weighting in ("none", "difficulty"):
+            options["weighting"] = keys.weighting
+        else:
+            options["ease"] = _named_array(ease, keys.weighting, "curriculum.weighting", True)
+        order = _named_array(difficulty, keys.scoring, "curriculum.scoring", keys.reads_scoring)
+        return Curriculum(order, total_steps, seed=self.seed, **options)
 
     def report(self, metrics: Mapping[str, float | Values], checkpoint: str | Path | None = None) -> None:
         """Reports an iteration: the dev value of the search's metric (higher = better) and any others, under their own
@@ -118,54 +114,43 @@ class ObjectiveTrial:
         self._report(checked_report(metrics, checkpoint, self._run.metric))
 
 
-def _array_of(choices: Choices, name: str, key: str, needed: bool) -> Any:
+def _named_array(choices: Choices, name: str, key: str, needed: bool) -> Any:
     """The array of that name, or the only one."""
+    if choices is None:
+        raise ConfigError(Problem(key, f"the function gives no array for '{name}'", "curriculum(..., ease=...)"))
     if not isinstance(choices, Mapping):
-        if choices is None:
-            raise ConfigError(Problem(key, f"the function gives no array for '{name}'", "curriculum(..., ease=...)"))
         return choices
-    if name in choices:
-        return choices[name]
-    if needed:
+    if needed and name not in choices:
         raise ConfigError(Problem(key, f"the function has none that is named '{name}'", f"one of {', '.join(choices)}"))
-    return next(iter(choices.values()))
+    return choices[name] if name in choices else next(iter(choices.values()))
 
 
-def checked_report(metrics: Mapping[str, float | Values], checkpoint: str | Path | None, metric: str) -> Report:
-    """Raises ConfigError for what is not a report of the metric."""
+def checked_report(metrics: Mapping[str, Any], checkpoint: str | Path | None, metric: str) -> Report:
+    """Raises ConfigError for what is not a report of the metric, WorkFailed for a value that is not finite."""
     problems = []
-    value = metrics.get(metric)
-    if value is None:
-        right = f"'{metric}' among them, or metric: the name of one of them"
-        problems.append(Problem("report", f"reports {', '.join(metrics) or 'nothing'} and not '{metric}'", right))
-    queries = {str(query): float(one) for query, one in value.items()} if isinstance(value, Mapping) else None
+    if metric not in metrics:
+        wrong = f"reports {', '.join(metrics) or 'nothing'} and not '{metric}'"
+        problems.append(Problem("report", wrong, f"'{metric}' among them, or metric: the name of one of them"))
+    numbers, queries = {}, None
+    for name, value in metrics.items():
+        if name in (SECONDS, dev_key(metric)):
+            problems.append(Problem("report", f"'{name}' is a name of tune-cl's own", "another name"))
+        elif name == metric and isinstance(value, Mapping) and value:
+            queries = {str(query): float(one) for query, one in value.items()}
+            numbers[dev_key(metric)] = float(np.mean(list(queries.values())))
+        elif _is_number(value):
+            numbers[dev_key(metric) if name == metric else name] = float(value)
+        else:
+            problems.append(Problem("report", f"'{name}' is not a number ({type(value).__name__})", "a number"))
     folder = None if checkpoint is None else Path(checkpoint)
     if folder is not None and not folder.is_dir():
-        problems.append(
-            Problem("report", f"there is no folder {folder}", "checkpoint: a folder that the function wrote")
-        )
-    others = {name: one for name, one in metrics.items() if name != metric}
-    if not queries and value is not None and not _is_number(value):
-        problems.append(Problem("report", f"'{metric}' is not a number", "a number, or {query id: number}"))
-    problems += _problems_of(others, {SECONDS, dev_key(metric)})
+        right = "checkpoint: a folder that the function wrote"
+        problems.append(Problem("report", f"there is no folder {folder}", right))
     if problems:
         raise ConfigError(problems)
-    dev = float(np.mean(list(queries.values())) if queries else cast(float, value))
-    if not math.isfinite(dev):
+    if not math.isfinite(dev := numbers[dev_key(metric)]):
         raise WorkFailed(f"report: {metric} is {dev}, not a finite number")
-    return Report(
-        {dev_key(metric): dev, **{name: float(cast(float, one)) for name, one in others.items()}}, queries, folder
-    )
-
-
-def _problems_of(others: Mapping[str, Any], ours: set[str]) -> list[Problem]:
-    problems = []
-    for name, value in others.items():
-        if name in ours:
-            problems.append(Problem("report", f"'{name}' is a name of tune-cl's own", "another name"))
-        elif not _is_number(value):
-            problems.append(Problem("report", f"'{name}' is not a number ({type(value).__name__})", "a number"))
-    return problems
+    return Report(numbers, queries, folder)
 
 
 def _is_number(value: Any) -> bool:
@@ -189,7 +174,7 @@ class ObjectiveTraining(Progress):
     def __init__(self, run: ObjectiveRun, prepared: PreparedObjective):
         super().__init__(prepared.digest)
         self.run, self.prepared = run, prepared
-        self.function = prepared.objective.required()
+        self.function, self.name = prepared.objective.required(), prepared.objective.name
         self.last = 0  # the iteration of the last checkpoint; 0: there is none
         self.best_checkpoint = 0  # that of the best iteration; 0: it has none
         self.best_queries: dict[str, float] | None = None
@@ -203,67 +188,54 @@ class ObjectiveTraining(Progress):
     def finished(self) -> bool:
         return self.returned or super().finished
 
-    # -- one iteration -------------------------------------------------------------------------------------------
-
     def iterate(self) -> dict[str, float]:
         """Lets the function go on until it reports an iteration that is new. Where it returns instead, the training is
-        finished, and the last metrics are returned again. Raises WorkFailed for whatever the function raises."""
-        call = self._call = self._call or self._called()
+        finished, and the last metrics are returned again. Raises FunctionFailed for whatever the function raises."""
+        if self._call is None:
+            self._next = self.last
+            folder = self._folder(self.last) if self.last else None
+            self._call = Call(partial(self._train, folder))
         started = time.perf_counter()
-        while isinstance(report := self._answer(call), Report):
+        while isinstance(report := _answer(self._call), Report):
             self._next += 1
             if self._next > self.iteration:
                 return self._add_report(report, time.perf_counter() - started)
             self._compare(report)
         self.returned = True
         if not self.history:
-            raise WorkFailed(f"{self.prepared.objective.name} returned without a report")
+            raise WorkFailed(f"{self.name} returned without a report")
         return self.history[-1]
 
-    def _called(self) -> Call[Report]:
-        self._next = self.last
-        folder = self._folder(self.last) if self.last else None
-
-        def call(report: Callable[[Report], None]) -> Any:
-            return self.function(self.run.config(), ObjectiveTrial(self.run, report, folder, self.last))
-
-        return Call(call)
-
-    def _answer(self, call: Call[Report]) -> Report | Ended:
-        """Raises FunctionFailed for what the function raised."""
-        answer = call.next()
-        if isinstance(answer, Ended) and answer.error is not None:
-            raise FunctionFailed(answer.error)
-        return answer
+    def _train(self, folder: Path | None, report: Callable[[Report], None]) -> Any:
+        return self.function(self.run.config(), ObjectiveTrial(self.run, report, folder, self.last))
 
     def _add_report(self, report: Report, seconds: float) -> dict[str, float]:
         number, metrics = self._next, report.metrics | {SECONDS: seconds}
         if report.checkpoint:
             shutil.copytree(report.checkpoint, self._folder(number))
             self.last = number
-        value = metrics[dev_key(self.run.metric)]
-        if value > self.best_value:
+        if metrics[dev_key(self.run.metric)] > self.best_value:
             self.best_iteration, self.best_queries = number, report.queries
             self.best_checkpoint = number if report.checkpoint else 0
-            self._require_values(report, number)
-        self.dev_values = np.array(
-            [report.queries[query] for query in sorted(report.queries)] if report.queries else []
-        )
+            self._require_values(report)
+        by_query = report.queries or {}
+        self.dev_values = np.array([by_query[query] for query in sorted(by_query)])
         self.history.append(metrics)
-        self._delete_older()
+        for folder in Path(self._scratch.name).iterdir():
+            if folder not in map(self._folder, self._needed):
+                shutil.rmtree(folder)
         return metrics
 
-    def _require_values(self, best: Report, number: int) -> None:
+    def _require_values(self, best: Report) -> None:
         """Raises WorkFailed if a new best iteration leaves nothing to get the values by query from."""
         split = self.prepared.by_query_on
-        if split is None or best.checkpoint or (split == "dev" and best.queries):
-            return
-        raise WorkFailed(self._no_checkpoint(number, split))
+        if split and not best.checkpoint and not (split == "dev" and best.queries):
+            raise self._no_checkpoint(split)
 
-    def _no_checkpoint(self, iteration: int, split: str) -> str:
+    def _no_checkpoint(self, split: str) -> WorkFailed:
         reported = "values by query, or " if split == "dev" else ""
-        return (
-            f"{self.prepared.objective.name} reported iteration {iteration}, its best on dev, without {reported}a "
+        return WorkFailed(
+            f"{self.name} reported iteration {self.best_iteration}, its best on dev, without {reported}a "
             f"checkpoint: report(metrics, checkpoint=FOLDER) is what is applied to the {split} queries"
         )
 
@@ -271,32 +243,32 @@ class ObjectiveTraining(Progress):
         """Notes an iteration that came out otherwise than before the stop. What was reported first counts."""
         key = dev_key(self.run.metric)
         before, now = self.history[self._next - 1][key], report.metrics[key]
-        if abs(before - now) > CLOSE * max(abs(before), abs(now)) and not self.notes:
+        if not math.isclose(before, now, rel_tol=CLOSE) and not self.notes:
             self.notes.append(
                 f"iteration {self._next} gave {self.run.metric} {now:.6g} again after a stop, and {before:.6g} before "
                 "it: the function does not depend on config and seed alone, or its checkpoints lack something"
             )
 
+    def close(self) -> None:
+        """Ends the function, which waits in its last report."""
+        if self._call is not None:
+            self._call.close()
+            self._call = None
+
     # -- its checkpoints -----------------------------------------------------------------------------------------
 
     def _folder(self, iteration: int) -> Path:
-        return Path(self._scratch.name) / _name(iteration)
+        return Path(self._scratch.name, f"checkpoint-{iteration:05d}")
 
     @property
     def _needed(self) -> set[int]:
         return {self.last, self.best_checkpoint} - {0}
 
-    def _delete_older(self) -> None:
-        for folder in Path(self._scratch.name).iterdir():
-            if folder.name not in map(_name, self._needed):
-                shutil.rmtree(folder)
-
     def snapshot(self) -> Callable[[Path], None]:
         """Links to the copied checkpoints, which nobody changes, stay until they are written."""
         copies = TemporaryDirectory(prefix="tune_cl-objective-", ignore_cleanup_errors=True)
-        for iteration in self._needed:
-            target = Path(copies.name) / _name(iteration)
-            shutil.copytree(self._folder(iteration), target, copy_function=os.link)
+        for source in map(self._folder, self._needed):
+            shutil.copytree(source, Path(copies.name, source.name), copy_function=os.link)
         document = self.document()
 
         def write(folder: Path) -> None:
@@ -315,8 +287,8 @@ class ObjectiveTraining(Progress):
         state = self.restore_progress(folder)
         self.last, self.best_checkpoint, self.returned = state["last"], state["best_checkpoint"], state["returned"]
         self.best_queries = state["best_queries"]
-        for iteration in self._needed:
-            shutil.copytree(folder / _name(iteration), self._folder(iteration))
+        for target in map(self._folder, self._needed):
+            shutil.copytree(folder / target.name, target)
 
     # -- what is trained -----------------------------------------------------------------------------------------
 
@@ -345,46 +317,54 @@ class ObjectiveTraining(Progress):
         """Calls the function with the split and a copy of the checkpoint that `restore_ranker` took. Without one, dev
         has the values that the best iteration reported; of a mean alone no file is written."""
         self.close()
-        path = values_file(folder, split)
-        values = self._values_of(split, self._applied) if self._applied else self._reported_on(split)
+        path, metric = values_file(folder, split), self.run.metric
+        if self._applied:
+            values = self._values_of(split, self._applied)
+        elif split == "dev":
+            values = self.best_queries
+        else:
+            raise self._no_checkpoint(split)
         if not values:
-            return {self.run.metric: np.array([self.best_value])}, path
+            return {metric: np.array([self.best_value])}, path
         ids = sorted(values)
-        columns = {self.run.metric: np.array([values[query] for query in ids])}
+        columns = {metric: np.array([values[query] for query in ids])}
         write_per_query(path, ids, columns)
         return columns, path
 
-    def _reported_on(self, split: str) -> dict[str, float]:
-        """The values by query of the best iteration; none if it reported their mean. Raises WorkFailed for another
-        split than dev."""
-        if split != "dev":
-            raise WorkFailed(self._no_checkpoint(self.best_iteration, split))
-        return self.best_queries or {}
-
     def _values_of(self, split: str, checkpoint: Path) -> dict[str, float]:
-        """What the function returns for a split."""
-        name = self.prepared.objective.name
+        """What the function returns for a split. Raises WorkFailed for what is not {query id: value} of two queries or
+        more."""
         with TemporaryDirectory(prefix="tune_cl-objective-") as scratch:
-            scratch_folder = Path(scratch) / CHECKPOINT  # the function may write there
-            shutil.copytree(checkpoint, scratch_folder)
-            call = Call(partial(self._asked, split, scratch_folder))
-            answer = self._answer(call)
+            copied = Path(scratch) / CHECKPOINT  # the function may write there
+            shutil.copytree(checkpoint, copied)
+
+            def ask(report: Callable[[Report], None]) -> Any:
+                return self.function(self.run.config(), ObjectiveTrial(self.run, report, copied, split=split))
+
+            call = Call(ask)
+            answer = _answer(call)
             call.close()
+        returns = "where trial.split is set, it returns {query id: value of the metric}"
         if isinstance(answer, Report):
-            raise WorkFailed(
-                f"{name} trains where it is asked for '{split}': where trial.split is set, it returns values"
-            )
-        return _values_by_query(answer.value, name, split)
+            raise WorkFailed(f"{self.name} trains where it is asked for '{split}': {returns}")
+        values = answer.value
+        if not isinstance(values, Mapping):
+            raise WorkFailed(f"{self.name} returned {type(values).__name__} for '{split}': {returns}")
+        if len(values) < 2:
+            right = "a paired test takes two or more"
+            raise WorkFailed(f"{self.name} returned {counted(len(values), 'query')} for '{split}': {right}")
+        if odd := [query for query, value in values.items() if not _is_number(value) or "\t" in str(query)]:
+            of_some = f"no number for {counted(len(odd), 'query')} of '{split}', the first {odd[0]!r}"
+            raise WorkFailed(f"{self.name} returned {of_some}")
+        return {str(query): float(value) for query, value in values.items()}
 
-    def _asked(self, split: str, checkpoint: Path, report: Callable[[Report], None]) -> Any:
-        trial = ObjectiveTrial(self.run, report, checkpoint=checkpoint, split=split)
-        return self.function(self.run.config(), trial)
 
-    def close(self) -> None:
-        """Ends the function, which waits in its last report."""
-        if self._call is not None:
-            self._call.close()
-            self._call = None
+def _answer(call: Call[Report]) -> Report | Ended:
+    """What the function reports or comes to. Raises FunctionFailed for what it raised."""
+    answer = call.next()
+    if isinstance(answer, Ended) and answer.error is not None:
+        raise FunctionFailed(answer.error)
+    return answer
 
 
 class FunctionFailed(WorkFailed):
@@ -395,25 +375,3 @@ class FunctionFailed(WorkFailed):
         last = last_line(error) if isinstance(error, Exception) else str(error)
         super().__init__(str(error) if in_our_words else f"{type(error).__name__}: {last}")
         self.trace = "".join(traceback.format_exception(error))
-
-
-def _name(iteration: int) -> str:
-    return f"checkpoint-{iteration:05d}"
-
-
-def _values_by_query(answer: Any, name: str, split: str) -> dict[str, float]:
-    """Raises WorkFailed for an answer that is not {query id: value} of two queries or more."""
-    if not isinstance(answer, Mapping):
-        raise WorkFailed(
-            f"{name} returned {type(answer).__name__} for '{split}': where trial.split is set, it returns "
-            "{query id: value of the metric}"
-        )
-    if len(answer) < 2:
-        raise WorkFailed(
-            f"{name} returned {counted(len(answer), 'query')} for '{split}': a paired test takes two or more"
-        )
-    if odd := [query for query, value in answer.items() if not _is_number(value) or "\t" in str(query)]:
-        raise WorkFailed(
-            f"{name} returned no number for {counted(len(odd), 'query')} of '{split}', the first {odd[0]!r}"
-        )
-    return {str(query): float(value) for query, value in answer.items()}

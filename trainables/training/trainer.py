@@ -24,7 +24,7 @@ from trainables.data.columns import RankingData, Split, required_split
 from trainables.data.combine import with_retrieved
 from trainables.data.instances import Batch, HardNegatives, Instances, make_instances
 from trainables.evaluation.metrics import dev_key
-from trainables.evaluation.per_query import evaluator_of
+from trainables.evaluation.per_query import evaluator_of, reported
 from trainables.rankers.ranker import DualEncoder, RankerModule, on_device, sent
 from trainables.training import checkpoint, losses
 from trainables.training.accumulation import Accumulation
@@ -463,4 +463,4 @@ def test_metrics(run: TrainingRun, prepared: PreparedData, split: Split, scores:
     """All metrics of `list metrics` and the run's, as means over the split's queries; for pairs to classify only the
     accuracy."""
     evaluator = evaluator_of(prepared.data, split, run.evaluation.relevance_level, run.metric)
-    return {name: float(values.mean()) for name, values in evaluator(scores).items()}
+    return {name: float(values.mean()) for name, values in reported(split, prepared.data, scores, evaluator).items()}
