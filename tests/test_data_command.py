@@ -11,14 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.support.builders import tiny_data
 from tests.support.console import Console
 from tests.support.data_folders import FORMS, trec_files, write_folder
 from tests.support.loading import load
-from trainables.baselines.doubts import FEWEST, SEEDS, USUAL, agreements, doubts
+from trainables.baselines.doubts import SEEDS, USUAL, doubts
 from trainables.data import load_data
 from trainables.data.clusters import cluster_notes, grouping_of_ids, query_clusters
 from trainables.data.columns import RankingData, TextColumn
@@ -190,22 +188,6 @@ def test_the_last_turn_of_a_conversation_and_the_beginning_of_a_text_are_shown(c
 # -- doubts ---------------------------------------------------------------------------------------------------------
 
 
-@given(st.integers(0, 50), st.integers(1, 3))
-def test_agreement_is_the_share_of_pairs_in_the_right_order(seed: int, level: int) -> None:
-    split = tiny_data(queries=5, candidates=6, seed=seed).splits["train"]
-    rng = np.random.default_rng(seed)
-    split.grade[:] = rng.integers(-1, 4, len(split.grade))
-    scores = rng.integers(0, 4, len(split.grade)).astype(float)  # with ties
-    expected = []
-    for query in range(5):
-        rows = slice(split.offsets[query], split.offsets[query + 1])
-        good, bad = scores[rows][split.grade[rows] >= level], scores[rows][split.grade[rows] < level]
-        if len(good) and len(bad):
-            won = (good[:, None] > bad).sum() + (good[:, None] == bad).sum() / 2
-            expected.append(won / (len(good) * len(bad)))
-    assert agreements(split, scores, level) == pytest.approx(expected)
-
-
 WIKIQA = "answers/wikiqa"
 
 
@@ -271,20 +253,6 @@ def test_candidates_that_are_all_relevant_are_doubted() -> None:
     train = data.splits["train"]
     told = doubted(replace(data, splits=data.splits | {"train": replace(train, grade=np.ones_like(train.grade))}))
     assert "train" in told and "below 1" in told
-
-
-def test_labels_of_other_queries_are_doubted_unless_there_are_few(shared: Path) -> None:
-    data = load(shared / WIKIQA)
-    rng = np.random.default_rng(0)
-    split = data.splits["dev"]
-    mixed = replace(split, grade=rng.permutation(split.grade), given=None)
-    told = doubted(replace(data, splits=data.splits | {"dev": mixed}))
-    assert "qrels" in told and "in dev" in told and "in train" not in told
-    few = some_queries(mixed, np.arange(FEWEST))
-    assert doubted(replace(data, splits=data.splits | {"dev": few})) == ""
-    noisy = data.splits | {"train": replace(data.splits["train"], grade=rng.permutation(data.splits["train"].grade))}
-    assert "in train" in doubted(replace(data, splits=noisy))
-    assert doubted(replace(data, splits=noisy), label_noise={"share": 0.5}) == "", "as asked for"
 
 
 def test_few_test_queries_are_told_with_what_they_could_show(shared: Path) -> None:

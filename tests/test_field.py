@@ -217,8 +217,8 @@ RIGHT: dict[str, dict[str, Read]] = {
         "trec_cr": Read(FOURS, grades=WITH_UNJUDGED),
         "trec_xml_topics": Read(FOURS, grades=WITH_UNJUDGED),
         "trec_half_lost": Read(FOURS, "in 28 of 80 rows a document's id was read as one", grades=WITH_UNJUDGED),
-        "trec_lost_zeros": Read(FOURS, "but for leading zeros", grades=WITH_UNJUDGED),
-        "trec_nfd": Read(FOURS, "but for Unicode normalisation (NFC and NFD)", grades=WITH_UNJUDGED),
+        "trec_lost_zeros": Read(FOURS, "'0' is '0000000' elsewhere", grades=WITH_UNJUDGED),
+        "trec_nfd": Read(FOURS, "a document's id was read as one", grades=WITH_UNJUDGED),
         "tsv_long_cut": Read(TWOS),
         "tsv_two_columns": Read({"train": (40, 2560, 40), "dev": (12, 768, 12), "test": (12, 768, 12)},
             "relevant document from positive", grades=(UNJUDGED, 1)),
@@ -235,17 +235,11 @@ RIGHT: dict[str, dict[str, Read]] = {
 REFUSED = {
     "field": {
         "const_run": ("run.train.txt", "equal"),
-        "csv_utf16": ("train.csv:1", "not UTF-8"),
         "pairs_positive_score": ("train.jsonl:1", "teacher's score"),
     },
     "field_november": {
         "json_by_id": ("train.json:1", "not JSON"),
-        "json_columns": ("train.json:1", "one object"),
-        "json_data_key": ("train.json:1", "one object"),
         "letor_csv": ("train.csv:1", "features and labels in columns"),
-        "lfs_jsonl": ("train.jsonl:1", "not JSON"),
-        "lfs_parquet": ("train.parquet", "cannot be read as parquet"),
-        "lfs_trec": ("collection.tsv:1", "1 columns instead of 2"),
         "nested": ("", "no known form"),
         "st_pair_class": ("train.jsonl:1", "premise, hypothesis, label"),
         "st_pair_score": ("train.jsonl:1", "score is a teacher's score"),
@@ -380,33 +374,20 @@ OLD_TOPIC = "<top>\n<num> Number: {}\n<title> Topic: {}\n\n<desc> Description:\n
 OURS: dict[str, tuple[Files, Read]] = {
     # a column that changes what a row means
     "label beside positive": (of_splits("jsonl", LABELLED), Read(FOUR, "grade from label")),
-    "label and score": (of_splits("jsonl", [row | {"score": 0.5 + row["label"] / 4} for row in LABELLED]),
-        Read(FOUR, "a teacher's scores from score", teacher=True)),
-    "n-tuple with scores": (of_splits("jsonl", [row | {"score": [0.9, 0.25]} for row in TRIPLES]),
-        Read(FOUR, "teacher's scores from score", teacher=True)),
-    "a margin": (of_splits("jsonl", [row | {"score": 3.5} for row in TRIPLES]), Read(FOUR)),
     # the schema is that of all rows
     "negatives begin late": (of_splits("jsonl", [{"query": "q", "positive": "p"}, *TRIPLES]),
         Read(same(5, 45, 5), grades=(-1, 0, 1))),
-    "a null in the first row": (of_splits("jsonl", [TRIPLES[0] | {"negative": None}, *TRIPLES]), Read(FOUR)),
     "an array, over lines": (of_splits("json", json.dumps(TRIPLES, indent=2)), Read(FOUR)),
     # whole numbers in other spellings, ids that are numbers
-    "labels 1e0": (of_splits("csv", "query,document,label\nq,a,1e0\nq,b,0e0\n"), Read(same(1, 2, 1))),
     "qrels of a TREC folder with 1.0": (TREC | {f"qrels.{s}.txt": f"{s}-1 0 d1 1.0\n{s}-2 0 d2 1.0\n" for s in ALL},
         Read(EIGHT, grades=(-1, 1))),
     # lists and other names
     "passages with titles": (of_splits("jsonl",
         [{"query": "q", "positive_passages": [{"docid": "1", "title": "T", "text": "a"}],
         "negative_passages": [{"docid": "2", "title": "", "text": "b"}]}]), Read(same(1, 2, 1))),
-    "DPR": (of_splits("jsonl", [{"question": "q", "answers": ["x"], "positive_ctxs": [{"title": "t", "text": "a"}],
-        "negative_ctxs": [], "hard_negative_ctxs": [{"title": "t", "text": "b"}]}]), Read(same(1, 2, 1))),
     "labeled list of mine_hard_negatives": (
         of_splits("jsonl", [{"anchor": "q", "positive": ["a", "b", "c"], "labels": [1, 0, 0]}]),
         Read(same(1, 3, 1), "grade from labels")),
-    "response and rejected_response": (
-        of_splits("jsonl", [{"query": "q", "response": "a", "rejected_response": ["b", "c"]}]), Read(same(1, 3, 1))),
-    "question, answer, label": (of_splits("jsonl",
-        [{"question": "q", "answer": t, "label": g} for t, g in (("a", 1), ("b", 0))]), Read(same(1, 2, 1))),
     # one bad row
     "an empty positive": (of_splits("jsonl", [*TRIPLES, {"query": "q", "positive": "", "negative": "n"}]),
         Read(FOUR, "1 row without a text or label left out")),
@@ -419,28 +400,18 @@ OURS: dict[str, tuple[Files, Read]] = {
     "qrels/val": ({name.replace("dev.tsv", "val.tsv"): rows for name, rows in BEIR.items()}, Read(FOUR)),
     "pieces of JSON lines": ({f"{s}-{n:05}-of-00002.jsonl": TRIPLES[2 * n : 2 * n + 2] for s in ALL for n in (0, 1)},
         Read(FOUR)),
-    "folders as the hub converts": ({f"{s}/0000.parquet": as_parquet(TRIPLES) for s in ALL}, Read(FOUR)),
     "xz": ({f"{s}.csv.xz": CSV for s in ALL}, Read(FOUR)),
     "zst": ({f"{s}.jsonl.zst": pyarrow.Codec("zstd").compress(lines(TRIPLES), asbytes=True) for s in ALL}, Read(FOUR)),
     "triples.train.small.tsv": ({f"triples.{s}.small.tsv": ROWS for s in ALL}, Read(FOUR)),
-    "two names of one split": (changed(BEIR, qrels__validation_DOT_tsv=QRELS["qrels/dev.tsv"]),
-        Read(FOUR, "not read, though named like data: qrels/validation.tsv")),
     "train.json beside a TREC folder": (TREC | {"train.json": TRIPLES}, Read(EIGHT, "train.json", grades=(-1, 1))),
-    "quadruples without a header": ({f"triples.{s}.small.tsv": ROWS.replace("\n", "\tanother one\n") for s in ALL},
-        Read(same(4, 12, 4), "others from negative to negative_2")),
     # without a dev split
     "pairs without dev": (of_splits("jsonl", TRIPLES, "train", "test"),
         Read({"train": (3, 6, 3), "dev": (1, 2, 1), "test": (4, 8, 4)}, "drawn with a fixed seed")),
-    "only a test split": (of_splits("jsonl", TRIPLES, "test"), Read(same(4, 8, 4, "test"))),
     # LETOR
     "svmlight endings": ({f"{s}.svm": LETOR_ROWS for s in ALL}, Read(FOUR, grades=(0, 2))),
-    "LETOR 3": ({f"{s}set.txt": LETOR_ROWS for s in ("training", "validation", "test")}, Read(FOUR, grades=(0, 2))),
     "a feature 0 in one row alone": (
         {f"{s}.txt": LETOR_ROWS + "1 qid:9 0:3\n1 qid:9 2:1\n" for s in ("train", "vali", "test")},
         Read(same(5, 10, 6), grades=(0, 1, 2))),
-    "negative and unjudged alone": (
-        {f"{s}.txt": LETOR_ROWS + "-1 qid:9 1:3\n-1.0 qid:9 2:1\n" for s in ("train", "vali", "test")},
-        Read(FOUR, "1 queries without judgments, dropped", grades=(0, 2))),
     # MS MARCO
     "triples of ids": ({k: v for k, v in TREC.items() if not k.startswith(("run", "qrels.train"))} | {
         "qidpidtriples.train.full.2.tsv": "train-1\td1\td5\ntrain-2\td2\td6\n"},
@@ -454,17 +425,14 @@ OURS: dict[str, tuple[Files, Read]] = {
         "top1000.dev": "".join(f"dev-{q}\td{n}\tquery one\tdocument {n}\n" for q in (1, 2) for n in (1, 2, 5))},
         Read(same(2, 6, 2, "dev"), grades=(-1, 1))),
     # what a column holds
-    "one word is not few": (of_splits("jsonl", [row | {"negative": "n"} for row in TRIPLES]), Read(FOUR)),
-    "booleans in capitals": (of_splits("csv", "query,document,label\nq,a,TRUE\nq,b,FALSE\n"), Read(same(1, 2, 1))),
     "objects with grades": (of_splits("jsonl",
         [{"query": "q", "docs": [{"text": "a", "label": 1}, {"text": "b", "label": 0}]}]), Read(same(1, 2, 1))),
     # classes
     "relevant comes first": (classes(["relevant", "not_relevant"], (0, 1)), Read(FOUR)),
     "relevant comes last": (classes(["irrelevant", "relevant"], (1, 0)), Read(FOUR)),
     "classes that are numbers": (classes(["2", "0", "1"]), Read(FOUR, grades=(0, 2))),
-    "three classes that rise": (classes(["not relevant", "related", "relevant"], (2, 0)), Read(FOUR, grades=(0, 2))),
     # ids
-    "a lost zero": (renamed("007", "7"), Read(FOUR, "leading zeros")),
+    "a lost zero": (renamed("007", "7"), Read(FOUR, "'7' is '007' elsewhere")),
     "an id that is both": (changed(BEIR, corpus_DOT_jsonl=[*CORPUS, {"_id": "5", "text": "x"}, {"_id": "05",
         "text": "y"}]), Read(FOUR)),
     "a query that lost its zeros": (changed(BEIR, queries_DOT_jsonl=[*BEIR["queries.jsonl"], {"_id": "001",
@@ -475,15 +443,10 @@ OURS: dict[str, tuple[Files, Read]] = {
         Read(FOUR, "(train.jsonl:1)")),
     # the file
     "CR alone in JSON lines": (of_splits("jsonl", "\r".join(map(json.dumps, TRIPLES)) + "\r"), Read(FOUR)),
-    "CR alone, compressed": (of_splits("csv.gz", CSV.replace("\n", "\r")), Read(FOUR)),
     "topics with an attribute": (topics("topics.{}.xml", '<topic number="{}" type="faceted">\n<query>{}</query>\n'
         "<description>What is meant.</description></topic>\n", '<?xml version="1.0"?>\n<webtrack2009>\n',
         "</webtrack2009>\n"), Read(EIGHT, grades=(UNJUDGED, 1))),
-    "topics of text alone": (topics("topics.{}.xml", '<topic number="{}">\n{}\n</topic>', "<topics>", "</topics>"),
-        Read(EIGHT, grades=(UNJUDGED, 1))),
     "topics of old": (topics("topics.{}.txt", OLD_TOPIC), Read(EIGHT, grades=(UNJUDGED, 1))),
-    "topics that are not closed": (topics("topics.{}.txt", OLD_TOPIC.replace("</top>\n", "")), Read(EIGHT,
-        grades=(UNJUDGED, 1))),
     "topics by another name": (topics("queries.{}.tsv", "<topic><number>{}</number><title>{}</title></topic>"),
         Read(EIGHT, grades=(UNJUDGED, 1))),
     "one file": ({"data.csv": CSV}, Read({"train": (3, 6, 3), "dev": (1, 2, 1)})),
@@ -499,43 +462,25 @@ def test_an_input_of_ours_is_read(name: str, tmp_path: Path) -> None:
 POSITIVE_AND_LABEL = [{"query": "q", "positive": "a", "negative": "b", "label": 1}]
 WRONG: dict[str, tuple[Files, str, str]] = {
     "two readings": (of_splits("jsonl", POSITIVE_AND_LABEL), "train.jsonl:1", "could be read as"),
-    "two queries": (of_splits("jsonl", [{"query": "q", "question": "r", "answer": "a"}]), "train.jsonl:1",
-        "query or from"),
     "lists of other lengths": (of_splits("jsonl", [{"query": "q", "docs": ["a", "b"], "labels": [1]}]), "train.jsonl:1",
         "2 documents and 1"),
-    "scores of other lengths": (of_splits("jsonl",
-        [{"query": "q", "pos": ["a"], "neg": ["b"], "pos_scores": [1], "neg_scores": [1, 2]}]), "train.jsonl:1",
-        "neg_scores"),
     "many empty documents": (changed(BEIR,
         corpus_DOT_jsonl=[row | ({"text": ""} if n % 4 == 3 else {}) for n, row in enumerate(CORPUS)]),
         "corpus.jsonl:4", "empty text"),
     "more than a few unknown queries": (
         TREC | {"qrels.dev.txt": TREC["qrels.dev.txt"] * 5 + "".join(f"n{n} 0 d1 1\n" for n in range(4))},
         "qrels.dev.txt:11", "unknown query"),
-    "equal scores that differ between queries": (
-        TREC | {f"run.{s}.txt": "".join(f"{s}-{q} Q0 d{n} {n} 0 x\n" for q in (1, 2) for n in (1, 2)) for s in ALL},
-        "run.train.txt", "equal"),
-    "a score behind a triple": ({f"triples.{s}.small.tsv": ROWS.replace("\n", "\t3.5\n") for s in ALL},
-        "triples.train.small.tsv:1", "column 4 holds numbers"),
     "ids before a triple": ({f"triples.{s}.small.tsv": "7\t" + ROWS.replace("\nq", "\n7\tq") for s in ALL},
         "triples.train.small.tsv:1", "no header"),
     "an array that is cut off": (of_splits("json", json.dumps(TRIPLES, indent=1)[:-20]), "train.json:17", "JSON"),
-    "two sets of Yahoo": ({f"set{k}.train.txt": LETOR_ROWS for k in (1, 2)}, "", "set1.train.txt and set2.train.txt"),
     "broken Zstandard": (of_splits("csv.zst", b"no"), "train.csv.zst", "Zstandard data is broken"),
-    "words": (of_splits("tsv", bare("relevant,irrelevant")), "train.tsv:1", "column 3 holds few short values"),
-    "percent": (of_splits("tsv", bare(",".join(map(str, range(70, 94))))), "train.tsv:1", "column 3 holds numbers"),
+    "words": (of_splits("tsv", bare("relevant,irrelevant")), "train.tsv:1", "column 3 holds few values"),
     "ids in place of texts": (of_splits("tsv", "".join(f"q{n}\td{n}\n" for n in range(9))), "train.tsv:1",
         "no form of pairs has the columns q0, d0"),
-    "numbers named positive": (of_splits("jsonl", [{"query": f"q {n}", "positive": n / 7} for n in range(9)]),
-        "train.jsonl:1", "'positive' holds numbers"),
-    "words named document": (of_splits("jsonl",
-        [{"query": f"q {n}", "positive": ("yes", "no")[n % 2]} for n in range(30)]), "train.jsonl:1", "holds yes, no"),
     "classes without grades": (classes(["entailment", "neutral", "contradiction"]), "train.parquet:1",
         "are not grades"),
     "judged documents that are not there": (changed(BEIR, corpus_DOT_jsonl=[row | {"_id": f"x{row['_id']}"}
         for row in CORPUS]), "qrels/train.tsv:2", "none of 5 document ids"),
-    "topics without numbers": (topics("topics.{}.xml", "<topic><query>{} {}</query></topic>"), "topics.train.xml:1",
-        "a topic without a number"),
     "a page in place of topics": (topics("topics.{}.xml", "<html><p>{} {}</p></html>"), "topics.train.xml:1",
         "XML or HTML without topics"),
     "many bad rows": (of_splits("jsonl", [*[TRIPLES[0] | {"positive": ""}] * 9, *TRIPLES]), "train.jsonl:1",
@@ -601,7 +546,7 @@ def test_their_first_stage_finds_what_is_relevant(tmp_path: Path) -> None:
     assert data.words == "script" and (split.score[split.grade == 1] > split.score[split.grade == 0]).all()
     plain = load(write(tmp_path / "spaces", of_splits("jsonl", rows)), words="spaces")
     assert not plain.splits["dev"].score.any() and plain.digest != data.digest
-    assert any("share no word with their query" in note for note in plain.notes) and plain.words == "spaces"
+    assert plain.words == "spaces"
 
 
 def test_columns_have_any_name(tmp_path: Path) -> None:
@@ -640,8 +585,3 @@ class TestTablesFromPython:
         for wrong in (3, self.frame().assign(split="holdout"), {"train": [1]}):
             with pytest.raises(DataError, match="error: data: "):
                 tune_cl.instances(wrong)
-
-    def test_columns_of_no_form_are_refused_once_for_all_splits(self) -> None:
-        with pytest.raises(DataError, match=r"name yours: data\.columns") as refused:
-            tune_cl.instances(self.frame().rename(columns=lambda name: name if name == "split" else f"{name}_"))
-        assert len(refused.value.problems) == 1

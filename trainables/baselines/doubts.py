@@ -5,22 +5,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import stdtrit
 
-from trainables.baselines.label_free import GIVEN_RUN, first_stage_name, first_stage_order
 from trainables.core.prose import counted
 from trainables.data.clusters import PREFIX, alike, grouping_of_ids
-from trainables.data.columns import RankingData, Split
-from trainables.data.combine import drawn_queries
+from trainables.data.columns import RankingData
 from trainables.data.hygiene import query_keys
-from trainables.data.labels import bm25_scores
 from trainables.data.settings import DataConfig
 from trainables.evaluation.significance import Components, detectable
 
-CHANCE = 0.5  # agreement of labels that have nothing to do with BM25
-BELOW, ABOVE = 0.025, 0.1  # about chance, for the upper end of agreement's interval: there labels are as if drawn
-FEWEST = 20  # queries, below which agreement is not judged
-MOST_QUERIES, MOST_PAIRS = 300, 20_000  # for which BM25 is computed, where the first stage is a given run
 MOSTLY = 2 / 3  # share of relevant candidates
 SAME, MOST_COMPARED = 0.5, 200_000  # share of dev queries; queries, beyond which the texts are not compared
 FEW_TEST_QUERIES, SEEDS = 50, 5
@@ -30,57 +22,12 @@ DRAW_ANEW = "data.split: [0.6, 0.2, 0.2] splits all queries again"
 
 
 def doubts(data: RankingData, config: DataConfig, level: int) -> list[str]:
-    """What speaks against the data, a line each: labels that have nothing to do with the texts, candidates that are
-    mostly relevant, queries that are in train and dev, and too few test queries, or such that repeat each other.
-    `level`: the lowest relevant grade."""
+    """What speaks against the data, a line each: candidates that are mostly relevant, queries that are in train and
+    dev, and too few test queries, or such that repeat each other. `level`: the lowest relevant grade."""
     lines = [_too_few(data), _same_queries(data), _grouped(data, config)]
     if data.task == "ranking":
-        lines += [_unrelated(data, config, level), _mostly_relevant(data, level)]
+        lines.append(_mostly_relevant(data, level))
     return [line for line in lines if line]
-
-
-def _unrelated(data: RankingData, config: DataConfig, level: int) -> str:
-    """BM25 agrees with the labels of nearly all data, or disagrees where the other candidates were chosen to look
-    relevant. Where it does neither, ids may have been mixed up."""
-    if data.features is not None:
-        return ""
-    changed = config.label_noise.share > 0  # as the user asked
-    splits = {name: split for name, split in data.splits.items() if not (changed and name == "train")}
-    values = {name: agreement(data, config, split, level) for name, split in splits.items()}
-    about_chance = {name: mean for name, (mean, upper) in values.items() if -BELOW <= upper - CHANCE < ABOVE}
-    low = [f"{mean:.0%} in {name}" for name, mean in about_chance.items()]
-    if not low:
-        return ""
-    agreed = f"BM25 ranks a relevant document above another one as rarely as chance would ({', '.join(low)})"
-    return f"{agreed}: do the ids of queries and documents match those of the qrels?"
-
-
-def agreement(data: RankingData, config: DataConfig, split: Split, level: int) -> tuple[float, float]:
-    """Mean agreement of a split's labels with BM25 over its queries (`agreements`), and the upper end of its 95 %
-    interval, for which queries are the sample; NaN for too few queries that tell."""
-    if first_stage_name(data, config, split) != GIVEN_RUN:
-        values = agreements(split, first_stage_order(split), level)
-    else:
-        most = MOST_PAIRS * len(split) // max(1, len(split.document))
-        part = drawn_queries(split, min(MOST_QUERIES, max(FEWEST, most)), "agreement, queries")
-        values = agreements(part, bm25_scores(data, part, config), level)
-    if (count := len(values)) < FEWEST:
-        return math.nan, math.nan
-    error = float(values.std(ddof=1)) / math.sqrt(count)
-    return float(values.mean()), float(values.mean() + stdtrit(count - 1, 0.975) * error)
-
-
-def agreements(split: Split, scores: np.ndarray, level: int) -> np.ndarray:
-    """Area under the ROC curve of the candidates' scores (float [C]) in each query that has both relevant and other
-    candidates, float64 [Q']. Unjudged candidates count as not relevant."""
-    relevant, owner = split.grade >= level, split.owner
-    value = np.unique(scores, return_inverse=True)[1] + owner * len(scores)
-    ends = [np.searchsorted(np.sort(value), value, side) for side in ("left", "right")]
-    rank = (sum(ends) + 1) / 2 - split.offsets[owner]  # from the lowest, of ties the mean
-    count = np.bincount(owner[relevant], minlength=len(split))
-    won = np.bincount(owner[relevant], rank[relevant], minlength=len(split)) - count * (count + 1) / 2
-    pairs = count * (split.sizes - count)
-    return won[pairs > 0] / pairs[pairs > 0]
 
 
 def _mostly_relevant(data: RankingData, level: int) -> str:

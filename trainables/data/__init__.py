@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -26,35 +24,26 @@ from trainables.data.settings import DataConfig
 
 _FORMAT = 6  # raise it when a form or the store would give other columns for the same files
 DOCSTRINGS = "docstrings"
-_FORMS = f"a folder (tune-cl list data), {DOCSTRINGS}, {IR_DATASETS}NAME or {HUB}NAME"
-
-DATA_FORMS: Registry[str] = Registry(
-    "data.source",
-    Entry(
-        DOCSTRINGS,
+ELSEWHERE = {
+    DOCSTRINGS: (
         DOCSTRINGS,
         "built in: the next part of a documentation string of the installed packages",
         "in the form of Penha & Hauff 2020",
     ),
-)
-READERS.followed_by(
-    DATA_FORMS, lambda entry: Entry(entry.name, "PATH", entry.summary, entry.source, entry.module, entry.part)
-)
-DATA_FORMS.add(
-    Entry(
-        "ir_datasets",
-        "ir_datasets:NAME",
+    "ir_datasets": (
+        f"{IR_DATASETS}NAME",
         "a dataset of the ir_datasets library; parts by ir_datasets:NAME?train=PART&dev=PART&test=PART",
         "MacAvaney et al. 2021",
-    )
-)
-DATA_FORMS.add(
-    Entry(
-        "hf",
+    ),
+    "hf": (
         f"{HUB}NAME",
         "a dataset of the Hugging Face hub with columns of pairs, through the datasets library",
         "Lhoest et al. 2021",
-    )
+    ),
+}  # data that is not a folder: by the name of its form, how it is named, what it is, its source
+DATA_FORMS: Registry[str] = Registry("data.source", *(Entry(name, *rest) for name, rest in ELSEWHERE.items()))
+READERS.followed_by(
+    DATA_FORMS, lambda entry: Entry(entry.name, "PATH", entry.summary, entry.source, entry.module, entry.part)
 )
 
 
@@ -72,16 +61,24 @@ def load_data(config: DataConfig, relevance_level: int = 1) -> RankingData:
 
 def _load(config: DataConfig) -> RankingData:
     source = config.source
-    if source == DOCSTRINGS:
-        return import_module("trainables.data.docstrings").load_docstrings(config)
-    if source.startswith(IR_DATASETS):
-        return _load_ir_datasets(source, config)
-    if source.startswith(HUB):
-        from trainables.data.forms.frames import from_hub
+    match _elsewhere(source):
+        case "docstrings":
+            return import_module("trainables.data.docstrings").load_docstrings(config)
+        case "ir_datasets":
+            return _load_ir_datasets(source, config)
+        case "hf":
+            from trainables.data.forms.frames import from_hub
 
-        return replace(_load_folder(from_hub(source), config), name=source.removeprefix(HUB))
+            return replace(_load_folder(from_hub(source), config), name=source.removeprefix(HUB))
     require_source(source)
     return _load_folder(Path(source).expanduser(), config)
+
+
+def _elsewhere(source: str) -> str | None:
+    """The name in ELSEWHERE of data that is not a folder; None for a folder."""
+    prefixes = {IR_DATASETS: "ir_datasets", HUB: "hf"}
+    named = next((name for prefix, name in prefixes.items() if source.startswith(prefix)), None)
+    return DOCSTRINGS if source == DOCSTRINGS else named
 
 
 def require_source(source: str) -> None:
@@ -90,48 +87,10 @@ def require_source(source: str) -> None:
     if _elsewhere(source) or folder.is_dir() or (folder.is_file() and ending_of(folder) in TABLES):
         return
     wrong = "is not a folder" if folder.exists() else "does not exist"
-    right = _FORMS if folder.exists() else _of_ir_datasets(source.strip("/").lower()) or _FORMS
+    right = f"a folder (tune-cl list data), {DOCSTRINGS}, {IR_DATASETS}NAME or {HUB}NAME"
     if folder.name.endswith(ARCHIVES):
         right = "unpack it, and give the folder"
     raise DataError(Problem("data.source", f"'{source}' {wrong}", right))
-
-
-def _of_ir_datasets(name: str) -> str | None:
-    """Advice for a name that may be one of ir_datasets without its prefix; of several collections it is the one with
-    the most parts."""
-    import ir_datasets
-
-    names = list(ir_datasets.registry)
-    parts = Counter(one.partition("/")[0] for one in names)
-    like = [name] if name in names else [one for one in parts if one.startswith(name)]
-    like = like or get_close_matches(name, parts, n=1, cutoff=0.75)
-    return f"did you mean {IR_DATASETS}{max(like, key=lambda one: parts[one])}?" if like else None
-
-
-def _elsewhere(source: str) -> str | None:
-    """The name in DATA_FORMS of data that is not a folder; None for a folder."""
-    if source == DOCSTRINGS:
-        return DOCSTRINGS
-    prefixes = {IR_DATASETS: "ir_datasets", HUB: "hf"}
-    return next((name for prefix, name in prefixes.items() if source.startswith(prefix)), None)
-
-
-def task_of(source: str) -> Task:
-    """Task of the data in `data.source`, by its form alone; ranking if `load_data` would refuse it."""
-    folder = Path(source).expanduser()
-    if source != DOCSTRINGS and folder.is_dir():
-        with suppress(DataError):
-            return READERS[reader_for(folder)].task
-    return "ranking"
-
-
-def may_have_turns(source: str) -> bool:
-    """Whether queries of the data in `data.source` may have several utterances, by its form alone."""
-    folder = Path(source).expanduser()
-    if _elsewhere(source) is None and folder.exists():
-        with suppress(DataError):
-            return READERS[reader_for(folder)].turns
-    return source == DOCSTRINGS
 
 
 def form_of(source: str) -> str:
@@ -139,14 +98,29 @@ def form_of(source: str) -> str:
     return _elsewhere(source) or reader_for(Path(source).expanduser())
 
 
+def task_of(source: str) -> Task:
+    """Task of the data in `data.source`, by its form alone; ranking if `load_data` would refuse it."""
+    with suppress(DataError):
+        return "ranking" if _elsewhere(source) else READERS[form_of(source)].task
+    return "ranking"
+
+
+def may_have_turns(source: str) -> bool:
+    """Whether queries of the data in `data.source` may have several utterances, by its form alone."""
+    with suppress(DataError):
+        return source == DOCSTRINGS if _elsewhere(source) else READERS[form_of(source)].turns
+    return False
+
+
 def recognised(source: str) -> tuple[str, str, list[str]]:
     """(name of the form, what it is recognised by, the files that are read) of data that `load_data` can load."""
-    if name := _elsewhere(source):
+    name = form_of(source)
+    if _elsewhere(source):
         return name, DATA_FORMS.entries[name].summary, []
     folder = Path(source).expanduser()
-    entry = READERS.entries[reader_for(folder)]
     beside = folder if folder.is_dir() else folder.parent
-    return entry.name, entry.summary, [str(path.relative_to(beside)) for path in entry.value.files_of(folder)]
+    files = [str(path.relative_to(beside)) for path in READERS[name].files_of(folder)]
+    return name, READERS.entries[name].summary, files
 
 
 def _load_folder(folder: Path, config: DataConfig) -> RankingData:
@@ -163,7 +137,10 @@ def _load_folder(folder: Path, config: DataConfig) -> RankingData:
         from trainables.data.tables import Reading
 
         reading = Reading(config)
-        return ranking_data(folder.name, form.read(folder, reading), reading, entry)
+        try:
+            return ranking_data(folder.name, form.read(folder, reading), reading, entry)
+        except DataError as error:  # a file that cannot be read, besides rows that cannot
+            raise DataError(dict.fromkeys([*reading.problems, *error.problems])) from None
 
     data = cached_data(key, digest, read)
     passed_over = not_read(folder, files) if folder.is_dir() else []
@@ -173,11 +150,11 @@ def _load_folder(folder: Path, config: DataConfig) -> RankingData:
 
 def _require_intact_links(folder: Path) -> None:
     """Raises DataError for broken links: to a form, such a file would look as if it had not been given."""
-    named = [path for path in folder.glob("*") if not path.name.startswith(".")]  # not editors' locks
+    links = [path for path in sorted(folder.glob("*")) if path.is_symlink() and not path.exists()]
     problems = [
         Problem(str(path), f"is a link to {path.readlink()}, which cannot be followed", "a link to a file, or none")
-        for path in sorted(named)
-        if path.is_symlink() and not path.exists()
+        for path in links
+        if not path.name.startswith(".")  # not editors' locks
     ]
     if problems:
         raise DataError(problems)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from itertools import compress
 from pathlib import Path
 
@@ -18,8 +17,11 @@ from trainables.data.assembly import MISSING, NEARLY_ALL, Documents, SplitRows, 
 from trainables.data.columns import ONE_DOMAIN, RankingData, Rated, Split, TextColumn
 from trainables.data.data_cache import TextWriter, rewritten
 from trainables.data.judgments import require_order
-from trainables.data.rows import alike, arrow, enumerated, place, repeats_of, rows_of
+from trainables.data.rows import PLACE, alike, arrow, file_name, is_blank, place, repeats_of, rows_of
 from trainables.data.tables import FEW, SHARE, Reading, Tables
+
+NO_TEXT = "'{%s}' has an empty text", "give a text or leave the row out"
+LOOKED_AT = 100_000  # ids that an unknown one is compared with
 
 
 def ranking_data(name: str, tables: Tables, reading: Reading, workspace: Path) -> RankingData:
@@ -31,7 +33,7 @@ def ranking_data(name: str, tables: Tables, reading: Reading, workspace: Path) -
     if tables.classes or tables.features is not None:
         return _listed(name, tables, documents, queries, reading)
     _look_up_documents(tables, queries, documents)
-    splits = {split: _judgments(split, tables, documents, queries[split], reading) for split in queries}
+    splits = {split: _split_rows(split, tables, documents, queries[split], reading) for split in queries}
     reading.finish()
     names = pd.concat([frame["qid"] for frame in queries.values()])
     if repeated := len(names) - names.nunique():
@@ -53,10 +55,9 @@ def _listed(
         qrels = tables.qrels[split]
         owner = rows_of(qrels["qid"], frame["qid"])
         order = np.argsort(owner, kind="stable")
-        row = qrels["row"] if "row" in qrels else rows_of(qrels["docno"], documents.names)
-        document = np.asarray(row)[order]
-        sizes = np.bincount(owner, minlength=len(frame))
-        splits[split] = Split.listed(start, sizes, document, qrels["label"].to_numpy()[order])
+        row = qrels["row"] if "row" in qrels else pc.index_in(arrow(qrels["docno"]), documents.names).to_numpy()
+        sizes, grade = np.bincount(owner, minlength=len(frame)), qrels["label"].to_numpy()
+        splits[split] = Split.listed(start, sizes, np.asarray(row)[order], grade[order])
         start += len(frame)
     every = pd.concat(list(queries.values()))
     return RankingData(
@@ -83,78 +84,55 @@ def _listed(
 def _documents(tables: Tables, reading: Reading, workspace: Path) -> Documents:
     ids, texts = TextWriter(workspace, "document_ids"), TextWriter(workspace, "documents")
     has_texts = tables.features is None
-    lines, empty, file, count = [], [], "the documents", 0
+    places, empty, count = list[pd.DataFrame](), list[pd.DataFrame](), 0
     parts: Iterable[pd.DataFrame] = [tables.docs] if isinstance(tables.docs, pd.DataFrame) else tables.docs
     for part in parts:
         frame = reading.ids(part, "docno")
         count += len(part)
-        if has_texts:
-            blank = is_blank(frame["text"])
-            if blank.any():
-                empty.append(frame.loc[blank, [name for name in ("docno", "file", "line") if name in frame]])
-                frame = frame[~blank]
+        if has_texts and (blank := is_blank(frame["text"])).any():
+            empty.append(frame.loc[blank, ["docno", *PLACE]])
+            frame = frame[~blank]
         ids.extend(text_column(frame["docno"]))
         texts.extend(text_column(frame["text"]) if has_texts else TextColumn.of([""] * len(frame)))
-        if "line" in frame and len(frame):
-            file = str(frame["file"].iloc[0])
-            lines.append(frame["line"].to_numpy())
+        places.append(frame[PLACE])
     if empty:
         bad = pd.concat(empty)
-        advice = "'{docno}' has an empty text", "give a text or leave the row out"
-        reading.leave_out(bad, np.zeros(len(bad), bool), "document", "without text", *advice, rows=count)
-    documents = Documents(ids.finish(), texts.finish(), file)
-    if not has_texts:
-        return documents  # files of several splits may have the same ids
-    return _each_once(documents, np.concatenate(lines) if lines else None, reading, workspace)
+        wrong = NO_TEXT[0] % "docno", NO_TEXT[1]
+        reading.leave_out(bad, np.zeros(len(bad), bool), "document", "without text", *wrong, rows=count)
+    documents = Documents(ids.finish(), texts.finish(), pd.concat(places))
+    return _each_once(documents, reading, workspace) if has_texts else documents  # of features, splits may share ids
 
 
-def _each_once(documents: Documents, lines: np.ndarray | None, reading: Reading, workspace: Path) -> Documents:
+def _each_once(documents: Documents, reading: Reading, workspace: Path) -> Documents:
     """The documents, each id once."""
-    names = documents.names
+    names, texts = documents.names, documents.texts
     if len(pc.unique(names)) == len(names):
         return documents
-    codes = names.dictionary_encode().indices.to_numpy()
-    later, first = repeats_of(codes)
-    where = lines if lines is not None else np.arange(len(codes))
-    rows = {"docno": names.take(pa.array(later)).to_pylist(), "line": where[later], "first": where[first]}
-    frame = pd.DataFrame(rows).assign(file=documents.file)
-    same = np.array([documents.texts[a] == documents.texts[b] for a, b in zip(later, first, strict=True)])
-    reading.require(frame, same, f"another text for id '{{docno}}' than in {documents.file}:{{first}}",
-                    "keep the row that is right")  # fmt: skip
-    if same.any():
-        row = frame[same].iloc[0]
-        said = f"line {row['line']} says what line {row['first']} says"
-        reading.repeated(frame, int(same.sum()), said)
-    stays = np.ones(len(names), bool)
-    stays[later] = False
+    later, first = repeats_of(names.dictionary_encode().indices.to_numpy())
+    rows = np.union1d(later, first)
+    frame = documents.places.iloc[rows].assign(docno=names.take(pa.array(rows)).to_pylist())
+    frame = frame.assign(text=[texts[int(row)] for row in rows])
+    reading.once(frame, [pd.factorize(frame["docno"])[0]], "text", "text for id '{docno}'")
+    stays = ~np.isin(np.arange(len(names)), later)
     ids = rewritten(workspace, "document_ids", compress(documents.ids, stays))
-    texts = rewritten(workspace, "documents", compress(documents.texts, stays))
-    return replace(documents, ids=ids, texts=texts)
+    return Documents(ids, rewritten(workspace, "documents", compress(texts, stays)), documents.places[stays])
 
 
 def _queries(frame: pd.DataFrame, reading: Reading) -> pd.DataFrame:
     """The queries that have a text, each id once."""
     frame = reading.ids(frame, "qid")
     if "text" not in frame:
-        return frame.reset_index(drop=True)
-    advice = "'{qid}' has an empty text", "give a text or leave the row out"
-    frame = reading.leave_out(frame, ~is_blank(frame["text"]), "query", "without text", *advice)
-    codes = pd.factorize(frame["qid"])[0]
-    return reading.once(frame, (codes,), "text", "text for id '{qid}'").reset_index(drop=True)
-
-
-def is_blank(texts: pd.Series) -> np.ndarray:
-    """Which texts are empty or white space, bool [N]."""
-    return pc.fill_null(pc.equal(pc.utf8_trim_whitespace(arrow(texts)), ""), True).to_numpy(zero_copy_only=False)
+        return frame
+    wrong = NO_TEXT[0] % "qid", NO_TEXT[1]
+    frame = reading.leave_out(frame, ~is_blank(frame["text"]), "query", "without text", *wrong)
+    return reading.once(frame, [pd.factorize(frame["qid"])[0]], "text", "text for id '{qid}'")
 
 
 def text_column(texts: pd.Series) -> TextColumn:
     """A column of texts as flat arrays, without a copy where Arrow has them in one piece."""
-    values = arrow(texts).combine_chunks()
-    if isinstance(values, pa.ChunkedArray):
-        values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], pa.large_string())
+    values = pa.concat_arrays([pa.array([], pa.large_string()), *arrow(texts).chunks])
     _, offsets, data = values.buffers()
-    if offsets is None or not len(values):
+    if not len(values):
         return TextColumn(np.empty(0, np.uint8), np.zeros(1, np.int64))
     ends = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
     whole = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
@@ -167,137 +145,104 @@ def text_column(texts: pd.Series) -> TextColumn:
 def _look_up_documents(tables: Tables, queries: dict[str, pd.DataFrame], documents: Documents) -> None:
     """Adds to each table of judgments and candidates the `row` of its documents, -1 for none, and to queries that may
     be documents their own; all at once, for looking up takes a table of all ids."""
-    places = [(frames, split, "docno") for frames in (tables.qrels, tables.runs, tables.pools, tables.scores)
-              for split in frames]  # fmt: skip
-    places += [(queries, split, "qid") for split in queries if tables.ids_given]
-    columns = [arrow(frames[split][column]) for frames, split, column in places]
+    frames = [(each, split, "docno") for each in (tables.qrels, tables.runs, tables.pools, tables.scores)
+              for split in each]  # fmt: skip
+    frames += [(queries, split, "qid") for split in queries if tables.ids_given]
+    columns = [arrow(each[split][column]) for each, split, column in frames]
     chunks = [chunk for column in columns for chunk in column.chunks]
     found = pc.index_in(pa.chunked_array(chunks, pa.large_string()), documents.names)
     rows = pc.fill_null(found, MISSING).to_numpy()
-    for (frames, split, _), end in zip(places, np.cumsum(list(map(len, columns))).tolist(), strict=True):
-        frames[split] = frames[split].assign(row=rows[end - len(frames[split]) : end])
+    for (each, split, _), end in zip(frames, np.cumsum(list(map(len, columns))).tolist(), strict=True):
+        each[split] = each[split].assign(row=rows[end - len(each[split]) : end])
 
 
-def _judgments(split: str, tables: Tables, documents: Documents, queries: pd.DataFrame, reading: Reading) -> SplitRows:
-    match = _Match(arrow(queries["qid"]).combine_chunks(), documents, reading, _file_of(queries))
-    run, others = tables.runs.get(split), {}
+def _split_rows(split: str, tables: Tables, documents: Documents, queries: pd.DataFrame, reading: Reading) -> SplitRows:
+    run = tables.runs.get(split)
     most = 1.0 if tables.partial else NEARLY_ALL if run is not None else SHARE
-    qrels = match.rated(tables.qrels[split], "label", most)
+    qrels = _rated(tables.qrels[split], "label", queries, documents, reading, most)
+    rated: dict[str, Rated] = {}
     for name, frames in (("run", tables.runs), ("pool", tables.pools), ("teacher", tables.scores)):
-        if (frame := frames.get(split)) is not None:
-            if tables.partial:
-                frame = frame[frame["row"] >= 0]
-            others[name] = match.rated(frame.assign(score=0.0) if name == "pool" else frame, "score")
+        if split in frames:
+            frame = frames[split].assign(score=0.0) if name == "pool" else frames[split]
+            frame = frame[frame["row"] >= 0] if tables.partial else frame
+            rated[name] = _rated(frame, "score", queries, documents, reading)
     if run is not None:
         require_order(run, reading)
-    rejected = rows_of(pd.Series(tables.rejected.get(split, []), dtype="str"), queries["qid"])
-    return SplitRows(queries, qrels, rejected=rejected.tolist(), **others)
+    rejected = np.flatnonzero(queries["qid"].isin(tables.rejected.get(split, [])))
+    return SplitRows(queries, qrels, rejected=rejected.tolist(), **rated)
 
 
-def _file_of(frame: pd.DataFrame) -> str:
-    return Path(str(frame["file"].iloc[0])).name if "file" in frame and len(frame) else "the queries"
+def _rated(
+    frame: pd.DataFrame,
+    value: str,
+    queries: pd.DataFrame,
+    documents: Documents,
+    reading: Reading,
+    most: float | None = None,
+) -> Rated:
+    """One row per query and document. Few may name an unknown query, and are left out, or a document outside the
+    collection: these are left out, or stay up to the share `most`."""
+    count = len(frame)
+    query = _rows(frame, "qid", rows_of(frame["qid"], queries["qid"]), arrow(queries["qid"]), queries, reading)
+    wrong, right = "unknown query '{qid}'", "add it to the split's queries or drop the row"
+    frame = reading.leave_out(frame, query >= 0, "row", "of an unknown query", wrong, right,
+                              few=FEW, share=SHARE, rows=count, each="qid")  # fmt: skip
+    query, row = query[query >= 0], frame["row"].to_numpy(np.int64)
+    document = _rows(frame, "docno", row, pa.chunked_array([documents.names]), documents.places, reading)
+    absent = document < 0
+    if absent.any() and (most is None or reading.config.strict or absent.sum() > max(FEW, most * count)):
+        wrong, right = "document '{docno}' is not in the collection", "add it there or drop the row"
+        frame = reading.leave_out(frame, ~absent, "row", "with a document outside the collection", wrong, right,
+                                  few=FEW, share=SHARE, rows=count)  # fmt: skip
+        query, document = query[~absent], document[~absent]
+    number, absent = document.copy(), document < 0
+    number[absent] = len(documents.ids) + pd.factorize(frame["docno"][absent])[0]  # these differ by their ids
+    keys = query * (number.max(initial=0) + 1) + number
+    ordered = np.sort(keys)
+    if (ordered[1:] == ordered[:-1]).any():
+        what = f"{'grade' if value == 'label' else value} for query '{{qid}}' and document '{{docno}}'"
+        frame = reading.once(frame.assign(query=query, document=document), [keys], value, what)
+        query, document = frame["query"].to_numpy(), frame["document"].to_numpy()
+    return Rated(query, document, frame[value].to_numpy(np.float64))
 
 
-@dataclass(frozen=True)
-class _Match:
-    """Turns ids into rows of a split's queries and of the documents. An id that is spelled otherwise (`alike`) is read
-    as the one that it must mean, with a note; `file`: of the queries."""
-
-    queries: pa.Array
-    documents: Documents
-    reading: Reading
-    file: str
-
-    def rated(self, frame: pd.DataFrame, value: str, kept: float | None = None) -> Rated:
-        """One row per query and document. Few may name an unknown query, and are left out, or a document outside the
-        collection: these are left out, or stay up to the share `kept`."""
-        rows, reading = len(frame), self.reading
-        query = self._rows(frame, "qid", rows_of(frame["qid"], self.queries), self.queries, "query", self.file)
-        if query is None:
-            return Rated.of([])
-        frame = reading.leave_out(
-            frame, query >= 0, "row", "of an unknown query", "unknown query '{qid}'",
-            "add it to the split's queries or drop the row", few=FEW, share=SHARE, rows=rows, each="qid")  # fmt: skip
-        query = query[query >= 0]
-        found, file = frame["row"].to_numpy(np.int64), Path(self.documents.file).name
-        document = self._rows(frame, "docno", found, self.documents.names, "document", file)
-        if document is None:
-            return Rated.of([])
-        absent = document < 0
-        if absent.any() and (kept is None or reading.config.strict or absent.sum() > max(FEW, kept * rows)):
-            frame = reading.leave_out(
-                frame, ~absent, "row", "with a document outside the collection",
-                "document '{docno}' is not in the collection", "add it there or drop the row",
-                few=FEW, share=SHARE, rows=rows)  # fmt: skip
-            query, document = query[~absent], document[~absent]
-        return self._once(frame, query, document, value)
-
-    def _once(self, frame: pd.DataFrame, query: np.ndarray, document: np.ndarray, value: str) -> Rated:
-        """The rows, each query and document once."""
-        number = document.copy()  # documents outside the collection differ by their ids
-        absent = document < 0
-        if absent.any():
-            number[absent] = len(self.documents.ids) + pd.factorize(frame["docno"][absent])[0]
-        keys = query * (number.max(initial=0) + 1) + number
-        ordered = np.sort(keys)
-        if (ordered[1:] == ordered[:-1]).any():
-            what = f"{'grade' if value == 'label' else value} for query '{{qid}}' and document '{{docno}}'"
-            first = self.reading.once(frame.reset_index(drop=True), (keys,), value, what)
-            query, document, frame = query[first.index], document[first.index], first
-        return Rated(query, document, frame[value].to_numpy(np.float64))
-
-    def _rows(
-        self, frame: pd.DataFrame, column: str, rows: np.ndarray, known: pa.Array, noun: str, file: str
-    ) -> np.ndarray | None:
-        """The row of each id among the `known` ones, -1 for none; None, and a problem, where no id is known. `rows`:
-        of those that are spelled as there."""
-        lost = np.flatnonzero(rows < 0)
-        if not len(lost):
-            return rows
-        names = arrow(frame[column].iloc[lost])
-        plain = alike(pa.chunked_array([known]))
-        counts = pc.value_counts(plain)
-        single = counts.field("values").filter(pc.equal(counts.field("counts"), 1))
-        meant = pc.if_else(pc.is_in(alike(names), single), alike(names), None)
-        rows = rows.copy()
-        rows[lost] = pc.fill_null(pc.index_in(meant, plain.combine_chunks(), skip_nulls=True), MISSING).to_numpy()
-        spelled = lost[rows[lost] >= 0]
-        if len(spelled):
-            self._spelled(frame, column, known, spelled, rows, noun)
-        if (rows < 0).all() and len(rows) > FEW:
-            self._none_known(frame, column, known, noun, file)
-            return None
+def _rows(
+    frame: pd.DataFrame, column: str, rows: np.ndarray, known: pa.ChunkedArray, places: pd.DataFrame, reading: Reading
+) -> np.ndarray:
+    """The row of each id among the `known` ones, -1 for none. An id that is spelled otherwise (`alike`) is read as the
+    one that it must mean, with a note. `rows`: of those that are spelled as there; `places`: where the known ones
+    stand. Raises DataError where no id is known."""
+    lost = np.flatnonzero(rows < 0)
+    if not len(lost):
         return rows
-
-    def _spelled(
-        self, frame: pd.DataFrame, column: str, known: pa.Array, spelled: np.ndarray, rows: np.ndarray, noun: str
-    ) -> None:
-        """A note on ids that are spelled otherwise than elsewhere; with `data.strict` a problem."""
-        name, right = frame[column].iloc[spelled[0]], known[int(rows[spelled[0]])].as_py()
-        wrong = f"'{name}' is '{right}' elsewhere, but for {difference(name, right)}"
-        if self.reading.config.strict:
-            where = place(frame.iloc[spelled[:1]])
-            self.reading.problem(where, f"{noun} {wrong}", "write the id as it stands there")
-            return
-        said = f"in {len(spelled):,} of {len(frame):,} rows a {noun}'s id was read as one that it resembles: {wrong}"
-        self.reading.notes.append(f"{_file_of(frame)}: {said}")
-
-    def _none_known(self, frame: pd.DataFrame, column: str, known: pa.Array, noun: str, file: str) -> None:
-        """One problem for ids that match none, with one that looks like another."""
-        letters = {re.sub(r"[^a-z0-9]", "", name.lower()): name for name in known.slice(0, 100_000).to_pylist()}
-        names = frame[column].unique().tolist()
-        like = next((name for name in names if re.sub(r"[^a-z0-9]", "", name.lower()) in letters), None)
-        looks = "" if like is None else f"; '{like}' looks like '{letters[re.sub(r'[^a-z0-9]', '', like.lower())]}'"
-        shown = "" if looks else f" ('{enumerated(names[:1])}')"
-        wrong = f"none of {len(names):,} {noun} ids{shown} is in {file or 'the collection'}{looks}"
-        right = "the same ids in both" if noun == "query" else "the same ids as in the collection"
-        self.reading.problem(place(frame), wrong, right)
+    noun, plain, names = (
+        {"qid": "query", "docno": "document"}[column],
+        alike(known),
+        alike(arrow(frame[column].iloc[lost])),
+    )
+    counts = pc.value_counts(plain)
+    single = counts.field("values").filter(pc.equal(counts.field("counts"), 1))
+    meant = pc.if_else(pc.is_in(names, single), names, None)
+    rows = rows.copy()
+    rows[lost] = pc.fill_null(pc.index_in(meant, plain.combine_chunks(), skip_nulls=True), MISSING).to_numpy()
+    if len(alike_rows := lost[rows[lost] >= 0]):
+        first = alike_rows[0]
+        wrong = f"'{frame[column].iloc[first]}' is '{known[int(rows[first])].as_py()}' elsewhere"
+        said = f"in {len(alike_rows):,} of {len(frame):,} rows a {noun}'s id was read as one that it resembles: {wrong}"
+        if reading.config.strict:
+            reading.problem(place(frame.iloc[[first]]), f"{noun} {wrong}", "write the id as it stands there")
+        else:
+            reading.notes.append(f"{file_name(frame)}: {said}")
+    if len(rows) > FEW and (rows < 0).all():
+        raise DataError(_none_known(frame, column, known, noun, places))
+    return rows
 
 
-def difference(one: str, other: str) -> str:
-    """In what two ids that are `alike` differ."""
-    if one.strip() == other.strip():
-        return "spaces at the ends"
-    if not (one.isascii() and other.isascii()):
-        return "Unicode normalisation (NFC and NFD)"
-    return "the .0 of a number" if ".0" in one + other else "leading zeros"
+def _none_known(frame: pd.DataFrame, column: str, known: pa.ChunkedArray, noun: str, places: pd.DataFrame) -> Problem:
+    """The problem of ids that match none, with one that looks like another."""
+    letters = {re.sub(r"[^a-z0-9]", "", name.lower()): name for name in known.slice(0, LOOKED_AT).to_pylist()}
+    names = frame[column].unique().tolist()
+    like = [(name, letters[bare]) for name in names if (bare := re.sub(r"[^a-z0-9]", "", name.lower())) in letters]
+    looks = f"; '{like[0][0]}' looks like '{like[0][1]}'" if like else f", such as '{names[0]}'"
+    where = file_name(places) if len(places) else "the data"
+    return Problem(place(frame), f"none of {len(names):,} {noun} ids is in {where}{looks}", "the same ids in both")

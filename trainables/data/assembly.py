@@ -19,33 +19,26 @@ from trainables.data.columns import ONE_DOMAIN, RankingData, Rated, Split, TextC
 from trainables.data.combine import some_queries
 from trainables.data.settings import DataConfig
 from trainables.data.tables import Reading
-from trainables.data.words import Cut, cut_of, index_words, look_up, normalised, words
+from trainables.data.words import Cut, cut_of, index_words, look_up, normalised
 
 MISSING = -1  # row of a document outside the collection
 NEARLY_ALL = 0.9  # of the queries: so many have a judged non-relevant document where candidates come from the qrels
-LOOKED_AT = 300  # relevant documents of a split, for whether they share words with their queries
 RELATED = re.compile(r"(Q\d+)_R\d+")  # SemEval's CQA: a question's number, and that of a thread found for it
 
 
 @dataclass(frozen=True)
 class Documents:
-    """The collection, on disk. `file`: what messages call it."""
+    """The collection, on disk. `places`: file and line of each document."""
 
     ids: TextColumn
     texts: TextColumn
-    file: str = ""
+    places: pd.DataFrame
 
     @property
     def names(self) -> pa.Array:
         """The ids as an array of Arrow, without a copy."""
-        return arrow_array(self.ids)
-
-
-def arrow_array(texts: TextColumn) -> pa.Array:
-    """The texts as an array of Arrow, without a copy."""
-    return pa.Array.from_buffers(
-        pa.large_string(), len(texts), [None, pa.py_buffer(texts.offsets), pa.py_buffer(texts.data)]
-    )
+        buffers = [None, pa.py_buffer(self.ids.offsets), pa.py_buffer(self.ids.data)]
+        return pa.Array.from_buffers(pa.large_string(), len(self.ids), buffers)
 
 
 @dataclass(frozen=True)
@@ -76,7 +69,7 @@ class SplitRows:
 
     def texts(self) -> Iterator[str]:
         """The utterances of each query joined by a space."""
-        return (" ".join(context) for context in self.contexts())
+        return map(" ".join, self.contexts())
 
 
 Splits = Mapping[str, SplitRows]
@@ -86,41 +79,43 @@ def assembled(name: str, documents: Documents, splits: Splits, reading: Reading)
     """RankingData without a digest of the files. Raises DataError if a split cannot be used, WorkFailed if retrieval
     fails."""
     config, notes = reading.config, reading.notes
-    sources, cut = candidate_sources(splits, config), config.words
-    if cut == "auto":
-        cut = cut_of(text for split in splits.values() for text in split.texts())
-    own_rows = {}
+    sources = candidate_sources(splits, config)
+    cut = (
+        cut_of(chain.from_iterable(rows.texts() for rows in splits.values()))
+        if config.words == "auto"
+        else config.words
+    )
+    own: dict[str, np.ndarray] = {}
     for split, rows in splits.items():
-        own_rows[split] = own_documents(documents, rows, config)
-        own_rows[split], answers = _without_answers(own_rows[split], rows.qrels)
+        own[split], answers = _without_answers(own_documents(documents, rows, config), rows.qrels)
         notes += _note(split, answers, "query", "whose own document is judged relevant, and so stays a candidate")
-    has_own = any((rows != MISSING).any() for rows in own_rows.values())
+    has_own = any((rows != MISSING).any() for rows in own.values())
     splits = _with_runs(documents, splits, sources, config, int(has_own), cut)
-    notes += [*_source_notes(sources, config), *_strangers_note(documents, splits, cut)]
-    whole, kept, dropped, start = {}, {}, 0, 0
+    notes += _source_notes(sources, config)
+    whole, used, query_ids, own_rows, start = {}, list[Sequence[str]](), list[str](), list[np.ndarray](), 0
     for split, rows in splits.items():
-        if "row" not in rows.queries:
-            notes += _ungraded_note(split, rows.qrels)  # qrels may hold relevant ones alone
-        rows, count = _without_own(rows, own_rows[split])
-        dropped += count
+        if "row" not in rows.queries:  # of other forms qrels may hold relevant ones alone
+            notes += _ungraded_note(split, rows.qrels)
+        rows, count = _without_own(rows, own[split])
         notes += _note(split, count, "query", "with an own document, which is not a candidate (data.identical_ids)")
-        every = _ranked(split, rows, own_rows[split], sources[split], config, documents.ids)
-        kept[split], left_out = _usable(split, every)
-        numbers = np.arange(start, start + len(kept[split]), dtype=np.int32)
-        whole[split] = replace(some_queries(every, kept[split]), query=numbers)
-        start += len(numbers)
+        every = _ranked(split, rows, own[split], sources[split], config, documents.ids)
+        kept, left_out = _usable(split, every)
+        numbers = np.arange(start, start + len(kept), dtype=np.int32)
+        whole[split] = replace(some_queries(every, kept), query=numbers)
+        start += len(kept)
         notes += [*left_out, *_teacher_notes(split, whole[split])]
-    contexts = [list(rows.contexts()) for rows in splits.values()]
-    used = [context[row] for context, rows in zip(contexts, kept.values(), strict=True) for row in rows.tolist()]
-    query_ids = [name for split, rows in kept.items() for name in splits[split].queries["qid"].iloc[rows].tolist()]
+        contexts = list(rows.contexts())
+        used += [contexts[row] for row in kept]
+        query_ids += rows.queries["qid"].iloc[kept].tolist()
+        own_rows.append(own[split][kept])
     return RankingData(
         name=name,
-        digest=" ".join(_beside_files(config, cut, dropped)),
+        digest="",
         document_ids=documents.ids,
         documents=documents.texts,
         query_ids=TextColumn.of(query_ids),
         utterances=TextColumn.of(utterance for context in used for utterance in context),
-        utterance_offsets=np.cumsum(np.fromiter(chain([0], map(len, used)), np.int64, start + 1)),
+        utterance_offsets=np.cumsum([0, *map(len, used)], dtype=np.int64),
         domain=np.zeros(start, np.int16),
         domains=ONE_DOMAIN,
         splits=whole,
@@ -128,24 +123,16 @@ def assembled(name: str, documents: Documents, splits: Splits, reading: Reading)
         retrieved=set(sources.values()) == {"bm25"},
         words=cut,
         group=_original_questions(query_ids),
-        own=np.concatenate([own_rows[split][kept[split]] for split in kept]).astype(np.int32) if has_own else None,
+        own=np.concatenate(own_rows).astype(np.int32) if has_own else None,
     )
-
-
-def _beside_files(config: DataConfig, cut: Cut, dropped: int) -> list[str]:
-    """What decides the content beside the files and the keys, for the digest."""
-    by_script = config.words == "auto" and cut == "script"
-    return [what for what, holds in (("identical ids", dropped), ("by script", by_script)) if holds]
 
 
 def _original_questions(query_ids: Sequence[str]) -> np.ndarray | None:
     """Which queries are threads that were found for the same question (SemEval's community question answering, whose
     ids say so), int32 [queries]; None for other data."""
     found = [RELATED.fullmatch(name) for name in query_ids]
-    if not any(found):
-        return None
     names = [one[1] if one else name for one, name in zip(found, query_ids, strict=True)]
-    return np.unique(names, return_inverse=True)[1].astype(np.int32)
+    return np.unique(names, return_inverse=True)[1].astype(np.int32) if any(found) else None
 
 
 # -- where candidates come from ----------------------------------------------------------------------------------------
@@ -156,19 +143,16 @@ def candidate_sources(splits: Splits, config: DataConfig) -> dict[str, str]:
     share one source, which their judgments decide together."""
     if config.candidates != "auto":
         return dict.fromkeys(splits, config.candidates)
-    bare = _by_judgments([split for split in splits.values() if split.run is None and split.pool is None])
+    judged = rejected = 0
+    for split in splits.values():
+        if split.run is None and split.pool is None:
+            judged += len(np.unique(split.qrels.query))
+            rejected += len(np.unique([*split.qrels.query[split.qrels.value <= 0], *split.rejected]))
+    bare = "qrels" if judged and rejected >= NEARLY_ALL * judged else "bm25"
     return {
         name: "run" if split.run is not None else bare if split.pool is None else "qrels"
         for name, split in splits.items()
     }
-
-
-def _by_judgments(splits: Sequence[SplitRows]) -> str:
-    judged = rejected = 0
-    for split in splits:
-        judged += len(np.unique(split.qrels.query))
-        rejected += len(np.unique([*split.qrels.query[split.qrels.value <= 0], *split.rejected]))
-    return "qrels" if judged and rejected >= NEARLY_ALL * judged else "bm25"
 
 
 def own_documents(documents: Documents, split: SplitRows, config: DataConfig) -> np.ndarray:
@@ -187,9 +171,8 @@ def own_documents(documents: Documents, split: SplitRows, config: DataConfig) ->
 
 def _without_answers(own: np.ndarray, qrels: Rated) -> tuple[np.ndarray, int]:
     """The queries' own documents without those that are judged relevant: these are answers, as in FAQs. How many."""
-    relevant = qrels.where(qrels.value > 0)
+    relevant = qrels.where((qrels.value > 0) & (own[qrels.query] != MISSING))
     answers = np.unique(relevant.query[relevant.document == own[relevant.query]])
-    answers = answers[own[answers] != MISSING]
     own = own.copy()
     own[answers] = MISSING
     return own, len(answers)
@@ -211,10 +194,8 @@ def _with_runs(
     runs = {}
     if judged := {name: split for name, split in splits.items() if sources[name] == "qrels"}:
         runs |= _scored_qrels(documents, judged, config, cut)
-    if bare := {name: split for name, split in splits.items() if sources[name] == "bm25"}:
-        asked = {name: list(split.texts()) for name, split in bare.items()}
-        bm25 = config.bm25
-        found = retrieve(documents.texts, asked, bm25.k1, bm25.b, config.depth() + beside, cut)
+    if bare := {name: list(split.texts()) for name, split in splits.items() if sources[name] == "bm25"}:
+        found = retrieve(documents.texts, bare, config.bm25.k1, config.bm25.b, config.depth() + beside, cut)
         runs |= {name: Rated(*columns) for name, columns in found.items()}
     return {name: replace(split, run=runs.get(name, split.run)) for name, split in splits.items()}
 
@@ -282,11 +263,13 @@ def _usable(name: str, split: Split) -> tuple[np.ndarray, list[str]]:
     bare = "without candidates dropped"
     if name != "train":
         bare = "without candidates, counted 0 in every mean (trec_eval leaves out a query that is not in the run)"
-    total = f"(of {len(split.judged_document if split.judged_document is not None else split.judged_grade):,})"
-    missing = f"outside the collection, counted among the judged ones but no candidates {total}"
+    absent = int(np.count_nonzero(split.judgments.document == MISSING))
+    missing = (
+        f"outside the collection, counted among the judged ones but no candidates (of {len(split.judged_grade):,})"
+    )
     notes = [
         *_note(name, int((~judged).sum()), "query", "without judgments dropped"),
-        *_note(name, int(np.count_nonzero(split.judged_document == MISSING)), "judged document", missing),
+        *_note(name, absent, "judged document", missing),
         *_note(name, int((judged & ~served).sum()), "query", bare),
     ]
     return np.flatnonzero(usable), notes
@@ -306,22 +289,6 @@ def _ungraded_note(name: str, qrels: Rated) -> list[str]:
         return []
     wrong = f"every judged document is relevant (grades {', '.join(map(str, grades[:5]))}, none 0)"
     return [f"{name}: {wrong}: if the lowest mean not relevant, set evaluation.relevance_level"]
-
-
-def _strangers_note(documents: Documents, splits: Splits, cut: Cut) -> list[str]:
-    """A note where most relevant documents share no word with their query, of LOOKED_AT looked at in each split."""
-    without = seen = 0
-    for split in splits.values():
-        relevant = split.qrels.where((split.qrels.value > 0) & (split.qrels.document != MISSING))
-        texts = list(split.texts())
-        for row in np.unique(np.linspace(0, len(relevant) - 1, LOOKED_AT).astype(int)) if len(relevant) else ():
-            asked = set(words(texts[int(relevant.query[row])], cut))
-            without += asked.isdisjoint(words(documents.texts[int(relevant.document[row])], cut))
-            seen += 1
-    if 2 * without <= seen:
-        return []
-    wrong = f"{without:,} of {seen:,} relevant documents share no word with their query"
-    return [f"{wrong}: BM25, what reads its scores, and rankers that match words can say little"]
 
 
 def _teacher_notes(name: str, split: Split) -> list[str]:

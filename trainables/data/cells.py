@@ -1,4 +1,4 @@
-"""What a cell of a table with named columns holds: a text, an id, a grade, a score. Every such form asks here."""
+"""What a cell of a table with named columns holds: a text, an id, a grade, a score."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ GRADES = ("is_selected", "label", "grade", "relevance")  # of an object in a lis
 ESCI = {"E": 3, "S": 2, "C": 1, "I": 0}  # exact, substitute, complement, irrelevant: Amazon's shopping queries
 YES = {"true", "yes", "relevant", "positive", "duplicate", "match"}
 NO = {"false", "no", "irrelevant", "negative", "notrelevant", "nonrelevant", "notduplicate", "nomatch"}
+NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"  # as trec_eval reads one, so 1_0 is none
 _WHITE = re.compile(r"[ \t\r\n]+")
-_WHOLE = re.compile(r"[+-]?[0-9]{1,9}")
-_NUMBER = re.compile(r"[-+.eE0-9]+")
 
 
 class Wrong(Exception):
@@ -31,40 +30,30 @@ class Unusable(Wrong):
 
 def is_missing(value: Any) -> bool:
     """Whether a cell is empty, as None, NaN or an empty text."""
-    return value is None or (isinstance(value, float) and math.isnan(value)) or value == ""
+    return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
 
 
 def is_text(value: object) -> TypeGuard[str]:
     """Whether a value is a text that UTF-8 can hold (half a surrogate pair cannot be written)."""
-    if not isinstance(value, str):
-        return False
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return isinstance(value, str) and value.encode(errors="replace").decode() == value
 
 
 def one_line(text: str) -> str:
     """The text with each run of spaces, tabs and line ends as one space, and none at either end."""
-    if "\n" in text or "  " in text or "\t" in text or "\r" in text:
-        text = _WHITE.sub(" ", text)
-    return text.strip(" ")
+    return _WHITE.sub(" ", text).strip(" ")
 
 
 def text_of(name: str, value: Any) -> str:
     """The text of a cell, in one line, perhaps empty; of an object its text, behind its title; of a number its digits.
     Raises Unusable for none, and for half a surrogate pair, which UTF-8 cannot hold; Wrong for anything else."""
     if isinstance(value, Mapping):
-        if not any(key in value for key in TEXTS):
+        key = next((key for key in TEXTS if key in value), None)
+        if key is None:
             raise Wrong(f"'{name}' holds an object without a text", f"give it the key {TEXTS[0]}")
-        text = next(value[key] for key in TEXTS if key in value)
-        title = value.get(TITLE)
+        text, title = value[key], value.get(TITLE)
         value = f"{title} {text}" if isinstance(title, str) and title and isinstance(text, str) else text
     if value == "":
         return ""
-    if isinstance(value, bytes):
-        raise Wrong(f"'{name}' is not UTF-8", "save the texts as UTF-8")
     if is_missing(value):
         raise Unusable(f"no '{name}'", "give the column a text in every row")
     value = digits(value)
@@ -102,15 +91,9 @@ def objects_in(value: Any) -> Any:
     return value
 
 
-# -- numbers, as trec_eval reads them: 1_0 is none ---------------------------------------------------------------------
-
-
 def number_of(text: str) -> float:
     """The number that a text writes, NaN for none."""
-    try:
-        return float(text) if _NUMBER.fullmatch(text) else math.nan
-    except ValueError:
-        return math.nan
+    return float(text) if re.fullmatch(NUMBER, text) else math.nan
 
 
 def is_number(text: str) -> bool:
@@ -120,15 +103,13 @@ def is_number(text: str) -> bool:
 
 def whole_number(text: str) -> int | None:
     """The number that a text writes, as 1, 1.0 or 1e0; None if it is not a whole number."""
-    if _WHOLE.fullmatch(text):
-        return int(text)
     value = number_of(text)
     return int(value) if abs(value) < 1e9 and value.is_integer() else None
 
 
 def score_in(name: str, value: Any) -> float:
     """The score in a cell. Raises Wrong unless it is a number that is finite as a float32."""
-    score = math.nan if value is None or isinstance(value, bool) else number_of(str(value))
+    score = math.nan if isinstance(value, bool) else number_of(str(value))
     if not abs(score) < FLOAT32_END:
         raise Wrong(f"{name} '{str(value)[:40]}'", "write a finite number in the range of float32")
     return score
@@ -141,28 +122,23 @@ def grade_in(name: str, value: Any, classes: Sequence[str] = ()) -> int:
     if is_missing(value):
         raise Unusable(f"no '{name}'", "give the row a label or leave it out")
     if classes:
-        return _grade_of_class(name, value, classes)
-    said = _plain(str(value))
-    if isinstance(value, bool) or said in ("true", "false"):
-        return int(said == "true")
-    grade = ESCI.get(value) if isinstance(value, str) else None
-    grade = whole_number(str(value).strip()) if grade is None else grade
+        return _grade_of_class(name, int(value), classes)
+    text = str(value).strip()
+    if text.lower() in ("true", "false"):
+        return int(text.lower() == "true")
+    grade = ESCI.get(text, whole_number(text))
     if grade is None or not 0 <= grade <= MAX_GRADE:
         right = f"write a whole number from 0 (not relevant) to {MAX_GRADE}; fractions are a teacher's scores"
-        raise Wrong(f"{name} '{str(value)[:40]}'", right)
+        raise Wrong(f"{name} '{text[:40]}'", right)
     return grade
 
 
-def _plain(word: str) -> str:
-    return "".join(filter(str.isalnum, word.lower()))
-
-
-def _grade_of_class(name: str, value: Any, classes: Sequence[str]) -> int:
+def _grade_of_class(name: str, index: int, classes: Sequence[str]) -> int:
     """Class names that are numbers are the grades; of two, one says that a document is relevant; of more that begin
     with a not relevant one, the numbers rise with relevance."""
-    index, names = int(value), [_plain(each) for each in classes]
     if all(whole_number(each) is not None for each in classes):
         return grade_in(name, classes[index])
+    names = ["".join(filter(str.isalnum, each.lower())) for each in classes]
     if len(names) == 2 and {names[0] in NO, names[1] in NO} == {True, False}:
         return int(names[index] not in NO)
     if len(names) == 2 and (names[0] in YES) != (names[1] in YES):

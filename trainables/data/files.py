@@ -9,9 +9,7 @@ import json
 import lzma
 import re
 import zlib
-from codecs import getincrementaldecoder
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -24,6 +22,8 @@ ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz")
 MAGIC = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ\x00": ".xz", b"\x28\xb5\x2f\xfd": ".zst"}
 BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError)  # what reading a file may raise
 BEGINNING = 1 << 16  # bytes by which a file is recognised
+BLOCK = 1 << 24  # bytes that are parsed at once
+MAX_LINE = 16 << 20  # bytes; longer than any document of the public collections
 BOM = b"\xef\xbb\xbf"
 SPLIT_NAMES = {
     "train": ("train", "training", "trainingset"),
@@ -31,7 +31,6 @@ SPLIT_NAMES = {
     "test": ("test", "testset"),
 }  # by which a file names its split; the first that is there counts
 TABLES = ("jsonl", "json", "csv", "tsv", "parquet")  # endings of files with rows of named columns
-GIVEN = "tune_cl: given row"  # in Parquet of a table from Python: the column of its rows' numbers; the table's name
 DATA = {*TABLES, "arrow", "trec", "run", "qrels", "txt", "svm", "libsvm", "letor"}
 OF_IDS = {"queries", "qrels", "run", "corpus", "collection", "scores", "qidpidtriples"}  # in names of other files
 SHARD = re.compile(r"(?:[-_.]\d+)(?:-of-\d+)?(?:-[0-9a-f]{8,})?$")
@@ -44,86 +43,6 @@ def plain_name(path: Path) -> str:
     """The file's name in lower case, without the ending of a compression."""
     name = path.name.lower()
     return name.removesuffix(path.suffix.lower()) if path.suffix.lower() in COMPRESSED else name
-
-
-def files_in(folder: Path) -> list[Path]:
-    """The visible files of a folder, by name; of a file the file itself, and of nothing none."""
-    if folder.is_file():
-        return [folder]
-    return sorted(
-        path for path in folder.glob("*") if not (path.is_dir() or path.name.startswith(".")) and path.exists()
-    )
-
-
-def found(folder: Path, *names: str) -> Path | None:
-    """The first of the files that is there, plain or compressed, in small or capital letters."""
-    there: dict[str, Path] = {}
-    for path in reversed(files_in(folder)):
-        there[path.name.lower()] = path
-    wanted = (f"{name.lower()}{ending}" for name in names for ending in ("", *COMPRESSED))
-    return next((there[name] for name in wanted if name in there), None)
-
-
-def split_files(folder: Path, *patterns: str) -> dict[str, Path]:
-    """The file of each split that has one. `patterns` of its name, with {} for the split, the first that fits counts:
-    qrels.{}.txt."""
-    names = {
-        split: [pattern.format(name) for name in of_split for pattern in patterns]
-        for split, of_split in SPLIT_NAMES.items()
-    }
-    return named_files(folder, names)
-
-
-def named_files(folder: Path, names: Mapping[str, Sequence[str]]) -> dict[str, Path]:
-    """The file of each split that has one; of the split's `names` the first that is there counts."""
-    paths = {split: found(folder, *each) for split, each in names.items()}
-    return {split: path for split, path in paths.items() if path is not None}
-
-
-def shards_of_splits(folder: Path, endings: Sequence[str], loosely: bool = True) -> dict[str, list[Path]]:
-    """The files with the rows of each split: train.ENDING; else train-00000-of-00002.ENDING in the folder, in data/ or
-    in train/; else, `loosely`, names that hold the split's, as triples.train.small.ENDING, or the only such file as
-    training data. `folder` may be a file itself."""
-    listed = [*files_in(folder), *(files_in(folder / "data") if folder.is_dir() else [])]
-    stems = {path: stem_of(path) for path in listed if ending_of(path) in endings}
-    whole = {
-        split: [path for name in names for path, stem in stems.items() if stem == name and path.parent == folder][:2]
-        for split, names in SPLIT_NAMES.items()
-    }
-    for split, paths in whole.items():
-        if len(paths) == 2 and stems[paths[0]] != stems[paths[1]]:
-            whole[split] = paths[:1]  # of dev and validation the first counts; of two endings none does
-    if any(whole.values()):
-        return {split: paths for split, paths in whole.items() if paths}
-    shards: dict[str, list[Path]] = {split: [] for split in SPLITS}
-    for split, names in SPLIT_NAMES.items():
-        shards[split] = [path for path, stem in stems.items() if SHARD.sub("", stem) in names]
-        for name in names if folder.is_dir() else ():
-            shards[split] += [path for path in files_in(folder / name) if ending_of(path) in endings]
-    if any(shards.values()) or not loosely:
-        return {split: paths for split, paths in shards.items() if paths}
-    named: dict[str, list[Path]] = {split: [] for split in SPLITS}
-    for path, stem in stems.items():
-        splits = {split for word in words_of(stem) if (split := split_of(word))}
-        if len(splits) == 1 and not OF_IDS & set(words_of(stem)):
-            named[splits.pop()].append(path)
-    if not any(named.values()) and len(stems) == 1 and not OF_IDS & set(words_of(next(iter(stems.values())))):
-        named["train"] = list(stems)
-    return {split: paths for split, paths in named.items() if paths}
-
-
-def require_one_file(folder: Path, files: dict[str, list[Path]]) -> None:
-    """Raises DataError for several files of a split that are not shards of one."""
-    problems = []
-    for split, paths in files.items():
-        whole = [
-            path for path in paths if path.parent.name not in SPLIT_NAMES[split] and not SHARD.search(stem_of(path))
-        ]
-        if len(paths) > 1 and whole:
-            names = " and ".join(path.name for path in paths)
-            problems.append(Problem(str(folder), f"{names} are all the {split} split", "keep one file a split"))
-    if problems:
-        raise DataError(problems)
 
 
 def stem_of(path: Path) -> str:
@@ -143,65 +62,90 @@ def split_of(word: str) -> str | None:
     return next((split for split, names in SPLIT_NAMES.items() if word in names), None)
 
 
+def files_in(folder: Path) -> list[Path]:
+    """The visible files of a folder, by name; of a file the file itself, and of nothing none."""
+    if folder.is_file():
+        return [folder]
+    paths = (path for path in folder.glob("*") if not path.name.startswith("."))
+    return sorted(path for path in paths if path.exists() and not path.is_dir())
+
+
+def found(folder: Path, *names: str) -> Path | None:
+    """The first of the files that is there, plain or compressed, in small or capital letters."""
+    files = {path.name.lower(): path for path in reversed(files_in(folder))}
+    wanted = (f"{name.lower()}{ending}" for name in names for ending in ("", *COMPRESSED))
+    return next((files[name] for name in wanted if name in files), None)
+
+
+def split_files(folder: Path, *patterns: str) -> dict[str, Path]:
+    """The file of each split that has one. `patterns` of its name, with {} for the split, the first that fits counts:
+    qrels.{}.txt."""
+    return named_files(folder, {split: [pattern.format(name) for name in names for pattern in patterns]
+                                for split, names in SPLIT_NAMES.items()})  # fmt: skip
+
+
+def named_files(folder: Path, names: Mapping[str, Sequence[str]]) -> dict[str, Path]:
+    """The file of each split that has one; of the split's `names` the first that is there counts."""
+    paths = {split: found(folder, *each) for split, each in names.items()}
+    return {split: path for split, path in paths.items() if path is not None}
+
+
+def shards_of_splits(folder: Path, endings: Sequence[str], loosely: bool = True) -> dict[str, list[Path]]:
+    """The files with the rows of each split: train.ENDING; else train-00000-of-00002.ENDING in the folder, in data/ or
+    in train/; else, `loosely`, names that hold the split's, as triples.train.small.ENDING, or the only such file as
+    training data. `folder` may be a file itself."""
+    inner = [folder / name for names in SPLIT_NAMES.values() for name in names if folder.is_dir()]
+    outer = [path for place in (folder, folder / "data") for path in files_in(place) if ending_of(path) in endings]
+    shards = [*outer, *(path for place in inner for path in files_in(place) if ending_of(path) in endings)]
+    whole = _by_split([path for path in outer if path.parent == folder], lambda path: split_of(stem_of(path)))
+    for split, paths in whole.items():
+        paths.sort(key=lambda path, names=SPLIT_NAMES[split]: names.index(stem_of(path)))
+        whole[split] = [path for path in paths if stem_of(path) == stem_of(paths[0])]
+    if whole:
+        return whole
+    parts = _by_split(
+        shards, lambda path: split_of(path.parent.name if path not in outer else SHARD.sub("", stem_of(path)))
+    )
+    if parts or not loosely:
+        return parts
+    texts = [path for path in outer if not OF_IDS & set(words_of(stem_of(path)))]
+    named = _by_split(texts, _split_in_name)
+    return named or ({"train": texts} if len(outer) == len(texts) == 1 else {})
+
+
+def _split_in_name(path: Path) -> str | None:
+    splits = {split for word in words_of(stem_of(path)) if (split := split_of(word))}
+    return splits.pop() if len(splits) == 1 else None
+
+
+def _by_split(paths: Sequence[Path], split_of_path: Callable[[Path], str | None]) -> dict[str, list[Path]]:
+    splits = {split: [path for path in paths if split_of_path(path) == split] for split in SPLITS}
+    return {split: each for split, each in splits.items() if each}
+
+
+def require_one_file(folder: Path, files: dict[str, list[Path]]) -> None:
+    """Raises DataError for several files of a split that are not shards of one."""
+    problems = []
+    for split, paths in files.items():
+        is_whole = [path.parent.name not in SPLIT_NAMES[split] and not SHARD.search(stem_of(path)) for path in paths]
+        if len(paths) > 1 and any(is_whole):
+            names = " and ".join(path.name for path in paths)
+            problems.append(Problem(str(folder), f"{names} are all the {split} split", "keep one file a split"))
+    if problems:
+        raise DataError(problems)
+
+
 def not_read(folder: Path, read: Iterable[Path]) -> list[str]:
     """Files of a folder that look like data and are not among those that are read."""
     done = {path.resolve() for path in read}
     places = [folder, *(folder / name for name in ("data", "qrels", "runs"))]
-    others = [path for place in places if place.is_dir() for path in files_in(place) if path.resolve() not in done]
+    others = [path for place in places for path in files_in(place) if path.resolve() not in done]
     named = {path: words_of(stem_of(path)) for path in others if ending_of(path) in DATA}
-    return [
-        str(path.relative_to(folder))
-        for path, words in named.items()
-        if any(split_of(word) or word in OF_IDS for word in words)
-    ]
+    like_data = [path for path, words in named.items() if any(split_of(word) or word in OF_IDS for word in words)]
+    return [str(path.relative_to(folder)) for path in like_data]
 
 
 # -- bytes -----------------------------------------------------------------------------------------------------------
-
-
-class _Lines(io.RawIOBase):
-    """A stream whose lines end in LF alone: CR LF becomes LF, and a CR within a line white space, or LF where `cr`: all
-    lines end in CR, as of old Macs and of Excel's "CSV (Macintosh)". Without a byte order mark. `squeeze`: each run of
-    spaces and tabs becomes one space, and none is at the ends of a line; `check`: UnicodeDecodeError is raised for what
-    is not UTF-8."""
-
-    def __init__(self, stream: BinaryIO, cr: bool, squeeze: bool, check: bool):
-        self._stream, self._cr, self._squeeze = stream, cr, squeeze
-        self._rest, self._first = b"", True
-        self._decoder = getincrementaldecoder("utf-8")() if check else None
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any, /) -> int:
-        while not self._rest:
-            block = self._stream.read(len(buffer))
-            if self._decoder:
-                self._decoder.decode(block, final=not block)
-            if not block:
-                return 0
-            if not self._cr and (block.endswith(b"\r") or self._squeeze):
-                rest = self._stream.readline()  # a line end, or the white space around it, is not cut in two
-                block += rest
-                if self._decoder:
-                    self._decoder.decode(rest)
-            self._rest = self._plain(block)
-        part, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
-        buffer[: len(part)] = part
-        return len(part)
-
-    def _plain(self, block: bytes) -> bytes:
-        if self._first:
-            block, self._first = block.removeprefix(BOM), False
-        if b"\r" in block:
-            block = block.replace(b"\r", b"\n") if self._cr else block.replace(b"\r\n", b"\n").replace(b"\r", b" ")
-        if self._squeeze:
-            block = re.sub(rb" ?\n ?", b"\n", re.sub(rb"[ \t\v\f]+", b" ", block))
-        return block
-
-    def close(self) -> None:
-        self._stream.close()
-        super().close()
 
 
 def open_bytes(path: Path, pipes: bool = False) -> BinaryIO:
@@ -217,36 +161,60 @@ def open_bytes(path: Path, pipes: bool = False) -> BinaryIO:
     kind = path.suffix.lower()
     if kind not in COMPRESSED:
         kind = next((ending for magic, ending in MAGIC.items() if start.startswith(magic)), "")
-    match kind:
-        case ".gz":
-            return cast(BinaryIO, gzip.open(path))
-        case ".bz2":
-            return cast(BinaryIO, bz2.open(path))
-        case ".xz":
-            return cast(BinaryIO, lzma.open(path))
-        case ".zst":
-            import pyarrow  # here: it takes a tenth of a second
+    if kind == ".zst":
+        import pyarrow  # here: it takes a tenth of a second
 
-            path.open("rb").close()  # pyarrow's errors do not tell a missing file
-            return cast(BinaryIO, io.BufferedReader(pyarrow.input_stream(str(path), compression="zstd")))
-    return opened(path, pipes)
+        path.open("rb").close()  # pyarrow's errors do not tell a missing file
+        return cast(BinaryIO, io.BufferedReader(pyarrow.input_stream(str(path), compression="zstd")))
+    openers = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+    return cast(BinaryIO, openers[kind](path)) if kind else opened(path, pipes)
 
 
-def open_lines(path: Path, pipes: bool = False, squeeze: bool = False, check: bool = False) -> BinaryIO:
-    """The lines of a text file, each ending in LF, without a byte order mark (`_Lines`)."""
-    start = b""
-    if path.is_file():
-        with suppress(*BROKEN), open_bytes(path) as file:  # whoever reads on finds the place of the damage
-            start = file.read(BEGINNING)
-    cr = b"\r" in start and b"\n" not in start
-    return cast(BinaryIO, io.BufferedReader(_Lines(open_bytes(path, pipes), cr, squeeze, check), BEGINNING))
+def open_lines(path: Path, pipes: bool = False) -> BinaryIO:
+    """The bytes of a text file without a byte order mark. Where all lines end in CR, as in Excel's "CSV (Macintosh)",
+    they end in LF."""
+    file = io.BufferedReader(cast(io.RawIOBase, open_bytes(path, pipes)), BEGINNING)
+    start = file.peek()
+    if start.startswith(BOM):
+        file.read(len(BOM))
+    if b"\r" in start and b"\n" not in start:
+        with file:
+            return io.BytesIO(file.read().replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
+    return file
+
+
+def blocks(path: Path, pipes: bool = False) -> Iterator[tuple[int, bytes]]:
+    """(number of its first line, bytes) of a text file in parts of whole lines, which end in LF; a CR within a line is
+    a space. Raises DataError for a file that cannot be read, is not UTF-8 or has a line of more than MAX_LINE."""
+    number = 1
+    try:
+        with open_lines(path, pipes) as file:
+            while block := file.read(BLOCK):
+                block += (rest := file.readline(MAX_LINE + 1))
+                if len(rest) > MAX_LINE:
+                    wrong = f"a line of more than {MAX_LINE:,} bytes"
+                    line = number + block.count(b"\n", 0, -1)
+                    raise DataError(Problem(f"{path}:{line}", wrong, "end each row with a line end"))
+                if b"\r" in block:
+                    block = block.replace(b"\r\n", b"\n").replace(b"\r", b" ")
+                utf8(path, block, number)
+                yield number, block
+                number += block.count(b"\n")
+    except BROKEN as error:
+        raise DataError(unreadable(path, error)) from None
+
+
+def lines(path: Path) -> Iterator[tuple[int, str]]:
+    """(number, text) of each line, with its end. Raises DataError as `blocks` does."""
+    for first, block in blocks(path):
+        yield from enumerate(io.StringIO(block.decode(), newline="\n"), first)
 
 
 def beginning(path: Path) -> bytes:
     """The first bytes of a text file; nothing if it cannot be read, about which whoever reads it complains."""
     try:
         with open_lines(path) as file:
-            return file.read(BEGINNING)
+            return file.read(BEGINNING).replace(b"\r\n", b"\n").replace(b"\r", b" ")
     except (*BROKEN, DataError):
         return b""
 
@@ -254,10 +222,10 @@ def beginning(path: Path) -> bytes:
 def first_lines(path: Path, count: int = 50) -> list[str]:
     """The first lines that are not blank, at most `count`, without the last one if the beginning cuts it."""
     start = beginning(path)
-    lines = start.split(b"\n")
-    if len(start) == BEGINNING and len(lines) > 1:
-        lines.pop()
-    return [line.decode(errors="replace") for line in lines if line.strip()][:count]
+    parts = start.split(b"\n")
+    if len(start) >= BEGINNING - start.count(b"\n") and len(parts) > 1:
+        parts.pop()
+    return [line.decode(errors="replace") for line in parts if line.strip()][:count]
 
 
 def unreadable(path: Path, error: Exception) -> Problem:
@@ -277,15 +245,15 @@ def unreadable(path: Path, error: Exception) -> Problem:
 def whole_text(path: Path, pipes: bool = False) -> str:
     """The text of a file of at most MOST_TEXT bytes. Raises DataError if it cannot be read, is empty or not UTF-8."""
     try:
-        with open_lines(path, pipes) as stream:
-            raw = stream.read(MOST_TEXT + 1)
+        with open_lines(path, pipes) as file:
+            raw = file.read(MOST_TEXT + 1)
     except BROKEN as error:
         raise DataError(unreadable(path, error)) from None
     if len(raw) > MOST_TEXT:
         raise too_long(path, MOST_TEXT)
     if not raw.strip():
         raise DataError(Problem(str(path), "no rows", "give a file with content"))
-    return utf8(path, raw)
+    return utf8(path, raw.replace(b"\r\n", b"\n").replace(b"\r", b" "))
 
 
 def utf8(path: Path, raw: bytes, first_line: int = 1) -> str:
@@ -302,7 +270,7 @@ def parsed_json(text: str) -> Any:
     """What a text of JSON says; NaN, as pandas writes what is missing, as null. Raises ValueError for a text that is
     not JSON, and for an object with a key twice."""
     try:
-        return json.loads(text, object_pairs_hook=_object, parse_constant=constant_of)
+        return DECODER.decode(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -315,6 +283,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-def constant_of(constant: str) -> float | None:
-    """The value of a constant of JSON that is no number: NaN is null."""
-    return None if constant == "NaN" else float(constant)
+DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_constant=lambda constant: None if constant == "NaN" else float(constant)
+)

@@ -11,7 +11,7 @@ from trainables.core.errors import DataError, Problem
 from trainables.data.cells import id_of
 from trainables.data.columns import grouped_order
 from trainables.data.files import ending_of, first_lines
-from trainables.data.rows import as_numbers
+from trainables.data.rows import PLACE, as_numbers, file_name
 from trainables.data.tables import Reading
 
 QRELS = ("qid", "_0", "docno", "label")
@@ -31,18 +31,16 @@ def judged(path: Path, reading: Reading, least: float = 0, pipes: bool = False) 
     JSON lines with such columns, too. `least`: what lower grades become."""
     if ending_of(path) in ("csv", "jsonl"):
         frame = reading.rows(path).rename(columns=lambda name: NAMES.get(str(name).lower().replace("-", "_"), name))
-        reading.finish()
         if not {"qid", "docno", "label"} <= {*frame.columns}:
-            wrong = f"columns {', '.join(frame.columns.drop(['file', 'line']))}"
+            wrong = f"columns {', '.join(frame.columns.drop(PLACE))}"
             raise DataError(Problem(f"{path}:1", wrong, "query-id, corpus-id, score"))
-        frame = frame.assign(**{name: frame[name].map(id_of).astype("str") for name in ("qid", "docno")})
-        return reading.grades(reading.ids(frame, "qid", "docno"), least=least)
-    lines = [] if pipes else first_lines(path)
-    tabs = bool(lines) and all(line.count("\t") in (2, 3) for line in lines)
-    frame = without_header(
-        reading.table(path, QRELS, BEIR_QRELS, separator="\t" if tabs else None, pipes=pipes), "label"
-    )
-    return reading.grades(reading.ids(frame, "qid", "docno") if tabs else frame, least=least)
+        ids = {name: frame[name].map(id_of).astype("str") for name in ("qid", "docno")}
+        return reading.grades(reading.ids(frame.assign(**ids), "qid", "docno"), least)
+    start = [] if pipes else first_lines(path)
+    tabs = bool(start) and all(line.count("\t") in (2, 3) for line in start)
+    frame = reading.table(path, QRELS, BEIR_QRELS, separator="\t" if tabs else None, pipes=pipes)
+    frame = without_header(frame, "label")
+    return reading.grades(reading.ids(frame, "qid", "docno") if tabs else frame, least)
 
 
 def ranked(path: Path, reading: Reading, pipes: bool = False) -> pd.DataFrame:
@@ -50,7 +48,7 @@ def ranked(path: Path, reading: Reading, pipes: bool = False) -> pd.DataFrame:
     DOCUMENT RANK) it decides, and the score is its negative."""
     frame = reading.numbers(reading.table(path, RUN, SHORT_RUN, separator=None, pipes=pipes), "score")
     if "rank" not in frame and _are_ranks(frame):
-        frame = frame.assign(score=-frame["score"])
+        return frame.assign(score=-frame["score"])
     return frame
 
 
@@ -61,9 +59,8 @@ def scored(path: Path, reading: Reading) -> pd.DataFrame:
 
 def without_header(frame: pd.DataFrame, number: str) -> pd.DataFrame:
     """The table without a first line whose `number` is a word that names the column."""
-    if len(frame) and frame["line"].iloc[0] == 1 and frame[number].iloc[:1].str.fullmatch(r"[A-Za-z_ -]{4,}").all():
-        return frame.iloc[1:]
-    return frame
+    first = frame.iloc[:1]
+    return frame.iloc[1:] if ((first["line"] == 1) & first[number].str.fullmatch(r"[A-Za-z_ -]{4,}")).any() else frame
 
 
 def _are_ranks(frame: pd.DataFrame) -> bool:
@@ -73,29 +70,27 @@ def _are_ranks(frame: pd.DataFrame) -> bool:
     if not len(score) or (score != np.floor(score)).any():
         return False
     queries = frame.groupby("qid", sort=False, observed=True)["score"]
-    sizes, falls = queries.size(), queries.apply(lambda each: each.is_monotonic_decreasing)
-    if (sizes > 1).any() and falls[sizes > 1].all():
+    counts = queries.agg(["size", "min", "max", "nunique", lambda each: each.is_monotonic_decreasing])
+    several = counts[counts["size"] > 1]
+    if len(several) and several.iloc[:, -1].all():
         return False
-    counts = queries.agg(["min", "max", "nunique"])
-    of_each = counts["min"].isin([0, 1]) & (counts["max"] - counts["min"] + 1 == sizes) & (counts["nunique"] == sizes)
+    of_each = counts["min"].isin([0, 1]) & (counts["max"] - counts["min"] + 1 == counts["size"])
     of_all = score.min() in (0, 1) and score.max() - score.min() + 1 == len(score) == len(np.unique(score))
-    return bool(of_each.all() or of_all)
+    return bool((of_each & (counts["nunique"] == counts["size"])).all() or of_all)
 
 
 def require_order(frame: pd.DataFrame, reading: Reading) -> None:
     """Notes a problem where the scores of a run order nothing, and in a note that they rise with the rank."""
     if "rank" not in frame or not len(frame):
         return
-    path = Path(str(frame["file"].iloc[0]))
     query, rank, score = pd.factorize(frame["qid"])[0], as_numbers(frame["rank"]), frame["score"].to_numpy()
     order = grouped_order(query, rank)
     query, rank, score = query[order], rank[order], score[order]
     pairs = query[1:] == query[:-1]
-    if not pairs.any():
-        return
-    if (score[1:] == score[:-1])[pairs].all() and len(query) > 2:
-        reading.problem(path, "the scores of each query are all equal", "scores that fall from rank to rank")
+    if pairs.any() and (score[1:] == score[:-1])[pairs].all() and len(query) > 2:
+        wrong = "the scores of each query are all equal"
+        reading.problem(frame["file"].iloc[0], wrong, "scores that fall from rank to rank")
     pairs &= rank[1:] != rank[:-1]
     if pairs.any() and 2 * (score[1:] > score[:-1])[pairs].sum() > pairs.sum():
         rises = "SCORE rises with RANK, as a distance does; documents are ordered by SCORE, highest first"
-        reading.notes.append(f"{path.name}: {rises}")
+        reading.notes.append(f"{file_name(frame)}: {rises}")

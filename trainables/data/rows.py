@@ -1,8 +1,8 @@
-"""Rows and columns of tables: where a row stands, ids as rows, texts as numbers, all in Arrow's memory."""
+"""Rows of tables: where a row stands, ids as rows, texts as numbers, all in Arrow's memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,51 +11,21 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"  # as trec_eval reads one, so 1_0 is none
+from trainables.data.cells import NUMBER
+
 SHOWN = 3  # rows that a problem or a note names
+PLACE = ["file", "line"]  # columns that say where a row stands
 
 
-def located(frame: pd.DataFrame, path: Path, lines: Any) -> pd.DataFrame:
-    """The table with the file and line of each row."""
+def located(frame: pd.DataFrame, path: Path | str, lines: Any = None) -> pd.DataFrame:
+    """The table with the file and line of each row; by default, lines from 1 on."""
     files = pd.Categorical.from_codes(np.zeros(len(frame), np.int8), [str(path)])
-    return frame.assign(file=files, line=np.asarray(lines, np.int32))
+    return frame.assign(file=files, line=np.asarray(range(1, len(frame) + 1) if lines is None else lines, np.int32))
 
 
-def empty(names: Sequence[str]) -> pd.DataFrame:
-    """A table without rows."""
-    columns = {name: pd.Series(dtype="str") for name in names if not is_passed_over(name)}
-    return located(pd.DataFrame(columns), Path(), [])
-
-
-def is_passed_over(name: str) -> bool:
-    """Whether a column of a file is not kept: one without a name, or whose name begins with _."""
-    return not name or name.startswith("_")
-
-
-def form_of(names: Sequence[str], separator: str | None) -> str:
-    """A row in words: QUERY TAB TEXT."""
-    words = {
-        "qid": "QUERY",
-        "docno": "DOCUMENT",
-        "label": "GRADE",
-        "": "...",
-        "svmlight": "LABEL qid:N INDEX:VALUE ...",
-    }
-    shown = [words.get(name, name.upper().removeprefix("_")) for name in names]
-    return (" " if separator is None else " TAB ").join(shown)
-
-
-def place(row: pd.DataFrame) -> str:
+def place(rows: pd.DataFrame) -> str:
     """FILE:LINE of the first row of a table."""
-    return _where(row["file"].iloc[0], row["line"].iloc[0]) if "file" in row else f"row {row.index[0]}"
-
-
-def places(rows: pd.DataFrame) -> str:
-    """Where the first rows are."""
-    if "file" not in rows:
-        return f"rows {enumerated(rows.index)}"
-    name = Path(str(rows["file"].iloc[0])).name
-    return enumerated(_where(name, line) for line in rows["line"])
+    return _where(str(rows["file"].iloc[0]), int(rows["line"].iloc[0]))
 
 
 def _where(file: str, line: int) -> str:
@@ -63,14 +33,19 @@ def _where(file: str, line: int) -> str:
     return f"{file}, row {line} (from 0)" if file == "data" or file.startswith("data[") else f"{file}:{line}"
 
 
-def count_of_rows(rows: pd.DataFrame) -> str:
+def file_name(rows: pd.DataFrame) -> str:
+    """The name, without folders, of the file of a table that has rows."""
+    return Path(str(rows["file"].iloc[0])).name
+
+
+def places(rows: pd.DataFrame) -> str:
+    """Where the first rows are."""
+    return enumerated(_where(file_name(rows), line) for line in rows["line"])
+
+
+def count_of_lines(lines: Any) -> str:
     """What a problem says behind its first row: how many rows have it, and where. Empty for one row."""
-    return count_of_lines(rows["line"]) if "line" in rows else count_of_lines(rows.index, "rows")
-
-
-def count_of_lines(lines: Sequence[int] | pd.Series | pd.Index, noun: str = "lines") -> str:
-    """As `count_of_rows`, of the numbers of lines."""
-    return f" ({len(lines):,} rows: {noun} {enumerated(lines)})" if len(lines) > 1 else ""
+    return f" ({len(lines):,} rows: lines {enumerated(lines)})" if len(lines) > 1 else ""
 
 
 def enumerated(values: Iterable[Any]) -> str:
@@ -91,6 +66,11 @@ def flags(values: Any) -> np.ndarray:
     return pc.fill_null(values, False).to_numpy(zero_copy_only=False).astype(bool) if len(values) else np.zeros(0, bool)
 
 
+def is_blank(texts: pd.Series) -> np.ndarray:
+    """Which texts are missing, empty or white space, bool [N]."""
+    return ~flags(pc.not_equal(pc.utf8_trim_whitespace(arrow(texts)), ""))
+
+
 def as_numbers(series: pd.Series) -> np.ndarray:
     """The numbers that texts write, NaN for what is none; float64 [N]."""
     if series.dtype != "str" and series.dtype != object:
@@ -107,12 +87,9 @@ def as_numbers(series: pd.Series) -> np.ndarray:
     return pc.fill_null(values, np.nan).to_numpy()
 
 
-def rows_of(ids: pd.Series, known: pd.Series | pa.Array) -> np.ndarray:
+def rows_of(ids: pd.Series, known: pd.Series) -> np.ndarray:
     """The row of each id among the `known` ones, the first of equal ones, -1 for none; int64 [N]."""
-    values = known if isinstance(known, pa.Array | pa.ChunkedArray) else arrow(known)
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
-    return pc.fill_null(pc.index_in(arrow(ids), values), -1).to_numpy().astype(np.int64)
+    return pc.fill_null(pc.index_in(arrow(ids), arrow(known).combine_chunks()), -1).to_numpy().astype(np.int64)
 
 
 def repeats_of(*keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -121,8 +98,6 @@ def repeats_of(*keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     order = np.lexsort(keys)  # stable
     new = np.ones(count, bool)
     new[1:] = np.any([key[order][1:] != key[order][:-1] for key in keys], axis=0)
-    if new.all():
-        return np.empty(0, np.int64), np.empty(0, np.int64)
     first = np.empty(count, np.int64)
     first[order] = order[np.maximum.accumulate(np.where(new, np.arange(count), 0))]
     later = np.flatnonzero(first != np.arange(count))

@@ -1,7 +1,7 @@
 """Data as tables: what every form of data is read into, and the rules that tables keep.
 
-A table is a pandas DataFrame with the field's column names (qid, docno, text, label, score, rank). One that was read
-from a file has two more columns: `file`, and `line` from 1 (of Parquet and Arrow the row), by which rules name a row.
+A table is a pandas DataFrame with the field's column names (qid, docno, text, label, score, rank) and two more, `file`
+and `line` (from 1; of Parquet and Arrow the row), by which rules name a row (`located`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from trainables.core.errors import DataError, Problem
 from trainables.core.prose import counted
 from trainables.data.columns import FLOAT32_END, MAX_GRADE
 from trainables.data.files import first_lines
-from trainables.data.parsing import json_values, lines_in_parts, rows_of_file
-from trainables.data.rows import arrow, as_numbers, count_of_rows, empty, flags, place, places, repeats_of
+from trainables.data.parsing import delimited, json_values, rows_of_file
+from trainables.data.rows import arrow, as_numbers, count_of_lines, file_name, flags, place, places, repeats_of
 from trainables.data.settings import DataConfig
 
 FEW, SHARE = 3, 0.01  # rows of a file whose ids may match nothing: so many, or this share if that is more
 BAD_SHARE = 0.2  # rows of a file that may be unusable for what they hold, or one row
-ID_SPACES = r"[ \t\r\n\v\f]"  # white space of ASCII, which a TREC file cannot hold in an id
+ID_SPACES = r"^$|[ \t\r\n\v\f]"  # what cannot be an id in a TREC file: nothing, or white space of ASCII in it
 
 
 @dataclass
@@ -63,7 +63,7 @@ class Tables:
 
 @dataclass
 class Reading:
-    """One reading of a data set: the settings, what is wrong with its files, and notes on what was left out.
+    """One reading of a data set: the settings, what is wrong with its rows, and notes on what was left out.
 
     A rule takes a table and gives the rows that keep to it, so that reading goes on and finds the other problems;
     `finish` raises DataError with all of them.
@@ -81,10 +81,9 @@ class Reading:
         good = np.asarray(good, bool)
         if good.all():
             return frame
-        bad = frame[~good]
-        for _, rows in bad.groupby("file", observed=True, sort=False) if "file" in frame else [("", bad)]:
-            first = {name: str(value)[: 500 if name == "wrong" else 60] for name, value in rows.iloc[0].items()}
-            self.problem(place(rows), wrong.format(**first) + count_of_rows(rows), right)
+        for _, rows in frame[~good].groupby("file", observed=True, sort=False):
+            first = {str(name): str(value)[:300] for name, value in rows.iloc[0].items()}
+            self.problem(place(rows), wrong.format(**first) + count_of_lines(rows["line"]), right)
         return frame[good]
 
     def leave_out(
@@ -106,15 +105,13 @@ class Reading:
         they are a problem as for `require`. `rows`: of the file, if not those of the table; `each`: a column of which
         equal values count once."""
         good = np.asarray(good, bool)
-        bad = frame[~good]
+        bad, rows = frame[~good], rows or len(frame)
         if not len(bad):
             return frame
-        rows = rows or len(frame)
         count = bad[each].nunique() if each else len(bad)
         if self.config.strict or count > max(few, share * rows) or 2 * len(bad) >= rows:
             return self.require(frame, good, wrong, right)
-        label = Path(str(bad["file"].iloc[0])).name if "file" in bad else "data"
-        self.notes.append(f"{label}: {counted(len(bad), noun)} {why} left out ({places(bad)})")
+        self.notes.append(f"{file_name(bad)}: {counted(len(bad), noun)} {why} left out ({places(bad)})")
         return frame[good]
 
     def once(self, frame: pd.DataFrame, keys: Sequence[np.ndarray], value: str, what: str) -> pd.DataFrame:
@@ -122,47 +119,42 @@ class Reading:
         with a note; with another one it contradicts the first, which is a problem. `what`: the value in words, "grade
         of '{qid}'"."""
         later, first = repeats_of(*keys)
-        if not len(later):
-            return frame
-        values = frame[value].to_numpy()
-        same = values[later] == values[first]
-        self._contradictions(frame, later[~same], first[~same], what)
+        same = self._same(frame, later, first, value, what)
         if same.any():
-            row, earlier = frame.iloc[[later[same][0]]], frame.iloc[[first[same][0]]]
-            said = f"line {row['line'].iloc[0]} says what line {earlier['line'].iloc[0]} says" if "line" in row else \
-                f"{place(row)} says what {place(earlier)} says"  # fmt: skip
-            self.repeated(frame, int(same.sum()), said)
-        return frame.drop(index=frame.index[later])
+            row, earlier = frame.iloc[later[same][:1]], frame.iloc[first[same][:1]]
+            self.repeated(row, int(same.sum()), f"{places(row)} says what {places(earlier)} says")
+        return frame[~np.isin(np.arange(len(frame)), later)] if len(later) else frame
 
     def one_value(self, frame: pd.DataFrame, keys: Sequence[np.ndarray], value: str, what: str) -> pd.DataFrame:
-        """The rows whose `value` is that of the first row with the same `keys` (int [N] each); another one is a
-        problem. `what`: as for `once`."""
+        """The rows whose `value` is that of the first row with the same `keys`; another one is a problem, as for
+        `once`."""
         later, first = repeats_of(*keys)
-        values = frame[value].to_numpy()
-        other = values[later] != values[first]
-        self._contradictions(frame, later[other], first[other], what)
-        return frame.drop(index=frame.index[later[other]])
+        other = later[~self._same(frame, later, first, value, what)]
+        return frame[~np.isin(np.arange(len(frame)), other)] if len(other) else frame
 
-    def _contradictions(self, frame: pd.DataFrame, later: np.ndarray, first: np.ndarray, what: str) -> None:
-        if len(later):
-            rows, earlier = frame.iloc[later], frame.iloc[[first[0]]]
-            wrong = f"another {what.format(**rows.iloc[0])} than in {place(earlier)}{count_of_rows(rows)}"
+    def _same(self, frame: pd.DataFrame, later: np.ndarray, first: np.ndarray, value: str, what: str) -> np.ndarray:
+        """Whether the rows `later` have the value of the rows `first`, bool [N]; a problem where they have not."""
+        values = frame[value].to_numpy()
+        same = np.asarray(values[later] == values[first], bool)
+        if not same.all():
+            rows, earlier = frame.iloc[later[~same]], frame.iloc[first[~same][:1]]
+            wrong = f"another {what.format(**rows.iloc[0])} than in {place(earlier)}{count_of_lines(rows['line'])}"
             self.problem(place(rows), wrong, "keep the row that is right")
+        return same
+
+    def repeated(self, rows: pd.DataFrame, count: int, said: str) -> None:
+        """A note on rows that say again what others say."""
+        noun = "repeated row" if count == 1 else "repeated rows"
+        self.notes.append(f"{file_name(rows)}: {count:,} {noun} left out (the first: {said})")
 
     def row_problems(self, frame: pd.DataFrame, rows: Sequence[tuple[int, str, str]]) -> None:
         """Problems of single rows, one of each kind. `rows`: number of the row, what is wrong, what would be right."""
         kinds: dict[str, list[tuple[int, str, str]]] = {}
         for row in rows:
             kinds.setdefault(re.sub(r"'[^']*'|\d+", "", row[1]), []).append(row)
-        for alike in kinds.values():
-            bad = frame.iloc[[number for number, _, _ in alike]].assign(wrong=[wrong for _, wrong, _ in alike])
-            self.require(bad, np.zeros(len(bad), bool), "{wrong}", alike[0][2])
-
-    def repeated(self, frame: pd.DataFrame, count: int, said: str) -> None:
-        """A note on rows that say again what others say."""
-        rows = "row" if count == 1 else "rows"
-        label = Path(str(frame["file"].iloc[0])).name if "file" in frame else "data"
-        self.notes.append(f"{label}: {count:,} repeated {rows} left out (the first: {said})")
+        for equal in kinds.values():
+            bad = frame.iloc[[number for number, _, _ in equal]].assign(wrong=[wrong for _, wrong, _ in equal])
+            self.require(bad, np.zeros(len(bad), bool), "{wrong}", equal[0][2])
 
     def problem(self, location: object, wrong: str, right: str) -> None:
         self.problems.append(Problem(str(location), wrong, right))
@@ -174,31 +166,35 @@ class Reading:
 
     # -- values ------------------------------------------------------------------------------------------------------
 
-    def numbers(self, frame: pd.DataFrame, column: str, most: float = FLOAT32_END) -> pd.DataFrame:
+    def numbers(self, frame: pd.DataFrame, column: str) -> pd.DataFrame:
         """The rows whose `column` is a number, finite as a float32, now float64."""
         values = as_numbers(frame[column])
-        good = np.abs(values) < most
+        good = np.abs(values) < FLOAT32_END
         right = "write a finite number in the range of float32"
         rows = self.require(frame, good, f"{column} '{{{column}}}'", right)
         return rows.assign(**{column: values if good.all() else values[good]})
 
-    def grades(
-        self, frame: pd.DataFrame, column: str = "label", least: float = 0, most: int = MAX_GRADE
-    ) -> pd.DataFrame:
-        """The rows whose `column` is a whole number up to `most`, as 1, 1.0 or 1e0; now int64. Negative grades (spam in
-        some tracks) mean not relevant and become `least`."""
-        values = as_numbers(frame[column])
-        good = (np.abs(values) <= most) & (np.floor(values) == values) | (values < -most) & (least == 0)
-        kept = self.require(frame, good, f"grade '{{{column}}}'", f"write a whole number up to {most}")
-        return kept.assign(**{column: np.maximum(values[good], least).astype(np.int64)})
+    def grades(self, frame: pd.DataFrame, least: float = 0) -> pd.DataFrame:
+        """The rows whose `label` is a whole number up to MAX_GRADE, as 1, 1.0 or 1e0; now int64. Negative grades (spam
+        in some tracks) mean not relevant and become `least`."""
+        values = as_numbers(frame["label"])
+        good = (np.abs(values) <= MAX_GRADE) & (np.floor(values) == values) | (values < -MAX_GRADE) & (least == 0)
+        rows = self.require(frame, good, "grade '{label}'", f"write a whole number up to {MAX_GRADE}")
+        return rows.assign(label=np.maximum(values[good], least).astype(np.int64))
 
     def ids(self, frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
         """The rows whose ids can stand in a TREC file: not empty, without white space of ASCII inside."""
         for column in columns:
-            values = arrow(frame[column])
-            bad = pc.or_(pc.equal(values, ""), pc.match_substring_regex(values, ID_SPACES))
-            frame = self.require(frame, ~flags(bad), f"id '{{{column}}}' is empty or holds white space",
-                                 "use an id without")  # fmt: skip
+            good = ~flags(pc.match_substring_regex(arrow(frame[column]), ID_SPACES))
+            wrong = f"id '{{{column}}}' is empty or holds white space"
+            frame = self.require(frame, good, wrong, "use an id without")
+        return frame
+
+    def texts(self, frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
+        """The rows that have a text in each of these columns."""
+        for column in columns:
+            good = frame[column].str.strip() != ""
+            frame = self.require(frame, good, f"an empty {column}", "give a text or leave the row out")
         return frame
 
     # -- files -------------------------------------------------------------------------------------------------------
@@ -209,24 +205,21 @@ class Reading:
         """A file without a header whose lines have these `columns`; of several lists, of different lengths, the first
         lines tell which. A column whose name is empty or begins with _ is not kept. `separator`: None is white space of
         ASCII, as in trec_eval. Fields are texts without quoting; blank lines are skipped."""
-        [whole] = lines_in_parts(path, columns, separator, self.problems, pipes)
-        return whole
+        return pd.concat(list(delimited(path, columns, separator, self.problems, pipes)), ignore_index=True)
 
     def parts(self, path: Path, *columns: Sequence[str], separator: str | None = "\t") -> Iterator[pd.DataFrame]:
         """As `table`, in several tables, for a file that memory cannot hold."""
-        return lines_in_parts(path, columns, separator, self.problems, stream=True)
+        return delimited(path, columns, separator, self.problems)
 
     def headed(self, path: Path, names: Mapping[str, str]) -> pd.DataFrame:
         """As `table`, of a file whose first row names its columns, these among them. `names`: of a column in the file
         and in the table."""
-        lines = first_lines(path, 1)
-        header = lines[0].split("\t") if lines else list(names)
-        if set(names) <= set(header):
-            rows = self.table(path, [name if name in names else "" for name in header])
-            return rows.iloc[1:].rename(columns=names)
-        wrong = "XML or HTML" if header[0].lstrip().startswith("<") else "not the header"
-        self.problem(f"{path}:1", wrong, f"the first row names the columns {', '.join(names)}")
-        return empty(list(names.values()))
+        header = next(iter(first_lines(path, 1)), "\t".join(names)).split("\t")
+        if not set(names) <= set(header):
+            wrong = "XML or HTML" if header[0].lstrip().startswith("<") else "not the header"
+            right = f"the first row names the columns {', '.join(names)}"
+            raise DataError(Problem(f"{path}:1", wrong, right))
+        return self.table(path, [name if name in names else "" for name in header]).iloc[1:].rename(columns=names)
 
     def rows(self, path: Path, kind: str = "", strict: bool = True) -> pd.DataFrame:
         """A file with rows of named columns, by the ending of its name: JSON, CSV, TSV, Parquet or Arrow. Columns

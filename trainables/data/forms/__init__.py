@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,75 +38,31 @@ class Form:
         return (self.files(folder) if folder.is_dir() else []) or (self.loosely(folder) if self.loosely else [])
 
 
-def _entry(name: str, place: str, summary: str, source: str) -> Entry[Form]:
+FORMS = """
+trec|trec:FORM|trec_eval|TREC folder: collection.tsv, queries.SPLIT.tsv, qrels.SPLIT.txt, run.SPLIT.txt
+beir|beir:FORM|Thakur et al. 2021|BEIR folder: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv, run.SPLIT.txt
+pairs|pairs:FORM|sentence-transformers, MS MARCO|pairs and triples: {train,dev,test}.{jsonl,csv,tsv,parquet} with \
+columns query, positive, negative or query, document, label
+datasets|datasets:FORM|Lhoest et al. 2021|the same columns as datasets on disk: DatasetDict.save_to_disk with train, \
+validation, test
+wikiqa|wikiqa:FORM|Yang et al. 2015|WikiQA folder: WikiQA-train.tsv, WikiQA-dev.tsv, WikiQA-test.tsv
+conversation|conversation:FORM|MSDialog, MANtIS, UDC, Douban|conversation folder: train.tsv, valid.tsv, test.tsv with \
+label, utterances, response
+letor|letor:FORM|Qin & Liu 2013|LETOR folder: train.txt, vali.txt, test.txt with features
+insurance_qa|insurance_qa:FORM|Feng et al. 2015|InsuranceQA folder: vocabulary, answers and questions of version 1 or 2
+squad|squad:FORM|Rajpurkar et al. 2016|SQuAD folder: train-v1.1.json, dev-v1.1.json, as sentence ranking
+sick|sentence_pairs:SICK|Marelli et al. 2014|SICK folder: SICK.txt, or SICK_{train,trial,test_annotated}.txt
+snli|sentence_pairs:SNLI|Bowman et al. 2015|SNLI folder: snli_1.0_{train,dev,test}.jsonl or .txt
+quora|sentence_pairs:QUORA|Wang et al. 2017|Quora folder: quora_duplicate_questions.tsv, or train.tsv, dev.tsv, test.tsv
+"""  # name, module and attribute, source, summary
+
+
+def _entry(name: str, place: str, source: str, summary: str) -> Entry[Form]:
     return Entry(name, Later(f"trainables.data.forms.{place}"), summary, source)
 
 
-READERS = Registry[Form](
-    "data.source",
-    _entry(
-        "trec",
-        "trec:FORM",
-        "TREC folder: collection.tsv, queries.SPLIT.tsv, qrels.SPLIT.txt, run.SPLIT.txt",
-        "trec_eval",
-    ),
-    _entry(
-        "beir",
-        "beir:FORM",
-        "BEIR folder: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv, run.SPLIT.txt",
-        "Thakur et al. 2021",
-    ),
-    _entry(
-        "pairs",
-        "pairs:FORM",
-        "pairs and triples: {train,dev,test}.{jsonl,csv,tsv,parquet} with columns query, positive, negative or "
-        "query, document, label",
-        "sentence-transformers, MS MARCO",
-    ),
-    _entry(
-        "datasets",
-        "datasets:FORM",
-        "the same columns as datasets on disk: DatasetDict.save_to_disk with train, validation, test",
-        "Lhoest et al. 2021",
-    ),
-    _entry(
-        "wikiqa", "wikiqa:FORM", "WikiQA folder: WikiQA-train.tsv, WikiQA-dev.tsv, WikiQA-test.tsv", "Yang et al. 2015"
-    ),
-    _entry(
-        "conversation",
-        "conversation:FORM",
-        "conversation folder: train.tsv, valid.tsv, test.tsv with label, utterances, response",
-        "MSDialog, MANtIS, UDC, Douban",
-    ),
-    _entry("letor", "letor:FORM", "LETOR folder: train.txt, vali.txt, test.txt with features", "Qin & Liu 2013"),
-    _entry(
-        "insurance_qa",
-        "insurance_qa:FORM",
-        "InsuranceQA folder: vocabulary, answers and questions of version 1 or 2",
-        "Feng et al. 2015",
-    ),
-    _entry(
-        "squad",
-        "squad:FORM",
-        "SQuAD folder: train-v1.1.json, dev-v1.1.json, as sentence ranking",
-        "Rajpurkar et al. 2016",
-    ),
-    _entry(
-        "sick",
-        "sentence_pairs:SICK",
-        "SICK folder: SICK.txt, or SICK_{train,trial,test_annotated}.txt",
-        "Marelli et al. 2014",
-    ),
-    _entry("snli", "sentence_pairs:SNLI", "SNLI folder: snli_1.0_{train,dev,test}.jsonl or .txt", "Bowman et al. 2015"),
-    _entry(
-        "quora",
-        "sentence_pairs:QUORA",
-        "Quora folder: quora_duplicate_questions.tsv, or train.tsv, dev.tsv, test.tsv",
-        "Wang et al. 2017",
-    ),
-)
+READERS = Registry[Form]("data.source", *(_entry(*line.split("|")) for line in FORMS.strip().splitlines()))
 HUB, IR_DATASETS = "hf:", "ir_datasets:"  # what the names of data elsewhere begin with
-FILE_NAME = re.compile(r"[\w{},./-]+\.(?:{[a-z,]+}|[a-z]+)")  # in the summary of a form
 
 
 def reader(
@@ -133,58 +88,26 @@ def reader(
 
 def reader_for(folder: Path) -> str:
     """The name of the one form that recognises the folder. Raises DataError if none does, or several do."""
-    names = _forms_of(folder)
+    names = [name for name, form in READERS.items() if folder.is_dir() and form.files(folder)]
+    names = names or [name for name, form in READERS.items() if form.loosely and form.loosely(folder)]
     if len(names) == 1:
         return names[0]
     if names:
         raise DataError(Problem(str(folder), f"could be {' or '.join(names)}", "keep one form a folder"))
     if folder.is_dir() and not any(folder.iterdir()):
         raise DataError(Problem(str(folder), "an empty folder", "a folder with data (tune-cl list data has all forms)"))
-    right = f"{_deeper(folder) or _nearest_form(folder)}tune-cl list data has all forms"
+    right = f"{_near(folder)}tune-cl list data has all forms"
     raise DataError(Problem(str(folder), "no known form of data", right))
 
 
-def _forms_of(folder: Path) -> list[str]:
-    """The forms whose files the folder has, else those that fit files of other names."""
-    names = [name for name, form in READERS.items() if form.files(folder)] if folder.is_dir() else []
-    return names or [name for name, form in READERS.items() if form.loosely and form.loosely(folder)]
-
-
-def _deeper(folder: Path) -> str:
-    """What a folder has in place of data: folders with data, or archives. Of a file: the folder that it belongs to."""
-    if not folder.is_dir():
-        form = _form(folder.parent)
-        return f"its folder has the files of: {form}; give {folder.parent}; " if form else ""
-    inner = sorted(path for path in (*folder.glob("*"), *folder.glob("*/*")) if path.is_dir())
-    for path in inner:
-        if form := _form(path):
-            return f"{path.relative_to(folder.parent)} has the files of: {form}; give {path}; "
+def _near(folder: Path) -> str:
+    """A folder with data in a folder that has none, or its archives. Of a file: the folder that it belongs to."""
+    places = [folder.parent]
+    if folder.is_dir():
+        places = sorted(path for path in (*folder.glob("*"), *folder.glob("*/*")) if path.is_dir())
+    for place in places:
+        for entry in READERS.entries.values():
+            if entry.value.files(place):
+                return f"{place} has the files of: {entry.summary.partition(':')[0]}; give {place}; "
     packed = [path.name for path in files_in(folder) if path.name.endswith(ARCHIVES)]
-    return f"unpack {packed[0]}; " if packed else ""
-
-
-def _form(folder: Path) -> str:
-    """The form of data that a folder has; empty if none."""
-    entries = READERS.entries.values()
-    return next((entry.summary.partition(":")[0] for entry in entries if entry.value.files(folder)), "")
-
-
-def _pattern(name: str) -> re.Pattern[str]:
-    """Of a file's name as a summary has it: `{a,b}` is one of these, SPLIT any split."""
-    choices = re.sub(r"{([^}]+)}", lambda found: f"({found[1].replace(',', '|')})", name.replace(".", r"\."))
-    return re.compile(rf"{choices.replace('SPLIT', '(train|dev|test)')}(\.gz)?")
-
-
-def _nearest_form(folder: Path) -> str:
-    """The form of which the folder has the most files, and those that it lacks; empty if it has none of any."""
-    there = [str(path.relative_to(folder)) for path in (*folder.glob("*"), *folder.glob("*/*")) if path.is_file()]
-    lacking: dict[str, list[str]] = {}
-    had: dict[str, int] = {}
-    for entry in READERS.entries.values():
-        names = [name for name in FILE_NAME.findall(entry.summary) if not name.startswith("run.")]
-        lacking[entry.summary] = [name for name in names if not any(map(_pattern(name).fullmatch, there))]
-        had[entry.summary] = len(names) - len(lacking[entry.summary])
-    nearest = max(had, key=lambda form: (had[form], -len(lacking[form])))
-    if not had[nearest] or not lacking[nearest]:
-        return ""
-    return f"nearest: {nearest.partition(':')[0]}, which lacks {' and '.join(lacking[nearest])}; "
+    return f"unpack {packed[0]}; " if packed and folder.is_dir() else ""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import pandas as pd
 
+from trainables.core.errors import DataError, Problem
 from trainables.data.cells import IDS, TEXTS, TITLE, Unusable, Wrong, id_of, is_text, text_of
 from trainables.data.columns import SPLITS
 from trainables.data.files import found, split_files
@@ -19,13 +21,11 @@ PART = 1 << 16  # documents in memory at once
 
 
 def files(folder: Path) -> list[Path]:
-    corpus = found(folder, "corpus.jsonl")
-    if corpus is None:
-        return []
-    queries = found(folder, "queries.jsonl")
-    others = [split_files(folder / "qrels", "{}.tsv"), split_files(folder, "run.{}.txt")]
-    others.append(split_files(folder, "scores.{}.tsv"))
-    return [corpus, *([queries] if queries else []), *(path for each in others for path in each.values())]
+    corpus, queries = found(folder, "corpus.jsonl"), found(folder, "queries.jsonl")
+    others = [split_files(folder / "qrels", "{}.tsv"), split_files(folder, "run.{}.txt", ),
+              split_files(folder, "scores.{}.tsv")]  # fmt: skip
+    paths = [corpus, queries, *(path for each in others for path in each.values())]
+    return [path for path in paths if path] if corpus else []
 
 
 def read(folder: Path, reading: Reading) -> Tables:
@@ -33,15 +33,15 @@ def read(folder: Path, reading: Reading) -> Tables:
     queries.jsonl."""
     path, judgments = found(folder, "queries.jsonl"), split_files(folder / "qrels", "{}.tsv")
     if path is None:
-        reading.problem(folder / "queries.jsonl", "missing file", "give the file")
+        raise DataError(Problem(str(folder / "queries.jsonl"), "missing file", "give the file"))
     if not judgments:
-        reading.problem(folder, "no judgments", f"give qrels/SPLIT.tsv, SPLIT = {', '.join(SPLITS)}")
-    every = pd.concat(list(named_texts(path, reading, "qid"))) if path else pd.DataFrame({"qid": [], "text": []})
+        raise DataError(Problem(str(folder), "no judgments", f"give qrels/SPLIT.tsv, SPLIT = {', '.join(SPLITS)}"))
+    queries = pd.concat(list(named_texts(path, reading, "qid")), ignore_index=True)
     qrels = {split: judged(file, reading) for split, file in judgments.items()}
     runs = split_files(folder, "run.{}.txt") if reading.config.candidates in ("auto", "run") else {}
     return Tables(
         docs=named_texts(found(folder, "corpus.jsonl") or folder, reading, "docno"),
-        queries={split: every[_judged(every["qid"], frame["qid"])] for split, frame in qrels.items()},
+        queries={split: queries[_are_judged(queries["qid"], frame["qid"])] for split, frame in qrels.items()},
         qrels=qrels,
         runs={split: ranked(file, reading) for split, file in runs.items() if split in qrels},
         scores={split: scored(file, reading) for split, file in split_files(folder, "scores.{}.tsv").items()},
@@ -49,7 +49,7 @@ def read(folder: Path, reading: Reading) -> Tables:
     )
 
 
-def _judged(queries: pd.Series, judged: pd.Series) -> pd.Series:
+def _are_judged(queries: pd.Series, judged: pd.Series) -> pd.Series:
     """Which queries are judged, perhaps by an id that is spelled otherwise; bool [N]."""
     exact = queries.isin(judged)
     lost = judged[~judged.isin(queries)]
@@ -61,15 +61,22 @@ def _judged(queries: pd.Series, judged: pd.Series) -> pd.Series:
 def named_texts(path: Path, reading: Reading, name: str) -> Iterator[pd.DataFrame]:
     """`name`, text of each object of a file of JSON, in parts: an id and a text, which may have several names (IDS,
     TEXTS), and perhaps a title, which stands before the text. A text that cannot be had is empty."""
-    rows: list[tuple[int, str, str]] = []
+    rows = _named_rows(path, reading)
+    while True:
+        lines, names, texts = zip(*part, strict=True) if (part := list(islice(rows, PART))) else ((), (), ())
+        yield located(pd.DataFrame({name: names, "text": texts}, dtype="str"), path, lines)
+        if len(part) < PART:
+            return
+
+
+def _named_rows(path: Path, reading: Reading) -> Iterator[tuple[int, str, str]]:
+    """(line, id, text) of each object."""
     keys: tuple[str, str] | None = None
     for line, value in reading.objects(path):
         if not isinstance(value, dict):
             reading.problem(f"{path}:{line}", "not a JSON object", "each row is a JSON object with an id and a text")
             continue
-        if keys is None:
-            keys = next((key for key in IDS if value.get(key) is not None), IDS[0]), next(
-                (key for key in TEXTS if value.get(key) is not None), TEXTS[0])  # fmt: skip
+        keys = keys or (_first_of(IDS, value), _first_of(TEXTS, value))
         identity, text = id_of(value.get(keys[0])), ""
         if not is_text(identity):
             reading.problem(f"{path}:{line}", f"'{keys[0]}' is not a text", "give each object an id and a text")
@@ -77,20 +84,15 @@ def named_texts(path: Path, reading: Reading, name: str) -> Iterator[pd.DataFram
         try:
             text = text_of(keys[1], {TITLE: value.get(TITLE), TEXTS[0]: value.get(keys[1])})
         except Unusable:
-            text = ""
+            pass
         except Wrong as wrong:
             reading.problem(f"{path}:{line}", *wrong.args)
             continue
-        rows.append((line, identity, text))
-        if len(rows) == PART:
-            yield _part(rows, path, name)
-            rows = []
-    yield _part(rows, path, name)
+        yield line, identity, text
 
 
-def _part(rows: list[tuple[int, str, str]], path: Path, name: str) -> pd.DataFrame:
-    lines, names, texts = zip(*rows, strict=True) if rows else ((), (), ())
-    return located(pd.DataFrame({name: names, "text": texts}, dtype="str"), path, lines)
+def _first_of(names: tuple[str, ...], value: dict[str, object]) -> str:
+    return next((key for key in names if value.get(key) is not None), names[0])
 
 
 FORM = Form(files, read)

@@ -9,19 +9,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
-import pyarrow.compute as pc
 
 from trainables.core.prose import counted
 from trainables.data.files import found, named_files
 from trainables.data.forms import Form
 from trainables.data.forms.pairs import is_table
-from trainables.data.rows import arrow
+from trainables.data.rows import PLACE
 from trainables.data.tables import Reading, Tables
 
 FILES = {"train": ("train.tsv",), "dev": ("valid.tsv", "validation.tsv", "val.tsv"), "test": ("test.tsv",)}
 ROW = "LABEL TAB UTTERANCE [TAB UTTERANCE ...] TAB RESPONSE"
 NO_SEPARATOR = "\x1c"  # the parser needs one; no text has this
-ADVICE = "give a text or leave it out"
 
 
 def files(folder: Path) -> list[Path]:
@@ -36,55 +34,41 @@ def read(folder: Path, reading: Reading) -> Tables:
     """Context = query with its utterances, response = document. A document is a distinct response text; a text that
     occurs twice in a group is two documents, so that no candidate is lost. Queries are SPLIT-1, SPLIT-2, ... in the
     order of the file. Training contexts without a right response are dropped; held-out ones count 0."""
-    paths = named_files(folder, FILES)
-    parts = [_candidates(split, path, reading).assign(split=split) for split, path in paths.items()]
+    parts = [_candidates(split, path, reading) for split, path in named_files(folder, FILES).items()]
     rows = pd.concat(parts, ignore_index=True)
     rows["earlier"] = rows.groupby(["qid", "text"], sort=False).cumcount()
     rows["docno"] = "d" + (rows.groupby(["text", "earlier"], sort=False).ngroup() + 1).astype("str")
     queries, qrels = {}, {}
     for split, candidates in rows.groupby("split", sort=False):
         contexts = candidates.drop_duplicates("qid")
-        utterances = [context.split("\t") for context in contexts["context"]]
-        queries[split] = contexts[["qid", "file", "line"]].assign(utterances=utterances)
-        qrels[split] = candidates[["qid", "docno", "label", "file", "line"]]
-    return Tables(rows.drop_duplicates("docno")[["docno", "text"]], queries, qrels, pools=dict(qrels))
+        queries[split] = contexts[["qid", *PLACE]].assign(utterances=contexts["context"].str.split("\t"))
+        qrels[split] = candidates[["qid", "docno", "label", *PLACE]]
+    return Tables(rows.drop_duplicates("docno")[["docno", "text", *PLACE]], queries, qrels, pools=dict(qrels))
 
 
 def _candidates(split: str, path: Path, reading: Reading) -> pd.DataFrame:
-    """qid, context, label, text of the rows of a file."""
+    """split, qid, context, label, text of the rows of a file."""
     rows = reading.table(path, [ROW], separator=NO_SEPARATOR)
     rows = rows[rows[ROW].str.strip() != ""]
-    rows = rows.assign(columns=rows[ROW].str.count("\t") + 1)
-    rows = reading.require(rows, rows["columns"] >= 3, "{columns} columns instead of 3 or more", ROW)
-    label, rest = _parts(rows[ROW])
-    context, text = _parts(rest, reverse=True)
-    rows = rows.drop(columns=ROW).assign(label=label, context=context, text=text)
+    rows = reading.require(rows, rows[ROW].str.count("\t") >= 2, "fewer than 3 columns", ROW)
+    cells = rows[ROW].str.extract(r"^(?P<label>[^\t]*)\t(?P<context>.*)\t(?P<text>[^\t]*)$")
+    rows = reading.texts(rows.drop(columns=ROW).join(cells), "text")
     rows = reading.require(rows, rows["label"].isin(["0", "1"]), "label '{label}'", "write 0 or 1")
-    rows = reading.require(rows, rows["text"].str.strip() != "", "an empty response", ADVICE)
-    rows["label"] = rows["label"].astype(int)
-    group = (rows["context"] != rows["context"].shift()).cumsum()
-    empty = [not all(map(str.strip, context.split("\t"))) for context in rows["context"][~group.duplicated()]]
-    rows = reading.require(rows, ~group.isin(group.unique()[empty]), "an empty utterance", ADVICE)
-    group = group[rows.index]
+    empty = rows["context"].str.contains(r"(?:^|\t)\s*(?:\t|$)")
+    rows = reading.require(rows, ~empty, "an empty utterance", "give a text or leave it out")
+    rows = rows.astype({"label": int})
+    group = (rows["context"] != rows["context"].shift()).cumsum().rename("group")
+    labels = rows.groupby(group)["label"]
+    two = (labels.cumcount() == 1) & (labels.transform("first") == 1) & (rows["label"] == 1)
     if split == "train":  # two contexts run together
-        first = rows.groupby(group)["label"].transform("first")
-        two = (rows.groupby(group).cumcount() == 1) & (first == 1) & (rows["label"] == 1)
-        rows = reading.require(rows, ~two, "two right responses first", "keep the right response, then the wrong ones")
-        group = group[rows.index]
-    answered = rows.groupby(group)["label"].transform("max") > 0
+        reading.require(rows, ~two, "two right responses first", "keep the right response, then the wrong ones")
+    answered = labels.transform("max") > 0
     if bare := group[~answered].nunique():
         fate = "dropped" if split == "train" else "kept, to count 0"
         reading.notes.append(f"{split}: {counted(bare, 'context')} without a right response {fate}")
     if split == "train":
         rows, group = rows[answered], group[answered]
-    return rows.assign(qid=f"{split}-" + (pd.factorize(group)[0] + 1).astype(str).astype(object))
-
-
-def _parts(texts: pd.Series, reverse: bool = False) -> tuple[pd.Series, pd.Series]:
-    """What stands before and behind the first tab, or the last one."""
-    parts = pc.split_pattern(arrow(texts), "\t", max_splits=1, reverse=reverse)
-    before, behind = (pc.list_element(parts, number).to_pandas().set_axis(texts.index) for number in (0, 1))
-    return before, behind
+    return rows.assign(split=split, qid=[f"{split}-{number + 1}" for number in pd.factorize(group)[0]])
 
 
 FORM = Form(files, read, turns=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from trainables.core.errors import DataError
+from trainables.core.errors import DataError, Problem
 from trainables.data.files import SPLIT_NAMES, parsed_json, whole_text
 from trainables.data.forms import Form
 from trainables.data.forms.pairs import pairs_tables
@@ -20,49 +20,42 @@ SAVED = "DatasetDict({'train': ..., 'validation': ..., 'test': ...}).save_to_dis
 def files(folder: Path) -> list[Path]:
     """Besides the Arrow files those that name them; of a split whose files cannot be told, only that."""
     paths = [folder / DICT]
-    for states in _states(folder).values():
-        for state in states:
-            paths += [state, *_arrow_files(state, Reading())]
+    for state in _states(folder).values():
+        try:
+            paths += [state, *_arrow_files(state)]
+        except DataError:  # reading says what is wrong
+            paths.append(state)
     return [path for path in paths if path.exists()]
 
 
 def read(folder: Path, reading: Reading) -> Tables:
-    frames = {}
-    for split, states in _states(folder).items():
-        if len(states) > 1:
-            names = " and ".join(state.parent.name for state in states)
-            reading.problem(folder, f"{names} are all the {split} split", "keep one folder a split")
-        if paths := _arrow_files(states[0], reading):
-            frames[split] = pd.concat([reading.rows(path) for path in paths], ignore_index=True)
-    if not frames and not reading.problems:
-        reading.problem(folder, "no folder train, validation or test", f"save splits: {SAVED}")
-    reading.finish()
+    frames = {split: pd.concat([reading.rows(path) for path in _arrow_files(state)])
+              for split, state in _states(folder).items()}  # fmt: skip
+    if not frames:
+        raise DataError(Problem(str(folder), "no folder train, validation or test", f"save splits: {SAVED}"))
     return pairs_tables(frames, reading)
 
 
-def _states(folder: Path) -> dict[str, list[Path]]:
-    """The files that describe the splits that are there; of a single dataset, as training data."""
+def _states(folder: Path) -> dict[str, Path]:
+    """The files that describe the splits that are there, of each the first; of a single dataset, as training data."""
     if (folder / STATE).exists():
-        return {"train": [folder / STATE]}
+        return {"train": folder / STATE}
     if not (folder / DICT).exists():
         return {}
     states = {split: [folder / name / STATE for name in names] for split, names in SPLIT_NAMES.items()}
     there = {split: [path for path in paths if path.exists()] for split, paths in states.items()}
-    return {split: paths for split, paths in there.items() if paths}
+    return {split: paths[0] for split, paths in there.items() if paths}
 
 
-def _arrow_files(state: Path, reading: Reading) -> list[Path]:
+def _arrow_files(state: Path) -> list[Path]:
     """The files of a split in the order that its state.json gives."""
     try:
         names = [entry["filename"] for entry in parsed_json(whole_text(state))["_data_files"]]
-        if names and all(isinstance(name, str) and Path(name).name == name for name in names):
+        if names and all(Path(name).name == name for name in names):
             return [state.parent / name for name in names]
-        reading.problem(state, "names no Arrow files beside it", f"save the data again: {SAVED}")
-    except DataError as error:
-        reading.problems += error.problems
     except (ValueError, KeyError, TypeError):
-        reading.problem(state, "names no Arrow files beside it", f"save the data again: {SAVED}")
-    return []
+        pass
+    raise DataError(Problem(str(state), "names no Arrow files beside it", f"save the data again: {SAVED}"))
 
 
 FORM = Form(files, read)

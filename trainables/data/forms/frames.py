@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,9 @@ from pyarrow import parquet
 from trainables.core.cache import cached, digest_of
 from trainables.core.errors import DataError, Problem, WorkFailed
 from trainables.core.hub import hub_answers, hub_out_of_reach, out_of_reach
-from trainables.data.files import GIVEN, SPLIT_NAMES, split_of
+from trainables.data.files import SPLIT_NAMES, split_of
 from trainables.data.forms import HUB
+from trainables.data.parsing import GIVEN
 
 Data = Any  # str, Path, None, or a table; libraries of tables are not imported for their names
 FORM = f"{HUB}NAME or {HUB}NAME/CONFIGURATION"
@@ -53,16 +54,7 @@ def _is_columns(data: Mapping[Any, Any]) -> bool:
 
 def columns_in(table: Any) -> dict[str, list[Any]] | None:
     """The columns of a table of pandas, Arrow, the datasets library or Polars, as lists; None of another value."""
-    match _kind(table):
-        case "pandas.DataFrame":
-            return {str(name): table[name].tolist() for name in table.columns}
-        case "pyarrow.Table" | "pyarrow.RecordBatch":
-            return table.to_pydict()
-        case "datasets.Dataset":
-            return table.with_format(None)[:]
-        case "polars.DataFrame":
-            return table.to_dict(as_series=False)
-    return None
+    return _arrow(table).to_pydict() if _kind(table) in TO_ARROW else None
 
 
 def _kind(table: Any) -> str:
@@ -70,19 +62,19 @@ def _kind(table: Any) -> str:
     return f"{type(table).__module__.partition('.')[0]}.{type(table).__name__}"
 
 
+TO_ARROW: dict[str, Callable[[Any], pa.Table]] = {
+    "pandas.DataFrame": lambda table: pa.Table.from_pandas(table, preserve_index=False),
+    "datasets.Dataset": lambda table: table.with_format("arrow")[:],
+    "polars.DataFrame": lambda table: table.to_arrow(),
+    "pyarrow.Table": lambda table: table,
+    "pyarrow.RecordBatch": lambda table: pa.table(table),
+}
+
+
 def _arrow(table: Any) -> pa.Table:
     try:
-        match _kind(table):
-            case "pandas.DataFrame":
-                return pa.Table.from_pandas(table, preserve_index=False)
-            case "datasets.Dataset":
-                return table.with_format("arrow")[:]
-            case "polars.DataFrame":
-                return table.to_arrow()
-            case "pyarrow.Table":
-                return table
-            case "pyarrow.RecordBatch":
-                return pa.table(table)
+        if to_arrow := TO_ARROW.get(_kind(table)):
+            return to_arrow(table)
         if isinstance(table, Mapping):
             return pa.table({str(name): list(column) for name, column in table.items()})
         if isinstance(table, Iterable) and not isinstance(table, str | bytes):

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Sequence
-from itertools import chain
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from trainables.core.errors import DataError, Problem
 from trainables.core.randomness import generator
-from trainables.data.files import files_in, found
+from trainables.data.files import files_in, found, named_files
 from trainables.data.forms import Form
+from trainables.data.rows import PLACE
 from trainables.data.tables import Reading, Tables
 
 VOCABULARY = "vocabulary"
@@ -23,18 +22,18 @@ QUESTIONS = {
     "dev": ("question.dev.label.token_idx.pool",),
     "test": ("question.test1.label.token_idx.pool", "question.test2.label.token_idx.pool"),
 }  # of version 1
-COLUMNS = {"train": ("question", "answers"), "dev": ("answers", "question", "pool")}
-COLUMNS["test"] = COLUMNS["dev"]
-COLUMNS_2 = ("domain", "question", "answers", "pool")
+COLUMNS = {"train": ("text", "answers"), "dev": ("answers", "text", "pool"), "test": ("answers", "text", "pool")}
+COLUMNS_2 = ("_domain", "text", "answers", "pool")
 POOL = "InsuranceQA.question.anslabel.token.{}.pool.solr.{}.encoded"  # of version 2: by the pool's size and the split
 SIZE = re.compile(POOL.replace(".", r"\.").format("([0-9]{1,6})", "(?:train|valid|test)"), re.IGNORECASE)
+NAMES_2 = {"train": "train", "dev": "valid", "test": "test"}
 
 
 def files(folder: Path) -> list[Path]:
     """The files that may be read: with pools of several sizes, the files of all sizes."""
     if not any(found(folder, name) for name in ANSWERS.values()):
         return []
-    names = [VOCABULARY, *ANSWERS.values(), *chain(*QUESTIONS.values())]
+    names = [VOCABULARY, *ANSWERS.values(), *(name for each in QUESTIONS.values() for name in each)]
     pools = [path for path in files_in(folder) if SIZE.match(path.name)]
     return [path for name in names if (path := found(folder, name))] + pools
 
@@ -50,83 +49,65 @@ def read(folder: Path, reading: Reading) -> Tables:
     versions = [version for version, name in ANSWERS.items() if found(folder, name)]
     if len(versions) > 1:
         raise DataError(Problem(str(folder), "versions 1 and 2 of InsuranceQA", "keep one version a folder"))
-    vocabulary = _each_once(reading.table(found(folder, VOCABULARY) or folder / VOCABULARY, ("index", "word")), reading)
-    reading.finish()  # all that is written in these words would only repeat these problems
-    words = dict(zip(vocabulary["index"], vocabulary["word"].str.strip(), strict=True))
-    answers = _each_once(reading.table(found(folder, ANSWERS[versions[0]]) or folder, ("label", "text")), reading)
-    answers = _with_words(reading.ids(answers.rename(columns={"label": "docno"}), "docno"), words, reading)
-    sources = _pools(folder, reading.config.depth()) if versions == [2] else _first_of_splits(folder)
+    table = reading.table(found(folder, VOCABULARY) or folder / VOCABULARY, ("index", "word"))
+    words = dict(zip(table["index"], table["word"].str.strip(), strict=True))
+    answers = reading.table(found(folder, ANSWERS[versions[0]]) or folder, ("docno", "text"))
+    answers = reading.require(answers, ~answers["docno"].duplicated(), "label '{docno}' a second time", "keep one row")
+    answers = _with_words(reading.ids(answers, "docno"), words, reading)
+    sources = _pools(folder, reading.config.depth()) if versions == [2] else named_files(folder, QUESTIONS)
     if not sources:
-        reading.problem(folder, "no questions", "give the files with the questions' answers and pools")
+        raise DataError(Problem(str(folder), "no questions", "give the files with the questions' answers and pools"))
     reading.finish()
     tables = Tables(answers, {}, {})
     for split, path in sources.items():
-        columns = COLUMNS_2 if versions == [2] else COLUMNS[split]
-        questions = reading.table(path, columns).rename(columns={"question": "text"})
+        questions = reading.table(path, COLUMNS_2 if versions == [2] else COLUMNS[split])
         _add_split(split, _with_words(questions, words, reading), tables, answers["docno"].tolist(), reading)
     return tables
-
-
-def _each_once(frame: pd.DataFrame, reading: Reading) -> pd.DataFrame:
-    """The rows, by the first column."""
-    key = frame.columns[0]
-    right = f"keep one row for each {key}"
-    return reading.require(frame, ~frame[key].duplicated(), f"{key} '{{{key}}}' a second time", right)
-
-
-def _first_of_splits(folder: Path) -> dict[str, Path]:
-    paths = {split: found(folder, *names) for split, names in QUESTIONS.items()}
-    return {split: path for split, path in paths.items() if path is not None}
 
 
 def _pools(folder: Path, top_k: int) -> dict[str, Path]:
     """The question files of one pool size."""
     sizes = sorted({int(match[1]) for path in files_in(folder) if (match := SIZE.match(path.name))})
     size = next((size for size in sizes if size >= top_k), sizes[-1] if sizes else 0)
-    names = {"train": "train", "dev": "valid", "test": "test"}
-    paths = {split: found(folder, POOL.format(size, name)) for split, name in names.items()}
-    return {split: path for split, path in paths.items() if path is not None}
+    return named_files(folder, {split: [POOL.format(size, name)] for split, name in NAMES_2.items()})
 
 
 def _with_words(frame: pd.DataFrame, words: dict[str, str], reading: Reading) -> pd.DataFrame:
     """The rows with the words of `text` in place of their indices."""
-    right = "add it there, or give the right vocabulary"
-    frame = _require_known(frame, "text", words, "'{unknown}' is not in the vocabulary", right, reading)
-    texts = [" ".join(words[index] for index in text.split()) for text in frame["text"]]
-    frame = frame.assign(text=pd.Series(texts, frame.index, dtype="str"))
-    return reading.require(frame, frame["text"].str.strip() != "", "an empty text", "give a text or leave the row out")
+    frame = _require_known(frame, "text", words, "'{unknown}' is not in the vocabulary", reading)
+    texts = frame["text"].map(lambda text: " ".join(words[index] for index in text.split()))
+    return reading.texts(frame.assign(text=texts.astype("str")), "text")
 
 
 def _require_known(
-    frame: pd.DataFrame, column: str, known: Container[str], wrong: str, right: str, reading: Reading
+    frame: pd.DataFrame, column: str, known: Container[str], wrong: str, reading: Reading
 ) -> pd.DataFrame:
-    """The rows in whose `column` all words are `known`; `wrong` may name the first that is not, as {unknown}."""
+    """The rows in whose `column` all words are `known`; `wrong` names the first that is not, as {unknown}."""
     unknown = [next((word for word in text.split() if word not in known), "") for text in frame[column]]
-    return reading.require(frame.assign(unknown=unknown), [not word for word in unknown], wrong, right)
+    good = [not word for word in unknown]
+    return reading.require(frame.assign(unknown=unknown), good, wrong, "add it there, or give the right file")
 
 
 def _add_split(split: str, questions: pd.DataFrame, tables: Tables, labels: list[str], reading: Reading) -> None:
     """Adds the questions of a split with their judged answers and pools. `labels`: of all answers."""
     known = set(labels)
-    for column in ("answers", "pool"):
-        if column in questions:
-            right = "add it to the answers or drop its label"
-            questions = _require_known(questions, column, known, "there is no answer '{unknown}'", right, reading)
-    answered = questions["answers"].str.strip() != ""
-    right = "give the labels of the right answers"
-    questions = reading.require(questions, answered, "no right answer", right)
+    for column in questions.columns.intersection(["answers", "pool"]):
+        questions = _require_known(questions, column, known, "there is no answer '{unknown}'", reading)
+    questions = reading.texts(questions, "answers")
     questions = questions.assign(qid=[f"{split}-{number}" for number in range(1, len(questions) + 1)])
-    answers = [list(dict.fromkeys(text.split())) for text in questions["answers"]]
+    right = [list(dict.fromkeys(text.split())) for text in questions["answers"]]
     if "pool" in questions:
         pools = [list(dict.fromkeys(text.split())) for text in questions["pool"]]
     else:
         top_k = reading.config.depth("train")
-        pools = [_drawn(each, labels, line, top_k) for each, line in zip(answers, questions["line"], strict=True)]
-    judged = [list(dict.fromkeys([*each, *pool])) for each, pool in zip(answers, pools, strict=True)]
-    grades = [[int(label in each) for label in row] for each, row in zip(answers, judged, strict=True)]
-    tables.queries[split] = questions[["qid", "text", "file", "line"]]
-    tables.qrels[split] = _rows(questions, judged).assign(label=list(chain(*grades)))
-    tables.pools[split] = _rows(questions, judged if split == "train" else pools)
+        pools = [_drawn(each, labels, line, top_k) for each, line in zip(right, questions["line"], strict=True)]
+    judged = [list(dict.fromkeys([*each, *pool])) for each, pool in zip(right, pools, strict=True)]
+    tables.queries[split] = questions[["qid", "text", *PLACE]]
+    rows = questions[["qid", *PLACE]].assign(docno=judged, right=right).explode("docno")
+    labels_of_rows = [int(docno in answers) for docno, answers in zip(rows["docno"], rows["right"], strict=True)]
+    tables.qrels[split] = rows.drop(columns="right").assign(label=labels_of_rows)
+    pool = judged if split == "train" else pools
+    tables.pools[split] = questions[["qid", *PLACE]].assign(docno=pool).explode("docno").dropna()
 
 
 def _drawn(right: Sequence[str], labels: Sequence[str], line: int, top_k: int) -> list[str]:
@@ -135,12 +116,6 @@ def _drawn(right: Sequence[str], labels: Sequence[str], line: int, top_k: int) -
     order = generator(0, "insurance pool", int(line)).choice(len(labels), wanted + len(right), replace=False)
     drawn = [labels[row] for row in map(int, order)]
     return [label for label in drawn if label not in right][:wanted]
-
-
-def _rows(questions: pd.DataFrame, documents: Sequence[Sequence[str]]) -> pd.DataFrame:
-    """A row for each document of each question."""
-    row = np.repeat(np.arange(len(questions)), list(map(len, documents)))
-    return questions[["qid", "file", "line"]].iloc[row].assign(docno=list(chain(*documents)))
 
 
 FORM = Form(files, read)

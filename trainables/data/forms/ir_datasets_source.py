@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -60,10 +59,10 @@ def parse_source(source: str) -> DatasetNames:
 def _usual_splits(name: str) -> dict[str, str]:
     usual = {}
     for split, tails in _USUAL.items():
-        for tail in tails:
-            dataset = _registered(f"{name}/{tail}")
-            if split not in usual and dataset is not None and dataset.has_qrels() and dataset.has_queries():
-                usual[split] = f"{name}/{tail}"
+        datasets = {f"{name}/{tail}": _registered(f"{name}/{tail}") for tail in tails}
+        judged = [part for part, each in datasets.items() if each and each.has_qrels() and each.has_queries()]
+        if judged:
+            usual[split] = judged[0]
     return usual or {"test": name}
 
 
@@ -102,10 +101,11 @@ def read_source(source: DatasetNames, reading: Reading) -> Tables:
     docs = _documents(next(iter(datasets.values())), collections.pop(), reading)
     tables = Tables(docs, {}, {}, ids_given=True, partial=True)
     for split, dataset in datasets.items():
-        with _named_errors(source.splits[split]):
-            tables.queries[split], tables.qrels[split] = _judged_queries(split, source.splits[split], dataset, reading)
+        name = source.splits[split]
+        with _named_errors(name):
+            tables.queries[split], tables.qrels[split] = _judged_queries(split, name, dataset, reading)
             if reading.config.candidates == "run" and dataset.has_scoreddocs():
-                tables.runs[split] = _run(split, dataset, tables.queries[split], reading)
+                tables.runs[split] = _run(split, name, dataset, tables.queries[split], reading)
     return tables
 
 
@@ -133,10 +133,11 @@ def _documents(dataset: Any, name: str, reading: Reading) -> Iterator[pd.DataFra
     with _named_errors(name):
         rows = ((each.doc_id, " ".join(each.default_text().split())) for each in dataset.docs_iter())
         for frame in _parts(rows, "docno", "text"):
-            numbers = np.arange(count + 1, count + 1 + len(frame))
-            with_text = (frame["text"] != "").to_numpy()
-            count, kept = count + len(frame), kept + int(with_text.sum())
-            yield located(frame, Path(f"{IR_DATASETS}{name}"), numbers)[with_text]
+            frame = located(frame, f"{IR_DATASETS}{name}", np.arange(count + 1, count + 1 + len(frame)))
+            count += len(frame)
+            frame = frame[frame["text"] != ""]
+            kept += len(frame)
+            yield frame
     if not kept:
         raise DataError(Problem(LOCATION, "no documents with text", "use a collection with texts"))
     if kept < count:
@@ -147,30 +148,31 @@ def _judged_queries(split: str, name: str, dataset: Any, reading: Reading) -> tu
     """(qid, text; qid, docno, label) of the judged queries. Of a dataset of triples the first document of each pair is
     relevant and the second is not, unless the judgments say otherwise."""
     texts = {query.query_id: " ".join(query.default_text().split()) for query in dataset.queries_iter()}
-    judgments = ((each.query_id, each.doc_id, each.relevance) for each in dataset.qrels_iter())
-    qrels = _table(judgments, "label")
+    qrels = _table(((each.query_id, each.doc_id, each.relevance) for each in dataset.qrels_iter()), "label")
     judged = qrels["qid"].unique().tolist()
     ids = [query for query in judged if usable_id(query) and texts.get(query)]
     if len(ids) < len(judged):
         reading.notes.append(f"{split}: {counted(len(judged) - len(ids), 'judged query')} without text left out")
     queries = pd.DataFrame({"qid": ids, "text": [texts[query] for query in ids]}, dtype="str")
     if "triples" in name and dataset.has_docpairs():  # msmarco-passage/train has 269 million pairs besides
-        given = (
-            ((pair.query_id, pair.doc_id_a, 1), (pair.query_id, pair.doc_id_b, 0)) for pair in dataset.docpairs_iter()
-        )
-        qrels = pd.concat([qrels, _table(chain.from_iterable(given), "label")]).drop_duplicates(["qid", "docno"])
-    qrels = _of_queries(qrels, queries, split, "repeated judgment", reading)
-    return queries, qrels.assign(label=qrels["label"].clip(0, MAX_GRADE))
+        pairs = (((pair.query_id, pair.doc_id_a, 1), (pair.query_id, pair.doc_id_b, 0))
+                 for pair in dataset.docpairs_iter())  # fmt: skip
+        given = _table(chain.from_iterable(pairs), "label")
+        qrels = pd.concat([qrels, given]).drop_duplicates(["qid", "docno"])
+    qrels = _of_queries(
+        qrels.assign(label=qrels["label"].clip(0, MAX_GRADE)), queries, split, "repeated judgment", reading
+    )
+    return located(queries, f"{IR_DATASETS}{name}"), located(qrels, f"{IR_DATASETS}{name}")
 
 
-def _run(split: str, dataset: Any, queries: pd.DataFrame, reading: Reading) -> pd.DataFrame:
+def _run(split: str, name: str, dataset: Any, queries: pd.DataFrame, reading: Reading) -> pd.DataFrame:
     """qid, docno, score of the scored documents."""
     rows = ((each.query_id, each.doc_id, each.score) for each in dataset.scoreddocs_iter())
     run = _of_queries(_table(rows, "score"), queries, split, "repeated candidate", reading)
     if not np.isfinite(run["score"]).all() or (len(run) > 1 and np.ptp(run["score"]) == 0):
         wrong = f"the scored documents of {split} have no scores that rank them"
         raise DataError(Problem("data.candidates", wrong, "set bm25"))
-    return run
+    return located(run, f"{IR_DATASETS}{name}")
 
 
 def _of_queries(frame: pd.DataFrame, queries: pd.DataFrame, split: str, noun: str, reading: Reading) -> pd.DataFrame:
@@ -184,10 +186,8 @@ def _of_queries(frame: pd.DataFrame, queries: pd.DataFrame, split: str, noun: st
 
 def _table(rows: Iterable[tuple[str, str, float]], value: str) -> pd.DataFrame:
     """qid, docno and a value, of rows."""
-    empty = pd.DataFrame(
-        {"qid": pd.Series(dtype="str"), "docno": pd.Series(dtype="str"), value: pd.Series(dtype="int64")}
-    )
-    return pd.concat([empty, *_parts(rows, "qid", "docno", value)], ignore_index=True)
+    parts = list(_parts(rows, "qid", "docno", value))
+    return pd.concat(parts or [pd.DataFrame(columns=["qid", "docno", value])], ignore_index=True)
 
 
 def _parts(rows: Iterable[tuple[Any, ...]], *columns: str) -> Iterator[pd.DataFrame]:

@@ -3,22 +3,25 @@ MSLR, Yahoo, Istella, PyTerrier and scikit-learn write them."""
 
 from __future__ import annotations
 
+import io
 import re
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from scipy.sparse import csr_array, vstack
 
+from trainables.core.errors import DataError, Problem
 from trainables.core.machine import usable_memory
 from trainables.core.randomness import generator
 from trainables.data.columns import SPLITS
 from trainables.data.files import beginning, require_one_file, shards_of_splits, split_files
 from trainables.data.forms import Form
-from trainables.data.rows import arrow, as_numbers, located
+from trainables.data.rows import PLACE, arrow, as_numbers, place
 from trainables.data.tables import Reading, Tables
 
 ROW_FORM = "LABEL qid:N INDEX:VALUE ... # COMMENT"
@@ -30,7 +33,6 @@ MAX_VALUE = float(np.finfo(np.float32).max)
 MAX_LABEL, UNJUDGED = 9999, -1  # the latter as in MQ2008-semi
 _BEGIN = re.compile(rb"(?m)^[-+.0-9e]+[ \t]+qid:")
 _ROW = r"^\s*(?P<label>[^\s#]+)(?:\s+qid:(?P<qid>[^\s#]+))?(?P<features>[^#]*)(?:#(?P<comment>.*))?"
-_FEATURE = r"^(?P<index>[0-9]{1,7}):(?P<value>.+)$"
 _DOCUMENT = r"(?P<key>docid|docno)\s*=\s*(?P<document>\S+)"
 
 
@@ -51,116 +53,99 @@ def read(folder: Path, reading: Reading) -> Tables:
     named = {split: [path] for split, path in split_files(folder, "{}.txt").items()}
     shards = named if "train" in named else shards_of_splits(folder, ENDINGS)
     require_one_file(folder, shards)
-    rows, features = {}, []
+    parts, features = [], list[Any]()
     for split, paths in shards.items():
-        rows[split], parts = _rows(paths[0], reading)
-        features += parts
+        rows, values = _rows(paths[0], reading)
+        parts.append(rows.assign(split=split))
+        features += values
     reading.finish()
-    every = pd.concat(list(rows.values()), ignore_index=True)
-    every["row"] = np.arange(len(every))
-    ends = np.cumsum([0, *map(len, rows.values())])
-    qrels = {split: every.iloc[ends[at] : ends[at + 1]] for at, split in enumerate(rows)}
-    qrels = {split: _judged(frame, reading) for split, frame in qrels.items()}
+    rows = pd.concat(parts, ignore_index=True)
+    rows["row"] = np.arange(len(rows))
+    qrels = {str(split): _judged(frame, reading) for split, frame in rows.groupby("split", sort=False)}
     if "dev" not in qrels and "train" in qrels:
         qrels |= _held_out(qrels["train"], reading)
     qrels = {split: qrels[split] for split in SPLITS if split in qrels and len(qrels[split])}
-    queries = {split: pd.DataFrame({"qid": frame["qid"].unique()}) for split, frame in qrels.items()}
-    return Tables(every[["docno", "file", "line"]], queries, qrels, features=_dense(features, folder, reading))
+    queries = {split: frame[["qid", *PLACE]].drop_duplicates("qid") for split, frame in qrels.items()}
+    return Tables(rows[["docno", *PLACE]], queries, qrels, features=_dense(folder, features))
 
 
-# -- a file ------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Features:
-    """Features of some rows. `sizes`: how many each row has; `index`, `value`: of row after row."""
-
-    sizes: np.ndarray
-    index: np.ndarray
-    value: np.ndarray
-
-
-def _rows(path: Path, reading: Reading) -> tuple[pd.DataFrame, list[_Features]]:
-    """(qid, docno, label; features) of the rows of a file. Document ids are QID:DOCID, because the features of a page
-    differ from query to query; DOCID is the comment's `docid = ...`, or else the row's number within its query;
-    `docno = ...` is an id as it stands."""
-    tables, features, odd, problems = [], list[_Features](), Counter[str](), len(reading.problems)
-    for part in reading.parts(path, ("svmlight",), separator=NO_SEPARATOR):
-        part = part[~part["svmlight"].str.lstrip().str.startswith("#")]
-        rows = _labelled(located(_groups(part["svmlight"], _ROW), path, part["line"]), path, reading)
-        features.append(_features(rows, reading, odd))
-        tables.append(rows[["qid", "label", "file", "line"]].join(_groups(rows["comment"], _DOCUMENT)))
-    rows = pd.concat(tables, ignore_index=True)
-    if not len(rows) and len(reading.problems) == problems:
-        reading.problem(path, "no rows", f"each row is {ROW_FORM}")
-    if len(rows) and not any(len(part.index) for part in features):
-        reading.problem(path, "no features", f"each row is {ROW_FORM}")
+def _rows(path: Path, reading: Reading) -> tuple[pd.DataFrame, list[Any]]:
+    """(qid, docno, label; features, a sparse matrix a block) of a file. Document ids are QID:DOCID, because the
+    features of a page differ from query to query; DOCID is the comment's `docid = ...`, or else the row's number within
+    its query; `docno = ...` is an id as it stands."""
+    parts, features, odd, before = [], list[Any](), Counter[str](), len(reading.problems)
+    for part in reading.parts(path, ("row",), separator=NO_SEPARATOR):
+        part = part[~part["row"].str.lstrip().str.startswith("#")]
+        rows = part[PLACE].join(_groups(part["row"], _ROW))
+        sizes = [path.name + ending for ending in (".query", ".group") if Path(f"{path}{ending}").exists()]
+        right = f"write qid:N behind the label{f': {sizes[0]} is not read' if sizes else ''}"
+        rows = reading.require(rows, rows["qid"].fillna("") != "", "no qid of a query behind label '{label}'", right)
+        rows["number"] = as_numbers(rows["label"])
+        good = (rows["number"] >= UNJUDGED) & (rows["number"] <= MAX_LABEL) & (rows["number"] % 1 == 0)
+        right = f"write a whole number from 0 to {MAX_LABEL}, or -1: not judged"
+        rows = reading.require(rows, good, "label '{label}'", right)
+        if len(rows):
+            features.append(_features(rows, odd))
+        parts.append(
+            rows[["qid", *PLACE]].assign(label=rows["number"].astype(int)).join(_groups(rows["comment"], _DOCUMENT))
+        )
+    rows = pd.concat(parts, ignore_index=True)
+    if len(reading.problems) == before and not any(part.nnz for part in features):
+        reading.problem(path, "no features" if len(rows) else "no rows", f"each row is {ROW_FORM}")
     query = pd.factorize(rows["qid"])[0]
-    odd["times rows of a query stand apart from its others, and are read as one query"] = int(
-        (query[1:] != query[:-1]).sum() - query.max(initial=0)
-    )
+    apart = int((query[1:] != query[:-1]).sum() - query.max(initial=0))
+    odd["times rows of a query stand apart from its others, and are read as one query"] = apart
     odd["rows of label -1, not judged"] = int((rows["label"] == UNJUDGED).sum())
     reading.notes += [f"{path.name}: {count:,} {what}" for what, count in odd.items() if count]
-    number = (rows.groupby("qid").cumcount() + 1).astype("str")
-    document = rows["document"].fillna(number)
+    document = rows["document"].fillna((rows.groupby("qid").cumcount() + 1).astype("str"))
     rows["docno"] = document.where(rows["key"] == "docno", rows["qid"] + ":" + document)
-    rows = reading.require(rows, ~rows.duplicated(["qid", "docno"]), "document '{docno}' a second time",
-                           "keep one row a query and document")  # fmt: skip
-    return rows[["qid", "docno", "label", "file", "line"]], features
+    once = ~rows.duplicated(["qid", "docno"])
+    rows = reading.require(rows, once, "document '{docno}' a second time", "keep one row a query and document")
+    return rows[["qid", "docno", "label", *PLACE]], features
 
 
-def _labelled(rows: pd.DataFrame, path: Path, reading: Reading) -> pd.DataFrame:
-    """The rows with a query and a label, which is now a number."""
-    sizes = next((f"{path.name}.{ending}" for ending in ("query", "group")
-                  if path.with_name(f"{path.name}.{ending}").exists()), None)  # fmt: skip
-    right = f"write qid:N behind the label{f': {sizes} is not read' if sizes else ''}"
-    rows = reading.require(rows, rows["qid"] != "", "no qid of a query behind label '{label}'", right)
-    label = as_numbers(rows["label"])
-    good = (label >= UNJUDGED) & (label <= MAX_LABEL) & (np.floor(label) == label)
-    right = f"write a whole number from 0 to {MAX_LABEL}, or -1: not judged"
-    rows = reading.require(rows, good, "label '{label}'", right)
-    return rows.assign(label=label[good].astype(np.int64))
-
-
-def _features(rows: pd.DataFrame, reading: Reading, odd: Counter[str]) -> _Features:
-    """The features of rows; what is odd in them is counted."""
-    lists = pc.ascii_split_whitespace(pc.ascii_trim_whitespace(arrow(rows["features"]).combine_chunks()))
-    cell, row = pc.list_flatten(lists).to_pandas(), pc.list_parent_indices(lists).to_numpy()
-    cells = _groups(cell, _FEATURE).assign(
-        cell=cell, row=row, file=rows["file"].array[row], line=rows["line"].to_numpy()[row]
-    )
-    cells = cells[cells["cell"] != ""]  # of a row without features
-    right = f"write INDEX:VALUE, INDEX from 0 or 1 to {MAX_FEATURE}"
-    index = as_numbers(cells["index"])
-    cells = reading.require(cells.assign(index=index), index <= MAX_FEATURE, "feature '{cell}'", right)
-    index, row = cells["index"].to_numpy(), cells["row"].to_numpy()
-    rises = np.ones(len(cells), bool)
-    rises[1:] = (index[1:] > index[:-1]) | (row[1:] != row[:-1])
-    cells = reading.require(cells, rises, "feature '{cell}' behind one of its index or a higher one",
-                            "let the indices of a row rise")  # fmt: skip
-    missing = cells["value"].str.upper().isin(["NULL", "NAN"]).to_numpy()
-    odd["features NULL or nan, read as 0"] += int(missing.sum())
-    cells = cells[~missing] if missing.any() else cells
-    value = as_numbers(cells["value"])
-    cells = reading.require(cells.assign(value=value), np.isfinite(value), "feature '{cell}' is not a finite number",
-                            "write a number, or leave the feature out")  # fmt: skip
-    value = cells["value"].to_numpy()
+def _features(rows: pd.DataFrame, odd: Counter[str]) -> Any:
+    """The features of rows, float32 [rows, highest index + 1], sparse; what is odd in them is counted. Raises DataError
+    with the first row that cannot be read."""
+    lines = [f"0 {text}" for text in rows["features"]]
+    values = _parsed("\n".join(lines))
+    if isinstance(values, str):
+        start, end = 0, len(lines)
+        while end - start > 1:  # the first row that is wrong is in this half or in the other
+            middle = (start + end) // 2
+            wrong = isinstance(_parsed("\n".join(lines[start:middle])), str)
+            start, end = (start, middle) if wrong else (middle, end)
+        row = rows.iloc[start : start + 1]
+        shown = " ".join(rows["features"].iloc[start].split())[:60]
+        wrong = f"features that cannot be read ({_parsed(lines[start])}): '{shown}'"
+        raise DataError(Problem(place(row), wrong, f"write {ROW_FORM}, INDEX rising to {MAX_FEATURE}, finite values"))
+    missing = np.isnan(values.data)
     large = f"features beyond the range of float32, read as its largest number, {MAX_VALUE:.4g}"
-    odd[large] += int((np.abs(value) > MAX_VALUE).sum())
-    return _Features(
-        np.bincount(cells["row"], minlength=len(rows)),
-        cells["index"].to_numpy(np.int32),
-        np.clip(value, -MAX_VALUE, MAX_VALUE).astype(np.float32),
-    )
+    odd["features NULL or nan, read as 0"] += int(missing.sum())
+    odd[large] += int((np.abs(values.data) > MAX_VALUE).sum())
+    values.data = np.clip(np.where(missing, 0, values.data), -MAX_VALUE, MAX_VALUE).astype(np.float32)
+    return values
+
+
+def _parsed(text: str) -> Any:
+    """The values of rows `0 INDEX:VALUE ...`, float64, sparse; or what is wrong with them."""
+    from sklearn import datasets  # here: it takes a second
+
+    raw = re.sub(rb"(?i):null\b", b":nan", text.encode())
+    try:
+        load: Any = datasets.load_svmlight_file
+        values, _ = load(io.BytesIO(raw), zero_based=True)
+    except (ValueError, OverflowError) as error:
+        return str(error)[:80]
+    if values.shape[1] > MAX_FEATURE + 1:
+        return "an index that is too large"
+    return "a value that is not finite" if np.isinf(values.data).any() else csr_array(values)
 
 
 def _groups(texts: pd.Series, pattern: str) -> pd.DataFrame:
     """What the named groups of a pattern match in each text, NaN where it does not fit."""
     matches = pc.extract_regex(arrow(texts).combine_chunks(), pattern)
     return pa.Table.from_struct_array(matches).to_pandas().set_index(texts.index)
-
-
-# -- the whole ---------------------------------------------------------------------------------------------------------
 
 
 def _judged(rows: pd.DataFrame, reading: Reading) -> pd.DataFrame:
@@ -184,28 +169,20 @@ def _held_out(training: pd.DataFrame, reading: Reading) -> dict[str, pd.DataFram
     return {"train": training[~dev], "dev": training[dev]}
 
 
-def _dense(parts: list[_Features], folder: Path, reading: Reading) -> np.ndarray:
-    """float32 [rows, features]; column i is feature i + 1, or i if features count from 0 in any row. Empties `parts`.
-    Raises DataError if it does not fit into memory."""
-    first = min(1, *(int(part.index.min(initial=1)) for part in parts))
-    last = max(int(part.index.max(initial=0)) for part in parts)
-    shape = sum(len(part.sizes) for part in parts), last - first + 1
+def _dense(folder: Path, parts: list[Any]) -> np.ndarray:
+    """float32 [rows, features]; column i is feature i + 1, or i if features count from 0 in any row. Raises DataError
+    if it does not fit into memory."""
+    width = max(part.shape[1] for part in parts)
+    sparse: Any = vstack(
+        [csr_array((part.data, part.indices, part.indptr), (part.shape[0], width)) for part in parts], format="csr"
+    )
+    first = 1 - int((sparse.indices == 0).any())
+    shape = sparse.shape[0], width - first
     needed, free = shape[0] * shape[1] * np.dtype(np.float32).itemsize, usable_memory()
     if needed > free:
-        wrong = f"{shape[0]:,} rows of features 1 to {last:,} take {_mib(needed)}, and {_mib(free)} of memory are free"
-        reading.problem(folder, wrong, "number the features from 1 without gaps, or use more memory")
-        reading.finish()
-    dense, start = np.zeros(shape, np.float32), 0
-    while parts:
-        part = parts.pop(0)
-        rows = np.repeat(np.arange(start, start + len(part.sizes)), part.sizes)
-        dense[rows, part.index - first] = part.value
-        start += len(part.sizes)
-    return dense
-
-
-def _mib(size: int) -> str:
-    return f"{size / (1 << 20):,.1f} MiB"
+        wrong = f"{shape[0]:,} rows of {shape[1]:,} features take {needed >> 20:,} MiB; {free >> 20:,} MiB are free"
+        raise DataError(Problem(str(folder), wrong, "number the features from 1 without gaps, or use more memory"))
+    return sparse[:, first:].toarray()
 
 
 FORM = Form(files, read, loosely=loosely)

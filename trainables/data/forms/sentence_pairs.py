@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from trainables.core.errors import DataError, Problem
 from trainables.core.prose import counted
 from trainables.core.randomness import generator
 from trainables.data.cells import is_text
@@ -15,15 +16,14 @@ from trainables.data.columns import SPLITS
 from trainables.data.files import ending_of, named_files
 from trainables.data.forms import Form
 from trainables.data.forms.pairs import is_table
-from trainables.data.rows import empty, located
+from trainables.data.rows import PLACE
 from trainables.data.tables import Reading, Tables
 
 NLI = ("contradiction", "entailment", "neutral")
 DUPLICATE = ("different", "duplicate")
-DROPPED = -1  # class of pairs that are read, and dropped
 NO_GOLD = "-"  # the annotators did not agree
 SICK_LABELS = {case(name): row for row, name in enumerate(NLI) for case in (str.upper, str.lower, str.capitalize)}
-SNLI_LABELS = {**{name: row for row, name in enumerate(NLI)}, NO_GOLD: DROPPED}
+SNLI_LABELS = {name: row for row, name in enumerate(NLI)}
 QUORA_LABELS = {"0": 0, "1": 1}
 
 SICK_FILES = {"train": ("SICK_train.txt",), "dev": ("SICK_trial.txt",), "test": ("SICK_test_annotated.txt",)}
@@ -33,7 +33,6 @@ SICK_WHOLE = {**dict(list(SICK_COLUMNS.items())[:3]), "entailment_label": "label
 SNLI_FILES = {split: (f"snli_1.0_{split}.jsonl", f"snli_1.0_{split}.txt") for split in SPLITS}
 SNLI_COLUMNS = {"pairID": "qid", "sentence1": "text", "sentence2": "second", "gold_label": "label"}
 QUORA_FILES = {split: (f"{split}.tsv",) for split in SPLITS}
-QUORA_SPLIT_COLUMNS = ("label", "text", "second", "qid")
 QUORA_COLUMNS = {"id": "qid", "question1": "text", "question2": "second", "is_duplicate": "label"}
 HELD_OUT = 0.1  # share of Quora's pairs in dev, and the same in test
 
@@ -61,15 +60,14 @@ def _sick(folder: Path, reading: Reading) -> Tables:
     gives each pair's split."""
     parts = []
     for split, path in _sick_files(folder).items():
+        pairs = reading.headed(path, SICK_COLUMNS if split else SICK_WHOLE)
         if split:
-            pairs = reading.headed(path, SICK_COLUMNS).assign(split=split)
+            pairs["split"] = split
         else:
-            pairs = reading.headed(path, SICK_WHOLE)
             known = pairs["split"].isin(list(SICK_SETS))
             pairs = reading.require(pairs, known, "SemEval_set '{split}'", f"write {', '.join(SICK_SETS)}")
             pairs["split"] = pairs["split"].map(SICK_SETS)
-        pairs = _usable(_with_sentences(pairs, reading), SICK_LABELS, "judgment", reading)
-        parts.append(_some(pairs, path, "pairs", reading))
+        parts.append(_usable(reading.texts(pairs, "text", "second"), path, SICK_LABELS, reading))
     return _tables(parts, NLI)
 
 
@@ -77,56 +75,49 @@ def _snli(folder: Path, reading: Reading) -> Tables:
     """The class is the gold label; pairs without one are dropped, as in the published results."""
     parts = []
     for split, path in _snli_files(folder).items():
-        structured = ending_of(path) == "jsonl"
-        pairs = _snli_objects(path, reading) if structured else reading.headed(path, SNLI_COLUMNS)
-        pairs = _with_sentences(pairs.assign(split=split), reading)
-        pairs = _usable(pairs, SNLI_LABELS, "gold label", reading)
-        gold = pairs["label"] != DROPPED
+        named = ending_of(path) == "jsonl"
+        pairs = _named(path, SNLI_COLUMNS, reading) if named else reading.headed(path, SNLI_COLUMNS)
+        pairs = reading.texts(pairs.assign(split=split), "text", "second")
+        gold = pairs["label"] != NO_GOLD
         if dropped := int((~gold).sum()):
             reading.notes.append(f"{split}: {counted(dropped, 'pair')} without a gold label dropped")
-        parts.append(_some(pairs[gold], path, "pairs with a gold label", reading))
+        parts.append(_usable(pairs[gold], path, SNLI_LABELS, reading))
     return _tables(parts, NLI)
 
 
-def _snli_objects(path: Path, reading: Reading) -> pd.DataFrame:
-    lines, rows = [], []
-    for line, value in reading.objects(path):
-        lines.append(line)
-        rows.append([value.get(key) if isinstance(value, dict) else None for key in SNLI_COLUMNS])
-    frame = located(pd.DataFrame(rows, columns=list(SNLI_COLUMNS.values()), dtype=object), path, lines)
-    texts = frame[list(SNLI_COLUMNS.values())].map(is_text).all(axis=1)
-    right = f"each row is a JSON object with {', '.join(SNLI_COLUMNS)}"
-    frame = reading.require(frame, texts, "not a JSON object with the texts of a pair", right)
-    return frame.astype(dict.fromkeys(SNLI_COLUMNS.values(), "str"))
-
-
 def _quora(folder: Path, reading: Reading) -> Tables:
-    """The classes are different and duplicate. The whole file is split 80/10/10 with a fixed seed. Pairs with an empty
-    question (the published file has some) are dropped with a note."""
+    """The classes are different and duplicate. The whole file, whose fields may be quoted, is split 80/10/10 with a
+    fixed seed. Pairs with an empty question (the published file has some) are dropped with a note."""
     parts = []
     for split, path in _quora_files(folder).items():
-        pairs = reading.table(path, QUORA_SPLIT_COLUMNS) if split else _quora_whole(path, reading)
-        pairs = pairs.assign(split=split)
-        for name in ("text", "second"):
-            pairs[name] = [" ".join(text.split()) for text in pairs[name]]
-        pairs = _usable(pairs, QUORA_LABELS, "label", reading)
+        if split:
+            pairs = reading.table(path, ("label", "text", "second", "qid"))
+        else:
+            pairs = _named(path, QUORA_COLUMNS, reading, "csv")
+        pairs = pairs.assign(
+            split=split, **{name: pairs[name].str.split().str.join(" ") for name in ("text", "second")}
+        )
         whole = (pairs["text"] != "") & (pairs["second"] != "")
+        pairs = _usable(pairs, path, QUORA_LABELS, reading)
+        whole = whole.loc[pairs.index]
         if dropped := int((~whole).sum()):
             reading.notes.append(f"{path.name}: {counted(dropped, 'pair')} with an empty question dropped")
-        pairs = _some(pairs[whole], path, "pairs with two questions", reading, 1 if split else len(SPLITS))
+        pairs = pairs[whole]
+        if not split and len(pairs) < len(SPLITS):
+            raise DataError(Problem(str(path), f"{len(pairs)} pairs", f"give {len(SPLITS)} or more"))
         parts.append(pairs if split else pairs.assign(split=_drawn_splits(len(pairs), reading)))
     return _tables(parts, DUPLICATE)
 
 
-def _quora_whole(path: Path, reading: Reading) -> pd.DataFrame:
-    """The file as published, whose fields may be quoted."""
-    frame = reading.rows(path, "csv", strict=False)
-    if set(QUORA_COLUMNS) <= set(frame.columns):
-        return frame.rename(columns=QUORA_COLUMNS)
-    if not reading.problems:
-        right = f"the first row names the columns {', '.join(QUORA_COLUMNS)}"
-        reading.problem(f"{path}:1", "not the Quora header", right)
-    return empty(list(QUORA_COLUMNS.values()))
+def _named(path: Path, names: Mapping[str, str], reading: Reading, kind: str = "") -> pd.DataFrame:
+    """The columns that these names stand for, of a file of rows of named columns."""
+    pairs = reading.rows(path, kind, strict=False)
+    if not set(names) <= set(pairs.columns):
+        raise DataError(Problem(f"{path}:1", "not the header", f"the columns {', '.join(names)}"))
+    pairs = pairs.rename(columns=names)[[*names.values(), *PLACE]]
+    texts = pairs[list(names.values())].map(is_text).all(axis=1)
+    pairs = reading.require(pairs, texts, "not the texts of a pair", f"each row has {', '.join(names)}")
+    return pairs.astype(dict.fromkeys(names.values(), "str"))
 
 
 def _drawn_splits(count: int, reading: Reading) -> np.ndarray:
@@ -140,25 +131,15 @@ def _drawn_splits(count: int, reading: Reading) -> np.ndarray:
     return splits
 
 
-def _with_sentences(pairs: pd.DataFrame, reading: Reading) -> pd.DataFrame:
-    """The pairs with two sentences."""
-    texts = (pairs["text"].str.strip() != "") & (pairs["second"].str.strip() != "")
-    return reading.require(pairs, texts, "an empty sentence", "give a text or leave the row out")
-
-
-def _usable(pairs: pd.DataFrame, labels: Mapping[str, int], name: str, reading: Reading) -> pd.DataFrame:
-    """The pairs of a file, each id once, with the number of the class as label."""
-    right = f"write {', '.join(labels)}"
-    pairs = reading.require(pairs, pairs["label"].isin(list(labels)), f"{name} '{{label}}'", right)
+def _usable(pairs: pd.DataFrame, path: Path, labels: Mapping[str, int], reading: Reading) -> pd.DataFrame:
+    """The pairs of a file, each id once, with the number of the class as label. Raises DataError if none is left."""
+    pairs = reading.require(pairs, pairs["label"].isin(list(labels)), "label '{label}'", f"write {', '.join(labels)}")
     pairs = reading.ids(pairs.assign(label=pairs["label"].map(labels).astype(int)), "qid")
     content = pairs.groupby(["text", "second", "label", "split"], sort=False).ngroup()
-    keys = (pd.factorize(pairs["qid"])[0],)
-    return reading.once(pairs.assign(content=content), keys, "content", "sentence or label of pair '{qid}'")
-
-
-def _some(pairs: pd.DataFrame, path: Path, noun: str, reading: Reading, fewest: int = 1) -> pd.DataFrame:
-    if len(pairs) < fewest and not reading.problems:
-        reading.problem(path, f"{len(pairs) or 'no'} {noun}", f"give {fewest} or more")
+    keys = [pd.factorize(pairs["qid"])[0]]
+    pairs = reading.once(pairs.assign(content=content), keys, "content", "sentence or label of pair '{qid}'")
+    if not len(pairs):
+        raise DataError(Problem(str(path), "no pairs with a label", "give one or more"))
     return pairs
 
 
@@ -167,11 +148,11 @@ def _tables(parts: Sequence[pd.DataFrame], classes: tuple[str, ...]) -> Tables:
     pairs = pd.concat(parts, ignore_index=True)
     pairs = pairs.sort_values("split", key=lambda splits: splits.map(SPLITS.index), kind="stable")
     pairs["docno"] = [f"s{number + 1}" for number in pd.factorize(pairs["second"])[0]]
-    docs = pairs.drop_duplicates("docno")[["docno", "second"]].rename(columns={"second": "text"})
-    by_split = dict(iter(pairs.groupby("split", sort=False)))
-    queries = {str(split): frame[["qid", "text", "file", "line"]] for split, frame in by_split.items()}
-    qrels = {str(split): frame[["qid", "docno", "label", "file", "line"]] for split, frame in by_split.items()}
-    return Tables(docs, queries, qrels, classes=classes)
+    docs = pairs.drop_duplicates("docno")[["docno", "second", *PLACE]].rename(columns={"second": "text"})
+    by_split = {str(split): frame for split, frame in pairs.groupby("split", sort=False)}
+    queries = {split: frame[["qid", "text", *PLACE]] for split, frame in by_split.items()}
+    return Tables(docs, queries, {split: frame[["qid", "docno", "label", *PLACE]] for split, frame in by_split.items()},
+                  classes=classes)  # fmt: skip
 
 
 SICK = Form(lambda folder: list(_sick_files(folder).values()), _sick, "classification")

@@ -15,12 +15,13 @@ from typing import Any
 
 import pandas as pd
 
-from trainables.core.errors import DataError
+from trainables.core.errors import DataError, Problem
 from trainables.core.prose import counted
 from trainables.data.cells import Wrong, is_text
 from trainables.data.files import ending_of, files_in, parsed_json, shards_of_splits, split_files, whole_text
 from trainables.data.forms import Form
 from trainables.data.forms.pairs import is_articles
+from trainables.data.rows import PLACE, located
 from trainables.data.tables import Reading, Tables
 
 FILES = ("{}-v1.1.json", "{}-v2.0.json")
@@ -58,95 +59,82 @@ def read(folder: Path, reading: Reading) -> Tables:
     is left out with a note, and so is a question without answers."""
     docs, queries, qrels = [], {}, {}
     for split, path in (_named(folder) or _loosely(folder)).items():
-        sentences, questions, judgments = _split(split, path, reading)
-        docs.append(sentences)
-        queries[split], qrels[split] = questions, judgments
+        sentences, questions, displaced = _content(split, path)
+        docs.append(located(pd.DataFrame(sentences, columns=["docno", "text"]), path))
+        frame = located(pd.DataFrame(questions, columns=["qid", "text", "docno", "label", "at"]), path)
+        answered = frame["label"].map(any).astype(bool)
+        if not answered.any():
+            raise DataError(Problem(str(path), "no questions with an answer", "give SQuAD 1.1 or 2.0"))
+        if displaced:
+            reading.notes.append(f"{split}: {counted(displaced, 'answer')} not at the given offset left out")
+        if bare := int((~answered).sum()):
+            reading.notes.append(f"{split}: {counted(bare, 'question')} without an answer dropped")
+        frame = reading.texts(reading.ids(frame[answered].astype({"qid": "str", "text": "str"}), "qid"), "text")
+        frame = reading.require(frame, ~frame["qid"].duplicated(), "id '{qid}' of {at} a second time", "each id once")
+        queries[split] = frame[["qid", "text", *PLACE]].assign(text=frame["text"].str.split().str.join(" "))
+        judged = frame[["qid", "docno", "label", *PLACE]].explode(["docno", "label"], ignore_index=True)
+        qrels[split] = judged.astype({"label": int})
     return Tables(pd.concat(docs, ignore_index=True), queries, qrels, pools=dict(qrels))
 
 
-def _split(split: str, path: Path, reading: Reading) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """docno, text of the sentences; qid, text of the questions; qid, docno, label."""
-    before = len(reading.problems)
+def _content(split: str, path: Path) -> tuple[list[Any], list[Any], int]:
+    """((docno, text) of the sentences; (qid, text, its sentences, their grades, its place) of the questions; how many
+    answers are not where the file says)."""
     sentences, questions, displaced = [], [], 0
-    for name, place, paragraph in _paragraphs(path, reading):
-        text = paragraph["context"]
-        bounds = sentence_bounds(text)
-        names = [f"{split}-{name}-{number}" for number in range(1, len(bounds) + 1)]
-        sentences += [(docno, text[start:end]) for docno, (start, end) in zip(names, bounds, strict=True)]
-        for where, question in _objects(paragraph, "qas", place, reading):
-            try:
-                starts, wrong = _starts(question, text)
-            except Wrong as error:
-                reading.problem(where.rstrip(".: "), f"not SQuAD 1.1 ({error.args[0]})", ADVICE)
-                continue
-            displaced += wrong
-            grades = [int(any(begin <= start < end for start in starts)) for begin, end in bounds]
-            line = where.removeprefix(f"{path}:").rstrip(".")
-            questions.append((question.get("id"), question.get("question"), names, grades, line))
-    frame = pd.DataFrame(questions, columns=["qid", "text", "docno", "label", "line"]).assign(file=str(path))
-    answered = frame[frame["label"].map(any).astype(bool)]
-    if not len(answered) and len(reading.problems) == before:
-        reading.problem(path, "no questions with an answer", "give SQuAD 1.1 or 2.0")
-    if displaced:
-        reading.notes.append(f"{split}: {counted(displaced, 'answer')} not at the given offset left out")
-    if bare := len(frame) - len(answered):
-        reading.notes.append(f"{split}: {counted(bare, 'question')} without an answer dropped")
-    frame = _usable(answered, reading)
-    judged = frame[["qid", "docno", "label", "file", "line"]].explode(["docno", "label"], ignore_index=True)
-    docs = pd.DataFrame(sentences, columns=["docno", "text"])
-    return docs, frame[["qid", "text", "file", "line"]], judged.astype({"label": int})
+    try:
+        for name, place, paragraph in _paragraphs(path):
+            text = paragraph["context"]
+            bounds = sentence_bounds(text)
+            names = [f"{split}-{name}-{number}" for number in range(1, len(bounds) + 1)]
+            sentences += [(docno, text[start:end]) for docno, (start, end) in zip(names, bounds, strict=True)]
+            for where, question in _objects(paragraph, "qas", place):
+                starts, wrong = _starts(question, text, where)
+                displaced += wrong
+                grades = [int(any(begin <= start < end for start in starts)) for begin, end in bounds]
+                questions.append(
+                    (_text(question, "id", where), _text(question, "question", where), names, grades, where)
+                )
+    except Wrong as wrong:
+        place, what = wrong.args
+        raise DataError(Problem(f"{path}{place and f': {place}'}", f"not SQuAD 1.1 ({what})", ADVICE)) from None
+    return sentences, questions, displaced
 
 
-def _usable(frame: pd.DataFrame, reading: Reading) -> pd.DataFrame:
-    """The questions with an id of their own and a text, which is in one line."""
-    for column, key in (("qid", "id"), ("text", "question")):
-        texts = frame[column].map(is_text).astype(bool)
-        frame = reading.require(frame, texts, f"not SQuAD 1.1 (no text '{key}')", ADVICE).astype({column: "str"})
-    frame = reading.ids(frame, "qid")
-    frame = reading.require(frame, ~frame["qid"].duplicated(), "id '{qid}' a second time", "each id once")
-    frame = reading.require(frame, frame["text"].str.strip() != "", "an empty question", "a question with text")
-    return frame.assign(text=[" ".join(text.split()) for text in frame["text"]])
-
-
-def _paragraphs(path: Path, reading: Reading) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """(ARTICLE-PARAGRAPH, its place, the paragraph) of each with a text."""
+def _paragraphs(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """(ARTICLE-PARAGRAPH, its place, the paragraph) of each."""
     try:
         whole = parsed_json(whole_text(path))
-    except DataError as error:
-        reading.problems += error.problems
-        return
     except ValueError as error:
         line = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-        reading.problem(f"{path}{line}", f"not JSON ({getattr(error, 'msg', error)})", "give the whole file")
-        return
-    for i, (within, article) in enumerate(_objects(whole, "data", f"{path}: ", reading), 1):
-        for j, (place, paragraph) in enumerate(_objects(article, "paragraphs", within, reading), 1):
-            if is_text(paragraph.get("context")):
-                yield f"{i}-{j}", place, paragraph
-            else:
-                reading.problem(place.rstrip("."), "not SQuAD 1.1 (no text 'context')", ADVICE)
+        raise DataError(Problem(f"{path}{line}", f"not JSON ({error})", "give the whole file")) from None
+    for i, (within, article) in enumerate(_objects(whole, "data", ""), 1):
+        for j, (place, paragraph) in enumerate(_objects(article, "paragraphs", within), 1):
+            _text(paragraph, "context", place)
+            yield f"{i}-{j}", place, paragraph
 
 
-def _objects(node: Any, key: str, place: str, reading: Reading) -> list[tuple[str, dict[str, Any]]]:
-    """(place, object) of the objects in a list of an object; a place ends in what stands before a key."""
+def _objects(node: Any, key: str, place: str) -> list[tuple[str, dict[str, Any]]]:
+    """(place, object) of the objects in a list of an object. Raises Wrong if there is no such list."""
     objects = node.get(key) if isinstance(node, dict) else None
-    if isinstance(objects, list) and all(isinstance(each, dict) for each in objects):
-        return [(f"{place}{key}[{number}].", each) for number, each in enumerate(objects)]
-    reading.problem(place.rstrip(".: "), f"not SQuAD 1.1 (no list of objects '{key}')", ADVICE)
-    return []
+    if not isinstance(objects, list) or not all(isinstance(each, dict) for each in objects):
+        raise Wrong(place, f"no list of objects '{key}'")
+    return [(f"{place}{'.' if place else ''}{key}[{number}]", each) for number, each in enumerate(objects)]
 
 
-def _starts(question: dict[str, Any], text: str) -> tuple[list[int], int]:
+def _text(node: dict[str, Any], key: str, place: str) -> str:
+    text = node.get(key)
+    if not is_text(text):
+        raise Wrong(place, f"no text '{key}'")
+    return text
+
+
+def _starts(question: dict[str, Any], text: str, place: str) -> tuple[list[int], int]:
     """Offsets of the answers that stand where the file says; how many others there are."""
-    starts, answers = [], question.get("answers")
-    if not isinstance(answers, list):
-        raise Wrong("no list 'answers'")
-    for answer in answers:
-        if not isinstance(answer, dict) or not is_text(answer.get("text")):
-            raise Wrong("no text 'text' of an answer")
-        shown, start = answer["text"], answer.get("answer_start")
+    starts, answers = [], _objects(question, "answers", place)
+    for where, answer in answers:
+        shown, start = _text(answer, "text", where), answer.get("answer_start")
         if not isinstance(start, int):
-            raise Wrong("answer_start is not a whole number")
+            raise Wrong(where, "answer_start is not a whole number")
         if start >= 0 and shown and text.startswith(shown, start):
             starts.append(start + len(shown) - len(shown.lstrip()))
     return starts, len(answers) - len(starts)
