@@ -109,10 +109,10 @@ BAD: dict[str, tuple[Files, list[str]]] = {
     "pairs that contradict others": (
         {"dev.jsonl": rows(*(f'{{"query": "q", "document": "a", "label": {grade}}}' for grade in (0, 1)))},
         ["dev.jsonl:2: another grade (1) for a query and document than in"]),
-    "two files of a split": ({**TABLE, **TRIPLES}, [f": {split}.csv and {split}.jsonl are all" for split in ("train", "dev", "test")]),
+    "two files of a split": ({**TABLE, **TRIPLES},
+                            [f": {split}.csv and {split}.jsonl are all" for split in ("train", "dev", "test")]),
     "scores by texts": (
-        TABLE | {"scores.dev.tsv": rows("cat\tthe cat sat\t1", "dev cat\tno\t1", "dev cat\ta bird flew\t2"
-            )},
+        TABLE | {"scores.dev.tsv": rows("cat\tthe cat sat\t1", "dev cat\tno\t1", "dev cat\ta bird flew\t2")},
         ["scores.dev.tsv:1: no query 'cat'", "scores.dev.tsv:2: no document 'no'"]),
     "Parquet": ({"train.parquet": PARQUET["train.parquet"][:-40]}, ["train.parquet: cannot be read as parquet"]),
     "Parquet's gzip": ({"train.parquet.gz.raw": gzip.compress(PARQUET["train.parquet"], mtime=0)[:-30]},

@@ -18,7 +18,7 @@ from trainables.data.columns import RankingData, Task
 from trainables.data.combine import with_splits, with_training_share
 from trainables.data.data_cache import cached_data
 from trainables.data.files import ARCHIVES, TABLES, ending_of, not_read
-from trainables.data.forms import HUB, IR_DATASETS, READERS, reader_for
+from trainables.data.forms import HUB, IR_DATASETS, READERS, Form, reader_for
 from trainables.data.labels import with_training_labels
 from trainables.data.settings import DataConfig
 
@@ -100,16 +100,22 @@ def form_of(source: str) -> str:
 
 def task_of(source: str) -> Task:
     """Task of the data in `data.source`, by its form alone; ranking if `load_data` would refuse it."""
-    with suppress(DataError):
-        return "ranking" if _elsewhere(source) else READERS[form_of(source)].task
-    return "ranking"
+    form = _form(source)
+    return form.task if form else "ranking"
 
 
 def may_have_turns(source: str) -> bool:
     """Whether queries of the data in `data.source` may have several utterances, by its form alone."""
+    form = _form(source)
+    return form.turns if form else source == DOCSTRINGS
+
+
+def _form(source: str) -> Form | None:
+    """The form of a folder or file; None for data elsewhere, and where `load_data` refuses it."""
+    folder = Path(source).expanduser()
     with suppress(DataError):
-        return source == DOCSTRINGS if _elsewhere(source) else READERS[form_of(source)].turns
-    return False
+        return None if _elsewhere(source) or not folder.exists() else READERS[reader_for(folder)]
+    return None
 
 
 def recognised(source: str) -> tuple[str, str, list[str]]:
