@@ -62,8 +62,6 @@ MORE = {  # key -> where it is explained
     "search.scheduler": "schedulers.md",
     "search.grace": "schedulers.md#grace-curricula-are-protected-until-they-end",
     "search.trials": "search.md#two-arms",
-    "search.warm_start": "search.md#warm-start-searchwarm_start",
-    "search.resources.workers": "../how-to/several-gpus.md",
 }
 
 

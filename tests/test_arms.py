@@ -156,8 +156,8 @@ def test_a_twin_trains_at_least_as_long_as_its_curriculum_is_protected(tmp_path:
     assert all(pair.twin.iterations >= experiment.config(pair.curriculum.point).grace for pair in own)
 
 
-@pytest.mark.parametrize("options", [["search.scheduler=asha"], ["search.scheduler=median"],
-                                     ["search.scheduler=model"], ["search.promotion=false"]], ids=str)  # fmt: skip
+@pytest.mark.parametrize("options", [["search.scheduler=asha"], ["search.scheduler=model"],
+                                     ["search.promotion=false"]], ids=str)  # fmt: skip
 def test_killed_at_any_event_it_has_the_same_pairs(tmp_path: Path, options: list[str]) -> None:
     experiment = toy(tmp_path, LR, *SHORT, "search.searcher=tpe", "search.startup_trials=1", *options)
     whole = ToyTrainer(tmp_path / "whole", experiment).work()

@@ -157,19 +157,14 @@ BAD: dict[str, tuple[str | bytes, list[str], list[str]]] = {
          "training.foo: known training.loss,"]),
     "what does not fit together": (
         "training.lr: {uniform: [1e-5, 1e-3]}\nseed: -1\n"
-        "search: {searcher: grid, warm_start: [old], points: [{training.lr: 7}], trials: 0}\n", [],
-        ["seed: -1", "search.trials: 0", "search.warm_start: grid", "training.lr: grid",
+        "search: {searcher: grid, points: [{training.lr: 7}], trials: 0}\n", [],
+        ["seed: -1", "search.trials: 0", "training.lr: grid",
          "search.points[0].training.lr: 7"]),
     "what does not fit the ranker": (
-        "curriculum.pacing: {choice: [none, root]}\nranker.name: lambdamart\nsearch: {searcher: cmaes}\n", [],
-        ["search.searcher: cmaes", "curriculum.pacing: lambdamart"]),
+        "curriculum.pacing: {choice: [none, root]}\nranker.name: lambdamart\n", [],
+        ["curriculum.pacing: lambdamart"]),
     "a scheduler that pauses no trial": (
         "quickstart", ["search.promotion=true", "search.scheduler=none"], ["search.promotion: none asha"]),
-    "a space without a number": (
-        "curriculum.pacing: {choice: [linear, none]}\nsearch.searcher: cmaes\n", [], ["search.searcher: cmaes"]),
-    "whether it has one is known of a whole space alone": (
-        "curriculum.pacing: {choice: [linear, none]}\nsearch.searcher: cmaes\n"
-        "training.lr: {uniform: [1e-5, -1e-3]}\n", [], ["training.lr.uniform: below"]),
     "ranges that their keys do not take": (
         "curriculum.T: {uniform: [0.5, 1.5]}\ntraining.batch_size: {uniform: [1, 8]}\nmetric: {choice: [map]}\n", [],
         ["curriculum.T: 1.5", "training.batch_size: int", "metric: searched"]),
@@ -292,8 +287,6 @@ USAGE = {
     "check ferro2018 --data letor": "curriculum.feature: 'letor' 4",
     "check space.yaml --data trec --set ranker.model=/no/model --set ranker.name='{choice: [conv_knrm, bert]}'":
         "ranker.model: /no/model",
-    **{f"{command} space.yaml --data trec --set search.warm_start=[before]": "search.warm_start[0]: 'before'"
-       for command in ("run", "check")},
     **{f"score letor {scoring} --output d.tsv": "data.source: 'letor' texts" for scoring in sorted(
         set(SCORINGS) - {"file", "random", "self_paced", "reciprocal_rank", "normalized_score", "kde"})},
     **{f"run quickstart --data trec --address '{address}'": "--address: host:port"

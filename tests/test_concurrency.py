@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from tests.support import linear_trainer
-from trainables.config.function import objective_of
 from trainables.core.errors import ConfigError
 from tune_cl.experiment.load import load_experiment
 from tune_cl.experiment.search_keys import Resources
@@ -90,8 +88,6 @@ def test_a_trial_of_several_gpus_waits_for_a_node_that_has_them(nodes: Nodes) ->
     nodes.alive.pop()
     nodes.now += READ_SECONDS
     assert places() == 1 and len(said) == 2
-    Concurrency(Resources(gpu=1, workers=3), None, cluster=True, say=said.append)()
-    assert said[2] == "note: waiting for nodes that hold a trial (3 times 1 CPU, 1 GPU): those of the cluster do not"
 
 
 @pytest.mark.parametrize(
@@ -121,18 +117,14 @@ def test_no_gpus_are_told_of_where_there_are_none(nodes: Nodes) -> None:
 
 def test_more_gpus_than_a_training_uses_are_told() -> None:
     [note] = load_experiment("quickstart", ["search.resources.gpu=4"]).notes
-    assert note.startswith("search.resources.gpu: a process computes on one GPU, so 3 of the 4 GPUs")
+    assert note.startswith("search.resources.gpu: a trial computes on one GPU, so 3 of the 4 GPUs")
     assert not load_experiment("quickstart", ["search.resources.gpu=0.5"]).notes
     with pytest.raises(ConfigError, match=r"search.resources.gpu: 1.5 is more than one GPU and not a whole number"):
         load_experiment("quickstart", ["search.resources.gpu=1.5"])
 
 
-def test_the_processes_of_a_trial_may_lie_on_several_nodes() -> None:
-    two = [{"Resources": {"CPU": 16.0, "GPU": 4.0}}] * 2
-    at_once = {workers: capacity_of(two, Resources(gpu=1, workers=workers)) for workers in (1, 2, 3, 4, 8, 9)}
-    assert at_once == {1: 8, 2: 4, 3: 2, 4: 2, 8: 1, 9: 0}
-    assert capacity_of(two, Resources(cpu=12, workers=2)) == 1  # one process a node
-    assert capacity_of(two, Resources(cpu=10)) == 2, "their CPUs are not one pool"
+def test_the_cores_of_nodes_are_not_one_pool() -> None:
+    assert capacity_of([{"Resources": {"CPU": 16.0, "GPU": 4.0}}] * 2, Resources(cpu=10)) == 2
 
 
 @pytest.mark.parametrize(
@@ -140,11 +132,6 @@ def test_the_processes_of_a_trial_may_lie_on_several_nodes() -> None:
     [
         (Resources(cpu=4, gpu=2), []),
         (Resources(cpu=10_000, gpu=3), ["cpu: a trial takes 10000, this", "gpu: a trial takes 3, this machine has 2"]),
-        (Resources(workers=4), []),
-        (Resources(workers=5), ["workers: 5 processes take 5 times 1 CPU, and this machine holds 4 of them; at most"]),
-        (Resources(cpu=3, workers=2), ["workers: 2 processes take 2 times 3 CPU, and this machine holds 1 of them"]),
-        (Resources(cpu=8, workers=2), ["cpu: a process takes 8, this machine has 4"]),
-        (Resources(gpu=1, workers=3), ["workers: 3 processes take 3 times 1 CPU, 1 GPU, and this machine holds 2 of"]),
     ],
 )
 def test_a_machine_that_does_not_hold_a_trial_is_refused(
@@ -155,26 +142,3 @@ def test_a_machine_that_does_not_hold_a_trial_is_refused(
         require_room(need)
     problems = map(str, refused.value.problems) if refused else []
     assert all(f"search.resources.{text}" in problem for text, problem in zip(told, problems, strict=True))
-
-
-@pytest.mark.parametrize(
-    ("overrides", "told"),
-    [
-        (
-            ["training.batch_size=2"],
-            r"workers: a batch of 2 has no part for each of 3 processes; at most 2, or a larger",
-        ),
-        (["search.resources.gpu=0.5"], r"gpu: each of the 3 processes of a trial needs a GPU of its own; 1, or 0"),
-        (["ranker.name=lambdamart"], r"workers: lambdamart trains in one process; 1, or a ranker that is"),
-    ],
-)
-def test_what_several_processes_cannot_train_is_refused_before_data_is_read(overrides: list[str], told: str) -> None:
-    space = {"data": "no such folder", "training.lr": {"loguniform": [1e-4, 1e-2]}, "search.resources.workers": 3}
-    with pytest.raises(ConfigError, match=rf"search.resources.{told}"):
-        load_experiment(space, overrides)
-
-
-def test_a_function_trains_in_one_process() -> None:
-    space = {"parameters.lr": {"loguniform": [1e-4, 1e-2]}, "search.resources.workers": 2}
-    with pytest.raises(ConfigError, match=r"search.resources.workers: a function trains in one process"):
-        load_experiment(space, objective=objective_of(linear_trainer.train))

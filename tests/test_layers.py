@@ -125,11 +125,7 @@ def test_the_script_sees_imports_in_functions_and_for_types(tmp_path: Path) -> N
 
 
 RAY = "tune_cl.ray"
-USES_RAY = (
-    "trainables.ranker_trainable",
-    "trainables.workers",
-    "trainables.command_queue",
-)  # besides RAY: what Ray runs
+USES_RAY = ("trainables.ranker_trainable",)  # besides RAY: what Ray runs
 PRIVATE = re.compile(
     r"\bray\.[\w.]*\b_\w+|from ray[\w.]* import .*\b_[a-z]|ENV_VARS_TO_PROPAGATE|checkpoint_manager|\._process_trial"
 )

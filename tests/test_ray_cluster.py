@@ -20,12 +20,10 @@ from tests.support.builders import tiny_data
 from tests.support.plugins import LENGTH, forget, unload, written
 from tests.support.terminal import outcomes_of
 from tests.support.toy_trainable import SPACE, steps_of, toy_search
-from tests.support.toys_grouped import Grouped
 from tests.support.tracking_cases import fresh_database
 from tests.support.trec_folder import write_trec_folder
 from trainables.core.errors import DataError, Problem, WorkFailed
 from trainables.core.plugins import load_plugins
-from trainables.training.checkpoint import read_json
 from tune_cl.cli import main
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
@@ -106,23 +104,6 @@ def test_trials_share_the_gpus_of_a_node(cluster: Cluster, experiment: Experimen
     assert [trial.outcome for trial in state.by_number()] == ["baseline", *["completed"] * 4]
     assert max(at_once) == 4
     assert sorted(file.read_text() for file in folder.glob("*.gpus")) == ["0", "0", "1", "1"]
-
-
-def test_the_processes_of_two_trials_lie_on_the_gpus_of_two_nodes(
-    cluster: Cluster, space: Path, tmp_path: Path
-) -> None:
-    """Of two GPUs each, as Ray counts them."""
-    options = ["search.trials=2", "training.max_iterations=3", "search.resources={cpu: 0.5, gpu: 1, workers: 2}"]
-    experiment = load_experiment(str(space), options)
-    folder, at_once = tmp_path / "search", []
-    with nodes(cluster, 2, num_cpus=2, num_gpus=2), ray_session(cluster.address):
-        concurrency = Concurrency(experiment.search.resources, None, cluster=True)
-        toy_search(experiment, folder, concurrency, {"seconds": 0.5}, counting(at_once), toy=Grouped)
-    assert max(at_once) == 2
-    for trial in ("t0000", "t0001"):
-        places = [read_json(path) for path in sorted((folder / f"{trial}.places").glob("*.json"))]
-        assert [place["gpus"] for place in places] == ["0", "1"]
-        assert len({place["node"] for place in places}) == 1, "the processes of a trial are on one node if it has room"
 
 
 TAUGHT = """

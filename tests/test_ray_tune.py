@@ -6,17 +6,12 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from ray.exceptions import RayActorError
 from ray.train._internal.session import _TrainingResult
 from ray.tune import Checkpoint
 from ray.tune.experiment import Trial
 
-from trainables.core.errors import WorkFailed
-from tune_cl.ray.again import Again
-from tune_cl.ray.later import Later
-from tune_cl.ray.tuner import CHECKPOINTS_PER_TRIAL, Deletions, _folder, _Recorder, _Rungs, _Suggestions
+from tune_cl.ray.tuner import CHECKPOINTS_PER_TRIAL, Deletions, _folder, _Recorder, _Rungs
 from tune_cl.search.driver import SearchDriver
-from tune_cl.search.trials import FINISHED, Plan
 
 pytestmark = pytest.mark.slow
 
@@ -58,47 +53,6 @@ def test_a_trial_that_has_ended_keeps_its_id_and_little_else(rungs: _Rungs) -> N
     assert len({id(one.placement_group_factory) for one in (ended, failed, running, new)}) == 1
 
 
-class Plans:
-    """A search with these trials."""
-
-    concurrent = 0
-
-    def __init__(self, names: list[str]) -> None:
-        self.names = names
-
-    def next_trial(self) -> Plan | str:
-        if not self.names:
-            return FINISHED
-        return cast("Plan", PlanOf(self.names.pop(0)))
-
-
-class PlanOf(Plan):
-    def __init__(self, trial: str) -> None:
-        object.__setattr__(self, "trial", trial)
-
-    def as_config(self) -> dict[str, Any]:
-        return {"trial": self.trial}
-
-
-class LaterOf:
-    """What trials of these names read is trained later."""
-
-    def __init__(self, names: set[str]) -> None:
-        self.names, self.held, self.there = names, list[Plan](), False
-        self.error: Exception | None = None
-
-    def is_there(self) -> bool:
-        if self.error:
-            raise self.error
-        return self.there
-
-    def may_begin(self, plan: Plan) -> bool:
-        return plan.trial not in self.names
-
-    def wait(self) -> None:
-        """There is nothing to wait for."""
-
-
 class Told:
     """The checkpoints that a search is told about."""
 
@@ -112,7 +66,7 @@ class Told:
 def test_a_trial_keeps_two_checkpoints_and_the_others_are_to_be_deleted(rungs: _Rungs, tmp_path: Path) -> None:
     one, old, search = trial(0), Deletions(), Told()
     rungs.on_trial_add(None, one)
-    recorder = _Recorder.beside(_Rungs.of(cast("SearchDriver", search), []), str(tmp_path), old, Again())
+    recorder = _Recorder.beside(_Rungs.of(cast("SearchDriver", search), []), str(tmp_path), old)
     for number in range(1, 6):
         one.update_last_result({"training_iteration": number, "iteration": number, "trial_id": one.trial_id})
         saved = Checkpoint(str(tmp_path / str(number)))
@@ -124,49 +78,10 @@ def test_a_trial_keeps_two_checkpoints_and_the_others_are_to_be_deleted(rungs: _
     assert [Path(old.get() or "").name for _ in range(old.qsize())] == ["1", "2", "3"]
 
 
-def test_a_killed_trial_is_tried_once_more_while_no_other_runs() -> None:
-    """Also as the last one, when the search has no more."""
-    plans = [f"t{number:04d}" for number in range(3)]
-    again, killed = Again(), RayActorError()
-    suggestions = _Suggestions.within(cast("SearchDriver", Plans(plans)), [], lambda: 2, again)
-    begun = [suggestions.suggest(ray_trial) for ray_trial in ("a", "b")]
-    assert [config and config["trial"] for config in begun] == ["t0000", "t0001"]
-    suggestions.on_trial_complete("a", error=True)
-    assert again.takes({"trial": "t0000"}, killed) and not again.takes({"trial": "t0000"}, killed)
-    assert not again.takes({"trial": "t0001"}, RuntimeError("there is no such model"))
-    assert suggestions.suggest("c") is None, "another runs"
-    suggestions.on_trial_complete("b")
-    assert suggestions.suggest("d") == {"trial": "t0000"}
-    assert suggestions.suggest("e") is None, "it runs alone"
-    suggestions.on_trial_complete("d")
-    assert suggestions.suggest("f") == {"trial": "t0002"}
-    assert suggestions.suggest("g") is None, "the last one may yet be killed"
-    suggestions.on_trial_complete("f")
-    assert suggestions.suggest("h") == "FINISHED"
-
-
-def test_trials_whose_data_is_not_there_wait_and_the_others_begin() -> None:
-    names = [f"t{number:04d}" for number in range(5)]
-    later, broken = LaterOf({"t0001", "t0003"}), list[Exception]()
-    suggestions = _Suggestions.within(
-        cast("SearchDriver", Plans(names)), broken, lambda: 2, Again(), cast("Later", later)
-    )
-    begun = [suggestions.suggest(ray_trial) for ray_trial in "abc"]
-    assert [config and config["trial"] for config in begun] == ["t0000", "t0002", "t0004"]
-    assert suggestions.suggest("d") is None and len(later.held) == 2, "it must not end before those that wait"
-    later.there = True
-    assert [suggestions.suggest(ray_trial) for ray_trial in "de"] == [{"trial": "t0001"}, {"trial": "t0003"}]
-    for ray_trial in "abcde":
-        suggestions.on_trial_complete(ray_trial)
-    assert suggestions.suggest("f") == "FINISHED"
-    later.error = WorkFailed("no teacher")
-    assert suggestions.suggest("g") is None and broken == [later.error]
-
-
 def test_of_a_trial_that_goes_on_the_checkpoint_of_the_pause_is_kept_too(rungs: _Rungs, tmp_path: Path) -> None:
     """A process that takes the trial over after a failure begins with it."""
     old, number, left = Deletions(), 0, []
-    recorder = _Recorder.beside(_Rungs.of(cast("SearchDriver", Told()), []), str(tmp_path), old, Again())
+    recorder = _Recorder.beside(_Rungs.of(cast("SearchDriver", Told()), []), str(tmp_path), old)
     for _ in range(3):  # each time as a new trial of Ray's
         one = trial(0)
         rungs.on_trial_add(None, one)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from statistics import mean, median, pstdev
+from statistics import mean, median
 
 import pytest
 
@@ -13,10 +13,8 @@ from trainables.core.randomness import generator
 from tune_cl.experiment.load import load_experiment
 from tune_cl.samplers import (
     SEARCHERS,
-    CmaesSampler,
     GpSampler,
     GridSampler,
-    Observation,
     Outcome,
     RandomSampler,
     Sampler,
@@ -46,7 +44,6 @@ MAKERS: dict[str, Callable[[int], Sampler]] = {
     "random": lambda seed: RandomSampler(SPACE, seed),
     "tpe": lambda seed: TpeSampler(SPACE, seed, startup_trials=3),
     "gp": lambda seed: GpSampler(SPACE, seed, startup_trials=3),
-    "cmaes": lambda seed: CmaesSampler(SPACE, seed, startup_trials=3),
     "grid": lambda seed: GridSampler(SPACE.only({"pacing", "n", "size"}), seed),
 }
 Event = tuple[str, int, object, Outcome | None]
@@ -109,7 +106,7 @@ def test_a_rebuilt_sampler_goes_on_as_the_lost_one(name: str) -> None:
             assert rebuilt.ask(number) == unbroken[number - 1], "asking changes nothing"
 
 
-@pytest.mark.parametrize("name", ["random", "tpe", "gp", "cmaes"])
+@pytest.mark.parametrize("name", ["random", "tpe", "gp"])
 def test_seeds_decide(name: str) -> None:
     runs = [search(MAKERS[name](seed), 8, []) for seed in (1, 1, 2)]
     assert runs[0] == runs[1] != runs[2]
@@ -129,7 +126,6 @@ FINISHERS = [
     GridSampler,
     lambda space, seed: TpeSampler(space, seed, 1),
     lambda space, seed: GpSampler(space, seed, 1),
-    lambda space, seed: CmaesSampler(space, seed, 1),
 ]
 
 
@@ -244,24 +240,14 @@ def test_tpe_finds_better_configurations_than_random_search() -> None:
 
 
 def test_samplers_by_name() -> None:
-    opened = {name: ["curriculum.delta={uniform: [0.1, 0.5]}"] if name == "cmaes" else [] for name in SEARCHERS}
-    experiments = {
-        name: load_experiment("penha2020_pacing", [f"search.searcher={name}", *keys]) for name, keys in opened.items()
-    }
+    experiments = {name: load_experiment("penha2020_pacing", [f"search.searcher={name}"]) for name in SEARCHERS}
     kinds = {name: type(experiment.sampler()) for name, experiment in experiments.items()}
-    assert kinds == {
-        "random": RandomSampler, "grid": GridSampler, "tpe": TpeSampler, "gp": GpSampler, "cmaes": CmaesSampler,
-    }  # fmt: skip
+    assert kinds == {"random": RandomSampler, "grid": GridSampler, "tpe": TpeSampler, "gp": GpSampler}
 
 
 def test_models_start_as_they_are_told() -> None:
     tpe = load_experiment("penha2020_pacing", ["search.searcher=tpe", "search.startup_trials=3"]).sampler()
     assert isinstance(tpe, TpeSampler) and tpe.startup_trials == 3
-
-
-def test_cmaes_needs_a_number_that_every_trial_has() -> None:
-    with pytest.raises(ConfigError, match=r"search.searcher: cmaes searches numbers"):
-        load_experiment("penha2020_pacing", ["search.searcher=cmaes"])
 
 
 NUMBERS = Space({"x": Uniform(low=0, high=1), "lr": LogUniform(low=1e-5, high=1e-1), "size": Integer(low=1, high=64)})
@@ -284,7 +270,7 @@ def distance(sampler: Sampler, trials: int) -> float:
     return median(losses[-trials // 5 :])
 
 
-@pytest.mark.parametrize(("kind", "trials"), [(GpSampler, 12), (CmaesSampler, 60)])
+@pytest.mark.parametrize(("kind", "trials"), [(GpSampler, 12)])
 def test_models_of_numbers_find_better_ones_than_random_search(kind: type[GpSampler], trials: int) -> None:
     models = max(distance(kind(NUMBERS, seed, 5), trials) for seed in range(2))
     chance = min(distance(RandomSampler(NUMBERS, seed), trials) for seed in range(2))
@@ -297,31 +283,6 @@ def test_given_configurations_come_first(kind: type[RandomSampler]) -> None:
     answers = search(kind(SPACE, 0, points=first), 6, [])
     assert answers[:3] == first
     assert answers[3:] == search(kind(SPACE, 0), 6, [])[3:], "the others are drawn as ever"
-
-
-@pytest.mark.parametrize("kind", [TpeSampler, GpSampler, CmaesSampler])
-@pytest.mark.parametrize("comparable", [True, False])
-def test_observations_of_an_earlier_search_lead_to_its_best_region(kind: type[TpeSampler], comparable: bool) -> None:
-    seen = [NUMBERS.sample(generator(1, "earlier", i)) for i in range(40)]
-    values = [numeric(point) for point in seen]
-    spread, centre = pstdev(values), mean(values)
-    scores = values if comparable else [(value - centre) / spread for value in values]
-    cold, warm = kind(NUMBERS, 0, 8), kind(NUMBERS, 0, 8)
-    warm.warm_up([Observation(point, score, comparable) for point, score in zip(seen, scores, strict=True)])
-    asked = [warm.ask(number) for number in range(1, 6)]
-    assert median(numeric(point) for point in asked if point) > median(values)
-    assert asked[0] != cold.ask(1)
-
-
-def test_what_other_data_said_is_shrunk() -> None:
-    best = {"x": 0.9, "lr": 1e-3, "size": 3}
-    sampler = TpeSampler(NUMBERS, 0, startup_trials=1)
-    sampler.warm_up([Observation(best, 2.0, comparable=False)])
-    for number, dev in ((1, 0.4), (2, 0.6)):
-        sampler.replay(number, NUMBERS.sample(generator(0, "own", number)))
-        sampler.tell(number, {1: dev}, "completed")
-    values = [trial.value for trial in sampler.study().trials]
-    assert values == pytest.approx([0.5 + 0.5 * 0.1 * 2, 0.4, 0.6])
 
 
 def test_tpe_is_shown_stopped_trials_without_a_final_value() -> None:
@@ -340,16 +301,6 @@ def test_what_a_trial_that_went_on_came_to_replaces_what_it_paused_with() -> Non
     sampler.tell(1, {1: 0.2, 2: 0.4}, "completed")
     [trial] = sampler.study().trials
     assert (trial.state.name, trial.value) == ("COMPLETE", 0.4)
-
-
-def test_a_share_of_later_trials_follows_the_prior() -> None:
-    likely = Space({"x": Uniform(low=0, high=1, prior=0.2), "lr": LogUniform(low=1e-5, high=1e-1)})
-    sampler = TpeSampler(likely, 0, startup_trials=4)
-    for number in range(1, 13):
-        sampler.replay(number, likely.sample(generator(0, "drawn", number)))
-        sampler.tell(number, {1: 0.1}, "completed")
-    share = mean(sampler.models(number) for number in range(100, 1100))
-    assert share == pytest.approx(12 / 16, abs=0.05)
 
 
 def test_a_grid_of_a_continuous_space() -> None:

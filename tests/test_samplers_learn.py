@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from statistics import mean
 
 import pytest
 
 from trainables.core.randomness import generator
-from tune_cl.samplers import SEARCHERS, CmaesSampler, GpSampler, TpeSampler
+from tune_cl.samplers import SEARCHERS, GpSampler, TpeSampler
 from tune_cl.samplers.modelled import ModelSampler
 from tune_cl.schedulers import Decision, Setup
 from tune_cl.schedulers.asha import Asha
@@ -22,7 +21,6 @@ STARTUP = 8
 LEARNERS: dict[str, tuple[type[ModelSampler], int]] = {
     "tpe": (TpeSampler, 48),
     "gp": (GpSampler, 20),
-    "cmaes": (CmaesSampler, 72),
 }
 
 
@@ -61,22 +59,6 @@ def test_what_a_sampler_is_told_matters(name: str) -> None:
     assert proposals(kind(PLANE, 0, STARTUP), trials) == told[0] != told[1], "the seed decides"
 
 
-@pytest.mark.parametrize("kind", [GpSampler, CmaesSampler])
-def test_a_stopped_trial_is_estimated_from_what_finished_ones_gained_later(kind: type[ModelSampler]) -> None:
-    sampler = kind(PLANE, 0)
-    for number in range(1, 6):
-        sampler.replay(number, PLANE.sample(generator(0, "drawn", number)))
-    sampler.tell(1, {1: 0.2, 2: 0.3}, "pruned")
-    sampler.tell(2, {1: math.nan}, "failed")
-    assert [trial.state.name for trial in sampler.study().trials] == ["RUNNING", "FAIL", *["RUNNING"] * 3]
-    sampler.tell(3, {1: 0.1, 2: 0.2, 3: 0.6}, "completed")
-    sampler.tell(4, {1: 0.1, 2: 0.5, 3: 0.4, 4: 0.7}, "completed")
-    sampler.tell(5, {1: 0.9}, "completed")  # ended by its patience: nobody knows how it would have gone on
-    assert [trial.value for trial in sampler.study().trials] == pytest.approx([0.6, None, 0.6, 0.7, 0.9])
-    sampler.tell(1, {1: 0.2, 2: 0.3, 3: 0.35}, "completed")
-    assert sampler.study().trials[0].value == 0.35, "it went on"
-
-
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_scheduler_that_stops_leaves_a_sampler_something_to_learn(name: str) -> None:
     kind, trials = LEARNERS[name]
@@ -101,25 +83,6 @@ def test_a_scheduler_that_stops_leaves_a_sampler_something_to_learn(name: str) -
         early.append(mean(map(quality, asked[:STARTUP])))
         late.append(mean(map(quality, asked[-trials // 4 :])))
     assert mean(near) < 0.25 and mean(late) > mean(early) / 2, (near, early, late)
-
-
-def test_generations_advance_in_a_rebuilt_cmaes_as_in_the_lost_one() -> None:
-    """Every third trial is stopped, and each is told while the next one runs."""
-    lost, rebuilt = CmaesSampler(PLANE, 1, STARTUP), CmaesSampler(PLANE, 1, STARTUP)
-    generations = []
-    for number in range(1, 61):
-        point = lost.ask(number)
-        assert point is not None
-        if number % 9 == 0:
-            assert rebuilt.ask(number) == point
-        for sampler in (lost, rebuilt):
-            sampler.replay(number, point)
-            if number > 1:
-                told = {1: quality(lost.points[number - 1])}
-                sampler.tell(number - 1, told, "pruned" if number % 3 == 0 else "completed")
-        generations.append(lost.attributes(number).get("cma:generation", 0))
-        assert rebuilt.attributes(number) == lost.attributes(number)
-    assert generations == sorted(generations) and generations[-1] >= 4
 
 
 def beside_twins(sampler: ModelSampler, trials: int, compared: bool) -> float:

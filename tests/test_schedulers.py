@@ -11,8 +11,7 @@ import pytest
 from tests.support.scheduler_cases import WAYS
 from tests.support.simulated_search import Recorded, Simulation
 from tune_cl.schedulers import SCHEDULERS, promotes
-from tune_cl.schedulers.asha import Asha, Hyperband
-from tune_cl.schedulers.median import Median
+from tune_cl.schedulers.asha import Asha
 from tune_cl.schedulers.model import Curve, Model
 from tune_cl.schedulers.scheduler import Decision, Setup
 
@@ -95,52 +94,6 @@ def test_without_new_trials_the_best_of_a_rung_goes_on_even_if_it_is_alone() -> 
     assert asha.next_paused(last=False) is None and asha.next_paused(last=True) == "a"
 
 
-def test_hyperband_shares_trials_out_among_its_brackets() -> None:
-    hyperband = Hyperband(Setup(27, 3, grace="none"))
-    assert [bracket.rungs for bracket in hyperband.brackets] == [[1, 3, 9], [3, 9], [9], []]
-    for number in range(53):
-        hyperband.start(str(number), 1)
-    assert hyperband.counts == pytest.approx([27 / 4, 9 / 3, 3 / 2, 1] / np.sum([27 / 4, 9 / 3, 3 / 2, 1]) * 53, abs=1)
-
-
-def test_median_rule_known_answer() -> None:
-    median = Median(Setup(12, grace="none"))
-    for trial, values in (("a", [0.2, 0.4]), ("b", [0.4, 0.6]), ("c", [0.6, 0.8])):
-        median.start(trial, 1)
-        assert [median.on_result(trial, at, value) for at, value in enumerate(values, 1)] == [Decision.GO_ON] * 2
-    for trial, value, decision in (("d", 0.49, Decision.STOP), ("e", 0.5, Decision.GO_ON)):
-        median.start(trial, 1)
-        median.on_result(trial, 1, 0.3)  # the others' means up to iteration 2 are .3 .5 .7
-        assert median.on_result(trial, 2, value) is (decision if trial == "d" else Decision.GO_ON)
-
-
-def test_median_rule_leaves_trials_in_their_grace_out() -> None:
-    median = Median(Setup(12))
-    for trial, grace in (("a", 1), ("b", 1), ("c", 5), ("d", 5)):
-        median.start(trial, grace)
-    for trial in "abc":
-        median.on_result(trial, 1, 0.9)
-    assert median.on_result("d", 1, 0.0) is Decision.GO_ON
-    assert median.on_result("b", 2, 0.0) is Decision.GO_ON
-
-
-def test_the_median_rule_passes_over_values_that_are_no_numbers() -> None:
-    median = Median(Setup(12, grace="none"))
-    for trial, values in (("a", [math.nan, 0.4]), ("b", [0.4, 0.6]), ("c", [0.6, 0.8])):
-        median.start(trial, 1)
-        for at, value in enumerate(values, 1):
-            median.on_result(trial, at, value)
-    assert median.means[2] == {"a": 0.4, "b": 0.5, "c": pytest.approx(0.7)}
-
-
-def test_the_median_rule_compares_means_from_the_grace_on() -> None:
-    median = Median(Setup(12))
-    median.start("a", 3)
-    for at, value in enumerate([0.0, 0.0, 0.4, 0.6], 1):
-        median.on_result("a", at, value)
-    assert median.means == {1: {}, 2: {}, 3: {"a": 0.4}, 4: {"a": 0.5}}
-
-
 def stopped_at(curve: Callable[[int], float], end: int) -> int:
     """The iteration at which the model ends a trial, beside six whose curricula end at 8; 0 if it never does."""
     model = Model(Setup(12, grace="none"))
@@ -205,7 +158,7 @@ def test_expected_iterations_lie_between_none_and_all(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("scheduler", "promotion", "pauses"),
-    [("asha", None, True), ("asha", False, False), ("median", None, False), ("model", True, True)],
+    [("asha", None, True), ("asha", False, False), ("model", True, True)],
 )
 def test_a_scheduler_that_can_promotes_unless_the_user_says_no(
     scheduler: str, promotion: bool | None, pauses: bool

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.support.toy_search import Killed, ToyTrainer, experiment, open_journal, summary, toy
-from trainables.core.randomness import generator
+from tests.support.toy_search import Killed, ToyTrainer, experiment, summary, toy
 from tune_cl.experiment.experiment import Experiment
-from tune_cl.experiment.forecast import forecast_of
 from tune_cl.samplers import TpeSampler
 from tune_cl.schedulers import SCHEDULERS
 from tune_cl.search.driver import BASELINE_TRIAL
@@ -59,29 +56,9 @@ def test_a_search_killed_again_and_again_repeats_at_most_an_iteration_a_kill(
     assert iterated <= whole.iterated + kills
 
 
-def test_trials_that_failed_are_taken_up_again_on_demand(experiment: Experiment, tmp_path: Path) -> None:
-    """A search that a fault of its disk had spoilt comes out like an unbroken one, kills in between or not."""
-    alone = replace(experiment, search=experiment.search.model_copy(update={"scheduler": "none", "searcher": "random"}))
-    ToyTrainer(tmp_path / "whole", alone).work()
-    spoilt = ToyTrainer(tmp_path / "cut", alone)
-    ended = spoilt.search.ended
-    spoilt.search.ended = lambda trial: (
-        spoilt.search.failed(trial, "no space") if trial in (BASELINE_TRIAL, "t0003") else ended(trial)
-    )
-    spoilt.work()
-    assert [outcome for _, outcome, _, _ in summary(tmp_path / "cut").values()].count("failed") == 2
-    with pytest.raises(Killed):
-        ToyTrainer(tmp_path / "cut", alone, kill_after=5, retry_failed=True).work()
-    ToyTrainer(tmp_path / "cut", alone, retry_failed=True).work()
-    assert summary(tmp_path / "cut") == summary(tmp_path / "whole")
-
-
 WAYS = {
     "asha": ["search.scheduler=asha"],
     "promotion": ["search.scheduler=asha", "search.promotion=true"],
-    "hyperband": ["search.scheduler=hyperband"],
-    "hyperband promotion": ["search.scheduler=hyperband", "search.promotion=true"],
-    "median": ["search.scheduler=median"],
     "model": ["search.scheduler=model", "search.grace=1", "search.promotion=false"],
     "freeze-thaw": ["search.scheduler=model"],
 }
@@ -189,48 +166,6 @@ def test_no_trial_starts_when_the_hours_are_used_up(tmp_path: Path) -> None:
     search = ToyTrainer(tmp_path / "a", toy(tmp_path, "search.hours=1e-9")).work().search
     assert search.ended_by and search.ended_by.startswith("search.hours ")
     assert list(summary(tmp_path / "a")) == [BASELINE_TRIAL] and len(summary(tmp_path / "a")[BASELINE_TRIAL][3]) == 9
-
-
-def test_iterations_used_up_stop_all_but_the_baseline(experiment: Experiment, tmp_path: Path) -> None:
-    limited = replace(experiment, search=experiment.search.model_copy(update={"iterations": 8}))
-    trainer = ToyTrainer(tmp_path / "a", limited, concurrent=2).work()
-    trials = summary(tmp_path / "a")
-    assert (reason := trainer.search.ended_by) and reason.startswith("search.iterations ")
-    assert {trial: outcome for trial, (_, outcome, _, _) in trials.items()} == {
-        BASELINE_TRIAL: "baseline",
-        **{trial: "stopped_early" for trial in trials if trial != BASELINE_TRIAL},
-    }
-    assert len(trials[BASELINE_TRIAL][3]) == 9
-    assert reason in {given for _, _, given, _ in trials.values()}
-
-
-def test_the_baseline_forecasts_the_search(experiment: Experiment, tmp_path: Path) -> None:
-    state = ToyTrainer(tmp_path / "a", experiment, concurrent=2).work().search.state
-    hours = forecast_of(experiment)["iterations_expected"] / 3600  # an iteration takes a second
-    assert state.forecast["seconds_per_iteration"] == 1.0
-    assert state.forecast["hours_forecast"] == pytest.approx(hours / 2)
-    assert (state.forecast["cpu_hours_forecast"], state.forecast["gpu_hours_forecast"]) == (pytest.approx(hours), 0)
-
-
-def test_a_warm_start_is_read_from_the_journal(experiment: Experiment, tmp_path: Path) -> None:
-    """A resumed search does not need the earlier one, and goes on as an uninterrupted one would."""
-    seen = [{"chosen": experiment.space.sample(generator(1, "earlier", i)), "value": 0.1 * i, "comparable": True}
-            for i in range(4)]  # fmt: skip
-    for folder in ("whole", "cut"):
-        journal = open_journal(tmp_path / folder, experiment)
-        journal.append({"event": "warm_start", "sources": [], "observations": seen, "time": 0.0})
-        journal.close()
-    trainer = ToyTrainer(tmp_path / "whole", experiment).work()
-    ToyTrainer(tmp_path / "cold", experiment).work()
-    assert (
-        isinstance(trainer.search.progress.arms["curriculum"].sampler, TpeSampler)
-        and len(trainer.search.progress.arms["curriculum"].sampler.observations) == 4
-    )
-    assert summary(tmp_path / "whole") != summary(tmp_path / "cold")
-    with pytest.raises(Killed):
-        ToyTrainer(tmp_path / "cut", experiment, kill_after=30).work()
-    ToyTrainer(tmp_path / "cut", experiment).work()
-    assert summary(tmp_path / "cut") == summary(tmp_path / "whole")
 
 
 @pytest.mark.parametrize(("options", "trials"), [([], 10), (["curriculum.delta=0.5"], 5)])

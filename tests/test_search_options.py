@@ -1,24 +1,19 @@
-"""Priors, points and warm starts: what the keys of `search` and `prior` do."""
+"""Priors and points: what the keys of `search` and `prior` do."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from pathlib import Path
 from statistics import mean
 
-import numpy as np
 import pytest
 
-from tests.support.report_cases import Case
 from trainables.core.errors import ConfigError
 from trainables.core.randomness import generator
-from tune_cl.check_space import unmeasured
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import from_yaml, load_experiment
-from tune_cl.samplers import GridSampler, RandomSampler, tried_first
-from tune_cl.search.warm_start import warm_start_event
+from tune_cl.samplers import GridSampler, RandomSampler
 from tune_cl.space.parameters import Leaf, parse_leaf
 from tune_cl.space.space import identity
 
@@ -95,28 +90,6 @@ def experiment(folder: Path, *overrides: str) -> Experiment:
     return load_experiment(str(path), overrides)
 
 
-def test_the_most_likely_configuration_is_tried_first_and_shown(tmp_path: Path) -> None:
-    toy = experiment(tmp_path)
-    first = toy.sampler().ask(1)
-    assert first is not None
-    assert (first["curriculum.pacing"], first["curriculum.delta"]) == ("root", 0.33)
-    assert unmeasured(toy).priors == ["curriculum.pacing: root", "curriculum.delta: 0.33"]
-    assert from_yaml(toy.to_yaml()).space == toy.space
-
-
-def test_values_without_a_prior_are_drawn_and_a_point_of_the_most_likely_is_not_tried_again(tmp_path: Path) -> None:
-    toys = [experiment(tmp_path, "search.searcher=random", f"seed={seed}") for seed in (0, 1)]
-    by_seed = [tried_first(toy.space, toy.seed, toy.search.points) for toy in toys]
-    assert [[point["curriculum.delta"] for point in tried] for tried in by_seed] == [[0.33], [0.33]]
-    assert by_seed[0][0]["curriculum.T"] != by_seed[1][0]["curriculum.T"]
-    closed = ["curriculum.T=0.5", "curriculum.n=2", "search.points=[{curriculum.pacing: root}]"]
-    toy = experiment(tmp_path, "search.searcher=random", *closed)
-    assert tried_first(toy.space, toy.seed, toy.search.points) == [
-        {"curriculum.pacing": "root", "curriculum.delta": 0.33}
-    ]
-    assert toy.sampler().ask(1) == tried_first(toy.space, toy.seed, toy.search.points)[0]
-
-
 # -- points --------------------------------------------------------------------------------------------------------
 
 POINTS = "search.points=[{curriculum: {pacing: root, n: 5}, curriculum.delta: 0.2}, {curriculum.pacing: linear}]"
@@ -131,8 +104,6 @@ def test_points_are_completed_checked_and_kept(tmp_path: Path) -> None:
     sampler = toy.sampler()
     assert [sampler.ask(1), sampler.ask(2)] == [whole, linear]
     assert experiment(tmp_path, "search.points=[{curriculum.delta: '0.2'}]").search.points[0]["curriculum.delta"] == 0.2
-    third = sampler.ask(3)
-    assert third is not None and third["curriculum.delta"] == 0.33, "then the prior's own"
 
 
 @pytest.mark.parametrize(
@@ -185,56 +156,6 @@ def test_a_search_begins_with_its_points_and_repeats_none(searcher: str) -> None
         sampler.replay(len(asked) + 1, point)
         asked.append(identity(point))
     assert asked[0] == identity({"curriculum.pacing": "geometric"}) and len(asked) == len(set(asked)) == 8
-
-
-# -- warm start ----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def earlier(tmp_path: Path) -> Case:
-    case = Case(tmp_path, "earlier")
-    for number, outcome in enumerate(["baseline", "completed", "completed", "stopped_early", "completed", "failed"]):
-        case.add([0.3, 0.3 + number / 10], outcome)
-    case.write()
-    return case
-
-
-def test_finished_trials_of_an_earlier_search_are_observed(earlier: Case) -> None:
-    digest = earlier.events[0]["data"]["digest"]
-    new = load_experiment(str(earlier.search_folder.storage.parent / "earlier.yaml"), ["search.warm_start=[earlier]",
-                                                                              "search.searcher=tpe"])  # fmt: skip
-    event = warm_start_event(new, digest, earlier.search_folder.storage)
-    assert event is not None
-    told = {"search": "earlier", "seeds": [0], "observations": 3, "dropped": 1}  # the baseline has no pacing
-    assert event["sources"] == [told]
-    assert [seen["value"] for seen in event["observations"]] == pytest.approx([0.4, 0.5, 0.7])
-    assert all(seen["comparable"] for seen in event["observations"])
-    other = warm_start_event(new, "other data", earlier.search_folder.storage)
-    assert other is not None
-    scores = (np.array([0.3, 0.4, 0.5, 0.7]) - 0.475) / np.std([0.3, 0.4, 0.5, 0.7])
-    assert [seen["value"] for seen in other["observations"]] == pytest.approx(scores[1:].tolist())
-    assert not any(seen["comparable"] for seen in other["observations"])
-    assert json.loads(json.dumps(other)) == other, "it goes into the journal, and resuming needs nothing else"
-
-
-@pytest.mark.parametrize(
-    "other", ["evaluation.relevance_level=2", "training.max_iterations=9", "metric=mrr@10", "ranker={name: knrm}"]
-)
-def test_values_of_another_kind_do_not_compare(other: str, earlier: Case) -> None:
-    space = str(earlier.search_folder.storage.parent / "earlier.yaml")
-    new = load_experiment(space, ["search.warm_start=[earlier]", "search.searcher=tpe", other])
-    event = warm_start_event(new, earlier.events[0]["data"]["digest"], earlier.search_folder.storage)
-    assert event is not None and {seen["comparable"] for seen in event["observations"]} == {False}
-
-
-def test_a_search_to_learn_from_must_be_there(earlier: Case) -> None:
-    space = str(earlier.search_folder.storage.parent / "earlier.yaml")
-    new = load_experiment(space, ["search.warm_start=[earlyer]", "search.searcher=gp",
-                                  "curriculum.delta={uniform: [0.2, 0.4]}"])  # fmt: skip
-    with pytest.raises(ConfigError, match=r"search.warm_start\[0\]: .*'earlyer'.* earlier\?"):
-        warm_start_event(new, "", earlier.search_folder.storage)
-    with pytest.raises(ConfigError, match=r"search.warm_start: .*random"):
-        load_experiment(space, ["search.warm_start=[earlier]"])
 
 
 def test_parameters_outside_the_space(tmp_path: Path) -> None:

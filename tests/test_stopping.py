@@ -18,7 +18,6 @@ from tune_cl import run_training as train
 from tune_cl.process import SIGNALS, at_terminal, stop_if_asked, stoppable
 from tune_cl.ray import concurrency as places
 from tune_cl.ray import session
-from tune_cl.ray.again import Again
 from tune_cl.ray.concurrency import first_ended
 from tune_cl.ray.session import ray_session
 from tune_cl.ray.tuner import Deletions, _Recorder, _Rungs
@@ -107,7 +106,7 @@ def test_a_signal_while_an_object_is_collected_is_heard_without_a_traceback(monk
 
 def test_ray_tunes_next_step_ends_the_search_then(tmp_path: Path) -> None:
     rungs = _Rungs.of(cast(Trials, SimpleNamespace(unneeded=list)), [])
-    recorder = _Recorder.beside(rungs, str(tmp_path), Deletions(), Again())
+    recorder = _Recorder.beside(rungs, str(tmp_path), Deletions())
     with stoppable():
         recorder.on_step_end(1, [])
         swallowed(signal.SIGTERM)

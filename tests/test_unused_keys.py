@@ -34,8 +34,7 @@ def unread(experiment: Experiment) -> list[str]:
     ("key", "value", "beside"),
     [
         ("search.reduction_factor", "4", "search.scheduler=asha"),
-        ("search.reduction_factor", "4", "search.scheduler=hyperband"),
-        ("search.grace", "2", "search.scheduler=median"),
+        ("search.grace", "2", "search.scheduler=model"),
         ("search.grace", "none", "search.scheduler=model"),
         ("search.first_rung", "2", "search.scheduler=asha"),
         ("search.startup_trials", "3", "search.searcher=tpe"),

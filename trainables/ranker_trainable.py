@@ -9,14 +9,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import ray
 from ray import tune
 from ray.air.constants import TRAINING_ITERATION
 from ray.train._internal.session import _TrainingResult
 from ray.train._internal.storage import StorageContext
 from ray.tune.result import DONE, SHOULD_CHECKPOINT
 
-from trainables.command_queue import Group
 from trainables.config.objective import AnyRun
 from trainables.core.errors import UserError, WorkFailed
 from trainables.core.storage import delay_failure, earlier, fault_of, retry_on_fault
@@ -24,9 +22,7 @@ from trainables.training.conclusion import Conclusion
 from trainables.training.device import device_memory, forget_device_memory, limit_process, release
 from trainables.training.factory import AnyTraining, make_training, shared_for
 from trainables.training.objective import FunctionFailed, ObjectiveTraining
-from trainables.training.prepared import reads_trained_parts
 from trainables.training.saves import Saves, resumed
-from trainables.workers import Workers, WorkersTraining
 
 # In a result: a checkpoint of an earlier iteration, in the form in which `save` returns one.
 LATE_CHECKPOINT = "late_checkpoint"
@@ -119,28 +115,14 @@ class RankerTrainable(ClusterTrainable):
 
     `prepared`: PreparedData by `prepared_key`, or those of a function, from the object store. An actor is reused for
     trial after trial: data and text side stay, only the training is new.
-
-    `shelf`: where the parts of `prepared` come that are still being trained, by the same keys; None: all are there.
-
-    `group`: the processes that train instead of this one, which then reserves nothing; `prepared` are references.
-    `cleaner`: of `trainables.workers`, for them.
     """
 
     failed: str | None = None  # why the training could not be made
     conclusion: Conclusion | None = None
     trained = False  # whether an earlier confirmation trained the ranker
-    workers: Workers | None = None
 
-    def setup(
-        self,
-        config: dict[str, Any],
-        prepared: dict[str, Any] | None = None,
-        group: Group | None = None,
-        cleaner: Any = None,
-        shelf: Any = None,
-    ) -> None:
-        self.shared, self.shelf = dict(prepared or {}), shelf
-        self.workers = Workers(group, cleaner) if group else None
+    def setup(self, config: dict[str, Any], prepared: dict[str, Any] | None = None) -> None:
+        self.shared = dict(prepared or {})
         self._start(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -158,14 +140,11 @@ class RankerTrainable(ClusterTrainable):
     def cleanup(self) -> None:
         """Ray's last call of an actor."""
         self._drop()
-        if self.workers:
-            self.workers.close()
 
     def _start(self, config: dict[str, Any]) -> None:
         self.run: AnyRun = config["run"]
         self.conclusion = Conclusion(**config["conclusion"]) if config.get("conclusion") else None
-        gpu = 0 if self.workers else config.get("gpu", 0)
-        limit_process(config["threads"], gpu, on_cpu=self.run.on_cpu)
+        limit_process(config["threads"], config.get("gpu", 0), on_cpu=self.run.on_cpu)
         forget_device_memory()
         self.notes: list[str] = []
         self.failed = None
@@ -187,14 +166,7 @@ class RankerTrainable(ClusterTrainable):
         states = (checkpoint, *earlier(checkpoint)) if checkpoint else ()
         self.training = resumed(self._new_training, states, self.notes.append)
 
-    def _new_training(self) -> AnyTraining | WorkersTraining:
-        if self.workers:
-            return WorkersTraining(self.workers, self.run, self.shared)
-        if self.shelf is not None and reads_trained_parts(self.run):
-            [put_there] = ray.get(self.shelf.take.remote())
-            parts: Any = ray.get(put_there)
-            self.shared = {key: self.shared[key].with_parts(own) for key, own in parts.items()}
-            self.shelf = None
+    def _new_training(self) -> AnyTraining:
         # Data that was not foreseen is prepared now and not kept: the next trial has other keys.
         return make_training(self.run, shared_for(self.run, self.shared))
 

@@ -11,13 +11,19 @@ from trainables.core.machine import usable_cpus
 from trainables.core.prose import say
 from trainables.curriculum.scoring import EARLY_ITERATIONS, EARLY_TEACHERS, FOLDS
 from tune_cl.experiment.experiment import Arm, Experiment
-from tune_cl.experiment.forecast import ArmPlan, arms_of, forecast_of
+from tune_cl.experiment.forecast import ArmPlan, Span, arms_of, forecast_of, within_budgets
 from tune_cl.experiment.search_keys import SearchConfig
-from tune_cl.history.search_folder import search_folder_of
 from tune_cl.schedulers import SCHEDULERS
-from tune_cl.search.throughput import span_of, speed_note
 from tune_cl.space.space import Flat
 from tune_cl.space.space_files import on_a_line
+
+DECIDING = (  # keys of which each value has a speed of its own
+    "ranker.name",
+    "ranker.model",
+    "training.batches_per_iteration",
+    "training.batch_size",
+    "training.max_length",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,20 +74,20 @@ class SpaceCheck:
     ends_by: str | None = None
 
 
-def check_space(experiment: Experiment, storage: str) -> SpaceCheck:
+def check_space(experiment: Experiment) -> SpaceCheck:
     """Checks a space against its data and forecasts its cost from a few steps, measured on this machine; without
-    seconds where it trains by a user's function, which alone could tell. `storage`: of `search.warm_start`."""
+    seconds where it trains by a user's function, which alone could tell."""
     if experiment.objective:
         for note in experiment.notes:
             say(f"note: {note}")
         return unmeasured(experiment)
-    return _measured(experiment, storage)
+    return _measured(experiment)
 
 
 def unmeasured(experiment: Experiment) -> SpaceCheck:
     """What a search of the space does, without its data and seconds."""
     space, search, at_a_time = experiment.space, experiment.search, _at_a_time(experiment.search)
-    forecast = forecast_of(experiment, at_a_time)
+    forecast = forecast_of(experiment)
     return SpaceCheck(
         space=experiment.name,
         data=experiment.value("data.source"),
@@ -111,7 +117,7 @@ def unmeasured(experiment: Experiment) -> SpaceCheck:
     )
 
 
-def _measured(experiment: Experiment, storage: str) -> SpaceCheck:
+def _measured(experiment: Experiment) -> SpaceCheck:
     from trainables.baselines.doubts import doubts
     from trainables.training.device import best_device  # imports torch: input errors come first
     from trainables.training.factory import seconds_per_iteration
@@ -125,19 +131,13 @@ def _measured(experiment: Experiment, storage: str) -> SpaceCheck:
     pace = partial(seconds_per_iteration, threads=min(resources.threads, usable_cpus()), device=device)
     by_key = untrained(experiment)
     prepared = by_key[prepared_key(run)]
-    warmed = _warm_start(experiment, prepared.data.digest, storage)
-    seconds = pace(run, prepared) / resources.workers
+    seconds = pace(run, prepared)
     teacher = teacher_run(run, prepared.data.task)
     missing = [need for need in experiment.teachers if need not in prepared.teachers]
     teaching = sum(_teacher_iterations(need, teacher.training.max_iterations) for need in missing)
-    notes = [*experiment.notes, *warmed, *speed_note(experiment)]  # printed only now that the data is known to fit
+    notes = [*experiment.notes, *speed_note(experiment)]  # printed only now that the data is known to fit
     if resources.gpu and device == "cpu" and not run.on_cpu:
         notes.append("a trial reserves a GPU, but this machine has none: a step is measured on its CPU")
-    if resources.workers > 1:
-        notes.append(
-            f"search.resources.workers: a step is measured in one process, and {resources.workers} are taken to be "
-            f"{resources.workers} times as fast; what they send each other comes on top"
-        )
     notes += [f"{problem.location}: {problem.wrong}" for problem in lacking(resources)]  # nodes may have them
     for note in notes:
         say(f"note: {note}")
@@ -145,7 +145,7 @@ def _measured(experiment: Experiment, storage: str) -> SpaceCheck:
         say(f"warning: {doubt}")
     pretraining = sum(start.training.pretrain_iterations for start in _pretrained(experiment))
     taught = teaching * pace(*prepare_teacher(run, prepared.data)) if teaching else 0.0
-    before = pretraining * seconds * resources.workers + taught  # by one process
+    before = pretraining * seconds + taught
     check = replace(unmeasured(experiment), pretraining_iterations=pretraining, teacher_iterations=teaching)
     return _with_cost(check, experiment, seconds, before / 3600)
 
@@ -162,25 +162,31 @@ def _with_cost(check: SpaceCheck, experiment: Experiment, seconds: float, before
     counts."""
     search, iterations = experiment.search, check.iterations_expected
     span, within = span_of(seconds, experiment, iterations, check.at_a_time)
-    used_up = search.iterations is not None and iterations >= search.iterations
     return replace(
         check,
         iterations_expected=within,
         seconds_per_iteration=seconds,
         hours_forecast=before + span.hours,
-        gpu_hours_forecast=before * search.resources.gpu + span.training * search.resources.gpus,
-        ends_by=span.ends or ("search.iterations" if used_up else None),
+        gpu_hours_forecast=before * search.resources.gpu + span.training * search.resources.gpu,
+        ends_by=span.ends,
     )
 
 
-def _warm_start(experiment: Experiment, digest: str, storage: str) -> list[str]:
-    """Notes on what the searches in `search.warm_start` contribute. Raises ConfigError for one that does not exist."""
-    if not experiment.search.warm_start:
-        return []
-    from tune_cl.search.warm_start import notes_of, warm_start
+def span_of(seconds: float, experiment: Experiment, iterations: int, concurrent: int) -> tuple[Span, int]:
+    """The hours of a search whose trials would make so many iterations, `concurrent` at a time, if its budget lets
+    them, and the iterations within the budget. `seconds`: an iteration's."""
+    hours, most = iterations * seconds / 3600, experiment.max_iterations
+    longest = min(iterations, most) * seconds / 3600  # the default's training, in one process
+    filled = min(concurrent, hours / longest) if longest else concurrent  # on average; no more than there are trials
+    span = within_budgets(experiment.search, hours, most * seconds / 3600, filled)
+    return span, round(iterations * span.training / hours) if span.ends else iterations
 
-    event = warm_start(experiment, digest, search_folder_of(storage, experiment.name))
-    return notes_of(event) if event else []
+
+def speed_note(experiment: Experiment) -> list[str]:
+    """A note if trials differ in speed."""
+    opened = [key for key in DECIDING if key in experiment.space.leaves]
+    what = "the forecast has the default's speed, and trials differ in it"
+    return [f"{', '.join(opened)}: {what}"] if opened else []
 
 
 def _pretrained(experiment: Experiment) -> list[TrainingRun]:

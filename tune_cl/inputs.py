@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +27,10 @@ from trainables.data.combine import with_retrieved
 from trainables.evaluation.per_query import SplitEvaluator, evaluator_of, values_file, write_evaluated
 from trainables.evaluation.trec_files import write_per_query
 from trainables.training.checkpoint import BEST, best_scores, best_weights, require_whole
-from trainables.training.device import Compute, here
+from trainables.training.device import here
 from trainables.training.factory import AnyPrepared, make_training, training_notes, write_best_ranker
 from trainables.training.objective import PreparedObjective
-from trainables.training.prepared import PreparedData, prepared_for, prepared_key, reads_trained_parts
+from trainables.training.prepared import PreparedData, prepared_for, prepared_key
 from trainables.training.progress import STATE, read_state
 from trainables.training.saves import DAMAGED
 from tune_cl.confirmation.against import Existing, values_of
@@ -41,15 +40,7 @@ from tune_cl.history.events import Fingerprint
 from tune_cl.history.state import Dev
 from tune_cl.model_card import Facts, write_card
 from tune_cl.ray.functions import require_sendable
-from tune_cl.ray.shared_data import (
-    Missing,
-    completed,
-    fingerprint,
-    on_cluster,
-    only_cached,
-    require_unchanged,
-    untrained,
-)
+from tune_cl.ray.shared_data import completed, fingerprint, on_cluster, require_unchanged, untrained
 from tune_cl.search_result import BEST_RANKER, CONFIG
 
 
@@ -173,8 +164,6 @@ class Inputs(ABC):
 
     experiment: Experiment
     by_key: Mapping[str, AnyPrepared]
-    work_for_some: Callable[[Compute], Mapping[str, PreparedData]] | None = None
-    """Trains, through a Compute, what only some trials read, and gives the whole; None if nothing is left to train."""
 
     @property
     @abstractmethod
@@ -200,14 +189,6 @@ class Inputs(ABC):
     def complete(self, address: str | None, new_noise: bool = False) -> None:
         """Adds what takes training, on the cluster at `address` or here. `new_noise`: trainings draw their label noise
         by their seeds."""
-        return
-
-    def complete_for_trials(self, address: str | None) -> None:
-        """As `complete`, but what only some trials read, and the cache lacks, is left to `work_for_some`."""
-        return
-
-    def take(self, whole: Mapping[str, Any]) -> None:
-        """Takes in what `work_for_some` gave."""
         return
 
     def clusters(self, split: str) -> dict[str, int] | None:
@@ -272,22 +253,8 @@ class RankerInputs(Inputs):
         seed trains the teacher of that seed, unless one is fixed and learns from the same labels."""
         fixed = self.experiment.base_ranker.curriculum.teacher.seed != "training"
         later = self.confirms and (new_noise or not fixed)
-        self.by_key = completed(self.experiment, self.by_key, self._compute(address), later)
-
-    def _compute(self, address: str | None) -> Compute:
-        return on_cluster(address, self.experiment.search.resources) if address else here
-
-    def complete_for_trials(self, address: str | None) -> None:
-        try:
-            self.by_key = completed(self.experiment, self.by_key, only_cached)
-        except Missing:
-            if reads_trained_parts(self.experiment.base_run) or self.experiment.search.resources.workers > 1:
-                self.complete(address)
-            else:
-                self.work_for_some = partial(completed, self.experiment, dict(self.by_key))
-
-    def take(self, whole: Mapping[str, PreparedData]) -> None:
-        self.by_key.update(whole)
+        compute = on_cluster(address, self.experiment.search.resources) if address else here
+        self.by_key = completed(self.experiment, self.by_key, compute, later)
 
     def clusters(self, split: str) -> dict[str, int] | None:
         return query_clusters(self.first.data, split, self.experiment.base_ranker.data.query_clusters)

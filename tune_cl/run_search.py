@@ -19,7 +19,7 @@ from trainables.core.prose import say
 from trainables.data import form_of
 from tune_cl.confirmation.selection import SPLIT
 from tune_cl.experiment.experiment import Arm, Experiment
-from tune_cl.experiment.forecast import arms_of, forecast_of
+from tune_cl.experiment.forecast import arms_of
 from tune_cl.history.events import ArmPlanned, LabelFreeEvent, SearchEvent
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import TRIALS, SearchFolder, has_event, name_exists, stopped, stops
@@ -27,8 +27,7 @@ from tune_cl.history.state import SearchState, experiment_of, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.inputs import Artifacts, Inputs, inputs_of
 from tune_cl.process import versions
-from tune_cl.ray.concurrency import Concurrency, at_a_time, require_room
-from tune_cl.ray.later import training_later
+from tune_cl.ray.concurrency import Concurrency, require_room
 from tune_cl.ray.nodes import PACKAGES
 from tune_cl.ray.session import ray_session
 from tune_cl.ray.tuner import drop_foreign_checkpoints, run_trials
@@ -37,7 +36,6 @@ from tune_cl.results import SearchResult
 from tune_cl.run_trainings import SeedTrainings, replicates_of
 from tune_cl.search.driver import BASELINE_TRIAL, SearchDriver
 from tune_cl.search.progress_panel import Panel, PanelKind
-from tune_cl.search.warm_start import notes_of, warm_start
 from tune_cl.search_result import report_is_current, search_result
 from tune_cl.tracking.writer import MlflowWriter, finish
 
@@ -56,18 +54,14 @@ def start_search(
         require_room(experiment.search.resources)
     require_sendable(parts_of(experiment))
     inputs = inputs_of(experiment)
-    inputs.complete_for_trials(address)
-    warm = warm_start(experiment, inputs.digest, search_folder)
+    inputs.complete(address)
     if search_folder.exists():  # another `run` took the name while this one read its data
         raise name_exists(search_folder)
     try:
         with search_folder.open() as journal:
             if journal.size:  # or since the check above
                 raise name_exists(search_folder)
-            journal.append(_search_event(experiment, search_folder, inputs, address))
-            if warm:
-                say("\n".join(f"note: {note}" for note in notes_of(warm)))
-                journal.append(warm)
+            journal.append(_search_event(experiment, search_folder, inputs))
             return _session(experiment, search_folder, journal, inputs, address, panel)
     except Interrupted:
         raise
@@ -82,27 +76,25 @@ def resume_search(
     address: str | None,
     panel: PanelKind = Panel,
     objective: Objective | None = None,
-    retry_failed: bool = False,
 ) -> SearchResult:
     """Goes on with a search. One that is done only gets its tracking and report completed, without reading its data.
-    `objective`: the function of a search that trains by one; `retry_failed`: whether failed trials begin anew.
+    `objective`: the function of a search that trains by one.
 
     Raises DataError if the data or a plug-in has changed: trials before and after could not be compared.
     """
     try:
         state = replay(read_events(search_folder.journal))
-        done = state.end and not (retry_failed and state.counts()["failed"])
         experiment = experiment_of(state, objective=objective)
-        if address is None and not done:
+        if address is None and not state.end:
             require_room(experiment.search.resources)
-        inputs = None if done else inputs_of(experiment)
+        inputs = None if state.end else inputs_of(experiment)
         if inputs:
             inputs.require_unchanged(state.data)
-            inputs.complete_for_trials(address)
+            inputs.complete(address)
         with search_folder.open() as journal:
             if journal.note:
                 say(journal.note)
-            return _session(experiment, search_folder, journal, inputs, address, panel, retry_failed)
+            return _session(experiment, search_folder, journal, inputs, address, panel)
     except Interrupted:
         raise
     except KeyboardInterrupt as error:
@@ -120,7 +112,6 @@ def _session(
     inputs: Inputs | None,
     address: str | None,
     panel: PanelKind = Panel,
-    retry_failed: bool = False,
 ) -> SearchResult:
     """One session of a search, from its first event or from where the last session ended. `inputs`: None for a
     search that is done."""
@@ -136,7 +127,7 @@ def _session(
     try:
         state = replay(journal.events())
         if inputs:
-            state = _run(experiment, search_folder, journal, inputs, address, state, panel, retry_failed, writer.start)
+            state = _run(experiment, search_folder, journal, inputs, address, state, panel, writer.start)
         if inputs or not report_is_current(search_folder, state):  # stopped earlier, between its end and its report
             write_report(search_folder, journal)
         cluster = None  # only tracking may be left, which needs no cluster
@@ -160,7 +151,6 @@ def _run(
     address: str | None,
     before: SearchState,
     panel: PanelKind,
-    retry_failed: bool,
     track: Callable[[], None],
 ) -> SearchState:
     """Runs trials until there are no more, then closes the search.
@@ -182,13 +172,10 @@ def _run(
                 limits.resources, limits.max_concurrent, address is not None, progress.say, on_cpu
             )
             search = SearchDriver(experiment, journal, concurrency(), artifacts, progress.update)
-            if retry_failed:
-                search.retry_failed()
             for foreign in drop_foreign_checkpoints(search.state, search_folder):
                 progress.say(f"note: the checkpoint {foreign} is not used: it is not below the search's folder")
             place = search_folder.below("ray"), f"session-{search.state.sessions}"
-            with training_later(inputs.work_for_some, inputs.take, limits.resources) as later:
-                run_trials(search, inputs.by_key, limits.resources, *place, concurrency, later)
+            run_trials(search, inputs.by_key, limits.resources, *place, concurrency)
         if not search.ended_by:  # a budget that is used up
             _replicate(search, search_folder, journal, inputs, address, panel)
     _close(search, artifacts)
@@ -226,17 +213,14 @@ def _close(search: SearchDriver, artifacts: Artifacts) -> None:
         if ranker:
             artifacts.describe(Path(ranker), best[0].trial, best[1], run, state.label_free)
     hours = state.training_seconds / 3600
-    cost = {"iterations": state.iterations, "cpu_hours": hours * resources.cpus, "gpu_hours": hours * resources.gpus}
+    cost = {"iterations": state.iterations, "cpu_hours": hours * resources.cpu, "gpu_hours": hours * resources.gpu}
     now = time.time()
     found = {"trial_id": best[0].trial, "params": best[0].params, **asdict(best[1])} if best else None
     event = {"event": "search_end", "best": found, "cost": cost, "seconds": state.seconds_until(now)}
     search.record(event | {"ended_by": search.ended_by, "checkpoint": ranker, "time": now})
 
 
-def _search_event(
-    experiment: Experiment, search_folder: SearchFolder, inputs: Inputs, address: str | None
-) -> SearchEvent:
-    concurrent = None if address else at_a_time(experiment.search)  # a cluster may grow
+def _search_event(experiment: Experiment, search_folder: SearchFolder, inputs: Inputs) -> SearchEvent:
     run = experiment.base_run
     return {
         "event": "search",
@@ -258,7 +242,6 @@ def _search_event(
         "git_commit": _git_commit(),
         "tracking_uri": search_folder.elsewhere(masked(search_folder.tracking_uri)),
         "storage": search_folder.address,
-        "forecast": forecast_of(experiment, concurrent),
         "time": time.time(),
     }
 

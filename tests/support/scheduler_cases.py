@@ -9,5 +9,4 @@ WAYS = {
     **{name: (name, Setup(12, 2, grace="none", first_rung=3)) for name in SCHEDULERS},
     "promotion": ("asha", Setup(12, 2, grace="none", first_rung=3, promotion=True)),
     "freeze-thaw": ("model", Setup(12, 2, grace="none", promotion=True)),
-    "hyperband promotion": ("hyperband", Setup(12, 2, grace="none", first_rung=3, promotion=True)),
 }

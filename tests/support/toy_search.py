@@ -80,12 +80,9 @@ class ToyTrainer:
         experiment: Experiment,
         concurrent: int = 1,
         kill_after: int | None = None,
-        retry_failed: bool = False,
     ):
         self.folder, self.journal = folder, open_journal(folder, experiment)
         self.search = SearchDriver(experiment, self.journal, concurrent, self.artifacts)
-        if retry_failed:
-            self.search.retry_failed()
         self.kill_after, self.events, self.iterated = kill_after, 0, 0
         self.running: dict[str, Iterator[bool]] = {}
 

@@ -24,11 +24,10 @@ class Toy(tune.Trainable):
     """`prepared`: {folder: where it notes each step it makes and what GPUs its process sees, seconds: of a step,
     faults: trial -> what befalls it, storage: where checkpoints go}.
 
-    Faults: `killed` ends the process with SIGKILL in step 3, once, and `killed twice` twice; `killed between` when a
+    Faults: `killed` ends the process with SIGKILL in step 3, once; `killed between` when a
     process that trained another trial takes this one up, once; `raises` fails before the first step; `nan` gives a
     loss that is not a number in step 2; `full` fills the storage when step 3 is to be saved, once, and empties it
-    when the trial goes on; `stays full` fills it each time and leaves it so; `takes N GB` has so much memory from
-    step 3 on.
+    when the trial goes on; `stays full` fills it each time and leaves it so.
     """
 
     def setup(self, config: dict[str, Any], prepared: dict[str, Any]) -> None:
@@ -38,7 +37,7 @@ class Toy(tune.Trainable):
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        self.trial, self.done, self.memory = new_config["trial"], 0, b""
+        self.trial, self.done = new_config["trial"], 0
         self.iterations = new_config["run"].training.max_iterations
         begun = Path(self.folder) / f"{self.trial}.begun"
         if self.fault == "killed between" and not begun.exists():
@@ -61,11 +60,8 @@ class Toy(tune.Trainable):
         self.done += 1
         with (Path(self.folder) / f"{self.trial}.steps").open("a") as steps:
             steps.write(f"{self.done}\n")
-        kills = {"killed": 1, "killed twice": 2}.get(str(self.fault), 0)
-        if self.done == 3 and steps_of(self.folder, self.trial).count(3) <= kills:
+        if self.done == 3 and self.fault == "killed" and steps_of(self.folder, self.trial).count(3) == 1:
             os.kill(os.getpid(), signal.SIGKILL)
-        if self.done >= 3 and str(self.fault).startswith("takes "):
-            self.memory = self.memory or b"x" * (int(str(self.fault).split()[1]) * 2**30)
         if self.fault == "nan" and self.done == 2:
             return {"failed": "the training loss became nan", "iteration": 2, "done": True}
         return self.result()

@@ -20,7 +20,6 @@ from trainables.training.checkpoint import load_trained_state
 from trainables.training.features import FeatureTraining, SavedFeatureRanker, training_over_features
 from trainables.training.objective import ObjectiveTraining, PreparedObjective
 from trainables.training.other_teachers import completed, with_pretrained_start
-from trainables.training.parallel import ALONE, Ranks
 from trainables.training.prepared import PreparedData, prepared_for, ranker_of
 from trainables.training.ranker_folder import is_of_others
 from trainables.training.saved_ranker import (
@@ -72,17 +71,13 @@ AnyPrepared = PreparedData | PreparedObjective
 
 
 @overload
-def make_training(
-    run: TrainingRun, prepared: PreparedData, device: str | None = None, ranks: Ranks = ALONE
-) -> RankerTraining: ...
+def make_training(run: TrainingRun, prepared: PreparedData, device: str | None = None) -> RankerTraining: ...
 @overload
-def make_training(
-    run: AnyRun, prepared: AnyPrepared, device: str | None = None, ranks: Ranks = ALONE
-) -> AnyTraining: ...
-def make_training(run: AnyRun, prepared: AnyPrepared, device: str | None = None, ranks: Ranks = ALONE) -> AnyTraining:
+def make_training(run: AnyRun, prepared: AnyPrepared, device: str | None = None) -> AnyTraining: ...
+def make_training(run: AnyRun, prepared: AnyPrepared, device: str | None = None) -> AnyTraining:
     """A training at its start, after a pre-training and a teacher that it needs and the prepared data lacks.
 
-    `device` is for networks; None: the GPU if there is one. `ranks`: the processes that compute a network's training.
+    `device` is for networks; None: the GPU if there is one.
     """
     if isinstance(run, ObjectiveRun):
         assert isinstance(prepared, PreparedObjective)
@@ -90,7 +85,7 @@ def make_training(run: AnyRun, prepared: AnyPrepared, device: str | None = None,
     assert isinstance(prepared, PreparedData)
     if run.reads == "features":
         return training_over_features(run)(run, prepared)
-    return Training(run, completed(run, prepared), device, ranks)
+    return Training(run, completed(run, prepared), device)
 
 
 def shared_for(run: AnyRun, by_key: Mapping[str, Any]) -> AnyPrepared:

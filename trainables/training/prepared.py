@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from trainables.config.keys import TrainingRun
-from trainables.config.objective import AnyRun
 from trainables.core.cache import digest_of
 from trainables.core.errors import DataError, Problem
 from trainables.core.plugins import sources_of
@@ -123,28 +122,6 @@ class PreparedData:
     def digest(self) -> str:
         """Identifies all data that this was prepared from."""
         return self.data.digest if self.pretrain_digest is None else f"{self.data.digest}+{self.pretrain_digest}"
-
-    @property
-    def parts(self) -> TrainedParts:
-        """What of it takes training."""
-        return TrainedParts(self.teachers, self.start)
-
-    def with_parts(self, parts: TrainedParts) -> PreparedData:
-        return replace(self, teachers=parts.teachers, start=parts.start)
-
-
-@dataclass(frozen=True)
-class TrainedParts:
-    """The parts of PreparedData that take training: they come later than the others, and processes that have the others
-    get them alone."""
-
-    teachers: Mapping[str, np.ndarray]
-    start: Mapping[str, np.ndarray] | None
-
-
-def reads_trained_parts(run: AnyRun) -> bool:
-    """Whether a training reads a teacher or a pre-training."""
-    return isinstance(run, TrainingRun) and bool(run.teachers or run.training.pretrain_data is not None)
 
 
 def prepared_key(run: TrainingRun) -> str:

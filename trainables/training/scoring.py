@@ -18,7 +18,6 @@ from trainables.rankers.first_stage import first_stage_for
 from trainables.rankers.ranker import DualEncoder, FeatureModule, RankerModule, TextSide, Tokens, on_device
 from trainables.training.device import Precision
 from trainables.training.memory import Lack, attempt
-from trainables.training.parallel import ALONE, Ranks
 
 TOKENS_A_BATCH = {"cpu": 8192, "cuda": 32768}
 PAIRS_A_BLOCK = 1 << 16  # compared at a time: with 1,024 numbers a vector, 512 MB
@@ -29,13 +28,11 @@ NO_ROWS = np.empty(0, np.int64)
 
 @dataclass(frozen=True)
 class Scorer:
-    """A network in evaluation mode, and what it computes with. Several `ranks` each compute some of the values; all get
-    all."""
+    """A network in evaluation mode, and what it computes with."""
 
     module: RankerModule
     device: torch.device
     precision: Precision
-    ranks: Ranks = ALONE
 
     def candidates(
         self, text: TextSide, split: Split, rows: np.ndarray | None = None, features: Tensor | None = None
@@ -137,15 +134,9 @@ class Scorer:
 
     def _computed(self, values_of: Callable[[np.ndarray], Tensor], costs: np.ndarray) -> np.ndarray:
         """Values [N, ...] of N pairs or texts, in their order, computed in batches of similar cost."""
-        ranks, device = self.ranks, self.device
         order = np.argsort(costs, kind="stable")
-        shared = ranks.count > 1 and len(order) >= ranks.count
-        part = order[ranks.rank :: ranks.count] if shared else order
-        with torch.inference_mode(), self.precision.autocast(device):
-            by_cost = torch.cat(list(_in_batches(values_of, costs, part, device)))
-            if shared:
-                rows = torch.arange(ranks.rank, len(order), ranks.count, device=device)
-                by_cost = ranks.merged(by_cost, rows, len(order))
+        with torch.inference_mode(), self.precision.autocast(self.device):
+            by_cost = torch.cat(list(_in_batches(values_of, costs, order, self.device)))
             by_cost = by_cost.cpu().numpy()  # one wait for the device
         values = np.empty_like(by_cost)
         values[order] = by_cost

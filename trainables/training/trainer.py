@@ -33,7 +33,6 @@ from trainables.training.contrast import InBatchNegatives
 from trainables.training.device import best_device, choose_precision, keep_freed_memory
 from trainables.training.losses import LOSSES, LossSettings
 from trainables.training.memory import enough_memory
-from trainables.training.parallel import ALONE, Ranks
 from trainables.training.prepared import PreparedData, ranker_of
 from trainables.training.progress import STATE, RankerProgress
 from trainables.training.saved_ranker import load_weights, write_ranker
@@ -45,13 +44,10 @@ WORTH_FEATURES = 8  # times the rows that a training draws: for more candidates,
 class Training(RankerProgress):
     """State of one training. All randomness is a function of (seed, step), and `save` includes what the curriculum
     remembers; so `load` followed by `iterate` gives the numbers of an uninterrupted run.
-
-    ranks  processes that compute this training together: each has all of its state, and does the same steps
     """
 
-    def __init__(self, run: TrainingRun, prepared: PreparedData, device: str | None = None, ranks: Ranks = ALONE):
+    def __init__(self, run: TrainingRun, prepared: PreparedData, device: str | None = None):
         super().__init__(run, prepared)
-        self.ranks = ranks
         self.device = torch.device(device) if device else best_device()
         keep_freed_memory()
         with enough_memory(self.device):
@@ -66,7 +62,7 @@ class Training(RankerProgress):
         self.batcher = Batcher(prepared, split, self.curriculum, self.module, run.training.batch_size)
         contrasts = run.training.in_batch_negatives and run.training.loss == "softmax"
         self.in_batch = InBatchNegatives(self.batcher, run.evaluation.relevance_level) if contrasts else None
-        self.accumulation = Accumulation(run.training.micro_batch, self.device, ranks)
+        self.accumulation = Accumulation(run.training.micro_batch, self.device)
         self.notes = self.accumulation.notes
         self.notes += self.curriculum.notes
         self.best_weights: dict[str, Tensor] = {}
@@ -113,14 +109,14 @@ class Training(RankerProgress):
     def _train(self) -> dict[str, float]:
         steps = self.run.training.batches_per_iteration
         first = self.iteration * steps
-        torch.manual_seed(torch_seed(self.run.seed, "dropout", *self.ranks.seeded(self.iteration)))
+        torch.manual_seed(torch_seed(self.run.seed, "dropout", self.iteration))
         self.module.train()
         started = time.perf_counter()
         total, weight, pairs = torch.zeros((), device=self.device), 0.0, 0
         for step, batch in enumerate(self.batcher.batches(first, steps), first):
             loss, mean_weight, count = self._step(step, batch)
             total, weight, pairs = total + loss, weight + mean_weight, pairs + count
-        mean_loss = float(self.ranks.summed(total)) / steps
+        mean_loss = float(total) / steps
         if not math.isfinite(mean_loss):
             raise WorkFailed(
                 f"the training loss became {mean_loss} in iteration {self.iteration + 1}; a lower training.lr may help"
@@ -270,7 +266,7 @@ class Training(RankerProgress):
 
     @property
     def scorer(self) -> Scorer:
-        return Scorer(self.module, self.device, self.precision, self.ranks)
+        return Scorer(self.module, self.device, self.precision)
 
     def score(self, split: Split) -> np.ndarray:
         """Scores of all candidates of a split with the current weights, float32 [C]; or class logits, [C, K]."""

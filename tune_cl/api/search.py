@@ -135,21 +135,19 @@ class Search:
         progress: bool = True,
         allow_open_ray: bool = False,
         objective: Function | Objective | None = None,
-        retry_failed: bool = False,
     ) -> Search:
         """Goes on after a stop, a crash or a kill; nothing finished is done again. Of a finished search only the report
         and MLflow's records are completed. `objective`: the function of a search that trains by one, if this is not
-        what `run` returned; `retry_failed`: whether failed trials are trained again, also of a
-        finished search. Returns this search. Raises what `tune_cl.run` raises."""
+        what `run` returned. Returns this search. Raises what `tune_cl.run` raises."""
         with self._working(progress, objective, address, allow_open_ray) as panel:
-            if self.finished and not retry_failed:
+            if self.finished:
                 if is_complete(self.search_folder, self._state):
                     return self
                 say(f"'{self.name}' is finished; completing its report and MLflow's records")
             with loading():
                 from tune_cl.run_search import resume_search
 
-            self._result = resume_search(self.search_folder, address, panel, self._objective, retry_failed)
+            self._result = resume_search(self.search_folder, address, panel, self._objective)
         return self
 
     @contextmanager

@@ -12,7 +12,6 @@ from tune_cl.cli.tables import short, table
 from tune_cl.experiment.experiment import PLAIN
 from tune_cl.experiment.forecast import ArmPlan
 from tune_cl.experiment.load import SpaceOptions, requested_experiment
-from tune_cl.history.search_folder import DEFAULT_STORAGE, STORAGE_HELP
 from tune_cl.samplers import SEARCHERS
 from tune_cl.schedulers import SCHEDULERS
 from tune_cl.space.space_files import on_a_line
@@ -29,14 +28,13 @@ class CheckCommand(Command):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_space(parser)
-        parser.add_argument("--storage", default=DEFAULT_STORAGE, help=f"of search.warm_start: {STORAGE_HELP}")
         add_overrides(parser)
         add_objective(parser)
 
     def execute(self, options: Namespace) -> SpaceCheck:
         given = SpaceOptions(**SpaceOptions.given(options))
         experiment = requested_experiment(options.space, given, options.overrides, objective_option(options))
-        return check_space(experiment, options.storage)
+        return check_space(experiment)
 
     def render(self, document: SpaceCheck) -> str:
         rows = {topic: text for topic, text in _by_topic(document).items() if text}

@@ -108,10 +108,9 @@ class ResumeCommand(ResultCommand):
         add_name(parser)
         add_objective(parser)
         add_session(parser)
-        parser.add_argument("--retry-failed", action="store_true", help="train failed trials again")
 
     def execute(self, options: Namespace) -> Search:
-        return recorded(options).resume(retry_failed=options.retry_failed, **training_options(options))
+        return recorded(options).resume(**training_options(options))
 
 
 FORMATS = ("html", "latex", "csv", "parquet")  # of a report

@@ -28,22 +28,16 @@ class Span:
     ends: str | None
 
 
-def forecast_of(experiment: Experiment, concurrent: int | None = None) -> dict[str, int]:
-    """Trials and iterations of a search, the baseline included, before any of it has run. `concurrent`: trials at a
-    time; None: as many as there may be.
+def forecast_of(experiment: Experiment) -> dict[str, int]:
+    """Trials and iterations of a search, the baseline included, before any of it has run.
 
     `iterations_expected` rests on how far the scheduler lets a trial go, averaged over the configurations of the space
-    (a sample of a large one); trainings that `training.patience` ends make it less. Of the budgets only
-    `search.iterations` counts here; `search.hours`, which needs a pace, counts in `within_budgets`.
+    (a sample of a large one); trainings that `training.patience` ends make it less. `search.hours`, which needs a pace,
+    counts in `within_budgets`.
     """
     most, trials = experiment.max_iterations, experiment.trials
-    budget = experiment.search.iterations
     expected = round(most + (trials - 1) * _expected_of_a_trial(experiment))
-    return {
-        "trials": trials,
-        "iterations_at_most": _iterations_at_most(experiment, concurrent),
-        "iterations_expected": expected if budget is None else min(expected, max(budget, most)),
-    }
+    return {"trials": trials, "iterations_at_most": trials * most, "iterations_expected": expected}
 
 
 @dataclass(frozen=True)
@@ -59,22 +53,6 @@ def arms_of(experiment: Experiment) -> dict[Arm, ArmPlan]:
     opened = {PLAIN: experiment.plain_space.leaves if experiment.arm_trials[PLAIN] > 1 else {}}
     opened[CURRICULUM] = experiment.space.leaves
     return {arm: ArmPlan(experiment.arm_trials[arm], tuple(opened[arm])) for arm in ARMS}
-
-
-def _iterations_at_most(experiment: Experiment, concurrent: int | None) -> int:
-    """All iterations of all trials; with `search.iterations`, at most that many and those made after it is used up.
-
-    Once the budget is used up, every other running trial makes one more iteration, and the baseline runs to its end.
-    This is most if the baseline has yet to start: others use up the budget, and the one that makes its last iteration
-    stops at once; the concurrent - 2 others make one more each, and the baseline all of its own.
-    """
-    most, trials, budget = experiment.max_iterations, experiment.trials, experiment.search.iterations
-    whole = trials * most
-    if budget is None:
-        return whole
-    concurrent = min(trials, concurrent or experiment.search.max_concurrent or trials)
-    after = most + concurrent - 2 if concurrent > 1 else max(0, most - budget)  # one at a time: the baseline first
-    return min(whole, budget + after)
 
 
 def within_budgets(search: SearchConfig, training: float, baseline: float, concurrent: float) -> Span:
@@ -104,7 +82,7 @@ def never_models(experiment: Experiment) -> list[str]:
     """A note if the curricula are too few for a searcher that models the space to begin."""
     search, trials = experiment.search, experiment.arm_trials[CURRICULUM]
     startup = experiment.startup_trials(CURRICULUM)
-    if search.searcher in BY_CHANCE or search.warm_start or not 1 < trials <= startup:
+    if search.searcher in BY_CHANCE or not 1 < trials <= startup:
         return []
     after = f"{search.searcher} models the space after {counted(startup, 'trial')} of an arm (search.startup_trials)"
     return [f"search.searcher: {after}, so all {trials} of the curriculum arm are chosen at random"]

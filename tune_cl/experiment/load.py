@@ -22,7 +22,7 @@ from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import ends_no_trial, never_models, unused
 from tune_cl.experiment.known_points import known_points
 from tune_cl.experiment.resolution import TEXTS, entries_of, map_all, resolve, written
-from tune_cl.experiment.rules import EXPERIMENT, SEARCH, SEARCHABLE
+from tune_cl.experiment.rules import SEARCH, SEARCHABLE
 from tune_cl.experiment.search_keys import remarks, search_config
 from tune_cl.space.space import Flat, Points, points_of
 from tune_cl.space.space_files import as_yaml_reads, find_space, parse_yaml, read_space
@@ -213,7 +213,7 @@ def misfits_of_parts(experiment: Experiment) -> list[Problem]:
     problems: list[Problem] = []
     with gathering(problems):
         map_all(require_fitting, points)
-    return [*problems, *check(EXPERIMENT, experiment)]
+    return problems
 
 
 def with_whole_grid(experiment: Experiment) -> Experiment:

@@ -22,26 +22,13 @@ BY_CHANCE = ("random", "grid")  # searchers that learn nothing from trials
 class Resources(Section):
     """What one trial reserves; with fractions, trials share a device."""
 
-    cpu: float = Field(default=1, ge=0, description="CPU cores that a process of a trial reserves")
-    gpu: float = Field(
-        default=0, ge=0, description="GPUs that a process of a trial reserves; a fraction lets trials share one"
-    )
-    workers: int = Field(default=1, ge=1, description="processes that train one trial together, on any nodes")
+    cpu: float = Field(default=1, ge=0, description="CPU cores that a trial reserves")
+    gpu: float = Field(default=0, ge=0, description="GPUs that a trial reserves; a fraction lets trials share one")
 
     @property
     def threads(self) -> int:
         """Threads that a process computes with: one a core, and at least one."""
         return max(1, int(self.cpu))
-
-    @property
-    def cpus(self) -> float:
-        """Cores of a trial, those of all its processes."""
-        return self.cpu * self.workers
-
-    @property
-    def gpus(self) -> float:
-        """GPUs of a trial, those of all its processes."""
-        return self.gpu * self.workers
 
 
 WITH_RUNGS = [name for name, scheduler in SCHEDULERS.items() if scheduler.has_rungs]
@@ -68,7 +55,7 @@ class SearchConfig(Section):
     ] = Field(default=3, gt=1, description="η: one in so many trials continues from a rung")
     promotion: bool | None = Field(
         default=None,
-        description="trials pause at rungs and the best continue later; null: true with asha, hyperband and model",
+        description="trials pause at rungs and the best continue later; null: true with asha and model",
     )
     trials: int = Field(
         default=16, ge=1, description="trials of both arms; a grid has all its combinations unless this is given"
@@ -84,7 +71,6 @@ class SearchConfig(Section):
     hours: float | None = Field(
         default=None, gt=0, description="hours of all sessions of a search together; null: no limit"
     )
-    iterations: int | None = Field(default=None, ge=1, description="iterations of all trials together; null: no limit")
     replicates: int | None = Field(
         default=None,
         ge=0,
@@ -96,7 +82,7 @@ class SearchConfig(Section):
         Literal["auto"] | Annotated[int, Field(ge=1)],
         Field(
             union_mode="left_to_right",
-            description="trials of an arm that are drawn at random before tpe, gp or cmaes models the space; auto: a "
+            description="trials of an arm that are drawn at random before tpe or gp models the space; auto: a "
             "third of them, 8 at most",
         ),
         ActiveIf("a searcher that models the space", lambda search: search.searcher not in BY_CHANCE),
@@ -106,7 +92,6 @@ class SearchConfig(Section):
         description="configurations that are tried first, in this order; published: the curricula of the papers that "
         "the space holds; portfolio: the same",
     )
-    warm_start: tuple[str, ...] = Field(default=(), description="names or folders of earlier searches to learn from")
     resources: Resources = Field(default_factory=Resources)
 
     @property
@@ -127,8 +112,7 @@ class SearchConfig(Section):
     @property
     def budgets(self) -> dict[str, float]:
         """What may end a search before its trials are used up, by key."""
-        limits = {"search.hours": self.hours, "search.iterations": self.iterations}
-        return {key: limit for key, limit in limits.items() if limit is not None}
+        return {} if self.hours is None else {"search.hours": self.hours}
 
 
 SEARCH_KEYS = dotted_keys(SearchConfig, "search.")
@@ -169,8 +153,7 @@ def remarks(search: SearchConfig) -> list[str]:
     notes = []
     if search.resources.gpu > 1:
         idle = f"{search.resources.gpu - 1:g} of the {search.resources.gpu:g} GPUs that it reserves stay idle"
-        more = "search.resources.workers is the number of processes of a trial"
-        notes.append(f"search.resources.gpu: a process computes on one GPU, so {idle}; {more}")
+        notes.append(f"search.resources.gpu: a trial computes on one GPU, so {idle}")
     return notes
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from math import inf
-from threading import Event
 from typing import Any
 
 import ray
@@ -28,20 +27,20 @@ def require_room(need: Resources) -> None:
 
 def lacking(need: Resources) -> list[Problem]:
     """What a trial needs and this machine lacks, or the Ray that runs in this process already."""
-    present, several = ray.is_initialized(), need.workers > 1
+    present = ray.is_initialized()
     nodes = [node["Resources"] for node in alive_nodes()] if present else [this_machine()]
     here = {kind: max((node.get(kind, 0) for node in nodes), default=0) for kind in ("CPU", "GPU")}
     where = "the Ray of this process" if present else "this machine"
-    lacks = [
-        Problem(f"search.resources.{kind}", f"a {'process' if several else 'trial'} takes {wanted:g}, {where} has "
-                f"{here[kind.upper()]:g}", f"at most {here[kind.upper()]:g}, or --address of a larger cluster")
-        for kind, wanted in (("cpu", need.cpu), ("gpu", need.gpu))
-        if wanted > here[kind.upper()]
-    ]  # fmt: skip
-    if several and not lacks and (room := sum(_on(node, need) for node in nodes)) < need.workers:
-        wrong = f"{need.workers} processes take {in_words(need)}, and {where} holds {room} of them"
-        lacks.append(Problem("search.resources.workers", wrong, f"at most {room}, or --address of a larger cluster"))
-    return lacks
+    problems = []
+    for kind, wanted in (("cpu", need.cpu), ("gpu", need.gpu)):
+        room = here[kind.upper()]
+        if wanted > room:
+            wrong, right = (
+                f"a trial takes {wanted:g}, {where} has {room:g}",
+                f"at most {room:g}, or --address of a larger cluster",
+            )
+            problems.append(Problem(f"search.resources.{kind}", wrong, right))
+    return problems
 
 
 def at_a_time(search: SearchConfig) -> int:
@@ -60,22 +59,16 @@ class Capacity:
     def __call__(self, nodes: Iterable[Mapping[str, Any]]) -> int:
         now = capacity_of(nodes, self.need)
         if not now and self._capacity:
-            if self.need.workers > 1:
-                what, none = f"nodes that hold a trial ({in_words(self.need)})", "those of the cluster do not"
-            else:
-                what, none = f"a node that holds a trial ({in_words(self.need)})", "none of the cluster does"
-            self.say(f"note: waiting for {what}: {none}")
+            self.say(f"note: waiting for a node that holds a trial ({in_words(self.need)}): none of the cluster does")
         self._capacity = now
         return now
 
 
-def first_ended(tasks: Collection[Any], capacity: Capacity, stop: Event | None = None) -> Any:
+def first_ended(tasks: Collection[Any], capacity: Capacity) -> Any:
     """The first of Ray's tasks to end. While none does `capacity` looks: Ray itself waits without a word for a node
-    that holds one. Raises KeyboardInterrupt when the command is to stop, or with `stop` once that is set."""
+    that holds one. Raises KeyboardInterrupt when the command is to stop."""
     while True:
         stop_if_asked()
-        if stop and stop.is_set():
-            raise KeyboardInterrupt
         ended, _ = ray.wait(list(tasks), num_returns=1, timeout=READ_SECONDS)
         if ended:
             return ended[0]
@@ -140,19 +133,17 @@ def alive_nodes() -> list[dict[str, Any]]:
 
 
 def capacity_of(nodes: Iterable[Mapping[str, Any]], need: Resources) -> int:
-    """How many trials the nodes hold together. Each process of a trial is on one node; those of one trial may lie on
-    several."""
-    return sum(_on(node["Resources"], need) for node in nodes) // need.workers
+    """How many trials the nodes hold together."""
+    return sum(_on(node["Resources"], need) for node in nodes)
 
 
 def in_words(need: Resources) -> str:
     """What a trial reserves."""
-    each = f"{need.cpu:g} CPU, {need.gpu:g} GPU" if need.gpu else f"{need.cpu:g} CPU"
-    return each if need.workers == 1 else f"{need.workers} times {each}"
+    return f"{need.cpu:g} CPU, {need.gpu:g} GPU" if need.gpu else f"{need.cpu:g} CPU"
 
 
 def _on(node: Mapping[str, float], need: Resources) -> int:
-    """How many processes of trials one node holds. A share of a GPU lies on one device: two hold four trials of 0.4,
+    """How many trials one node holds. A share of a GPU lies on one device: two hold four trials of 0.4,
     not five."""
     limits = []
     if need.cpu:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import ray
@@ -53,14 +52,13 @@ def computed(
     arguments: tuple[Any, ...],
     resources: Resources,
     capacity: Capacity,
-    stop: Event | None = None,
 ) -> Any:
-    """What a function gives as a task with a trial's resources, in a session of Ray. `stop`: ends it from another
-    thread. Raises the function's own UserError or WorkFailed, and WorkFailed for anything else."""
+    """What a function gives as a task with a trial's resources, in a session of Ray. Raises the function's own
+    UserError or WorkFailed, and WorkFailed for anything else."""
     task = ray.remote(num_cpus=resources.cpu, num_gpus=resources.gpu)(_task)
     started = task.remote(function, arguments, resources.threads, resources.gpu)
     try:
-        return ray.get(first_ended([started], capacity, stop))
+        return ray.get(first_ended([started], capacity))
     except RayError as error:
         cause = getattr(error, "cause", None)
         if isinstance(cause, UserError | WorkFailed):
@@ -85,15 +83,6 @@ def completed(
     if later:
         return {key: replace(one, taught_as=base) for key, one in by_key.items()}
     return with_teachers(base, by_key, experiment.teachers, compute)
-
-
-class Missing(Exception):
-    """What is asked for is not in this machine's cache."""
-
-
-def only_cached(function: Callable[..., Any], *arguments: Any) -> Any:
-    """In place of a Compute: trains nothing."""
-    raise Missing(name_of(function))
 
 
 def untrained(experiment: Experiment) -> dict[str, PreparedData]:

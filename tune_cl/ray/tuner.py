@@ -12,15 +12,12 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Self
 
-import ray
 from ray import tune
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
-from trainables.command_queue import Group, new_cleaner
 from trainables.core import storage
-from trainables.core.errors import MachineFault, WorkFailed, last_line
-from trainables.core.memory_kill import MemoryKill
+from trainables.core.errors import WorkFailed, last_line
 from trainables.core.storage import CHECKPOINTS, addressed, fault_of, is_remote, was_waited_for
 from trainables.ranker_trainable import LATE_CHECKPOINT, RankerTrainable
 from trainables.training.factory import AnyPrepared
@@ -28,8 +25,6 @@ from tune_cl.experiment.search_keys import Resources
 from tune_cl.history.search_folder import SearchFolder, own_checkpoint
 from tune_cl.history.state import SearchState
 from tune_cl.process import stop_if_asked
-from tune_cl.ray.again import Again
-from tune_cl.ray.later import MOST_HELD, Later
 from tune_cl.ray.workarounds import (
     disable_running_means,
     failure_of,
@@ -38,7 +33,7 @@ from tune_cl.ray.workarounds import (
     trim_records,
     withhold_aws_keys,
 )
-from tune_cl.search.trials import FINISHED, WAIT, Plan, Trials
+from tune_cl.search.trials import FINISHED, Plan, Trials
 
 Deletions = SimpleQueue[str | None]  # addresses of checkpoints; None at the end
 log = logging.getLogger(__name__)
@@ -100,7 +95,6 @@ def last_checkpoints(addresses: Iterable[str], storage: str) -> list[str]:
     return [address for folder in folders.values() for address in folder[-CHECKPOINTS_PER_TRIAL:]]
 
 
-NOTHING: dict[str, float] = {"cpu": 0, "memory": 1}  # a byte: Tune refuses to reserve nothing at all
 RETRIES = 3  # of a trial whose process or node died
 
 
@@ -141,69 +135,27 @@ def _ends_search(method: Callable[..., Any]) -> Callable[..., Any]:
 
 class _Suggestions(_Adaptor, Searcher):
     concurrency: Callable[[], int]
-    again: Again
-    later: Later | None
 
     @classmethod
-    def within(
-        cls,
-        trials: Trials,
-        broken: list[Exception],
-        concurrency: Callable[[], int],
-        again: Again,
-        later: Later | None = None,
-    ) -> Self:
+    def within(cls, trials: Trials, broken: list[Exception], concurrency: Callable[[], int]) -> Self:
         suggestions = cls.of(trials, broken)
-        suggestions.concurrency, suggestions.again, suggestions.later = concurrency, again, later
+        suggestions.concurrency = concurrency
         return suggestions
 
     def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """The next trial: one that is to be tried again comes before new ones."""
-        if not self.again.has_room:
-            return None
-        if self.again.waiting:
-            config = self.again.next(trial_id)
-        else:
-            plan = self._next_plan()
-            config = plan.as_config() if isinstance(plan, Plan) else None
-            if plan == FINISHED and not self.again.running:  # one that runs may have to be tried again
-                return Searcher.FINISHED
-        if config:
-            self.again.running.add(trial_id)
-        return config
-
-    def _next_plan(self) -> Plan | str:
-        """The next plan whose data is there; those that wait for theirs come first once it is."""
-        later = self.later
-        if later is None:
-            return self._plan(0)
+        """The next trial, if there is room for one."""
         try:
-            if later.is_there():
-                return later.held.pop(0) if later.held else self._plan(0)
-            while len(later.held) < MOST_HELD:
-                # One place is for what is being trained; a plan that is held takes none.
-                plan = self._plan(len(later.held) - 1)
-                if isinstance(plan, Plan) and not later.may_begin(plan):
-                    later.held.append(plan)
-                    continue
-                if isinstance(plan, Plan) or not later.held:
-                    return plan
-                break
+            self.trials.concurrent = self.concurrency()
+            plan = self.trials.next_trial()
         except Exception as error:  # noqa: BLE001 - raised by on_step_end
             self.broken.append(error)
-        if not self.again.running:
-            later.wait()
-        return WAIT
-
-    def _plan(self, more: int) -> Plan | str:
-        """`more`: how many more trials may be under way than there is room for."""
-        room = self.concurrency()
-        self.trials.concurrent = max(1, room + more) if more < 0 else room + more
-        return self.trials.next_trial()
+            return None
+        if isinstance(plan, Plan):
+            return plan.as_config()
+        return Searcher.FINISHED if plan == FINISHED else None
 
     def on_trial_complete(self, trial_id: str, result: dict | None = None, error: bool = False) -> None:
-        """Ray's call before that of the callback, which tells the search."""
-        self.again.running.discard(trial_id)
+        """The callback tells the search."""
 
     def save(self, checkpoint_path: str) -> None:
         """The journal is the state."""
@@ -245,17 +197,16 @@ class _Rungs(_Adaptor, FIFOScheduler):
 class _Recorder(_Adaptor, tune.Callback):
     storage: str
     deletions: Deletions
-    again: Again
     checkpoints: dict[str, list[tuple[str, str]]]  # by trial, oldest first: the id of Ray's trial, an address
     earlier: dict[str, list[str]]  # by trial: addresses of checkpoints from earlier sessions
     rungs: _Rungs
     saving: set[storage.Wait]  # of trials for their checkpoints
 
     @classmethod
-    def beside(cls, rungs: _Rungs, storage: str, deletions: Deletions, again: Again) -> Self:
+    def beside(cls, rungs: _Rungs, storage: str, deletions: Deletions) -> Self:
         recorder = cls.of(rungs.trials, rungs.broken)
         recorder.rungs, recorder.saving = rungs, set()
-        recorder.storage, recorder.deletions, recorder.again = storage, deletions, again
+        recorder.storage, recorder.deletions = storage, deletions
         recorder.checkpoints, recorder.earlier = {}, {}
         return recorder
 
@@ -322,17 +273,10 @@ class _Recorder(_Adaptor, tune.Callback):
     @_ends_search
     def on_trial_error(self, iteration: int, trials: list, trial: Any, **info: Any) -> None:
         """Ray's call for a trial that it retries no more. It has failed, unless what failed is the machine."""
-        failure, name = failure_of(trial), trial.config["trial"]
+        failure = failure_of(trial)
         if fault := fault_of(failure):
             raise _broken_off(trial, fault)
-        paths = self.checkpoints.get(name)
-        config = trial.config | ({"checkpoint": paths[-1][1]} if paths else {})
-        if how := self.again.takes(config, failure):
-            self.trials.note(name, f"{last_line(failure)}; {how}")
-            return
-        if (kill := MemoryKill.of(str(failure))) and kill.by_others:
-            raise _broken_off(trial, MachineFault(f"{kill}, although no other trial ran"))
-        self.trials.failed(name, last_line(failure))
+        self.trials.failed(trial.config["trial"], last_line(failure))
 
     def on_step_end(self, iteration: int, trials: list, **info: Any) -> None:
         stop_if_asked()
@@ -370,35 +314,25 @@ def run_trials(
     storage: str,
     name: str,
     concurrency: Callable[[], int],
-    later: Later | None = None,
 ) -> None:
     """Runs trials until there are no more, or raises what stopped it.
 
     `storage`: folder or S3 address for Ray's checkpoints, below `name`; `concurrency`:
-    gives the number of trials that may run, or wait for a node, now; `later`: what is trained for some of them
-    meanwhile.
+    gives the number of trials that may run, or wait for a node, now.
     """
-    shared: dict[str, Any] = dict(prepared)
-    options: dict[str, Any] = {"shelf": later.shelf} if later else {}
-    reserved: dict[str, float] = {"cpu": resources.cpu, "gpu": resources.gpu}
-    if resources.workers > 1:  # they reserve what a trial takes, and its own process nothing
-        group = Group(resources.workers, resources.cpu, resources.gpu, resources.threads)
-        options, reserved = {"group": group, "cleaner": new_cleaner()}, NOTHING
-        shared = {key: ray.put(one) for key, one in prepared.items()}
     withhold_aws_keys()
-    given = tune.with_parameters(RankerTrainable, prepared=shared, **options)
-    trainable = tune.with_resources(given, reserved)
+    given = tune.with_parameters(RankerTrainable, prepared=dict(prepared))
+    trainable = tune.with_resources(given, {"cpu": resources.cpu, "gpu": resources.gpu})
     broken: list[Exception] = []
-    again = Again()
     with background_deletion() as deletions, own_retries(), ExitStack() as ending:
         rungs = _Rungs.of(trials, broken)
-        recorder = _Recorder.beside(rungs, storage, deletions, again)
+        recorder = _Recorder.beside(rungs, storage, deletions)
         ending.callback(recorder.tell_of_saves, ())
         recorder.read_earlier()
         tune.Tuner(
             trainable,
             tune_config=tune.TuneConfig(
-                search_alg=_Suggestions.within(trials, broken, concurrency, again, later),
+                search_alg=_Suggestions.within(trials, broken, concurrency),
                 scheduler=rungs,
                 num_samples=-1,
                 reuse_actors=True,

@@ -21,7 +21,6 @@ from ray.tune.execution import class_cache
 from ray.tune.execution.tune_controller import TuneController
 from ray.tune.experiment import Trial
 
-from trainables.core.memory_kill import MemoryKill
 from tune_cl.process import SIGNALS
 
 # -- start and end of Ray ----------------------------------------------------------------------------------------
@@ -149,15 +148,13 @@ def no_garbage_collection() -> Iterator[None]:
 
 @contextmanager
 def own_retries() -> Iterator[None]:
-    """Around a search with reused actors: retries a trial whose actor dies while it is reset for that trial, and none
-    that was ended for lack of memory.
+    """Around a search with reused actors: retries a trial whose actor dies while it is reset for that trial, or is
+    ended for lack of memory.
 
     Defects: Ray reports the end of the process and the end of the task. The first report retries the trial; the
     second, in either order, fails it because it is not running. What its memory monitor has ended is no dead actor to
-    Tune but "an unexpected exception", which ends the search with all that Ray says of it; a retry would begin at once
-    beside the same others.
-    Tests: test_an_event_that_cannot_be_taken_in_ends_the_search_and_a_resumed_one_has_it,
-    test_trials_that_need_too_much_memory_together_run_one_at_a_time.
+    Tune but "an unexpected exception", which ends the search.
+    Test: test_an_event_that_cannot_be_taken_in_ends_the_search_and_a_resumed_one_has_it.
     """
     original, task_failed = TuneController._process_trial_failure, RayActorManager._actor_task_failed
 
@@ -174,8 +171,6 @@ def own_retries() -> Iterator[None]:
             if self._staged_trials:
                 self._unstage_trial_with_resources(trial)
         self._resetting_trials.discard(trial)
-        if MemoryKill.of(str(exception)):
-            trial.max_failures = 0
         original(self, trial, exception)
 
     TuneController._process_trial_failure = process_failure

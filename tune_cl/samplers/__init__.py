@@ -3,22 +3,10 @@
 from __future__ import annotations
 
 from trainables.core.registry import Entry, Registry
-from tune_cl.samplers.modelled import CmaesSampler, GpSampler, TpeSampler, TrialResult
-from tune_cl.samplers.sampler import GridSampler, Observation, Outcome, RandomSampler, Sampler, tried_first
+from tune_cl.samplers.modelled import GpSampler, TpeSampler, TrialResult
+from tune_cl.samplers.sampler import GridSampler, Outcome, RandomSampler, Sampler
 
-__all__ = [
-    "SEARCHERS",
-    "CmaesSampler",
-    "GpSampler",
-    "GridSampler",
-    "Observation",
-    "Outcome",
-    "RandomSampler",
-    "Sampler",
-    "TpeSampler",
-    "TrialResult",
-    "tried_first",
-]
+__all__ = ["SEARCHERS", "GpSampler", "GridSampler", "Outcome", "RandomSampler", "Sampler", "TpeSampler", "TrialResult"]
 
 SEARCHERS: Registry[type[Sampler]] = Registry(
     "search.searcher",
@@ -26,5 +14,4 @@ SEARCHERS: Registry[type[Sampler]] = Registry(
     Entry("grid", GridSampler, "every combination of the values once", "exhaustive"),
     Entry("tpe", TpeSampler, "Parzen estimators of good and bad configurations", "Bergstra et al. 2011; Optuna"),
     Entry("gp", GpSampler, "Gaussian process, expected improvement", "Jones et al. 1998; Optuna"),
-    Entry("cmaes", CmaesSampler, "evolution of a normal distribution of the numbers", "Hansen 2016; Optuna"),
 )

@@ -1,6 +1,6 @@
 """What samplers share (the protocol, configurations tried first, no configuration twice); random search and grid.
 
-The answer of `ask` depends only on the seed, the trial's number, and what `replay`, `tell` and `warm_up` were given
+The answer of `ask` depends only on the seed, the trial's number, and what `replay`, `tell` and `compare` were given
 before: a sampler rebuilt through these from a journal goes on exactly as the lost one would have.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal
 
@@ -19,27 +18,6 @@ from tune_cl.space.space import Flat, Space, identity
 Outcome = Literal["completed", "pruned", "failed"]
 REDRAWS = 20
 CHANCES = 200  # random draws when a model suggests only what was tried; only after them is a finite space walked
-
-
-@dataclass(frozen=True)
-class Observation:
-    """A finished trial of an earlier search. `value`: its best value of the metric on dev if that is `comparable` with
-    the values of this search, else how many standard deviations it lies above the mean of its own search."""
-
-    point: Flat
-    value: float
-    comparable: bool
-
-
-def tried_first(space: Space, seed: int, given: Sequence[Flat]) -> list[Flat]:
-    """The points given; then, if leaves have priors, one configuration of their most likely values, others drawn at
-    random."""
-    points = list(given)
-    if space.priors:
-        rng = generator(seed, "most likely by the prior")
-        likely = space.decide(lambda key, leaf: leaf.middle() if leaf.has_prior else leaf.draw(rng))
-        points += [likely] if likely not in points else []
-    return points
 
 
 def spread(seed: int, key: str, leaf: Leaf, number: int) -> Any:
@@ -54,15 +32,7 @@ class Sampler(ABC):
     """`startup_trials`: how many a sampler that models the space draws at random first; `points`: configurations that
     trials 1, 2, ... try."""
 
-    redraws = REDRAWS
-
-    def __init__(
-        self,
-        space: Space,
-        seed: int,
-        startup_trials: int = 8,
-        points: Sequence[Flat] = (),
-    ):
+    def __init__(self, space: Space, seed: int, startup_trials: int = 8, points: Sequence[Flat] = ()):
         self.space, self.seed, self.startup_trials = space, seed, startup_trials
         self.first = list(points)
         self.points: dict[int, Flat] = {}
@@ -107,9 +77,6 @@ class Sampler(ABC):
     def compare(self, number: int, reference: float) -> None:  # noqa: B027
         """What the trial's twin reached, which has the values that both share: the metric, higher = better."""
 
-    def warm_up(self, observations: Sequence[Observation]) -> None:  # noqa: B027
-        """What earlier searches found, before the first trial."""
-
     def ask_new(self, number: int, draw: Callable[[int], Flat], fixed: Flat) -> Flat | None:
         """The first of `draw(0)`, `draw(1)`, ... with a new effect; else a random draw; else any untried configuration
         of a finite space. In a continuous space where all draws were tried, `draw(0)` again."""
@@ -117,7 +84,7 @@ class Sampler(ABC):
             return draw(0)
         space = self.space.fixing(fixed)
         tried = {self.effect(point) for point in (*self.excluded, *self.points.values())}
-        draws = (draw(attempt) for attempt in range(self.redraws))
+        draws = (draw(attempt) for attempt in range(REDRAWS))
         chances = (space.sample(generator(self.seed, "untried", number, chance)) for chance in range(CHANCES))
         new = next((point for point in chain(draws, chances) if self.effect(point) not in tried), None)
         if new is not None:
@@ -136,17 +103,8 @@ class Sampler(ABC):
 
 
 class RandomSampler(Sampler):
-    """Draws that cover each key (`spread`); keys with a prior, and whatever has been tried, are drawn independently.
-    Trial `number` draws the same whatever was asked before."""
-
-    def __init__(
-        self,
-        space: Space,
-        seed: int,
-        startup_trials: int = 8,
-        points: Sequence[Flat] = (),
-    ):
-        super().__init__(space, seed, startup_trials, tried_first(space, seed, points))
+    """Draws that cover each key (`spread`); whatever has been tried is drawn independently. Trial `number` draws the
+    same whatever was asked before."""
 
     def propose(self, number: int, fixed: Flat) -> Flat | None:
         space = self.space.fixing(fixed)
@@ -155,7 +113,7 @@ class RandomSampler(Sampler):
             rng = generator(self.seed, "sampler", number, attempt)
 
             def value(key: str, leaf: Leaf) -> Any:
-                covers = not leaf.has_prior and (not attempt or key in self.covered)
+                covers = attempt == 0 or key in self.covered
                 return spread(self.seed, key, leaf, number) if covers else leaf.draw(rng)
 
             return space.decide(value)

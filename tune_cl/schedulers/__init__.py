@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from trainables.core.registry import Entry, Registry
-from tune_cl.schedulers.asha import Asha, Hyperband
-from tune_cl.schedulers.median import Median
+from tune_cl.schedulers.asha import Asha
 from tune_cl.schedulers.model import Model
 from tune_cl.schedulers.scheduler import Decision, Scheduler, Setup
 
@@ -20,8 +19,6 @@ SCHEDULERS: Registry[type[Scheduler]] = Registry(
     "search.scheduler",
     Entry("none", Scheduler, "no trial is stopped early", "baseline"),
     Entry("asha", Asha, "the best 1/reduction_factor of those at a rung go on", "Li et al. 2020"),
-    Entry("hyperband", Hyperband, "brackets of asha that begin at different rungs", "Li et al. 2018"),
-    Entry("median", Median, "ends trials below the median of the others' mean values", "Golovin et al. 2017"),
     Entry("model", Model, "goes on with the most promising extrapolated curve", "Swersky et al. 2014"),
 )
 

@@ -1,4 +1,4 @@
-"""Asynchronous successive halving (Li et al. 2020), and the brackets of it that make Hyperband (Li et al. 2018)."""
+"""Asynchronous successive halving (Li et al. 2020)."""
 
 from __future__ import annotations
 
@@ -27,12 +27,11 @@ class Asha(Scheduler):
     has_rungs: ClassVar[bool] = True
     can_pause: ClassVar[bool] = True
 
-    first: int | None = None  # the lowest of the setup's rungs to use; None: all
     recorded: dict[int, dict[str, float]] = field(default_factory=dict)
     paused: dict[str, int] = field(default_factory=dict)  # trial -> its rung
 
     def __post_init__(self) -> None:
-        self.rungs = [rung for rung in self.setup.rungs if rung >= (self.first or 0)]
+        self.rungs = self.setup.rungs
         self.eta = self.setup.reduction_factor
 
     def decide(self, trial: str, iteration: int) -> Decision:
@@ -80,55 +79,3 @@ def expected_iterations(grace: int, rungs: Sequence[int], eta: float, max_iterat
     r₁ + (r₂ - r₁)/η + ... + (max - rₖ)/ηᵏ. A rung is in fact more lenient while few have reached it."""
     ends = [0, *(rung for rung in rungs if rung >= grace), max_iterations]
     return sum((end - start) / eta**k for k, (start, end) in enumerate(pairwise(ends)))
-
-
-@dataclass
-class Hyperband(Scheduler):
-    """Asynchronous Hyperband (Li et al. 2018; 2020, section 3.4): brackets of ASHA. The first has all rungs, each next
-    one lacks the lowest of the one before, and the last has none.
-
-    A bracket with k rungs gets trials in proportion to ηᵏ/(k + 1), as in the original; brackets take turns in the order
-    in which trials begin. A trial is compared only with those of its own bracket.
-    """
-
-    has_rungs: ClassVar[bool] = True
-    can_pause: ClassVar[bool] = True
-
-    brackets: list[Asha] = field(default_factory=list)
-    bracket_of: dict[str, Asha] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        levels = [*self.setup.rungs, self.setup.max_iterations]
-        self.brackets = [Asha(self.setup, first=level) for level in levels]
-        self.counts = [0] * len(self.brackets)
-        self.weights = [self.setup.reduction_factor ** len(b.rungs) / (len(b.rungs) + 1) for b in self.brackets]
-
-    def start(self, trial: str, grace: int, end: int = 0) -> None:
-        super().start(trial, grace, end)
-        turn = min(range(len(self.brackets)), key=lambda b: (self.counts[b] + 1) / self.weights[b])
-        self.counts[turn] += 1
-        self.bracket_of[trial] = self.brackets[turn]
-        self.bracket_of[trial].start(trial, grace)
-
-    def on_result(self, trial: str, iteration: int, value: float) -> Decision:
-        if trial not in self.bracket_of:
-            return Decision.GO_ON
-        return self.bracket_of[trial].on_result(trial, iteration, value)
-
-    def next_paused(self, last: bool) -> str | None:
-        return next((trial for bracket in self.brackets if (trial := bracket.next_paused(last))), None)
-
-    def resumed(self, trial: str) -> None:
-        self.bracket_of[trial].resumed(trial)
-
-    def ended(self, trial: str, completed: bool) -> None:
-        if trial in self.bracket_of:
-            self.bracket_of[trial].ended(trial, completed)
-
-    def forget(self, trial: str) -> None:
-        if trial in self.bracket_of:
-            self.bracket_of[trial].forget(trial)
-
-    def expected_iterations(self, grace: int) -> float:
-        expected = [bracket.expected_iterations(grace) for bracket in self.brackets]
-        return sum(w * e for w, e in zip(self.weights, expected, strict=True)) / sum(self.weights)

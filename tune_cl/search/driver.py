@@ -26,9 +26,7 @@ from tune_cl.history.state import SearchState, TrialState, as_point, initial_sta
 from tune_cl.samplers import Outcome, Sampler
 from tune_cl.schedulers import Decision, Scheduler
 from tune_cl.search.pairs import NewTrial, next_new
-from tune_cl.search.throughput import forecast_event
 from tune_cl.search.trials import FINISHED, TRACEBACK, WAIT, Plan, reason_of
-from tune_cl.search.warm_start import observation_of
 from tune_cl.space.space import Flat
 
 BASELINE_TRIAL = "t0000"
@@ -87,15 +85,8 @@ class SearchProgress:
         known = event["event"] == "result" and before is not None and event["iteration"] in before.results
         self.state.apply(event)
         match event["event"]:
-            case "warm_start":
-                for arm in ARMS:
-                    seen = [one for one in event["observations"] if one.get("arm", CURRICULUM) == arm]
-                    self.arms[arm].sampler.warm_up([observation_of(one) for one in seen])
             case "trial" if before is None:
                 self._trial_started(self.state.trials[event["trial"]])
-            case "trial" if event.get("anew"):
-                if event["trial"] in self.graces:  # all but the baseline
-                    self._schedule(self.state.trials[event["trial"]])
             case "trial" if was_paused:
                 self.stops.pop(event["trial"], None)
                 self.scheduler_of(event["trial"]).resumed(event["trial"])
@@ -238,12 +229,6 @@ class SearchDriver:
         """What the events so far have left."""
         return self.progress.state
 
-    def retry_failed(self) -> None:
-        """Has the failed trials trained anew, after those that are open."""
-        failed = [trial for trial in self.state.by_number() if trial.outcome == "failed"]
-        self.waiting += failed
-        self.just_ended = [name for name in self.just_ended if self.state.trials[name] not in failed]
-
     # -- what Tune asks ------------------------------------------------------------------------------------------
 
     def next_trial(self) -> Plan | str:
@@ -253,8 +238,6 @@ class SearchDriver:
         while self.waiting:
             trial = self.waiting.pop(0)
             config = self.experiment.config(trial.point)
-            if trial.outcome:
-                return self._plan(trial.number, trial.arm, config, None, anew=True)
             checkpoint, iteration = self.last_checkpoint(trial)
             self._stop_where_used_up(trial)
             stop = self.progress.stops.get(trial.trial)
@@ -309,7 +292,6 @@ class SearchDriver:
         elif iteration not in self.state.trials[trial].results:
             event = {"event": "result", "trial": trial, "iteration": iteration, "metrics": self._recorded(metrics)}
             self.record(event | ({"done": True} if metrics.get("done") else {}))
-            self._forecast(trial)
             if trial != BASELINE_TRIAL and not metrics.get("done") and (end := used_up(self.experiment, self.state)):
                 self.progress.stops.setdefault(trial, Stop(iteration, "stopped_early", end))
         return not (trial in self.progress.stops and self.progress.stops[trial].iteration <= iteration)
@@ -385,7 +367,6 @@ class SearchDriver:
         arm: Arm,
         config: TrialConfig,
         checkpoint: str | None,
-        anew: bool = False,
         pair: dict[str, Any] | None = None,
     ) -> Plan:
         trial = trial_id(number)
@@ -399,7 +380,7 @@ class SearchDriver:
             "baseline": trial == BASELINE_TRIAL,
             "arm": arm,
         }
-        self.record(event | (pair or {}) | ({"anew": True} if anew else {}))
+        self.record(event | (pair or {}))
         self.running.add(trial)
         resources = self.experiment.search.resources
         return Plan(trial, config.run, checkpoint, resources.threads, resources.gpu)
@@ -427,11 +408,6 @@ class SearchDriver:
                     trial.trial, f"{damage}; the trial's files come from the checkpoint before it, if there is one"
                 )
         return None
-
-    def _forecast(self, trial: str) -> None:
-        """Records a new forecast of the hours, if the trial's result changes it."""
-        if event := forecast_event(self.experiment, self.state, trial, self.concurrent):
-            self.record(event)
 
     def _end(self, trial: str, outcome: str, reason: str | None) -> None:
         state = self.state.trials[trial]
@@ -463,11 +439,11 @@ class SearchDriver:
 
 
 def used_up(experiment: Experiment, state: SearchState) -> str | None:
-    """Which budget is used up, in words: then running trials stop at their next result, except the baseline, and no
-    further trial starts. None while some of each is left."""
-    used = {"search.hours": state.seconds_until(time.time()) / 3600, "search.iterations": state.iterations}
-    over = (key for key, limit in experiment.search.budgets.items() if used[key] >= limit)
-    return next((f"{key} are used up" for key in over), None)
+    """Whether the hours are used up, in words: then running trials stop at their next result, except the baseline, and
+    no further trial starts. None while some are left."""
+    limit = experiment.search.hours
+    used = state.seconds_until(time.time()) / 3600
+    return "search.hours are used up" if limit is not None and used >= limit else None
 
 
 def pair_fields(new: NewTrial) -> dict[str, Any]:

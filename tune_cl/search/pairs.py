@@ -1,5 +1,5 @@
-"""Which trial a search begins next: a curriculum, or the twin of one that has none yet. The rule is a function of
-the journal: a search that was killed goes on with the same trials."""
+"""Which trial a search begins next: a curriculum, or the twin of one that has none yet. The rule is a function of the
+journal: a search that was killed goes on with the same trials."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Arm, Experiment, TrialConfig
-from tune_cl.history.state import SearchState, TrialState, as_point
+from tune_cl.history.state import SearchState, as_point
 from tune_cl.samplers import Sampler
 from tune_cl.space.space import Flat
 
@@ -35,16 +35,12 @@ def next_new(experiment: Experiment, state: SearchState, samplers: Samplers, num
     return twin or _curriculum(experiment, state, samplers, number, left)
 
 
-def without_twin(experiment: Experiment, state: SearchState) -> list[TrialState]:
-    """The curricula whose twin has yet to begin."""
-    return [trial for trial in state.trials_of(CURRICULUM) if trial.twin is None] if experiment.compares else []
-
-
 def _twin(experiment: Experiment, state: SearchState) -> NewTrial | None:
     """The twin of the first curriculum without one."""
-    for curriculum in without_twin(experiment, state):
-        config = experiment.config(curriculum.point).twin
-        return NewTrial(PLAIN, config, twins=(curriculum.trial,), led_by=curriculum.led_by)
+    for curriculum in state.trials_of(CURRICULUM):
+        if curriculum.twin is None:
+            config = experiment.config(curriculum.point).twin
+            return NewTrial(PLAIN, config, twins=(curriculum.trial,), led_by=curriculum.led_by)
     return None
 
 
