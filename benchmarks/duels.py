@@ -25,12 +25,11 @@ from trainables.core.errors import ConfigError, UserError, WorkFailed
 from trainables.data import load_data
 from trainables.data.settings import DataConfig
 from trainables.evaluation.per_query import evaluator_of
-from tune_cl.api.verdict import Verdict
-from tune_cl.confirmation.verdict import NOT_SHOWN, OpponentResult
+from tune_cl.results import Opponent, Verdict
 
 PLAN: Mapping[str, Any] = yaml.safe_load((FOLDER / "duels.yaml").read_text())
 ROWS = FOLDER / "duels.jsonl"
-NOISE = "data.label_noise"
+NOISE, NO_DIFFERENCE = "data.label_noise", "no difference shown"
 Row = dict[str, Any]
 
 
@@ -70,14 +69,13 @@ def fought(duel: Mapping[str, Any], swapped: bool, data: Path, memory: Path) -> 
         search = tune_cl.run(duel["space"], source, name=name, storage=memory, overrides=duel.get("set", {}))
     assert isinstance(search, tune_cl.Search)
     search.resume()  # if it was killed
-    noisy = any(key.startswith(NOISE) for key in duel.get("set", {})) or duel["space"] == "noisy_labels"
-    verdict = search.confirm(seeds=PLAN["seeds"], new_noise=noisy)
+    verdict = search.confirm(seeds=PLAN["seeds"])
     return row_of(verdict) | {"bm25": bm25_of(duel, source), "seconds": round(time.monotonic() - began)}
 
 
 def row_of(verdict: Verdict) -> Row:
     """What the page says of a verdict."""
-    tested = verdict.leader
+    tested = verdict.curriculum
     return {
         "verdict": verdict.verdict,
         "queries": verdict.queries,
@@ -86,21 +84,21 @@ def row_of(verdict: Verdict) -> Row:
         "curriculum": tested.label,
         "mean": tested.mean,
         "sd": tested.sd,
-        "selected": [list(one.devs) for one in verdict.selection],
-        "opponents": [opponent(one, tested.against) for one in tested.opponents],
+        "selected": [list(one.values) for one in verdict.selection],
+        "opponents": [opponent(one, verdict.opponents[0].label) for one in verdict.opponents],
     }
 
 
-def opponent(one: OpponentResult, against: str) -> Row:
+def opponent(one: Opponent, against: str) -> Row:
     """An opponent and the curriculum's difference from it. `against`: the label of the least favourable one."""
     return {
         "label": one.label,
         "roles": list(one.roles),
         "mean": one.mean,
         "sd": one.sd,
-        "difference": one.size,
-        "ci95": list(one.ci95_new),
-        "p": one.p_new,
+        "difference": one.difference,
+        "ci95": one.ci95 and list(one.ci95),
+        "p": one.p,
         "least": one.label == against,
     }
 
@@ -115,7 +113,7 @@ def main() -> None:
         for swapped in (False, True):
             rows = {row["name"]: row for row in read_rows(ROWS)}
             name = name_of(duel, swapped)
-            if name in rows or (swapped and rows[name_of(duel, False)].get("verdict", NOT_SHOWN) == NOT_SHOWN):
+            if name in rows or (swapped and rows[name_of(duel, False)].get("verdict", NO_DIFFERENCE) == NO_DIFFERENCE):
                 continue
             try:
                 found = fought(duel, swapped, options.data, memory)

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from trainables.core.randomness import generator
-from trainables.evaluation.effects import Effects, SeedNoise, effects_of
+from tune_cl.results import Effects
+from tune_cl.verdict.estimates import SeedNoise, effects_of
 
 OF_SEEDS = 0.017
 OF_QUERY, OF_PAIR_AND_QUERY, RESIDUAL, QUERIES = 0.02, 0.03, 0.16, 200
@@ -117,12 +118,12 @@ def measure(design: Design, repetitions: int) -> list[float]:
 
 
 def _row(found: Effects, drawn: Drawn) -> Iterator[float]:
-    yield found.mean_ci95[0] <= drawn.mean <= found.mean_ci95[1]
+    yield found.ci95[0] <= drawn.mean <= found.ci95[1]
     assert found.sd_true_ci95
     yield found.sd_true_ci95[0] <= drawn.sd + 1e-12 <= found.sd_true_ci95[1] + 1e-9
     truths = [(one.ci95, drawn.of_value[one.key, one.value]) for one in found.by_value if one.key != "c"]
     yield float(np.mean([low <= truth <= high for (low, high), truth in truths])) if truths else np.nan
-    yield found.mean_ci95[1] - found.mean_ci95[0]
+    yield found.ci95[1] - found.ci95[0]
     yield found.sd_true_ci95[1]
 
 

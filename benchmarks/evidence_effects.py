@@ -16,8 +16,9 @@ from scipy.special import ndtr, stdtrit
 
 import tune_cl
 from trainables.core.randomness import generator
-from trainables.evaluation.effects import TAILS, Effects, effects_of
-from trainables.evaluation.significance import LEVEL, clustered, crossed_tests, detectable, mean_squares
+from trainables.evaluation.significance import clustered, crossed_tests, detectable, mean_squares
+from tune_cl.results import Effects, Opponent
+from tune_cl.verdict.estimates import TAILS, effects_of
 
 FOLDER = Path(__file__).parent / "evidence"
 STUDY: Mapping[str, Any] = yaml.safe_load((FOLDER / "effects.yaml").read_text())
@@ -119,11 +120,10 @@ class CellEffects:
         return [*gains, (abs(1 - kept), abs(1 - high), abs(1 - low))]  # no negative zero
 
     @cached_property
-    def best(self) -> dict[str, Any]:
+    def best(self) -> Opponent:
         """The test of the best on the other half of the queries, with fresh seeds."""
-        own, plain = self.fresh
-        (test,) = tune_cl.compare(own[None], plain)
-        return test
+        [test] = tune_cl.compare(*self.fresh, paired=True)
+        return test.opponents[0]
 
     @property
     def detectable(self) -> float:
@@ -246,13 +246,13 @@ class Group:
 
     @property
     def over_cells(self) -> Pooled:
-        return pooled([one.mean for _, one in self.cells], [one.mean_ci95 for _, one in self.cells])
+        return pooled([one.mean for _, one in self.cells], [one.ci95 for _, one in self.cells])
 
     @property
     def over_data_sets(self) -> Pooled:
         """Each with the mean of its cells as if these were one: their errors are taken as equal."""
         means = [float(np.mean([one.mean for one in cells])) for cells in self.data_sets.values()]
-        halves = [float(np.mean([one.mean_ci95[1] - one.mean for one in cells])) for cells in self.data_sets.values()]
+        halves = [float(np.mean([one.ci95[1] - one.mean for one in cells])) for cells in self.data_sets.values()]
         return pooled(means, [(mean - half, mean + half) for mean, half in zip(means, halves, strict=True)])
 
     @property
@@ -262,7 +262,7 @@ class Group:
     @property
     def p_values(self) -> list[float]:
         """Of the mean in each cell, by a normal distribution with its interval, as `pooled` has it: a little small."""
-        halves = [one.mean_ci95[1] - one.mean for _, one in self.cells]
+        halves = [one.ci95[1] - one.mean for _, one in self.cells]
         return [
             float(2 * ndtr(-abs(one.mean) / half * NORMAL)) for (_, one), half in zip(self.cells, halves, strict=True)
         ]
@@ -323,7 +323,7 @@ def found_by_effects(cells: Sequence[CellEffects], gains: Sequence[float]) -> li
 
 def interval_of(cube: np.ndarray, clusters: np.ndarray) -> tuple[float, float]:
     names = [str(pair) for pair in range(len(cube))]
-    return effects_of(names, cube, names, [{}] * len(names), clusters=clusters).mean_ci95
+    return effects_of(names, cube, names, [{}] * len(names), clusters=clusters).ci95
 
 
 @dataclass(frozen=True)
@@ -354,8 +354,8 @@ def _control(name: str, own: np.ndarray, other: np.ndarray, clusters: np.ndarray
     subsets = [rng.permutation(len(cube))[:SUBSET] for _ in range(FLIPS)]
     found = float(np.mean([interval_of(cube[subset], clusters)[0] > 0 for subset in subsets]))
     tests = [
-        tune_cl.compare(clustered(one, clusters)[None], clustered(plain, clusters))[0]
+        tune_cl.compare(clustered(one, clusters), clustered(plain, clusters), paired=True)[0]
         for one, plain in zip(own, other, strict=True)
     ]
-    better = sum(test["p_new"] <= 1 - LEVEL and test["difference"] > 0 for test in tests)
+    better = sum(test.verdict == "better" for test in tests)
     return Control(name, effects_of(names, cube, names, [{}] * len(names), clusters=clusters), found, better)

@@ -34,10 +34,10 @@ from benchmarks.evidence_effects import (
     read_rows,
 )
 from benchmarks.pages import put
-from trainables.evaluation.effects import Effects
 from trainables.evaluation.significance import LEVEL, adjust
-from tune_cl.effects.words import value_name
 from tune_cl.report.wording import interval_words, p_value, signed
+from tune_cl.results import Effects
+from tune_cl.verdict.effect_sentences import value_name
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, PICTURES, README = DOCS / "results.md", DOCS / "images", DOCS.parent / "README.md"
@@ -202,7 +202,7 @@ def table_of_questions(cells: Sequence[CellEffects]) -> Iterator[str]:
 
 def means_outside_0(name: str, group: Group) -> tuple[str, str]:
     found, adjusted = [one for _, one in group.cells], adjust(group.p_values)
-    sides = [direction(one.mean_ci95) for one in found]
+    sides = [direction(one.ci95) for one in found]
     kept = [side for side, p in zip(sides, adjusted, strict=True) if p <= 1 - LEVEL]
     return (
         f"Combinations in which the interval of {name} is above or below 0",
@@ -212,8 +212,8 @@ def means_outside_0(name: str, group: Group) -> tuple[str, str]:
 
 
 def tests_of_the_best(cells: Sequence[CellEffects]) -> tuple[str, str]:
-    adjusted = adjust([cell.best["p_new"] for cell in cells])
-    tested = [(cell.best["difference"], p) for cell, p in zip(cells, adjusted, strict=True)]
+    adjusted = adjust([cell.best.p or 1.0 for cell in cells])
+    tested = [(cell.best.difference, p) for cell, p in zip(cells, adjusted, strict=True)]
     better, worse = (sum(p <= 1 - LEVEL and sign * found > 0 for found, p in tested) for sign in (1, -1))
     return (
         "The best curriculum of each combination, chosen by one half of the test queries, against its twin with fresh "
@@ -230,9 +230,9 @@ def easy_first_with_random_labels(cells: Sequence[CellEffects]) -> tuple[str, st
     seeds = cell.differences(cell.row["metric"])[pairs].mean(axis=(0, 2))
     return (
         f"Easy first in {where(cell.row)}",
-        f"{signed(here.mean)} {interval_words(here.mean_ci95)} with these {len(seeds)} seeds "
+        f"{signed(here.mean)} {interval_words(here.ci95)} with these {len(seeds)} seeds "
         f"({', '.join(map(signed, seeds))}); for new seeds, of which {len(seeds)} say little, "
-        f"{interval_words(found.mean_ci95)}",
+        f"{interval_words(found.ci95)}",
     )
 
 
@@ -286,13 +286,13 @@ def table_of_cells(cells: Sequence[CellEffects]) -> Iterator[str]:
         yield line(
             where(cell.row) + " + BM25" * cell.row["checks"][-1]["first_stage"],
             f"{cell.plain:.4f}",
-            f"{signed(main.mean)} {interval_words(main.mean_ci95)}",
+            f"{signed(main.mean)} {interval_words(main.ci95)}",
             signed(cell.median),
-            f"{signed(ndcg.mean)} {interval_words(ndcg.mean_ci95)}",
+            f"{signed(ndcg.mean)} {interval_words(ndcg.ci95)}",
             true_sd(main),
             *(fractions or [""] * 3),
-            f"{signed(best['difference'])} {interval_words(best['ci95_new'])}",
-            p_value(best["p_new"]),
+            f"{signed(best.difference)} {interval_words(best.ci95)}",
+            p_value(best.p),
         )
 
 
@@ -305,7 +305,7 @@ def true_sd(found: Effects) -> str:
 
 def pooled_ndcg(cells: Sequence[CellEffects]) -> Pooled:
     found = [cell.effects("ndcg@10") for cell in cells]
-    return pooled([one.mean for one in found], [one.mean_ci95 for one in found])
+    return pooled([one.mean for one in found], [one.ci95 for one in found])
 
 
 def table_of_checks(cells: Sequence[CellEffects]) -> Iterator[str]:
@@ -357,7 +357,7 @@ def table_of_controls(own: Sequence[Row]) -> Iterator[str]:
     for row in own:
         for one in controls_of(row):
             name = f"{row['cell'].replace('-', ', ')}: {one.arm}"
-            change = f"{signed(one.effects.mean)} {interval_words(one.effects.mean_ci95)}"
+            change = f"{signed(one.effects.mean)} {interval_words(one.effects.ci95)}"
             duels = f"{one.better} of {one.effects.pairs}" if len(row["seeds"]) > 2 else ""  # two can find nothing
             drawn = f"{one.found:.0%}" if one.effects.pairs > SUBSET else ""
             yield line(name, change, drawn, duels, str(len(row["seeds"])))
@@ -512,7 +512,7 @@ def draw(cells: Sequence[CellEffects]) -> None:
 
 
 def point(axes: Axes, at: float, found: Pooled | Effects, colour: str, marker: str, label: str) -> None:
-    low, high = found.ci95 if isinstance(found, Pooled) else found.mean_ci95
+    low, high = found.ci95
     reach = [[found.mean - low], [high - found.mean]]
     axes.errorbar(found.mean, at, xerr=reach, color=colour, marker=marker, label=label, ms=5, capsize=2, lw=1.2)
 

@@ -380,46 +380,31 @@ def points(made: Any) -> Facts:
 
 
 def verdict_numbers(verdict: Any) -> Facts:
-    """Under the names of the verdict's class, whatever the names were when the numbers were stored."""
-    table = verdict.table.rename(columns={"configuration": "label"})
-    by_query = verdict.per_query.rename(columns={"configuration": "label"})
-    trial = dict(zip(table.label, table.trial_id, strict=True))
+    """The fields are those that were stored, in their order."""
+    trials = {one.label: one.trial_id for one in (verdict.curriculum, *verdict.opponents)}
     values = {
-        f"{trial[label]} seed {seed}": [rows.value.mean(), digest(rows.sort_values("query_id").value.tolist())]
-        for (label, seed), rows in by_query.groupby(["label", "seed"])
+        f"{trials[label]} seed {seed}": [rows.value.mean(), digest(rows.sort_values("query").value.tolist())]
+        for (label, seed), rows in verdict.per_query.groupby(["label", "seed"])
     }
     tests = {
-        " ".join(sorted(one.roles)): [
-            one.trial_id,
-            one.mean,
-            one.sd,
-            one.difference,
-            one.p,
-            *of(one, "ci95_new", "ci95"),
-        ]
+        " ".join(sorted(one.roles)): [one.trial_id, one.mean, one.sd, one.difference, one.p, *one.ci95]
         for one in verdict.opponents
     }
-    selection = {one.trial_id: [*one.devs, one.chosen] for one in verdict.selection}
+    selection = {one.trial_id: [*one.values, one.chosen] for one in verdict.selection}
     plain = {key: getattr(verdict, key) for key in ("verdict", "seeds", "queries", "clusters", "detectable")}
     return {**plain, "values": values, "tests": tests, "selection": selection}
 
 
 def effect_numbers(effects: Any) -> Facts:
     """Likewise."""
-    found = of(effects, "effects") if hasattr(effects, "effects") else effects
-    by_value = {f"{one.key}={shown(one.value)}": [one.effect, *one.ci95, one.pairs] for one in found.by_value}
-    plain = {key: getattr(found, key) for key in ("pairs", "mean", "sd_true", "sd_true_ci95", "sd_seeds")}
-    return {**plain, "ci95": of(found, "mean_ci95", "ci95"), "by_value": by_value}
+    by_value = {f"{one.key}={shown(one.value)}": [one.effect, *one.ci95, one.pairs] for one in effects.by_value}
+    plain = {key: getattr(effects, key) for key in ("pairs", "mean", "sd_true", "sd_true_ci95", "sd_seeds", "ci95")}
+    return {**plain, "by_value": by_value}
 
 
 def shown(value: Any) -> str:
     """2 is 2.0."""
     return f"{value:g}" if isinstance(value, int | float) else str(value)
-
-
-def of(result: Any, *names: str) -> Any:
-    """The value under the first name that the result has."""
-    return next(getattr(result, name) for name in names if hasattr(result, name))
 
 
 # -- rankings without training -------------------------------------------------------------------------------------

@@ -43,13 +43,14 @@ from trainables.training.checkpoint import read_json, write_json
 from trainables.training.conclusion import RANKER, Conclusion
 from trainables.training.factory import make_training
 from trainables.training.prepared import PreparedData, prepared_for, prepared_key
-from tune_cl import inputs, run_confirmation, run_search, run_trainings
-from tune_cl.confirmation.request import Request
+from tune_cl import inputs, run_search, run_trainings
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.ray.shared_data import untrained
 from tune_cl.search.trials import Plan, Trials
+from tune_cl.verdict import confirm
+from tune_cl.verdict.confirm import Request, confirm_search
 
 SEEDS, QUICK = 20, 2  # master seeds
 NOISY = {"data": {"label_noise": {"share": 0.8}}}
@@ -151,7 +152,7 @@ def without_ray(executor: InProcess) -> Iterator[None]:
     unread = {"notes": lambda *_: [], "label_free": lambda *_: NOTHING}
     patches = [
         patch.multiple(module, **{name: value for name, value in replaced.items() if hasattr(module, name)})
-        for module in (run_search, run_trainings, run_confirmation)
+        for module in (run_search, run_trainings, confirm)
     ]
     patches += [patch.multiple(inputs.RankerInputs, **unread), patch.object(inputs, "untrained", read_once)]
     with ExitStack() as stack:
@@ -188,9 +189,9 @@ def searched(data: Path, curriculum: str, trials: int, seed: int, memory: Path) 
     with TemporaryDirectory(dir=memory) as storage, without_ray(InProcess(memory, 10_000 * seed)):
         folder = SearchFolder(Path(storage), curriculum)
         run_search.start_search(experiment_of(data, curriculum, trials, seed, memory), folder, None)
-        verdict = run_confirmation.confirm_search(folder, Request(), None)
-    best = verdict.leader
-    return Outcome(data.name, curriculum, trials, seed, verdict.verdict, best.difference, best.p)
+        verdict = confirm_search(folder, Request(seeds=5), None)
+    first = verdict.opponents[0]
+    return Outcome(data.name, curriculum, trials, seed, verdict.verdict, first.difference, first.p)
 
 
 def outcomes_of(data: list[Path], curricula: list[str], seeds: int, memory: Path, rows: Path) -> list[Outcome]:

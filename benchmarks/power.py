@@ -1,37 +1,33 @@
-"""How many queries and seeds show a difference, and what the tests of `tune-cl confirm` do where there is none.
+"""How often the verdict errs, and what it finds, where the truth is known.
 
-    python -m benchmarks.power noise STORAGE/NAME [--split test]     noise in the values of a confirmed search
-    python -m benchmarks.power power [--difference 0.01] [noise]     share of confirmations that find a difference
-    python -m benchmarks.power level [noise]                         share that find one where there is none
-    python -m benchmarks.power grid [--rows FILE]                    the tests over a grid of noise and designs
-    python -m benchmarks.power seeds|duel|collapse|groups|clusters   two arms (power_arms.py)
-    python -m benchmarks.power looks|sizes|readings                  looks at two arms (power_looks.py)
+    python -m benchmarks.power level [--repetitions 2000]   first test, and all of three looks at 5, 10 and 20 seeds
+    python -m benchmarks.power power [--repetitions 500]    of a gain over all of three opponents
+    python -m benchmarks.power collapses                    of a gain over plain training that often fails
+    python -m benchmarks.power noise STORAGE/NAME           noise in the values of a confirmed search
 
-Noise: --of-queries, --of-seeds, --residual, standard deviations in a configuration's per-query values.
-docs/explanation/verdict.md holds what the first three print; docs/dev/verdict-simulations.md the others."""
+The test is the product's, on values by query. docs/dev/verdict-simulations.md holds what this prints.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.power_arms import clusters, collapse, duel, groups, seeds
-from benchmarks.power_grid import QUERIES as GRID_QUERIES
-from benchmarks.power_grid import run as run_grid
-from benchmarks.power_looks import looks, readings, sizes
 from trainables.core.randomness import generator
-from tune_cl.confirmation.decisions import corrected_tests
-from tune_cl.confirmation.training import values_by_query
-from tune_cl.confirmation.verdict import LEVEL
-from tune_cl.history.journal import FILE, read_events
-from tune_cl.history.state import replay
+from tune_cl.results import LEVEL
+from tune_cl.verdict.files import last_verdict, verdict_values
+from tune_cl.verdict.power import design_of
+from tune_cl.verdict.test import Duel, answer, level_of, outcomes
 
-TABLES = {each.__name__: each for each in (seeds, duel, collapse, groups, clusters, looks, sizes, readings)}
-QUERIES, SEEDS = (100, 250, 500, 1000, 2500, 7000), (1, 3, 5, 10, 20)
+LOOKS = (5, 10, 20)  # seeds
+SPREADS = ((0.0, 0.0), (0.003, 0.003), (0.01, 0.01), (0.03, 0.03), (0.05, 0.05), (0.01, 0.03), (0.03, 0.01))
+QUERIES, SEEDS = (243, 800), (3, 5, 10, 20)
+ROLES = ("champion", "twin", "default")
+GAIN, FALL, FAILS = 0.02, 0.2, 0.35
 
 
 @dataclass(frozen=True)
@@ -48,51 +44,27 @@ class Noise:
     residual: float = 0.16
 
 
-def draw(noise: Noise, shape: tuple[int, int, int], rng: np.random.Generator) -> np.ndarray:
-    """Values of configurations without any true difference, float64 [configurations, seeds, queries].
-
-    Laplace for queries and residual: like differences of average precision, mostly small, some large.
-    """
-    rows, seeds, queries = shape
+def draw(noise: Noise, shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
+    """Values [seeds, queries] of a configuration about 0. Laplace for queries and residual: like differences of average
+    precision, mostly small, some large."""
+    seeds, queries = shape
     laplace = 1 / np.sqrt(2)  # scale of standard deviation 1
-    values = noise.of_seeds * rng.normal(size=(rows, seeds, 1))
-    values = values + noise.of_queries * rng.laplace(scale=laplace, size=(rows, 1, queries))
+    values = noise.of_seeds * rng.normal(size=(seeds, 1))
+    values = values + noise.of_queries * rng.laplace(scale=laplace, size=(1, queries))
     return values + noise.residual * rng.laplace(scale=laplace, size=shape)
 
 
-def rates(
-    noise: Noise, seeds: int, queries: int, configurations: int, repetitions: int, difference: float = 0.0
-) -> dict[str, float]:
-    """Shares of the repetitions with each finding, after Holm; the first configuration has the true difference.
-
-    any, any_new: some configuration differs by p_value or p_new; found, found_new: the first is above the
-    baseline; better: some is, for new seeds; worse: none is, and the first is below; uncorrected: some
-    p_value is small before Holm.
-    """
-    names = ("any", "any_new", "found", "found_new", "better", "worse", "uncorrected")
-    counts = dict.fromkeys(names, 0)
-    for repetition in range(repetitions):
-        rng = generator(repetition, "simulation", seeds, queries)
-        baseline, *others = draw(noise, (configurations + 1, seeds, queries), rng)
-        judged = corrected_tests([(values, baseline) for values in (others[0] + difference, *others[1:])], "holm")
-        first, better = judged[0], any(one.direction(new_seeds=True) > 0 for one in judged)
-        counts["any"] += any(one.p_adjusted <= LEVEL for one in judged)
-        counts["any_new"] += any(one.p_new_adjusted <= LEVEL for one in judged)
-        counts["found"] += bool(first.direction(new_seeds=False) > 0)
-        counts["found_new"] += first.p_new_adjusted <= LEVEL and first.test.difference > 0
-        counts["better"] += better
-        counts["worse"] += not better and first.direction(new_seeds=True) < 0
-        counts["uncorrected"] += any(one.test.p_value <= LEVEL for one in judged)
-    return {name: count / repetitions for name, count in counts.items()}
+def duels(opponents: int, paired: bool = False) -> list[Duel]:
+    return [Duel("curriculum", ROLES[place], (ROLES[place],), paired) for place in range(opponents)]
 
 
-def estimate(values: np.ndarray, baseline: np.ndarray) -> Noise:
-    """Noise of one configuration, from its values [N, Q] and the baseline's, N at least 2.
+def estimate(values: np.ndarray, reference: np.ndarray) -> Noise:
+    """Noise of one configuration, from its values [N, Q] and another one's, N at least 2.
 
     Two-way analysis of variance of the differences: a component is the excess of its mean square over the residual's.
     Two configurations differ by the noise of both, so each has half of the variance.
     """
-    differences = values - baseline
+    differences = values - reference
     seeds, queries = differences.shape
     of_query, of_seed = differences.mean(axis=0), differences.mean(axis=1)
     rest = differences - of_query - of_seed[:, None] + differences.mean()
@@ -101,52 +73,89 @@ def estimate(values: np.ndarray, baseline: np.ndarray) -> Noise:
     return Noise(*(float(np.sqrt(max(0.0, variance) / 2)) for variance in variances))
 
 
-def confirmed(search: Path, split: str) -> dict[str, np.ndarray]:
-    """Per-query values [N, Q] of a confirmed search by folder, the baseline first."""
-    metric = replay(read_events(search / FILE)).metric
-    folders = sorted(path for path in (search / "confirmation").iterdir() if path.is_dir())
-    runs = {folder.name: sorted(folder.glob("seed-*")) for folder in folders}
-    return {
-        name: np.stack([list(values_by_query(run, split, metric).values()) for run in of]) for name, of in runs.items()
-    }
+def error_over_looks(spreads: tuple[float, float], queries: int, paired: bool, repetitions: int) -> list[float]:
+    """Of a duel without a difference: how often each look alone shows one on either side, and how often any does."""
+    shown = np.zeros((repetitions, len(LOOKS)), bool)
+    for repetition in range(repetitions):
+        rng = generator(repetition, f"level {spreads} {queries} {paired}")
+        arms = [draw(Noise(of_seeds=sd), (LOOKS[-1], queries), rng) for sd in spreads]
+        for number, seeds in enumerate(LOOKS):
+            values = {"curriculum": arms[0][:seeds], "champion": arms[1][:seeds]}
+            [one] = outcomes(values, duels(1, paired), level_of(number + 1))["curriculum"]
+            shown[repetition, number] = one.p <= LEVEL
+    return [*shown.mean(axis=0).tolist(), float(shown.any(axis=1).mean())]
 
 
-def show(columns: Iterable[object]) -> None:
-    print(" | ".join(f"{column:.4f}" if isinstance(column, float) else f"{column!s:>7}" for column in columns))
+def level(repetitions: int) -> Iterator[str]:
+    yield "| seeds | SD of seeds | queries | 5 seeds | 10, look 2 | 20, look 3 | any |"
+    yield "|---|---|---:|---:|---:|---:|---:|"
+    for paired in (False, True):
+        for spreads in SPREADS:
+            for queries in (243, 5000):
+                shown = error_over_looks(spreads, queries, paired, repetitions)
+                cells = " | ".join(f"{one:.3f}" for one in shown)
+                yield f"| {'paired' if paired else 'unpaired'} | {spreads[0]}/{spreads[1]} | {queries} | {cells} |"
+
+
+def found(seeds: int, queries: int, repetitions: int, gain: float = GAIN) -> tuple[float, float, float]:
+    """How often a gain over all of three opponents is shown; what the verdict says of that, and of the detectable gain:
+    medians over some of the repetitions."""
+    better, said = 0, []
+    for repetition in range(repetitions):
+        rng = generator(repetition, "power", seeds, queries)
+        values = {name: draw(Noise(), (seeds, queries), rng) for name in ("curriculum", *ROLES)}
+        values["curriculum"] += gain
+        tests = outcomes(values, duels(len(ROLES)))["curriculum"]
+        better += answer(tests) == "better"
+        if repetition < 100 and (design := design_of([one.test.new for one in tests], queries, LEVEL)):
+            said.append((design.power(seeds, gain), design.detectable(seeds)))
+    return better / repetitions, *np.median(said, axis=0).tolist()
+
+
+def power(repetitions: int) -> Iterator[str]:
+    yield "| queries | seeds | power | as a verdict says | detectable, likewise |\n|---:|---:|---:|---:|---:|"
+    for queries in QUERIES:
+        for seeds in SEEDS:
+            shown, said, detectable = found(seeds, queries, repetitions)
+            yield f"| {queries} | {seeds} | {shown:.2f} | {said:.2f} | {detectable:.4f} |"
+
+
+def collapses(repetitions: int) -> Iterator[str]:
+    """Plain training fails by FALL in FAILS of its trainings, the curriculum never."""
+    yield "| seeds | better |\n|---:|---:|"
+    for seeds in (5, 10, 20, 40):
+        better = 0
+        for repetition in range(repetitions):
+            rng = generator(repetition, "collapses", seeds)
+            values = {name: 0.5 + draw(Noise(), (seeds, 800), rng) for name in ("curriculum", "champion")}
+            values["champion"] -= FALL * (rng.random((seeds, 1)) < FAILS)
+            better += answer(outcomes(values, duels(1))["curriculum"]) == "better"
+        yield f"| {seeds} | {better / repetitions:.2f} |"
+
+
+def noise_of(search: Path, split: str) -> Iterator[str]:
+    if verdict := last_verdict(search, split):
+        values = verdict_values(verdict)
+        for one in verdict.opponents:
+            yield f"{one.label}: {estimate(values[verdict.curriculum.label], values[one.label])}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("noise", "power", "level", "grid", *TABLES))
+    tables = {"level": (level, 2000), "power": (power, 500), "collapses": (collapses, 500)}
+    parser.add_argument("what", choices=(*tables, "noise"))
     parser.add_argument("search", nargs="?", type=Path)
     parser.add_argument("--split", default="test")
-    parser.add_argument("--difference", type=float, default=0.01)
-    parser.add_argument("--repetitions", type=int, help="default 500, of a grid and two arms 2000")
-    parser.add_argument("--configurations", type=int, default=3)
-    parser.add_argument("--queries", type=int, nargs="+")
-    parser.add_argument("--rows", type=Path, help="a line of JSON for each cell of a grid and test")
-    for name, value in vars(Noise()).items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=float, default=value)
+    parser.add_argument("--repetitions", type=int)
     options = parser.parse_args()
-    if options.what == "grid":
-        return run_grid(options.repetitions or 2000, options.queries or GRID_QUERIES, options.rows)
-    if options.what in TABLES:
-        for line in TABLES[options.what](options.repetitions or 2000):
-            print(line, flush=True)
-        return None
-    noise = Noise(options.of_queries, options.of_seeds, options.residual)
+    lines: Iterable[str]
     if options.what == "noise":
-        baseline, *others = confirmed(options.search, options.split).items()
-        for name, values in others:
-            show([values.shape, name, *vars(estimate(values, baseline[1])).values()])
-        return None
-    difference = options.difference if options.what == "power" else 0.0
-    shown = ("found", "found_new") if options.what == "power" else ("any", "any_new", "better", "worse")
-    show(["queries", "seeds", *shown])
-    for queries in options.queries or QUERIES:
-        for count in SEEDS:
-            found = rates(noise, count, queries, options.configurations, options.repetitions or 500, difference)
-            show([queries, count, *(found[name] for name in shown)])
+        lines = noise_of(options.search, options.split)
+    else:
+        table, usual = tables[options.what]
+        lines = table(options.repetitions or usual)
+    for line in lines:
+        print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -38,8 +38,6 @@ from trainables.config.keys import TrainingRun
 from trainables.config.objective import AnyRun
 from trainables.core.randomness import generator
 from trainables.evaluation.metrics import dev_key
-from tune_cl.confirmation.request import Request, default_configuration
-from tune_cl.confirmation.selection import candidates_of, seeds_of
 from tune_cl.experiment import known_points
 from tune_cl.experiment.experiment import ARMS, Experiment
 from tune_cl.experiment.forecast import arms_of
@@ -51,6 +49,8 @@ from tune_cl.schedulers.asha import Asha
 from tune_cl.search.driver import BASELINE_TRIAL, SearchDriver
 from tune_cl.search.trials import Plan
 from tune_cl.space.space import Flat, identity
+from tune_cl.verdict.contenders import default_contender
+from tune_cl.verdict.selection import MANY, choices, seeds_of_selection
 
 BOOTSTRAP = 2000
 PEER = "optuna"
@@ -181,8 +181,9 @@ class Ours:
 
     def of_selection(self, experiment: Experiment, trials: int, most: int) -> int:
         """Trainings of a selection at most."""
-        candidates = sum(min(Request().candidates(trials), experiment.arm_trials[arm]) for arm in ARMS)
-        return candidates * min(seeds_of(Request(), candidates, trials), most)
+        top = 3 if trials >= MANY else 2
+        candidates = sum(min(top, experiment.arm_trials[arm]) for arm in ARMS)
+        return candidates * min(seeds_of_selection(candidates, trials), most)
 
     def champion(self, search: SearchDriver, table: Recorded, seeds: Seeds) -> Found:
         """The better of both arms' champions."""
@@ -191,9 +192,9 @@ class Ours:
         if not self.selects:
             best = state.ranked()[0][0].params
             return Found(table.row[settings_of(experiment, best)], made, state.iterations)
-        arms = candidates_of(state, default_configuration(state, experiment), Request())
+        arms = choices(state, default_contender(state, experiment), None, ())
         rows = [table.row[settings_of(experiment, one.params)] for arm in ARMS for one in arms[arm]]
-        number = min(seeds_of(Request(), len(rows), made), len(seeds.selection))
+        number = min(seeds_of_selection(len(rows), made), len(seeds.selection))
         again = table.dev[rows][:, list(seeds.selection[:number])].max(axis=2)
         cost = len(rows) * number
         best = rows[int(again.mean(axis=1).argmax())]

@@ -1,9 +1,8 @@
-"""`tune-cl confirm`: what is trained, kills and more seeds, the document's figures. On real Ray: tests/test_run.py."""
+"""`tune-cl confirm`: what is trained, kills and more seeds, the verdict's figures. On real Ray: tests/test_run.py."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,127 +11,238 @@ import pytest
 
 from tests.support.commands import rewrite
 from tests.support.confirm_cases import (
+    BOTH,
     LABELS,
     Confirmed,
     LocalTrainer,
+    confirm,
     confirmed,
     confirmed_folder,
     data,
     ended_search,
-    essence,
     read_values,
     search_folder,
     state_of,
     tracked,
     trainer,
 )
-from tests.support.confirm_cases import (
-    confirm as confirm_as_asked,
-)
 from tests.support.faults import stopping_after
 from tests.support.letor_data import letor_data, letor_text
 from trainables.core.errors import ConfigError, DataError, Interrupted, WorkFailed
-from trainables.evaluation.runs import evaluate
-from trainables.evaluation.significance import bootstrap_ci, paired_t_test
-from trainables.training.checkpoint import read_json
+from trainables.evaluation.significance import bootstrap_ci
+from trainables.training import factory
 from trainables.training.trainer import Training
-from tune_cl import run_confirmation as runner
-from tune_cl.confirmation.compare import compare
-from tune_cl.confirmation.lineup import Lineup
-from tune_cl.confirmation.request import Request
-from tune_cl.confirmation.verdict import NOT_SHOWN, verdict_file, verdict_of
-from tune_cl.experiment.load import from_yaml
 from tune_cl.history.search_folder import SearchFolder
-from tune_cl.report.story import ON_DEV, notes
-from tune_cl.run_confirmation import confirm_search
+from tune_cl.results import Verdict
+from tune_cl.verdict import confirm as module
+from tune_cl.verdict.confirm import Request, confirm_search, default_seeds
+from tune_cl.verdict.files import last_verdict, verdict_file
+from tune_cl.verdict.plan import plan_of
+from tune_cl.verdict.sentences import ON_DEV
+from tune_cl.verdict.test import compare, values_by_label
 
-KEYS = {"search", "metric", "split", "seeds", "baseline", "configurations", "correction", "verdict"}
-ROW_KEYS = {"label", "params", "runs", "mean", "sd"}
-TEST_KEYS = {"difference", "p_per_seed", "p_value", "p_adjusted", "ci95", "marks"}
-PLAIN = "plain lr=0.02"  # the twin of LABELS[0]
-DEFAULT = "plain, default"
-NAN = "the training loss became nan"
 __all__ = ["confirmed", "confirmed_folder", "data", "search_folder", "trainer"]  # fixtures
+PLAIN, DEFAULT = "plain lr=0.02", "plain, default"  # the twin of LABELS[0]; the champion
+NAN = "the training loss became nan"
+SPACE = """
+ranker: {name: conv_knrm, vector_size: 8, filters: 4}
+curriculum:
+  scoring: {choice: [context_words, model_loss]}
+  pacing: {choice: [root, linear]}
+  n: 2
+  delta: 0.3
+  T: 0.5
+  final_share: {choice: [1.0, 0.5]}
+training: {lr: {choice: [0.01, 0.02, 0.03]}, batch_size: 8, batches_per_iteration: 2, max_iterations: 2}
+baseline: {curriculum.pacing: none}
+seed: 2
+"""
 
 
-def confirm(search_folder: SearchFolder, **options: Any) -> dict[str, Any]:
-    """All curricula are tested, as with --each; tests/test_selection.py has selections."""
-    return confirm_as_asked(search_folder, **{"each": True} | options)
+def two_armed(folder: Path, data: Path, *options: str, **values: Any) -> SearchFolder:
+    """Plain trials t0000 and t0001 and curricula t0002 and t0003, of which one reads a teacher."""
+    whole = {"curriculum.final_share": 1.0, "curriculum.scoring": "context_words", "curriculum.pacing": "root"}
+    choices = [
+        {"curriculum.pacing": "none", "training.lr": 0.02},
+        whole | {"curriculum.pacing": "linear", "curriculum.scoring": "model_loss", "training.lr": 0.01},
+        whole | {"training.lr": 0.02} | values,
+    ]
+    return ended_search(folder, data, SPACE, choices, options)
 
 
-def rows_of(document: dict[str, Any]) -> list[dict[str, Any]]:
-    return [document["baseline"], *document["configurations"]]
+def essence(verdict: Verdict) -> dict[str, Any]:
+    """All but paths."""
+    return verdict.model_dump(exclude={"storage", "tracking_uri"})
 
 
-def values_of(row: dict[str, Any]) -> np.ndarray:
-    """[N, Q] from the files of a row's trainings."""
-    return np.stack([read_values(Path(run["run_file"]).parents[1], "test", "map") for run in row["runs"]])
+def values_of(verdict: Verdict, label: str) -> np.ndarray:
+    """[seeds, queries]."""
+    return values_by_label(verdict.per_query)[label]
 
 
-# -- the document's figures ----------------------------------------------------------------------------------------
+# -- figures -------------------------------------------------------------------------------------------------------
 
 
-def test_values_are_those_that_trec_eval_gives_the_run_files(confirmed: Confirmed, data: Path) -> None:
-    rows, folder = rows_of(confirmed.document), confirmed.search_folder.folder
-    for at, seed in enumerate(confirmed.document["seeds"]):
-        for row in rows[1:]:
-            pair = [next(one for one in row["opponents"] if one["label"] == row["against"]), row]
-            files = [one["runs"][at]["run_file"] for one in pair]
-            first, second = evaluate(str(data / "qrels.test.txt"), files, ["map"]).document["runs"]
-            values = [run["metrics"]["map"] for run in (first, second)]
-            assert [one["runs"][at]["value"] for one in pair] == pytest.approx(values)
-            assert row["p_per_seed"][at] == pytest.approx(second["vs_first"]["map"]["p"])
-        assert seed == rows[0]["runs"][at]["seed"]
-    assert read_json(verdict_file(folder, "test"))["verdict"] == confirmed.document["verdict"]
+def test_the_figures_are_those_of_the_test_of_the_values_by_query(confirmed: Confirmed) -> None:
+    verdict = confirmed.verdict
+    for one in (verdict.curriculum, *verdict.opponents):
+        values = values_of(verdict, one.label)
+        assert one.values == pytest.approx(values.mean(axis=1)) and one.mean == pytest.approx(values.mean())
+        assert one.sd == pytest.approx(np.std(one.values, ddof=1))
+        [folder] = (confirmed.search_folder.folder / "confirmation").glob(f"{one.trial_id or 'twin'}-*")
+        assert values == pytest.approx(
+            np.array([read_values(folder / f"seed-{seed}", "test", "map") for seed in verdict.seeds])
+        )
+    own = values_of(verdict, verdict.curriculum.label)
+    least = verdict.opponents[0]
+    assert verdict.fixed_seeds.ci95 == pytest.approx(bootstrap_ci((own - values_of(verdict, least.label)).mean(axis=0)))
+    for one in verdict.opponents:
+        assert one.difference == pytest.approx(verdict.curriculum.mean - one.mean)
+        assert one.ci95 and one.p and (one.ci95[0] > 0 or one.ci95[1] < 0) == (one.p < 0.05 / 2), "Holm over two"
+    assert verdict.verdict == "no difference shown" and verdict.queries == verdict.clusters == 12
+    assert verdict.detectable and verdict.power is not None and verdict.look.number == 1
+    assert [one.curriculum.label for one in (*verdict.others,)] == [LABELS[1]]
+    assert "BM25" in verdict.notes[0], "the words of this data say everything"
+
+
+def test_a_verdict_is_read_as_it_was_written_and_the_journal_has_it(confirmed: Confirmed) -> None:
+    verdict, folder = confirmed.verdict, confirmed.search_folder.folder
+    assert last_verdict(folder, "test") == verdict
+    assert verdict == Verdict.model_validate(json.loads(verdict.model_dump_json()))
+    [event] = state_of(confirmed.search_folder).verdicts
+    assert event["verdict"] == verdict.verdict and event["opponent"] == verdict.opponents[0].label
+    assert event["configurations"][0]["values"] == list(verdict.curriculum.values)
     assert str(folder / "report.html") in state_of(confirmed.search_folder).artifacts, "which MLflow is promised"
+    assert list(verdict.table)[:8] == ["label", "roles", "mean", "sd", "difference", "low", "high", "p"]
+    assert str(verdict).startswith(verdict.headline)
+    verdict_file(folder, "dev").write_text("{}")
+    with pytest.raises(DataError, match=r"dev\.json"):
+        last_verdict(folder, "dev")
 
 
-def test_a_row_s_spread_is_a_sample_s_and_its_interval_that_of_query_means(confirmed: Confirmed) -> None:
-    """The spread is over seeds; the interval is over queries, each a mean over the seeds."""
-    base, own, _ = rows_of(confirmed.document)
-    values = [run["value"] for run in base["runs"]]
-    assert base["mean"] == pytest.approx(np.mean(values)) and base["sd"] == pytest.approx(np.std(values, ddof=1))
-    assert own["ci95"] == pytest.approx(bootstrap_ci((values_of(own) - values_of(base)).mean(axis=0)))
+def test_one_curriculum_alone_has_the_figures_of_compare(
+    confirmed: Confirmed, confirmed_folder: SearchFolder, trainer: type[LocalTrainer]
+) -> None:
+    lines = confirmed_folder.journal.read_text().splitlines(keepends=True)
+    confirmed_folder.journal.write_text("".join(line for line in lines if '"event": "verdict"' not in line))
+    verdict = confirm(confirmed_folder, top=1, seeds=2)
+    assert verdict.curriculum.label == LABELS[0] and trainer.trained == [] and verdict.look.number == 1
+    roles: dict[tuple[str, ...], Any] = {one.roles: one for one in verdict.opponents}
+    champion, twin = roles["champion", "default"], roles["twin",]
+    own = values_of(verdict, LABELS[0])
+    [unpaired] = compare(own, {"champion": values_of(verdict, champion.label)})
+    [paired] = compare(own, {"twin": values_of(verdict, twin.label)}, paired=True)
+    for found, expected in ((champion, unpaired), (twin, paired)):
+        assert (found.difference, found.p, found.ci95) == (
+            expected.opponents[0].difference, expected.opponents[0].p, expected.opponents[0].ci95,
+        )  # fmt: skip
 
 
-def test_the_document_says_what_holds_for_new_seeds_and_what_for_these(confirmed: Confirmed) -> None:
-    told = confirmed.document
-    assert told.keys() >= KEYS and all(row.keys() >= ROW_KEYS for row in rows_of(told))
-    for row in told["configurations"]:
-        opponents = {one["label"]: values_of(one) for one in row["opponents"]}
-        [found] = compare(values_of(row)[None], opponents)
-        assert row.keys() >= TEST_KEYS and (row["against"], row["p_value"]) == (found["against"], found["p_value"])
-        for one in row["opponents"]:
-            assert one["ci95"] == pytest.approx(found["opponents"][one["label"]]["ci95"])
-            low, high = one["ci95_new"]
-            assert (low > 0 or high < 0) == (one["p_new"] < 0.05)
-    assert told["verdict"] == told["these_seeds"] == NOT_SHOWN and told["queries"] == 12
-    assert told["detectable"] > 0 and (told["seeds_needed"] is None or 2 <= told["seeds_needed"] <= 100)
-    assert told["looks"] == []
-    [below] = told["notes"]  # the words of this data say everything
-    best = told["label_free"]
-    assert best["mean"] == 1 > told["first_stage"]["mean"] and below.startswith(best["label"])
-    assert notes(replace(verdict_of(told), first_stage=None, label_free=None)) == ()
+# -- who meets whom ------------------------------------------------------------------------------------------------
 
 
-def test_the_reference_has_every_field_of_the_document(confirmed: Confirmed) -> None:
-    page = Path(__file__).parents[1].joinpath("docs", "reference", "verdict.md").read_text()
-    row = confirmed.document["configurations"][0]
-    told = [confirmed.document, row, row["runs"][0], *row["opponents"], *confirmed.document["selection"]]
-    told += [confirmed.document["components"], confirmed.document["fair"]]
-    assert {name for one in told for name in one if f"`{name}`" not in page} == set()
+def test_champions_meet_on_test_with_seeds_that_no_selection_used(tmp_path: Path, data: Path, trainer: Any) -> None:
+    verdict = confirm(two_armed(tmp_path, data), top=2, seeds=3)
+    rows = verdict.selection
+    assert [(row.arm, row.trial_id) for row in rows] == [
+        ("plain", "t0001"), ("plain", "t0000"), ("curriculum", "t0003"), ("curriculum", "t0002"),
+    ]  # fmt: skip
+    sides = {
+        "plain": next(one for one in verdict.opponents if "champion" in one.roles),
+        "curriculum": verdict.curriculum,
+    }
+    for arm, side in sides.items():
+        of_arm = [row for row in rows if row.arm == arm]
+        [chosen] = [row for row in of_arm if row.chosen]
+        assert chosen.mean == max(row.mean or 0 for row in of_arm) == pytest.approx(np.mean(chosen.values))
+        assert side.trial_id == chosen.trial_id
+    seeds = {int(name.rpartition(" ")[2]) for name in trainer.trained}
+    assert verdict.seeds == (1, 3, 4) and {seed for seed in seeds if seed < 1000} == {1, 3, 4}
+    assert len([seed for seed in seeds if seed > 1000]) == len(rows[0].values)
+    assert (verdict.plain_trials, verdict.plain_keys) == (2, ("training.lr",))
 
 
-def test_a_twin_is_the_configuration_without_its_curriculum(confirmed: Confirmed) -> None:
-    """Each configuration meets its own twin and the default, which is the plain champion here."""
-    rows = {row["label"]: row for row in confirmed.document["configurations"]}
-    root, linear = (rows[label] for label in LABELS)
-    champion, twin = root["opponents"]
-    assert (champion["roles"], twin["roles"]) == (["champion", "default"], ["twin"]) and twin["label"] == PLAIN
-    differing = {key for key in root["params"] if root["params"][key] != twin["params"].get(key)}
-    assert twin["params"]["curriculum.pacing"] == "none" and all(key.startswith("curriculum.") for key in differing)
-    assert twin["difference"] == pytest.approx(root["mean"] - twin["mean"])
-    assert [one["roles"] for one in linear["opponents"]] == [["champion", "twin", "default"]]
+@pytest.mark.parametrize(
+    ("lr", "roles"),
+    [
+        (0.03, {("champion",): "t0001", ("twin",): None, ("default",): "t0000"}),
+        (0.02, {("champion", "twin"): "t0001", ("default",): "t0000"}),
+        (0.01, {("champion",): "t0001", ("twin", "default"): "t0000"}),
+    ],
+)
+def test_equal_opponents_are_one_training(
+    lr: float, roles: dict[Any, Any], tmp_path: Path, data: Path, trainer: Any
+) -> None:
+    verdict = confirm(two_armed(tmp_path, data, **{"training.lr": lr}), top=1, seeds=2)
+    assert {one.roles: one.trial_id for one in verdict.opponents} == roles
+    assert len(trainer.trained) == 2 * (1 + len(roles))
+
+
+def test_a_curriculum_whose_checkpoints_never_saw_some_pairs_meets_these_pairs_without_its_order(
+    tmp_path: Path, data: Path, trainer: Any
+) -> None:
+    """By its pacing, or because dev chose a checkpoint before its end."""
+    left_out = two_armed(tmp_path / "left out", data, **{"curriculum.final_share": 0.5})
+    early = two_armed(tmp_path / "early", data)
+    rewrite(early.journal, {'"dev_map": 0.9': '"available_share": 0.65, "dev_map": 0.9'})
+    for folder, share in ((left_out, 0.5), (early, 0.65)):
+        verdict = confirm(folder, seeds=2, trials=("t0003",), top=1)
+        [filtered] = [one for one in verdict.opponents if "filter" in one.roles]
+        assert {filtered.params[f"curriculum.{key}"] for key in ("delta", "final_share")} == {share}
+        assert filtered.params["curriculum.scoring"] == "context_words" and filtered.params["training.lr"] == 0.02
+        twin = next(one for one in verdict.opponents if "twin" in one.roles)
+        assert verdict.filter_against_plain
+        assert verdict.filter_against_plain.difference == pytest.approx(filtered.mean - twin.mean)
+    assert not confirm(two_armed(tmp_path / "all", data), seeds=2, top=1).filter_against_plain
+
+
+def test_a_default_that_the_selection_shows_below_the_champion_is_no_opponent(
+    tmp_path: Path, data: Path, trainer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = two_armed(tmp_path, data, **{"training.lr": 0.03})
+    monkeypatch.setattr(module, "is_clearly_below", lambda default, champion, metric: True)
+    roles = [one.roles for one in confirm(folder, top=2, seeds=2).opponents]
+    assert sorted(roles) == [("champion",), ("twin",)] or roles == [("champion", "twin")]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"trials": ("t0002", "t0009")}, r"--trials: search 'toy' has no trial 't0009'; ids as"),
+        ({"trials": ("t0001",)}, "--trials: trial 't0001' is plain training"),
+        ({"top": 2, "seeds": 1}, r"--seeds: 1 .*--top 1"),
+        ({"seeds": 0}, "--seeds: 0 is not between"),
+        ({"split": "train"}, "--split: 'train'"),
+    ],
+)
+def test_what_cannot_be_tested_is_named(
+    tmp_path: Path, data: Path, trainer: Any, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        confirm(two_armed(tmp_path, data), **options)
+    assert trainer.trained == []
+
+
+def test_each_seed_draws_teacher_and_label_noise_anew(
+    tmp_path: Path, data: Path, trainer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    teachers: dict[int, set[bytes]] = {}
+    noises: dict[int, set[str]] = {}
+    complete = factory.completed
+
+    def seen(run: Any, prepared: Any) -> Any:
+        made = complete(run, prepared)
+        noises.setdefault(run.seed, set()).add(made.data.splits["train"].grade.tobytes().hex())
+        if "teacher" in run.teachers:
+            teachers.setdefault(run.seed, set()).add(made.teachers["teacher"].tobytes())
+        return made
+
+    monkeypatch.setattr(factory, "completed", seen)
+    noisy = "data.label_noise.share=.5", "training.loss=pointwise"
+    confirm(two_armed(tmp_path, data, *noisy), top=1, seeds=2, trials=("t0002", "t0003"))
+    assert len(teachers) == len(noises) == 2 and {len(one) for one in (*teachers.values(), *noises.values())} == {1}
+    assert len({one for each in noises.values() for one in each}) == 2, "another one for each seed"
+    assert len({one for each in teachers.values() for one in each}) == 2
 
 
 TREES = """
@@ -142,63 +252,44 @@ training: {max_iterations: 2}
 baseline: {curriculum.objective_switch: none}
 seed: 2
 """
-SQUARED = {"curriculum.objective_switch": "mse"}
 
 
-def trees(folder: Path, bagging: float) -> SearchFolder:
-    """A search over LambdaMART's first stage that has ended."""
-    (folder / "letor").mkdir()
+@pytest.mark.parametrize(("bagging", "seeds"), [(1, 1), (1, 3), (0.5, 2)])
+def test_where_the_seed_changes_nothing_one_is_trained_and_tested_over_queries(
+    tmp_path: Path, trainer: type[LocalTrainer], bagging: float, seeds: int
+) -> None:
+    (tmp_path / "letor").mkdir()
     for split, name in {"train": "train.txt", "dev": "vali.txt", "test": "test.txt"}.items():
-        (folder / "letor" / name).write_text(letor_text(letor_data(), split))
-    return ended_search(folder, folder / "letor", TREES % bagging, [SQUARED])
-
-
-@pytest.mark.parametrize("seeds", [1, 3])
-def test_where_the_seed_changes_nothing_one_is_trained_and_p_new_is_p_value(
-    tmp_path: Path, trainer: type[LocalTrainer], capsys: Any, seeds: int
-) -> None:
-    [row] = confirm(trees(tmp_path, 1), seeds=seeds)["configurations"]
-    assert len(row["runs"]) == 1, "another seed would give the same training"
-    assert not row["seed_matters"] and 0 < row["p_value"] < 1
-    assert (row["p_new"], row["p_new_adjusted"]) == (row["p_value"], row["p_adjusted"])
-    assert ("--seeds 1" in capsys.readouterr().err) == (seeds > 1)
-
-
-def test_where_trees_grow_on_samples_the_seed_is_one_of_a_sample(
-    tmp_path: Path, trainer: type[LocalTrainer], capsys: Any
-) -> None:
-    [row] = confirm(trees(tmp_path, 0.5), seeds=2)["configurations"]
-    assert row["seed_matters"] and row["p_new"] > row["p_value"] and "--seeds 1" not in capsys.readouterr().err
+        (tmp_path / "letor" / name).write_text(letor_text(letor_data(), split))
+    squared = [{"curriculum.objective_switch": "mse"}]
+    verdict = confirm(ended_search(tmp_path, tmp_path / "letor", TREES % bagging, squared), seeds=seeds)
+    assert len(verdict.curriculum.values) == (1 if bagging == 1 else 2)
+    [one] = verdict.opponents
+    assert one.p and (one.p == verdict.fixed_seeds.p) == (bagging == 1)
 
 
 # -- asked again ---------------------------------------------------------------------------------------------------
 
 
-def test_more_seeds_train_only_those_that_are_missing(
+def test_more_seeds_train_only_those_that_are_missing_and_are_a_further_look(
     confirmed: Confirmed, confirmed_folder: SearchFolder, trainer: type[LocalTrainer]
 ) -> None:
-    fewer = confirm(confirmed_folder, top=1, seeds=1)
-    assert trainer.trained == [] and math.isnan(fewer["baseline"]["sd"]), "one seed has no spread"
-    more = confirm(confirmed_folder, top=1, seeds=3)
-    assert trainer.trained == [f"{label}, seed 4" for label in (DEFAULT, LABELS[0], PLAIN)]
-    champions = (document["configurations"][0]["opponents"][0]["runs"][:2] for document in (more, confirmed.document))
-    assert len({tuple(run["value"] for run in runs) for runs in champions}) == 1
+    again = confirm(confirmed_folder, seeds=2, trials=BOTH)
+    assert trainer.trained == [] and essence(again) == essence(confirmed.verdict), "the same look"
+    more = confirm(confirmed_folder, seeds=3, trials=BOTH)
+    assert trainer.trained == [f"{label}, seed 4" for label in (DEFAULT, *LABELS, PLAIN)]
+    assert (more.look.number, more.look.level) == (2, 0.0063) and "test 2" in str(more)
+    assert more.curriculum.values[:2] == confirmed.verdict.curriculum.values
     state = state_of(confirmed_folder)
-    assert len(state.confirmations) == 11 and state.seconds == 10, "the time of a confirmation is not the search's"
+    assert len(state.confirmations) == 12 and state.seconds == 10, "the time of a confirmation is not the search's"
 
 
 def test_another_split_is_judged_without_training_again(
     confirmed_folder: SearchFolder, trainer: type[LocalTrainer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Training, "iterate", lambda self: pytest.fail("trained again"))
-    told = confirm(confirmed_folder, seeds=2, split="dev")
-    assert told["notes"][1:] == [ON_DEV]
-    assert [read_json(verdict_file(confirmed_folder.folder, split))["split"] for split in ("dev", "test")] == [
-        "dev", "test",
-    ]  # fmt: skip
-    assert all(run["value"] == pytest.approx(run["dev"]) for run in told["baseline"]["runs"])
-    names = [set(event["metrics"]) for event in state_of(confirmed_folder).confirmations]
-    assert len(names) == 16 and not names[0] & names[8], "no metric is told to MLflow twice"
+    verdict = confirm(confirmed_folder, seeds=2, trials=BOTH, split="dev")
+    assert verdict.notes[-1] == ON_DEV and verdict.look.number == 1
 
 
 def test_a_training_whose_record_was_lost_is_told_to_the_journal_later(
@@ -206,145 +297,121 @@ def test_a_training_whose_record_was_lost_is_told_to_the_journal_later(
 ) -> None:
     lines = confirmed_folder.journal.read_text().splitlines(keepends=True)
     confirmed_folder.journal.write_text("".join(line for line in lines if '"confirmation"' not in line))
-    confirm(confirmed_folder, seeds=2)
+    confirm(confirmed_folder, seeds=2, trials=BOTH)
     assert len(state_of(confirmed_folder).confirmations) == 8 and trainer.trained == []
 
 
-def test_a_search_in_s3_is_named_by_its_address(confirmed_folder: SearchFolder, trainer: type[LocalTrainer]) -> None:
-    state, remote = state_of(confirmed_folder), replace(confirmed_folder, remote="s3://bucket/runs")
-    lineup = Lineup(remote, state, from_yaml(state.yaml), Request(top=1, seeds=1))
-    assert runner.Confirmation(lineup, runner.read_inputs(lineup)).verdict().storage == "s3://bucket/runs"
-
-
-def test_what_should_be_known_before_is_noted(
-    confirmed_folder: SearchFolder, trainer: type[LocalTrainer], capsys: Any
-) -> None:
-    def notes() -> list[str]:
-        return [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")]
-
-    confirm(confirmed_folder, seeds=1, top=3)
-    assert {word for note in notes() for word in ("--top 3", "one seed") if word in note} == {"--top 3", "one seed"}
-    whole = confirmed_folder.journal.read_text()
-    confirmed_folder.journal.write_text("".join(line for line in whole.splitlines(True) if '"search_end"' not in line))
-    with pytest.raises(ConfigError, match=r"resume toy .*--unfinished"):
-        confirm(confirmed_folder, top=2, seeds=2, split="dev")
-    confirm(confirmed_folder, top=2, seeds=2, split="dev", unfinished=True)
-    assert any("5 trials" in note for note in notes())
+def test_a_search_that_has_not_ended_has_no_verdict(confirmed_folder: SearchFolder) -> None:
+    whole = confirmed_folder.journal.read_text().splitlines(True)
+    confirmed_folder.journal.write_text("".join(line for line in whole if '"search_end"' not in line))
+    with pytest.raises(ConfigError, match="resume toy"):
+        confirm(confirmed_folder, top=1, seeds=2)
 
 
 def test_a_configuration_with_a_failed_seed_is_told_and_not_tested(
     confirmed_folder: SearchFolder, trainer: type[LocalTrainer]
 ) -> None:
     trainer.fails = {f"{LABELS[0]}, seed 4": NAN}
-    told = confirm(confirmed_folder, seeds=3)
-    assert [row["label"] for row in told["configurations"]] == [LABELS[1]]
-    assert [(run["label"], run["seed"], run["reason"]) for run in told["failed"]] == [(LABELS[0], 4, NAN)]
+    verdict = confirm(confirmed_folder, seeds=3, trials=BOTH)
+    assert verdict.curriculum.label == LABELS[1] and not verdict.others
+    assert [(one.label, one.seed, one.reason) for one in verdict.failures] == [(LABELS[0], 4, NAN)]
     trainer.fails = {f"{PLAIN}, seed 5": NAN}
-    told = confirm(confirmed_folder, seeds=4)
-    assert [row["label"] for row in told["configurations"]] == [LABELS[1]], "what lacks an opponent has no verdict"
+    assert not confirm(confirmed_folder, seeds=4, trials=BOTH).others, "what lacks an opponent has no verdict"
     trainer.fails = {f"{DEFAULT}, seed 6": NAN}
     with pytest.raises(WorkFailed, match=rf"{DEFAULT}, seed 6 .*{NAN} .*/seed-6"):
-        confirm(confirmed_folder, seeds=5)
+        confirm(confirmed_folder, seeds=5, trials=BOTH)
 
 
-def test_once_all_is_trained_what_is_left_takes_no_cluster(
-    confirmed_folder: SearchFolder, trainer: type[LocalTrainer], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("damage", ["nan", "another query"])
+def test_values_that_cannot_be_paired_name_their_training(
+    confirmed_folder: SearchFolder, trainer: type[LocalTrainer], damage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(runner, "finish", lambda writer, command: told.append(command))
-    confirm_search(tracked(confirmed_folder), Request(top=1, seeds=2), "head:6379")
-    trainer.fails = {f"{LABELS[0]}, seed 4": NAN}
-    with pytest.raises(WorkFailed):
-        confirm_search(tracked(confirmed_folder), Request(top=1, seeds=3), "head:6379")
-    assert "--address" not in told[0] and "--address head:6379 --top 1 --seeds 3" in told[1]
+    read = module.values_frame.__globals__["read_per_query"]
+
+    def wrong(path: Path, metric: str) -> dict[str, float]:
+        values = read(path, metric)
+        if "seed-3" in str(path):
+            first = next(iter(values))
+            values = values | {first: float("nan")} if damage == "nan" else {"other": values.pop(first), **values}
+        return values
+
+    monkeypatch.setitem(module.values_frame.__globals__, "read_per_query", wrong)
+    with pytest.raises(WorkFailed, match=r"seed 3.*(not a number for 1 query|unlike the first training: other)"):
+        confirm(confirmed_folder, seeds=2, trials=BOTH)
+
+
+def test_seeds_follow_the_cost_and_a_plan_says_what_they_find(
+    confirmed: Confirmed, confirmed_folder: SearchFolder, search_folder: SearchFolder
+) -> None:
+    state = state_of(confirmed_folder)
+    assert default_seeds(state) == 20, "a training takes no minute"
+    plan = plan_of(confirmed_folder, state, Request(trials=("t0002",)))
+    assert [row.seeds for row in plan.rows] == [3, 5, 10, 20, 50] and "verdict on test" in plan.source
+    detectable, power = plan.table["detectable"].tolist(), plan.table["power"].tolist()
+    assert detectable == sorted(detectable, reverse=True) and power == sorted(power)
+    assert plan.rows[0].trainings == 3 * (1 + len(confirmed.verdict.opponents)) and plan.rows[0].hours
+    with pytest.raises(ConfigError, match=r"--plan: .*confirm first"):
+        plan_of(search_folder, state_of(search_folder), Request())
 
 
 # -- stopped and refused -------------------------------------------------------------------------------------------
 
 
-def test_a_confirmation_killed_between_and_inside_trainings_ends_like_an_unbroken_one(
-    confirmed: Confirmed,
-    search_folder: SearchFolder,
-    trainer: type[LocalTrainer],
-    monkeypatch: pytest.MonkeyPatch,
+def test_one_killed_between_and_inside_trainings_ends_like_an_unbroken_one(
+    tmp_path: Path, data: Path, trainer: type[LocalTrainer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trainer.left = 1
-    with pytest.raises(Interrupted, match=r"confirm toy --storage .* --seeds 2"):
-        confirm(search_folder, seeds=2)
+    whole, trained = confirm(two_armed(tmp_path / "whole", data), top=2, seeds=2), list(trainer.trained)
+    broken = two_armed(tmp_path / "broken", data)
+    trainer.trained.clear()
+    for left in (3, 4):
+        trainer.left = left
+        with pytest.raises(Interrupted, match=r"confirm toy --storage .* --seeds 2"):
+            confirm(broken, top=2, seeds=2)
     trainer.left = 1000
     with monkeypatch.context() as patch:
-        patch.setattr(Training, "iterate", stopping_after(2))
+        patch.setattr(Training, "iterate", stopping_after(1))
         with pytest.raises(Interrupted):
-            confirm(search_folder, seeds=2)
-    saved = list(state_of(search_folder).training_checkpoints.values())[-1]
-    assert [Path(path).name for path in saved] == ["checkpoint_000001", "checkpoint_000002"]
-    iterate, begun = Training.iterate, []
+            confirm(broken, top=2, seeds=2)
+    begun, iterate = list[int](), Training.iterate
     monkeypatch.setattr(Training, "iterate", lambda training: begun.append(training.iteration) or iterate(training))
-    assert essence(confirm(search_folder, seeds=2)) == essence(confirmed.document)
-    assert begun[:4] == [2, 0, 1, 2], "it goes on from its last state"
-    assert len(state_of(search_folder).confirmations) == 8
+    assert essence(confirm(broken, top=2, seeds=2)) == essence(whole)
+    assert begun[0] == 1, "it goes on from its last state"
+    assert sorted(trainer.trained) == sorted(trained), "each once"
 
 
-def test_the_command_that_goes_on_names_the_cluster(
-    search_folder: SearchFolder, trainer: type[LocalTrainer], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_that_goes_on_names_the_cluster(search_folder: SearchFolder, trainer: type[LocalTrainer]) -> None:
     trainer.left = 0
     with pytest.raises(Interrupted, match=r"confirm toy --storage .* --address auto --seeds 2"):
         confirm_search(tracked(search_folder), Request(seeds=2), "auto")
 
-    def stop(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(runner, "inputs_of", stop)  # while the data is read
-    with pytest.raises(Interrupted, match=r"confirm toy --storage .* --seeds 2 --split test"):
-        confirm(search_folder, seeds=2)
-
 
 def test_data_that_has_changed_since_the_search_is_refused(
-    search_folder: SearchFolder, trainer: type[LocalTrainer], capsys: pytest.CaptureFixture[str]
+    search_folder: SearchFolder, trainer: type[LocalTrainer]
 ) -> None:
-    other = {
-        state_of(search_folder).data["digest"]: "0" * 64,
-        "context_words": "model_margin",
-    }  # a scoring that asks a teacher
-    rewrite(search_folder.journal, other)
+    rewrite(search_folder.journal, {state_of(search_folder).data["digest"]: "0" * 64})
     with pytest.raises(DataError, match="has changed"):
         confirm(search_folder)
-    err = capsys.readouterr().err
-    assert trainer.trained == [] and "note: " not in err and "teacher" not in err, "nothing is trained for data refused"
+    assert trainer.trained == []
 
 
-# -- existing rankers -----------------------------------------------------------------------------------------------
-
-
-def test_a_run_and_a_ranker_are_rows_of_one_training(
-    confirmed: Confirmed, confirmed_folder: SearchFolder, trainer: type[LocalTrainer]
+def test_mlflow_has_the_verdict_and_a_run_for_each_configuration(
+    confirmed: Confirmed, confirmed_folder: SearchFolder
 ) -> None:
-    before = confirmed.document
-    assert "against" not in before
-    own, best = before["baseline"]["runs"][0], before["configurations"][0]
-    run, ranker = Path(own["run_file"]), Path(own["run_file"]).parents[1] / "ranker"
-    told = confirm(confirmed_folder, seeds=2, against=(str(run), str(ranker)))
-    assert essence(told) == essence(before) and trainer.trained == []
-    of_run, of_ranker = told["against"]
-    assert of_run["label"] == str(run) and of_ranker["label"] == str(ranker)
-    assert of_run["mean"] == of_ranker["mean"] == pytest.approx(own["value"])
-    assert of_run["p_new"] is of_run["p_new_adjusted"] is of_run["ci95_new"] is None
-    to_best = paired_t_test(values_of(best).mean(axis=0), values_of(before["baseline"])[0])
-    assert of_run["best"]["label"] == LABELS[0] == best["label"]
-    assert of_run["best"]["difference"] == pytest.approx(to_best.difference)
-    assert of_run["best"]["p_value"] == pytest.approx(to_best.p)
-    assert of_run["best"]["p_adjusted"] == pytest.approx(min(1, 2 * to_best.p))  # Holm over two
-    assert (of_run["precision"], of_ranker["precision"]) == (None, "fp32")
-    report = (confirmed_folder.folder / "report.html").read_text()
-    assert run.name in report and f"{ranker} (fp32)" in report
+    mlflow = pytest.importorskip("mlflow")
+    from tune_cl.history.journal import Journal
+    from tune_cl.tracking.writer import MlflowWriter
 
-
-def test_what_cannot_be_compared_is_refused_before_anything_is_trained(
-    search_folder: SearchFolder, trainer: type[LocalTrainer], tmp_path: Path
-) -> None:
-    (tmp_path / "other.run").write_text("q999 Q0 d999 1 1.0 x\n")
-    for name, wrong in (("other.run", "ranks no candidate"), ("nothing", "trained ranker")):
-        with pytest.raises(DataError, match=wrong):
-            confirm(search_folder, top=1, seeds=1, against=(str(tmp_path / name),))
-    assert not (search_folder.folder / "confirmation").exists()
+    uri = f"sqlite:///{confirmed_folder.storage}/mlflow.db"
+    with Journal(confirmed_folder.folder) as journal:
+        assert MlflowWriter(journal, uri).close(120) == 0
+    runs = mlflow.MlflowClient(uri).search_runs([mlflow.MlflowClient(uri).get_experiment_by_name("toy").experiment_id])
+    [parent] = [run for run in runs if run.data.tags["tune_cl.kind"] == "search"]
+    verdict = confirmed.verdict
+    tags = {key: parent.data.tags[f"tune_cl.{key}"] for key in ("verdict", "opponent")}
+    assert tags == {"verdict": verdict.verdict, "opponent": verdict.opponents[0].label}
+    assert float(parent.data.tags["tune_cl.p"]) == verdict.opponents[0].p
+    assert verdict.headline in parent.data.tags["mlflow.note.content"]
+    rows = [run for run in runs if run.data.tags["tune_cl.kind"] == "configuration"]
+    means = {run.data.tags["tune_cl.label"]: run.data.metrics["test_map_mean"] for run in rows}
+    assert means == {one.label: one.mean for one in (verdict.curriculum, *verdict.opponents)}
+    assert {run.data.metrics["test_map_n"] for run in rows} == {2.0}

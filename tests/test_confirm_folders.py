@@ -18,7 +18,7 @@ from trainables.training.conclusion import RESULT
 from trainables.training.prepared import PreparedData, prepare
 from trainables.training.saves import DAMAGED
 from trainables.training.trainer import Training
-from tune_cl.confirmation.training import ended_result, is_trained, result_of
+from tune_cl.verdict.trainings import ended_result, is_trained, result_of
 
 RUN = TrainingRun.model_validate(
     {

@@ -12,14 +12,10 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.power import Noise, draw, estimate, rates
 from trainables.core.randomness import generator
 from trainables.evaluation.significance import (
     OFTEN,
     Components,
-    CrossedTest,
-    SeededTest,
-    Seeds,
     bootstrap_ci,
     borrowed,
     clustered,
@@ -30,15 +26,9 @@ from trainables.evaluation.significance import (
     prior_freedom,
     seed_prior,
     seeded_tests,
-    seeds_needed,
     two_groups,
     untaught,
 )
-from tune_cl.confirmation.decisions import Corrected, corrected_tests
-from tune_cl.confirmation.intersection import Opposed, verdict_on
-
-REPETITIONS = 1000
-MOST = 0.05 + 3 * math.sqrt(0.05 * 0.95 / REPETITIONS)  # three standard errors of the count above the level
 
 
 def series(seeds: int, queries: int, shift: float = 0.0, number: int = 0) -> np.ndarray:
@@ -50,7 +40,6 @@ def test_seeded_test_is_the_paired_tests_it_names() -> None:
     test = seeded_tests([(values, reference)])[0]
     assert test.difference == pytest.approx((values - reference).mean())
     assert test.p_value == paired_t_test(values.mean(axis=0), reference.mean(axis=0)).p
-    assert test.p_per_seed == pytest.approx(scipy.stats.ttest_rel(values, reference, axis=1).pvalue)
 
 
 def p_new(differences: np.ndarray) -> float:
@@ -59,15 +48,12 @@ def p_new(differences: np.ndarray) -> float:
 
 def test_new_seeds_known_answer() -> None:
     """Differences a[seed] + b[query], a = -1, 0, 1, b = 1, 2, 3, 4: squared standard errors 1/3 and 5/12, mean 2.5; the
-    seeds' two degrees of freedom times (3/4) / (1/3), but no more than the queries' three. With looks three seeds keep
-    their two."""
+    seeds' two degrees of freedom times (3/4) / (1/3), but no more than the queries' three."""
     differences = np.array([[-1.0], [0.0], [1.0]]) + np.array([1.0, 2.0, 3.0, 4.0])
     assert p_new(differences) == pytest.approx(2 * scipy.stats.t.sf(2.5 / math.sqrt(3 / 4), 3))
     closer = np.array([[-1.0], [0.0], [1.0]]) + np.array([1.0, 2.0, 2.0, 2.0])
     whole = 1 / 3 + 1 / 16
     assert p_new(closer) == pytest.approx(2 * scipy.stats.t.sf(1.75 / math.sqrt(whole), 2 * whole * 3))
-    [looked_at] = crossed_tests([(differences, 0 * differences)], Seeds(few=3))
-    assert looked_at.p == pytest.approx(2 * scipy.stats.t.sf(2.5 / math.sqrt(3 / 4), 2))
 
 
 def test_new_seeds_count_what_is_in_both_errors_once() -> None:
@@ -188,14 +174,6 @@ def test_what_is_detectable_is_detected_in_four_of_five(components: Components) 
     assert found / repetitions == pytest.approx(0.8, abs=0.06)
 
 
-def test_seeds_needed_is_the_first_that_can_show_it() -> None:
-    components = Components(1e-4, 1e-3, 0.05)
-    needed = seeds_needed(0.01, components, 800)
-    assert needed is not None
-    assert detectable(components, needed, 800) <= 0.01 < detectable(components, needed - 1, 800)
-    assert seeds_needed(-0.01, components, 800) == needed and seeds_needed(0.0001, components, 800) is None
-
-
 def test_one_seed_says_nothing_of_seeds_and_equal_values_nothing_at_all() -> None:
     values = series(1, 10)
     assert math.isnan(seeded_tests([(values, values[:, ::-1])])[0].new.p)
@@ -254,88 +232,6 @@ def test_bootstrap_interval_leaves_the_true_mean_out_no_more_often_than_it_says(
     assert np.mean([low <= 0.1 <= high for low, high in intervals]) >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / 400)
 
 
-@pytest.mark.parametrize(
-    ("shifts", "verdict", "marks"),
-    [
-        ((0.0, 0.2), "better", ["", "‡"]),
-        ((-0.2, 0.2), "better", ["", "‡"]),
-        ((-0.2, 0.0), "worse", ["", ""]),
-        ((0.0, -0.2), "no difference shown", ["", ""]),  # the worse one is not the one that the search recommends
-        ((0.0, 0.0), "no difference shown", ["", ""]),
-    ],
-)
-def test_verdict_rule(shifts: tuple[float, float], verdict: str, marks: list[str]) -> None:
-    baseline = series(3, 40)
-    others = [series(3, 40, shift, number) for number, shift in enumerate(shifts, 1)]
-    judged = corrected_tests([(values, baseline) for values in others], "holm")
-    opposed = {str(place): Opposed({"plain": ("champion",)}, {"plain": one}) for place, one in enumerate(judged)}
-    assert (verdict_on(opposed, "0"), [one.marks for one in judged]) == (verdict, marks)
-
-
-@pytest.mark.parametrize(("p", "mark"), [(0.01, "‡"), (0.0101, "†"), (0.05, "†"), (0.0501, "")])
-def test_marks_and_worse_begin_at_95_percent(p: float, mark: str) -> None:
-    """p of at most .05 and .01; only values above the baseline are marked (Penha & Hauff 2020, Table 5)."""
-    new = CrossedTest(p, (0.0, 0.0), Components(0, 0, 0))
-    above, level, below = (Corrected(SeededTest(by, (p,), 1.0, new), 1.0, p) for by in (0.01, 0.0, -0.01))
-    assert [one.marks for one in (above, level, below)] == [mark, "", ""]
-    assert [one.direction(new_seeds=True) for one in (above, level, below)] == [bool(mark), 0, -bool(mark)]
-    assert [one.direction(new_seeds=False) for one in (above, level, below)] == [0, 0, 0]
-
-
-def test_p_new_is_corrected_as_well_and_is_none_with_one_seed() -> None:
-    wave = np.tile([1.0, -1.0], 50)
-    values = [np.array([0.3, 0.32])[:, None] + wave, *(np.array([0.1, -0.1])[:, None] + wave for _ in range(2))]
-    first, *_ = corrected_tests([(one, np.zeros((2, 100))) for one in values], "bonferroni")
-    assert first.p_new_adjusted == pytest.approx(3 * first.test.new.p) and 0 < first.test.new.p < 1 / 3
-    [alone] = corrected_tests([(values[0], np.zeros((2, 100)))], "bonferroni")
-    assert alone.p_new_adjusted == first.test.new.p
-    of_one_seed = corrected_tests([(one[:1], np.zeros((1, 100))) for one in values], "bonferroni")
-    assert all(math.isnan(one.p_new_adjusted) for one in of_one_seed)
-
-
-def test_marks_follow_the_corrected_value() -> None:
-    """p near .03: a dagger if tested alone, none beside two other configurations."""
-    wave = np.tile([1.0, -1.0], 50)
-    baseline, value = np.zeros((3, 100)), np.tile(0.22 + wave, (3, 1))
-    [alone] = corrected_tests([(value, baseline)], "holm")
-    assert alone.marks == "†" and 0.02 < alone.p_adjusted < 0.04
-    among = corrected_tests(
-        [(values, baseline) for values in (value, np.tile(wave, (3, 1)), np.tile(wave, (3, 1)))], "holm"
-    )
-    assert among[0].marks == "" and among[0].p_adjusted == pytest.approx(3 * alone.p_adjusted)
-
-
-@pytest.mark.parametrize("seeds", [1, 3])
-def test_without_a_true_difference_the_error_rate_stays_at_the_level_stated(seeds: int) -> None:
-    """Query noise, and residual noise drawn anew by every seed; three configurations against a baseline, after Holm."""
-    found = rates(Noise(0.06, 0.0, 0.12), seeds, 200, configurations=3, repetitions=REPETITIONS)
-    assert found["any"] <= MOST
-    assert found["better"] <= MOST and found["worse"] <= MOST
-    assert found["uncorrected"] > MOST, "three tests without correction err more often: the simulation can fail"
-
-
-def test_where_seeds_move_all_queries_only_the_test_for_new_ones_keeps_the_level() -> None:
-    """The limit that docs/explanation/verdict.md states: p_value speaks of these seeds, p_new of new ones."""
-    found = rates(Noise(0.02, 0.02, 0.05), 3, 1000, configurations=3, repetitions=REPETITIONS)
-    assert found["any"] > 3 * 0.05
-    assert found["any_new"] <= MOST
-
-
-def test_power_grows_with_queries_and_seeds_and_the_difference_is_found() -> None:
-    noise = Noise(0.06, 0.0, 0.12)
-    few, more_seeds, more_queries = (
-        rates(noise, seeds, queries, 3, 100, difference=0.02)["found"]
-        for seeds, queries in ((1, 150), (5, 150), (1, 1500))
-    )
-    assert few < more_seeds and few < more_queries and more_queries > 0.9
-
-
-def test_noise_is_estimated_from_values_that_have_it() -> None:
-    noise = Noise(0.05, 0.03, 0.1)
-    baseline, values = draw(noise, (2, 60, 2000), generator(0, "estimate"))
-    assert vars(estimate(values, baseline)) == pytest.approx(vars(noise), rel=0.2)
-
-
 @pytest.mark.parametrize("seeds", [2, 5])
 def test_a_configuration_alone_has_the_degrees_of_freedom_of_its_seeds(seeds: int) -> None:
     [alone] = crossed_tests([(generator(0, "alone").normal(0.1, 1, (seeds, 30)), np.zeros((seeds, 30)))])
@@ -344,14 +240,12 @@ def test_a_configuration_alone_has_the_degrees_of_freedom_of_its_seeds(seeds: in
 
 # -- seeds that are two samples, and what others show of theirs --------------------------------------------------------
 
-UNPAIRED = Seeds(paired=False)
-
 
 def test_two_samples_of_seeds_as_welch_has_it() -> None:
     """Where queries are all alike but for the residual, Welch's test of the seeds' means, by SciPy: his degrees of
     freedom times what the error of the queries adds."""
     values, reference = series(5, 40, 0.3, number=3) + FIVE, series(5, 40, number=4) + 0.2 * FIVE
-    [test] = crossed_tests([(values, reference)], UNPAIRED)
+    [test] = crossed_tests([(values, reference)], paired=False)
     theirs = scipy.stats.ttest_ind(values.mean(axis=1), reference.mean(axis=1), equal_var=False)
     assert test.seed_freedom * 4 == pytest.approx(float(theirs.df))
     error = abs(values.mean() - reference.mean()) / abs(float(theirs.statistic))
@@ -365,9 +259,9 @@ FIVE = np.array([[0.2], [-0.1], [0.15], [-0.2], [0.0]])
 @settings(max_examples=20)
 def test_seeds_of_two_samples_have_no_order(order: list[int], number: int) -> None:
     values, reference = series(5, 12, number=number), series(5, 12, number=number + 1)
-    [test], [other] = (crossed_tests([(each, reference)], UNPAIRED) for each in (values, values[order]))
+    [test], [other] = (crossed_tests([(each, reference)], paired=False) for each in (values, values[order]))
     assert other.p == pytest.approx(test.p) and other.ci95 == pytest.approx(test.ci95)
-    [turned] = crossed_tests([(reference, values)], UNPAIRED)
+    [turned] = crossed_tests([(reference, values)], paired=False)
     assert turned.p == pytest.approx(test.p) and turned.ci95 == pytest.approx((-test.ci95[1], -test.ci95[0]))
     assert (test.p < 0.05) == (test.ci95[0] > 0 or test.ci95[1] < 0)
 
@@ -377,12 +271,12 @@ def test_other_arms_lend_their_seeds_unless_these_vary_less() -> None:
     own = [series(3, 400, number=number) + 0.02 * FIVE[:3] for number in (1, 2)]
     more = [series(3, 400, number=number) + 0.02 * FIVE[:3] for number in range(3, 11)]
     [alone], [helped, *_] = (
-        crossed_tests([(own[0], one) for one in (own[1], *others)], UNPAIRED) for others in ([], more)
+        crossed_tests([(own[0], one) for one in (own[1], *others)], paired=False) for others in ([], more)
     )
     assert helped.lent > 2 and helped.freedom > alone.freedom and alone.lent == 0
     noisy = own[0] + FIVE[:3]
     [kept], [cautious, *_] = (
-        crossed_tests([(noisy, own[1]), *((more[0], one) for one in others)], UNPAIRED) for others in ([], more[1:])
+        crossed_tests([(noisy, own[1]), *((more[0], one) for one in others)], paired=False) for others in ([], more[1:])
     )
     assert cautious.error == kept.error and cautious.lent < 0.01
 

@@ -14,11 +14,7 @@ from tests.support import confirm_cases
 from tests.support.confirm_cases import LINEAR, LocalTrainer, NoWriter, confirm, data, read_values, tracked, trainer
 from trainables.core.errors import DataError, Interrupted, WorkFailed
 from tune_cl import run_search, run_trainings
-from tune_cl.api.effects import recorded_effects
 from tune_cl.cli import main
-from tune_cl.confirmation.request import EffectsRequest
-from tune_cl.confirmation.training import ended_result
-from tune_cl.effects.pairs import FamilyEffects, last_effects
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import SearchFolder
@@ -26,11 +22,14 @@ from tune_cl.history.state import experiment_of, replay
 from tune_cl.inputs import inputs_of
 from tune_cl.report.facts import effects_facts
 from tune_cl.report.page import effects_html
-from tune_cl.run_effects import measure_effects
+from tune_cl.results import Effects
 from tune_cl.run_trainings import SeedTrainings, replicates_of
 from tune_cl.search.progress_panel import NoPanel
 from tune_cl.search.trials import Plan
 from tune_cl.search_result import recorded_result
+from tune_cl.verdict.effects import EffectsRequest, measure_effects
+from tune_cl.verdict.pairs import last_effects, recorded_effects
+from tune_cl.verdict.trainings import ended_result
 
 ROOT = {"curriculum.pacing": "root", "curriculum.n": 2, "training.lr": 0.02}
 ROOT_10 = {"curriculum.pacing": "root", "curriculum.n": 10, "training.lr": 0.01}
@@ -71,24 +70,21 @@ def search(tmp_path: Path, data: Path) -> SearchFolder:
     return searched(tmp_path, data)
 
 
-def measured(search_folder: SearchFolder, seeds: int = 2, split: str = "test") -> FamilyEffects:
+def measured(search_folder: SearchFolder, seeds: int = 2, split: str = "test") -> Effects:
     return measure_effects(tracked(search_folder), EffectsRequest(seeds=seeds, split=split), None)
 
 
 def test_the_search_s_own_pairs_are_compared_on_dev(search: SearchFolder) -> None:
     """Those that both ran to the end: what was stopped early says nothing of whole trainings."""
     found = recorded_effects(search)
-    differences = dict(zip(found.differences["trial_id"], found.differences["difference"], strict=True))
-    assert differences == pytest.approx({"t0001": 0.05, "t0004": -0.02})
-    told = found.document
-    assert (told["split"] == "dev" and told["seeds"] == [2]) or told["seeds"] == (2,)
-    assert told["effects"]["pairs"] == 2 and told["effects"]["sd_true"] is None
-    assert told["notes"][0].startswith("1 of 3 pairs are left out")
-    assert set(found.by_value["key"]) == {"curriculum.pacing", "curriculum.n"}
-    assert FamilyEffects.of_document(json.loads(json.dumps(told))) == found.family
-    assert recorded_result(search).effects == found.family.result, "as at the search's end"
-    drawn = effects_facts(found.family)
-    assert drawn and len(drawn.by_value) == len(found.by_value) and effects_html(found.family)
+    assert {one.trial_id: one.differences[0] for one in found.by_pair} == pytest.approx({"t0001": 0.05, "t0004": -0.02})
+    assert (found.split, found.seeds, found.pairs, found.sd_true, found.best) == ("dev", 1, 2, None, None)
+    assert found.notes[0].startswith("1 of 3 pairs are left out") and str(found).startswith("On dev, over 2 pairs")
+    assert set(found.table["key"]) == {"curriculum.pacing", "curriculum.n"}
+    assert Effects.model_validate_json(found.model_dump_json()) == found
+    assert recorded_result(search).effects == found, "as at the search's end"
+    drawn = effects_facts(found)
+    assert drawn and len(drawn.by_value) == len(found.by_value) and effects_html(found)
 
 
 def test_a_search_says_nothing_of_effects_by_pairs_that_were_stopped_early(tmp_path: Path, data: Path) -> None:
@@ -97,17 +93,17 @@ def test_a_search_says_nothing_of_effects_by_pairs_that_were_stopped_early(tmp_p
 
 def test_every_pair_is_trained_once_with_each_new_seed(search: SearchFolder, trainer: type[LocalTrainer]) -> None:
     found = measured(search)
-    assert found.seeds == (1, 3) and found.queries == 12, "2 is the search's"
+    assert found.seeds == 2 and found.queries == 12, "2 is the search's"
     assert len(trainer.trained) == len(set(trainer.trained)) == 2 * 5, "a shared twin is trained once"
     folders = {path.name.split("-")[0]: path for path in (search.folder / "confirmation").iterdir()}
     values = {
         trial: np.array([read_values(folder / f"seed-{seed}", "test", "map") for seed in (1, 3)])
         for trial, folder in folders.items()
     }
-    for row in found.rows:
+    for row in found.by_pair:
         assert row.differences == pytest.approx((values[row.trial_id] - values[row.twin]).mean(axis=1))
-    assert found.effects.mean == pytest.approx(np.mean([row.differences for row in found.rows]))
-    assert found.effects.sd_seeds is not None
+    assert found.mean == pytest.approx(np.mean([row.differences for row in found.by_pair]))
+    assert found.sd_seeds is not None
     assert last_effects(search.folder) == found and (search.folder / "report.html").is_file()
 
 
@@ -123,27 +119,23 @@ def test_kills_change_nothing_and_what_is_done_is_not_done_again(
         with pytest.raises(Interrupted, match=r"effects toy .*--seeds 2"):
             measured(other)
     trainer.left = 1000
-    assert measured(other).effects == whole.effects and len(trainer.trained) == 10
+    assert measured(other) == whole and len(trainer.trained) == 10
     events = [event for event in read_events(other.journal) if event["event"] == "confirmation"]
     assert len(events) == len({(event["label"], event["seed"]) for event in events}) == 10
 
 
-def test_a_confirmation_reuses_the_trainings_and_test_is_known_to_be_read(
-    search: SearchFolder, trainer: type[LocalTrainer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def test_a_confirmation_reuses_the_trainings(search: SearchFolder, trainer: type[LocalTrainer]) -> None:
     measured(search)
     trainer.trained.clear()
     confirm(search, seeds=2, top=1)
     assert trainer.trained == []
-    assert '"reader": "effects of search ' in (search.storage / "readings.jsonl").read_text(), "confirm lists it"
 
 
 def test_a_pair_with_a_failed_training_is_left_out(search: SearchFolder, trainer: type[LocalTrainer]) -> None:
     label = replay(read_events(search.journal)).trials["t0004"].words
     trainer.fails = {f"{label}, seed 3": "out of memory"}
     found = measured(search)
-    assert [row.trial_id for row in found.rows] == ["t0001", "t0002"] and "memory" in found.notes[0]
+    assert [row.trial_id for row in found.by_pair] == ["t0001", "t0002"] and "memory" in found.notes[0]
     trainer.fails = {f"{label}, seed 3": "broken", "plain, default, seed 4": "broken"}
     with pytest.raises(WorkFailed, match="broken"):
         measured(search, seeds=3)
@@ -174,14 +166,14 @@ def test_the_command_prints_what_json_holds(search: SearchFolder, capfd: pytest.
     asked = ["effects", "toy", "--storage", str(search.storage)]
     assert main([*asked, "--json"]) == 0
     told = json.loads(capfd.readouterr().out)
-    assert told["effects"]["pairs"] == 2 and main(asked) == 0
+    assert told["pairs"] == 2 and main(asked) == 0
     text = capfd.readouterr().out
-    assert all(part in text for part in (f"{told['effects']['mean']:+.4f}", *told["notes"]))
+    assert all(part in text for part in (f"{told['mean']:+.4f}", *told["notes"]))
 
 
 def test_a_damaged_file_of_effects_is_named(search: SearchFolder) -> None:
     (search.folder / "effects").mkdir()
-    for text in ("{", "[]", json.dumps({"effects": {}})):
+    for text in ("{", "[]", json.dumps({"pairs": 1})):
         (search.folder / "effects" / "test.json").write_text(text)
         with pytest.raises(DataError, match=r"effects/test\.json"):
             last_effects(search.folder)
@@ -196,7 +188,7 @@ def test_further_seeds_of_the_default_s_pair_tell_how_much_seeds_matter(
     few = experiment_of(replace(state, yaml=state.yaml.replace("trials: 16", "trials: 7")))
     assert few.search.trials == 7 and replicates_of(state, few, search) == []
     runs = replicates_of(state, experiment, search)
-    assert [(run.configuration.trial, run.seed, run.split) for run in runs] == [
+    assert [(run.contender.trial, run.seed, run.split) for run in runs] == [
         (trial, seed, "dev") for seed in (1, 3) for trial in ("t0001", "t0000")
     ]
     inputs = inputs_of(experiment)
@@ -205,8 +197,8 @@ def test_further_seeds_of_the_default_s_pair_tell_how_much_seeds_matter(
     found = recorded_effects(search)
     values = [0.05] + [ended_result(a.folder, "dev")["dev"] - ended_result(b.folder, "dev")["dev"]
                        for a, b in (runs[:2], runs[2:])]  # fmt: skip
-    assert found.effects.sd_seeds == pytest.approx(np.std(values, ddof=1))
-    assert found.effects.sd_true is not None
+    assert found.sd_seeds == pytest.approx(np.std(values, ddof=1))
+    assert found.sd_true is not None
     trainer.trained.clear()
     measured(search)
     assert len(trainer.trained) == 10, "four of them are applied to test"
@@ -219,7 +211,7 @@ def test_where_the_default_has_no_pair_the_first_one_is_trained_again(
     for name in ("t0001", "t0004"):
         state.trials[name].twin = None
     runs = replicates_of(state, experiment_of(state), search)
-    assert [(run.configuration.trial, run.seed) for run in runs] == [
+    assert [(run.contender.trial, run.seed) for run in runs] == [
         (trial, seed) for seed in (1, 3) for trial in ("t0002", "t0003")
     ]
 

@@ -16,13 +16,13 @@ from trainables.config.rules import validated
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training.prepared import prepare, prepared_key
 from tune_cl.cli import main
-from tune_cl.confirmation.training import result_of
 from tune_cl.experiment.load import load_experiment
 from tune_cl.inputs import RankerArtifacts as Artifacts
 from tune_cl.ray.shared_data import untrained
 from tune_cl.report.document import TreesRow
 from tune_cl.report.facts import needed
 from tune_cl.schedulers.scheduler import curriculum_grace
+from tune_cl.verdict.trainings import result_of
 
 SMALL = ["--set", "ranker.leaves=6", "--set", "ranker.min_data_in_leaf=5", "--set", "ranker.trees_per_iteration=4"]
 KEYS: dict[str, Any] = {"name": "lambdamart", "leaves": 6, "min_data_in_leaf": 5, "trees_per_iteration": 4}

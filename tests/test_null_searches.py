@@ -10,7 +10,6 @@ import pytest
 from benchmarks import null_searches
 from tests.support.builders import tiny_data
 from tests.support.trec_folder import write_trec_folder
-from tune_cl import run_confirmation
 
 pytestmark = pytest.mark.slow
 SMALL = {"batch_size": 8, "batches_per_iteration": 2, "max_iterations": 2}
@@ -40,5 +39,5 @@ def test_a_curriculum_that_does_nothing_is_neither_better_nor_worse(
     def refused(*_: object) -> None:
         raise AssertionError("a verdict was made again")
 
-    monkeypatch.setattr(run_confirmation, "confirm_search", refused)
+    monkeypatch.setattr(null_searches, "confirm_search", refused)
     assert null_searches.main() == 0 and capsys.readouterr().out == told

@@ -18,11 +18,9 @@ from trainables.core.errors import ConfigError, WorkFailed
 from trainables.training.calls import TrainingEnded
 from trainables.training.conclusion import Conclusion
 from trainables.training.objective import FunctionFailed, ObjectiveTraining, PreparedObjective
-from tune_cl.confirmation.document import require_same_queries
-from tune_cl.confirmation.request import Configuration, SeedRun
-from tune_cl.confirmation.training import is_trained, result_of, values_by_query
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import build, from_yaml
+from tune_cl.verdict.trainings import is_trained, result_of, values_by_query
 
 KEYS = {"ranker.name": "train", "metric": "mrr", "parameters.lr": 0.5, "training.max_iterations": 4}
 SPACE = {"parameters": {"lr": {"loguniform": [0.05, 1]}}, "metric": "mrr", "curriculum": {"pacing": "root"}}
@@ -283,11 +281,3 @@ def test_what_is_wrong_with_the_option(
     with pytest.raises(ConfigError) as caught:
         load_objective(option)
     assert wrong in str(caught.value) and len(caught.value.problems) == 1
-
-
-def test_values_of_other_queries_are_named() -> None:
-    configuration = Configuration("root", "t0001", {}, {})
-    run = SeedRun(configuration, 2, validated_objective({OBJECTIVE: "train", **KEYS}), "test", Path("folder"))
-    require_same_queries(run, {"a", "b"}, {"b", "a"})
-    with pytest.raises(WorkFailed, match=r"root, seed 2 has no value of 1 query unlike the first training: b"):
-        require_same_queries(run, {"a", "b"}, {"a"})

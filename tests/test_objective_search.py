@@ -114,8 +114,6 @@ def test_a_confirmation_trains_by_the_function_and_tests_its_values(whole: tune_
     assert verdict.verdict in ("better", "no difference shown", "worse") and len(verdict.opponents) >= 1
     values = verdict.per_query
     assert len(values) == len(verdict.table) * 2 * 40 and set(values["value"]) <= {1 / rank for rank in range(1, 9)}
-    assert {run["iterations"] for run in verdict.document["baseline"]["runs"]} == {4}
-    assert Path(verdict.document["baseline"]["runs"][0]["run_file"]).is_file()
 
 
 def test_further_seeds_need_no_checkpoint(space: Path, local_ray: str, tmp_path: Path) -> None:

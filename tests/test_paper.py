@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,6 +18,7 @@ from tune_cl.api.start import open_search
 from tune_cl.cli import main
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.report.paper import ENTRY, REFERENCES, write_paper
+from tune_cl.results import Verdict
 
 __all__ = ["confirmed", "confirmed_folder", "data"]  # fixtures
 SPECIAL = "50%_of {the} #1 & $2 ~^\\"
@@ -50,22 +50,16 @@ def require_latex(texts: dict[str, str]) -> None:
     assert cited == keys and "tune_cl" in keys
 
 
-def require_numbers(texts: dict[str, str], document: dict[str, Any]) -> None:
+def require_numbers(texts: dict[str, str], verdict: Verdict) -> None:
     """Those of the verdict, of the champion and of each opponent."""
-    table = texts["table.tex"]
-    for row in document["configurations"]:
-        assert f"& {row['mean']:.4f} ({row['sd']:.4f}) &  &  &  \\\\" in table
-        for one in row["opponents"]:
-            low, high = one["ci95_new"]
-            figures = f"& {one['mean']:.4f} ({one['sd']:.4f}) & ${one['size']:+.4f}$"
-            [line] = [line for line in table.splitlines() if figures in line]
-            assert f"[${low:+.4f}$, ${high:+.4f}$]" in line and f"${one['p_new_adjusted']:.3f}$" in line
-    row = document["configurations"][0]
-    assert f"{abs(row['size']):.4f} MAP {'above' if row['size'] >= 0 else 'below'}" in texts["methods.tex"]
-    assert (
-        f"p = {row['p_new_adjusted']:.2g}, {len(document['seeds'])} seeds, {document['queries']} queries"
-        in (texts["methods.tex"])
-    )
+    table, row = texts["table.tex"], verdict.curriculum
+    assert f"& {row.mean:.4f} ({row.sd:.4f}) &  &  &  \\\\" in table
+    for one in verdict.opponents:
+        figures = f"& {one.mean:.4f} ({one.sd:.4f}) & ${one.difference:+.4f}$"
+        [line] = [line for line in table.splitlines() if figures in line]
+        assert one.ci95 and f"[${one.ci95[0]:+.4f}$, ${one.ci95[1]:+.4f}$]" in line and f"${one.p:.3f}$" in line
+    first = verdict.opponents[0]
+    assert f"{abs(first.difference):.4f} MAP {'above' if first.difference >= 0 else 'below'}" in texts["methods.tex"]
 
 
 @pytest.mark.slow
@@ -74,10 +68,6 @@ def test_text_and_table_compile_and_fit_the_page(tmp_path: Path) -> None:
     case = Case(tmp_path)
     case.add([0.4], "baseline")
     case.confirm()
-    path = case.search_folder.folder / "confirmation" / "test.json"
-    path.write_text(
-        path.read_text().replace(json.dumps(HOSTILE), json.dumps("pacing=linear scoring=context_words lr=0.01"))
-    )
     write_paper(case.write(), tmp_path / "paper")
     body = r"\input{paper/methods}\input{paper/table}\par\noindent\includegraphics[width=\linewidth]{paper/figure}"
     head = r"\documentclass{article}\usepackage{booktabs,graphicx}\begin{document}"
@@ -101,10 +91,10 @@ def test_a_confirmed_search_is_written_with_its_verdict_s_numbers(
     told = json.loads(capfd.readouterr().out)
     folder = confirmed_folder.folder / "paper"
     assert told["output"] == str(folder) and told["files"]["figure"] == str(folder / "figure.pdf")
-    assert told["verdict"]["split"] == "test"
+    assert told["verdict"]["verdict"]["split"] == "test"
     texts = texts_of(folder)
     require_latex(texts)
-    require_numbers(texts, confirmed.document)
+    require_numbers(texts, confirmed.verdict)
     assert "(Holm~" in texts["methods.tex"] and "(adjusted)" in texts["table.tex"]
     assert r"scoring=context\_words" in texts["table.tex"] and "penha2020" in texts["references.bib"]
     again = (folder / "figure.pdf").read_bytes()
@@ -134,7 +124,6 @@ def test_labels_stay_text(label: str, tmp_path: Path) -> None:
     require_latex(texts)
     assert "\\input" not in texts["methods.tex"] + texts["table.tex"]
     assert "$+0.1000$" in texts["table.tex"] and "not tuned)" in texts["table.tex"]
-    assert "tune-plain" not in texts["methods.tex"] + texts["table.tex"]
 
 
 @pytest.mark.parametrize(

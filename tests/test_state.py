@@ -47,7 +47,7 @@ def test_time_between_sessions_and_that_of_confirmations_is_not_the_search_s() -
     assert replay(told).seconds == 3 + 2 + 1
 
 
-@pytest.mark.parametrize("kind", ["confirmation", "look", "of a later version"])
+@pytest.mark.parametrize("kind", ["confirmation", "verdict", "of a later version"])
 def test_what_happens_after_a_search_has_ended_is_not_its_time(kind: str) -> None:
     """The pause would count against `search.hours`."""
     more: dict[str, Any] = {"trials": 2, "leaves": {}, "metrics": {}, "label": "", "params": {}, "seed": 1}

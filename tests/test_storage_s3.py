@@ -22,17 +22,12 @@ from botocore.config import Config
 
 from tests.support.builders import tiny_data
 from tests.support.commands import SPACE, UNHURRIED, finish, start, wait_for_events
-from tests.support.confirm_cases import confirm_run, read_values
 from tests.support.s3_cases import BUCKET, s3, server
 from tests.support.terminal import outcomes_of
 from tests.support.tracking_cases import assert_complete, fresh_database
 from tests.support.trec_folder import write_trec_folder
-from trainables.config.keys import TrainingRun
 from trainables.core import storage
-from trainables.training.prepared import prepared_for
-from trainables.training.trainer import Training
 from tune_cl.cli import main
-from tune_cl.confirmation.training import fetch_results, result_of
 from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import existing_search_folder, search_folder_of
 from tune_cl.history.state import replay
@@ -87,28 +82,6 @@ def test_earlier_checkpoints_are_those_of_the_same_trial(s3: str, tmp_path: Path
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tiny_data(queries={"train": 30, "dev": 12, "test": 12}, candidates=5, turns=1)
     return write_trec_folder(made, tmp_path_factory.mktemp("data") / "data")
-
-
-def test_a_training_of_a_confirmation_leaves_its_ranker_and_results_in_s3(
-    s3: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = TrainingRun.model_validate(
-        {
-            "data": {"source": str(data)},
-            "ranker": {"name": "conv_knrm", "vector_size": 8, "filters": 4},
-            "training": {"batch_size": 8, "batches_per_iteration": 2, "max_iterations": 3},
-        }
-    )
-    prepared = prepared_for(run, {})
-    address = storage.joined(s3, "seed-1")
-    confirm_run(run, prepared, address, "test")
-    confirm_run(run, prepared, str(tmp_path / "whole"), "test")
-    monkeypatch.setattr(Training, "iterate", lambda training: pytest.fail("trained again"))
-    confirm_run(run, prepared, address, "dev")
-    fetch_results(address, tmp_path / "here")
-    assert result_of(tmp_path / "here", "dev") and not (tmp_path / "here" / "ranker").exists()
-    ours, whole = (read_values(tmp_path / folder, "test", "map") for folder in ("here", "whole"))
-    assert (ours == whole).all()
 
 
 def test_a_search_goes_on_from_the_storage_alone(

@@ -25,10 +25,10 @@ HOMES = {  # the module that each public name comes from
     "TrainedRun": "tune_cl.api.training",
     "TrainingEnded": "trainables.training.calls",
     "Trial": "tune_cl.results",
-    "Verdict": "tune_cl.api.verdict",
+    "Verdict": "tune_cl.results",
     "WorkFailed": "trainables.core.errors",
     "baseline": "tune_cl.api.runs",
-    "compare": "tune_cl.api.verdict",
+    "compare": "tune_cl.verdict.test",
     "difficulty": "tune_cl.api.instances",
     "evaluate": "tune_cl.api.runs",
     "instances": "tune_cl.api.instances",
@@ -70,10 +70,10 @@ if TYPE_CHECKING:
     from tune_cl.api.start import run as run
     from tune_cl.api.training import TrainedRun as TrainedRun
     from tune_cl.api.training import train as train
-    from tune_cl.api.verdict import Verdict as Verdict
-    from tune_cl.api.verdict import compare as compare
     from tune_cl.results import SearchResult as SearchResult
     from tune_cl.results import Trial as Trial
+    from tune_cl.results import Verdict as Verdict
+    from tune_cl.verdict.test import compare as compare
 
 __all__ = list(HOMES)  # pyright: ignore[reportUnsupportedDunderAll]
 

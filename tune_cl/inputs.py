@@ -17,7 +17,7 @@ from trainables.baselines.label_free import NOTHING, label_free
 from trainables.config.keys import TrainingRun
 from trainables.config.objective import OBJECTIVE, AnyRun
 from trainables.core.cache import digest_of
-from trainables.core.errors import ConfigError, DamagedCheckpoint, DataError, Problem
+from trainables.core.errors import DamagedCheckpoint, DataError, Problem
 from trainables.core.files import write_text
 from trainables.core.storage import fetched, retry_on_fault
 from trainables.data import load_data
@@ -33,8 +33,6 @@ from trainables.training.objective import PreparedObjective
 from trainables.training.prepared import PreparedData, prepared_for, prepared_key
 from trainables.training.progress import STATE, read_state
 from trainables.training.saves import DAMAGED
-from tune_cl.confirmation.against import Existing, values_of
-from tune_cl.confirmation.readings import split_digest
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.events import Fingerprint
 from tune_cl.history.state import Dev
@@ -182,10 +180,6 @@ class Inputs(ABC):
     def artifacts(self, folder: Path) -> Artifacts:
         """What writes the trials' files."""
 
-    @abstractmethod
-    def present(self, against: Sequence[str], split: str, metric: str) -> dict[str, Existing]:
-        """Per-query values of existing rankers, given as run files or folders, by their names (`--against`)."""
-
     def complete(self, address: str | None, new_noise: bool = False) -> None:
         """Adds what takes training, on the cluster at `address` or here. `new_noise`: trainings draw their label noise
         by their seeds."""
@@ -194,10 +188,6 @@ class Inputs(ABC):
     def clusters(self, split: str) -> dict[str, int] | None:
         """The cluster of each query of a split, where some queries are near-duplicates; None if none are known."""
         return None
-
-    def split_digest(self, split: str) -> str:
-        """Identifies the queries and judgments of a split; '' if they are not known."""
-        return ""
 
     def draw_noise(self, runs: Sequence[AnyRun]) -> None:
         """Adds the data of trainings whose label noise is drawn anew."""
@@ -244,10 +234,6 @@ class RankerInputs(Inputs):
     def artifacts(self, folder: Path) -> Artifacts:
         return RankerArtifacts(folder, self.by_key)
 
-    def present(self, against: Sequence[str], split: str, metric: str) -> dict[str, Existing]:
-        level = self.experiment.base_ranker.evaluation.relevance_level
-        return values_of(against, self.first.data, split, metric, level)
-
     def complete(self, address: str | None, new_noise: bool = False) -> None:
         """Adds each ranker's pre-trained start and the search's one teacher. In a confirmation the first training of a
         seed trains the teacher of that seed, unless one is fixed and learns from the same labels."""
@@ -258,9 +244,6 @@ class RankerInputs(Inputs):
 
     def clusters(self, split: str) -> dict[str, int] | None:
         return query_clusters(self.first.data, split, self.experiment.base_ranker.data.query_clusters)
-
-    def split_digest(self, split: str) -> str:
-        return split_digest(self.first.data, split)
 
     def draw_noise(self, runs: Sequence[AnyRun]) -> None:
         """Adds the data of trainings with noise of their own: the same texts under other training labels."""
@@ -315,12 +298,6 @@ class ObjectiveInputs(Inputs):
         if recorded.get("digest") != self.digest:
             right = "the data that the search began with, or a new search"
             raise DataError(Problem("data.source", "the data has changed since the search began", right))
-
-    def present(self, against: Sequence[str], split: str, metric: str) -> dict[str, Existing]:
-        if against:
-            wrong = "the queries and judgments of a training function are its own"
-            raise ConfigError(Problem("--against", wrong, "left out, or a search over rankers of ours"))
-        return {}
 
     def artifacts(self, folder: Path) -> Artifacts:
         return ObjectiveArtifacts(folder, self.prepared)

@@ -24,10 +24,10 @@ from trainables.rankers import ranker_settings
 from trainables.rankers.hub import file_of
 from trainables.rankers.settings import TINY
 from trainables.training.ranker_folder import CONFIG, HUB_NAME, OWN, is_shared_form
-from tune_cl.confirmation.verdict import VerdictFacts
 from tune_cl.process import versions
-from tune_cl.report.story import label_free, of_verdict
+from tune_cl.results import Verdict
 from tune_cl.space.wording import label_free_of, label_free_rows, label_free_words
+from tune_cl.verdict.sentences import badge
 
 CARD = "README.md"
 HEADER = re.compile(r"---\n(.*?)\n---\n", re.DOTALL)
@@ -226,15 +226,15 @@ def _short(value: Any) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def write_verdict(folder: Path, verdict: VerdictFacts, command: str) -> None:
+def write_verdict(folder: Path, verdict: Verdict, command: str) -> None:
     """Puts a confirmation's verdict into the card in the folder, in place of an earlier one. Without a card, or where
     its marks were removed, nothing is written. `command`: what confirmed it."""
     path = folder / CARD
     if not path.is_file():
         return
-    answer = of_verdict(verdict)[0]
-    without = label_free_words(label_free(verdict), verdict.metric, verdict.split)
-    words = " ".join([f"{answer.title}.", *answer.sentences, *([without] if without else [])])
+    rows = label_free_rows(verdict.first_stage, verdict.label_free)
+    without = label_free_words(rows, verdict.metric, verdict.split)
+    words = " ".join([f"{badge(verdict)}.", *verdict.sentences, *([without] if without else [])])
     by = shlex.join(_named(shlex.split(command)))
     section = f"**Verdict on the search that this ranker is the best of.** {words} (On {verdict.split}, by `{by}`.)"
     section = f"{BEGIN}\n{section}\n{END}"

@@ -5,9 +5,16 @@ Numbers that are not known are None.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LEVEL = 0.05  # of tests; intervals are of 1 - LEVEL
 
 Interval = tuple[float, float]
 Arm = Literal["plain", "curriculum"]
@@ -52,16 +59,30 @@ class BestEffect(Result):
     gain: float
 
 
-class Effects(Result):
-    """What curricula change over all pairs of a curriculum and its twin, in the metric.
+class PairEffect(Result):
+    """One pair: its trials, and the curriculum's mean value less the twin's at each seed."""
 
-    split    that the pairs are compared on
-    seeds    how many trainings of each
-    ci95     of the mean, for new curricula of this space; also for new seeds, and new queries where there are several
-    sd_true  standard deviation of true effects between pairs; None where how much seeds vary is not known
-    sd_seeds standard deviation of one pair's difference between seeds
-    best     None where no estimate can be made
-    most     what the best of many more trials is expected to gain
+    trial_id: str
+    twin: str
+    differences: tuple[float, ...]
+
+
+class Effects(Result):
+    """What curricula change over all pairs of a curriculum and its twin, in the metric. What only variation between
+    seeds can tell is None where that is not known.
+
+    split          that the pairs are compared on; on dev without new seeds those of the search
+    queries        that were taken as a sample; None where only means were compared
+    seeds          how many trainings of each
+    ci95           of the mean, for new curricula of this space; also for new seeds, and new queries where there are
+                   several
+    sd_pairs       observed standard deviation between pairs
+    sd_true        standard deviation of true effects between pairs
+    sd_seeds       standard deviation of one pair's difference between seeds
+    most           what the best of 100 more curricula is expected to gain
+    worth_finding  probability that one of the pairs truly gains more than a test with five seeds would find
+    plain          what curricula are compared with, in words
+    sentences      what it says in words, with the notes
     """
 
     search: str
@@ -77,9 +98,24 @@ class Effects(Result):
     sd_true_ci95: Interval | None
     sd_seeds: float | None
     by_value: tuple[ValueEffect, ...] = ()
+    by_pair: tuple[PairEffect, ...] = ()
     best: BestEffect | None = None
     most: float | None = None
+    worth_finding: float | None = None
+    plain: str = PLAIN_TRAINING
     notes: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for each value of each searched key of the curriculum: key, value, effect, low, high, pairs."""
+        import pandas as pd
+
+        rows = [(one.key, one.value, one.effect, *one.ci95, one.pairs) for one in self.by_value]
+        return pd.DataFrame(rows, columns=["key", "value", "effect", "low", "high", "pairs"])
+
+    def __str__(self) -> str:
+        return " ".join(self.sentences)
 
 
 # -- a search ------------------------------------------------------------------------------------------------------
@@ -271,6 +307,11 @@ class Verdict(Result):
     seeds_needed          seeds that would show the observed gain; None if unknown or above 100
     power                 probability of showing a gain of .02
     others                further curricula that were tested
+    collapses             on the split
+    plain                 what the curriculum is compared with, in words; plain_trials, plain_keys: how many trials the
+                          search spent on it, over which keys
+    notes                 what to know before one believes it, without a full stop
+    sentences             the headline, what explains it, and the notes
     """
 
     search: str
@@ -298,4 +339,74 @@ class Verdict(Result):
     ranker: str
     storage: str
     tracking_uri: str
+    plain: str = PLAIN_TRAINING
+    plain_trials: int = 1
+    plain_keys: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
+
+    @property
+    def headline(self) -> str:
+        """The verdict in one sentence."""
+        return self.sentences[0]
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The curriculum, then its opponents: label, roles, mean, sd, difference, low, high, p; then the mean of each
+        seed."""
+        import pandas as pd
+
+        rows = []
+        for one in (self.curriculum, *self.opponents):
+            roles = ", ".join(one.roles) if isinstance(one, Opponent) else "curriculum"
+            row: dict[str, Any] = {"label": one.label, "roles": roles, "mean": one.mean, "sd": one.sd}
+            if isinstance(one, Opponent):
+                low, high = one.ci95 or (None, None)
+                row |= {"difference": one.difference, "low": low, "high": high, "p": one.p}
+            else:
+                row |= dict.fromkeys(("difference", "low", "high", "p"))
+            rows.append(row | {f"seed {seed}": value for seed, value in zip(self.seeds, one.values, strict=True)})
+        figures = ["sd", "difference", "low", "high", "p"]
+        return pd.DataFrame(rows).astype(dict.fromkeys(figures, float))
+
+    @property
+    def per_query(self) -> pd.DataFrame:
+        """The metric's value of each query: label, role, seed, query, value; read from the search's folder."""
+        import pandas as pd
+
+        return pd.read_parquet(Path(self.storage) / self.search / "confirmation" / f"{self.split}.parquet")
+
+    def __str__(self) -> str:
+        return " ".join(self.sentences)
+
+    def _repr_html_(self) -> str:
+        table = self.table.to_html(index=False, na_rep="", float_format="{:.4f}".format)
+        return "".join(f"<p>{escape(one)}</p>" for one in self.sentences) + table
+
+
+class PlanRow(Result):
+    """The smallest gain over all opponents that so many seeds find with probability .8, the probability of finding one
+    of .02, and the trainings of all with their hours, one after another (None if none is timed)."""
+
+    seeds: int
+    detectable: float
+    power: float
+    trainings: int
+    hours: float | None
+
+
+class Plan(Result):
+    """How many seeds a verdict needs (`confirm --plan`). source: where the variances are from, in words."""
+
+    search: str
+    metric: str
+    split: str
+    queries: int
+    source: str
+    rows: tuple[PlanRow, ...]
+
+    @property
+    def table(self) -> pd.DataFrame:
+        import pandas as pd
+
+        return pd.DataFrame([row.model_dump() for row in self.rows])

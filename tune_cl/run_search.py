@@ -17,7 +17,6 @@ from trainables.core.errors import Interrupted, WorkFailed
 from trainables.core.plugins import plugins_of, require_sendable
 from trainables.core.prose import say
 from trainables.data import form_of
-from tune_cl.confirmation.selection import SPLIT
 from tune_cl.experiment.experiment import Arm, Experiment
 from tune_cl.experiment.forecast import arms_of
 from tune_cl.history.events import ArmPlanned, LabelFreeEvent, SearchEvent
@@ -38,6 +37,8 @@ from tune_cl.search.driver import BASELINE_TRIAL, SearchDriver
 from tune_cl.search.progress_panel import Panel, PanelKind
 from tune_cl.search_result import report_is_current, search_result
 from tune_cl.tracking.writer import MlflowWriter, finish
+from tune_cl.verdict.selection import SPLIT
+from tune_cl.verdict.trainings import draws_noise
 
 OF_DRIVER = ("optuna", "mlflow")  # packages that no trial needs
 
@@ -195,9 +196,12 @@ def _replicate(
     runs = replicates_of(state, experiment, search_folder)
     if not runs:
         return
-    if not experiment.objective and experiment.teachers:  # a training brings its own teacher, as in a confirmation
+    noisy = draws_noise(experiment)
+    if not experiment.objective and (experiment.teachers or noisy):  # drawn anew, as in a confirmation
         inputs = inputs_of(experiment, judged_on=SPLIT)
-        inputs.complete(address)
+        inputs.complete(address, noisy)
+        if noisy:
+            inputs.draw_noise([run.run for run in runs])
     goes_on = search_folder.command("resume", address)
     trainings = SeedTrainings(search_folder, state, experiment, journal, address, panel, goes_on)
     trainings.train([runs], inputs.by_key, f"seeds of {state.name}")

@@ -19,7 +19,6 @@ from trainables.core.prose import say
 from trainables.core.validation import with_needs
 from trainables.data.columns import required_split
 from trainables.evaluation.metrics import dev_key
-from tune_cl.confirmation.readings import record_reading, split_digest
 from tune_cl.history.search_folder import DEFAULT_STORAGE
 from tune_cl.model_card import Facts, write_card
 from tune_cl.process import stop_if_asked
@@ -80,8 +79,6 @@ def train_and_rank(run: TrainingRun, output: Path, overrides: Flat, test: bool) 
         say(f"note: {note}")
     say(training.machine)
     stop_if_asked()
-    if test:
-        record_reading(split_digest(prepared.data, "test"), str(output.resolve()), "a training", None)
     _train(training, output)
     return _finish(training, output, "test" if test else "dev")
 

@@ -9,15 +9,9 @@ from itertools import chain
 from typing import Any
 
 from trainables.core.prose import say
-from trainables.core.storage import retry_on_fault
 from trainables.evaluation.metrics import dev_key, in_words
 from trainables.training.factory import AnyPrepared
 from trainables.training.saves import DAMAGED
-from tune_cl.confirmation.request import SeedRun, by_training, new_seeds, seed_run
-from tune_cl.confirmation.selection import SPLIT
-from tune_cl.confirmation.training import ended_result, fetch_results, is_trained, result_of
-from tune_cl.confirmation.trainings import Trainings
-from tune_cl.effects.pairs import distinct_pairs, replicated
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder, own_checkpoint
@@ -26,6 +20,18 @@ from tune_cl.ray.concurrency import Concurrency, require_room
 from tune_cl.ray.session import ray_session
 from tune_cl.ray.tuner import run_trials
 from tune_cl.search.progress_panel import Panel, PanelKind
+from tune_cl.verdict.contenders import contenders_by_training
+from tune_cl.verdict.pairs import distinct_pairs, replicated
+from tune_cl.verdict.selection import SPLIT
+from tune_cl.verdict.trainings import (
+    SeedRun,
+    Trainings,
+    ended_result,
+    is_trained,
+    new_seeds,
+    result_of,
+    seed_run,
+)
 
 
 def replicates_of(state: SearchState, experiment: Experiment, search_folder: SearchFolder) -> list[SeedRun]:
@@ -34,7 +40,7 @@ def replicates_of(state: SearchState, experiment: Experiment, search_folder: Sea
     pair = replicated(distinct_pairs(state))
     if pair is None or not experiment.search.further_seeds:
         return []
-    by_key = by_training(state, experiment)
+    by_key = contenders_by_training(state, experiment)
     both = [by_key[training_key(trial.params)] for trial in (pair.curriculum, pair.twin)]
     seeds = new_seeds(experiment.search.further_seeds, state.search_seeds)
     runs = [seed_run(experiment, one, seed, SPLIT, search_folder) for seed in seeds for one in both]
@@ -135,8 +141,6 @@ class SeedTrainings:
             self.failed.append((run, reason))
             say(f"{number} {run.name} failed: {reason}")
             return
-        if remote := run.remote:
-            retry_on_fault(lambda: fetch_results(remote, run.folder))
         result = self._record(run)
         at = f"at iteration {result['best_iteration']} of {result['iterations']}"
         say(f"{number} {run.name}: dev {in_words(self.state.metric)} {result['dev']:.4f} {at}")
@@ -146,13 +150,13 @@ class SeedTrainings:
         result = ended_result(run.folder, run.split)
         metrics = {f"{run.split}_{name}": value for name, value in result["metrics"].items()}
         metrics = {dev_key(self.state.metric): result["dev"], "seconds": result["seconds"], **metrics}
-        recorded = self.reported.setdefault((run.configuration.label, run.seed), set())
+        recorded = self.reported.setdefault((run.contender.label, run.seed), set())
         if news := {name: value for name, value in metrics.items() if name not in recorded}:
             recorded |= news.keys()
             self.journal.append({
                 "event": "confirmation",
-                "label": run.configuration.label,
-                "trial": run.configuration.trial,
+                "label": run.contender.label,
+                "trial": run.contender.trial,
                 "params": run.run.in_force(),
                 "seed": run.seed,
                 "metrics": news,

@@ -125,10 +125,10 @@ def _interpreted(state: SearchState) -> tuple[tuple[Remark, ...], Effects | None
         experiment = experiment_of(state)
     except ConfigError:
         return (), None, PLAIN_TRAINING
-    from tune_cl.effects.pairs import search_effects  # imports SciPy
+    from tune_cl.verdict.pairs import search_effects  # imports SciPy
 
     found = search_effects(state, experiment)
-    return tuple(remarks(state, experiment)), found and found.result, experiment.plain_words
+    return tuple(remarks(state, experiment)), found, experiment.plain_words
 
 
 def rows_of(trials: list[Trial]) -> Iterator[Mapping[str, Any]]:

@@ -19,20 +19,21 @@ from trainables.data import load_data
 from trainables.ranker_trainable import RankerTrainable
 from trainables.training.conclusion import Conclusion
 from trainables.training.prepared import prepared_key
-from tune_cl import run_confirmation, run_effects, run_trainings
-from tune_cl.confirmation.request import Request
-from tune_cl.confirmation.training import values_by_query
-from tune_cl.confirmation.trainings import Trainings
+from tune_cl import run_trainings
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import SearchState, replay
 from tune_cl.history.tracking_uri import resolve_tracking_uri
-from tune_cl.run_confirmation import confirm_search
+from tune_cl.results import Verdict
 from tune_cl.run_search import recorded_arms
 from tune_cl.search.trials import Plan, Trials
 from tune_cl.space.space import Flat
+from tune_cl.verdict import confirm as confirmation
+from tune_cl.verdict import effects
+from tune_cl.verdict.confirm import Request, confirm_search
+from tune_cl.verdict.trainings import Trainings, values_by_query
 
 SPACE = """
 ranker: {name: conv_knrm, vector_size: 8, filters: 4}
@@ -49,6 +50,7 @@ ROOT = {"curriculum.pacing": "root", "curriculum.n": 2, "training.lr": 0.02}
 LINEAR = {"curriculum.pacing": "linear", "training.lr": 0.01}
 BROKEN = {"curriculum.pacing": "root", "curriculum.n": 10, "training.lr": 0.01}
 OF_SPACE = LINEAR, ROOT, BROKEN, ROOT  # a failed trial has the highest dev value
+BOTH = "t0001", "t0002"
 LABELS = ["pacing=root n=2 scoring=context_words lr=0.02", "pacing=linear scoring=context_words lr=0.01"]
 
 
@@ -210,7 +212,7 @@ def local_trainer() -> Iterator[type[LocalTrainer]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_trainings, "run_trials", LocalTrainer.run_trials)
         patch.setattr(run_trainings, "ray_session", no_ray)
-        for module in (run_confirmation, run_effects):
+        for module in (confirmation, effects):
             patch.setattr(module, "MlflowWriter", NoWriter)
         for name, value in (("fails", {}), ("left", 1000), ("trained", [])):
             patch.setattr(LocalTrainer, name, value)
@@ -225,20 +227,18 @@ def trainer() -> Iterator[type[LocalTrainer]]:
 
 @dataclass(frozen=True)
 class Confirmed:
-    """A search with its confirmation: both configurations with their opponents, two seeds. `trained`: in this order."""
+    """A search with its verdict: both curricula with their opponents, two seeds. `trained`: in this order."""
 
     search_folder: SearchFolder
-    document: dict[str, Any]
+    verdict: Verdict
     trained: list[str]
 
 
 @pytest.fixture(scope="module")
 def confirmed(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Confirmed:
-    """Nobody has read its test queries before: other files' tests confirm searches on the same data."""
     search_folder = ended_search(tmp_path_factory.mktemp("confirmed"), data)
-    with local_trainer() as own, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("unread")))
-        return Confirmed(search_folder, confirm(search_folder, seeds=2, each=True), list(own.trained))
+    with local_trainer() as own:
+        return Confirmed(search_folder, confirm(search_folder, seeds=2, trials=BOTH), list(own.trained))
 
 
 @pytest.fixture
@@ -253,16 +253,9 @@ def tracked(search_folder: SearchFolder) -> SearchFolder:
     return replace(search_folder, tracking_uri=resolve_tracking_uri(search_folder.storage))
 
 
-def confirm(search_folder: SearchFolder, **options: Any) -> dict[str, Any]:
-    return confirm_search(tracked(search_folder), Request(**options), None).document
+def confirm(search_folder: SearchFolder, **options: Any) -> Verdict:
+    return confirm_search(tracked(search_folder), Request(**options), None)
 
 
 def state_of(search_folder: SearchFolder) -> SearchState:
     return replay(read_events(search_folder.journal))
-
-
-def essence(document: dict[str, Any]) -> dict[str, Any]:
-    """What must not depend on kills: all but paths and times."""
-    rows = [document["baseline"], *document["configurations"]]
-    values = {row["label"]: [(run["seed"], run["value"], run["dev"]) for run in row["runs"]] for row in rows}
-    return {"values": values, "verdict": document["verdict"], "p": [row["p_value"] for row in rows[1:]]}

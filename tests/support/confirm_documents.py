@@ -4,61 +4,72 @@ from __future__ import annotations
 
 from typing import Any
 
-from tune_cl.confirmation.request import Request
-from tune_cl.confirmation.verdict import (
-    WITHOUT_CURRICULUM,
-    ConfigurationResult,
-    Fair,
-    OpponentResult,
-    Role,
-    TrainingResult,
-    VerdictFacts,
-)
+from tune_cl.results import Candidate, Comparison, Configuration, FixedSeeds, Look, Opponent, Role, Verdict
+from tune_cl.verdict.sentences import sentences
 
-FIGURES = "p_per_seed", "difference", "size", "p_value", "p_adjusted", "p_new", "p_new_adjusted", "ci95", "ci95_new"
-FIGURES += "marks", "seed_matters"
+SEEDS = (1, 2, 3)
 
 
-def run_of(seed: int, value: float = 0.5, **other: Any) -> TrainingResult:
-    told = {"run_file": f"/runs/seed-{seed}/test/test.run.txt", "dev": value, "dev_by_iteration": (value,)}
-    told |= {"best_iteration": 1, "iterations": 1, "seconds": 1.0, "metrics": {"map": value}}
-    return TrainingResult(**{"seed": seed, "value": value, **told, **other})
+def configuration(label: str, mean: float, trial_id: str | None = None, **params: Any) -> dict[str, Any]:
+    """The fields of a configuration with three seeds."""
+    values = (mean - 0.01, mean, mean + 0.01)
+    return {"label": label, "trial_id": trial_id, "params": params, "values": values, "mean": mean, "sd": 0.01}
 
 
-def runs_of(runs: int, value: float = 0.5) -> tuple[TrainingResult, ...]:
-    return tuple(run_of(seed, value) for seed in range(1, runs + 1))
+def opponent(*roles: Role, difference: float = 0.02, p: float | None = 0.04, **other: Any) -> Opponent:
+    """Of a curriculum whose mean is .52. ci95 is .03 wide on both sides."""
+    fields = configuration(f"plain {roles[0]}", 0.52 - difference, "t0000" if "default" in roles else None)
+    ci95 = None if p is None else (difference - 0.03, difference + 0.03)
+    return Opponent(**{**fields, "roles": roles, "difference": difference, "ci95": ci95, "p": p, **other})
 
 
-def figures_of(difference: float, p: float, p_new: float = 0.04, **other: Any) -> dict[str, Any]:
-    """The fields of a test."""
-    told = {"p_per_seed": (), "difference": difference, "size": difference, "p_value": p, "p_adjusted": p}
-    told |= {"p_new": p_new, "p_new_adjusted": p_new, "ci95": (-0.01, 0.03), "ci95_new": (-0.02, 0.04), "marks": ""}
-    return told | {"seed_matters": True} | {key: other[key] for key in FIGURES if key in other}
+def made_verdict(*opponents: Opponent, **other: Any) -> Verdict:
+    """Better than its opponents, unless told otherwise."""
+    opponents = opponents or (opponent("champion", "default"),)
+    fixed = FixedSeeds(verdict=other.get("verdict", "better"), ci95=(0.0, 0.04), p=0.01)
+    fields: dict[str, Any] = {
+        "search": "toy",
+        "metric": "map",
+        "split": "test",
+        "seeds": SEEDS,
+        "queries": 12,
+        "clusters": 12,
+        "curriculum": Configuration(**configuration("root n=2", 0.52, "t0001")),
+        "opponents": opponents,
+        "selection": (),
+        "verdict": "better",
+        "fixed_seeds": fixed,
+        "filter_against_plain": None,
+        "detectable": 0.03,
+        "seeds_needed": None,
+        "power": 0.4,
+        "look": Look(),
+        "data": "toy data",
+        "ranker": "knrm",
+        "storage": "/runs",
+        "tracking_uri": "",
+        "plain_trials": 6,
+        "plain_keys": ("training.lr", "training.loss"),
+    }
+    made = Verdict(**(fields | other))
+    return made.model_copy(update={"sentences": tuple(sentences(made))})
 
 
-def row_of(difference: float, p: float, p_new: float = 0.04, runs: int = 3, **other: Any) -> ConfigurationResult:
-    """A configuration with one opponent, the plain champion, unless `opponents` are given."""
-    figures = figures_of(difference, p, p_new, **other)
-    told = {"label": "root", "trial_id": "t0001", "params": {}, "runs": runs_of(runs), "mean": 0.51234, "sd": 0.0125}
-    told |= {"also_differs": (), "has_curriculum": True, "against": "baseline", **figures, **other}
-    if "opponents" not in told:
-        told["opponents"] = (opponent_of("champion", runs, **figures),)
-    return ConfigurationResult(**told)
-
-
-def opponent_of(role: Role, runs: int = 3, **other: Any) -> OpponentResult:
-    label = "baseline" if role == "champion" else role
-    told = {"roles": (role,), "label": label, "trial_id": "t0000" if role == "champion" else None, "params": {}}
-    return OpponentResult(**{**told, "runs": runs_of(runs), "mean": 0.5, "sd": 0.02, **figures_of(0, 1), **other})
-
-
-def made_verdict(
-    *rows: ConfigurationResult, verdict: Any = "better", correction: str = "holm", **other: Any
-) -> VerdictFacts:
-    told = {"search": "toy", "storage": "/runs", "tracking_uri": "", "metric": "map", "split": "test", "queries": 12}
-    told |= {"clusters": 12, "seeds": tuple(range(1, len(rows[0].runs) + 1)), "asked": Request()}
-    told |= {"verdict": verdict, "these_seeds": verdict, "correction": correction, "plain": WITHOUT_CURRICULUM}
-    told |= dict.fromkeys(("default", "detectable", "seeds_needed", "components"))
-    told |= dict.fromkeys(("readings_of_seeds", "collapsed", "two_groups"), ())
-    fair = Fair(True, ("training.lr",), {"plain": 6, "curriculum": 6})
-    return VerdictFacts(**{"configurations": rows, "fair": fair, **told, **other})
+def rich_verdict() -> Verdict:
+    """Not significant, with all that there may be."""
+    weak = opponent("champion", difference=0.0109, p=0.02, params={"training.loss": "pairwise"})
+    twin = opponent("twin", difference=-0.004, p=0.6, params={"training.loss": "cross_entropy"})
+    left = Comparison(difference=0.016, ci95=(0.006, 0.026), p=0.002)
+    chosen = Candidate(arm="plain", trial_id="t0000", label="plain", values=(0.4, 0.5), mean=0.45, chosen=True)
+    return made_verdict(
+        twin,
+        weak,
+        opponent("filter", difference=0.001, p=0.8),
+        verdict="no difference shown",
+        fixed_seeds=FixedSeeds(verdict="worse", ci95=(-0.02, -0.001), p=0.01),
+        filter_against_plain=left,
+        selection=(chosen,),
+        seeds_needed=12,
+        look=Look(number=2, level=0.0063),
+        notes=("a note",),
+    )

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tests.support.confirm_documents import figures_of, made_verdict, run_of
+from tests.support.confirm_documents import configuration, made_verdict, opponent
 from tests.support.data_folders import write_folder
 from trainables.core.randomness import generator
 from trainables.data import load_data
 from trainables.evaluation.metrics import METRICS
 from trainables.evaluation.trec_files import write_per_query
-from tune_cl.confirmation.verdict import ConfigurationResult, Fair, OpponentResult, verdict_file
 from tune_cl.experiment.experiment import Experiment
 from tune_cl.experiment.forecast import forecast_of
 from tune_cl.experiment.load import load_experiment
 from tune_cl.history.events import Event
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
+from tune_cl.results import Configuration
 from tune_cl.run_search import recorded_arms
 from tune_cl.search.driver import trial_id
+from tune_cl.verdict.files import verdict_file
 
 QUERIES = 12
 HOSTILE = "</script><script>alert(1)</script> <img src=http://evil.example/x onerror='alert(2)'> & \"quoted\""
-TESTED = (("root n=2, turns", 0.60), (HOSTILE, 0.55))  # labels and means
+TESTED = (("root n=2, turns", 0.60),)  # labels and means
 SPACE = """
 data: {folder}
 ranker: conv_knrm
@@ -113,33 +113,16 @@ class Case:
         cost = {"iterations": 9, "cpu_hours": 0.5, "gpu_hours": 0.0}
         self.events.append({"event": "search_end", "best": None, "cost": cost, "seconds": 9.0, "time": self.time + 1})
 
-    def confirm(self, p_new: float = 0.03, **other: Any) -> None:
-        """The verdict and files of a confirmation with two configurations and three seeds."""
-        plain = self._trained("baseline", 0.50, 0)
-        rows = [self._confirmed(label, mean, place, p_new, plain) for place, (label, mean) in enumerate(TESTED, 1)]
-        told = {"detectable": 0.018, "seeds_needed": 4, "fair": Fair(False, (), {"plain": 1, "curriculum": 14})}
-        verdict = made_verdict(*rows, **{"search": self.search_folder.name, **told, **other})
+    def confirm(self, **other: Any) -> None:
+        """The verdict of a confirmation with three seeds."""
+        label, mean = TESTED[0]
+        curriculum = Configuration(**configuration(label, mean, "t0001"))
+        against = opponent("champion", "default", difference=0.1, p=0.03, label="baseline", values=(0.49, 0.5, 0.51))
+        told: dict[str, Any] = {"curriculum": curriculum, "detectable": 0.018, "seeds_needed": 4, "plain_trials": 1}
+        verdict = made_verdict(against, **{"search": self.search_folder.name, **told, **other})
         path = verdict_file(self.search_folder.folder, "test")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(verdict.document))
-
-    def _trained(self, label: str, mean: float, place: int) -> dict[str, Any]:
-        runs = []
-        for seed in (1, 2, 3):
-            table = self.per_query(f"confirmed-{place}-{seed}", "test", 10 * place + seed)
-            run = run_of(seed, mean, run_file=str(table.with_name("test.run.txt")), dev_by_iteration=())
-            runs.append(run)
-        told = {"label": label, "trial_id": trial_id(place), "params": {}, "runs": tuple(runs)}
-        return told | {"mean": mean, "sd": 0.0123}
-
-    def _confirmed(
-        self, label: str, mean: float, place: int, p_new: float, plain: dict[str, Any]
-    ) -> ConfigurationResult:
-        own = {"p_value": 0.001, "ci95": (0.01, 0.2), "ci95_new": (0.005, 0.21), "marks": " ‡†"[place].strip()}
-        figures = figures_of(mean - 0.5, 0.002, p_new, **own) | {"p_new": p_new / 2}
-        opponent = OpponentResult(roles=("champion", "default"), **plain, **figures)
-        differing = {"against": "baseline", "has_curriculum": True, "also_differs": (), "opponents": (opponent,)}
-        return ConfigurationResult(**self._trained(label, mean, place), **figures, **differing)
+        path.write_text(verdict.model_dump_json())
 
     def write(self) -> SearchFolder:
         with Journal(self.search_folder.folder) as journal:

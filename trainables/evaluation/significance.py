@@ -22,7 +22,7 @@ TINY = 1e-12  # in place of a mean square of 0
 UNLIKELY = 0.01  # a training so far below those above it, if they were alike, has collapsed
 FALL = 0.1  # of the median: what falls less deep is not a collapse
 OFTEN = 3  # collapses of a configuration: so many tell how often it fails, and its mean counts them as they are
-FEW = 2  # seeds, whose variance is too uncertain to say how much more freedom the queries give
+FEW = 2  # seeds, which have the degrees of freedom of their variance alone: those that lie close would get too many
 CAUTION = 3.0  # exponent: how fast others' variances lose their say on seeds that vary more than theirs
 ALIKE = 1e6  # prior degrees of freedom of variances that do not differ
 VALUES_A_CHUNK = 2**22  # drawn at a time by a bootstrap: 32 MB
@@ -85,7 +85,6 @@ class CrossedTest:
     lent          further ones, from the seeds of other configurations
     error         standard error of the mean difference; 0 where all differences are 0, or the seed changes nothing
     freedom       degrees of freedom of the t-distribution that p comes from
-    size          the difference that is too large as often as too small; None: the mean difference
     """
 
     p: float
@@ -95,7 +94,6 @@ class CrossedTest:
     lent: float = 0.0
     error: float = 0.0
     freedom: float = math.inf
-    size: float | None = None
 
 
 UNKNOWN = CrossedTest(math.nan, (math.nan, math.nan), Components(math.nan, math.nan, math.nan), math.nan)
@@ -121,24 +119,6 @@ def seed_prior(means: Iterable[np.ndarray]) -> SeedPrior:
 
 
 @dataclass(frozen=True)
-class Seeds:
-    """How a test takes the seeds, which is fixed before there is data.
-
-    paired  whether equal seeds make pairs: where all trainings start from the same pretrained weights, a seed moves
-            both arms alike. Where it draws the initial weights, the arms are two samples: pairs would halve the
-            degrees of freedom and cancel next to nothing.
-    few     up to so many seeds have the degrees of freedom of their variance alone: those that happen to lie close
-            together would get too many. Where there is a look after each seed, that matters with three, too
-    """
-
-    paired: bool = True
-    few: int = FEW
-
-
-PAIRED = Seeds()
-
-
-@dataclass(frozen=True)
 class Spread:
     """Variance of the difference of two trainings' means over the queries, from one seed to the next; degrees of
     freedom of its estimate, and those that others have lent to it."""
@@ -148,8 +128,12 @@ class Spread:
     lent: float = 0.0
 
 
-def crossed_tests(pairs: Sequence[Pair], seeds: Seeds = PAIRED) -> list[CrossedTest]:
+def crossed_tests(pairs: Sequence[Pair], paired: bool = True) -> list[CrossedTest]:
     """Tests mean(values - reference) = 0 for each of several pairs, both [N seeds, Q queries].
+
+    paired: whether equal seeds make pairs, as where all trainings start from the same pretrained weights, which a seed
+    moves alike in both arms. Where it draws the initial weights, the arms are two samples: pairs would halve the
+    degrees of freedom and cancel next to nothing.
 
     Crossed random effects (Clark 1973): the squared error of the mean is that over queries plus that over seeds minus
     the residual's, which both contain, and at least as large as that over queries. A handful of seeds tells little of
@@ -158,8 +142,8 @@ def crossed_tests(pairs: Sequence[Pair], seeds: Seeds = PAIRED) -> list[CrossedT
     """
     if len(pairs[0][0]) < 2:
         return [UNKNOWN] * len(pairs)
-    spreads = _paired_spreads(pairs) if seeds.paired else _unpaired_spreads(pairs)
-    return [_crossed(*pair, spread, seeds) for pair, spread in zip(pairs, spreads, strict=True)]
+    spreads = _paired_spreads(pairs) if paired else _unpaired_spreads(pairs)
+    return [_crossed(*pair, spread, paired) for pair, spread in zip(pairs, spreads, strict=True)]
 
 
 def _paired_spreads(pairs: Sequence[Pair]) -> list[Spread]:
@@ -377,14 +361,14 @@ def _whole(of_seed: AnyNumber, of_query: AnyNumber, residual: AnyNumber) -> AnyN
 
 
 def _freedom(
-    whole: AnyNumber, of_seed: AnyNumber, seed_freedom: AnyNumber, seeds: AnyNumber, queries: int, few: int
+    whole: AnyNumber, of_seed: AnyNumber, seed_freedom: AnyNumber, seeds: AnyNumber, queries: int
 ) -> AnyNumber:
     """Degrees of freedom of `_whole`: those of the seeds' mean square times the ratio of the whole to it.
 
     Satterthwaite's (1946) would be times its square: too many for few seeds that happen to lie close together, as even
-    the ratio is for `few` or less.
+    the ratio is for FEW or less.
     """
-    ratio = np.where(np.asarray(seeds) > few, whole / np.maximum(of_seed, TINY), 1.0)
+    ratio = np.where(np.asarray(seeds) > FEW, whole / np.maximum(of_seed, TINY), 1.0)
     return np.minimum(seed_freedom * ratio, queries - 1)
 
 
@@ -393,14 +377,12 @@ def error_and_freedom(
     seed_freedom: AnyNumber,
     seeds: AnyNumber,
     queries: int,
-    few: int = FEW,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Standard error of the mean difference and its degrees of freedom, from mean squares of seeds, queries and
-    residual. `few` as in Seeds."""
+    residual."""
     whole = _whole(*squares)
-    return np.sqrt(whole / (seeds * queries)), np.asarray(
-        _freedom(whole, squares[0], seed_freedom, seeds, queries, few)
-    )
+    freedom = _freedom(whole, squares[0], seed_freedom, seeds, queries)
+    return np.sqrt(whole / (seeds * queries)), np.asarray(freedom)
 
 
 def p_of(difference: AnyNumber, error: AnyNumber, freedom: AnyNumber) -> np.ndarray:
@@ -426,7 +408,7 @@ def guarded(
     return p, np.where(weaker, wider, error), np.where(weaker, sound[2], freedom)
 
 
-def _crossed(values: np.ndarray, reference: np.ndarray, spread: Spread, taken: Seeds) -> CrossedTest:
+def _crossed(values: np.ndarray, reference: np.ndarray, spread: Spread, paired: bool) -> CrossedTest:
     differences = values - reference
     seeds, queries = differences.shape
     mean = round(float(differences.mean()), 12)
@@ -434,10 +416,10 @@ def _crossed(values: np.ndarray, reference: np.ndarray, spread: Spread, taken: S
     if _whole(of_seed, of_query, residual) == 0:
         return UNKNOWN if mean else CrossedTest(1.0, (0.0, 0.0), Components(0.0, 0.0, 0.0))
     of_seed = queries * spread.variance
-    if not taken.paired:
+    if not paired:
         residual = mean_squares(values)[2] + mean_squares(reference)[2]
     squares, known = (of_seed, of_query, residual), spread.freedom + spread.lent
-    error, freedom = (float(each) for each in error_and_freedom(squares, known, seeds, queries, taken.few))
+    error, freedom = (float(each) for each in error_and_freedom(squares, known, seeds, queries))
     components = Components(max(0.0, of_seed - residual) / queries, max(0.0, of_query - residual) / seeds, residual)
     test = CrossedTest(0.0, (0.0, 0.0), components, spread.freedom / (seeds - 1), spread.lent, error, freedom)
     return _student(mean, float(p_of(mean, error, freedom)), test)
@@ -449,7 +431,7 @@ def _student(mean: float, p: float, test: CrossedTest) -> CrossedTest:
     return replace(test, p=p, ci95=(mean - half, mean + half))
 
 
-def guarded_tests(pairs: Sequence[Pair], sound: Sequence[np.ndarray], seeds: Seeds = PAIRED) -> list[CrossedTest]:
+def guarded_tests(pairs: Sequence[Pair], sound: Sequence[np.ndarray], paired: bool = True) -> list[CrossedTest]:
     """`crossed_tests` where trainings collapse. sound: for each pair, the seeds without a rare collapse in either of
     its two trainings, bool [N].
 
@@ -458,16 +440,16 @@ def guarded_tests(pairs: Sequence[Pair], sound: Sequence[np.ndarray], seeds: See
     nothing is known. Of a configuration that often fails, its mean counts: otherwise the power to show that it does
     would fall as seeds are added, for the more there are, the surer it is that some collapse.
     """
-    every = crossed_tests(pairs, seeds)
+    every = crossed_tests(pairs, paired)
     return [
-        test if keep.all() else _guarded(test, pairs, place, keep, seeds)
+        test if keep.all() else _guarded(test, pairs, place, keep, paired)
         for place, (test, keep) in enumerate(zip(every, sound, strict=True))
     ]
 
 
-def _guarded(test: CrossedTest, pairs: Sequence[Pair], place: int, keep: np.ndarray, seeds: Seeds) -> CrossedTest:
+def _guarded(test: CrossedTest, pairs: Sequence[Pair], place: int, keep: np.ndarray, paired: bool) -> CrossedTest:
     kept = [(values[keep], reference[keep]) for values, reference in pairs]
-    without = crossed_tests(kept, seeds)[place] if keep.sum() > 1 else UNKNOWN
+    without = crossed_tests(kept, paired)[place] if keep.sum() > 1 else UNKNOWN
     if math.isnan(test.p) or math.isnan(without.p) or not without.error:
         return UNKNOWN
     means = [round(float((values - reference).mean()), 12) for values, reference in (pairs[place], kept[place])]
@@ -496,29 +478,10 @@ def detectable(
     return float(nctdtrinc(freedom, 1 - power, stdtrit(freedom, 1 - level / 2)) * error)
 
 
-def seeds_needed(
-    difference: float,
-    components: Components,
-    queries: int,
-    seed_freedom: float = 1.0,
-    level: float = 0.05,
-    power: float = 0.8,
-    lent: float = 0.0,
-) -> int | None:
-    """The fewest seeds, 2 to 100, that would show a difference with probability `power`; None if these do not."""
-    enough = (
-        seeds
-        for seeds in range(2, MOST_SEEDS + 1)
-        if detectable(components, seeds, queries, seed_freedom, level, power, lent) <= abs(difference)
-    )
-    return next(enough, None)
-
-
 @dataclass(frozen=True)
 class SeededTest:
     """One configuration against the reference, each with the same N seeds on the same Q queries.
 
-    p_per_seed  paired t-test over queries at each seed (Penha & Hauff 2020, Table 5)
     p_value     paired t-test over queries on the query means over seeds: applies to these very seeds on new queries;
                 where all differences are equal, that of random signs
     new         seeds and queries both as samples: applies to new seeds on new queries, with and without rare collapses;
@@ -526,13 +489,12 @@ class SeededTest:
     """
 
     difference: float
-    p_per_seed: tuple[float, ...]
     p_value: float
     new: CrossedTest
 
 
 def seeded_tests(
-    pairs: Sequence[Pair], seed_matters: Sequence[bool] | None = None, seeds: Seeds = PAIRED
+    pairs: Sequence[Pair], seed_matters: Sequence[bool] | None = None, paired: bool = True
 ) -> list[SeededTest]:
     """Tests mean(values - reference) = 0 for each pair; all [N, Q], rows of the same seeds, Q at least 2.
 
@@ -542,7 +504,7 @@ def seeded_tests(
     matters = seed_matters or [True] * len(pairs)
     sampled = [pair for pair, of_pair in zip(pairs, matters, strict=True) if of_pair]
     sound = [~np.logical_or(*(rare_collapses(each.mean(axis=1)) for each in pair)) for pair in sampled]
-    crossed = iter(guarded_tests(sampled, sound, seeds) if sampled else [])
+    crossed = iter(guarded_tests(sampled, sound, paired) if sampled else [])
     return [_seeded(*pair, next(crossed) if of_pair else None) for pair, of_pair in zip(pairs, matters, strict=True)]
 
 
@@ -551,12 +513,11 @@ def _seeded(values: np.ndarray, reference: np.ndarray, crossed: CrossedTest | No
     over_queries = paired_t_test(values.mean(axis=0), reference.mean(axis=0))
     equal = math.isinf(over_queries.t)
     p_value = _random_signs_p(values.shape[1]) if equal else over_queries.p
-    per_seed = tuple(paired_t_test(*pair).p for pair in zip(values, reference, strict=True))
     if crossed is None:
         variance = float((values - reference).mean(axis=0).var(ddof=1))
         alone = CrossedTest(over_queries.p, over_queries.ci95, Components(0.0, variance, 0.0))
         crossed = UNKNOWN if equal else alone
-    return SeededTest(over_queries.difference, per_seed, p_value, crossed)
+    return SeededTest(over_queries.difference, p_value, crossed)
 
 
 def bootstrap_ci(differences: np.ndarray, resamples: int = RESAMPLES) -> tuple[float, float]:

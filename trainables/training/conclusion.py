@@ -98,8 +98,10 @@ class Conclusion:
 
 
 def record_of(training: Progress) -> dict[str, Any]:
-    """How a training went."""
+    """How a training went. share_seen: of the pairs, up to the best iteration, where that is reported."""
     dev = [row[dev_key(training.run.metric)] for row in training.history]
     seconds = sum(row["seconds"] for row in training.history)
     reached = {"dev": training.best_value, "best_iteration": training.best_iteration}
-    return {**reached, "iterations": len(dev), "seconds": seconds, "dev_by_iteration": dev}
+    shares = [row["available_share"] for row in training.history[: training.best_iteration] if "available_share" in row]
+    seen = {"share_seen": max(shares)} if shares else {}
+    return {**reached, **seen, "iterations": len(dev), "seconds": seconds, "dev_by_iteration": dev}

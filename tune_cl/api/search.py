@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainables.config.function import Function, Objective, objective_of
 from trainables.core.prose import say
 from tune_cl.api.session import working
-from tune_cl.api.verdict import Verdict
-from tune_cl.confirmation.request import EffectsRequest, PlanRequest, Request
-from tune_cl.confirmation.verdict import last_verdict
 from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import (
     DEFAULT_STORAGE,
@@ -25,16 +21,14 @@ from tune_cl.history.state import SearchState, replay
 from tune_cl.history.tracking_uri import masked
 from tune_cl.process import loading
 from tune_cl.ray.access import RayOptions
-from tune_cl.results import SearchResult
+from tune_cl.results import Effects, Plan, SearchResult, Verdict
 from tune_cl.search.progress_panel import PanelKind
-from tune_cl.search_result import BEST_RANKER, best_of, is_complete, recorded_result, recorded_view, rows_of, trials_of
+from tune_cl.search_result import BEST_RANKER, is_complete, recorded_result, recorded_view, rows_of, trials_of
 from tune_cl.tracking.layout import metric_name
+from tune_cl.verdict.files import last_verdict
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from tune_cl.api.effects import SearchEffects
-    from tune_cl.confirmation.plan import Plan
 
 
 class Search:
@@ -126,8 +120,7 @@ class Search:
     @property
     def verdict(self) -> Verdict | None:
         """That of the last confirmation on test; None before the first."""
-        found = last_verdict(self.search_folder.folder, "test")
-        return found and Verdict.of(found)
+        return last_verdict(self.search_folder.folder, "test")
 
     def resume(
         self,
@@ -163,56 +156,42 @@ class Search:
 
     def confirm(
         self,
-        seeds: int = Request.seeds,
+        seeds: int | None = None,
         top: int | None = None,
-        split: str = Request.split,
-        correction: str = Request.correction,
-        until_settled: bool = False,
-        max_seeds: int = Request.max_seeds,
-        against: Sequence[str] = (),
-        each: bool = False,
-        new_noise: bool = False,
-        unfinished: bool = False,
         trials: Sequence[str] = (),
-        against_trial: str | None = None,
-        best_of: str | None = None,
-        selection_seeds: int | None = None,
+        split: str = "test",
         address: str | None = None,
         progress: bool = True,
         allow_open_ray: bool = False,
         objective: Function | Objective | None = None,
     ) -> Verdict:
         """Selects a champion among the `top` best configurations of each arm on dev (None: 3, or 2 after fewer than 12
-        trials), with `selection_seeds` new seeds each (None: as many as cost half of the search, at least one). Then
-        tests on the split whether the curriculum beats all its plain opponents, for new queries and new trainings:
-        the plain champion, its own settings without the curriculum, and the defaults. Trainings that an earlier call
-        finished are used again.
+        trials), with new seeds. Then tests on the split, with `seeds` further ones, whether the curriculum beats every
+        plain training that could explain its gain, for new queries and new trainings: the plain champion, its own
+        settings without the curriculum, the defaults and, if its checkpoints never saw some pairs, the same pairs in
+        random order. Trainings that an earlier call finished are used again.
 
-        until_settled  one more seed at a time, at most `max_seeds`, until the result is significant, or so unlikely to
-                       become significant that more seeds would be wasted
-        each           tests all `top` curricula instead of the selected one
-        new_noise      draws the label noise of the data again for each seed
-        unfinished     confirms the best so far of a search that has not ended
-        trials         tests the curricula of these trials instead, against the plain champion alone
-        best_of        tests the best curriculum of each value of this key instead, also against one another
-        against_trial  tests against this trial alone instead of plain training
-        against        TREC runs, or folders or hub names of cross-encoders, to compare the best curriculum on dev with
-        objective      the function of a search that trains by one, if this is not what `run` returned
+        seeds      None: 20 where a training takes up to a minute, 10 up to 20 minutes, else 5
+        trials     tests these curricula instead of the one that dev selects; p is corrected by Holm
+        objective  the function of a search that trains by one, if this is not what `run` returned
 
         Raises ConfigError for values that make no sense, DataError if the data has changed, WorkFailed if too many
         trainings failed, Interrupted (a KeyboardInterrupt) when stopped: the same call goes on.
         """
-        request = Request(
-            top=top, selection_seeds=selection_seeds, seeds=seeds, until_settled=until_settled, max_seeds=max_seeds,
-            split=split, correction=correction, each=each, trials=tuple(trials), best_of=best_of,
-            against_trial=against_trial, new_noise=new_noise, unfinished=unfinished, against=tuple(against),
-        )  # fmt: skip
         with self._working(progress, objective, address, allow_open_ray) as panel:
             with loading():
-                from tune_cl.run_confirmation import confirm_search
+                from tune_cl.verdict.confirm import Request, confirm_search
 
-            found = confirm_search(self.search_folder, request, address, self._objective, panel)
-        return Verdict.of(found)
+            request = Request(seeds=seeds, top=top, trials=tuple(trials), split=split)
+            return confirm_search(self.search_folder, request, address, self._objective, panel)
+
+    def plan(self, top: int | None = None, trials: Sequence[str] = (), split: str = "test") -> Plan:
+        """How many seeds `confirm` needs: its `table` has the smallest gain that each number finds, and the hours.
+        Nothing is trained. Raises ConfigError as long as no two trainings tell how much the seed matters."""
+        from tune_cl.verdict.confirm import Request  # imports Ray
+        from tune_cl.verdict.plan import plan_of
+
+        return plan_of(self.search_folder, self._state, Request(top=top, trials=tuple(trials), split=split))
 
     def effects(
         self,
@@ -222,23 +201,23 @@ class Search:
         progress: bool = True,
         allow_open_ray: bool = False,
         objective: Function | Objective | None = None,
-    ) -> SearchEffects:
+    ) -> Effects:
         """What curricula change over all matched pairs of a curriculum and its twin, no winner chosen. Without `seeds`:
         from the search's dev values. With them every pair is trained with so many new seeds and compared by query on
         the split; trainings that an earlier call or `confirm` finished are used again. `objective`: as in `confirm`.
 
         Raises ConfigError for a search without two pairs, WorkFailed if too many trainings failed, Interrupted (a
         KeyboardInterrupt) when stopped: the same call goes on."""
-        from tune_cl.api.effects import SearchEffects, recorded_effects  # imports SciPy
-
         if seeds is None:
-            return recorded_effects(self.search_folder)
-        request = EffectsRequest(seeds=seeds, split=split)
-        with loading():
-            from tune_cl.run_effects import measure_effects
+            from tune_cl.verdict.pairs import recorded_effects  # imports SciPy
 
+            return recorded_effects(self.search_folder)
         with self._working(progress, objective, address, allow_open_ray) as panel:
-            return SearchEffects(measure_effects(self.search_folder, request, address, self._objective, panel))
+            with loading():
+                from tune_cl.verdict.effects import EffectsRequest, measure_effects
+
+            request = EffectsRequest(seeds=seeds, split=split)
+            return measure_effects(self.search_folder, request, address, self._objective, panel)
 
     def report(self, output: str | Path | None = None, format: str | None = None, progress: bool = True) -> Path:
         """Writes the report to a file (by default in the search's folder) and returns its path. `format`: html, one
@@ -258,40 +237,6 @@ class Search:
 
         with working(progress):
             return write_paper(self.search_folder, None if folder is None else Path(folder)).output
-
-    def plan(
-        self,
-        difference: float | None = None,
-        power: float = 0.8,
-        top: int = 1,
-        pilot: int | None = None,
-        address: str | None = None,
-        progress: bool = True,
-        allow_open_ray: bool = False,
-        objective: Function | Objective | None = None,
-    ) -> Plan:
-        """How many seeds `confirm` needs: its `table` has the smallest difference that each number of seeds and queries
-        would show with probability `power`; `seeds_needed` is for `difference`. How much seeds and queries vary comes
-        from the last confirmation, else from `pilot` trainings of the baseline (2 or more; `objective` as in
-        `confirm`). Raises ConfigError without either."""
-        request = PlanRequest(difference=difference, power=power, top=top, pilot=pilot)
-        from tune_cl.confirmation import plan  # imports SciPy's statistics
-
-        if pilot is None:
-            return self._beside_pairs(plan.plan_of(self._state, plan.recorded(self.search_folder.folder), request))
-        with self._working(progress, objective, address, allow_open_ray) as panel:
-            with loading():
-                from tune_cl import run_confirmation
-
-            values = run_confirmation.pilot(self.search_folder, pilot, address, self._objective, panel)
-        return self._beside_pairs(plan.plan_of(self._state, plan.of_pilot(*values), request))
-
-    def _beside_pairs(self, found: Plan) -> Plan:
-        """The plan with how much there is to find, by the pairs of the search."""
-        if not best_of(self._state):
-            return found
-        result = self.result
-        return replace(found, over_curricula=result.over_curricula, effects=result.effects)
 
     def _repr_html_(self) -> str:
         from tune_cl.report.page import search_html  # imports SciPy

@@ -32,7 +32,6 @@ COMMANDS = {
     "resume": "continue a search after a stop, crash or kill",
     "confirm": "did a curriculum beat plain training? new seeds, paired tests, a verdict",
     "effects": "what curricula change over all pairs of a search, and how much they differ",
-    "plan": "how many seeds a confirmation needs, and its minimum detectable difference",
     "report": "the results of a search: an HTML page, a LaTeX table or CSV",
     "check": "validate a search space and forecast its cost",
     "train": "one training, no search, no Ray",
@@ -45,7 +44,7 @@ COMMANDS = {
 }
 HOMES = {  # module -> its commands
     "search": ("run", "resume", "report"),
-    "confirm": ("confirm", "plan"),
+    "confirm": ("confirm",),
     "effects": ("effects",),
     "check": ("check",),
     "training": ("train", "rerank", "score"),

@@ -6,13 +6,11 @@ from argparse import ArgumentParser, Namespace
 
 from trainables.core.errors import ConfigError, Problem
 from trainables.core.prose import wrapped
-from tune_cl.api.effects import SearchEffects
 from tune_cl.cli import Command
 from tune_cl.cli.options import add_name, add_objective, add_session, recorded, training_options
 from tune_cl.cli.tables import table
-from tune_cl.confirmation.request import EffectsRequest
-from tune_cl.effects.pairs import FamilyEffects
-from tune_cl.effects.words import sentences, value_name
+from tune_cl.results import Effects
+from tune_cl.verdict.effect_sentences import value_name
 
 
 class EffectsCommand(Command):
@@ -27,27 +25,27 @@ class EffectsCommand(Command):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_name(parser)
-        EffectsRequest.add_to(parser)
+        parser.add_argument("--seeds", type=int, metavar="N", help="new trainings of each curriculum and twin")
+        parser.add_argument("--split", choices=("test", "dev"), help="what --seeds compares on (default test)")
         add_objective(parser)
         add_session(parser)
 
-    def execute(self, options: Namespace) -> SearchEffects:
-        given = EffectsRequest.given(options)
-        if "split" in given and "seeds" not in given:
+    def execute(self, options: Namespace) -> Effects:
+        if options.split and options.seeds is None:
             raise ConfigError(Problem("--split", "without --seeds", "--seeds 2 --split test; or neither"))
-        return recorded(options).effects(**given, **training_options(options))
+        split = options.split or "test"
+        return recorded(options).effects(options.seeds, split, **training_options(options))
 
-    def render(self, document: SearchEffects) -> str:
-        return text_of(document.family)
-
-
-def text_of(found: FamilyEffects) -> str:
-    """Sentences, a table of effects by value, notes."""
-    lines = [*map(wrapped, sentences(found))]
-    if found.effects.by_value:
-        rows = [
-            (value_name(one.key, one.value), f"{one.effect:+.4f} [{one.ci95[0]:+.4f}, {one.ci95[1]:+.4f}]", one.pairs)
-            for one in found.effects.by_value
-        ]
-        lines += ["", table(["value", "mean effect [95 %]", "pairs"], rows)]
-    return "\n".join([*lines, *(wrapped(f"Note: {note}.") for note in found.notes)])
+    def render(self, document: Effects) -> str:
+        lines = [*map(wrapped, document.sentences)]
+        if document.by_value:
+            rows = [
+                (
+                    value_name(one.key, one.value),
+                    f"{one.effect:+.4f} [{one.ci95[0]:+.4f}, {one.ci95[1]:+.4f}]",
+                    one.pairs,
+                )
+                for one in document.by_value
+            ]
+            lines += ["", table(["value", "mean effect [95 %]", "pairs"], rows)]
+        return "\n".join(lines)

@@ -12,7 +12,6 @@ from tune_cl.cli import Command
 from tune_cl.cli.options import add_overrides
 from tune_cl.cli.tables import table
 from tune_cl.command_options import DATA_HELP
-from tune_cl.confirmation.verdict import last_verdict
 from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import (
     DEFAULT_STORAGE,
@@ -23,6 +22,7 @@ from tune_cl.history.search_folder import (
 )
 from tune_cl.history.state import replay
 from tune_cl.report.wording import cut
+from tune_cl.verdict.files import last_verdict
 
 if TYPE_CHECKING:
     from trainables.core.registry import Entry, Registry

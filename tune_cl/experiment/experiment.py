@@ -87,18 +87,6 @@ class TrialConfig:
         """Whether it trains as its twin does."""
         return self.params == self.twin.params
 
-    @cached_property
-    def filter(self) -> TrialConfig | None:
-        """The twin on the pairs alone that the curriculum ever uses, in random order: what leaving out the hardest
-        pairs is worth by itself. None where the curriculum uses all pairs in the end."""
-        share = self.run.curriculum.final_share
-        if self.run.curriculum.pacing == "none" or share == 1:
-            return None
-        values = {**self.experiment.fixed, **self.point}
-        order = {key: value for key, value in values.items() if key.startswith(ORDER)}
-        all_at_once = {"curriculum.pacing": "linear", "curriculum.delta": share, "curriculum.final_share": share}
-        return self.experiment.config({**self.twin.point, **order, **all_at_once})
-
     def with_seed(self, seed: int) -> AnyRun:
         """The same training under another seed."""
         return self.run.model_copy(update={"seed": seed})

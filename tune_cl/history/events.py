@@ -201,19 +201,26 @@ class TrainingCheckpointEvent(Timed):
     path: str
 
 
-class LookEvent(Timed):
-    """An interim analysis of `confirm --until-settled`, as its document has it."""
+class VerdictEvent(Timed):
+    """What a confirmation found on a split, with so many seeds of each configuration.
 
-    event: Literal["look"]
+    curricula       labels of those tested
+    difference ..   those of the least favourable opponent; None where nothing can be said of new trainings
+    description     in Markdown
+    configurations  label, trial, params, values (a mean a seed) and roles of what was compared
+    """
+
+    event: Literal["verdict"]
     split: str
+    curricula: list[str]
     seeds: Whole
-    max_seeds: Whole
-    label: str
-    against: NotRequired[str]
+    verdict: str
     difference: float
-    p_new: float
-    boundary: float
-    decision: str
+    ci95: list[float] | None
+    p: float | None
+    opponent: str
+    description: str
+    configurations: list[dict[str, Any]]
 
 
 class ArtifactEvent(TypedDict):
@@ -257,7 +264,7 @@ Event = (
     | SearchEndEvent
     | ConfirmationEvent
     | TrainingCheckpointEvent
-    | LookEvent
+    | VerdictEvent
     | ArtifactEvent
 )
 KINDS = {kind: one for one in get_args(Event) for kind in get_args(get_type_hints(one)["event"])}

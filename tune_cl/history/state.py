@@ -21,10 +21,10 @@ from tune_cl.history.events import (
     ConfirmationEvent,
     Event,
     Fingerprint,
-    LookEvent,
     ResultEvent,
     SearchEndEvent,
     TrialEvent,
+    VerdictEvent,
 )
 from tune_cl.space.space import Flat, identity
 from tune_cl.space.wording import OF_CURRICULUM, trial_words
@@ -34,7 +34,7 @@ RAN_TO_THE_END = ("completed", "baseline")  # outcomes
 OUTSIDE = (
     "session",
     "confirmation",
-    "look",
+    "verdict",
     "training_checkpoint",
 )  # events before which the search did not run: that time is left out
 
@@ -137,7 +137,7 @@ class SearchState:
     training_seconds: float = 0.0  # of all iterations; both are kept as sums, for budgets need them at every result
     end: SearchEndEvent | None = None
     confirmations: list[ConfirmationEvent] = field(default_factory=list)
-    looks: list[LookEvent] = field(default_factory=list)
+    verdicts: list[VerdictEvent] = field(default_factory=list)
     training_checkpoints: dict[str, list[str]] = field(default_factory=dict)  # by training of a confirmation
     artifacts: set[str] = field(default_factory=set)  # paths of files for the parent run, since its end
     label_free: dict[str, Any] = field(default_factory=dict)  # `first_stage` and `label_free` on dev, once computed
@@ -247,8 +247,8 @@ class SearchState:
                 self.end, self.artifacts = event, set()
             case "confirmation":
                 self.confirmations.append(event)
-            case "look":
-                self.looks.append(event)
+            case "verdict":
+                self.verdicts.append(event)
             case "training_checkpoint":
                 self.training_checkpoints.setdefault(event["training"], []).append(event["path"])
             case "warm_start":

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from itertools import accumulate
 from textwrap import wrap
 
-import numpy as np
 from markupsafe import Markup, escape
 
 from trainables.core.prose import counted
 from trainables.evaluation.metrics import in_words
-from tune_cl.report.document import EffectsPart, GroupRow, MainFacts, ReportedVerdict, SeedRow, TrialCurve
+from tune_cl.report.document import EffectsPart, MainFacts, SeedRow, TrialCurve
 from tune_cl.report.wording import cut, interval_words, number, signed
 
 WIDTH = 480.0
@@ -168,24 +167,6 @@ def _mark(mark: Mark, x: float, y: float) -> Markup:
     return tag("circle", cx=x, cy=y, r=4.0, class_=mark.role, data_tip=mark.tip)
 
 
-def interval_chart(groups: Sequence[GroupRow], x_label: str) -> Markup:
-    """A row for each group of queries, with the means of `best` and `baseline` and their intervals."""
-    bottom = 12 + ROW * len(groups)
-    both = [each for group in groups for each in (group.best, group.baseline)]
-    x = scale([end for each in both for end in (each.mean, each.low, each.high)], NAMES, RIGHT)
-    parts = _row_grid(x, x_label, bottom)
-    for row, group in enumerate(groups):
-        name, middle = f"{group.name} ({group.queries})", 12 + ROW * (row + 0.5)
-        parts.append(tag("g", text(NAMES - 10, middle + 4, cut(name, 18), "name", "end"), data_tip=name))
-        for role, one, offset in (("best", group.best, -6), ("baseline", group.baseline, 6)):
-            tip = f"{name}, {role}: {number(one.mean)} [{number(one.low)}, {number(one.high)}]"
-            known = not math.isnan(one.low)
-            bar = rule(x(one.low), middle + offset, x(one.high), middle + offset, "bar") if known else None
-            dot = tag("circle", cx=x(one.mean), cy=middle + offset, r=4.5, class_="dot")
-            parts.append(tag("g", bar, dot, class_=f"interval {role}", data_tip=tip))
-    return drawing(bottom + 44, f"{x_label} by group", *parts)
-
-
 def seed_chart(rows: Sequence[SeedRow], level: float, x_label: str) -> Markup:
     """A row for each configuration: a dot for each seed, the mean and its interval. `level`: a dashed line."""
     names = [wrap(row.name, NAME_LENGTH) for row in rows]
@@ -233,40 +214,6 @@ def _row_grid(x: Scale, x_label: str, bottom: float) -> list[Markup]:
     return parts
 
 
-def strip_chart(of_queries: Sequence[float], y_label: str) -> Markup:
-    """The differences of queries, sorted, as bars from zero; if there are many, several queries share a bar."""
-    differences = np.asarray(of_queries)
-    columns, each, count = bars(differences), queries_a_bar(len(differences)), len(differences)
-    bottom = HEIGHT - BOTTOM
-    x, y = Scale(0, count, LEFT, RIGHT), scale([*columns, 0.0], bottom, TOP)
-    parts = [text(4.0, 16.0, y_label, "axis", "start"), text(RIGHT, bottom + 30, _queries(differences), "axis", "end")]
-    for tick in y.ticks():
-        parts += [rule(LEFT, y(tick), RIGHT, y(tick), "grid"), text(LEFT - 6, y(tick) + 4, f"{tick:g}", anchor="end")]
-    for role, sign in (("gain", 1), ("loss", -1)):
-        columns_of = [(i * each, value) for i, value in enumerate(columns) if sign * value > 0]
-        rows = [(x(start), x(min(start + each, count)), y(value)) for start, value in columns_of]
-        d = "".join(path([(a, y(0)), (a, top), (b, top), (b, y(0))]) + "Z" for a, b, top in rows)
-        parts.append(tag("path", d=d, class_=role))
-    return drawing(HEIGHT, y_label, *parts, rule(LEFT, y(0), RIGHT, y(0), "zero"))
-
-
-def queries_a_bar(count: int) -> int:
-    """How many queries share a bar of a strip with `count` queries."""
-    return math.ceil(count / MOST_BARS)
-
-
-def bars(differences: np.ndarray) -> list[float]:
-    """The heights of a strip's bars, the largest gain first: means over neighbouring queries, equally many in each bar
-    but the last."""
-    values, each = np.sort(differences)[::-1], queries_a_bar(len(differences))
-    return [float(values[start : start + each].mean()) for start in range(0, len(values), each)]
-
-
-def _queries(values: np.ndarray) -> str:
-    gained, lost = int((values > 0).sum()), int((values < 0).sum())
-    return f"{counted(gained, 'query')} gained, {lost} lost, {len(values) - gained - lost} unchanged"
-
-
 # -- lines of trials -----------------------------------------------------------------------------------------------
 
 
@@ -290,18 +237,6 @@ def _line_of(curve: TrialCurve, values: Mapping[int, float], marks: Sequence[Mar
     reached = f"best {number(best.dev)} at iteration {best.iteration}" if best else "no dev value"
     tip = f"{curve.name}: {reached}; {ended}"
     return Line(curve.trial, curve.role, tip, list(values.items()), marks, curve.twin)
-
-
-def confirmed_chart(verdict: ReportedVerdict, metric: str) -> Markup:
-    """The dev metric over iterations of what was confirmed, means over its seeds."""
-    lines = []
-    for curve in verdict.curves:
-        past = curve.curriculum_over
-        points = list(curve.dev.items())
-        marks = [Mark(at, "curriculum", f"curriculum over at iteration {past}") for at in points if at[0] == past]
-        lines.append(Line(curve.trial, curve.role, curve.name, points, marks))
-    seeds = counted(len(verdict.seeds), "seed")
-    return line_chart(lines, "iteration", f"dev {in_words(metric)}, mean over {seeds}")
 
 
 def pacing_chart(facts: MainFacts) -> Markup:

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tune_cl.confirmation.verdict import Interval
 from tune_cl.documents import document_of
 from tune_cl.history.state import Dev
 from tune_cl.report.story import Part
-from tune_cl.results import Remark
+from tune_cl.results import Interval, Remark, Verdict
 
 
 @dataclass(frozen=True)
@@ -54,18 +53,6 @@ class ConfigurationRow:
 
 
 @dataclass(frozen=True)
-class ComparisonRow:
-    """A configuration against an opponent (empty: another configuration, in `name`)."""
-
-    name: str
-    opponent: str
-    marks: str
-    difference: float
-    ci95: Interval | None
-    p: float | None
-
-
-@dataclass(frozen=True)
 class SeedRow:
     """A configuration's value under each seed, their mean, and the ends of the interval. role: best or baseline."""
 
@@ -77,38 +64,16 @@ class SeedRow:
     high: float
 
 
-@dataclass(frozen=True)
-class MeanCurve:
-    """Dev by iteration of what was confirmed, the mean over its seeds. role: best or baseline."""
-
-    trial: str | None
-    name: str
-    role: str
-    dev: Mapping[int, float]
-    curriculum_over: int
-
-
 @dataclass(frozen=True, kw_only=True)
 class ReportedVerdict:
-    """A confirmation in parts of a story, and its numbers. colour: better, worse, no or empty; level: the mean of the
-    least favourable opponent; against, looks: as in the document of `tune-cl confirm`."""
+    """A verdict in parts of a story, and its numbers. colour: better, worse, no or empty; level: the mean of the least
+    favourable opponent."""
 
-    badge: str
+    verdict: Verdict
     colour: str
-    in_short: Sequence[str]
-    notes: Sequence[str]
-    small_print: Sequence[str]
     parts: Sequence[Part]
-    split: str
-    seeds: Sequence[int]
-    corrected: bool
     by_seed: Sequence[SeedRow]
     level: float
-    tests: Sequence[ComparisonRow]
-    curves: Sequence[MeanCurve]
-    against: Sequence[Any]
-    looks: Sequence[Any]
-    among: Sequence[ComparisonRow]
 
 
 @dataclass(frozen=True)
@@ -231,93 +196,6 @@ class CostRow:
     true: float | None
 
 
-@dataclass(frozen=True)
-class MeanInterval:
-    """A mean and its 95 % interval, NaN for fewer than two values."""
-
-    mean: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class GroupRow:
-    """The means of the best curriculum and of the baseline over a group of queries."""
-
-    name: str
-    queries: int
-    best: MeanInterval
-    baseline: MeanInterval
-
-
-@dataclass(frozen=True)
-class QueryKinds:
-    """Groups of queries of one kind."""
-
-    kind: str
-    groups: Sequence[GroupRow]
-
-
-@dataclass(frozen=True, kw_only=True)
-class QueryRow:
-    """A query's values and text, and its first relevant candidate; for a pair, its class and its second sentence."""
-
-    id: str
-    turns: int
-    difference: float
-    baseline: float
-    best: float
-    text: str
-    answer_is: str
-    answer: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class QueriesPart:
-    """The best against the baseline by kind of query, and query by query: differences, the largest gain first."""
-
-    label: str
-    split: str
-    kinds: Sequence[QueryKinds]
-    differences: Sequence[float]
-    gained: Sequence[QueryRow]
-    lost: Sequence[QueryRow]
-
-
-@dataclass(frozen=True)
-class NoQueries:
-    """Why there are no values of queries to compare."""
-
-    none: str
-
-
-@dataclass(frozen=True)
-class RungRow:
-    """Kendall's τ between the best values up to a rung and the final ones; None for too few trials, or where all are
-    equal. with_: the value that the trials have in common; None: all trials."""
-
-    rung: int
-    trials: int
-    tau: float | None
-    ci95: Interval | None
-    with_: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class StoppingPart:
-    """Whether early stopping was fair. stopped, slow: sentences; ended, fewest: trials that ran to the end, and how
-    many it takes to say more."""
-
-    stopped: str
-    ended: int
-    fewest: int
-    rungs: Sequence[RungRow]
-    lets_through: bool
-    split_by: Sequence[str]
-    splits: Sequence[RungRow]
-    slow: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class AgainPart:
     """The commands that repeat the search, its space, and its versions, seeds and data."""
@@ -332,8 +210,6 @@ class ReportFacts(MainFacts):
     """All that the page tells."""
 
     cost: Sequence[CostRow]
-    queries: QueriesPart | NoQueries
-    stopping: StoppingPart
     again: AgainPart
 
 

@@ -5,29 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
-from tune_cl.confirmation.verdict import (
-    ComparedResult,
-    ConfigurationResult,
-    Difference,
-    OpponentResult,
-    VerdictFacts,
-    as_json,
-)
-from tune_cl.effects.pairs import FamilyEffects
-from tune_cl.effects.words import sentences, value_name
 from tune_cl.experiment.experiment import PLAIN
 from tune_cl.history.state import RAN_TO_THE_END, RUNNING, Dev, SearchState, TrialState
 from tune_cl.report.document import (
     AgainPart,
-    ComparisonRow,
     ConfigurationRow,
     CostRow,
     EffectsPart,
     FailureRow,
     MainFacts,
-    MeanCurve,
     ReportedVerdict,
     ReportFacts,
     SeedRow,
@@ -38,11 +25,11 @@ from tune_cl.report.document import (
     ValueRow,
 )
 from tune_cl.report.findings import Findings
-from tune_cl.report.queries import single_queries
-from tune_cl.report.stopping import stopping
-from tune_cl.report.story import badge, explanations, headline, label_free, of_verdict, on_dev
+from tune_cl.report.story import of_verdict, on_dev
+from tune_cl.results import Effects, Verdict
 from tune_cl.search.remarks import grouped, in_sentences, remarks
 from tune_cl.space.wording import label_free_of, label_free_rows
+from tune_cl.verdict.effect_sentences import value_name
 
 MOST_ROWS = 10  # trials of an arm in the table without a confirmation
 MOST_LINES = 250  # trials of an arm drawn; more would make the page slow and the chart unreadable
@@ -56,8 +43,6 @@ def report_facts(findings: Findings) -> ReportFacts:
     return ReportFacts(
         **vars(main_facts(findings)),
         cost=_cost(findings),
-        queries=single_queries(findings),
-        stopping=stopping(findings),
         again=_again(findings),
     )
 
@@ -80,7 +65,7 @@ def main_facts(findings: Findings, in_python: bool = False) -> MainFacts:
         plain=findings.experiment.plain_words,
         reads_features=search.base_run.reads == "features",
         plain_is_tuned=findings.tuned,
-        verdict=None if findings.confirmation is None else _verdict(findings, findings.confirmation),
+        verdict=None if findings.confirmation is None else _verdict(findings.confirmation),
         on_dev=[*in_sentences(found, warnings=True), *_on_dev(findings)],
         notes_on_search=[*in_sentences(found, warnings=False)],
         next=_next(findings, in_python),
@@ -113,75 +98,27 @@ def _words(trial: TrialState) -> str:
 # -- the verdict ---------------------------------------------------------------------------------------------------
 
 
-def _verdict(findings: Findings, confirmed: VerdictFacts) -> ReportedVerdict:
-    """The confirmation in parts of a story, and its numbers."""
+def _verdict(confirmed: Verdict) -> ReportedVerdict:
+    """The verdict in parts of a story, and its numbers."""
     return ReportedVerdict(
-        badge=badge(confirmed),
+        verdict=confirmed,
         colour="" if confirmed.split == "dev" else confirmed.verdict.split()[0],
-        in_short=[headline(confirmed)],
-        notes=[f"{note[0].upper()}{note[1:]}." for note in confirmed.notes],
-        small_print=explanations(confirmed),
         parts=of_verdict(confirmed),
-        split=confirmed.split,
-        seeds=[*confirmed.seeds],
-        corrected=confirmed.corrected,
         by_seed=[*_by_seed(confirmed)],
-        level=confirmed.baseline.mean,
-        tests=[*_tests(confirmed)],
-        curves=[curve for row in confirmed.every_row if (curve := _mean_curve(findings, row))],
-        against=as_json(confirmed.against or ()),
-        looks=as_json(confirmed.looks),
-        among=[_test(f"{row.label} - {row.other}", "", row) for row in confirmed.among or ()],
+        level=confirmed.opponents[0].mean,
     )
 
 
-def _tests(confirmed: VerdictFacts) -> Iterator[ComparisonRow]:
-    """A row for each configuration and opponent of its."""
-    for row in confirmed.configurations:
-        for one in row.opponents:
-            yield _test(_name(row), _opponent_name(one), one)
-
-
-def _test(name: str, opponent: str, row: Difference) -> ComparisonRow:
-    return ComparisonRow(name, opponent, row.marks, row.size, row.interval, row.p)
-
-
-def _name(row: ComparedResult) -> str:
-    """Its trial and label."""
-    return row.label if row.trial_id is None else f"{row.trial_id} {row.label}"
-
-
-def _opponent_name(row: OpponentResult) -> str:
-    """Its trial, roles and label."""
-    return " ".join(part for part in (row.trial_id, ", ".join(row.roles) + ":", row.label) if part)
-
-
-def _by_seed(confirmed: VerdictFacts) -> Iterator[SeedRow]:
+def _by_seed(confirmed: Verdict) -> Iterator[SeedRow]:
     """Each seed's value, and the interval of the difference from the opponent's mean; empty with one seed."""
     if len(confirmed.seeds) < 2:
         return
-    for row in confirmed.every_row:
-        tested = row if isinstance(row, ConfigurationResult) else None
-        low, high = (tested and tested.interval) or (math.nan, math.nan)
-        level = tested.opponent.mean if tested else confirmed.baseline.mean
-        values = {run.seed: run.value for run in row.runs}
-        yield SeedRow(row.label, "best" if tested else "baseline", values, row.mean, level + low, level + high)
-
-
-def _mean_curve(findings: Findings, row: ComparedResult) -> MeanCurve | None:
-    """Dev over iterations, the mean over seeds (MacAvaney et al. 2020, Fig. 3), up to the iteration that every seed has
-    reached."""
-    curves = [run.dev_by_iteration for run in row.trainings]
-    if not curves or not all(curves):
-        return None
-    is_plain, trial = isinstance(row, OpponentResult), findings.state.trials.get(row.trial_id or "")
-    return MeanCurve(
-        row.trial_id,
-        row.label,
-        role="baseline" if is_plain else "best",
-        dev={at: sum(values) / len(values) for at, values in enumerate(zip(*curves, strict=False), 1)},
-        curriculum_over=0 if trial is None or is_plain else findings.past_curriculum(trial),
-    )
+    first = confirmed.opponents[0]
+    low, high = first.ci95 or (math.nan, math.nan)
+    ends = first.mean + low, first.mean + high
+    for row, role in ((confirmed.curriculum, "best"), *((one, "baseline") for one in confirmed.opponents)):
+        values = dict(zip(confirmed.seeds, row.values, strict=True))
+        yield SeedRow(row.label, role, values, row.mean, *(ends if role == "best" else (math.nan, math.nan)))
 
 
 # -- before a confirmation -----------------------------------------------------------------------------------------
@@ -206,25 +143,14 @@ def _next(findings: Findings, in_python: bool) -> list[Step]:
 
 
 def configurations(findings: Findings) -> Iterator[ConfigurationRow]:
-    """What needs no training labels, the baseline, then the confirmed configurations; without a confirmation, the best
-    trials of each arm on dev, plain ones first, each beside the best plain one."""
-    confirmed = findings.confirmation
-    found = label_free(confirmed) if confirmed else label_free_rows(*label_free_of(findings.state.label_free))
-    rows = [_confirmed_row(row) for row in confirmed.every_row] if confirmed else [*_trials(findings)]
+    """What needs no training labels, then the best trials of each arm on dev, plain ones first, each beside the best
+    plain one."""
+    found = label_free_rows(*label_free_of(findings.state.label_free))
+    rows = [*_trials(findings)]
     free = [ConfigurationRow(trial_id=None, label=one.label, name=one.label, mean=one.mean) for one in found]
-    best = max([*free, *rows] if confirmed else rows, key=lambda row: row.mean, default=None)
+    best = max(rows, key=lambda row: row.mean, default=None)
     for row in (*free, *rows):
         yield replace(row, best=row is best)
-
-
-def _confirmed_row(row: ComparedResult) -> ConfigurationRow:
-    """An opponent, whose difference the configurations have, or a configuration against its least favourable one."""
-    mean: dict[str, Any] = {"trial_id": row.trial_id, "label": row.label, "mean": row.mean, "sd": row.sd}
-    if isinstance(row, OpponentResult):
-        return ConfigurationRow(**mean, name=_opponent_name(row))
-    against = row.against if isinstance(row, ConfigurationResult) else None
-    tested = {"difference": row.size, "ci95": row.interval, "p": row.p, "marks": row.marks}
-    return ConfigurationRow(**mean, name=_name(row), **tested, against=against)
 
 
 def _trials(findings: Findings) -> Iterator[ConfigurationRow]:
@@ -287,18 +213,16 @@ def _curve(findings: Findings, trial: TrialState) -> TrialCurve:
     )
 
 
-def effects_facts(found: FamilyEffects | None) -> EffectsPart | None:
+def effects_facts(found: Effects | None) -> EffectsPart | None:
     """What curricula change over all pairs, in sentences and by value; None for fewer than two pairs."""
     if found is None:
         return None
     return EffectsPart(
-        sentences=sentences(found),
-        notes=[f"{note[0].upper()}{note[1:]}." for note in found.notes],
+        sentences=found.sentences,
+        notes=[],
         split=found.split,
-        mean=found.effects.mean,
-        by_value=[
-            ValueRow(value_name(one.key, one.value), one.effect, one.ci95, one.pairs) for one in found.effects.by_value
-        ],
+        mean=found.mean,
+        by_value=[ValueRow(value_name(one.key, one.value), one.effect, one.ci95, one.pairs) for one in found.by_value],
     )
 
 
@@ -352,7 +276,7 @@ def _again(findings: Findings) -> AgainPart:
     return AgainPart(
         commands=[
             again.command("run search.yaml --name"),
-            verdict.asked.command(again, None) if verdict else again.command("confirm"),
+            f"{again.command('confirm')} --seeds {len(verdict.seeds)}" if verdict else again.command("confirm"),
             again.command("report"),
         ],
         yaml=state.yaml,

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-from scipy.special import stdtrit
-
-from tune_cl.confirmation.verdict import VerdictFacts, last_verdict
-from tune_cl.effects.pairs import FamilyEffects, last_effects, search_effects
 from tune_cl.experiment.experiment import CURRICULUM, PLAIN, Experiment
 from tune_cl.history.journal import read_events
 from tune_cl.history.search_folder import SearchFolder
@@ -23,9 +17,10 @@ from tune_cl.history.state import (
     over_curricula,
     replay,
 )
-from tune_cl.report.document import MeanInterval
-from tune_cl.results import SearchResult
+from tune_cl.results import Effects, SearchResult, Verdict
 from tune_cl.search_result import search_result
+from tune_cl.verdict.files import last_verdict
+from tune_cl.verdict.pairs import last_effects, search_effects
 
 
 @dataclass(frozen=True)
@@ -35,7 +30,7 @@ class Findings:
     search_folder: SearchFolder
     experiment: Experiment
     state: SearchState
-    confirmation: VerdictFacts | None
+    confirmation: Verdict | None
 
     @property
     def metric(self) -> str:
@@ -82,7 +77,7 @@ class Findings:
         return (self.ranked[0][0], self.baseline[0]) if self.ranked and self.baseline else None
 
     @cached_property
-    def effects(self) -> FamilyEffects | None:
+    def effects(self) -> Effects | None:
         """What curricula change over all pairs: by the last `tune-cl effects`, else on dev."""
         return last_effects(self.search_folder.folder) or search_effects(self.state, self.experiment)
 
@@ -99,11 +94,3 @@ def gather(search_folder: SearchFolder) -> Findings:
     state = replay(read_events(search_folder.journal))
     verdicts = (last_verdict(search_folder.folder, split) for split in ("test", "dev"))
     return Findings(search_folder, experiment_of(state), state, next(filter(None, verdicts), None))
-
-
-def mean_interval(values: np.ndarray) -> MeanInterval:
-    """Mean of [Q] values with its 95 % interval by Student's t, NaN for fewer than two."""
-    count = len(values)
-    mean = float(values.mean()) if count else math.nan
-    half = float(stdtrit(count - 1, 0.975) * values.std(ddof=1) / math.sqrt(count)) if count > 1 else math.nan
-    return MeanInterval(mean, mean - half, mean + half)

@@ -5,23 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from trainables.core.errors import ConfigError, Problem, WorkFailed, nearest
 from trainables.core.files import output_file, require_file, write_text
 from trainables.core.prose import say, visible
-from trainables.evaluation.metrics import in_words
 from tune_cl.history.search_folder import SearchFolder
-from tune_cl.report.document import ConfigurationRow, MainFacts, ReportedVerdict, ReportFacts, Written
+from tune_cl.report.document import MainFacts, ReportFacts, Written
 from tune_cl.report.facts import main_facts, report_facts
 from tune_cl.report.findings import Findings, gather
 from tune_cl.report.page import artifact_event, page
-from tune_cl.report.wording import number, p_value, plain, signed, spread
+from tune_cl.report.wording import plain
 from tune_cl.tracking.writer import MlflowWriter, finish
 
-FORMATS = {"html": ".html", "latex": ".tex", "csv": ".csv", "parquet": ".parquet"}
+FORMATS = {"html": ".html", "csv": ".csv", "parquet": ".parquet"}
 COPIES = "reports"  # in the search's folder: copies of reports that were written elsewhere
 FORMULA = re.compile(r"\s*([=@]|[-+](?!(\d+\.?\d*(e[-+]?\d+)?|inf)$))")  # to a spreadsheet; not a number with a sign
 TRACKING_SECONDS = 20.0  # for which the report waits for MLflow
@@ -52,9 +50,9 @@ def write_output(search_folder: SearchFolder, output: Path | None, form: str | N
 
 
 def _text(form: str, findings: Findings, facts: MainFacts) -> str | bytes:
-    if form in ("csv", "parquet"):
-        return trials_csv(findings) if form == "csv" else trials_parquet(findings)
-    return page(facts) if isinstance(facts, ReportFacts) else latex_table(facts)
+    if isinstance(facts, ReportFacts):
+        return page(facts)
+    return trials_csv(findings) if form == "csv" else trials_parquet(findings)
 
 
 def tracked(search_folder: SearchFolder, output: Path, text: str | bytes) -> None:
@@ -93,55 +91,6 @@ COLUMNS = (
 def latex(text: str) -> str:
     """The text on one line, escaped for LaTeX."""
     return "".join(LATEX.get(character, character) for character in visible(" ".join(text.split())))
-
-
-def latex_table(facts: MainFacts) -> str:
-    """The table of configurations for a paper; needs the package booktabs."""
-    confirmed = facts.verdict
-    rows = [row for row in facts.configurations if confirmed or row.trial_id]
-    value, p = f"{in_words(facts.metric)} ({confirmed.split if confirmed else 'dev'})", _p(confirmed)
-    over = f"seeds {', '.join(map(str, confirmed.seeds))}" if confirmed else "one seed, no test: not confirmed"
-    heads = ["configuration", value, "difference", *([p] if confirmed else [])]
-    lines = [
-        f"% search {latex(facts.search)}; {over}",
-        r"% \usepackage{booktabs}",
-        _tabular(heads, 1, [_latex_row(row, bool(confirmed)) for row in rows]),
-    ]
-    if confirmed:
-        tests = [
-            [latex(row.name), latex(row.opponent), f"${signed(row.difference)}${_raised(row.marks)}",
-             f"${p_value(row.p)}$"]
-            for row in confirmed.tests
-        ]  # fmt: skip
-        lines += ["% each configuration against each of its opponents"]
-        lines += [_tabular(["configuration", "opponent", "difference", p], 2, tests)]
-    return "\n".join(lines)
-
-
-def _tabular(heads: Sequence[str], names: int, rows: Sequence[Sequence[str]]) -> str:
-    """A table whose first `names` columns hold text and the others numbers."""
-    import pandas as pd
-
-    frame = pd.DataFrame(rows, columns=[head if "$" in head else latex(head) for head in heads])
-    form = "l" * names + "r" * (len(heads) - names)
-    return frame.to_latex(index=False, escape=False, column_format=form)
-
-
-def _raised(marks: str) -> str:
-    return rf"\textsuperscript{{{latex(marks)}}}" if marks else ""
-
-
-def _p(confirmed: ReportedVerdict | None) -> str:
-    return "$p$ (adjusted)" if confirmed and confirmed.corrected else "$p$"
-
-
-def _latex_row(row: ConfigurationRow, confirmed: bool) -> list[str]:
-    mean = rf"\textbf{{{number(row.mean)}}}" if row.best else number(row.mean)
-    difference = "" if row.difference is None else f"${signed(row.difference)}$"
-    cells = [latex(row.label if confirmed else row.name), mean + _raised(row.marks) + spread(row.sd), difference]
-    if confirmed:
-        cells.append("" if row.difference is None else f"${p_value(row.p)}$")
-    return cells
 
 
 def trials_csv(findings: Findings) -> str:

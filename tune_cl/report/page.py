@@ -15,8 +15,6 @@ from markupsafe import Markup
 from trainables.core.files import write_text
 from trainables.core.prose import counted, say, visible
 from trainables.evaluation.metrics import in_words
-from tune_cl.confirmation.verdict import VerdictFacts
-from tune_cl.effects.pairs import FamilyEffects
 from tune_cl.history.events import ArtifactEvent
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
@@ -24,7 +22,8 @@ from tune_cl.report import charts, wording
 from tune_cl.report.document import EffectsSection, ReportFacts
 from tune_cl.report.facts import effects_facts, main_facts, report_facts
 from tune_cl.report.findings import gather
-from tune_cl.space.wording import CAUTION, DEFAULT
+from tune_cl.results import Effects, Verdict
+from tune_cl.space.wording import CAUTION, DEFAULT, PLAIN_TRAINING
 
 FILES = Path(__file__).parent / "templates"
 STYLE = (FILES / "page.css").read_text(encoding="utf-8")
@@ -33,11 +32,8 @@ TITLES = {
     "configurations": "Configurations",
     "effects": "What curricula change",
     "learning": "Learning curves",
-    "groups": "Kinds of queries",
     "pacing": "Training data as used",
     "cost": "What the search cost",
-    "queries": "Per-query differences",
-    "stopping": "Was early stopping fair?",
     "again": "Reproduce",
 }  # after the verdict, which is always there
 UNFOLDED = ("configurations", "effects", "learning")  # of the sections that fold
@@ -47,14 +43,10 @@ TEMPLATES = Environment(loader=FileSystemLoader(FILES), autoescape=True, trim_bl
 TEMPLATES.globals |= {
     draw.__name__: draw
     for draw in (
-        charts.confirmed_chart,
         charts.forest_chart,
-        charts.interval_chart,
         charts.learning_chart,
         charts.pacing_chart,
         charts.seed_chart,
-        charts.strip_chart,
-        charts.queries_a_bar,
     )
 }
 TEMPLATES.globals |= {"CAUTION": CAUTION, "DEFAULT": DEFAULT, "figures": wording.figures}
@@ -92,13 +84,14 @@ def search_html(search_folder: SearchFolder) -> str:
     return _fragment(main_facts(gather(search_folder), in_python=True), *sections)
 
 
-def effects_html(found: FamilyEffects) -> str:
+def effects_html(found: Effects) -> str:
     """For a notebook: what curricula change."""
-    section = EffectsSection(metric=found.metric, over_curricula=found.of_curricula, effects=effects_facts(found))
+    over_curricula = found.plain == PLAIN_TRAINING
+    section = EffectsSection(metric=found.metric, over_curricula=over_curricula, effects=effects_facts(found))
     return _fragment(section, "effects")
 
 
-def verdict_html(search_folder: SearchFolder, confirmation: VerdictFacts) -> str:
+def verdict_html(search_folder: SearchFolder, confirmation: Verdict) -> str:
     """For a notebook: the verdict of a confirmation and its table."""
     findings = replace(gather(search_folder), confirmation=confirmation)
     return _fragment(main_facts(findings), "verdict", "configurations")

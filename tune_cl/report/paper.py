@@ -15,7 +15,6 @@ from trainables.core.files import read_text, require_folder, write_text
 from trainables.core.prose import counted
 from trainables.core.registry import REGISTRIES
 from trainables.evaluation.metrics import in_words
-from tune_cl.confirmation.verdict import ConfigurationResult, VerdictFacts
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import TrialState
 from tune_cl.process import versions
@@ -23,25 +22,17 @@ from tune_cl.report.document import MainFacts, Written
 from tune_cl.report.facts import main_facts
 from tune_cl.report.findings import Findings, gather
 from tune_cl.report.output import latex
-from tune_cl.report.story import (
-    CORRECTED,
-    badge,
-    baseline_of,
-    beside,
-    effect,
-    explanations,
-    label_free,
-    opponent,
-    other_trial,
-)
+from tune_cl.report.story import other_trial
 from tune_cl.report.wording import cut, number, p_value, signed, spread
-from tune_cl.space.wording import CAUTION
+from tune_cl.results import Verdict
+from tune_cl.space.wording import CAUTION, label_free_rows
+from tune_cl.verdict.sentences import badge, opponent_words
 
 FOLDER = "paper"  # in the search's folder
 REFERENCES = Path(__file__).parent / "templates" / "references.bib"
 ENTRY = re.compile(r"^% (?P<source>.+)\n(?P<text>@\w+\{(?P<key>\w+),\n(?:.*\n)*?\})$", re.MULTILINE)
 CROSSED, LENT, EVERY = "Clark 1973", "Smyth 2004", "Berger 1982"  # what the test rests on
-LOOKS, HOLM = "Lan & DeMets 1983", "Holm 1979"
+HOLM = "Holm 1979"
 OWN = r"""@misc{tune_cl,
   author = {{The tune\_cl maintainers}},
   title = {tune\_cl: Curriculum Search for Neural Rankers},
@@ -169,66 +160,38 @@ def _setting(trial: TrialState, cited: _Cited) -> str:
     return latex(trial.words) + cited(_sources(trial.params))
 
 
-def _tested(findings: Findings, confirmed: VerdictFacts, cited: _Cited) -> Iterator[str]:
+def _tested(findings: Findings, confirmed: Verdict, cited: _Cited) -> Iterator[str]:
     """How the champion was chosen and tested."""
-    row, metric = confirmed.leader, latex(in_words(confirmed.metric))
+    row, metric = confirmed.curriculum, latex(in_words(confirmed.metric))
     seeds, queries = confirmed.seeds, counted(confirmed.queries, "query")
-    if confirmed.selection:
-        most = max(len(one.devs) for one in confirmed.selection)
+    most = max((len(one.values) for one in confirmed.selection), default=0)
+    if most:
         arms = Counter(one.arm for one in confirmed.selection)
-        plain = "plain" if findings.over_curricula else f"with {baseline_of(confirmed)}"
+        plain = "plain" if findings.over_curricula else f"with {confirmed.plain}"
         names = {"plain": plain, "curriculum": "curricula" if findings.over_curricula else "others"}
         each = " and ".join(f"{count} {latex(names[arm])}" for arm, count in arms.items())
-        if most:
-            yield f"The best on dev ({each}) were trained again with {counted(most, 'new seed')}, and dev chose."
+        yield f"The best on dev ({each}) were trained again with {counted(most, 'new seed')}, and dev chose."
     yield f"The configuration under test is {latex(row.label)}{cited(_sources(row.params))}."
-    words = [latex(opponent(confirmed, one)) for one in row.opponents]
+    words = [latex(opponent_words(confirmed, one)) for one in confirmed.opponents]
     yield f"It was compared with {_listed(words)}."
     trained = f"Each was trained with {counted(len(seeds), 'further seed')} ({', '.join(map(str, seeds))})"
     yield f"{trained} and evaluated by {metric} on the {queries} of the {confirmed.split} split."
-    yield from _test_words(confirmed, row, cited)
-
-
-def _test_words(confirmed: VerdictFacts, row: ConfigurationResult, cited: _Cited) -> Iterator[str]:
-    """The test, its corrections and what counts as better."""
-    if row.seed_matters:
-        lent = confirmed.components and confirmed.components.lent
-        shared = f", and configurations share their estimates of the seeds' variance{cited(LENT)}" if lent else ""
+    if len(seeds) > 1:
+        shared = f", and configurations share their estimates of the seeds' variance{cited(LENT)}"
         yield f"The tests take queries and seeds as random samples{cited(CROSSED)}{shared}."
-    else:
-        yield "The seed changes nothing in these trainings, so the tests are paired t-tests over queries."
-    if confirmed.looks:
-        yield f"Interim analyses after each seed from the third on share an error of 5\\,\\%{cited(LOOKS)}."
-    if len(row.opponents) > 1:
+    if len(confirmed.opponents) > 1:
         yield (
             "A configuration counts as better only if it is better than each of its opponents at the 5\\,\\% level: "
             f"an intersection-union test, which needs no correction{cited(EVERY)}."
         )
-    if _over_several(confirmed):
-        correction = CORRECTED.get(confirmed.correction, confirmed.correction)
-        name = latex(correction) + (cited(HOLM) if correction == "Holm" else "")
-        yield f"$p$ is corrected over {counted(len(confirmed.configurations), 'configuration')} ({name})."
+    if confirmed.others:
+        yield f"$p$ is corrected over {len(confirmed.others) + 1} configurations (Holm{cited(HOLM)})."
 
 
-def _over_several(confirmed: VerdictFacts) -> bool:
-    """Whether p is corrected for several configurations."""
-    return confirmed.corrected and len(confirmed.configurations) > 1
-
-
-def _found(confirmed: VerdictFacts) -> Iterator[str]:
-    """The verdict: badge, size, interval and p, what explains it, and what a reader must know."""
-    row, against = confirmed.leader, confirmed.leader.opponent
-    means = f"{number(row.mean)}{spread(row.sd)} against {number(against.mean)}{spread(against.sd)}"
-    least = "its least favourable opponent, " if len(row.opponents) > 1 else ""
-    named = latex(opponent(confirmed, against))
-    result = "No verdict, for dev chose the configurations" if confirmed.split == "dev" else badge(confirmed)
-    yield f"Result: {latex(result)}."
-    yield (
-        f"The configuration is {latex(beside(row.size, confirmed.metric))} {least}{named}: "
-        f"{_prose(effect(confirmed))}; means over seeds (and standard deviations) are {means}."
-    )
-    yield from map(_prose, explanations(confirmed))
-    yield from (f"Note: {_prose(note)}." for note in confirmed.notes)
+def _found(confirmed: Verdict) -> Iterator[str]:
+    """The verdict, and what a reader must know."""
+    yield f"Result: {latex(badge(confirmed))}."
+    yield from (_prose(one) for one in confirmed.sentences)
 
 
 def _listed(words: Sequence[str]) -> str:
@@ -245,7 +208,7 @@ def _table(findings: Findings, facts: MainFacts) -> str:
     confirmed = findings.confirmation
     body = [*(_dev_rows(facts) if confirmed is None else _test_rows(confirmed))]
     metric, split = latex(in_words(facts.metric)), confirmed.split if confirmed else "dev"
-    p = "$p$ (adjusted)" if confirmed and _over_several(confirmed) else "$p$"
+    p = "$p$ (adjusted)" if confirmed and confirmed.others else "$p$"
     lines = [
         r"% needs \usepackage{booktabs}",
         r"\begin{table}",
@@ -271,24 +234,22 @@ def _caption(findings: Findings, metric: str) -> str:
         return f"{metric} on the dev split of {data}, one seed. {NOT_CONFIRMED} {latex(CAUTION)}"
     seeds, queries = counted(len(confirmed.seeds), "seed"), counted(confirmed.queries, "query")
     over = f"Mean (standard deviation) of {metric} over {seeds} on the {queries} of the {confirmed.split} split of"
-    holds = "new queries and new trainings" if confirmed.leader.seed_matters else "new queries"
+    holds = "new queries and new trainings" if len(confirmed.seeds) > 1 else "new queries"
     text = f"{over} {data}. Differences are those of the first row of a group from each opponent below it, with"
-    text += f" 95\\,\\% confidence intervals and $p$-values for {holds}."
-    return text + r" \dag{}, \ddag{}: above that opponent at the 5 and 1\,\% level."
+    return text + f" 95\\,\\% confidence intervals and $p$-values for {holds}."
 
 
-def _test_rows(confirmed: VerdictFacts) -> Iterator[list[str]]:
-    """What needs no training labels, then each configuration above its opponents."""
-    for one in label_free(confirmed):
+def _test_rows(confirmed: Verdict) -> Iterator[list[str]]:
+    """What needs no training labels, then the curriculum above its opponents."""
+    for one in label_free_rows(confirmed.first_stage, confirmed.label_free):
         yield [latex(f"{one.label}, no training labels"), number(one.mean), "", "", ""]
-    for row in confirmed.configurations:
-        yield [latex(row.label), f"{number(row.mean)}{spread(row.sd)}", "", "", ""]
-        for one in row.opponents:
-            name = rf"\quad against {latex(opponent(confirmed, one))}: {latex(one.label)}"
-            marks = rf"\textsuperscript{{{latex(one.marks)}}}" if one.marks else ""
-            ends = f"[${signed(one.interval[0])}$, ${signed(one.interval[1])}$]" if one.interval else latex("–")
-            p = p_value(one.p).replace("–", "-")
-            yield [name, f"{number(one.mean)}{spread(one.sd)}", f"${signed(one.size)}${marks}", ends, f"${p}$"]
+    row = confirmed.curriculum
+    yield [latex(row.label), f"{number(row.mean)}{spread(row.sd)}", "", "", ""]
+    for one in confirmed.opponents:
+        name = rf"\quad against {latex(opponent_words(confirmed, one))}: {latex(one.label)}"
+        ends = f"[${signed(one.ci95[0])}$, ${signed(one.ci95[1])}$]" if one.ci95 else latex("–")
+        p = p_value(one.p).replace("–", "-")
+        yield [name, f"{number(one.mean)}{spread(one.sd)}", f"${signed(one.difference)}$", ends, f"${p}$"]
 
 
 def _dev_rows(facts: MainFacts) -> Iterator[list[str]]:
@@ -320,14 +281,14 @@ def _figure(findings: Findings, facts: MainFacts) -> bytes:
     return target.getvalue()
 
 
-def _draw_differences(axes: Any, confirmed: VerdictFacts) -> None:
+def _draw_differences(axes: Any, confirmed: Verdict) -> None:
     rows = confirmed.opponents
     for place, one in enumerate(rows):
-        low, high = one.interval or (one.size,) * 2
+        low, high = one.ci95 or (one.difference,) * 2
         axes.plot([low, high], [place, place], color="0.3", linewidth=1.5)
-        axes.plot([one.size], [place], "o", color="black", markersize=5)
+        axes.plot([one.difference], [place], "o", color="black", markersize=5)
     axes.axvline(0, color="0.6", linewidth=0.8, linestyle="--")
-    names = [cut(opponent(confirmed, one), NAME_LENGTH) for one in rows]
+    names = [cut(opponent_words(confirmed, one), NAME_LENGTH) for one in rows]
     axes.set_yticks(range(len(rows)), names)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xlabel(f"{in_words(confirmed.metric)} on {confirmed.split}: difference from each opponent, 95 % CI")

@@ -26,12 +26,12 @@ from tune_cl.history.events import (
     EndEvent,
     Event,
     ForecastEvent,
-    LookEvent,
     ResultEvent,
     SearchEndEvent,
     SearchEvent,
     TextEvent,
     TrialEvent,
+    VerdictEvent,
 )
 from tune_cl.history.journal import Journal, first_event, parse
 from tune_cl.history.search_folder import foreign, resolve_recorded
@@ -268,11 +268,21 @@ class Delivery:
             self.queue_artifact(key, artifacts, None)
         self.store.finish(run, "FINISHED", milliseconds(event["time"]))
 
-    def log_look(self, event: LookEvent) -> None:
-        """A point of the parent run at as many steps as there were seeds."""
-        seen = {"difference": event["difference"], "p_new": event["p_new"], "boundary": event["boundary"]}
-        values = {f"confirm_{event['split']}_{name}": value for name, value in seen.items()}
-        self.store.log_metrics(self.run_of(PARENT), points(values, event["time"], event["seeds"]))
+    def log_verdict(self, event: VerdictEvent) -> None:
+        """Tags and description of the parent run, and a run for each configuration with its mean, SD and number of
+        trainings."""
+        low, high = event["ci95"] or (None, None)
+        found = {key: event[key] for key in ("verdict", "difference", "p", "opponent")}
+        found |= {"ci95": None if low is None else f"{low:+.4f} to {high:+.4f}", "verdict_split": event["split"]}
+        description = {"mlflow.note.content": event["description"]}
+        self.store.log_tags(self.run_of(PARENT), layout.tags(found) | description)
+        for row in event["configurations"]:
+            key, name, tags = layout.compared_run(self.search, event["split"], row)
+            run = self.child(key, name, tags, event["time"])
+            self.store.log_params(run, layout.parameters(row["params"]))
+            values = layout.summary_of(row["values"], event["split"], self.search["metric"])
+            self.store.log_metrics(run, points(values, event["time"], len(row["values"])))
+            self.store.finish(run, "FINISHED", milliseconds(event["time"]))
 
     def log_forecast(self, event: ForecastEvent) -> None:
         forecast = {key: value for key, value in event.items() if key not in ("event", "time")}
@@ -343,6 +353,6 @@ HANDLERS: dict[str, Callable[[Delivery, Any], None]] = {
     "end": Delivery.end_trial,
     "search_end": Delivery.end_search,
     "confirmation": Delivery.confirm,
-    "look": Delivery.log_look,
+    "verdict": Delivery.log_verdict,
     "artifact": lambda delivery, event: delivery.queue_artifact(PARENT, event["path"], None),
 }

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
+from statistics import fmean, stdev
 from typing import Any
 
 import yaml
@@ -129,6 +130,20 @@ def confirmation_tags(search: SearchEvent, confirmation: ConfirmationEvent) -> d
     """Tags of a child run from the event `confirmation`."""
     values = {"kind": "confirmation", "label": confirmation["label"], "seed": confirmation["seed"]}
     return tags(values | {"trial_id": confirmation.get("trial")}) | child_tags(search, confirmation_key(confirmation))
+
+
+def compared_run(search: SearchEvent, split: str, row: Mapping[str, Any]) -> tuple[str, str, dict[str, str]]:
+    """Key, name and tags of the run of a configuration that a verdict compares. row: of the event `verdict`."""
+    key = f"verdict-{sha256(json.dumps([split, row['label']]).encode()).hexdigest()[:16]}"
+    values = {"kind": "configuration", "label": row["label"], "role": ", ".join(row["roles"]), "trial_id": row["trial"]}
+    return key, f"{', '.join(row['roles'])}: {row['label']}", tags(values) | child_tags(search, key)
+
+
+def summary_of(values: Sequence[float], split: str, metric: str) -> dict[str, float]:
+    """Mean, sample standard deviation (with two trainings or more) and number of trainings, as metrics."""
+    name = f"{split}_{metric}"
+    found = {f"{name}_mean": fmean(values), f"{name}_n": float(len(values))}
+    return found | ({f"{name}_sd": stdev(values)} if len(values) > 1 else {})
 
 
 def child_tags(search: SearchEvent, key: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,14 +16,18 @@ from scipy.special import chdtrc, chdtri, ndtri, stdtrit
 
 from trainables.core.randomness import generator
 from trainables.evaluation.significance import LEVEL, TINY, clustered, mean_squares
+from tune_cl.results import BestEffect, Effects, Interval, ValueEffect
+from tune_cl.verdict.effect_sentences import worded
 
-Interval = tuple[float, float]
 TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
 QUANTILES = (np.arange(50) + 0.5) / 50  # by which a distribution is averaged over
 DRAWS = 500  # of the variances of values
 WIDEST = 3.0  # SDs of the observed effects that a true SD may have
 DISTINCT = 4  # a numeric key with more values is cut into bins
 PER_BIN = 4  # pairs at least, where there are enough for two bins
+GRID, STEPS = 200, 500  # of the distribution of true effects
+MANY = 100  # further curricula, of whose best the gain is estimated
+SEEDS, SURE = 5, 2.8  # of a test; its standard errors that it finds with a power of .8
 
 
 @dataclass(frozen=True)
@@ -33,52 +37,6 @@ class SeedNoise:
 
     variance: float
     freedom: int
-
-
-@dataclass(frozen=True)
-class ValueEffect:
-    """The mean effect of curricula with this value of a key; `pairs`: how many have it."""
-
-    key: str
-    value: Any
-    effect: float
-    ci95: Interval
-    pairs: int
-
-
-@dataclass(frozen=True)
-class Effects:
-    """What curricula change. What only variation between seeds can tell is None where that is unknown.
-
-    mean_ci95  for new curricula of this space; also for new seeds, and new queries where values are by query
-    sd_pairs   observed standard deviation between pairs
-    sd_seeds   standard deviation of one pair's difference between seeds
-    sd_true    standard deviation of true effects between pairs
-    """
-
-    pairs: int
-    seeds: int
-    mean: float
-    mean_ci95: Interval
-    sd_pairs: float
-    sd_seeds: float | None
-    sd_true: float | None
-    sd_true_ci95: Interval | None
-    by_value: tuple[ValueEffect, ...]
-
-    def document(self) -> dict[str, Any]:
-        """The JSON of the contract."""
-        return asdict(self)
-
-    @classmethod
-    def of_document(cls, document: Mapping[str, Any]) -> Effects:
-        """The same from its JSON, in which intervals are lists. Further fields, which earlier versions wrote, are left
-        out."""
-        known = {one.name: document[one.name] for one in fields(cls)}
-        values = tuple(ValueEffect(**{**one, "ci95": tuple(one["ci95"])}) for one in known["by_value"])
-        ends = known["sd_true_ci95"]
-        typed = {"mean_ci95": tuple(known["mean_ci95"]), "sd_true_ci95": ends and tuple(ends), "by_value": values}
-        return cls(**(known | typed))
 
 
 @dataclass(frozen=True)
@@ -99,37 +57,72 @@ def effects_of(
     settings: Sequence[Mapping[str, Any]],
     known: SeedNoise | None = None,
     clusters: Sequence[int] | np.ndarray | None = None,
+    **about: Any,
 ) -> Effects:
     """Effects of P pairs: their trials, differences [P, S seeds] or [P, S, Q queries] (curriculum minus twin), and
     their values by key. Curricula, seeds and queries are crossed samples.
 
     Pairs with the same twin share its error. `known`: for one seed, whose variance the differences do not show.
-    `clusters`: of near-duplicate queries, as in `clustered`. Raises ValueError for fewer than two pairs.
+    `clusters`: of near-duplicate queries, as in `clustered`. `about`: the other fields of the result. Raises ValueError
+    for fewer than two pairs.
     """
     if len(trials) < 2:
         raise ValueError(f"effects need 2 or more pairs, not {len(trials)}")
     cube = _by_query(np.round(np.asarray(differences, np.float64), 12), clusters)
+    about = {"search": "", "metric": "", "split": "test", "queries": None} | about
+    about |= {"pairs": len(trials), "seeds": cube.shape[1]}
     means = cube.mean(axis=(1, 2))
-    if not cube.any():  # curricula that do nothing
-        return _nothing(trials, cube.shape[1], settings)
+    if not cube.any():
+        return _nothing(about, settings)
     shared = shared_error(twins)
     whitened, spread = _contrasts(shared)
     noise = _noise(np.tensordot(whitened, cube, 1), shared, known)
     mean, interval, common = _mean(cube, noise)
-    sd_pairs = float(means.std(ddof=1))
-    values = _by_value(means, settings, noise, common)
+    about |= {"mean": mean, "ci95": interval, "sd_pairs": float(means.std(ddof=1))}
+    about["by_value"] = _by_value(means, settings, noise, common)
     if noise is None:
-        return Effects(len(trials), cube.shape[1], mean, interval, sd_pairs, None, None, None, values)
-    sd_seeds = math.sqrt(noise.of_seed)
+        return worded(Effects(**about, sd_true=None, sd_true_ci95=None, sd_seeds=None))
     sd_true, ends = _true_sd(whitened @ means, spread, noise)
-    return Effects(len(trials), cube.shape[1], mean, interval, sd_pairs, sd_seeds, sd_true, ends, values)
+    about |= {"sd_true": sd_true, "sd_true_ci95": ends, "sd_seeds": math.sqrt(noise.of_seed)}
+    return worded(Effects(**about, **_of_best(trials, means, noise, cube.shape[1])))
 
 
-def _nothing(trials: Sequence[str], seeds: int, settings: Sequence[Mapping[str, Any]]) -> Effects:
+def _nothing(about: Mapping[str, Any], settings: Sequence[Mapping[str, Any]]) -> Effects:
     """Effects of curricula that change no value: exactly 0."""
-    zero, groups = (0.0, 0.0), _groups(settings)
-    values = tuple(ValueEffect(key, value, 0.0, zero, len(rows)) for key, value, rows in groups)
-    return Effects(len(trials), seeds, 0.0, zero, 0.0, 0.0, 0.0, zero, values)
+    zero = (0.0, 0.0)
+    values = tuple(
+        ValueEffect(key=key, value=value, effect=0.0, ci95=zero, pairs=len(rows))
+        for key, value, rows in _groups(settings)
+    )
+    none = {"mean": 0.0, "ci95": zero, "sd_pairs": 0.0, "sd_true": 0.0, "sd_true_ci95": zero, "sd_seeds": 0.0}
+    return worded(Effects(**about, **none, by_value=values, most=0.0, worth_finding=0.0))
+
+
+def _of_best(trials: Sequence[str], means: np.ndarray, noise: _Noise, seeds: int) -> dict[str, Any]:
+    """The curriculum with the largest expected effect; what the best of MANY more is expected to gain; and the
+    probability that any of these pairs gains more than a test with SEEDS seeds would find.
+
+    The distribution of true effects is that of the largest likelihood, of whatever form (Kiefer & Wolfowitz 1956, by
+    EM), between the smallest and the largest estimate: a normal one would take a few harmful curricula for a chance of
+    as large gains. Errors are taken as normal and independent.
+    """
+    error = math.sqrt(max(noise.variance, TINY**2))
+    grid = np.linspace(means.min(), means.max(), GRID)
+    likelihood = np.exp(-(((means[:, None] - grid) / error) ** 2) / 2) + 1e-300
+    weights = np.full(GRID, 1 / GRID)
+    for _ in range(STEPS):
+        weights *= (1 / (likelihood @ weights)) @ likelihood / len(means)
+    posterior = likelihood * weights
+    posterior /= posterior.sum(axis=1, keepdims=True)
+    expected = posterior @ grid
+    best = int(expected.argmax())
+    below = np.cumsum(weights / weights.sum()) ** MANY
+    most = float(np.diff(below, prepend=0.0) @ grid)
+    of_queries = max(0.0, noise.variance - noise.of_seed / seeds)
+    found = SURE * math.sqrt(noise.of_seed / SEEDS + of_queries)
+    any_gain = 1 - float(np.prod(1 - posterior[:, grid > found].sum(axis=1).clip(0, 1)))
+    gain = BestEffect(trial_id=trials[best], gain=float(expected[best]))
+    return {"best": gain, "most": most, "worth_finding": any_gain}
 
 
 def _by_query(differences: np.ndarray, clusters: Sequence[int] | np.ndarray | None) -> np.ndarray:
@@ -339,7 +332,9 @@ def _by_value(
     middle = weight @ effect
     half = np.sqrt(weight @ (spread + (effect - middle) ** 2)) * float(ndtri(TAILS[1]))
     return tuple(
-        ValueEffect(key, value, float(at), (float(at - width), float(at + width)), len(places))
+        ValueEffect(
+            key=key, value=value, effect=float(at), ci95=(float(at - width), float(at + width)), pairs=len(places)
+        )
         for (key, value, places), at, width in zip(groups, middle, half, strict=True)
     )
 

@@ -1,0 +1,125 @@
+"""Whom a curriculum must beat: every plain training that could explain its gain.
+
+A difference from plain training may come from the learning rate or the loss that one arm of the search happened to
+draw, or from the pairs that the curriculum leaves out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tune_cl.experiment.experiment import ORDER, Experiment, TrialConfig
+from tune_cl.history.state import SearchState, seedless, training_key
+from tune_cl.results import Role
+from tune_cl.space.space import Flat
+from tune_cl.space.wording import OF_CURRICULUM, trial_words
+from tune_cl.verdict.contenders import Contender, curricula, plain_contenders, plain_label
+from tune_cl.verdict.test import Duel
+from tune_cl.verdict.trainings import SeedRun, ended_result
+
+WHOLE = 0.995  # of the pairs: what is left is not worth an opponent
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A plain training that a curriculum is tested against. Equal trainings are one, with several roles."""
+
+    roles: tuple[Role, ...]
+    contender: Contender
+
+
+def opponents_of(
+    one: Contender,
+    champion: Contender,
+    default: Contender,
+    share: float,
+    state: SearchState,
+    experiment: Experiment,
+    meets_default: bool = True,
+) -> list[Plain]:
+    """The opponents of a curriculum, each once, champion first.
+
+    share          of the pairs that the curriculum's checkpoints saw (`share_seen`)
+    meets_default  false where selection shows the default clearly below the champion
+    """
+    of_search = [*curricula(state, default).values(), *plain_contenders(state, default), champion, default]
+    known = {training_key(each.params): each for each in of_search}
+    config = experiment.config(one.point)
+    found: list[tuple[Role, Contender]] = [("champion", champion), ("twin", _made("twin", config.twin, known))]
+    if meets_default:
+        found.append(("default", default))
+    if share < WHOLE:
+        found.append(("filter", _made("filter", filter_config(config, share), known, share)))
+    by_label: dict[str, Plain] = {}
+    for role, contender in found:
+        roles = by_label[contender.label].roles if contender.label in by_label else ()
+        by_label[contender.label] = Plain((*roles, role), contender)
+    return list(by_label.values())
+
+
+def _made(
+    role: Role, config: TrialConfig, known: Mapping[Hashable, Contender], share: float | None = None
+) -> Contender:
+    """The contender of the search with this configuration, else a new one, whose folder bears its role in place of a
+    trial: curricula that differ in their curricula alone share it."""
+    point, params = config.point, seedless(config.params)
+    if same := known.get(training_key(params)):
+        return same
+    if share is None:
+        label = plain_label(point, params, role, known.values())
+    else:
+        label = f"filter {share:.3g} {trial_words(point, params, plain=False)}"
+    return Contender(label, role, point, params, of_search=False)
+
+
+def share_seen(one: Contender, runs: Sequence[SeedRun], state: SearchState, experiment: Experiment) -> float:
+    """Which share of the pairs the checkpoints of a curriculum were trained on, by what its trainings so far report:
+    the mean over the search's trial and its trainings in the selection, each up to the iteration that dev chose. Where
+    nothing is reported: the share that its pacing ends with.
+
+    Weights that leave pairs out for good are not reported, so they get no filter."""
+    trial = state.trials[one.trial]
+    best = trial.best(state.metric)
+    shares = [values.get("available_share") for at, values in trial.results.items() if best and at <= best.iteration]
+    seen = [max((share for share in shares if share is not None), default=None)]
+    seen += [ended_result(run.folder, run.split).get("share_seen") for run in runs]
+    reported = [share for share in seen if share is not None]
+    if not reported:
+        curriculum = experiment.config(one.point).run.curriculum
+        return 1.0 if curriculum.pacing == "none" else curriculum.final_share
+    return reported[0] if len({*reported}) == 1 else round(sum(reported) / len(reported), 2)
+
+
+def filter_config(config: TrialConfig, share: float) -> TrialConfig:
+    """A curriculum's twin on this share of the pairs, the first in its order, all at once and in random order: what
+    leaving out the others is worth by itself."""
+    values = {**config.experiment.fixed, **config.point}
+    order = {key: value for key, value in values.items() if key.startswith(ORDER)}
+    all_at_once = {"curriculum.pacing": "linear", "curriculum.delta": share, "curriculum.final_share": share}
+    return config.experiment.config({**config.twin.point, **order, **all_at_once})
+
+
+# -- how two configurations are compared ---------------------------------------------------------------------------
+
+
+def duel_of(curriculum: Contender, opponent: Plain, starts_alike: bool, draws: bool) -> Duel:
+    """starts_alike: whether all trainings start from the same pretrained weights; draws: whether the seed changes
+    either training."""
+    is_twin = bool({"twin", "filter"} & {*opponent.roles})
+    paired = starts_alike or in_pairs(curriculum.params, opponent.contender.params, is_twin)
+    return Duel(curriculum.label, opponent.contender.label, opponent.roles, paired, draws)
+
+
+def in_pairs(one: Flat, other: Flat, is_twin: bool) -> bool:
+    """Whether equal seeds make pairs of two trainings from new weights: where they share initial weights and most
+    batches, because they differ in their curricula alone, or are twins that differ in nothing of the ranker."""
+    differing = keys_outside_curriculum(one, other)
+    return not differing or (is_twin and not any(key.startswith("ranker.") for key in differing))
+
+
+def keys_outside_curriculum(one: Flat, other: Flat) -> list[str]:
+    """The keys in force outside the curriculum in which two configurations differ."""
+    keys: Collection[str] = {**one, **other}
+    differing = [key for key in keys if key not in one or key not in other or one[key] != other[key]]
+    return [key for key in differing if not key.startswith(OF_CURRICULUM)]

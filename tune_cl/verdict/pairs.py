@@ -1,0 +1,179 @@
+"""The matched pairs of a search, a curriculum and its twin, and what they say on dev at the search's own seed."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from trainables.core.errors import ConfigError, DataError, Problem
+from trainables.core.files import read_text
+from trainables.evaluation.metrics import dev_key
+from tune_cl.experiment.experiment import Experiment
+from tune_cl.history.journal import read_events
+from tune_cl.history.search_folder import SearchFolder
+from tune_cl.history.state import RAN_TO_THE_END, Pair, SearchState, TrialState, experiment_of, replay, training_key
+from tune_cl.results import Effects, PairEffect
+from tune_cl.space.space import Flat
+from tune_cl.verdict.estimates import SeedNoise, effects_of
+
+FEWEST = 2  # pairs
+SPLITS = ("test", "dev")
+
+
+def search_effects(state: SearchState, experiment: Experiment) -> Effects | None:
+    """From the dev values of a search; None for fewer than two pairs that ran to the end.
+
+    A pair of which a trial was stopped early says nothing of whole trainings: its curriculum may not even be over."""
+    ended = [pair for pair in distinct_pairs(state) if pair.curriculum.outcome and pair.twin.outcome]
+    whole = [pair for pair in ended if _is_whole(pair)]
+    values = {pair.curriculum.trial: difference(pair, state.metric) for pair in whole}
+    compared = [pair for pair in whole if values[pair.curriculum.trial] is not None]
+    if len(compared) < FEWEST:
+        return None
+    notes = []
+    if stopped_early := len(ended) - len(whole):
+        why = "because a trial of each was stopped early; the others may be the better ones"
+        notes.append(f"{stopped_early} of {len(ended)} pairs are left out, {why}")
+    cube = np.array([[values[pair.curriculum.trial]] for pair in compared], np.float64)
+    return pair_effects(compared, cube, experiment, state, "dev", None, notes, known=seed_noise(state))
+
+
+def pair_effects(
+    pairs: Sequence[Pair],
+    cube: np.ndarray,
+    experiment: Experiment,
+    state: SearchState,
+    split: str,
+    queries: int | None,
+    notes: Sequence[str],
+    known: SeedNoise | None = None,
+    clusters: Sequence[int] | None = None,
+) -> Effects:
+    """cube: differences [pairs, seeds] or [pairs, seeds, queries]."""
+    means = cube if cube.ndim == 2 else cube.mean(axis=2)
+    rows = [
+        PairEffect(trial_id=pair.curriculum.trial, twin=pair.twin.trial, differences=tuple(values))
+        for pair, values in zip(pairs, means.tolist(), strict=True)
+    ]
+    return effects_of(
+        [pair.curriculum.trial for pair in pairs],
+        cube,
+        [pair.twin.trial for pair in pairs],
+        [_settings(pair, experiment) for pair in pairs],
+        known,
+        clusters,
+        search=state.name,
+        metric=state.metric,
+        split=split,
+        queries=queries,
+        by_pair=tuple(rows),
+        notes=tuple(notes),
+        plain=experiment.plain_words,
+    )
+
+
+def distinct_pairs(state: SearchState) -> list[Pair]:
+    """Pairs of sound trials, each combination of trainings once."""
+    found: dict[Hashable, Pair] = {}
+    for pair in state.pairs():
+        if "failed" not in (pair.curriculum.outcome, pair.twin.outcome):
+            found.setdefault((training_key(pair.curriculum.params), training_key(pair.twin.params)), pair)
+    return list(found.values())
+
+
+def replicated(pairs: Sequence[Pair]) -> Pair | None:
+    """The pair that `search.replicates` trains again: the default's first, else the search's first."""
+    return next((pair for pair in pairs if pair.twin.baseline), pairs[0] if pairs else None)
+
+
+def seed_noise(state: SearchState) -> SeedNoise | None:
+    """How much the difference of a pair varies on dev between seeds, from the pairs that were trained with further
+    seeds, one for each twin; None where there is none.
+
+    What was trained again may have been chosen for a lucky search, so only further seeds count; that of the search too
+    for the replicated pair, which nobody chose.
+    """
+    key, of_seeds = dev_key(state.metric), dict[Hashable, dict[int, float]]()
+    for event in state.confirmations:
+        if key in event["metrics"]:
+            of_seeds.setdefault(training_key(event["params"]), {})[event["seed"]] = event["metrics"][key]
+    spread, freedom, twins, pairs = 0.0, 0, set[str](), distinct_pairs(state)
+    chosen_by_nobody = replicated(pairs)
+    for pair in pairs:
+        curriculum, plain = (of_seeds.get(training_key(trial.params), {}) for trial in (pair.curriculum, pair.twin))
+        values = [curriculum[seed] - plain[seed] for seed in sorted(curriculum.keys() & plain.keys())]
+        if pair is chosen_by_nobody and _is_whole(pair):
+            own = difference(pair, state.metric)
+            values += [] if own is None else [own]
+        if len(values) < 2 or pair.twin.trial in twins:
+            continue
+        twins.add(pair.twin.trial)
+        spread += float(np.var(values, ddof=1)) * (len(values) - 1)
+        freedom += len(values) - 1
+    return SeedNoise(spread / freedom, freedom) if freedom else None
+
+
+def require_pairs(pairs: Sequence[Pair], search_folder: SearchFolder) -> None:
+    """Raises ConfigError if there are too few for effects."""
+    if len(pairs) < FEWEST:
+        has = "one matched pair" if pairs else "no matched pairs"
+        wrong = f"search '{search_folder.name}' has {has} of a curriculum and its twin; effects need {FEWEST} or more"
+        raise ConfigError(Problem("NAME", wrong, "a longer search"))
+
+
+def difference(pair: Pair, metric: str) -> float | None:
+    """The best dev value of the curriculum less that of its twin. None where one has no value."""
+    curriculum, plain = (_best(trial, metric) for trial in (pair.curriculum, pair.twin))
+    return None if curriculum is None or plain is None else curriculum - plain
+
+
+def _best(trial: TrialState, metric: str) -> float | None:
+    return max((value for value in trial.dev(metric).values() if np.isfinite(value)), default=None)
+
+
+def _is_whole(pair: Pair) -> bool:
+    return all(trial.outcome in RAN_TO_THE_END for trial in (pair.curriculum, pair.twin))
+
+
+def _settings(pair: Pair, experiment: Experiment) -> Flat:
+    """The searched keys that set a curriculum apart from its twin, with their values."""
+    curriculum, plain = pair.curriculum, pair.twin.params
+    return {
+        key: curriculum.params[key]
+        for key in curriculum.point
+        if key in curriculum.params and (key in experiment.baseline or key not in plain)
+    }
+
+
+def effects_file(search: Path, split: str) -> Path:
+    """Where a search keeps what the last `tune-cl effects` found on a split."""
+    return search / "effects" / f"{split}.json"
+
+
+def last_effects(search: Path) -> Effects | None:
+    """What the last `tune-cl effects` found, on test or else on dev; None if there was none. Raises DataError if its
+    file is damaged."""
+    for split in SPLITS:
+        path = effects_file(search, split)
+        if path.exists():
+            try:
+                return Effects.model_validate_json(read_text(path))
+            except ValueError as wrong:
+                problem = Problem(str(path), str(wrong).split("\n")[0], "the file as tune-cl effects wrote it")
+                raise DataError(problem) from wrong
+    return None
+
+
+def recorded_effects(search_folder: SearchFolder) -> Effects:
+    """From the dev values of a search, finished or not. Raises ConfigError for fewer than two pairs that ran to the
+    end."""
+    state = replay(read_events(search_folder.journal))
+    require_pairs(distinct_pairs(state), search_folder)
+    found = search_effects(state, experiment_of(state))
+    if found is None:
+        wrong = f"fewer than {FEWEST} pairs of search '{search_folder.name}' ran to the end with a dev value"
+        right = f"{search_folder.command('effects')} --seeds 2, which trains all pairs to the end"
+        raise ConfigError(Problem("NAME", wrong, right))
+    return found

@@ -1,0 +1,110 @@
+"""How many seeds a verdict needs: `tune-cl confirm --plan`. Nothing is trained.
+
+The variances come from the last verdict of the search, else from the pair that the search trained with further seeds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trainables.core.errors import ConfigError, Problem
+from trainables.core.prose import counted
+from trainables.evaluation.significance import CrossedTest, crossed_tests
+from tune_cl.experiment.experiment import ARMS, CURRICULUM, PLAIN, Experiment
+from tune_cl.history.search_folder import SearchFolder
+from tune_cl.history.state import SearchState, experiment_of, training_key
+from tune_cl.results import LEVEL, Plan, PlanRow, Verdict
+from tune_cl.verdict.confirm import Request, mean_seconds
+from tune_cl.verdict.contenders import contenders_by_training, default_contender
+from tune_cl.verdict.files import last_verdict, verdict_values
+from tune_cl.verdict.opponents import in_pairs
+from tune_cl.verdict.pairs import distinct_pairs, replicated
+from tune_cl.verdict.power import design_of
+from tune_cl.verdict.selection import SPLIT, choices, seeds_of_selection
+from tune_cl.verdict.test import Duel, outcomes
+from tune_cl.verdict.trainings import new_seeds, result_of, seed_run, values_by_query
+
+SEEDS = (3, 5, 10, 20, 50)
+OPPONENTS = 3  # champion, twin and default
+
+
+def plan_of(search_folder: SearchFolder, state: SearchState, request: Request) -> Plan:
+    """The smallest gain that each number of seeds finds over all opponents, and the hours of all trainings, those of
+    the selection included. Raises ConfigError where no variance between seeds is known."""
+    experiment = experiment_of(state)
+    verdict = last_verdict(search_folder.folder, request.split) or last_verdict(search_folder.folder, "dev")
+    if verdict and len(verdict.seeds) > 1:
+        tests, queries = _of_verdict(verdict), verdict.clusters
+        source = f"the verdict on {verdict.split} with {counted(len(verdict.seeds), 'seed')}"
+    else:
+        tests, queries = _of_replicates(search_folder, state, experiment)
+        source = "the pair that the search trained with further seeds, on dev"
+    design = design_of(tests, queries, LEVEL)
+    if design is None:
+        raise _unknown(search_folder)
+    seconds = mean_seconds(state)
+    configurations = len(tests) + 1
+    selecting = _selection_trainings(state, experiment, request)
+    rows = []
+    for seeds in SEEDS:
+        trainings = selecting + configurations * seeds
+        hours = None if seconds is None else trainings * seconds / 3600
+        found = {"detectable": design.detectable(seeds), "power": design.power(seeds)}
+        rows.append(PlanRow(seeds=seeds, trainings=trainings, hours=hours, **found))
+    return Plan(
+        search=state.name, metric=state.metric, split=request.split, queries=queries, source=source, rows=tuple(rows)
+    )
+
+
+def _of_verdict(verdict: Verdict) -> list[CrossedTest]:
+    values = verdict_values(verdict)
+    alike = all(_starts_alike(one.params) for one in (verdict.curriculum, *verdict.opponents))
+    duels = [
+        Duel(
+            verdict.curriculum.label,
+            one.label,
+            one.roles,
+            alike or in_pairs(verdict.curriculum.params, one.params, bool({"twin", "filter"} & {*one.roles})),
+        )
+        for one in verdict.opponents
+        if not np.array_equal(values[one.label], values[verdict.curriculum.label])
+    ]
+    return [one.test.new for of_curriculum in outcomes(values, duels).values() for one in of_curriculum]
+
+
+def _starts_alike(params: dict[str, object]) -> bool:
+    return bool(params.get("ranker.model") or params.get("training.pretrain_data"))
+
+
+def _of_replicates(
+    search_folder: SearchFolder, state: SearchState, experiment: Experiment
+) -> tuple[list[CrossedTest], int]:
+    """As if each opponent were like the twin of the pair, trained for itself."""
+    pair = replicated(distinct_pairs(state))
+    if pair is None:
+        raise _unknown(search_folder)
+    contenders = contenders_by_training(state, experiment)
+    arms = []
+    for trial in (pair.curriculum, pair.twin):
+        contender = contenders[training_key(trial.params)]
+        seeds = new_seeds(experiment.search.further_seeds, state.search_seeds)
+        runs = [seed_run(experiment, contender, seed, SPLIT, search_folder) for seed in seeds]
+        done = [run for run in runs if result_of(run.folder, SPLIT)]
+        arms.append([list(values_by_query(run.folder, SPLIT, state.metric).values()) for run in done])
+    if min(map(len, arms)) < 2 or len(arms[0]) != len(arms[1]):
+        raise _unknown(search_folder)
+    values, reference = np.array(arms[0]), np.array(arms[1])
+    [test] = crossed_tests([(values, reference)], paired=_starts_alike(pair.twin.params))
+    return [test] * OPPONENTS, values.shape[1]
+
+
+def _unknown(search_folder: SearchFolder) -> ConfigError:
+    wrong = f"search '{search_folder.name}' has no two trainings of a pair that differ in the seed alone"
+    return ConfigError(Problem("--plan", wrong, "tune-cl confirm first, with 2 seeds or more"))
+
+
+def _selection_trainings(state: SearchState, experiment: Experiment, request: Request) -> int:
+    arms = choices(state, default_contender(state, experiment), request.top, request.trials)
+    compared = {PLAIN: len(arms[PLAIN]), CURRICULUM: 0 if request.trials else len(arms[CURRICULUM])}
+    candidates = sum(compared[arm] for arm in ARMS if compared[arm] > 1)
+    return candidates * seeds_of_selection(candidates, len(state.trials)) if candidates else 0
