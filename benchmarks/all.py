@@ -49,7 +49,6 @@ BENCHMARKS = (
     Benchmark("candidates.py", ("{data}/trec/nfcorpus", "--repeats", "2")),
     Benchmark("bm25_grid.py", ("{data}/trec/nfcorpus", "--checked", "4", "--pyserini", "2")),
     Benchmark("difficulty.py", ("{data}/conversation/dailydialogpp",)),
-    Benchmark("lambdamart_prefixes.py", ("--repeats", "2")),
     Benchmark("whole_search.py", ("{data}/answers/wikiqa",)),
 )
 ON_A_GPU = (

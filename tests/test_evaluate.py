@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -152,7 +152,7 @@ Q = {"q1": {"d1": 1, "d2": 0}, "q2": {"d3": 1, "d4": 0}}
 R = {"q1": {"d1": 2.0, "d2": 1.0}, "q2": {"d3": 1.0, "d4": 2.0}}
 
 
-def frame(table: dict[str, dict[str, float]], value: str) -> pd.DataFrame:
+def frame(table: Mapping[str, Mapping[str, float]], value: str) -> pd.DataFrame:
     rows = [(query, document, one) for query, row in table.items() for document, one in row.items()]
     return pd.DataFrame(rows, columns=["qid", "docno", value])
 

@@ -1,5 +1,4 @@
-"""LambdaMART and the curricula of Ferro et al. (2018): trees against LightGBM's own, resuming, first stages that are
-grown once, subsets."""
+"""LambdaMART and the curricula of Ferro et al. (2018): trees against LightGBM's own, resuming, subsets."""
 
 from __future__ import annotations
 
@@ -7,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import lightgbm as lgb
 import numpy as np
 import pytest
 import torch
@@ -34,7 +32,7 @@ from trainables.evaluation.metrics import Evaluator
 from trainables.extras import trees
 from trainables.extras.lambdamart import parameters
 from trainables.extras.subsets import best_queries
-from trainables.extras.trees import TreeTraining, settings_of, stages
+from trainables.extras.trees import TreeTraining, stages
 from trainables.training.factory import load_saved, make_training, training_notes
 from trainables.training.features import SavedFeatureRanker
 from trainables.training.prepared import prepare
@@ -87,14 +85,6 @@ def test_threads_change_nothing(data: RankingData) -> None:
     assert_same_trees(boosters[0], boosters[1].booster, data)
 
 
-def test_gain_follows_its_setting(data: RankingData) -> None:
-    assert parameters(settings_of(tree_run()), 0.1, "lambdarank", 3)["label_gain"] == [0, 1, 3, 7]
-    linear = tree_run(ranker={"gain": "linear"})
-    assert parameters(settings_of(linear), 0.1, "lambdarank", 3)["label_gain"] == [0, 1, 2, 3]
-    one, other = trained(linear, data).score(data.splits["dev"]), trained(tree_run(), data).score(data.splits["dev"])
-    assert not np.array_equal(one, other)
-
-
 # -- what an iteration tells -----------------------------------------------------------------------------------------
 
 
@@ -137,11 +127,11 @@ def test_what_is_unjudged_has_the_label_0(data: RankingData) -> None:
 
 def resumed_after(done: int, run: TrainingRun, data: RankingData, folder: Path) -> TreeTraining:
     """A training that went on from the state after some iterations, at its end."""
-    broken = TreeTraining(run, prepared_of(data), share=False)
+    broken = TreeTraining(run, prepared_of(data))
     for _ in range(done):
         broken.iterate()
     broken.save(folder)
-    resumed = TreeTraining(run, prepared_of(data), share=False)
+    resumed = TreeTraining(run, prepared_of(data))
     resumed.load(folder)
     while not resumed.finished:
         resumed.iterate()
@@ -185,16 +175,6 @@ def test_the_seed_matters_only_where_data_is_sampled(data: RankingData) -> None:
     np.testing.assert_array_equal(scores(1, feature_fraction=0.6), scores(1, feature_fraction=0.6))
 
 
-def test_a_state_of_another_configuration_is_refused(data: RankingData, tmp_path: Path) -> None:
-    training = TreeTraining(tree_run(), prepared_of(data), share=False)
-    training.iterate()
-    training.save(tmp_path)
-    other = TreeTraining(tree_run(ranker={"leaves": 7}), prepared_of(data), share=False)
-    assert training.same_run(tmp_path) and not other.same_run(tmp_path)
-    with pytest.raises(DataError, match="state of another configuration"):
-        other.load(tmp_path)
-
-
 def test_a_saved_ranker_is_cut_at_the_best_iteration(data: RankingData, tmp_path: Path) -> None:
     training = make_training(tree_run(10), prepared_of(data))
     while not training.finished:
@@ -221,7 +201,7 @@ def saturating_run() -> TrainingRun:
 def test_trees_behind_a_stage_that_could_split_no_further_are_scored(tmp_path: Path) -> None:
     data = letor_data({"train": 60, "dev": 20, "test": 5})
     run, values = saturating_run(), []
-    training = TreeTraining(run, prepared_of(data), share=False)
+    training = TreeTraining(run, prepared_of(data))
     evaluator = Evaluator(data.splits["dev"], data.document_ids)
     while not training.finished:
         values.append(training.iterate()["dev_ndcg@10"])
@@ -231,7 +211,7 @@ def test_trees_behind_a_stage_that_could_split_no_further_are_scored(tmp_path: P
         if training.iteration == 7:
             training.save(tmp_path)
     assert training.trees[4] == training.trees[1] < training.rounds and training.trees[-1] > training.trees[4]
-    again = TreeTraining(run, prepared_of(data), share=False)
+    again = TreeTraining(run, prepared_of(data))
     again.load(tmp_path)
     while not again.finished:
         again.iterate()
@@ -240,80 +220,6 @@ def test_trees_behind_a_stage_that_could_split_no_further_are_scored(tmp_path: P
     training.cut_at_best()
     best = evaluator(training.score(data.splits["dev"]), ["ndcg@10"])["ndcg@10"].mean()
     assert best == max(values) == training.best_value
-
-
-# -- what trainings that begin alike share ---------------------------------------------------------------------------
-
-
-@pytest.fixture
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-
-
-@pytest.fixture
-def grown(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many rounds each call asks LightGBM for."""
-    asked: list[int] = []
-    train, update = lgb.train, lgb.Booster.update
-
-    def counted_train(params: Any, data: Any, rounds: int, **keys: Any) -> lgb.Booster:
-        asked.append(rounds)
-        with monkeypatch.context() as inside:
-            inside.setattr(lgb.Booster, "update", update)
-            return train(params, data, rounds, **keys)
-
-    def counted_update(booster: lgb.Booster) -> bool:
-        asked.append(1)
-        return update(booster)
-
-    monkeypatch.setattr("lightgbm.train", counted_train)
-    monkeypatch.setattr(lgb.Booster, "update", counted_update)
-    return asked
-
-
-def test_switch_points_share_one_first_stage(own_cache: None, grown: list[int], data: RankingData) -> None:
-    order = (12, 16, 8)  # one that goes on, and one that is there
-    runs = [tree_run(objective_switch="mse", switch=switch) for switch in order]
-    shared = [trained(run, data, share=True) for run in runs]
-    assert sum(grown) == max(order) + sum(TREES * ITERATIONS - switch for switch in order)
-    for run, training in zip(runs, shared, strict=True):
-        assert_same_trees(training, trained(run, data).booster, data)
-
-
-def test_a_subset_and_plain_training_are_shared_too(own_cache: None, grown: list[int], data: RankingData) -> None:
-    for switch in (8, 12):
-        trained(tree_run(subset="relevant_count", switch=switch), data, share=True)
-    assert sum(grown) == 12 + 12 + 8
-    grown.clear()
-    plain = trained(tree_run(), data, share=True)
-    longer = trained(tree_run(ITERATIONS + 1), data, share=True)
-    assert sum(grown) == TREES * (ITERATIONS + 1)
-    assert_same_trees(longer, trained(tree_run(ITERATIONS + 1), data).booster, data)
-    assert_same_trees(trained(tree_run(), data, share=True), plain.booster, data)
-
-
-def test_other_trees_are_not_shared(own_cache: None, grown: list[int], data: RankingData) -> None:
-    first = {"objective_switch": "mse", "switch": 8}
-    trained(tree_run(2, **first), data, share=True)
-    grown.clear()
-    others = [
-        (tree_run(2, {"leaves": 5}, **first), data),
-        (tree_run(2, **first | {"subset": "label_extremes"}), data),
-        (tree_run(2, subset="label_extremes", switch=8), data),
-        (tree_run(2, **first), letor_data(seed=1)),
-    ]
-    for run, other in others:
-        trained(run, other, share=True)
-    assert sum(grown) == len(others) * 8
-
-
-def test_seeds_share_trees_that_are_not_sampled_alone(data: RankingData) -> None:
-    def key(seed: int, trees: int = TREES, **ranker: float) -> str:
-        run = tree_run(ranker={"trees_per_iteration": trees} | ranker, objective_switch="mse", switch=4)
-        return TreeTraining(run.model_copy(update={"seed": seed}), prepared_of(data))._prefix_key()
-
-    assert key(1) == key(2) == key(1, trees=2)
-    assert len({key(1, bagging_fraction=0.6), key(2, bagging_fraction=0.6), key(1, 2, bagging_fraction=0.6)}) == 3
 
 
 # -- subsets ---------------------------------------------------------------------------------------------------------
@@ -347,11 +253,6 @@ def test_label_extremes_are_those_that_the_data_has(data: RankingData) -> None:
     np.testing.assert_array_equal(rows, np.flatnonzero(split.grade != 2))
 
 
-def test_of_queries_that_are_equal_the_first_are_kept() -> None:
-    kept = best_queries(split_of(*[[1.0]] * 200), np.tile([0.0, 1.0], 100), 0.25)
-    assert kept.tolist() == list(range(1, 100, 2))
-
-
 def test_feature_ndcg_keeps_the_queries_the_feature_ranks_best(data: RankingData) -> None:
     split = data.splits["train"]
     run = tree_run(subset="feature_ndcg", switch=4, feature=2, subset_share=0.5)
@@ -383,21 +284,6 @@ def test_curricula_of_trees_are_refused_for_networks() -> None:
     assert "lambdamart" in found["curriculum.subset"]
 
 
-def test_only_keys_in_force_are_told() -> None:
-    plain = tree_run().in_force()
-    learning = {key for key in plain if key.startswith(("training.", "curriculum."))}
-    assert learning == {
-        "training.lr", "training.max_iterations", "training.patience",
-        "curriculum.subset", "curriculum.objective_switch",
-    }  # fmt: skip
-    staged = tree_run(subset="feature_ndcg").in_force()
-    assert {"curriculum.switch", "curriculum.feature", "curriculum.subset_share"} < set(staged)
-    assert "curriculum.subset_share" not in tree_run(subset="label_extremes").in_force()
-    assert "curriculum.switch" in tree_run(objective_switch="mse").in_force()
-    network = validated({"ranker": "conv_knrm"}).in_force()
-    assert not {"curriculum.subset", "curriculum.switch", "curriculum.feature"} & set(network)
-
-
 def test_wrong_data_is_told_before_training(data: RankingData) -> None:
     with pytest.raises(DataError, match="holds texts, no features"):
         prepare(tree_run(), tiny_data())
@@ -421,7 +307,7 @@ def test_labels_that_never_differ_within_a_query_are_told_before_training() -> N
 def test_data_without_a_split_fails_with_advice() -> None:
     few = letor_data({"train": 1, "dev": 1, "test": 1}, candidates=4)
     with pytest.raises(WorkFailed, match=r"a lower ranker\.min_data_in_leaf than 20"):
-        TreeTraining(tree_run(ranker={"min_data_in_leaf": 20}), prepared_of(few), share=False).iterate()
+        TreeTraining(tree_run(ranker={"min_data_in_leaf": 20}), prepared_of(few)).iterate()
 
 
 def test_a_switch_past_the_end_is_told(data: RankingData) -> None:

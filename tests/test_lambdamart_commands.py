@@ -105,14 +105,6 @@ def test_the_shipped_space_fits_any_letor_data(shared: Path) -> None:
     assert len(untrained(experiment)) == 1
 
 
-def test_training_on_public_data(shared: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    settings = ["--set", "ranker.leaves=8", "--set", "training.max_iterations=5", "--set", "metric=ndcg@10"]
-    mse = ["--set", "curriculum.objective_switch=mse", "--set", "curriculum.switch=20", "--test"]
-    where = ["--data", str(shared / "ltr" / "mq2008"), "--ranker", "lambdamart", "--output", str(tmp_path / "out")]
-    document = output_of(capfd, "train", *where, *settings, *mse)
-    assert 0.42 < document["test"]["ndcg@10"] < 0.52
-
-
 def test_a_trainable_goes_on_from_a_checkpoint(folder: Path, tmp_path: Path) -> None:
     run = validated({"data": str(folder), "ranker": KEYS, "training": {"max_iterations": 2}, "metric": "ndcg@10"})
     config = {"run": run, "checkpoint": None, "threads": 1}
@@ -154,9 +146,3 @@ def test_trees_that_plain_training_needs() -> None:
     )
     assert [row.ratio for row in rows[:3]] == [1.7, 1.275, pytest.approx(4 / 3)]
     assert rows[-1] == TreesRow(500, 0.5187, None, None)
-
-
-def test_learning_rate_has_a_default_of_its_own() -> None:
-    assert validated({"ranker": "lambdamart"}).training.lr == 0.05
-    assert validated({"ranker": "lambdamart", "training": {"lr": 0.5}}).training.lr == 0.5
-    assert validated({"ranker": "conv_knrm"}).training.lr == 1e-3

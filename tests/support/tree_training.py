@@ -27,8 +27,8 @@ def prepared_of(data: RankingData) -> PreparedData:
     return PreparedData(data, NO_TEXTS)
 
 
-def trained(run: TrainingRun, data: RankingData, share: bool = False) -> TreeTraining:
-    training = TreeTraining(run, prepared_of(data), share=share)
+def trained(run: TrainingRun, data: RankingData) -> TreeTraining:
+    training = TreeTraining(run, prepared_of(data))
     while not training.finished:
         training.iterate()
     return training

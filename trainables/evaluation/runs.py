@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -171,8 +171,8 @@ def _named(runs: Any) -> list[tuple[str, Any]]:
     """Runs with what results call them."""
     if isinstance(runs, Mapping) and not _is_run(runs):
         return [(str(name), run) for name, run in runs.items()]
-    one = isinstance(runs, str | Path | Mapping) or hasattr(runs, "columns")
-    several: Sequence[Any] = [runs] if one else list(runs)
+    is_one = isinstance(runs, str | Path | Mapping) or hasattr(runs, "columns")
+    several: Sequence[Any] = [runs] if is_one else [*cast(Iterable[Any], runs)]
     return [(_name_of(run, f"run {number}"), run) for number, run in enumerate(several, 1)]
 
 

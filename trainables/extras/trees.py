@@ -1,8 +1,5 @@
-"""The training of boosted trees (LambdaMART) in stages. The first is kept on disk: trainings that begin alike share it.
-
-The booster after r rounds equals, to the bit, the first r trees of any longer booster of the same training. So one
-entry serves every switch point up to its length, and longer stages continue from it.
-"""
+"""The training of boosted trees (LambdaMART) in one stage or two: LightGBM continues a booster on other data and under
+another objective by its `init_model`."""
 
 from __future__ import annotations
 
@@ -10,13 +7,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from trainables.config.keys import TrainingRun
-from trainables.core.cache import cache_root, cached, digest_of, entry_in_cache
 from trainables.core.errors import WorkFailed
 from trainables.core.files import read_text
 from trainables.core.randomness import generator
@@ -58,45 +54,6 @@ def cut(booster: lgb.Booster, rounds: int) -> lgb.Booster:
     return lgb.Booster(model_str=booster.model_to_string(num_iteration=rounds))
 
 
-class Prefixes:
-    """The boosters of one stage by their number of rounds. `key`: digest of everything that determines their trees.
-
-    Each is a folder in the cache, complete or absent, so that any number of processes may read and add. Two that grow
-    the same trees at the same time both do the work, and one result is kept.
-    """
-
-    def __init__(self, key: str):
-        self.kind = f"trees/{key}"
-        self._read: tuple[int, lgb.Booster] | None = None
-
-    def rounds(self) -> list[int]:
-        """The lengths in the cache, ascending."""
-        folder = cache_root() / self.kind
-        return sorted(int(entry.name) for entry in folder.glob("[0-9]*")) if folder.is_dir() else []
-
-    def at(self, rounds: int) -> lgb.Booster | None:
-        """The booster after that many rounds, cut from a longer one if need be; None if none is long enough."""
-        if self._read is None or self._read[0] < rounds:
-            for longer in reversed([length for length in self.rounds() if length >= rounds]):
-                if (folder := entry_in_cache(self.kind, f"{longer:06d}")) is not None:
-                    self._read = longer, read_trees(folder / MODEL)
-                    break
-            else:
-                return None
-        return cut(self._read[1], rounds)
-
-    def keep(self, rounds: int, booster: lgb.Booster) -> None:
-        """Adds a booster, unless one at least as long is there."""
-        if max(self.rounds(), default=0) >= rounds:
-            return
-
-        def write(folder: Path) -> None:
-            booster.save_model(folder / MODEL, num_iteration=rounds)
-
-        cached(self.kind, f"{rounds:06d}", write)
-
-
-FORMAT = 2  # raise when the same settings grow other trees
 LOSS_METRIC = "ndcg@10"  # lambdarank gives no loss of its own: 1 - this metric on training queries is reported
 LOSS_QUERIES = 50  # training queries, drawn once, for the loss: scoring all would cost as much as growing the trees
 
@@ -175,10 +132,9 @@ class TreeTraining(FeatureTraining):
 
     A booster that continues a saved one grows the same trees as one that was never interrupted. If the configuration
     samples rows or features, this still holds, as each iteration then has a random seed of its own.
-    `share`: whether the first stage is shared with other trainings that begin alike.
     """
 
-    def __init__(self, run: TrainingRun, prepared: PreparedData, share: bool = True):
+    def __init__(self, run: TrainingRun, prepared: PreparedData):
         super().__init__(run, prepared)
         self.settings = settings_of(run)
         self._step = self.settings.trees_per_iteration
@@ -187,7 +143,6 @@ class TreeTraining(FeatureTraining):
         self.stages = stages(run, prepared.data, self.train)
         self.booster: lgb.Booster | None = None
         self.trees: list[int] = []  # after each iteration; fewer than rounds if no further split was possible
-        self.prefixes = Prefixes(self._prefix_key()) if share else None
         self._growing: tuple[Stage, lgb.Booster] | None = None  # a booster that can go on without being rebuilt
         self._dataset: tuple[np.ndarray, lgb.Dataset] | None = None  # rows of the training split, and their data
         self._dev_features = self.features[self.dev.document]
@@ -217,10 +172,6 @@ class TreeTraining(FeatureTraining):
         return tuple(notes)
 
     @classmethod
-    def to_measure(cls, run: TrainingRun, prepared: PreparedData) -> Self:
-        return cls(run, prepared, share=False)
-
-    @classmethod
     def read_ranker(cls, run: TrainingRun, folder: Path) -> Trees:
         return Trees(read_trees(folder / MODEL), settings_of(run).trees_per_iteration)
 
@@ -242,24 +193,20 @@ class TreeTraining(FeatureTraining):
         for stage in self.stages:
             begin, end = max(first, stage.first), min(last, stage.last)
             if begin < end:
-                pairs += len(stage.rows) * self._grow(stage, begin, end)
+                self._grow(stage, begin, end)
+                pairs += len(stage.rows) * (end - begin)
         grown = time.perf_counter() - started
         self.trees.append(self.booster.num_trees() if self.booster else 0)
         self._add_iteration(self.iteration)
         stage = next(stage for stage in self.stages if last <= stage.last)
         scores, share = self._dev_scores.astype(np.float32), len(stage.rows) / len(self.train.document)
         metrics = self.end_iteration(started, scores, self._train_loss(stage), pairs / grown, share)
-        self._leave_prefix()
         return metrics
 
-    def _grow(self, stage: Stage, begin: int, end: int) -> int:
-        """Brings the booster from round `begin` to round `end` of a stage; returns the rounds that were grown here, not
-        by another training."""
+    def _grow(self, stage: Stage, begin: int, end: int) -> None:
+        """Brings the booster from round `begin` to round `end` of a stage."""
         import lightgbm as lgb
 
-        if self.prefixes and stage is self.stages[0] and (prefix := self.prefixes.at(end)):
-            self.booster, self._growing = prefix, None
-            return 0
         if self._growing and self._growing[0] is stage and not self.settings.draws:
             booster = self._growing[1]
             for _ in range(end - begin):
@@ -279,7 +226,6 @@ class TreeTraining(FeatureTraining):
                 f"a lower ranker.min_data_in_leaf than {self.settings.min_data_in_leaf} may help"
             )
         self.booster, self._growing = booster, (stage, booster)
-        return end - begin
 
     def _parameters(self, stage: Stage) -> dict[str, Any]:
         return parameters(self.settings, self.run.training.lr, stage.objective, int(self.train.grade.max()))
@@ -303,38 +249,14 @@ class TreeTraining(FeatureTraining):
             self._dataset = stage.rows, dataset
         return self._dataset[1]
 
-    # -- sharing -------------------------------------------------------------------------------------------------
-
-    def _prefix_key(self) -> str:
-        """Digest of everything that determines the first stage's trees except their number."""
-        import lightgbm as lgb
-
-        stage, sampled = self.stages[0], self.settings.draws
-        random = (self.run.seed, self.settings.trees_per_iteration) if sampled else ()
-        data = (self.prepared.data.digest, stage.rows, stage.objective)
-        return digest_of(FORMAT, lgb.__version__, data, self._parameters(stage), random)
-
-    def _leave_prefix(self) -> None:
-        """Keeps the first stage for other trainings once it, or the whole training, is done."""
-        last = self.stages[0].last
-        now = self.rounds - self._step < last <= self.rounds or (self.finished and self.rounds < last)
-        if self.prefixes is None or self.booster is None or not now:
-            return
-        if self.booster.num_trees() == self.rounds:  # one tree per round, so that a cut at trees is a cut at rounds
-            self.prefixes.keep(min(self.rounds, last), self.booster)
-
     # -- scores --------------------------------------------------------------------------------------------------
 
     def _add_iteration(self, iteration: int) -> None:
         """Adds the trees of an iteration (from 0) to the scores of dev and of some training candidates."""
         if self.booster is not None:
             first, last = self.trees[iteration - 1] if iteration else 0, self.trees[iteration]
-            add_scores(
-                self._dev_scores, self.booster, self._dev_features, first, last, self.settings.trees_per_iteration
-            )
-            add_scores(
-                self._seen_scores, self.booster, self._seen_features, first, last, self.settings.trees_per_iteration
-            )
+            add_scores(self._dev_scores, self.booster, self._dev_features, first, last, self._step)
+            add_scores(self._seen_scores, self.booster, self._seen_features, first, last, self._step)
 
     def _train_loss(self, stage: Stage) -> float:
         """Loss under the stage's objective on LOSS_QUERIES training queries, whether in the subset or not: mean squared

@@ -40,7 +40,7 @@ def seconds_per_iteration(run: TrainingRun, prepared: PreparedData, threads: int
     """
     torch.set_num_threads(threads)
     if run.reads == "features":
-        measured = training_over_features(run).to_measure(run, prepared)
+        measured = training_over_features(run)(run, prepared)
         measured.iterate()
         return measured.iterate()["seconds"]
     few = {"batches_per_iteration": STEPS, "max_iterations": 2}

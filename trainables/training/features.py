@@ -6,7 +6,7 @@ import time
 from abc import abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -66,11 +66,6 @@ class FeatureTraining(RankerProgress):
         """What the user should know before the training. Raises DataError for data that it cannot use."""
         require_features(data, run.ranker["name"])
         return ()
-
-    @classmethod
-    def to_measure(cls, run: TrainingRun, prepared: PreparedData) -> Self:
-        """A training whose iterations take as long as those of any other, whatever the cache holds."""
-        return cls(run, prepared)
 
     @classmethod
     @abstractmethod

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -131,7 +131,9 @@ def checked_report(metrics: Mapping[str, Any], checkpoint: str | Path | None, me
     if metric not in metrics:
         wrong = f"reports {', '.join(metrics) or 'nothing'} and not '{metric}'"
         problems.append(Problem("report", wrong, f"'{metric}' among them, or metric: the name of one of them"))
-    numbers, queries = {}, None
+    numbers: dict[str, float] = {}
+    queries: dict[str, float] | None = None
+    value: Any
     for name, value in metrics.items():
         if name in (SECONDS, dev_key(metric)):
             problems.append(Problem("report", f"'{name}' is a name of tune-cl's own", "another name"))
@@ -139,7 +141,7 @@ def checked_report(metrics: Mapping[str, Any], checkpoint: str | Path | None, me
             queries = {str(query): float(one) for query, one in value.items()}
             numbers[dev_key(metric)] = float(np.mean(list(queries.values())))
         elif _is_number(value):
-            numbers[dev_key(metric) if name == metric else name] = float(value)
+            numbers[dev_key(metric) if name == metric else name] = float(cast(Any, value))
         else:
             problems.append(Problem("report", f"'{name}' is not a number ({type(value).__name__})", "a number"))
     folder = None if checkpoint is None else Path(checkpoint)
