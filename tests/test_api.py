@@ -127,6 +127,6 @@ def test_a_search_has_its_last_verdict(case: Case) -> None:
     search = tune_cl.open_search("toy", case.search_folder.storage)
     assert search.verdict is None
     case.confirm()
-    assert search.verdict is not None and search.verdict.verdict == "better"
+    assert search.verdict is not None and search.verdict.verdict == "no difference shown"
     row = search.verdict.table.iloc[1]
-    assert (row["difference"], row["p"], row["low"], row["high"]) == pytest.approx((0.1, 0.03, 0.07, 0.13))
+    assert (row["difference"], row["p"], row["low"], row["high"]) == pytest.approx((0.015, 0.093, -0.015, 0.045))

@@ -20,8 +20,7 @@ from tune_cl.history.journal import Journal, read_events
 from tune_cl.history.search_folder import SearchFolder
 from tune_cl.history.state import experiment_of, replay
 from tune_cl.inputs import inputs_of
-from tune_cl.report.facts import effects_facts
-from tune_cl.report.page import effects_html
+from tune_cl.report.page import effects_sections
 from tune_cl.results import Effects
 from tune_cl.run_trainings import SeedTrainings, replicates_of
 from tune_cl.search.progress_panel import NoPanel
@@ -83,8 +82,8 @@ def test_the_search_s_own_pairs_are_compared_on_dev(search: SearchFolder) -> Non
     assert set(found.table["key"]) == {"curriculum.pacing", "curriculum.n"}
     assert Effects.model_validate_json(found.model_dump_json()) == found
     assert recorded_result(search).effects == found, "as at the search's end"
-    drawn = effects_facts(found)
-    assert drawn and len(drawn.by_value) == len(found.by_value) and effects_html(found)
+    drawn = effects_sections(found)
+    assert len(drawn) == 1 and len(drawn[0].charts) == 2, "by value and by pair"
 
 
 def test_a_search_says_nothing_of_effects_by_pairs_that_were_stopped_early(tmp_path: Path, data: Path) -> None:

@@ -19,8 +19,6 @@ from tune_cl.cli import main
 from tune_cl.experiment.load import load_experiment
 from tune_cl.inputs import RankerArtifacts as Artifacts
 from tune_cl.ray.shared_data import untrained
-from tune_cl.report.document import TreesRow
-from tune_cl.report.facts import needed
 from tune_cl.schedulers.scheduler import curriculum_grace
 from tune_cl.verdict.trainings import result_of
 
@@ -134,15 +132,3 @@ def test_no_trial_is_judged_before_its_switch() -> None:
     assert curriculum_grace(run()) == 0
     assert curriculum_grace(run(objective_switch="mse", switch=9)) == 3
     assert curriculum_grace(run(subset="label_extremes", switch=400)) == 10
-
-
-def test_trees_that_plain_training_needs() -> None:
-    """Ratios 1.70, 1.275 and 1.333, as in Table 2 of Ferro et al."""
-    curriculum = {20: 0.5003, 40: 0.5080, 60: 0.5144, 80: 0.5160, 100: 0.5187}
-    plain = {17: 0.49, 34: 0.5003, 51: 0.5080, 80: 0.5144, 100: 0.5159}
-    rows = needed(curriculum, plain, trees=5, plain_trees=5)
-    assert [(row.trees, row.dev, row.plain) for row in rows[:3]] == (
-        [(100, 0.5003, 170), (200, 0.5080, 255), (300, 0.5144, 400)]
-    )
-    assert [row.ratio for row in rows[:3]] == [1.7, 1.275, pytest.approx(4 / 3)]
-    assert rows[-1] == TreesRow(500, 0.5187, None, None)

@@ -14,8 +14,6 @@ import torch
 from tests.support.builders import tiny_data
 from tests.support.confirm_cases import confirm_run
 from tests.support.letor_data import letor_data
-from tests.support.report_cases import whole
-from tests.support.report_pages import report
 from tests.support.scored_data import make_data, scored_of, split_of
 from tests.support.training_runs import make_run, start
 from tests.support.trec_folder import write_trec_folder
@@ -38,7 +36,6 @@ from trainables.training.batching import scored_of as scored_of_run
 from trainables.training.checkpoint import read_json
 from trainables.training.prepared import prepare, prepared_key
 from tune_cl.cli import DONE, main
-from tune_cl.experiment.load import load_experiment
 from tune_cl.inputs import RankerArtifacts as Artifacts
 
 LEVEL_2 = {"relevance_level": 2}
@@ -205,12 +202,3 @@ def test_trees_choose_their_subset_by_the_level() -> None:
 
 
 # -- the report ------------------------------------------------------------------------------------------------------
-
-
-def test_the_report_shows_answers_of_the_level_alone(tmp_path: Path) -> None:
-    """In this data no document has a grade above 1."""
-    case = whole(tmp_path)
-    case.events[0]["yaml"] = load_experiment(str(tmp_path / "toy.yaml"), ["evaluation.relevance_level=2"]).to_yaml()
-    found, _ = report(case)
-    assert "no candidate of this query is relevant" in found.sections["queries"]
-    assert "the right one" not in found.sections["queries"]

@@ -14,8 +14,6 @@ from trainables.curriculum.scoring import CONSTANT
 from trainables.training.prepared import prepare
 from trainables.training.trainer import Training
 from tune_cl.history.state import experiment_of, replay
-from tune_cl.report.facts import report_facts
-from tune_cl.report.findings import gather
 from tune_cl.results import Remark
 from tune_cl.search.remarks import Fall, endless, fall_of, grouped, idle, in_count, range_to_try, remarks
 from tune_cl.space.parameters import Choice, Integer, Leaf, LogUniform, Uniform
@@ -138,8 +136,6 @@ def test_what_is_odd_about_a_search_is_remarked_on(tmp_path: Path) -> None:
     assert found["last iteration"].trials == ("t0001", "t0000") and "8 of 8" in found["last iteration"].text
     assert all(number in found["falls and returns"].text for number in ("0.3000", "0.1000", "iteration 7"))
     assert found["failures"].trials == ("t0002", "t0003", "t0004")
-    [failure] = report_facts(gather(case.write())).failures
-    assert failure.count == 3
 
 
 def test_a_difficulty_that_is_the_same_for_all_is_noted() -> None:

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
+from jinja2 import Environment, FileSystemLoader
 
 from trainables.config.keys import TrainingRun
 from trainables.core.files import read_text, write_text
@@ -36,39 +37,12 @@ BEGIN, END = "<!-- verdict -->", "<!-- end of verdict -->"
 TEXTS = ("query_prompt", "document_prompt", "instruction")  # keys of texts, which may begin as a path does
 UNCONFIRMED = "Not confirmed: the values above are of one training, and dev selected it."
 
-WITH_CROSS_ENCODER = """```python
-from sentence_transformers import CrossEncoder
-
-ranker = CrossEncoder("{folder}")  # this folder
-scores = ranker.predict([("a query", "a document")])
-```
-
-"""
-WITH_SENTENCE_TRANSFORMER = """```python
-from sentence_transformers import SentenceTransformer
-
-encoder = SentenceTransformer("{folder}")  # this folder
-scores = encoder.similarity(encoder.encode_query(["a query"]), encoder.encode_document(["a document"]))
-```
-
-"""
-WITH_TUNE_CL = """```python
-import tune_cl
-
-ranker = tune_cl.load_ranker("{folder}")  # this folder
-scores = ranker.predict([("a query", "a document")])
-```
-"""
-FEATURES = "Rank LETOR data with `tune-cl rerank {folder} --data DATA`.\n"
-LINEAR = (
-    "The scoring layer is linear on [CLS], saved as an extra layer that changes nothing. Before training it further "
-    "with another program, give it a new head; tune_cl goes on with `ranker.head: pretrained`."
+CARDS = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "report" / "templates"),
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
 )
-PASSAGES = (
-    "tune_cl averages the passages of a long document; other programs read its first tokens, so they score long ones "
-    "differently."
-)
-OWN_FORM = "It is in tune_cl's own form, because no other library has this architecture with this scoring layer."
 
 
 @dataclass(frozen=True)
@@ -163,62 +137,39 @@ def _model_index(facts: Facts, task: str, dataset: str | None) -> list[dict[str,
 
 
 def _body(folder: Path, facts: Facts) -> str:
-    run, name = facts.run, facts.run.ranker["name"]
-    made_with = ", ".join(f"{package} {number}" for package, number in versions(PACKAGES).items() if number)
-    use = FEATURES if run.reads == "features" else (_elsewhere(run) if is_shared_form(folder) else "") + WITH_TUNE_CL
-    parts = [
-        f"# {name} trained on {facts.data.name}\n",
-        use.replace("{folder}", folder.name),
-        "\n".join(f"- {remark}" for remark in _remarks(folder, run)),
-        "## Data\n",
-        _data(facts),
-        "## Results\n",
-        _table(("metric", "value"), _results(facts)),
-        f"{BEGIN}\n{UNCONFIRMED}\n{END}\n",
-        "## Curriculum and configuration\n",
-        _table(("key", "value"), [(f"`{key}`", f"`{_short(value)}`") for key, value in _named(run.in_force()).items()]),
-        "## Made with\n",
-        f"{made_with}.\n\n```sh\ntune-cl train {shlex.quote(os.path.relpath(facts.config, folder))}\n```\n",
-    ]
-    return "\n".join(part for part in parts if part)
+    run, settings = facts.run, ranker_settings(facts.run.ranker)
+    packages = [f"{package} {number}" for package, number in versions(PACKAGES).items() if number]
+    configuration = [(f"`{key}`", f"`{_short(value)}`") for key, value in _named(run.in_force()).items()]
+    return CARDS.get_template("card.md").render(
+        name=run.ranker["name"],
+        folder=folder.name,
+        data=facts.data.name,
+        features=run.reads == "features",
+        shared=is_shared_form(folder),
+        embeds=settings.embeds,
+        own_head=run.ranker.get("head") == "cls",
+        passages=run.ranker.get("passages") == "average",
+        max_length=run.training.max_length,
+        source=_named(run.data.source),
+        digest=facts.data.digest,
+        sizes=[(name, f"{len(split):,}", f"{len(split.document):,}") for name, split in facts.data.splits.items()],
+        results=_results(facts),
+        configuration=configuration,
+        begin=BEGIN,
+        end=END,
+        unconfirmed=UNCONFIRMED,
+        made_with=", ".join(packages),
+        config=shlex.quote(os.path.relpath(facts.config, folder)),
+    )
 
 
-def _elsewhere(run: TrainingRun) -> str:
-    """How another library gives the ranker's scores."""
-    return WITH_SENTENCE_TRANSFORMER if ranker_settings(run.ranker).embeds else WITH_CROSS_ENCODER
-
-
-def _remarks(folder: Path, run: TrainingRun) -> list[str]:
-    if run.reads == "features":
-        return []
-    if not is_shared_form(folder):
-        return [f"{OWN_FORM}\n"]
-    remarks = [LINEAR] if run.ranker.get("head") == "cls" else []
-    remarks += [PASSAGES] if run.ranker.get("passages") == "average" else []
-    cut = "Texts" if ranker_settings(run.ranker).embeds else "Pairs"
-    return [*remarks, f"{cut} are cut at {run.training.max_length} tokens.\n"]
-
-
-def _data(facts: Facts) -> str:
-    sizes = [(name, f"{len(split):,}", f"{len(split.document):,}") for name, split in facts.data.splits.items()]
-    source = f"`{_named(facts.run.data.source)}`, digest `{facts.data.digest}`.\n"
-    return f"{source}\n{_table(('split', 'queries', 'candidates'), sizes)}"
-
-
-def _results(facts: Facts) -> list[tuple[str, ...]]:
-    dev = (f"dev {facts.run.metric}, best of iteration {facts.iteration}", f"{facts.dev:.4f}")
-    rows = label_free_rows(*label_free_of(facts.label_free))
-    others = [(f"dev {facts.run.metric} of {row.label}", row) for row in rows]
-    return [
-        dev,
-        *((f"{what}, without training labels", f"{row.mean:.4f}") for what, row in others),
-        *((f"test {name}", f"{value:.4f}") for name, value in (facts.test or {}).items()),
-    ]
-
-
-def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    lines = [columns, tuple("---" for _ in columns), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+def _results(facts: Facts) -> list[tuple[str, str]]:
+    metric = facts.run.metric
+    rows = [(f"dev {metric}, best of iteration {facts.iteration}", facts.dev)]
+    free = label_free_rows(*label_free_of(facts.label_free))
+    rows += [(f"dev {metric} of {one.label}, without training labels", one.mean) for one in free]
+    rows += [(f"test {name}", value) for name, value in (facts.test or {}).items()]
+    return [(name, f"{value:.4f}") for name, value in rows]
 
 
 def _short(value: Any) -> str:

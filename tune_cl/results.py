@@ -410,3 +410,15 @@ class Plan(Result):
         import pandas as pd
 
         return pd.DataFrame([row.model_dump() for row in self.rows])
+
+
+# -- a report ------------------------------------------------------------------------------------------------------
+
+
+class Written(Result):
+    """A report that was written: the page, or the folder of a paper with its `files`; and what it is made from."""
+
+    output: str
+    files: dict[str, str] = {}
+    result: SearchResult | None
+    verdict: Verdict | None

@@ -20,14 +20,13 @@ from tune_cl.experiment.load import load_experiment
 from tune_cl.history.events import Event
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
-from tune_cl.results import Configuration
+from tune_cl.results import Candidate, Configuration, LabelFree, Verdict
 from tune_cl.run_search import recorded_arms
 from tune_cl.search.driver import trial_id
 from tune_cl.verdict.files import verdict_file
 
 QUERIES = 12
 HOSTILE = "</script><script>alert(1)</script> <img src=http://evil.example/x onerror='alert(2)'> & \"quoted\""
-TESTED = (("root n=2, turns", 0.60),)  # labels and means
 SPACE = """
 data: {folder}
 ranker: conv_knrm
@@ -50,6 +49,21 @@ def data_folder(folder: Path) -> Path:
         files[f"queries.{split}.tsv"] = "".join(f"{q}\t{'word ' * (i + 1)}{HOSTILE}\n" for i, q in enumerate(names))
         files[f"qrels.{split}.txt"] = "".join(f"{q} 0 r 1\n{q} 0 w 0\n" for q in names)
     return write_folder(folder, files)
+
+
+def shown_verdict(label: str = f"root n=2, turns {HOSTILE}", **other: Any) -> Verdict:
+    """A curriculum that is above plain training and not above its own settings without it."""
+    twin = opponent("twin", difference=0.015, p=0.093, label="plain lr=0.01", params={"training.lr": 0.01})
+    champion = opponent("champion", "default", difference=0.1, p=0.0011, label="plain, default")
+    curriculum = Configuration(**configuration(label, 0.52, "t0001", **{"curriculum.pacing": "root"}))
+    arms = {"plain": champion, "curriculum": curriculum}
+    selection = tuple(
+        Candidate(arm=arm, trial_id=one.trial_id, label=one.label, values=(0.4, 0.42), mean=0.41, chosen=True)
+        for arm, one in arms.items()
+    )
+    shown: dict[str, Any] = {"curriculum": curriculum, "selection": selection, "verdict": "no difference shown"}
+    shown |= {"queries": 120, "clusters": 118, "first_stage": LabelFree(label="BM25", mean=0.47)}
+    return made_verdict(twin, champion, **shown | other)
 
 
 class Case:
@@ -113,16 +127,15 @@ class Case:
         cost = {"iterations": 9, "cpu_hours": 0.5, "gpu_hours": 0.0}
         self.events.append({"event": "search_end", "best": None, "cost": cost, "seconds": 9.0, "time": self.time + 1})
 
-    def confirm(self, **other: Any) -> None:
-        """The verdict of a confirmation with three seeds."""
-        label, mean = TESTED[0]
-        curriculum = Configuration(**configuration(label, mean, "t0001"))
-        against = opponent("champion", "default", difference=0.1, p=0.03, label="baseline", values=(0.49, 0.5, 0.51))
-        told: dict[str, Any] = {"curriculum": curriculum, "detectable": 0.018, "seeds_needed": 4, "plain_trials": 1}
-        verdict = made_verdict(against, **{"search": self.search_folder.name, **told, **other})
-        path = verdict_file(self.search_folder.folder, "test")
+    def confirm(self, **other: Any) -> Verdict:
+        """Writes a verdict on three seeds; `other`: of `shown_verdict`."""
+        verdict = shown_verdict(
+            **{"search": self.search_folder.name, "storage": str(self.search_folder.storage), **other}
+        )
+        path = verdict_file(self.search_folder.folder, verdict.split)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(verdict.model_dump_json())
+        return verdict
 
     def write(self) -> SearchFolder:
         with Journal(self.search_folder.folder) as journal:

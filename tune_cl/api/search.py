@@ -219,14 +219,13 @@ class Search:
             request = EffectsRequest(seeds=seeds, split=split)
             return measure_effects(self.search_folder, request, address, self._objective, panel)
 
-    def report(self, output: str | Path | None = None, format: str | None = None, progress: bool = True) -> Path:
-        """Writes the report to a file (by default in the search's folder) and returns its path. `format`: html, one
-        page that opens offline; latex, the table of configurations; csv or parquet, a row for each trial; by default
-        that of the file's suffix, else html."""
+    def report(self, output: str | Path | None = None, progress: bool = True) -> Path:
+        """Writes the report, one HTML page that opens offline, to a file (by default in the search's folder) and
+        returns its path."""
         from tune_cl.report.output import write_output  # imports SciPy
 
         with working(progress):
-            return write_output(self.search_folder, None if output is None else Path(output), format).output
+            return Path(write_output(self.search_folder, None if output is None else Path(output)).output)
 
     def paper(self, folder: str | Path | None = None, progress: bool = True) -> Path:
         """Writes what a paper says of the search to a folder (by default `paper` in the search's folder) and returns
@@ -236,7 +235,7 @@ class Search:
         from tune_cl.report.paper import write_paper  # imports SciPy
 
         with working(progress):
-            return write_paper(self.search_folder, None if folder is None else Path(folder)).output
+            return Path(write_paper(self.search_folder, None if folder is None else Path(folder)).output)
 
     def _repr_html_(self) -> str:
         from tune_cl.report.page import search_html  # imports SciPy
@@ -247,7 +246,7 @@ class Search:
         """Writes the search as a study (by default of its own name) to an Optuna storage, such as
         `sqlite:///optuna.db`, for optuna-dashboard; returns the `optuna.Study`. Raises ConfigError if there is one of
         that name."""
-        from tune_cl.api.optuna_study import write_study  # imports Optuna
+        from tune_cl.report.study import write_study  # imports Optuna
 
         return write_study(self._state, storage, study_name or self.name)
 

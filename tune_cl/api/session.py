@@ -68,7 +68,7 @@ def left_as_found() -> Iterator[None]:
 def in_notebook() -> bool:
     """Whether this is the kernel of a notebook."""
     ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
+    shell = getattr(ipython, "get_ipython", lambda: None)()  # without it where another thread is loading IPython
     return getattr(shell, "kernel", None) is not None
 
 

@@ -32,7 +32,9 @@ class ConfirmCommand(Command):
         parser.add_argument("--seeds", type=int, metavar="N", help="new trainings of each (default: 5 to 20, by time)")
         parser.add_argument("--top", type=int, metavar="K", help="candidates of each arm (default 3; 2 of few trials)")
         parser.add_argument("--trials", metavar="ID,..", default="", help="test the curricula of these trials instead")
-        parser.add_argument("--split", default="test", choices=("test", "dev"), help="what is compared on (default test)")
+        parser.add_argument(
+            "--split", default="test", choices=("test", "dev"), help="what is compared on (default test)"
+        )
         parser.add_argument(
             "--plan", action="store_true", help="train nothing: how many seeds find which gain, in how many hours"
         )

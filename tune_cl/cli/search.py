@@ -25,9 +25,8 @@ from tune_cl.cli.tables import text
 from tune_cl.experiment.load import SpaceOptions
 from tune_cl.history.search_folder import SearchFolder, StorageOptions
 from tune_cl.process import program
-from tune_cl.report.document import Written
 from tune_cl.report.story import of_search
-from tune_cl.results import SearchResult
+from tune_cl.results import SearchResult, Written
 
 CHECKPOINT = "checkpoint"  # in the folder of a function's best iteration
 
@@ -113,39 +112,33 @@ class ResumeCommand(ResultCommand):
         return recorded(options).resume(**training_options(options))
 
 
-FORMATS = ("html", "latex", "csv", "parquet")  # of a report
-
-
 class ReportCommand(Command):
     """Examples:
-      tune-cl report quickstart
-      tune-cl report quickstart --format latex --output table.tex
-      tune-cl report quickstart --paper
+      tune-cl report quickstart --output report.html
+      tune-cl report quickstart --paper paper
 
-    html: one file that opens offline, on a phone too: verdict, tables, charts. latex: the table of configurations.
-    csv, parquet: a row a trial. --paper: a methods paragraph, a table with caption, a figure and the references, with
-    the verdict's numbers; before tune-cl confirm they are those of dev alone. --json prints all that the report tells.
-    Works while a search runs, and before and after tune-cl confirm."""
+    One page that opens offline, on a phone too: verdict, tables, charts. --paper: a methods paragraph, a table with
+    caption, a figure and the references; before tune-cl confirm their numbers are those of dev alone. Works while a
+    search runs, and before and after tune-cl confirm."""
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_name(parser)
-        parser.add_argument("--output", type=Path, metavar="FILE", help="default: STORAGE/NAME/report.html, .tex, ...")
-        parser.add_argument("--format", choices=FORMATS, help="default: by the suffix of FILE, else html")
-        paper = "methods.tex, table.tex, figure.pdf and references.bib instead (default folder: STORAGE/NAME/paper)"
-        parser.add_argument("--paper", type=Path, nargs="?", const=Path(), metavar="FOLDER", help=paper)
+        parser.add_argument("--output", type=Path, metavar="FILE", help="default: STORAGE/NAME/report.html")
+        paper = "methods.tex, table.tex, figure.pdf and references.bib instead"
+        parser.add_argument("--paper", type=Path, metavar="FOLDER", help=paper)
         StorageOptions.add_to(parser)
 
     def execute(self, options: Namespace) -> Written:
         search_folder = recorded(options).search_folder
-        if options.paper is not None and (options.output or options.format):
-            raise ConfigError(Problem("--paper", "not together with --output or --format", "one of them a command"))
+        if options.paper and options.output:
+            raise ConfigError(Problem("--paper", "not together with --output", "one of them a command"))
         # These import SciPy: a name that is none is told before.
         from tune_cl.report.output import write_output
         from tune_cl.report.paper import write_paper
 
-        if options.paper is not None:
-            return write_paper(search_folder, None if options.paper == Path() else options.paper)
-        return write_output(search_folder, options.output, options.format)
+        return (
+            write_paper(search_folder, options.paper) if options.paper else write_output(search_folder, options.output)
+        )
 
     def render(self, document: Written) -> str:
         return "\n".join(f"{name}  {path}" for name, path in (document.files or {"report": document.output}).items())

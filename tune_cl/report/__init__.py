@@ -1,1 +1,1 @@
-"""The report of a search: one HTML file, a LaTeX table, or the trials as CSV."""
+"""What a search and its verdict say: as parts for terminal, card and page, as one HTML file, and for a paper."""

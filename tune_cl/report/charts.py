@@ -1,245 +1,222 @@
-"""The report's charts as SVG. They are 480 wide, so that text stays legible on a phone and two fit side by side."""
+"""The report's charts, by matplotlib and Optuna, as SVG that stands in a page: its text has the page's colour."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
-from textwrap import wrap
+import io
+import re
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
+import matplotlib
 from markupsafe import Markup, escape
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
-from trainables.core.prose import counted
 from trainables.evaluation.metrics import in_words
-from tune_cl.report.document import EffectsPart, MainFacts, SeedRow, TrialCurve
-from tune_cl.report.wording import cut, interval_words, number, signed
+from tune_cl.report.wording import cut
+from tune_cl.results import Arm, Effects, SearchResult, Verdict
+from tune_cl.verdict.effect_sentences import value_name
+from tune_cl.verdict.sentences import opponent_words
 
-WIDTH = 480.0
-MARGIN = 0.04  # free space on either side of an axis, as a share of its values' span
-LEFT, RIGHT, TOP, BOTTOM = 56.0, 468.0, 30.0, 42.0  # of the plotting area; BOTTOM is the room below it
-Point = tuple[float, float]
+if TYPE_CHECKING:
+    from optuna import Study
 
+INK = "#010203"  # stands for the colour of the page's text
+CURRICULUM, PLAIN, OTHERS = "#d9591c", "#3f7fe0", "#8b96a3"  # legible on white and on black
+WIDTH = 4.8  # inches; a phone shows an inch as 75 pixels, so text of 11 points stays legible
+NAME_LENGTH = 56  # characters in a chart
+MOST_LINES = 60  # trials of an arm that are drawn
+FEWEST_TRIALS = 4  # of which Optuna can say what matters
+STYLE: dict[Any, Any] = {
+    "axes.edgecolor": INK, "axes.facecolor": "none", "axes.labelcolor": INK, "axes.spines.right": False,
+    "axes.spines.top": False, "axes.titlecolor": INK, "figure.facecolor": "none", "font.size": 11,
+    "grid.alpha": 0.15, "grid.color": INK, "legend.frameon": False, "legend.fontsize": 10, "svg.fonttype": "none",
+    "text.color": INK, "text.parse_math": False, "xtick.color": INK, "ytick.color": INK,
+}  # fmt: skip
 
-@dataclass(frozen=True)
-class Scale:
-    """Linear map from [low, high] of the data to [start, end] of the drawing."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-
-    def __call__(self, value: float) -> float:
-        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
-
-    def ticks(self, most: int = 6) -> list[float]:
-        """At most `most` + 1 round numbers inside the range, 1, 2 or 5 times a power of ten apart."""
-        raw = (self.high - self.low) / most
-        power = 10.0 ** math.floor(math.log10(raw))
-        step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * (1 - 1e-9))
-        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
-        return [round(i * step, 12) for i in range(first, last + 1)]
+Curves = Mapping[str, Mapping[int, float]]  # dev by iteration, by trial
 
 
-def scale(values: Iterable[float], start: float, end: float) -> Scale:
-    """A scale for all finite values, with MARGIN of their span free on either side."""
-    finite = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
-    low, high = min(finite), max(finite)
-    room = (high - low) * MARGIN or max(abs(high), 1.0) * 0.05
-    return Scale(low - room, high + room, start, end)
+@contextmanager
+def page_style() -> Iterator[None]:
+    """Drawing for a page; nothing of it lasts, and no window opens."""
+    if "matplotlib.pyplot" not in sys.modules:
+        matplotlib.use("agg")
+    with matplotlib.rc_context(STYLE):
+        yield
 
 
-def tag(name: str, *children: Markup | str | None, **attributes: object) -> Markup:
-    """An element. Texts are escaped; None among children or attributes is left out.
-
-    `class_` gives `class`, `data_tip` gives `data-tip`. Floats are coordinates.
-    """
-    given = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items() if value is not None}
-    shown = {key: coordinate(value) if isinstance(value, float) else value for key, value in given.items()}
-    text = "".join(f' {key}="{escape(value)}"' for key, value in shown.items())
-    return Markup(f"<{name}{text}>{''.join(escape(child) for child in children if child is not None)}</{name}>")
-
-
-def coordinate(value: float) -> str:
-    """A length in an SVG: tenths of a pixel suffice and keep the file small."""
-    return f"{value:.1f}".removesuffix(".0")
+def svg(figure: Figure, label: str) -> Markup:
+    """A figure as an element of a page, with `label` for those who cannot see it."""
+    target = io.StringIO()
+    with matplotlib.rc_context({"svg.hashsalt": label}):
+        metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        figure.savefig(target, format="svg", transparent=True, metadata=metadata, bbox_inches="tight")
+    drawn = target.getvalue().replace(INK, "currentColor")
+    body = drawn[drawn.index("<svg") :]
+    size = re.compile(r' (width|height)="[\d.]+pt"')
+    head, _, rest = size.sub("", body, count=2).partition(">")
+    return Markup(f'{head} role="img" aria-label="{escape(label)}">{rest}')
 
 
-def drawing(height: float, label: str, *children: Markup | str | None) -> Markup:
-    """An SVG, with `label` for those who cannot see it."""
-    box = f"0 0 {coordinate(WIDTH)} {coordinate(height)}"
-    return tag("svg", *children, viewBox=box, role="img", aria_label=label)
+def axes_of(height: float) -> Axes:
+    axes = Figure(figsize=(WIDTH, height), layout="constrained").add_subplot()
+    axes.grid(True)
+    return axes
 
 
-def text(x: float, y: float, words: str, role: str = "tick", anchor: str = "middle") -> Markup:
-    return tag("text", words, x=x, y=y, class_=role, text_anchor=anchor)
+def figure_of(axes: Axes) -> Figure:
+    figure = axes.figure
+    return figure if isinstance(figure, Figure) else figure.figure
 
 
-def rule(x1: float, y1: float, x2: float, y2: float, role: str) -> Markup:
-    return tag("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=role)
+def learning_chart(result: SearchResult, curves: Curves) -> Markup:
+    """The dev metric over iterations: a line for each trial, the best of each arm on top."""
+    with page_style():
+        axes = axes_of(3.4)
+        draw_curves(axes, result, curves)
+        return svg(figure_of(axes), "Learning curves on dev")
 
 
-def frame(x: Scale, y: Scale, x_label: str, y_label: str, bottom: float) -> list[Markup]:
-    """Grid, ticks and names of both axes; x takes whole numbers."""
-    parts = [text(4.0, 16.0, y_label, "axis", "start"), text(RIGHT, bottom + 36, x_label, "axis", "end")]
-    for tick in y.ticks():
-        parts += [rule(LEFT, y(tick), RIGHT, y(tick), "grid"), text(LEFT - 6, y(tick) + 4, f"{tick:g}", anchor="end")]
-    for tick in x.ticks():
-        if tick == int(tick):
-            parts.append(text(x(tick), bottom + 18, f"{tick:g}"))
-    return parts
+def draw_curves(axes: Axes, result: SearchResult, curves: Curves, others: bool = True) -> None:
+    """`others`: also trials that are not the best of their arm."""
+    arms: list[tuple[Arm, str | None, str]] = [
+        ("plain", result.best_plain, PLAIN),
+        ("curriculum", result.best_curriculum, CURRICULUM),
+    ]
+    for arm, best, colour in arms:
+        trials = sorted(result.of_arm(arm), key=lambda trial: -(trial.dev or 0.0))[:MOST_LINES]
+        for trial in trials if others else ():
+            if trial.trial_id != best and (curve := curves.get(trial.trial_id)):
+                axes.plot([*curve], [*curve.values()], color=colour, linewidth=0.8, alpha=0.45)
+        if best and (curve := curves.get(best)):
+            label = f"best {_arm_name(result, arm)} ({best})"
+            marker = "o" if len(curve) == 1 else None
+            axes.plot([*curve], [*curve.values()], color=colour, linewidth=2.4, label=label, marker=marker)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("iteration")
+    axes.set_ylabel(f"dev {in_words(result.metric)}")
+    axes.legend(loc="best")
 
 
-def path(points: Sequence[Point]) -> str:
-    """The `d` of a line through the points, interrupted where a coordinate is not finite."""
-    parts, pen = [], False
-    for x, y in points:
-        if not (math.isfinite(x) and math.isfinite(y)):
-            pen = False
-            continue
-        at = f"{coordinate(x)} {coordinate(y)}"
-        if not pen:
-            parts.append(f"M{at}")
-        else:
-            parts.append(f"L{at}")
-        pen = True
-    return "".join(parts)
+def _arm_name(result: SearchResult, arm: Arm) -> str:
+    return "plain" if arm == "plain" else "curriculum" if result.over_curricula else "other"
 
 
-HEIGHT = 300.0
-ROW = 40.0  # height of a row in charts of rows
-FOREST_ROW = 26.0  # of a forest
-NAME_LINE, SEED_ROW = 17.0, 34.0  # heights in a chart of seeds: of a line of a name, and of what is below it
-NAME_LENGTH = 54  # characters of a line
-NAMES = 160.0  # room for their names
-FOREST_NAMES = 222.0  # room for a key, its value and the number of pairs
-MOST_BARS = int(RIGHT - LEFT)  # of a strip: one for each pixel
-ORDER = ("failed", "plain", "trial", "baseline", "best")  # later ones are drawn on top
+def forest_chart(verdict: Verdict) -> Markup:
+    """The curriculum's difference from each opponent: its interval, and a dot for each seed."""
+    with page_style():
+        axes = axes_of(0.9 + 0.75 * len(verdict.opponents))
+        draw_forest(axes, verdict)
+        return svg(figure_of(axes), f"Differences from each opponent on {verdict.split}")
 
 
-@dataclass(frozen=True)
-class Mark:
-    """A mark on a line; its `role` is curriculum (a dot) or stopped (a cross)."""
-
-    at: Point
-    role: str
-    tip: str
-
-
-@dataclass(frozen=True)
-class Line:
-    """One trial's values; `role` is one of ORDER."""
-
-    trial: str | None
-    role: str
-    tip: str
-    points: Sequence[Point]
-    marks: Sequence[Mark] = ()
-    twin: str | None = None  # the other trial of its pair, which stands out with it
+def draw_forest(axes: Axes, verdict: Verdict) -> None:
+    for place, one in enumerate(verdict.opponents):
+        low, high = one.ci95 or (one.difference, one.difference)
+        of_seeds = [value - other for value, other in zip(verdict.curriculum.values, one.values, strict=False)]
+        axes.scatter(of_seeds, [place + 0.2] * len(of_seeds), s=14, color=OTHERS, zorder=2)
+        axes.plot([low, high], [place, place], color=CURRICULUM, linewidth=2.5, zorder=3)
+        axes.plot([one.difference], [place], "o", color=CURRICULUM, markersize=7, zorder=3)
+        name = cut(opponent_words(verdict, one), NAME_LENGTH)
+        axes.text(0, place - 0.25, name, transform=axes.get_yaxis_transform(), fontsize=10)
+    axes.axvline(0, color=INK, linewidth=1, linestyle="--", zorder=1)
+    axes.set_yticks([])
+    axes.set_ylim(len(verdict.opponents) - 0.45, -0.7)
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel(f"{in_words(verdict.metric)} on {verdict.split}: curriculum less opponent, 95 % CI")
 
 
-def line_chart(lines: Sequence[Line], x_label: str, y_label: str) -> Markup:
-    """Lines over a common x of whole numbers."""
-    points = [point for line in lines for point in line.points]
-    bottom = HEIGHT - BOTTOM
-    x = scale((at for at, _ in points), LEFT, RIGHT)
-    y = scale([value for _, value in points], bottom, TOP)
-    parts = frame(x, y, x_label, y_label, bottom)
-    for line in sorted(lines, key=lambda line: ORDER.index(line.role)):
-        parts.append(_line(line, x, y))
-    return drawing(HEIGHT, f"{y_label} over {x_label}", *parts)
+def value_chart(effects: Effects) -> Markup:
+    """The mean effect of the curricula with each value of a key; a dashed line: the mean over all pairs."""
+    with page_style():
+        axes = axes_of(0.9 + 0.28 * len(effects.by_value))
+        for place, one in enumerate(effects.by_value):
+            axes.plot(one.ci95, [place, place], color=CURRICULUM, linewidth=2.2)
+            axes.plot([one.effect], [place], "o", color=CURRICULUM, markersize=6)
+        names = [cut(f"{value_name(one.key, one.value)} ({one.pairs})", 30) for one in effects.by_value]
+        axes.set_yticks(range(len(names)), names)
+        axes.set_ylim(len(names) - 0.5, -0.5)
+        axes.axvline(0, color=INK, linewidth=1)
+        axes.axvline(effects.mean, color=PLAIN, linewidth=1.2, linestyle="--")
+        axes.set_xlabel(f"{in_words(effects.metric)} on {effects.split}: mean effect, 95 % CI")
+        return svg(figure_of(axes), "Mean effect by value")
 
 
-def _line(line: Line, x: Scale, y: Scale) -> Markup:
-    """The line with its marks, and a wider invisible line that is easier to point at."""
-    d = path([(x(at), y(value)) for at, value in line.points])
-    strokes = [tag("path", d=d, class_="hit"), tag("path", d=d, class_="stroke")]
-    marks = [_mark(mark, x(mark.at[0]), y(mark.at[1])) for mark in line.marks if math.isfinite(mark.at[1])]
-    data = {"data_trial": line.trial, "data_twin": line.twin, "data_tip": line.tip}
-    return tag("g", *strokes, *marks, class_=f"line {line.role}", **data)
+def pair_chart(effects: Effects) -> Markup:
+    """The difference of each pair, sorted, the largest first."""
+    differences = sorted((sum(one.differences) / len(one.differences) for one in effects.by_pair), reverse=True)
+    with page_style():
+        axes = axes_of(2.6)
+        colours = [CURRICULUM if difference > 0 else PLAIN for difference in differences]
+        axes.bar(range(1, len(differences) + 1), differences, color=colours, width=0.7)
+        axes.axhline(0, color=INK, linewidth=1)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_xlabel("pairs, sorted")
+        axes.set_ylabel(f"{in_words(effects.metric)} on {effects.split}, less twin")
+        return svg(figure_of(axes), "Difference of each pair")
 
 
-def _mark(mark: Mark, x: float, y: float) -> Markup:
-    if mark.role == "stopped":
-        cross = path([(x - 4, y - 4), (x + 4, y + 4), (math.nan, 0), (x - 4, y + 4), (x + 4, y - 4)])
-        return tag("path", d=cross, class_="cross", data_tip=mark.tip)
-    return tag("circle", cx=x, cy=y, r=4.0, class_=mark.role, data_tip=mark.tip)
+def settings_charts(study: Study, result: SearchResult) -> list[tuple[str, Markup]]:
+    """Optuna's parallel coordinates and importances of the keys that every curriculum has, with their titles; none
+    where there is too little to draw. `study`: of the curricula."""
+    trials = [trial for trial in result.of_arm("curriculum") if trial.dev is not None and trial.outcome == "completed"]
+    keys = [key for key in result.searched("curriculum") if all(key in trial.params for trial in trials)]
+    if len(trials) < FEWEST_TRIALS or len(keys) < 2:
+        return []
+    name = f"dev {in_words(result.metric)}"
+    drawn = [(title, _by_optuna(draw, study, keys, title, name)) for title, draw in BY_OPTUNA.items()]
+    return [(title, chart) for title, chart in drawn if chart]
 
 
-def seed_chart(rows: Sequence[SeedRow], level: float, x_label: str) -> Markup:
-    """A row for each configuration: a dot for each seed, the mean and its interval. `level`: a dashed line."""
-    names = [wrap(row.name, NAME_LENGTH) for row in rows]
-    heights = [NAME_LINE * len(lines) + SEED_ROW for lines in names]
-    bottom = 12 + sum(heights)
-    x = scale([level, *(end for row in rows for end in (row.low, row.high, *row.values.values()))], 16.0, RIGHT)
-    parts = [*_row_grid(x, x_label, bottom), rule(x(level), 8.0, x(level), bottom, "level")]
-    for row, lines, top in zip(rows, names, accumulate(heights, initial=12.0), strict=False):
-        at = top + NAME_LINE * len(lines)
-        name = [text(4.0, top + NAME_LINE * (i + 0.8), line, "name halo", "start") for i, line in enumerate(lines)]
-        bar = None if math.isnan(row.low) else rule(x(row.low), at + 22, x(row.high), at + 22, "bar")
-        dots = [
-            tag("circle", cx=x(value), cy=at + 8, r=3.0, class_="dot seed", data_tip=f"seed {seed}: {number(value)}")
-            for seed, value in row.values.items()
-        ]
-        dots += [bar, tag("circle", cx=x(row.mean), cy=at + 22, r=4.5, class_="dot")]
-        tip = f"{row.name}: mean {number(row.mean)}"
-        parts += [tag("g", *dots, class_=f"interval {row.role}", data_tip=tip), *name]
-    return drawing(bottom + 44, f"{x_label} by configuration and seed", *parts)
+def _by_optuna(draw: str, study: Study, keys: Sequence[str], title: str, value_name: str) -> Markup | None:
+    """A chart of Optuna's in the page's style; None where its analysis is not possible for these trials."""
+    with page_style(), warnings.catch_warnings():
+        from matplotlib import pyplot
+        from optuna.visualization import matplotlib as charts
+
+        warnings.simplefilter("ignore")  # of functions that may change, and of importances from few trials
+        try:
+            axes: Any = getattr(charts, draw)(study, params=list(keys), target_name=value_name)
+        except (RuntimeError, ValueError):  # such as trials whose values are all equal
+            return None
+        figure = figure_of(axes)
+        figure.set_size_inches(0.9 * WIDTH, 3.2)  # names stand outside
+        for lines in axes.collections:
+            if lines.colorbar:
+                lines.set_cmap(LinearSegmentedColormap.from_list("values", [OTHERS, CURRICULUM]))
+                lines.colorbar.remove()
+        for part in figure.axes:
+            _restyle(part, keys)
+        drawn = svg(figure, title)
+        pyplot.close(figure)
+    return drawn
 
 
-def forest_chart(effects: EffectsPart, x_label: str) -> Markup:
-    """A row for each value of a key: its mean effect and interval. A dashed line: the mean over all pairs."""
-    rows, mean = effects.by_value, effects.mean
-    bottom = 12 + FOREST_ROW * len(rows)
-    x = scale([0.0, mean, *(end for row in rows for end in row.ci95)], FOREST_NAMES, RIGHT)
-    parts = _row_grid(x, x_label, bottom)
-    parts += [rule(x(0.0), 8.0, x(0.0), bottom, "zero"), rule(x(mean), 8.0, x(mean), bottom, "level")]
-    for place, row in enumerate(rows):
-        middle, (low, high) = 12 + FOREST_ROW * (place + 0.5), row.ci95
-        name = f"{row.name} ({row.pairs})"
-        tip = f"{row.name}, {counted(row.pairs, 'pair')}: {signed(row.effect)} {interval_words(row.ci95)}"
-        bar = rule(x(low), middle, x(high), middle, "bar")
-        dot = tag("circle", cx=x(row.effect), cy=middle, r=4.5, class_="dot")
-        label = text(FOREST_NAMES - 10, middle + 4, cut(name, 32), "name", "end")
-        parts.append(tag("g", label, bar, dot, class_="interval best", data_tip=tip))
-    return drawing(bottom + 44, f"{x_label} by value", *parts)
+def _restyle(axes: Axes, keys: Sequence[str]) -> None:
+    """Optuna draws in a style of its own, with grey grounds and white grids, which a dark page cannot show, and with
+    names of keys that leave a phone no room."""
+    axes.set_facecolor("none")
+    for place in ("left", "center", "right"):
+        axes.set_title("", loc=place)
+    for axis in (axes.xaxis, axes.yaxis):
+        names = [label.get_text() for label in axis.get_ticklabels()]
+        if set(keys) & set(names):
+            axis.set_ticklabels([name.rpartition(".")[2] if name in keys else name for name in names])
+    axes.tick_params(colors=INK)
+    axes.grid(visible=False)
+    for label in (*axes.get_xticklabels(), *axes.get_yticklabels(), axes.xaxis.label, axes.yaxis.label, *axes.texts):
+        label.set_color(INK)
+        label.set_fontsize(10)
+    for spine in axes.spines.values():
+        spine.set_color(INK)
+    if legend := axes.get_legend():
+        legend.remove()
 
 
-def _row_grid(x: Scale, x_label: str, bottom: float) -> list[Markup]:
-    parts = [text(RIGHT, bottom + 38, x_label, "axis", "end")]
-    for tick in x.ticks():
-        parts += [rule(x(tick), 8.0, x(tick), bottom, "grid")]
-        parts.append(text(min(x(tick), RIGHT - 6), bottom + 18, f"{tick:g}"))  # else the last is cut off on a phone
-    return parts
-
-
-# -- lines of trials -----------------------------------------------------------------------------------------------
-
-
-def learning_chart(facts: MainFacts) -> Markup:
-    """The dev metric over iterations, with a line for each trial."""
-    lines = [_line_of(curve, curve.dev, [*_marks(curve)]) for curve in facts.curves if curve.dev]
-    return line_chart(lines, "iteration", f"dev {in_words(facts.metric)}")
-
-
-def _marks(curve: TrialCurve) -> Iterator[Mark]:
-    """Where the curriculum is over, and where the trial was stopped."""
-    dev, past = curve.dev, curve.curriculum_over
-    if past in dev:
-        yield Mark((past, dev[past]), "curriculum", f"{curve.name}: curriculum over at iteration {past}")
-    if curve.outcome == "stopped_early" and dev:
-        yield Mark((max(dev), dev[max(dev)]), "stopped", f"{curve.name}: {curve.reason or 'stopped early'}")
-
-
-def _line_of(curve: TrialCurve, values: Mapping[int, float], marks: Sequence[Mark] = ()) -> Line:
-    best, ended = curve.best, curve.outcome.replace("_", " ")
-    reached = f"best {number(best.dev)} at iteration {best.iteration}" if best else "no dev value"
-    tip = f"{curve.name}: {reached}; {ended}"
-    return Line(curve.trial, curve.role, tip, list(values.items()), marks, curve.twin)
-
-
-def pacing_chart(facts: MainFacts) -> Markup:
-    """The share of the training data that was open, as reported by the trials."""
-    lines = [_line_of(curve, curve.available_share) for curve in facts.curves if curve.available_share]
-    return line_chart(lines, "iteration", "fraction of the training data available")
+BY_OPTUNA = {"Settings of all curricula": "plot_parallel_coordinate", "What matters": "plot_param_importances"}

@@ -1,109 +1,153 @@
-"""The report as one HTML page, which contains its style and script, so that it opens without a network; and its main
-sections for the cells of a notebook. templates/ draws both from the facts."""
+"""The report as one HTML page, which contains its style and charts, so that it opens without a network; and parts of it
+for the cells of a notebook."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+import yaml
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
 from trainables.core.files import write_text
-from trainables.core.prose import counted, say, visible
-from trainables.evaluation.metrics import in_words
+from trainables.core.prose import say, visible
+from tune_cl.experiment.experiment import CURRICULUM
 from tune_cl.history.events import ArtifactEvent
 from tune_cl.history.journal import Journal
 from tune_cl.history.search_folder import SearchFolder
-from tune_cl.report import charts, wording
-from tune_cl.report.document import EffectsSection, ReportFacts
-from tune_cl.report.facts import effects_facts, main_facts, report_facts
-from tune_cl.report.findings import gather
-from tune_cl.results import Effects, Verdict
-from tune_cl.space.wording import CAUTION, DEFAULT, PLAIN_TRAINING
+from tune_cl.history.state import SearchState
+from tune_cl.report import charts
+from tune_cl.report.contents import Contents, contents_of
+from tune_cl.report.story import Part, best_trials, of_effects, of_search, of_verdict
+from tune_cl.report.wording import numeric_columns
+from tune_cl.results import Effects, SearchResult, Verdict
 
 FILES = Path(__file__).parent / "templates"
 STYLE = (FILES / "page.css").read_text(encoding="utf-8")
-SCRIPT = (FILES / "page.js").read_text(encoding="utf-8")
-TITLES = {
-    "configurations": "Configurations",
-    "effects": "What curricula change",
-    "learning": "Learning curves",
-    "pacing": "Training data as used",
-    "cost": "What the search cost",
-    "again": "Reproduce",
-}  # after the verdict, which is always there
-UNFOLDED = ("configurations", "effects", "learning")  # of the sections that fold
-MOST = 640  # pixels that a drawing in a notebook is wide
-CLASS = "tune-cl"  # of the element whose contents have the report's style, and nothing else of the notebook
 TEMPLATES = Environment(loader=FileSystemLoader(FILES), autoescape=True, trim_blocks=True, lstrip_blocks=True)
-TEMPLATES.globals |= {
-    draw.__name__: draw
-    for draw in (
-        charts.forest_chart,
-        charts.learning_chart,
-        charts.pacing_chart,
-        charts.seed_chart,
-    )
-}
-TEMPLATES.globals |= {"CAUTION": CAUTION, "DEFAULT": DEFAULT, "figures": wording.figures}
-TEMPLATES.filters |= {
-    "number": wording.number,
-    "signed": wording.signed,
-    "p": wording.p_value,
-    "interval": wording.interval_words,
-    "spread": wording.spread,
-    "amount": wording.amount,
-    "cut": wording.cut,
-    "measure": in_words,
-    "counted": counted,
-    "spaced": lambda name: name.replace("_", " "),
-}
-TEMPLATES.tests["holds_back"] = lambda share: any(value < 1 for value in share.values())
+TEMPLATES.globals["numeric_columns"] = numeric_columns
+CLASS = "tune-cl"  # of the element whose contents have the report's style, and nothing else of the notebook
+NOTHING = Part("On dev", ("No trial has given a dev value yet.",))
 
 
-def page(facts: ReportFacts) -> str:
+@dataclass(frozen=True)
+class Chart:
+    title: str
+    drawn: Markup
+    legend: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """`commands`: what to do next, a line each; `files`: texts under their names; `answer`: better, worse or empty,
+    for the colour of a verdict's first part."""
+
+    title: str
+    parts: Sequence[Part] = ()
+    charts: Sequence[Chart] = ()
+    commands: Sequence[str] = ()
+    files: Sequence[tuple[str, str]] = ()
+    answer: str | None = None
+
+
+def page(contents: Contents) -> str:
     """The report as an HTML document."""
-    drawn = TEMPLATES.get_template("page.html").render(
-        f=facts,
-        titles=TITLES if facts.over_curricula else TITLES | {"effects": "What the settings change"},
-        unfolded=UNFOLDED,
-        style=Markup(STYLE),
-        script=Markup(SCRIPT),
-        digest=base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode(),
+    state, experiment = contents.state, contents.experiment
+    about = f"{', '.join(experiment.rankers)} on {state.data['name']}"
+    return visible(
+        TEMPLATES.get_template("page.html").render(
+            name=state.name,
+            about=about,
+            description=experiment.description,
+            sections=sections_of(contents),
+            style=Markup(STYLE),
+        )
     )
-    return visible(drawn)
+
+
+def sections_of(contents: Contents) -> list[Section]:
+    """All sections that have something to say, the verdict first."""
+    result, search_folder = contents.result, contents.search_folder
+    found = [verdict_section(contents.verdict)] if contents.verdict else []
+    if result is None:
+        going_on = [] if contents.state.end else [search_folder.command("resume")]
+        return [*found, Section("Search", [NOTHING], commands=going_on), _again(contents)]
+    if not contents.verdict:
+        parts = [Part("No verdict yet: nothing has been confirmed")]
+        command = "confirm" if result.best_curriculum else "report"
+        found.append(Section("Verdict", parts, commands=[search_folder.command(command)], answer=""))
+    searched = [part for part in of_search(result) if part not in of_effects(result.effects)]
+    found.append(Section("On dev", [*searched, *best_trials(result)], _curves(result, contents.state)))
+    found += effects_sections(contents.effects)
+    return [*found, *_settings(contents.state, result), _again(contents)]
+
+
+def verdict_section(verdict: Verdict) -> Section:
+    legend = "A dot for each seed; below it the difference and its 95 % interval for new trainings on new queries."
+    forest = [Chart("The curriculum less each opponent", charts.forest_chart(verdict), legend)]
+    answer = "" if verdict.split == "dev" else verdict.verdict.partition(" ")[0]
+    return Section("Verdict", of_verdict(verdict), forest, answer=answer)
+
+
+def _curves(result: SearchResult, state: SearchState) -> list[Chart]:
+    curves = {trial.trial: trial.dev(state.metric) for trial in state.by_number()}
+    return [Chart("Learning curves", charts.learning_chart(result, curves))]
+
+
+def effects_sections(effects: Effects | None) -> list[Section]:
+    """What curricula change, by value and by pair; none for fewer than two pairs."""
+    if effects is None:
+        return []
+    drawn = []
+    if effects.by_value:
+        legend = "Partially pooled; in brackets the number of pairs; dashed: the mean over all pairs."
+        drawn.append(Chart("By value", charts.value_chart(effects), legend))
+    if effects.by_pair:
+        drawn.append(Chart("By pair", charts.pair_chart(effects)))
+    parts = of_effects(effects)
+    return [Section(parts[0].title, parts, drawn)]
+
+
+def _settings(state: SearchState, result: SearchResult) -> list[Section]:
+    """What the curricula set, by Optuna; none for too few of them."""
+    from optuna.storages import InMemoryStorage
+
+    from tune_cl.report.study import write_study
+
+    curricula = write_study(state, InMemoryStorage(), state.name, state.trials_of(CURRICULUM))
+    drawn = [Chart(title, chart) for title, chart in charts.settings_charts(curricula, result)]
+    return [Section("Settings", charts=drawn)] if drawn else []
+
+
+def _again(contents: Contents) -> Section:
+    """How to repeat the search."""
+    state, verdict = contents.state, contents.verdict
+    folder = replace(contents.search_folder, name="again" if contents.search_folder.name != "again" else "once-more")
+    confirm = folder.command("confirm")
+    if verdict:
+        confirm += f" --seeds {len(verdict.seeds)}" + (f" --split {verdict.split}" if verdict.split != "test" else "")
+    commands = [folder.command("run search.yaml --name"), confirm, folder.command("report")]
+    facts = {
+        "data": f"{state.data['name']} (digest {state.data['digest'][:16]})",
+        "seed": state.seed,
+        "git commit": state.git_commit,
+        "versions": dict(sorted(state.versions.items())),
+    }
+    files = [("search.yaml", state.yaml), ("versions", yaml.safe_dump(facts, sort_keys=False, allow_unicode=True))]
+    return Section("Reproduce", commands=commands, files=files)
 
 
 def search_html(search_folder: SearchFolder) -> str:
-    """For a notebook: verdict or best trials on dev, what curricula change, and the learning curves."""
-    sections = "verdict", "configurations", "effects", "learning"
-    return _fragment(main_facts(gather(search_folder), in_python=True), *sections)
-
-
-def effects_html(found: Effects) -> str:
-    """For a notebook: what curricula change."""
-    over_curricula = found.plain == PLAIN_TRAINING
-    section = EffectsSection(metric=found.metric, over_curricula=over_curricula, effects=effects_facts(found))
-    return _fragment(section, "effects")
-
-
-def verdict_html(search_folder: SearchFolder, confirmation: Verdict) -> str:
-    """For a notebook: the verdict of a confirmation and its table."""
-    findings = replace(gather(search_folder), confirmation=confirmation)
-    return _fragment(main_facts(findings), "verdict", "configurations")
-
-
-def _fragment(facts: EffectsSection, *sections: str) -> str:
-    """Sections with the report's style: its rules for the page apply to the element around them."""
-    drawn: Any = TEMPLATES.get_template("sections.html").module
+    """All sections but the last for a notebook: the style's rules for the page apply to the element around them."""
+    sections = sections_of(contents_of(search_folder))[:-1]
     rules = STYLE.replace(":root {", "& {").replace("body {", "& {")
-    style = Markup(f".{CLASS} {{ {rules} svg {{ max-width: {MOST}px; }} }}")
-    parts = [getattr(drawn, name)(facts) for name in sections]
-    return str(charts.tag("div", charts.tag("style", style), *parts, class_=CLASS))
+    style = Markup(f".{CLASS} {{ {rules} }}")
+    return TEMPLATES.get_template("fragment.html").render(sections=sections, style=style, name=CLASS)
+
+
+# -- files ---------------------------------------------------------------------------------------------------------
 
 
 def write_report(search_folder: SearchFolder, journal: Journal) -> None:
@@ -111,7 +155,7 @@ def write_report(search_folder: SearchFolder, journal: Journal) -> None:
     printed, because the result stands without a report."""
     path = search_folder.report
     try:
-        write_text(path, page(report_facts(gather(search_folder))))
+        write_text(path, page(contents_of(search_folder)))
     except Exception as error:  # noqa: BLE001 - a chart that fails must not take the result with it
         say(f"no report: {error}; {search_folder.command('report')} tries again", whole=True)
         return

@@ -1,4 +1,4 @@
-"""What a verdict or a search says, once: the terminal, the report, model cards and notebooks render these parts."""
+"""What a verdict or a search says, once: the terminal, the page, model cards and notebooks render these parts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from trainables.core.prose import counted
 from trainables.evaluation.metrics import in_words
 from tune_cl.experiment.experiment import CURRICULUM, PLAIN
 from tune_cl.report.wording import NONE, interval_words, number, p_value, signed
-from tune_cl.results import Configuration, Opponent, SearchResult, Trial, Verdict
+from tune_cl.results import Configuration, Effects, Opponent, SearchResult, Trial, Verdict
 from tune_cl.search.remarks import in_sentences
 from tune_cl.space.space import short
 from tune_cl.space.wording import (
     CAUTION,
     DEFAULT,
+    PLAIN_TRAINING,
     arm_words,
     label_free_rows,
     label_free_words,
@@ -24,6 +25,8 @@ from tune_cl.space.wording import (
     tuning_words,
 )
 from tune_cl.verdict.sentences import badge, over_curricula, size_words
+
+MOST_TRIALS = 10  # of an arm in a table
 
 
 @dataclass(frozen=True)
@@ -36,19 +39,18 @@ class Table:
 
 @dataclass(frozen=True)
 class Part:
-    """A title, sentences that end in a full stop, the most important first, a table, and the name of a chart."""
+    """A title, sentences that end in a full stop, the most important first, and a table."""
 
     title: str
     sentences: tuple[str, ...] = ()
     table: Table | None = None
-    chart: str | None = None
 
 
-def part(title: str, sentences: Sequence[str] = (), table: Table | None = None, chart: str | None = None) -> list[Part]:
+def part(title: str, sentences: Sequence[str] = (), table: Table | None = None) -> list[Part]:
     """A part without its empty sentences; none if nothing is left."""
     kept = tuple(one for one in sentences if one)
     shown = table if table and table.rows else None
-    return [Part(title, kept, shown, chart)] if kept or shown else []
+    return [Part(title, kept, shown)] if kept or shown else []
 
 
 # -- a verdict -----------------------------------------------------------------------------------------------------
@@ -56,12 +58,39 @@ def part(title: str, sentences: Sequence[str] = (), table: Table | None = None, 
 
 def of_verdict(verdict: Verdict) -> list[Part]:
     """The answer with what explains it and what to know before one believes it; then what it rests on."""
-    return [
-        *part(badge(verdict), verdict.sentences, chart="seeds"),
-        *_selection(verdict),
-        *_tests(verdict, verdict.curriculum, verdict.opponents),
-        *(one for other in verdict.others for one in _tests(verdict, other.curriculum, other.opponents)),
+    free = label_free_rows(verdict.first_stage, verdict.label_free)
+    rows = [(one.label, "without training labels", number(one.mean), *("",) * 4) for one in free]
+    rows += _rows(verdict.curriculum, verdict.opponents)
+    parts = [
+        *part(badge(verdict), verdict.sentences),
+        *part("Tests", [_sample(verdict)], _tests_table(verdict, rows)),
     ]
+    for one in verdict.others:
+        answer = f"{one.curriculum.label}: {one.verdict}."
+        parts += part("Further curriculum", [answer], _tests_table(verdict, _rows(one.curriculum, one.opponents)))
+    return [*parts, *_selection(verdict)]
+
+
+def _sample(verdict: Verdict) -> str:
+    seeds = ", ".join(str(seed) for seed in verdict.seeds)
+    return f"Means over {counted(verdict.queries, 'query')} and {counted(len(verdict.seeds), 'seed')} ({seeds})."
+
+
+def _tests_table(verdict: Verdict, rows: Sequence[tuple[str, ...]]) -> Table:
+    columns = "training", "is", f"{in_words(verdict.metric)} on {verdict.split}", "SD", "difference", "95 % CI", "p"
+    return Table(columns, tuple(rows))
+
+
+def _rows(curriculum: Configuration, opponents: Sequence[Opponent]) -> list[tuple[str, ...]]:
+    """A curriculum, then its opponents, each with the curriculum's difference from it."""
+    name = f"curriculum {curriculum.trial_id or ''}".rstrip()
+    first = (curriculum.label, name, number(curriculum.mean), number(curriculum.sd), "", "", "")
+    others = [
+        (one.label, ", ".join(one.roles), number(one.mean), number(one.sd), signed(one.difference),
+         interval_words(one.ci95), p_value(one.p))
+        for one in opponents
+    ]  # fmt: skip
+    return [first, *others]
 
 
 def _selection(verdict: Verdict) -> list[Part]:
@@ -77,22 +106,6 @@ def _selection(verdict: Verdict) -> list[Part]:
     return part("Selection on dev", [f"Means over {counted(seeds, 'new seed')}."], table)
 
 
-def _tests(verdict: Verdict, curriculum: Configuration, opponents: Sequence[Opponent]) -> list[Part]:
-    """A curriculum and its opponents."""
-    free = label_free_rows(verdict.first_stage, verdict.label_free)
-    rows = [(one.label, "without training labels", number(one.mean), "", "", "", "") for one in free]
-    rows.append(
-        (curriculum.label, curriculum.trial_id or "", number(curriculum.mean), number(curriculum.sd), "", "", "")
-    )
-    rows += [
-        (one.label, ", ".join(one.roles), number(one.mean), number(one.sd), signed(one.difference),
-         interval_words(one.ci95) if one.ci95 else "", p_value(one.p))
-        for one in opponents
-    ]  # fmt: skip
-    columns = "", "", f"{in_words(verdict.metric)} on {verdict.split}", "SD", "difference", "95 % CI", "p"
-    return part("Tests", [], Table(columns, tuple(rows)))
-
-
 # -- a search ------------------------------------------------------------------------------------------------------
 
 
@@ -100,14 +113,39 @@ def of_search(result: SearchResult) -> list[Part]:
     """What puts a search in doubt, what ran, the best trial of each arm beside the default, what curricula change, and
     what else to know."""
     ended = f"What ended the search: {result.ended_by}." if result.ended_by else ""
-    changes = "What curricula change" if result.over_curricula else "What the settings change"
     return [
         *part("Warnings", [*in_sentences(result.remarks, warnings=True)]),
         *part(f"Search {result.name}", [_ran(result), ended]),
         *part("On dev", on_dev(result), comparison(result)),
-        *part(changes, result.effects.sentences if result.effects else []),
+        *of_effects(result.effects),
         *part("Notes", [*in_sentences(result.remarks, warnings=False)]),
     ]
+
+
+def of_effects(effects: Effects | None) -> list[Part]:
+    """What curricula change over all pairs."""
+    if effects is None:
+        return []
+    title = "What curricula change" if effects.plain == PLAIN_TRAINING else "What the settings change"
+    return part(title, effects.sentences)
+
+
+def best_trials(result: SearchResult) -> list[Part]:
+    """The best trials of each arm on dev, each curriculum beside its twin."""
+    rows = []
+    for arm in (PLAIN, CURRICULUM):
+        trials = [trial for trial in result.of_arm(arm) if trial.dev is not None and trial.outcome != "failed"]
+        for trial in sorted(trials, key=lambda trial: -(trial.dev or 0.0))[:MOST_TRIALS]:
+            twin = result.trial(trial.twin) if arm == CURRICULUM else None
+            difference = signed(trial.dev - twin.dev) if twin and twin.dev is not None and trial.dev is not None else ""
+            outcome = (trial.outcome or "running").replace("_", " ")
+            rows.append(
+                (f"{trial.trial_id} {trial.label}", number(trial.dev), str(trial.iteration), str(trial.iterations),
+                 outcome, twin.trial_id if twin else "", difference)
+            )  # fmt: skip
+    columns = "trial", f"dev {in_words(result.metric)}", "at iteration", "of", "outcome", "twin", "less twin"
+    said = f"The best trials of each arm, at most {MOST_TRIALS}, of one seed each. {CAUTION}"
+    return part("Trials", [said], Table(columns, tuple(rows))) if rows else []
 
 
 def _ran(result: SearchResult) -> str:
